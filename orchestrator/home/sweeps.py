@@ -26,8 +26,8 @@ REPORT = "report.html"
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One finished run of those that ``runs`` keeps. ``found_in`` is the id of the sweep it was trained for, ``""``
-    where it was this one; ``at`` is when this sweep had it (ISO 8601, UTC), ``""`` where its journal does not say."""
+    """One finished run of those that ``runs`` keeps. ``found_in`` is the id of the sweep it was trained for (of this
+    one if for another arm), ``""`` if for this record. ``at`` is when this sweep had it (ISO 8601), else ``""``."""
 
     key: str
     config: RunConfig

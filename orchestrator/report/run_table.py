@@ -98,7 +98,7 @@ COLUMNS = (
         number=True,
     ),
     RunColumn(
-        *("reused_from", "the sweep it was trained for, if another one"),
+        *("reused_from", "the sweep it was trained for, if another one, or this one for another mix"),
         lambda sweep, family, run: run.found_in,
         head="trained in",
         cell=lambda sweep: sweep or "here",
