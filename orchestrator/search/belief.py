@@ -240,7 +240,7 @@ class MixView:
     def __str__(self) -> str:
         # How well it is known, not where it lies: that is the verdict's to say, in one place and in one way.
         factor = float(np.exp(self.belief.width))
-        return f"known to a factor of {factor:.2g}" if math.isfinite(factor) else "one side still open"
+        return f"known to a factor of {factor:.2g}" if math.isfinite(factor) else "no interval yet"
 
 
 def view_of(problem: Problem, known: list[Known], mix: str, kept: MixView | None) -> MixView:

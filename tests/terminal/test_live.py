@@ -83,7 +83,7 @@ def test_it_is_green_only_for_a_transition_of_a_finished_mix() -> None:
 @pytest.mark.parametrize("mix", ["add", "first add+max+med, then add alone", "x" * 70])
 @pytest.mark.parametrize("words", ["undecided, at least 1,234", "2,700 [below 1,800, above 14,000]"])
 def test_no_word_of_a_verdict_is_cut_beside_a_long_name(words: str, mix: str, width: int) -> None:
-    named = MixProgress(mix, 8, 96, 3, done=False, note="one side still open")
+    named = MixProgress(mix, 8, 96, 3, done=False, note="no interval yet")
     snapshot = replace(SNAPSHOT, mixes=(named,), so_far={mix: SoFar(words, found=False)}, counts={}, in_flight=())
     text = "".join("".join(shown(width, snapshot)).split())
     assert max(map(len, shown(width, snapshot))) <= width
