@@ -48,8 +48,9 @@ def recipes_of(answer: Answer) -> list[Compared]:
 
 def finding(answer: Answer) -> tuple[str, ...]:
     """A sentence a comparison; over several recipes one a mix, so that none of them speaks for the others."""
-    recipes = recipes_of(answer)
-    return tuple(comparison_sentences(recipes, "recipe")) if len(recipes) > 1 else sentences(answer)
+    recipes, said = recipes_of(answer), sentences(answer)
+    several = len(recipes) > 1 and len(said) > 1  # Not "Nothing was learned", which holds for all of them.
+    return tuple(comparison_sentences(recipes, "recipe")) if several else said
 
 
 def comparison_rows(compared: Sequence[Compared]) -> list[Row]:

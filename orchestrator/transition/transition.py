@@ -84,9 +84,9 @@ def _judge(
         # The posterior knows no low asymptotes: what is left is whether any size tested was learned at all.
         alone = UNKNOWN if contested(points, level_off) else Estimate(None, float(largest), None)
         return Verdict.PLATEAU, alone, alone
-    if largest >= max(sizes) and above >= (SURE if any(learned.values()) else LIKELY):
+    if largest >= max(sizes) and not learned[largest] and above >= (SURE if any(learned.values()) else LIKELY):
         return Verdict.ABOVE, Estimate(None, min(float(largest), relative.low or math.inf), None), absolute
-    if smallest <= min(sizes) and below >= (LIKELY if all(learned.values()) else SURE):
+    if smallest <= min(sizes) and learned[smallest] and below >= (LIKELY if all(learned.values()) else SURE):
         return Verdict.BELOW, Estimate(None, None, max(float(smallest), relative.high or 0.0)), absolute
     return Verdict.UNDECIDED if relative.value is None else Verdict.FOUND, relative, absolute
 

@@ -60,7 +60,7 @@ def test_every_run_is_a_point_and_every_transition_is_said(found: Answer) -> Non
     assert "test accuracy of add" in said
     assert "size (units)" in said
     assert "\nparameters\n" in said
-    assert "best constant answer to add" in said
+    assert "\nbest constant answer\n" in said
     assert make_spec().question in said
 
 

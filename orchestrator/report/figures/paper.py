@@ -44,10 +44,10 @@ def caption(sweep: Sweep, answer: Answer) -> str:
     """All that a reader needs to read the figure alone."""
     runs = sum(mix.runs for mix in answer.mixes)
     subject, words = f" ({answer.subject})" if answer.subject else "", answer.words
-    score = words.final_score
+    score, posteriors = words.final_score, "" if answer.recipes else " and posteriors"
     return (
         f"{sweep.spec.question} {score[:1].upper()}{score[1:]} of {answer.target}{subject} against {answer.size_axis}; "
         f"a point for each of {counted(runs, 'run')}. Curves: posterior median of mean {words.score} with its "
         f"{CONFIDENCE:.0%} band. Below: transitions, at {LEVEL:.0%} of the asymptote, with "
-        f"{CONFIDENCE:.0%} intervals and posteriors. {' '.join(finding(answer))} Sweep {sweep.id}."
+        f"{CONFIDENCE:.0%} intervals{posteriors}. {' '.join(finding(answer))} Sweep {sweep.id}."
     ).replace("  ", " ")

@@ -172,7 +172,7 @@ def _draw_floors(axes: Axes, series: Sequence[Series]) -> None:
         floor = float(np.mean(values))
         axes.axhline(floor, color=style.FAINT, linewidth=0.8, zorder=0)
         axes.annotate(
-            f"best constant answer to {task}",
+            f"best constant answer{f' to {task}' if len(floors) > 1 else ''}",
             (0.995, floor),
             xycoords=("axes fraction", "data"),
             xytext=(0, -2),

@@ -111,8 +111,8 @@ def _verdicts(words: Words) -> dict[Verdict, str]:
     learned, so_good = words.learned, f"what counts as {words.learned}"
     return {
         Verdict.FOUND: f"sizes below fail, sizes above {words.learn}, and the interval says how sharply that is known",
-        Verdict.ABOVE: f"censored: nothing up to the largest size tested {learned} it, so it is above, if anywhere",
-        Verdict.BELOW: f"censored: already the smallest size tested {learned} it",
+        Verdict.ABOVE: "censored: above the largest size tested, if anywhere",
+        Verdict.BELOW: "censored: below the smallest size tested",
         Verdict.PLATEAU: f"{words.score} stays under {PLATEAU:g} at the largest sizes: there is none at this budget",
         Verdict.FALLS: f"larger sizes fail again where smaller ones {learned} it, beyond chance: nothing is compared "
         "with it",

@@ -71,7 +71,7 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
         return _longer(spec, because)
     if undecided := at[Verdict.UNDECIDED]:
         return _narrower(spec, undecided, f"the transition of {_names(undecided)} is undecided")
-    if unclear := [mix for mix in runs if mix.synergy_total is not None and not mix.synergy_total.decided]:
+    if unclear := [mix for mix in answer.mixes if mix.synergy_total is not None and not mix.synergy_total.decided]:
         if at[Verdict.NEAR_FLOOR]:
             return NextStep("No further run can tell: use test data whose commonest answer is rarer.")
         baselines = [answer.mix(answer.baseline_of(mix)) for mix in unclear]

@@ -42,19 +42,16 @@ def estimate(found: Estimate, smallest: float, largest: float, verdict: Verdict,
         return "not measurable"
     if verdict is Verdict.FALLS:
         return f"{estimate(found, smallest, largest, Verdict.FOUND, asymptote)}, falls again"
-    if verdict is Verdict.UNDECIDED or found.value is None:
-        return f"undecided{_bounds(found)}"
-    if _is_placed(found, smallest, largest):
+    if verdict is Verdict.FOUND and found.value is not None and _is_placed(found, smallest, largest):
         low = f"below {exact(smallest)}" if found.low is None else number(found.low)
         high = f"above {exact(largest)}" if found.high is None else number(found.high)
         return f"{number(found.value)} [{low}, {high}]"
-    if found.value < smallest:
-        at_most = None if found.high is None or found.high <= smallest else found.high
-        return f"below {exact(smallest)}{_bounds(Estimate(None, None, at_most))}"
-    if found.value > largest:
-        at_least = None if found.low is None or found.low >= largest else found.low
-        return f"above {exact(largest)}{_bounds(Estimate(None, at_least, None))}"
-    return f"undecided, about {number(found.value)}"
+    if found.low is found.high is None and found.value is not None and smallest <= found.value <= largest:
+        return f"undecided, about {number(found.value)}"
+    # A median outside what was tested is no finding: the runs give the bounds alone.
+    least = None if found.low is None or found.low < smallest else min(found.low, largest)
+    most = None if found.high is None or found.high > largest else max(found.high, smallest)
+    return f"undecided{_bounds(Estimate(None, least, most))}"
 
 
 def _is_placed(found: Estimate, smallest: float, largest: float) -> bool:
@@ -126,13 +123,13 @@ def _seeds(found: Transition, words: Words) -> list[str]:
     if within and half.value is not None and half.low is not None and half.high is not None:
         interval = f"[{number(half.low)}, {number(half.high)}]"
         said.append(f"half of all seeds {words.learn} at {number(half.value)} {interval}")
-    return [*said, f"runs either {words.learn} fully or not at all"] if found.bimodal else said
+    return [*said, f"where seeds disagree, most {words.learn} fully or not at all"] if found.bimodal else said
 
 
 def _telling(shares: Sequence[SizeShare]) -> Sequence[SizeShare]:
     """The sizes between the last one, from below, that no seed learned and the first one, from above, that all did."""
     start, end = 0, len(shares)
-    while start + 1 < end and shares[start + 1].learned == 0:
+    while start + 1 < end and not any(share.learned for share in shares[start : start + 2]):
         start += 1
     while end - 2 >= start and all(share.learned == share.tried for share in shares[end - 2 : end]):
         end -= 1
@@ -178,7 +175,7 @@ def sentence(answer: Answer, mix: MixAnswer) -> str:
         return f"{there} and {here} were {never(answer, both)} up to {_largest(answer, both)}."
     open_ones = [called(each) for each in both if not each.runs or _is(each, Verdict.UNDECIDED)]
     if open_ones:
-        return f"Undecided: too few runs of {listed(open_ones)}."
+        return f"Undecided: the runs of {listed(open_ones)} tell too little."
     return f"Not comparable: {'; '.join(_verdict(answer, each) for each in both)}."
 
 
