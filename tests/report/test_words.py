@@ -24,7 +24,7 @@ from orchestrator.report.side_by_side import (
 from orchestrator.report.table import answer_table, plain
 from orchestrator.report.words import numbers
 from orchestrator.report.words.next_step import next_step
-from orchestrator.report.words.verdicts import saving, sentence, sentences
+from orchestrator.report.words.verdicts import caveats, saving, sentence, sentences
 from orchestrator.search.base import Request
 from orchestrator.site.pages import SweepPages
 from orchestrator.space.spec import SweepSpec
@@ -235,6 +235,20 @@ def test_nothing_that_any_recipe_learned_is_one_finding() -> None:
     asked = make_spec(recipes={"slow": {"haste": 2.0}, "fast": {"haste": 9.0}})
     runs = [(asked.config(Request(arm.name, 128, seed)), failed_at(0.1)) for arm in asked.mixes for seed in (0, 1)]
     assert answer_table(answer(asked, runs)).sentences == ("Nothing was learned up to units 128.",)
+
+
+def test_seeds_that_disagree_everywhere_are_told_in_a_line() -> None:
+    asked = make_spec(recipes={name: {"haste": haste} for haste, name in enumerate(("a", "b", "c", "d"), start=2)})
+    arms = asked.mixes[:5]
+    runs = [
+        (asked.config(Request(arm.name, 128, seed)), failed_at(0.1 + 0.85 * seed)) for arm in arms for seed in (0, 1)
+    ]
+    for some, told in (
+        (8, [f"{arm.name}: seeds disagree" for arm in arms[:4]]),
+        (10, ["Seeds disagree at some sizes in 5 of 8 mixes."]),
+    ):
+        said = [line for line in caveats(answer(asked, runs[:some])) if "isagree" in line]
+        assert [line.replace('"', "")[: len(start)] for line, start in zip(said, told, strict=True)] == told
 
 
 def test_recipes_of_one_mix_are_drawn_without_a_comparison(tmp_path: Path) -> None:

@@ -286,9 +286,9 @@ def caveats(answer: Answer) -> tuple[str, ...]:
     for mix in answer.mixes:
         if unequal := confounded(answer, mix):
             said.append(f"{called(mix)} {unequal}.")
-    said += [
-        f"{called(mix)}: seeds disagree at {split}." for mix in answer.mixes if (split := disagreement(answer, mix))
-    ]
+    split = [f"{called(mix)}: seeds disagree at {at}." for mix in answer.mixes if (at := disagreement(answer, mix))]
+    many = len(split) > MOST_LISTED
+    said += [f"Seeds disagree at some sizes in {len(split)} of {len(answer.mixes)} mixes."] if many else split
     said += [f"{called(mix)} was {BY_HAND}." for mix in answer.mixes if mix.stopped]
     said += [budget_words(answer, mix) for mix in answer.mixes if mix.budget_limited]
     for status in ("diverged", "failed"):
