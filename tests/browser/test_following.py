@@ -66,6 +66,9 @@ def test_a_sweep_is_followed_in_the_browser(page: Page, tmp_path: Path, monkeypa
             page.open(address)
             shown = page.wait("Does PROD help ADD?", "running", "in training", " runs · begun ")
             assert "So far: " in shown
+            for scheme in ("light", "dark"):
+                page.prefer(scheme)
+                assert page.accessibility() == []
             # It follows what runs by itself, without being loaded anew.
             page.run("window.kept = true")
             ended = int(re.findall(r"(\d+) runs ·", shown)[0])

@@ -376,7 +376,7 @@ def holds(told: Told, said: str, kinds: dict[str, Check]) -> bool:
     return bool(matches) and any(check(told, *found.groups()) for check, found in matches)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", [*range(100), 256])  # 256: most sizes fail, the largest is learned.
 def test_every_sentence_holds_by_the_runs_alone(seed: int) -> None:
     told = Told(sweep(seed))
     said = answer_table(told.answer)
