@@ -37,13 +37,14 @@ PLACE = "similarities"
 
 def structure_words(answer: Answer, runs: Sequence[RunRecord], family: Family) -> tuple[Paragraph, ...]:
     """A paragraph with the structure counted on both sides of each transition, over the runs that the probe
-    ``separation`` looked at; none without such runs."""
+    ``separation`` looked at; none without such runs. Nothing is said of a mix that no run learned."""
     kept = [run for run in runs if stands_for_its_size(run.config, run.outcome)]
     said, doubtful = [], set()
     for mix in answer.mixes:
         found = [(run.config.size, _found(run, family)) for run in kept if run.config.label == mix.mix]
         held = [(size, each) for size, each in found if each is not None]
-        if sides := {side: runs for side, runs in _sides(mix, held).items() if runs}:
+        learned = any(share.learned for share in mix.target.transition.shares)
+        if learned and (sides := {side: runs for side, runs in _sides(mix, held).items() if runs}):
             whats = dict.fromkeys(what for runs in sides.values() for each in runs for what in each)
             counts = " and ".join(_counted(what, sides) for what in whats)
             said.append(f"{called(mix)}: {counts or 'no structure beyond chance'}.")

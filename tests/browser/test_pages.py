@@ -213,6 +213,7 @@ def test_the_report_fits_a_phone_and_a_sheet_of_paper(site: Site, page: Page, wi
     page.run("for (const each of document.querySelectorAll('details')) each.open = true")
     if width == 720:
         page.print_media()
+        page.wait_for("!document.querySelector('#said').getBoundingClientRect().height")
         page.wait_for(
             "document.querySelector('#runs table').getBoundingClientRect().right <= document.body.clientWidth + 1"
         )

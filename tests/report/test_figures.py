@@ -19,7 +19,7 @@ from orchestrator.report.figures.bars import mix_styles, styles_of
 from orchestrator.report.figures.similarity import similarity_figure
 from orchestrator.report.figures.style import save, save_both
 from orchestrator.report.figures.transitions import curve_figure, curve_of, transitions_figure
-from orchestrator.transition.types import Estimate, Point, Synergy, Verdict
+from orchestrator.transition.types import Density, Estimate, Point, Synergy, Verdict
 from tests.report.samples import NOWHERE, bracketed, make_answer, make_spec, transition
 from trainables.probes.embeddings import principal
 
@@ -160,9 +160,10 @@ def test_a_mix_shows_all_its_tasks(found: Answer) -> None:
     ],
 )
 def test_what_was_not_found_is_drawn_and_said(verdict: Verdict, relative: Estimate, said: str, tmp_path: Path) -> None:
-    found = transition(verdict, relative)
+    found = replace(transition(verdict, relative), density=Density((8.0, 16.0, 32.0), (0.2, 0.3, 0.1), 0.4))
     told = make_answer(found, found, Synergy(None, None, None, decided=False))
     figure = transitions_figure(make_spec(), told)
+    assert len(figure.axes[1].collections) == (2 if verdict is Verdict.UNDECIDED else 0), "shades within the sizes"
     assert curve_of(told, found) is None
     assert max(len(np.asarray(line.get_xdata())) for line in figure.axes[0].lines) <= 2  # The floor's line alone.
     assert said in texts(figure).splitlines()

@@ -253,11 +253,17 @@ SENTENCES: dict[str, Check] = {
     rf"add\+prod needs at least {NUMBER}x (fewer|more) parameters than add\.": lambda told, bound, word: (
         not told.doubt and near(bound, told.ratio.low if word == "fewer" else told.ratio.high and 1 / told.ratio.high)
     ),
-    r"Undecided: add\+prod needs ([^,]*) parameters than add\.": lambda told, said: (
+    r"Undecided: add\+prod needs (at [^,]*) parameters than add\.": lambda told, said: (
         told.ratio.sign == 0 and in_words(told, said)
     ),
-    r"Undecided: add\+prod needs ([^,]*) parameters than add, but (.*)\.": lambda told, said, doubt: (
+    r"Undecided: anything from ([^,]*) parameters than add fits the runs of add\+prod\.": lambda told, said: (
+        told.ratio.sign == 0 and in_words(told, said)
+    ),
+    r"Undecided: add\+prod needs (at [^,]*) parameters than add, but (.*)\.": lambda told, said, doubt: (
         told.ratio.sign != 0 and doubt == told.doubt and in_words(told, said)
+    ),
+    r"Undecided: anything from ([^,]*) parameters than add fits the runs of add\+prod, but (.*)\.": (
+        lambda told, said, doubt: told.ratio.sign != 0 and doubt == told.doubt and in_words(told, said)
     ),
     r"Undecided: the runs do not bound what add\+prod needs against add\.": lambda told: (
         told.ratio.low is told.ratio.high is None

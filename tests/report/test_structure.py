@@ -99,6 +99,10 @@ def test_without_a_transition_nothing_is_below_or_above_it(stored: StoredSweep, 
     target = replace(mix.target, transition=replace(mix.target.transition, verdict=verdict))
     found = replace(stored.answer, mixes=(replace(mix, tasks=(target,)), *stored.answer.mixes[1:]))
     assert said(stored, found) == f"add: even and odd numbers apart in {sizes.count(8)} of {len(sizes)} runs."
+    shares = tuple(replace(share, learned=0) for share in target.transition.shares)
+    target = replace(target, transition=replace(target.transition, shares=shares))
+    found = replace(stored.answer, mixes=(replace(mix, tasks=(target,)), *stored.answer.mixes[1:]))
+    assert structure_words(found, stored.runs, stored.spec.make_family()) == (), "nothing is said of what none learned"
 
 
 def test_few_items_allow_no_small_p_and_that_is_told(stored: StoredSweep) -> None:

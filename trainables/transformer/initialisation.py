@@ -91,10 +91,10 @@ def scale_warning(init: InitSettings, sizes: Sequence[int]) -> str:
     far = [size for size in sizes if not 1 / FAR <= init.scale * math.sqrt(size) <= FAR]
     if not far:
         return ""
+    off = "below" if init.scale * math.sqrt(far[0]) < 1 else "above"
     return (
-        f"First weights: N(0, {init.scale:g}), over {FAR:g} times off 1/sqrt(n_embed) at {len(far)} of {len(sizes)} "
-        f"sizes ({1 / math.sqrt(far[0]):.2g} at {far[0]}). What fails may be the start and not the size: compare with "
-        "settings.model.init={kind: scaled}."
+        f"First weights: N(0, {init.scale:g}), over {FAR:g} times {off} 1/sqrt(n_embed) at {len(far)} of {len(sizes)} "
+        "sizes. What fails may be these weights and not the size: compare with settings.model.init={kind: scaled}."
     )
 
 

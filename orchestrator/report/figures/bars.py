@@ -183,9 +183,11 @@ def row_name(row: Row, *, narrow: bool) -> str:
 
 
 def _draw_posterior(axes: Axes, series: Series, row: int) -> None:
-    """The posterior density in ln size as a shade around the row."""
+    """The posterior density in ln size as a shade around the row; of a transition outside the tested sizes only the end
+    within them would be seen."""
     found = series.transition
-    if found.density is None or found.verdict is Verdict.PLATEAU or max(found.density.weights) <= 0:
+    beyond = found.verdict in (Verdict.PLATEAU, Verdict.ABOVE, Verdict.BELOW)
+    if found.density is None or beyond or max(found.density.weights) <= 0:
         return
     sizes, weights = np.array(found.density.sizes), np.array(found.density.weights)
     height = SHADE * weights / weights.max()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.words.numbers import counted, exact, listed
 from orchestrator.report.words.verdicts import (
+    MOST_LISTED,
     budget_words,
     called,
     caveats,
@@ -232,4 +233,7 @@ def _how_sure(answer: Answer) -> str:
         if mix.runs or mix.stopped
     ]
     head = f"The ratio's {CONFIDENCE:.0%} interval {'; '.join(ratios)}. " if ratios else ""
+    if len(runs) > MOST_LISTED:
+        counts = [mix.runs for mix in answer.mixes]
+        runs = [f"{sum(counts)}, {min(counts)} to {max(counts)} a row of the table"]
     return f"{head}Runs: {listed(runs)}."

@@ -80,7 +80,7 @@ def size_words(answer: Answer, found: Transition) -> str:
     smallest, largest = answer.tested(found)
     words = between(found, smallest.size, largest.size)
     if found.verdict is Verdict.NEAR_FLOOR and found.floor is not None:
-        return f"{words} (a guess scores {found.floor:.2f})"
+        return f"{words} (a constant answer scores {found.floor:.2f})"
     return words
 
 
@@ -148,8 +148,9 @@ def short_saving(found: Synergy) -> str:
     times_so, interval = _decided(found)
     if times_so:
         return f"{times_so}{interval}"
-    span = _span(found)
-    return f"undecided: {span}" if span else "undecided"
+    if span := _span(found) or (found.doubt if found.doubt is not Doubt.INTERVAL else ""):
+        return f"undecided: {span}"
+    return "undecided"
 
 
 def sentence(answer: Answer, mix: MixAnswer) -> str:
@@ -164,8 +165,10 @@ def sentence(answer: Answer, mix: MixAnswer) -> str:
         said = f", {CONFIDENCE:.0%} interval{interval}" if interval else ""
         return f"{here} needs {times_so} {kind} than {there}{said}."
     if span := _span(synergy):
-        doubt = _doubt(synergy)
-        return f"Undecided: {here} needs {span} {kind} than {there}{f', but {doubt}' if doubt else ''}."
+        doubt, range_of = _doubt(synergy), span.removeprefix("between ").replace(" and ", " to ")
+        fits = f"anything from {range_of} {kind} than {there} fits the runs of {here}"
+        said = fits if range_of != span else f"{here} needs {span} {kind} than {there}"
+        return f"Undecided: {said}{f', but {doubt}' if doubt else ''}."
     if synergy.value is not None:
         return f"Undecided: the runs do not bound what {here} needs against {there}."
     both = (baseline, mix)
@@ -288,7 +291,11 @@ def caveats(answer: Answer) -> tuple[str, ...]:
             said.append(f"{called(mix)} {unequal}.")
     split = [f"{called(mix)}: seeds disagree at {at}." for mix in answer.mixes if (at := disagreement(answer, mix))]
     many = len(split) > MOST_LISTED
-    said += [f"Seeds disagree at some sizes in {len(split)} of {len(answer.mixes)} mixes."] if many else split
+    said += (
+        [f"Seeds disagree at some sizes in {len(split)} of the {len(answer.mixes)} rows of the table."]
+        if many
+        else split
+    )
     said += [f"{called(mix)} was {BY_HAND}." for mix in answer.mixes if mix.stopped]
     said += [budget_words(answer, mix) for mix in answer.mixes if mix.budget_limited]
     for status in ("diverged", "failed"):
