@@ -31,8 +31,6 @@ BEYOND_CHANCE = 0.05
 """A score is beyond chance if at most this share of random orders of the items score as high."""
 ERRORS = 3.0
 """Standard errors by which a share of random orders may exceed that of all orders."""
-PLACE = "similarities"
-"""The section of the report that shows these runs."""
 
 
 def structure_words(answer: Answer, runs: Sequence[RunRecord], family: Family) -> tuple[Paragraph, ...]:
@@ -51,7 +49,7 @@ def structure_words(answer: Answer, runs: Sequence[RunRecord], family: Family) -
             doubtful |= {what for runs in sides.values() for each in runs for what in each if each[what]}
     items = counted(max(map(len, family.groupings().values()), default=0), family.words.item)
     said += [f"With {items}, {what} may be chance." for what in sorted(doubtful)]
-    return (Paragraph(family.words.held.capitalize(), " ".join(said), PLACE),) if said else ()
+    return (Paragraph(family.words.held.capitalize(), " ".join(said)),) if said else ()
 
 
 def _counted(what: str, sides: Mapping[str, Sequence[Mapping[str, bool]]]) -> str:

@@ -22,7 +22,6 @@ from orchestrator.record.store import StoreError
 from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.page import render
-from orchestrator.report.probed import structure_words
 from orchestrator.report.side_by_side import finding
 from orchestrator.report.words.next_step import Paragraph, judged
 from orchestrator.report.words.verdicts import caveats, verdict_lines
@@ -161,7 +160,7 @@ class SweepPages:
             changed=found.changed,
             headline=" ".join(finding(answer)) if shown else "see its report for the answer",
             verdicts=verdict_lines(answer) if shown else (),
-            told=self._once("told", found.id, self._signature(found.id), lambda: _told_of(found)) if shown else (),
+            told=_told_of(found) if shown else (),
             report=f"sweep/{found.id}",
             figure=drawn and f"figure/{drawn}",
             links=links,
@@ -183,10 +182,9 @@ class SweepPages:
 
 
 def _told_of(found: StoredSweep) -> tuple[Paragraph, ...]:
-    """Certainty, caveats, and, once the sweep has ended, structure inside its models."""
+    """Certainty and caveats."""
     sure, mind = judged(found.spec, found.answer, found.state.value)[:1], " ".join(caveats(found.answer))
-    held = () if found.state is State.RUNNING else structure_words(found.answer, found.runs, found.spec.make_family())
-    return (*sure, *([Paragraph("What to mind", mind)] if mind else []), *held)
+    return (*sure, *([Paragraph("What to mind", mind)] if mind else []))
 
 
 def _figure(stored: StoredSweep) -> str:

@@ -162,11 +162,10 @@ def _sizes_between(spec: SweepSpec, mixes: list[MixAnswer], precision: float) ->
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A few sentences under a ``label``. ``place`` is the section of the report that shows them, if any."""
+    """A few sentences under a ``label``."""
 
     label: str
     text: str
-    place: str = ""
 
     def __str__(self) -> str:
         return f"{self.label}: {self.text}"
