@@ -4,7 +4,7 @@ PYTHON ?= python3
 SPACE ?= add_vs_add_prod
 ARGS ?=
 TORCH ?= torch==2.13.0
-JOBS ?= 2
+JOBS ?= 3
 HERE := not night and not gpu and not cluster and not browser
 
 VENV := .venv

@@ -353,17 +353,19 @@ def test_a_wheel_away_from_the_clone_knows_its_search_spaces(tmp_path: Path) -> 
 @pytest.mark.slow
 def test_ui_serves_the_record_on_loopback_and_leaves_nothing_behind(run: Program, units: str, tmp_path: Path) -> None:
     assert run("run", units, "--local-debug").code == 0
-    port, own = free_port(), free_port()
-    with started("ui", "--home", tmp_path / "results", "--port", own, "--mlflow-port", port) as server:
+    own = free_port()
+    with started("ui", "--home", tmp_path / "results", "--port", own) as server:
         try:
+            assert server.stdout is not None
+            told = [server.stdout.readline() for _ in range(2)]
+            port = int(re.findall(r"127.0.0.1:(\d+)", told[1])[0])
             experiments = wait_for_experiments(port)
             with urllib.request.urlopen(f"http://127.0.0.1:{own}/", timeout=20) as page:
                 assert b"units-" in page.read()
         finally:
             server.send_signal(signal.SIGTERM)
         assert server.wait(60) == 0
-        assert server.stdout is not None
-        assert f"http://127.0.0.1:{own}/ until" in server.stdout.read()
+        assert f"http://127.0.0.1:{own}/ until" in told[0]
     assert "units" in experiments
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(("127.0.0.1", port), timeout=5)

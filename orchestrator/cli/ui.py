@@ -16,11 +16,8 @@ from orchestrator.sweep.run_options import HOME
 def ui_command(
     home: HomeOption = HOME,
     port: Annotated[
-        int, typer.Option(min=1, max=65535, help="Port on this machine; not reachable from others.")
+        int, typer.Option(min=1, max=65535, help="Port on this machine alone; MLflow's page has the next free one.")
     ] = 5000,
-    mlflow_port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Port of MLflow's page; by default the next one that is free.")
-    ] = None,
     debug: Debug = False,
 ) -> None:
     """Serve a page of all sweeps, and MLflow's page.
@@ -41,9 +38,7 @@ def ui_command(
         first = "`sync` makes it of its sweeps" if Home(home).sweep_ids() else "run a sweep first, or name its --home"
         raise UserError(f"there is no record in {str(home)!r} yet: {first}")
     store.check(chosen)
-    beside = free_port(mlflow_port or port + 1)
-    if mlflow_port not in (None, beside) or mlflow_port == port:
-        raise UserError(f"port {mlflow_port} is taken: leave --mlflow-port out, and a free one is found")
+    beside = free_port(port + 1)
     pages = SweepPages(Home(home.resolve()), partial(places, chosen, beside))
     with serving(pages, port) as shown:
         typer.echo(f"All sweeps with their answers: {shown} until you press Ctrl-C.")

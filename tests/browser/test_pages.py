@@ -16,9 +16,9 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
+from orchestrator.site.server import free_port
 from tests.browser.chromium import Page
 from tests.cli.program import command, line
-from tests.record.servers import free_port
 from tests.sweep.sweeps import spec
 from tests.waiting import wait_for
 
@@ -56,7 +56,7 @@ class Site:
 
 @pytest.fixture(scope="module", name="site")
 def served_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    home, port = tmp_path_factory.mktemp("home"), free_port()
+    home = tmp_path_factory.mktemp("home")
     smoke = ("add_vs_add_prod", "--profile", "smoke", "--set", "sizes=[4, 8]")
     (home / "logistic.yaml").write_text(spec().to_yaml())
     for asked in (smoke, (home / "logistic.yaml",)):
@@ -70,10 +70,11 @@ def served_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     def kind(name: str) -> tuple[Run, ...]:
         return tuple(client.search_runs([experiment.experiment_id], f"tags.kind = '{name}'"))
 
-    own = free_port()
-    server = subprocess.Popen(line("ui", "--home", home, "--port", own, "--mlflow-port", port), cwd=ROOT)
+    own = free_port(5000)
+    beside = free_port(own + 1)
+    server = subprocess.Popen(line("ui", "--home", home, "--port", own), cwd=ROOT)
     try:
-        base, index = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{own}/"
+        base, index = f"http://127.0.0.1:{beside}", f"http://127.0.0.1:{own}/"
         wait_for(lambda: _answers(f"{base}/health", server), START_S)
         ids = (str(experiment.experiment_id), str(telling.experiment_id))
         yield Site(base, index, *ids, kind("sweep")[0], kind("run"), kind("transition"), home)
