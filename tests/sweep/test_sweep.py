@@ -39,7 +39,7 @@ def test_a_sweep_finds_both_transitions_and_records_them(tmp_path: Path) -> None
     assert alone.relative.low is not None
     assert alone.relative.high is not None
     assert alone.relative.low < 47 < alone.relative.high
-    assert "add+prod needs" in printed(console)
+    assert "parameters than add" in printed(console)
     [sweep_id] = Home(tmp_path).sweep_ids()
     entries = ended(tmp_path, sweep_id)
     assert (tmp_path / "sweeps" / sweep_id / "transitions.png").is_file()
