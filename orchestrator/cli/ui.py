@@ -35,7 +35,7 @@ def ui_command(
         typer.echo(f"The record is kept by the MLflow server at {chosen.shown}; open that page.")
         return
     if chosen.artifacts is not None and not (home / store.DATABASE).is_file():
-        first = "`sync` makes it of its sweeps" if Home(home).sweep_ids() else "run a sweep first, or name its --home"
+        first = "`sync` makes it from its sweeps" if Home(home).sweep_ids() else "run a sweep first, or name its --home"
         raise UserError(f"there is no record in {str(home)!r} yet: {first}")
     store.check(chosen)
     beside = free_port(port + 1)

@@ -26,8 +26,9 @@ REPORT = "report.html"
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One finished run of those that ``runs`` keeps. ``found_in`` is the id of the sweep it was trained for (of this
-    one if for another arm), ``""`` if for this record. ``at`` is when this sweep had it (ISO 8601), else ``""``."""
+    """One finished run of those that ``runs`` keeps. ``found_in`` is ``""`` if it was trained for this record, else the
+    id of the sweep it was trained for: this one's, if for another arm. ``at`` is when this sweep had it (ISO 8601),
+    else ``""``."""
 
     key: str
     config: RunConfig

@@ -41,7 +41,8 @@ def structure_words(answer: Answer, runs: Sequence[RunRecord], family: Family) -
     for mix in answer.mixes:
         found = [(run.config.size, _found(run, family)) for run in kept if run.config.label == mix.mix]
         held = [(size, each) for size, each in found if each is not None]
-        learned = any(share.learned for share in mix.target.transition.shares)
+        shares = mix.target.transition.shares  # None of a score too near its floor to tell.
+        learned = not shares or any(share.learned for share in shares)
         if learned and (sides := {side: runs for side, runs in _sides(mix, held).items() if runs}):
             whats = dict.fromkeys(what for runs in sides.values() for each in runs for what in each)
             counts = " and ".join(_counted(what, sides) for what in whats)

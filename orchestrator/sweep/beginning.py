@@ -10,7 +10,7 @@ from dataclasses import replace
 from orchestrator.engine.base import Engine
 from orchestrator.errors import UserError
 from orchestrator.home import lifecycle
-from orchestrator.home.files import Home, make_home, scratch
+from orchestrator.home.files import Home, make_home
 from orchestrator.home.journal import Ended, Journal, Memory
 from orchestrator.home.sweeps import Sweep
 from orchestrator.space.hardware import Hardware
@@ -66,10 +66,9 @@ def extended_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
 
 
 def check_room(spec: SweepSpec, hardware: Hardware) -> None:
-    """Raise :class:`UserError` for a scratch that cannot be made, and if a stack asks for more cores or devices than
-    all machines have together, and none are added."""
+    """Raise :class:`UserError` if a stack asks for more cores or devices than all machines have together, and none are
+    added."""
     asked = spec.resources
-    scratch(asked.scratch)
     if hardware.grows:
         return
     if asked.cpu_per_stack > hardware.cpus:

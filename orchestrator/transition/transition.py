@@ -88,7 +88,9 @@ def _judge(
         return Verdict.ABOVE, Estimate(None, min(float(largest), relative.low or math.inf), None), absolute
     if smallest <= min(sizes) and learned[smallest] and below >= (LIKELY if all(learned.values()) else SURE):
         return Verdict.BELOW, Estimate(None, None, max(float(smallest), relative.high or 0.0)), absolute
-    return Verdict.UNDECIDED if relative.value is None else Verdict.FOUND, relative, absolute
+    # A median outside the sizes tried, or without any bound, is no finding.
+    placed = smallest <= (relative.value or 0) <= largest and not (relative.low is relative.high is None)
+    return Verdict.FOUND if placed else Verdict.UNDECIDED, relative, absolute
 
 
 def _floor(points: Sequence[Point]) -> float:

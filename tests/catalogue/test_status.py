@@ -122,7 +122,7 @@ def test_every_row_fits_the_terminal(tmp_path: Path, width: int) -> None:
 def test_a_failed_run_shows_its_traceback(tmp_path: Path) -> None:
     home = Home(tmp_path)
     stored = read_sweep(home, write_sweep(home, runs=runs_of(spec())[:1], outcomes={0: failed()}, answered=False).id)
-    assert sentences(stored.answer) == ("Every run failed.",)
+    assert sentences(stored.answer) == ("Every run so far failed.",)
     text = shown(run_view(*find_run(home, stored.runs[0].key)))
     assert "ZeroDivisionError: by zero" in text
     assert "files" in text

@@ -105,7 +105,7 @@ def test_a_port_that_is_taken_is_said_with_one_that_is_free(run: Program, tmp_pa
 
 def test_a_home_without_its_record_is_told_how_to_make_it(run: Program, tmp_path: Path) -> None:
     write_sweep(Home(tmp_path))
-    assert run("ui", "--home", tmp_path).err.endswith("yet: `sync` makes it of its sweeps\n")
+    assert run("ui", "--home", tmp_path).err.endswith("yet: `sync` makes it from its sweeps\n")
 
 
 def test_a_store_elsewhere_leaves_nothing_in_the_working_directory(

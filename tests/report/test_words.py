@@ -245,11 +245,11 @@ def test_seeds_that_disagree_everywhere_are_told_in_a_line() -> None:
     ]
     for some, told in (
         (8, [f"{arm.name}: seeds disagree" for arm in arms[:4]]),
-        (10, ["Seeds disagree at some sizes in 5 of the 8 rows of the table."]),
+        (10, ["Seeds disagree at some sizes in 5 of 8 mixes."]),
     ):
         said = [line for line in caveats(answer(asked, runs[:some])) if "isagree" in line]
         assert [line.replace('"', "")[: len(start)] for line, start in zip(said, told, strict=True)] == told
-    assert judged(asked, answer(asked, runs), "finished")[0].text.endswith(" Runs: 10, 0 to 2 a row of the table.")
+    assert judged(asked, answer(asked, runs), "finished")[0].text.endswith(" Runs: 10, 0 to 2 a mix.")
 
 
 def test_recipes_of_one_mix_are_drawn_without_a_comparison(tmp_path: Path) -> None:

@@ -38,8 +38,8 @@ def ahead(standings: Mapping[str, Standing], race: RaceSettings) -> dict[str, fl
 
 
 def is_over(standings: Mapping[str, Standing], spent: float, race: RaceSettings) -> bool:
-    """True if nothing can change any more once every method may have ``spent`` so much: ``race.steps``, or ``patience``
-    times what the first to arrive needed, of which the others have spent more than ``factor`` times as much."""
+    """True if nothing can change any more once every method may have ``spent`` so much: ``race.steps``; or, once every
+    other has ended or spent more than ``factor`` times what the first to arrive needed, ``patience`` times that."""
     first = min((one.spent for one in standings.values() if one.arrives_within(race.steps)), default=math.inf)
     decided = all(one.ended or one.spent > race.factor * first for one in standings.values())
     waited = decided and spent >= race.patience * first

@@ -92,6 +92,7 @@ def scale_warning(init: InitSettings, sizes: Sequence[int]) -> str:
     if not far:
         return ""
     off = "below" if init.scale * math.sqrt(far[0]) < 1 else "above"
+    far = [size for size in far if (init.scale * math.sqrt(size) < 1) == (off == "below")]
     return (
         f"First weights: N(0, {init.scale:g}), over {FAR:g} times {off} 1/sqrt(n_embed) at {len(far)} of {len(sizes)} "
         "sizes. What fails may be these weights and not the size: compare with settings.model.init={kind: scaled}."

@@ -59,8 +59,9 @@ def recipes_figure(spec: SweepSpec, answer: Answer, *, title: str | None = None)
     label_sizes(panels[-1], labelled_sizes(answer))
     panels[-1].set_xlabel(f"{answer.size_label} (bars: transition, {CONFIDENCE:.0%} interval)")
     figure.supylabel(f"{answer.words.final_score} of {answer.target}", fontsize=style.TEXT, color=style.INK)
+    above = 1.08 + 0.1 * max(len(answer.under(answer.recipes[0].name).mixes) - 2, 0)  # Beside it stand the savings.
     panels[0].legend(
-        loc="lower left", bbox_to_anchor=(-0.01, 1.08), borderpad=0, ncols=6, frameon=False, fontsize=style.TEXT
+        loc="lower left", bbox_to_anchor=(-0.01, above), borderpad=0, ncols=6, frameon=False, fontsize=style.TEXT
     )
     if head := spec.question if title is None else title:
         style.title(figure, head)

@@ -174,7 +174,7 @@ class Paragraph:
 def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...]:
     """A sweep in plain words: asked, found, how sure, caveats, what next."""
     if not any(mix.runs for mix in answer.mixes):
-        return (_asked(spec, answer), Paragraph("Found", f"nothing yet: no run has ended; {_state(state)}."))
+        return (_asked(spec, answer), Paragraph("Found", f"{sentences(answer)[0]} The sweep is {state}."))
     one = "This was asked under one training recipe."
     asked = [] if answer.recipes else ["Settings were tuned for each mix." if answer.tuned else one]
     audits = [said for mix in answer.mixes if not mix.budget_limited and (said := budget_words(answer, mix))]
@@ -234,5 +234,5 @@ def _how_sure(answer: Answer) -> str:
     head = f"The ratio's {CONFIDENCE:.0%} interval {'; '.join(ratios)}. " if ratios else ""
     if len(runs) > MOST_LISTED:
         counts = [mix.runs for mix in answer.mixes]
-        runs = [f"{sum(counts)}, {min(counts)} to {max(counts)} a row of the table"]
+        runs = [f"{sum(counts)}, {min(counts)} to {max(counts)} a mix"]
     return f"{head}Runs: {listed(runs)}."

@@ -144,7 +144,7 @@ def saving(found: Synergy) -> str:
 
 
 def short_saving(found: Synergy) -> str:
-    """The same without the reason, for a figure."""
+    """The same for a figure: with a reason only where no side is bounded."""
     times_so, interval = _decided(found)
     if times_so:
         return f"{times_so}{interval}"
@@ -166,7 +166,7 @@ def sentence(answer: Answer, mix: MixAnswer) -> str:
         return f"{here} needs {times_so} {kind} than {there}{said}."
     if span := _span(synergy):
         doubt, range_of = _doubt(synergy), span.removeprefix("between ").replace(" and ", " to ")
-        fits = f"anything from {range_of} {kind} than {there} fits the runs of {here}"
+        fits = f"for {here} anything from {range_of} {kind} than {there} fits the runs"
         said = fits if range_of != span else f"{here} needs {span} {kind} than {there}"
         return f"Undecided: {said}{f', but {doubt}' if doubt else ''}."
     if synergy.value is not None:
@@ -185,7 +185,7 @@ def sentence(answer: Answer, mix: MixAnswer) -> str:
 def sentences(answer: Answer) -> tuple[str, ...]:
     """The finding: one sentence a comparison; one in all if no run learned anything up to the largest size."""
     if not any(mix.runs for mix in answer.mixes):
-        return ("Every run failed." if any(mix.failed for mix in answer.mixes) else "No run has ended yet.",)
+        return ("Every run so far failed." if any(mix.failed for mix in answer.mixes) else "No run has ended yet.",)
     if nothing_learned(answer):
         return (f"Nothing was {answer.words.learned} up to {_largest(answer, answer.mixes)}.",)
     compared = [mix for mix in answer.mixes if mix.synergy_total is not None]
@@ -291,11 +291,7 @@ def caveats(answer: Answer) -> tuple[str, ...]:
             said.append(f"{called(mix)} {unequal}.")
     split = [f"{called(mix)}: seeds disagree at {at}." for mix in answer.mixes if (at := disagreement(answer, mix))]
     many = len(split) > MOST_LISTED
-    said += (
-        [f"Seeds disagree at some sizes in {len(split)} of the {len(answer.mixes)} rows of the table."]
-        if many
-        else split
-    )
+    said += [f"Seeds disagree at some sizes in {len(split)} of {len(answer.mixes)} mixes."] if many else split
     said += [f"{called(mix)} was {BY_HAND}." for mix in answer.mixes if mix.stopped]
     said += [budget_words(answer, mix) for mix in answer.mixes if mix.budget_limited]
     for status in ("diverged", "failed"):
