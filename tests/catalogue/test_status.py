@@ -75,6 +75,8 @@ def test_a_running_sweep_shows_what_trains_and_what_is_left(tmp_path: Path) -> N
         assert f"training {key}: add 16 seed 0: step 3, 0.30" in text
         assert "training" in shown(run_view(*find_run(home, key)))
     assert "`run --resume` goes on" in shown(run_view(*find_run(home, key)))
+    interrupted = status_of(read_sweep(home, sweep.id))
+    assert [mix.training for mix in interrupted.mixes] == [0, 0], "nothing trains now"
 
 
 def test_nothing_ended_is_no_cost(tmp_path: Path) -> None:
