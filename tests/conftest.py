@@ -7,6 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.cli.program import Program, command
@@ -15,6 +16,10 @@ from tests.cli.program import Program, command
 # for one another, and burn the processor meanwhile. It must be said before torch and numpy are imported, and programs
 # that tests start inherit it; a stack's own threads are set by its worker all the same.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# How long an example takes says how busy the machine is.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 # A shell lets what it starts in the background ignore Ctrl-C, and so would every program of a test.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

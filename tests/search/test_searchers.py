@@ -50,7 +50,7 @@ def test_settings_refuse_what_they_do_not_know_under_pydantic_too(method: str) -
 ONE = Problem(("add",), SIZES, (0, 1, 2))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10**6), orders=st.lists(st.integers(0, 10**6), min_size=2, max_size=3))
 def test_results_in_any_order_lead_to_the_same_runs(seed: int, orders: list[int]) -> None:
     world = mixed(seed)
@@ -59,7 +59,7 @@ def test_results_in_any_order_lead_to_the_same_runs(seed: int, orders: list[int]
         assert dict(drive(Bisection(PROBLEM), world, 1 + order % 9, order)) == expected
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.sampled_from(SIZES))
 def test_brackets_between_neighbours_with_all_seeds(at: int) -> None:
     searcher = Bisection(ONE)

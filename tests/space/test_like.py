@@ -98,7 +98,7 @@ LEVELS = list(itertools.product(("far", "middle", "near"), ("top", "profile")))
 """From the ground up: what is later here wins."""
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @given(said=st.sets(st.sampled_from(LEVELS), min_size=1), override=st.booleans())
 def test_in_a_chain_the_nearest_word_wins(tmp_path: Path, said: set[tuple[str, str]], override: bool) -> None:
     seeds = {level: place + 10 for place, level in enumerate(LEVELS)}

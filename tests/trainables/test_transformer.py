@@ -29,7 +29,7 @@ def logits(settings: ModelSettings, n_embed: int, flat_SP: Tensor, tokens: Tenso
     return forward(settings, layout(settings, n_embed, VOCABULARY).views(flat_SP), tokens)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     n_layer=st.integers(1, 3),
     feed_forward=st.integers(1, 5),

@@ -24,7 +24,7 @@ def transition(curve: Fit) -> float:
     return math.exp(curve.midpoint + math.log(share / (1 - share)) / curve.slope)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     midpoint=st.floats(math.log(14), math.log(70)),
     slope=st.floats(3.0, 12.0),
@@ -41,7 +41,7 @@ def test_recovers_known_curves(midpoint: float, slope: float, floor: float, asym
     assert found.midpoint == pytest.approx(midpoint, abs=0.01)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.sampled_from(SIZES), st.floats(0, 1)), min_size=0, max_size=40))
 def test_never_warns_and_stays_within_bounds(runs: list[tuple[int, float]]) -> None:
     points = [Point(size, seed, accuracy, 0.15) for seed, (size, accuracy) in enumerate(runs)]
@@ -53,7 +53,7 @@ def test_never_warns_and_stays_within_bounds(runs: list[tuple[int, float]]) -> N
         assert found.slope > 0
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(order=st.permutations(range(18)), data=st.integers(0, 5))
 def test_order_of_points_does_not_matter(order: list[int], data: int) -> None:
     truth, rng = Fit(3.2, 6.0, 0.2, 0.97), np.random.default_rng(data)

@@ -64,7 +64,7 @@ def test_a_step_is_found_and_bracketed() -> None:
     assert sum(result.density.weights) + result.density.above == pytest.approx(1)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     accuracies=st.lists(st.sampled_from([0.05, 0.2, 0.45, 0.8, 0.93, 1.0]), min_size=5, max_size=12),
     sizes=st.lists(st.sampled_from(SIZES), min_size=12, max_size=12),
@@ -84,7 +84,7 @@ def test_intervals_hold_the_sizes_that_bracket_the_estimate(accuracies: list[flo
         assert high >= min(over)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.permutations(range(27)))
 def test_order_of_points_changes_nothing(order: list[int]) -> None:
     points = step(32)

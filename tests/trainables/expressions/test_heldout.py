@@ -29,7 +29,7 @@ def grid(modulus: int, length: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.array(list(itertools.product(range(modulus), repeat=length)))
 
 
-@hypothesis_settings(max_examples=50, deadline=None)
+@hypothesis_settings(max_examples=50)
 @given(
     modulus=st.integers(4, 12),
     max_arguments=st.integers(2, 4),

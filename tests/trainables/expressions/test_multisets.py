@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from trainables.tasks.held_out_tuples import MultisetNumbering, multiset_count, orders
 
 
-@hypothesis_settings(max_examples=40, deadline=None)
+@hypothesis_settings(max_examples=40)
 @given(modulus=st.integers(1, 7), length=st.integers(1, 5))
 def test_every_multiset_has_a_number_and_its_orders(modulus: int, length: int) -> None:
     listed = Counter(tuple(sorted(row)) for row in itertools.product(range(modulus), repeat=length))

@@ -50,7 +50,7 @@ def evaluator(modulus: int, seed: int) -> naive.Evaluate:
     return evaluate
 
 
-@hypothesis_settings(max_examples=30, deadline=None)
+@hypothesis_settings(max_examples=30)
 @given(
     shape=st.sampled_from(SHAPES),
     tasks=st.sets(st.sampled_from(sorted(OPERATIONS)), min_size=1),

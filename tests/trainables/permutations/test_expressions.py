@@ -46,7 +46,7 @@ def texts_of(settings: TaskSettings, mix: str, part: Part, count: int, seed: int
     return found
 
 
-@hypothesis_settings(max_examples=25, deadline=None)
+@hypothesis_settings(max_examples=25)
 @given(
     shape=st.sampled_from(SHAPES),
     tasks=st.sets(st.sampled_from(TASKS), min_size=1),
