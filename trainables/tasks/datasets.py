@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
 from trainables.contract.arms import Mix
 from trainables.contract.settings import digest_of
@@ -112,17 +111,18 @@ def _name(task: ExpressionTask, mix: Mix, seed: int) -> str:
 
 
 def _write(dataset: Dataset, path: Path) -> None:
-    """Write aside, flush, and rename into place. Whoever comes second puts the same in its place."""
+    """Write aside, flush, and rename into place. Whoever comes second puts the same in its place. Raises ``OSError``
+    that names the file."""
     aside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     arrays = _arrays(dataset) | {CASES: np.array(list(dataset.cases.values()), dtype=np.int64)}
     try:
-        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, aside)
-        with aside.open("rb") as file:
+        with aside.open("wb") as file:
+            file.write(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+            file.flush()
             os.fsync(file.fileno())
         os.replace(aside, path)
-    except (OSError, SafetensorError) as error:
-        error.filename = str(path)  # type: ignore[union-attr] # It says what is wrong, and not where.
-        raise
+    except OSError as error:  # Of a write it says what is wrong, and not where.
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         aside.unlink(missing_ok=True)
 
