@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from orchestrator.errors import SweepError, UserError
 from orchestrator.report.page import render
@@ -71,10 +72,10 @@ class _Server(ThreadingHTTPServer):
         super().__init__((HOST, port), _Handler)
         self.pages = pages
 
-    def handle_error(self, request: object, client_address: object) -> None:
+    def handle_error(self, request: Any, client_address: Any) -> None:
         """A failed request is told on the terminal, unless a browser did not wait for the answer."""
         if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)  # type: ignore[arg-type]  # a socket and its address
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
