@@ -76,7 +76,7 @@ class _Output(Console):
 
 def _check_begin(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hardware) -> None:
     """Report invalid requests before anything starts. Raises ``UserError``."""
-    from orchestrator.home.files import Home, scratch
+    from orchestrator.home.files import Home
     from orchestrator.sweep.beginning import check_begin
 
     if options.several and (options.resume or options.extend is not None):
@@ -85,11 +85,9 @@ def _check_begin(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hard
         raise UserError(f"{named} names one sweep and {options.space} asks several: give --variant, too ({names})")
     for spec in specs:
         _check_gpus(spec, hardware, options.address)
-        if options.address is None:
-            scratch(spec.resources.scratch)
     resume = None if options.several else options.resume
     for spec in specs:
-        check_begin(spec, Home(options.home.resolve()), hardware, resume=resume, extend=options.extend)
+        check_begin(spec, Home(options.home.resolve()), hardware, options, resume=resume)
     if options.dashboard:
         from orchestrator.engine.ray.session import check_dashboard  # Ray takes a second.
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from orchestrator.engine.base import Engine
 from orchestrator.errors import UserError
 from orchestrator.home import lifecycle
-from orchestrator.home.files import Home, make_home
+from orchestrator.home.files import Home, make_home, scratch
 from orchestrator.home.journal import Ended, Journal, Memory
 from orchestrator.home.sweeps import Sweep
 from orchestrator.space.hardware import Hardware
@@ -65,10 +65,12 @@ def extended_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
     return older
 
 
-def check_room(spec: SweepSpec, hardware: Hardware) -> None:
-    """Raise :class:`UserError` if a stack asks for more cores or devices than all machines have together, and none are
-    added."""
+def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:
+    """Raise :class:`UserError` for a scratch that this machine, if it trains, cannot make, and if a stack asks for more
+    cores or devices than all machines have together, and none are added."""
     asked = spec.resources
+    if address is None:
+        scratch(asked.scratch)
     if hardware.grows:
         return
     if asked.cpu_per_stack > hardware.cpus:
@@ -83,18 +85,18 @@ def check_room(spec: SweepSpec, hardware: Hardware) -> None:
         )
 
 
-def check_begin(spec: SweepSpec, home: Home, hardware: Hardware, *, resume: str | None, extend: str | None) -> None:
+def check_begin(spec: SweepSpec, home: Home, hardware: Hardware, options: RunOptions, *, resume: str | None) -> None:
     """Report invalid requests before anything starts.
 
     Raises :class:`UserError` for a sweep to resume or to extend that is missing, differs or is being run, and for cores
     and devices that do not exist."""
-    check_room(spec, hardware)
+    check_room(spec, hardware, options.address)
     make_home(home.root)
     if resume is not None:
         sweep = resumed_sweep(spec, home, resume)
         lifecycle.check_free(sweep.files)
-    if extend is not None:
-        extended_sweep(spec, home, extend)
+    if options.extend is not None:
+        extended_sweep(spec, home, options.extend)
 
 
 def on_these_devices(sweep: Sweep, spec: SweepSpec) -> Sweep:

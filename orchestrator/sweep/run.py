@@ -67,7 +67,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         home = Home(options.home.resolve())
         here = options.hardware or hardware.detect()
         if options.address is None or options.hardware is not None:  # Else nothing is known yet of the cluster.
-            check_room(spec, here)
+            check_room(spec, here, options.address)
         resumed = None if options.resume is None else resumed_sweep(spec, home, options.resume)
         extended = None if options.extend is None else extended_sweep(spec, home, options.extend)
         if extended is not None:
