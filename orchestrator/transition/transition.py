@@ -89,7 +89,7 @@ def _judge(
     if smallest <= min(sizes) and learned[smallest] and below >= (LIKELY if all(learned.values()) else SURE):
         return Verdict.BELOW, Estimate(None, None, max(float(smallest), relative.high or 0.0)), absolute
     # A median outside the sizes tried, or without any bound, is no finding.
-    placed = smallest <= (relative.value or 0) <= largest and not (relative.low is relative.high is None)
+    placed = relative.is_placed(smallest, largest)
     return Verdict.FOUND if placed else Verdict.UNDECIDED, relative, absolute
 
 

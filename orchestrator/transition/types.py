@@ -83,6 +83,11 @@ class Estimate:
     low: float | None
     high: float | None
 
+    def is_placed(self, smallest: float, largest: float) -> bool:
+        """True if there is a size to name: inside what was tested, bounded on one side at least."""
+        bounded = self.low is not None or self.high is not None
+        return bounded and self.value is not None and smallest <= self.value <= largest
+
 
 @dataclass(frozen=True)
 class SizeShare:

@@ -20,6 +20,7 @@ from orchestrator.home.files import Home
 from orchestrator.home.run_files import Storage
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.rows import targets
+from orchestrator.report.words.next_step import explain
 from orchestrator.report.words.verdicts import sentences
 from orchestrator.search.base import Request
 from tests.catalogue.fabricated import diverged, failed, leave_stack, outcome_of, runs_of, write_sweep
@@ -125,6 +126,7 @@ def test_a_failed_run_shows_its_traceback(tmp_path: Path) -> None:
     home = Home(tmp_path)
     stored = read_sweep(home, write_sweep(home, runs=runs_of(spec())[:1], outcomes={0: failed()}, answered=False).id)
     assert sentences(stored.answer) == ("Every run so far failed.",)
+    assert [each.text for each in explain(stored.spec, stored.answer, "failed")][1:] == ["Every run so far failed."]
     text = shown(run_view(*find_run(home, stored.runs[0].key)))
     assert "ZeroDivisionError: by zero" in text
     assert "files" in text

@@ -174,7 +174,8 @@ class Paragraph:
 def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...]:
     """A sweep in plain words: asked, found, how sure, caveats, what next."""
     if not any(mix.runs for mix in answer.mixes):
-        return (_asked(spec, answer), Paragraph("Found", f"{sentences(answer)[0]} The sweep is {state}."))
+        stands = "" if state == "failed" else f" The sweep is {state}."
+        return (_asked(spec, answer), Paragraph("Found", f"{sentences(answer)[0]}{stands}"))
     one = "This was asked under one training recipe."
     asked = [] if answer.recipes else ["Settings were tuned for each mix." if answer.tuned else one]
     audits = [said for mix in answer.mixes if not mix.budget_limited and (said := budget_words(answer, mix))]
@@ -209,13 +210,9 @@ def _asked(spec: SweepSpec, answer: Answer) -> Paragraph:
 
 def _found(answer: Answer, state: str) -> Paragraph:
     ended = sum(mix.runs for mix in answer.mixes)
-    head = f"Found, from {counted(ended, 'run')}" + ("" if state == "finished" else f" (so far: {_state(state)})")
+    head = f"Found, from {counted(ended, 'run')}" + ("" if state == "finished" else f" (so far: the sweep is {state})")
     verdicts = [f"{verdict_line(answer, mix)}." for mix in answer.mixes if mix.runs]
     return Paragraph(head, " ".join(dict.fromkeys([*sentences(answer), *verdicts])))
-
-
-def _state(state: str) -> str:
-    return "every run failed" if state == "failed" else f"the sweep is {state}"
 
 
 def _how_sure(answer: Answer) -> str:

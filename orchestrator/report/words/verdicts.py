@@ -42,7 +42,7 @@ def estimate(found: Estimate, smallest: float, largest: float, verdict: Verdict,
         return "not measurable"
     if verdict is Verdict.FALLS:
         return f"{estimate(found, smallest, largest, Verdict.FOUND, asymptote)}, falls again"
-    if verdict is Verdict.FOUND and found.value is not None and _is_placed(found, smallest, largest):
+    if verdict is Verdict.FOUND and found.value is not None and found.is_placed(smallest, largest):
         low = f"below {exact(smallest)}" if found.low is None else number(found.low)
         high = f"above {exact(largest)}" if found.high is None else number(found.high)
         return f"{number(found.value)} [{low}, {high}]"
@@ -52,12 +52,6 @@ def estimate(found: Estimate, smallest: float, largest: float, verdict: Verdict,
     least = None if found.low is None or found.low < smallest else min(found.low, largest)
     most = None if found.high is None or found.high > largest else max(found.high, smallest)
     return f"undecided{_bounds(Estimate(None, least, most))}"
-
-
-def _is_placed(found: Estimate, smallest: float, largest: float) -> bool:
-    """True if there is a size to name: inside what was tested, bounded on one side at least."""
-    inside = found.value is not None and smallest <= found.value <= largest
-    return inside and not (found.low is None and found.high is None)
 
 
 def _bounds(found: Estimate) -> str:
@@ -165,9 +159,10 @@ def sentence(answer: Answer, mix: MixAnswer) -> str:
         said = f", {CONFIDENCE:.0%} interval{interval}" if interval else ""
         return f"{here} needs {times_so} {kind} than {there}{said}."
     if span := _span(synergy):
-        doubt, range_of = _doubt(synergy), span.removeprefix("between ").replace(" and ", " to ")
-        fits = f"for {here} anything from {range_of} {kind} than {there} fits the runs"
-        said = fits if range_of != span else f"{here} needs {span} {kind} than {there}"
+        doubt, low, high = _doubt(synergy), synergy.low, synergy.high
+        said = f"{here} needs {span} {kind} than {there}"
+        if low is not None and high is not None:
+            said = f"for {here} anything from {_side(high)} to {_side(low)} {kind} than {there} fits the runs"
         return f"Undecided: {said}{f', but {doubt}' if doubt else ''}."
     if synergy.value is not None:
         return f"Undecided: the runs do not bound what {here} needs against {there}."
@@ -217,7 +212,7 @@ def _verdict(answer: Answer, mix: MixAnswer) -> str:
     smallest, largest = answer.tested(found)
     if not mix.runs:
         return f"no run of {called(mix)} has ended"
-    placed = _is_placed(found.relative, smallest.size, largest.size)
+    placed = found.relative.is_placed(smallest.size, largest.size)
     if found.verdict is Verdict.FOUND and placed:
         return f"{called(mix)} is {won} from {axis} {words} on"
     if found.verdict is Verdict.ABOVE:
