@@ -38,7 +38,8 @@ def nearest(given: str, allowed: Iterable[str]) -> str | None:
     """The allowed name that a misspelt or shortened one most likely meant, such as ``learning_rate`` for ``lr``."""
     names = list(allowed)
     short = [name for name in names if given == "".join(part[0] for part in name.split("_") if part)]
-    begun = [name for name in names if len(given) > 2 and name.startswith(given.rstrip("s"))]
+    stems = [stem for stem, least in ((given.rstrip("s"), 3), (given[:-1], 4)) if len(given) >= least]
+    begun = [name for stem in stems for name in names if name.startswith(stem)]
     close = difflib.get_close_matches(given, names, n=1)
     return next(iter([*(short if len(given) > 1 else ()), *close, *begun]), None)
 

@@ -83,6 +83,7 @@ def test_what_was_chosen_is_no_setting(override: str, option: str) -> None:
     ("written", "guess"),
     [
         ("profils: {smoke: {seeds: 1}}", "Did you mean 'profiles'?"),
+        ("vary: {slow: {seeds: 1}}", "Did you mean 'variants'?"),
         ("gpus: 1", "The whole path would be resources.gpu_per_stack"),
     ],
 )
