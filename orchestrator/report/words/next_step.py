@@ -20,7 +20,7 @@ from orchestrator.report.words.verdicts import (
     verdict_line,
 )
 from orchestrator.search.base import BY_HAND
-from orchestrator.search.stopping import COARSE, LEAST_PRECISION, gap_around
+from orchestrator.search.locating import COARSE, gap_around
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import CONFIDENCE, LEVEL, Verdict
 from trainables.base import SettingsError
@@ -126,7 +126,7 @@ def _narrower(spec: SweepSpec, mixes: list[MixAnswer], because: str) -> NextStep
     searcher from using them."""
     settings, overrides, between = spec.search.settings, [f"seeds={MORE * spec.seeds}"], set[int]()
     if (precision := settings.get("precision")) is not None:
-        narrower = max(precision / MORE, LEAST_PRECISION)
+        narrower = precision / MORE
         between = _sizes_between(spec, mixes, narrower)
         overrides.append(f"search.precision={narrower:.3g}")
     if between:
