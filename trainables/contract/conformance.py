@@ -163,7 +163,8 @@ def _keys(case: Case) -> None:
 
 def _budget(case: Case) -> None:
     arm, size = case.arms[0], case.sizes[0]
-    once, twice = (case.family.steps(case.family.config(arm, size, 0, factor)) for factor in (1, 2))
+    doubled = type(case.family)(case.family.scaled(2, 1))
+    once, twice = (family.steps(family.config(arm, size, 0)) for family in (case.family, doubled))
     _must(twice == 2 * once, f"scaled(2, 1) must double steps(); {once} became {twice}")
 
 
