@@ -17,6 +17,8 @@ from trainables.base import SettingsError
 
 MORE = 2
 """Factor for the sizes, steps, seeds, runs and cost of the next step."""
+PAIRS = "pairs"
+"""The searcher that compares mixes in pairs of runs."""
 LIMITS = ("max_runs", "max_cost")
 """Settings that end a search; its next step raises them."""
 
@@ -58,6 +60,10 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
     if undecided := [mix for mix in answer.mixes if _is_undecided(mix)]:
         baselines = [answer.mix(answer.baseline_of(mix)) for mix in undecided]
         return _continued(spec, f"no difference between {_names([*baselines, *undecided])} is shown yet")
+    if apart := [mix for mix in answer.mixes if mix.synergy_total is not None and mix.comparison is None]:
+        baselines = [answer.mix(answer.baseline_of(mix)) for mix in apart]
+        why = f"Compare in pairs: {_names([*baselines, *apart])} were not trained in pairs."
+        return NextStep(why, (f"search.method={PAIRS}",))
     if unplaced := at[Verdict.UNDECIDED]:
         return _continued(spec, f"the transition of {_names(unplaced)} is undecided")
     if at[Verdict.NEAR_FLOOR]:
