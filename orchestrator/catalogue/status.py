@@ -158,7 +158,7 @@ def _progress(stored: StoredSweep) -> dict[str, MixProgress]:
         for run in stored.runs
         if run.config.label in spec.mix_named  # The others are phases that they go on from.
     ]
-    searcher = searcher_of(spec, ended)
+    searcher = searcher_of(spec, ended, stored.blocks)
     for mix in stored.stopped:
         searcher.stop(mix)
     return {each.mix: each for each in searcher.progress()}

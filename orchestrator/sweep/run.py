@@ -191,8 +191,9 @@ class _Drive(Observer):
         self._view.run_ended(arm, request.size, request.seed, ended_words(entry, self._sweep.spec.target))
 
     def _campaign(self, engine: Engine, known: Sequence[Ended]) -> Campaign:
-        searcher = searcher_of(self._sweep.spec, [(entry.request, entry.outcome) for entry in known])
-        for mix in recall(self._files, runs=False).stopped:
+        memory = recall(self._files, runs=False)
+        searcher = searcher_of(self._sweep.spec, [(entry.request, entry.outcome) for entry in known], memory.blocks)
+        for mix in memory.stopped:
             log.info(f"{mix} was {BY_HAND} and stays so; a new sweep with --extend {self._sweep.id} asks for it again")
             searcher.stop(mix)
         interrupted = lifecycle.interrupted_stacks(self._files, log.warning)
@@ -204,6 +205,7 @@ class _Drive(Observer):
             sizing=self._sizing,
             interrupted=interrupted,
             known=known,
+            blocks=len(memory.blocks),
         )
 
     def _leave_resumable(self, why: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pickle
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
 
 from trainables.base import (
@@ -163,8 +163,7 @@ def _keys(case: Case) -> None:
 
 def _budget(case: Case) -> None:
     arm, size = case.arms[0], case.sizes[0]
-    doubled = type(case.family)(case.family.scaled(2, 1))
-    once, twice = (family.steps(family.config(arm, size, 0)) for family in (case.family, doubled))
+    once, twice = (case.family.steps(case.family.config(replace(arm, budget=factor), size, 0)) for factor in (1, 2))
     _must(twice == 2 * once, f"scaled(2, 1) must double steps(); {once} became {twice}")
 
 
