@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import fmean
 
-from orchestrator.space.evidence import is_evidence, point_of
+from orchestrator.space.evidence import comparisons, is_evidence, point_of
 from orchestrator.space.settings import difference
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.comparison import synergy
-from orchestrator.transition.evidence import ERROR, LEARNED, Block, Comparison, Run, bar, compare, counted
+from orchestrator.transition.evidence import LEARNED, Block, Comparison, bar
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Transition
 from orchestrator.tuning.words import found_text
@@ -163,7 +162,7 @@ def answer(
     spec: SweepSpec,
     outcomes: Iterable[tuple[RunConfig, Outcome]],
     stopped: Collection[str] = (),
-    blocks: Iterable[Block] = (),
+    blocks: Sequence[Block] = (),
 ) -> Answer:
     """Return the answer from the runs that ended so far.
 
@@ -180,16 +179,8 @@ def answer(
             ended[config.label].append((config, outcome))
 
     used = [config.size for runs in ended.values() for config, _ in runs]
-    points = {name: _points(runs, spec.target) for name, runs in ended.items()}
-    learned_from = float(spec.search.settings.get("learned", LEARNED))
-    learned: dict[Run, bool | None] = {
-        (name, config.size, config.seed): None for name, runs in ended.items() for config, _ in runs
-    }
-    for name, own in points.items():
-        for point in own:
-            learned[name, point.size, point.seed] = point.accuracy >= bar(point.floor, learned_from)
-    bars = [bar(point.floor, learned_from) for own in points.values() for point in own]
-    comparisons = _comparisons(spec, family, blocks, learned, fmean(bars) if bars else learned_from)
+    learned = float(spec.search.settings.get("learned", LEARNED))
+    decisions = comparisons(spec, blocks, [run for runs in ended.values() for run in runs])
 
     def total(size: float) -> float:
         return family.parameters(size).total
@@ -218,11 +209,11 @@ def answer(
                 diverged=statuses[Status.DIVERGED],
                 failed=statuses[Status.FAILED],
                 tasks=tasks[mix.name],
-                shares=_shares(mix.name, learned),
-                comparison=comparisons.get(mix.name),
+                shares=_shares(_points(ended[mix.name], spec.target), learned),
+                comparison=decisions.get(mix.name),
                 synergy_total=synergy(reference, found, total) if compared else None,
                 synergy_core=synergy(reference, found, core) if compared else None,
-                spent=_spent(family, ended[mix.name], spec.target, learned_from),
+                spent=_spent(family, ended[mix.name], spec.target, learned),
                 recipe=mix.recipe,
                 plain=mix.plain_name,
                 composition=mix.composition,
@@ -246,7 +237,7 @@ def answer(
         ),
         words=family.words,
         cautions=tuple(spec.warnings()),
-        learned=learned_from,
+        learned=learned,
     )
 
 
@@ -256,24 +247,10 @@ def _points(ended: Iterable[tuple[RunConfig, Outcome]], task: str) -> tuple[Poin
     return tuple(sorted(point for point in points if point is not None))
 
 
-def _comparisons(
-    spec: SweepSpec, family: Family, blocks: Iterable[Block], learned: Mapping[Run, bool | None], mean_bar: float
-) -> dict[str, Comparison]:
-    """What the pairs of each mix and its baseline show, by mix; mixes without any pair asked for are left out."""
-    own: dict[tuple[str, str], list[Block]] = {}
-    for block in blocks:
-        own.setdefault((block.mix, block.baseline), []).append(block)
-    error, compared = float(spec.search.settings.get("error", ERROR)), {}
-    for mix in spec.mixes if family.compares_mixes else ():
-        if asked := own.get((mix.name, spec.baseline_of(mix).name)):
-            compared[mix.name] = compare(counted(asked, learned), family.parameters, error, mean_bar)
-    return compared
-
-
-def _shares(mix: str, learned: Mapping[Run, bool | None]) -> tuple[SizeShare, ...]:
-    """For each size tested, ascending, how many of the runs tried learned the target."""
-    runs = [(size, good) for (name, size, _), good in learned.items() if name == mix and good is not None]
-    tried, good = Counter(size for size, _ in runs), Counter(size for size, good in runs if good)
+def _shares(points: Iterable[Point], learned: float) -> tuple[SizeShare, ...]:
+    """For each size tested, ascending, how many of the runs tried learned."""
+    runs = [(point.size, point.accuracy >= bar(point.floor, learned)) for point in points]
+    tried, good = Counter(size for size, _ in runs), Counter(size for size, has_learned in runs if has_learned)
     return tuple(SizeShare(size, good[size], tried[size]) for size in sorted(tried))
 
 

@@ -271,9 +271,8 @@ def evidence(case: Case, one: str, other: str, pairs: str) -> bool:
     return rounded and int(pairs) == len(case.pairs) == found.pairs
 
 
-EVIDENCE: dict[str, Check] = {
-    rf"Evidence (?:over )?{NUMBER}:{NUMBER} from (\d+) pairs?\. Without any difference, at most 1 comparison in 20 gets to 20:1\.": evidence
-}
+MEANING = r"Without any difference, at most 1 comparison in 20 gets to 20:1\."
+EVIDENCE: dict[str, Check] = {rf"Evidence (?:over )?{NUMBER}:{NUMBER} from (\d+) pairs?\. {MEANING}": evidence}
 NEXT: dict[str, Check] = {
     r"Train twice as long: nothing was learned up to units (\d+)\. .*": SENTENCES[
         r"Nothing was learned up to units (\d+)\."
