@@ -55,7 +55,7 @@ class StoredSweep:
     @cached_property
     def answer(self) -> Answer:
         """The answer from the runs that ended."""
-        return answer(self.spec, [(run.config, run.outcome) for run in self.runs], self.stopped)
+        return answer(self.spec, [(run.config, run.outcome) for run in self.runs], self.stopped, self.blocks)
 
     @cached_property
     def counted(self) -> int:

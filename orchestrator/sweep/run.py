@@ -245,7 +245,8 @@ class _Drive(Observer):
     def _answer(self) -> Answer:
         """The answer of the runs that have ended so far."""
         outcomes = [(record.config, record.outcome) for record in self._state.records]
-        return answer(self._sweep.spec, outcomes, recall(self._files, runs=False).stopped)
+        memory = recall(self._files, runs=False)
+        return answer(self._sweep.spec, outcomes, memory.stopped, memory.blocks)
 
     def _close_record(self, timeout_s: float) -> str:
         """Wait for the record; a clause about the records that are not in the store, ``""`` if all are."""
