@@ -12,13 +12,15 @@ import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
 from orchestrator.search.base import Observation, Request
-from orchestrator.transition.types import LEVEL, PLATEAU
+from orchestrator.transition.types import LEVEL
 
 FEW = 4
 """A size with fewer runs than this borrows those of the nearest sizes."""
 TOP = 1.6
 """The asymptote is the mean of the runs within this factor of the largest size: sizes often end at twice a transition,
 which is not yet all learned."""
+LOWEST = 0.9
+"""An asymptote below this gives no transition to compare estimates with."""
 RECIPE = "recipe"
 """The column of a table that holds the runs of several recipes."""
 
@@ -98,7 +100,7 @@ class Pool:
     def crossing(self, mix: str) -> float | None:
         """The size at which the mean accuracy, made to rise, passes :data:`LEVEL` of its asymptote.
 
-        None for an asymptote under :data:`PLATEAU`, and if the smallest size is past it already.
+        None for an asymptote under :data:`LOWEST`, and if the smallest size is past it already.
         """
         seen = [(size, run.accuracy) for size in self.sizes(mix) for run in self.runs[mix, size]]
         sizes, accuracies = (np.array(column, dtype=float) for column in zip(*seen, strict=True))
@@ -106,7 +108,7 @@ class Pool:
         tested = np.unique(sizes)
         means = IsotonicRegression().fit(sizes, accuracies).predict(tested)
         passed = int(np.argmax(means >= LEVEL * asymptote))
-        if asymptote < PLATEAU or passed == 0:
+        if asymptote < LOWEST or passed == 0:
             return None
         around = slice(passed - 1, passed + 1)
         return float(np.exp(np.interp(LEVEL * asymptote, means[around], np.log(tested[around]))))
