@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import tomllib
 from dataclasses import replace
 from io import StringIO
@@ -127,8 +128,40 @@ def test_a_stack_that_does_not_learn_and_bits_that_differ_are_wrong(
     assert "other bits" in found.said
 
 
+def test_without_mlflow_a_machine_is_slow_and_not_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = list(machine.metadata.distributions())
+    without = [each for each in there if not each.metadata["Name"].startswith("mlflow")]
+    assert len(without) < len(there)
+    monkeypatch.setattr(machine.metadata, "distributions", lambda: without)
+    monkeypatch.setattr(machine, "find_spec", lambda name: None)
+    assert machine.software().verdict is not Verdict.WRONG
+    found = machine.record(tmp_path)
+    assert found.verdict is Verdict.SLOW
+    assert "sync" in found.todo
+
+
+def test_checks_at_once_wait_for_one_another_and_keep_their_order() -> None:
+    meeting = threading.Barrier(2, timeout=30)
+
+    def meet(name: str) -> Finding:
+        meeting.wait()
+        return ok(name)
+
+    def broken() -> Finding:
+        raise OSError("no cable")
+
+    checks = machine.at_once([("left", lambda: meet("left")), ("right", lambda: meet("right")), ("cable", broken)])
+    found = list(examined(checks))
+    assert [(each.name, each.said) for each in found] == [
+        ("left", "left"),
+        ("right", "right"),
+        ("cable", "OSError: no cable"),
+    ]
+
+
 @pytest.mark.slow
 def test_the_checks_of_a_gpu_pass_where_the_cpu_stands_in_for_it(tmp_path: Path) -> None:
+    assert gpu.compiling(tmp_path, "cpu").said.startswith("6 kinds of steps are compiled in ")
     found = gpu.side_by_side(tmp_path, "cpu")
     assert found.verdict is Verdict.OK, found.said
     assert found.said.startswith("losses are this far from the CPU's: 37 float32 0, 37 bf16 ")
