@@ -32,6 +32,7 @@ from packaging.utils import canonicalize_name
 
 from orchestrator.home.files import write_whole
 from orchestrator.search.base import Request
+from orchestrator.space.hardware import detect, whole_machine
 from orchestrator.space.resources import Resources
 from orchestrator.space.spaces import load_space
 
@@ -41,6 +42,8 @@ GB = 1e9
 DISTRIBUTION, RECORD = "transition-sweeps", "mlflow"
 LEAST_GB, GOOD_GB = 0.5, 5.0
 """Free disk space for a small sweep with its record, and for some hundred runs of the largest widths with theirs."""
+RAY_GB = 1.5
+"""Memory of a small sweep of two stacks under Ray: 1.2 GB were measured, Ray, driver and workers together."""
 FLUSHES, SLOW_FLUSH_S = 20, 0.05
 """Journals are flushed to disk at every outcome; a laptop's disk takes some milliseconds for it."""
 WITHIN_S = 300.0
@@ -161,6 +164,7 @@ def machine_checks(home: Path) -> list[Check]:
     """The checks of any machine, for this home directory, which exists."""
     return [
         ("software", software),
+        ("machine", machine_part),
         ("home", partial(home_directory, home)),
         ("training", partial(training, home)),
         ("MLflow", partial(record, home)),
@@ -200,6 +204,19 @@ def unmet(requirements: Sequence[str], here: Mapping[str, str]) -> list[str]:
         elif not each.specifier.contains(version, prereleases=True):
             found.append(f"{each.name} {version} is not {each.specifier}")
     return found
+
+
+def machine_part() -> Finding:
+    """The cores and the memory that this process may use, and the machine's own where a container gives less."""
+    here, whole = detect(), whole_machine()
+    said = f"{here.cpus} CPU cores and {here.memory_gb:.1f} GB of memory"
+    if here.cpus < whole.cpus or here.memory_gb < whole.memory_gb:
+        said += f", of {whole.cpus} and {whole.memory_gb:.1f} GB: a container, a batch job or the shell sets a limit"
+    if here.memory_gb < RAY_GB:
+        return slow(
+            said, f"a sweep under Ray takes {RAY_GB:g} GB or more: raise the limit, or train with --local-debug"
+        )
+    return ok(said)
 
 
 def home_directory(home: Path) -> Finding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import (
     BaseModel,
@@ -16,7 +16,9 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic_core import PydanticSerializationError
 
+from orchestrator.errors import UserError
 from orchestrator.search.audit import LONGER
 from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
@@ -25,7 +27,7 @@ from orchestrator.space.checks import misfits
 from orchestrator.space.mistakes import NAME, STRICT, InvalidDataError, parse
 from orchestrator.space.resources import Resources
 from orchestrator.space.search import Search, SizeRange
-from orchestrator.space.settings import flatten, plain_settings, resolve
+from orchestrator.space.settings import flatten, plain_settings, plain_value, python_numbers, resolve
 from orchestrator.space.tuning import LARGEST_SEED, Tune, Tuned
 from trainables.base import Family, RunConfig, Until, load_family
 from trainables.contract.arms import Arm
@@ -83,6 +85,11 @@ class SweepSpec(BaseModel):
     along: str = ""
     salt: str = ""
     """Part of every run's key, so that no other sweep's run is taken (``--fresh``); ``""`` shares runs."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _python_numbers(cls, data: Any) -> Any:
+        return python_numbers(data)
 
     @field_validator("name", "variant")
     @classmethod
@@ -286,7 +293,36 @@ class SweepSpec(BaseModel):
     def to_dict(self) -> dict[str, Any]:
         """The sweep as plain JSON values: a search space without profiles."""
         absent = {name for name in ("variant", "along", "salt") if not getattr(self, name)}
-        return self.model_dump(mode="json", exclude={"settings", *absent}) | {"settings": plain_settings(self.settings)}
+        values = self.model_dump(mode="json", exclude={"settings", *absent}, warnings="error")
+        return values | {"settings": plain_settings(self.settings)}
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with these values, checked like those of a file. Raises :class:`UserError`.
+
+        Pydantic's own copy takes any value under any name, and keeps what was derived from the old ones.
+        """
+        if update is None:
+            return super().model_copy(deep=deep)
+        return self._read(self.to_dict() | {name: plain_value(value) for name, value in update.items()})
+
+    def checked(self) -> Self:
+        """Return the sweep as it reads back from its file.
+
+        Raises:
+            UserError: A value cannot be written, or could not be read. ``model_construct`` lets it pass.
+        """
+        try:
+            text = self.to_yaml()
+        except (PydanticSerializationError, TypeError, AttributeError) as error:
+            raise UserError(f"this specification has a value that no file can hold: {error}") from error
+        return self._read(strict_yaml.read(text, "the specification").data)
+
+    @classmethod
+    def _read(cls, data: Mapping[str, Any]) -> Self:
+        try:
+            return parse(cls, data)
+        except InvalidDataError as error:
+            raise UserError(f"this specification cannot be used: {error}") from error
 
     def to_yaml(self) -> str:
         """A search space that resolves to this very sweep, on any machine."""

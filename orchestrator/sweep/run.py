@@ -65,6 +65,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     with ExitStack() as blocks:
         blocks.enter_context(logged_to(console))
         home = Home(options.home.resolve())
+        spec = spec.checked()
         here = options.hardware or hardware.detect()
         if options.address is None or options.hardware is not None:  # Else nothing is known yet of the cluster.
             check_room(spec, here, options.address)

@@ -13,9 +13,8 @@ from orchestrator.engine.base import Engine
 from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.errors import SweepError
 from orchestrator.home import lifecycle
-from orchestrator.home.files import write_whole
 from orchestrator.home.journal import Ended, Journal, Memory, Tuned
-from orchestrator.home.sweeps import Sweep
+from orchestrator.home.sweeps import Sweep, write_spec
 from orchestrator.stacks import StackSizes
 from orchestrator.sweep.interruption import StopRequests, stop_on_interrupt, stopped_words, stopper
 from orchestrator.sweep.run_options import RunOptions
@@ -78,8 +77,7 @@ def tuned(
         log.info(chosen_text(tuning))
     journal.append(Tuned())
     spec = sweep.spec.model_copy(update={"tuned": {tuning.mix: tuning.best for tuning in found}})
-    write_whole(files.spec, spec.to_yaml())
-    return replace(sweep, spec=spec)
+    return replace(sweep, spec=write_spec(files, spec))
 
 
 class _Teller(Observer):

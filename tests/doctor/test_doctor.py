@@ -18,6 +18,8 @@ from orchestrator.cli import doctor
 from orchestrator.cli.run import _ask_for_a_doctor
 from orchestrator.doctor import gpu, machine
 from orchestrator.doctor.machine import NAME, Finding, Verdict, check_up, examined, ok, passed_here, slow, wrong
+from orchestrator.space import hardware
+from orchestrator.space.container import Limits
 from orchestrator.space.hardware import Hardware
 from tests.cli.program import command
 
@@ -32,7 +34,7 @@ def test_this_machine_passes_and_the_findings_are_kept(tmp_path: Path, capsys: p
     kept = json.loads((tmp_path / NAME).read_text())
     assert kept["passed"]
     names = [each["name"] for each in kept["findings"]]
-    assert names == ["software", "home", "training", "MLflow", "Ray"]
+    assert names == ["software", "machine", "home", "training", "MLflow", "Ray"]
     for each in kept["findings"]:
         assert f"{each['verdict']:<6}{each['name']}" in ended.out
         assert bool(each["todo"]) == (each["verdict"] != Verdict.OK)
@@ -83,6 +85,15 @@ def test_a_sweep_on_a_gpu_without_a_check_up_recommends_one(tmp_path: Path) -> N
     check_up(tmp_path, GPU, [], lambda found: None)
     _ask_for_a_doctor(tmp_path, here, Console(file=quiet, width=200))
     assert quiet.getvalue() == ""
+
+
+def test_a_container_smaller_than_ray_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hardware, "limits", lambda: Limits(memory_bytes=9e8, cpus=0.5))
+    found = machine.machine_part()
+    assert found.verdict is Verdict.SLOW
+    assert found.said.startswith("1 CPU cores and 0.9 GB of memory, of ")
+    monkeypatch.setattr(hardware, "limits", Limits)
+    assert machine.machine_part().verdict is Verdict.OK
 
 
 def test_packages_out_of_range_are_named() -> None:
