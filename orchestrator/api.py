@@ -24,8 +24,7 @@ from orchestrator.catalogue.listings import sweep_words
 from orchestrator.catalogue.lookup import space_of
 from orchestrator.catalogue.reading import StoredSweep, read_arrays, read_sweep, read_sweeps
 from orchestrator.errors import UserError, unknown
-from orchestrator.home.bucket_home import open_home
-from orchestrator.home.files import Home
+from orchestrator.home.files import Home, check_home
 from orchestrator.home.sweeps import Sweep, Unreadable
 from orchestrator.report.answer import Answer
 from orchestrator.report.words.numbers import counted, moment
@@ -158,8 +157,9 @@ class SweepResults:
 
 
 def _home(given: str | Path) -> Home:
-    """A home by its directory, or by its address in an object store: that is brought up to date first."""
-    return Home(open_home(given, warnings.warn).resolve())
+    """A home by its directory."""
+    check_home(Path(given))
+    return Home(Path(given).resolve())
 
 
 def load(sweep: str, home: str | Path = HOME) -> SweepResults:

@@ -22,6 +22,8 @@ from orchestrator.errors import SweepError, UserError
 ID = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
 """How a sweep's id ends: when it was begun, in UTC, and four random digits."""
 
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/?")
+"""Beginning of a path that was meant as an address, such as s3://BUCKET."""
 ABANDONED_S = 3600.0
 """A directory that is written aside takes seconds."""
 
@@ -130,10 +132,12 @@ def is_held(path: Path) -> bool:
 
 
 def check_home(root: Path) -> None:
-    """Raise :class:`UserError` for a home that is a file, beneath one or behind links that lead in a circle."""
+    """Raise :class:`UserError` for an address, and for a home that is a file, below one or behind circular links."""
+    if ADDRESS.match(str(root)):
+        raise UserError(f"{root} is an address: give a directory as --home; deploy/README.md says how to copy one")
     for each in (root, *root.parents):
         if each.exists() and not each.is_dir():
-            raise UserError(f"{each} is a file: give a directory as --home, or s3://BUCKET/PREFIX")
+            raise UserError(f"{each} is a file: give a directory as --home")
     try:
         root.stat()
     except OSError as error:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import UserError, first_of
-from orchestrator.home.bucket_home import home_words
 from orchestrator.home.checkpoints import CHECKPOINT, Checkpoints, read_members
 from orchestrator.home.driver_lock import check_free as check_free
 from orchestrator.home.driver_lock import driving as driving
@@ -80,7 +79,7 @@ def find_unfinished(spec: SweepSpec, home: Home, say: Callable[[str], object] = 
     if answered is not None:
         say(f"{answered.id} has its answer already; here it is again")
         return answered
-    raise UserError(f"no unfinished sweep of {spec.name} with these settings is in {home_words(home.root)}.{closest}")
+    raise UserError(f"no unfinished sweep of {spec.name} with these settings is in {home.root}.{closest}")
 
 
 def newest(spec: SweepSpec, home: Home, say: Callable[[str], object] = warnings.warn) -> Sweep | None:

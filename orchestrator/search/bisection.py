@@ -18,10 +18,11 @@ from orchestrator.transition.types import LEVEL, PLATEAU, SCATTER
 
 @dataclass(frozen=True)
 class BisectionSettings(SearchSettings):
-    """Every size looked at is run with all seeds, down to two neighbouring sizes. ``budget_audit``: repeat one run just
-    below each transition, or at the largest size where there is none, with twice the steps."""
+    """Settings under ``search:`` with ``method: bisection``: every size tried is run with all seeds."""
 
     budget_audit: bool = False
+    """Repeat one run just below each transition, or at the largest size if there is none, with twice the steps, to
+    see whether the budget is the limit."""
 
 
 @dataclass(frozen=True)

@@ -39,37 +39,34 @@ Checks = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class BayesSettings(SearchSettings):
-    """Settings under ``search:`` with ``method: bayes``.
-
-    When to stop. ``precision``: a mix is done when the 90 % interval of its transition is narrower than this, in ln
-    size. ``worth``: it is also done when the best next run promises fewer nats about the transition than this times
-    the run's cost, where a run at the middle size costs 1; the wider the interval still is, the less is required.
-    ``max_runs`` and ``max_cost`` end a mix in any case; both count its finished runs, cost in seconds of training (of
-    one core, where that is what trains, whatever else the machine does). Beside runs that are expected to use up what
-    is left, none is started. ``min_runs``: the fewest runs to stop on.
-
-    Which run is next. ``thrift``: information is divided by cost to this power. ``gate``: while many runs are pending,
-    another one is started only if it promises at least this share of what the best one would promise without them.
-    While few are pending less is required, less of a cheap run where no other mix is open, and less where there are
-    more than 16 slots. ``share``: choose a
-    mix's runs as if its transition probably lay near those of the others. What is reported, and when a mix is done,
-    never depend on it.
-
-    What is checked. ``audit``: checks of larger sizes may add this share to a mix's cost (0: no checks).
-    ``budget_audit``: repeat one run just below each transition, or at the largest size where there is none, with twice
-    the steps, to see whether the budget is the limit.
-    """
+    """Settings under ``search:`` with ``method: bayes``: when to stop, which run is next, what is checked."""
 
     precision: float = 0.33
+    """A mix is done when the 90 % interval of its transition is narrower than this, in ln size."""
     max_runs: int = 48
+    """Most finished runs of a mix. No run starts if pending runs are expected to exhaust this or ``max_cost``."""
     max_cost: float | None = None
+    """Most seconds of training that the finished runs of a mix may take (of one core, if cores train, whatever else
+    the machine does)."""
     min_runs: int = 6
+    """Fewest runs to stop on."""
     thrift: float = 0.75
+    """Information is divided by cost to this power."""
     gate: float = 1.0
+    """While many runs are pending, another one starts only if it promises at least this share of what the best run
+    would promise without them. Less is required while few are pending, of a cheap run if no other mix is open, and
+    with more than 16 slots."""
     worth: float = 0.028
+    """A mix is also done when the best next run promises fewer nats about the transition than this times the run's
+    cost, where a run at the middle size costs 1. Less is required while the interval is still wide."""
     audit: float = 0.4
+    """Checks of larger sizes may add this share to a mix's cost (0: no checks)."""
     share: bool = False
+    """Choose a mix's runs as if its transition were probably near those of the others. Results and stopping never
+    depend on it."""
     budget_audit: bool = False
+    """Repeat one run just below each transition, or at the largest size if there is none, with twice the steps, to
+    see whether the budget is the limit."""
 
     @property
     def most_spent(self) -> float:

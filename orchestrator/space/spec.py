@@ -40,18 +40,8 @@ DEFAULT_FAMILY = "listops"
 class SweepSpec(BaseModel):
     """One sweep: a question, the runs it may use and how they are chosen.
 
-    ``mixes[0]`` is the baseline that the others are compared with. ``budget`` says what every mix is given: the same
-    ``total`` of steps and examples, as many examples of the ``target`` as the baseline sees (the mixes then have
-    budgets of their own), or ``both``: a mix for which the two differ is then in ``mixes`` twice. Sizes are values of
-    the family's ``size_axis``. Seeds are ``seed``, ``seed + 1``, ...
-    ``settings`` is an instance of the family's ``Settings``.
-
-    ``tune`` asks for settings to be tuned for each mix before the sweep; ``tuned`` holds what was found, by mix.
-    ``recipes`` are other settings, by name. The same comparison is made under each of them: ``mixes`` then has every
-    mix once for each recipe, recipe by recipe, and a mix is compared with the baseline of its own recipe.
-    ``probes`` look inside every trained model (trainables/probes/); without them, those of the family.
-    ``variant`` says which of a space's variants this is (space/spaces.py), ``along`` the setting, a number, in
-    which they differ (``settings.task.modulus``).
+    ``settings`` is an instance of the family's ``Settings``, ``variant`` the name of one of the space's variants
+    (space/spaces.py).
     """
 
     model_config = STRICT | {"frozen": True, "arbitrary_types_allowed": True}
@@ -63,26 +53,38 @@ class SweepSpec(BaseModel):
     family: str = DEFAULT_FAMILY
     """What is trained: a built-in family, or ``package.module:Class``."""
     target: str
+    """The task whose transition is asked for."""
     budget: Fairness = "total"
+    """What every mix is given: the same ``total`` of steps and examples, as many examples of the ``target`` as the
+    baseline sees (the mixes then have different budgets), or ``both``: a mix for which the two differ is then in
+    ``mixes`` twice."""
     recipes: dict[str, Any] = Field(default_factory=dict)
+    """Other settings, by name. The comparison is made under each of them: ``mixes`` then contains every mix once
+    for each recipe, and a mix is compared with the baseline of its own recipe."""
     mixes: tuple[Annotated[Arm, PlainValidator(read_arm), PlainSerializer(written)], ...]
     """What is trained together, such as ``[add, add+prod, "add:2+max"]``, or an arm with a name and phases; the first
     is the baseline."""
     sizes: tuple[Annotated[int, Field(ge=1)], ...]
-    """What runs are asked for at: a list, or a range such as ``{from: 8, to: 256, count: 16, multiple_of: 4}``."""
+    """Sizes of models, values of the family's ``size_axis``: a list, or a range such as ``{from: 8, to: 256, count: 16,
+    multiple_of: 4}``."""
     seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
+    """The first seed."""
     seeds: int = Field(ge=1, le=100_000)
     """The most runs of a mix at one size: with ``seed``, ``seed + 1``, ..."""
     settings: Any = Field(default_factory=dict, validate_default=True)
     search: Search = Field(default_factory=lambda: Search.model_validate({}))
     tune: Tune | None = None
+    """Settings to tune for each mix before the sweep."""
     tuned: dict[str, Tuned] = Field(default_factory=dict)
+    """Settings found by tuning, by mix."""
     probes: tuple[str, ...] = Field(default=None, validate_default=True)
+    """Probes that look inside every trained model (trainables/probes/); by default those of the family."""
     resources: Resources = Field(default_factory=Resources)
     profile: str = ""
     profile_reason: str = ""
     variant: str = ""
     along: str = ""
+    """The setting in which variants differ, if it is a number (``settings.task.modulus``)."""
     salt: str = ""
     """Part of every run's key, so that no other sweep's run is taken (``--fresh``); ``""`` shares runs."""
 

@@ -43,28 +43,29 @@ class Range(BaseModel):
 
 
 class Tune(BaseModel):
-    """Which settings are tuned for each mix, and with how many runs.
-
-    ``settings`` is nested as the family's own, with a :class:`Range` for each number to be tuned; here they are kept by
-    their dotted names. Every mix gets up to ``trials`` trials, the first with the settings as written, each of up to
-    ``seeds`` runs at each of ``sizes``; ``auto`` takes two of the sweep's sizes, at a third and two thirds of the list.
-    A trial is judged first by how many of its runs learn, then by its steps to learn; a run that never learns counts as
-    up to ``penalty`` times its steps. The seeds begin at ``seed`` and must not be the sweep's. A learning rate is found
-    at the geometric mean of the sizes; at other sizes it is multiplied by (size / mean) ** -``size_power``.
-
-    By default a mix costs 48 runs at most. With fewer than four seeds at two sizes only far better settings can be told
-    from those as written.
-    """
+    """Settings to tune for each mix, and the runs to spend on it."""
 
     model_config = STRICT | {"frozen": True}
 
     settings: dict[str, Range]
+    """Nested as the family's own settings, with a range for each number to tune. The object has them by their
+    dotted names."""
     trials: int = Field(default=6, ge=2, le=MOST_TRIALS)
+    """Most trials of a mix. The first one uses the settings as written. With the defaults a mix costs 48 runs at
+    most."""
     sizes: tuple[Annotated[int, Field(ge=1)], ...] | Literal["auto"] = "auto"
+    """Sizes of a trial's runs. ``auto`` takes two of the sweep's sizes, at a third and two thirds of the list."""
     seeds: int = Field(default=4, ge=1, le=MOST_TRIALS)
+    """Most runs of a trial at each size. With fewer than four at two sizes, only far better settings can be told
+    from those as written."""
     seed: int = Field(default=FIRST_SEED, ge=0, le=LARGEST_SEED)
+    """The first seed; none may be one of the sweep's."""
     penalty: float = Field(default=2.0, ge=1)
+    """A trial is ranked by how many of its runs learn, then by its steps to learn; a run that never learns counts
+    as up to this times its steps."""
     size_power: float = 0.0
+    """Tuning finds a learning rate at the geometric mean of the sizes; at other sizes it is multiplied by (size /
+    mean) ** -``size_power``."""
 
     @field_validator("settings", mode="before")
     @classmethod

@@ -15,7 +15,6 @@ from types import FrameType
 from orchestrator.engine.base import Engine, MachineError
 from orchestrator.engine.campaign import Campaign
 from orchestrator.errors import SweepError
-from orchestrator.home.driver_lock import check_held
 from orchestrator.home.files import SweepFiles
 from orchestrator.home.machine_errors import trouble_words
 from orchestrator.home.stop_requests import StopRequest, asked_to_stop
@@ -121,13 +120,11 @@ class StopRequests:
         self._looked_at = -LOOK_EVERY_S
 
     def look(self) -> None:
-        """Called often, from the driver's thread. Raises ``OSError`` (a machine error) if another machine has taken the
-        sweep over."""
+        """Carry out new requests. Called often, from the driver's thread."""
         now = time.monotonic()
         if now - self._looked_at < LOOK_EVERY_S or self._campaign.stopping:
             return
         self._looked_at = now
-        check_held(self._files)
         asked = asked_to_stop(self._files)
         for each in asked[self._done :]:
             self._carry_out(each)

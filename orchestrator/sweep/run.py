@@ -15,7 +15,6 @@ from orchestrator.engine.base import Engine, MachineError
 from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.errors import SweepError
 from orchestrator.home import lifecycle
-from orchestrator.home.bucket_home import home_words
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Answered, Ended, Journal, State, recall
@@ -238,7 +237,7 @@ class _Drive(Observer):
         left = self._close_record(RECORD_TIMEOUT_S)
         log.info(f"figure  {self._files.directory / FIGURE}")
         log.info(f"report  {self._files.directory / REPORT}")
-        log.info(f"record  python -m orchestrator ui --home {home_words(self._files.home.root)}{left}")
+        log.info(f"record  python -m orchestrator ui --home {self._files.home.root}{left}")
         return found
 
     def _answer(self) -> Answer:
@@ -251,7 +250,7 @@ class _Drive(Observer):
         left = self._recorder.close(timeout_s)
         if self._recorder.warning:
             log.warning(self._recorder.warning)
-        sync = f"python -m orchestrator sync --home {home_words(self._files.home.root)}"
+        sync = f"python -m orchestrator sync --home {self._files.home.root}"
         return f"; {counted(left, 'record')} not in MLflow yet: `{sync}`" if left else ""
 
 

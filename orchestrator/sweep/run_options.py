@@ -104,8 +104,6 @@ class SpaceOptions:
     def words(self, *names: str) -> list[str]:
         """Options as words of a command: those of these names, by default all that are not meant once. A default is
         left out."""
-        from orchestrator.home.bucket_home import home_words
-
         found: list[str] = []
         for each in fields(self):
             value = getattr(self, each.name)
@@ -117,7 +115,7 @@ class SpaceOptions:
                 found.append(name)
                 continue
             for word in value if isinstance(value, list | tuple) else [value]:
-                found += [name, home_words(word) if each.name == "home" else str(word)]
+                found += [name, str(word)]
         return found
 
     @property
@@ -182,11 +180,7 @@ class RunOptions(SizedOptions):
     has its id.
     """
 
-    home: Path = option(
-        HOME,
-        metavar="DIR|s3://...",
-        help="The directory of the sweeps and of the default MLflow store, or s3://BUCKET/PREFIX.",
-    )
+    home: Path = option(HOME, metavar="DIR", help="The directory of the sweeps and of the default MLflow store.")
     address: str | None = option(None, help="Use the Ray cluster at this address.")
     resume: str | None = option(
         None, metavar="[SWEEP]", once=True, help="Continue a sweep; without an id, the newest unfinished one."

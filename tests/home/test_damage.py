@@ -261,6 +261,7 @@ DAMAGE: dict[str, tuple[Callable[[Stopped], object], int, str]] = {
     "nothing": (lambda stopped: None, 0, ""),
     "outcome flipped": (lambda stopped: flip(stopped.run / OUTCOME), 1, OUTCOME),
     "weights flipped": (lambda stopped: flip(stopped.run / WEIGHTS), 1, WEIGHTS),
+    "run copied in part": (lambda stopped: (stopped.run / WEIGHTS).unlink(), 1, WEIGHTS),
     "run gone": (lambda stopped: shutil.rmtree(stopped.run), 1, "is damaged"),
     "line": (lambda stopped: flip_line(stopped.files.journal, 4), 0, "line 4, is damaged"),
     "claim": (claim, 0, ""),

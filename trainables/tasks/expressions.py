@@ -38,26 +38,7 @@ TABLE_ENTRIES = 2_000_000
 
 @dataclass(frozen=True)
 class ExpressionTask(ABC):
-    """Expressions of operations on values, of which there are ``value_count``. Two equal objects, a mix and a seed give
-    the same data.
-
-    ``depth``
-        Levels of operations: 1 is flat (``add(3,1,2)``), 2 lets an argument be a flat expression, and so on.
-    ``max_arguments``
-        An operation has 2..max_arguments arguments, each count equally likely.
-    ``nesting``
-        Probability in [0, 1] that an argument is itself an operation while depth is left.
-    ``held_out_fraction``
-        Share of all tuples of values, ``tuple_count`` of them, that never stand side by side in training text.
-    ``held_out``
-        What a tuple is. ``ordered``: of value_count**max_arguments tuples some are held out, and permutations of them
-        may be trained on (the paper). ``unordered``: of the multisets of max_arguments values some are held out, in
-        every order. A flat test set asks each order; as cases they count once (``test_cases_*`` in a run's record).
-    ``train_examples``
-        Training expressions; None means 5000 times ``value_count``.
-    ``validation_examples``, ``test_examples``
-        Expressions for each operation where expressions nest. Flat expressions use every tuple of the split once (of a
-        multiset every order), or about so many tuples where value_count**max_arguments is over a million.
+    """Expressions of operations on ``value_count`` values. Two equal objects, a mix and a seed give the same data.
 
     Raises :class:`SettingsError` with the key ``task.<field>``.
     """
@@ -72,13 +53,26 @@ class ExpressionTask(ABC):
     """The setting that gives more values, in a form that fits after "raise": ``task.modulus``."""
 
     depth: int = 2
+    """Levels of operations: 1 is flat (``add(3,1,2)``), 2 lets an argument be a flat expression, and so on."""
     max_arguments: int = 3
+    """Most arguments of an operation. It has 2..max_arguments of them, each count equally likely."""
     nesting: float = 0.25
+    """Probability in [0, 1] that an argument is itself an operation while depth is left."""
     held_out_fraction: float = 0.05
+    """Share of all tuples of values that never appear next to each other in training text."""
     held_out: Literal["ordered", "unordered"] = "ordered"
+    """What a tuple is. ``ordered``: some of the value_count**max_arguments tuples are held out, and training may
+    contain their permutations (the paper). ``unordered``: some multisets of max_arguments values are held out, in
+    every order. A flat test set asks each order; the orders count as one case (``test_cases_*`` in a run's
+    record)."""
     train_examples: int | None = None
+    """Training expressions; None means 5000 times the number of values."""
     validation_examples: int = 500
+    """Validation expressions for each operation where expressions nest. Flat expressions use every tuple of the
+    split once (of a multiset every order), or about this many tuples if value_count**max_arguments exceeds a
+    million."""
     test_examples: int = 2000
+    """Test expressions for each operation, counted as ``validation_examples``."""
 
     def __post_init__(self) -> None:
         self._require("depth", 1 <= self.depth <= DEEPEST, f"at least 1 and at most {DEEPEST}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
@@ -39,8 +39,6 @@ MOST_BYTES = 1e13
 class TransformerSettings:
     """Everything but mix, size and seed. ``model.block`` must hold the longest possible text. A family's own settings
     say which task theirs is."""
-
-    __pydantic_config__: ClassVar = {"extra": "forbid"}
 
     task: ExpressionTask
     model: ModelSettings = field(default_factory=ModelSettings)
