@@ -192,14 +192,14 @@ def played_to_the_end(
 
     def tell(request: Request) -> None:
         accuracy = LEARNED if request.size >= transitions[request.mix] else UNLEARNED
-        searcher.tell(request, Observation(accuracy, UNLEARNED, seconds[request.size] * request.steps_factor))
+        searcher.tell(request, Observation(accuracy, UNLEARNED, seconds[request.size]))
 
     for request in searcher.pending:
         tell(request)
     runs: Counter[int] = Counter()
     while wanted := searcher.ask(4):
         for request in wanted:
-            runs[request.size] += request.steps_factor  # A run of twice the steps costs as much as two.
+            runs[request.size] += 1
             tell(request)
     return runs
 
@@ -282,7 +282,7 @@ def cost_of(spec: SweepSpec, runs: Iterable[RunRecord]) -> Cost:
 
         grid_s = spec.seeds * sum(expected(mix.name, size) for mix, size in spec.cells)
         grid_s *= 1 + phases_s / sum(map(sum, cells.values()))
-    # Counted as in the table; the seconds are those of first phases and audits, too.
+    # Counted as in the table; the seconds are those of first phases, too.
     counted = [run for run in ended if is_evidence(run.config) and run.config.label in spec.mix_named]
     count = sum(not run.found_in for run in counted)
     return Cost(spent_s, grid_s, count, spec.seeds * len(spec.cells), all_s - spent_s, len(counted) - count)

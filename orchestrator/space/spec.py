@@ -19,7 +19,6 @@ from pydantic import (
 from pydantic_core import PydanticSerializationError
 
 from orchestrator.errors import UserError
-from orchestrator.search.audit import LONGER
 from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
 from orchestrator.space.arms import Fairness, read_arm, with_budgets, with_recipes, written
@@ -256,16 +255,8 @@ class SweepSpec(BaseModel):
         return {mix.name: mix for mix in self.mixes}
 
     def requests(self) -> list[Request]:
-        """Every run that the sweep may use: each cell with each seed, and again with the steps of a budget audit.
-
-        A searcher needs only some of them.
-        """
-        return [
-            Request(mix.name, size, seed, steps_factor)
-            for steps_factor in (1, LONGER)
-            for mix, size in self.cells
-            for seed in self.seed_list
-        ]
+        """Return every run that the sweep may use: each cell with each seed. A searcher needs only some of them."""
+        return [Request(mix.name, size, seed) for mix, size in self.cells for seed in self.seed_list]
 
     def config(self, request: Request) -> RunConfig:
         """The run a request means: the last phase of its arm, or the phase that is asked for."""
@@ -274,7 +265,7 @@ class SweepSpec(BaseModel):
         values = dict(request.values)
         if not values and (found := self.tuned.get(request.mix)) is not None:
             values = found.at(request.size, family.scales_with_size)
-        run = family.config(mix, request.size, request.seed, request.steps_factor, values)
+        run = family.config(mix, request.size, request.seed, values)
         if request.until is not None:
             run = replace(run, until=Until(self.target, request.until))
         run = salted(run, self.salt)
