@@ -92,8 +92,6 @@ class Family(ABC):
     tunable: ClassVar[tuple[str, ...]] = ()
     """Settings that may be tuned for each mix, by dotted name: numbers that decide how well a run is trained, and
     neither what it learns nor what it may spend."""
-    scales_with_size: ClassVar[tuple[str, ...]] = ()
-    """Those of them that carry over sizes by a power law: learning rates."""
     parts: ClassVar[tuple[str, ...]] = ()
     """The parts of a model that a phase may take over from the one before, or freeze. Without any, its arms have one
     phase."""

@@ -199,7 +199,7 @@ def _listed(different: dict[str, tuple[object, object]]) -> str:
     return first_of([f"{key} (now {mine!r}, then {theirs!r})" for key, (mine, theirs) in sorted(different.items())])
 
 
-PACKAGES = ("torch", "ray", "mlflow", "optuna", "numpy", "scipy", "scikit-learn")
+PACKAGES = ("torch", "ray", "mlflow", "numpy", "scipy", "scikit-learn")
 
 
 def describe_environment() -> dict[str, Any]:

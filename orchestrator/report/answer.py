@@ -12,7 +12,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.comparison import synergy
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Estimate, Point, Synergy, Transition
-from orchestrator.tuning.words import found_text
+from orchestrator.tuning import found_text
 from trainables.base import Family, Outcome, RunConfig, Status, Words
 
 

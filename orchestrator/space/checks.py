@@ -62,9 +62,9 @@ def _in_tuned(spec: SweepSpec, family: Family) -> Iterator[Mistake]:
     for name, found in spec.tuned.items():
         if name not in spec.mix_named:
             yield Mistake(("tuned", name), str(unknown("mix", name, spec.mix_named)))
-        for path in found.settings:
+        for path in found:
             if path not in family.tunable:
-                yield Mistake(("tuned", name, "settings", path), f"cannot be tuned. {_tunable(spec, family)}")
+                yield Mistake(("tuned", name, path), f"cannot be tuned. {_tunable(spec, family)}")
 
 
 def _in_tune(spec: SweepSpec, family: Family) -> Iterator[Mistake]:

@@ -27,7 +27,7 @@ from orchestrator.space.mistakes import NAME, STRICT, InvalidDataError, parse
 from orchestrator.space.resources import Resources
 from orchestrator.space.search import Search, SizeRange
 from orchestrator.space.settings import flatten, plain_settings, plain_value, python_numbers, resolve
-from orchestrator.space.tuning import LARGEST_SEED, Tune, Tuned
+from orchestrator.space.tuning import LARGEST_SEED, Tune
 from trainables.base import Family, RunConfig, Until, load_family
 from trainables.contract.arms import Arm
 from trainables.contract.runs import salted
@@ -74,8 +74,8 @@ class SweepSpec(BaseModel):
     search: Search = Field(default_factory=lambda: Search.model_validate({}))
     tune: Tune | None = None
     """Settings to tune for each mix before the sweep."""
-    tuned: dict[str, Tuned] = Field(default_factory=dict)
-    """Settings found by tuning, by mix."""
+    tuned: dict[str, dict[str, float]] = Field(default_factory=dict)
+    """Settings found by tuning: by mix, a number for each dotted name."""
     probes: tuple[str, ...] = Field(default=None, validate_default=True)
     """Probes that look inside every trained model (trainables/probes/); by default those of the family."""
     resources: Resources = Field(default_factory=Resources)
@@ -262,9 +262,7 @@ class SweepSpec(BaseModel):
         """The run a request means: the last phase of its arm, or the phase that is asked for."""
         mix = self.mix_named[request.mix]
         family = self.family_of(mix)
-        values = dict(request.values)
-        if not values and (found := self.tuned.get(request.mix)) is not None:
-            values = found.at(request.size, family.scales_with_size)
+        values = dict(request.values) or self.tuned.get(request.mix, {})
         run = family.config(mix, request.size, request.seed, values)
         if request.until is not None:
             run = replace(run, until=Until(self.target, request.until))

@@ -46,6 +46,7 @@ from orchestrator.sweep.interruption import (
 )
 from orchestrator.sweep.monitor import Monitor
 from orchestrator.sweep.run_options import RunOptions
+from orchestrator.sweep.tuning import tuned
 from orchestrator.terminal.live_view import LiveView
 from trainables.base import Status
 
@@ -99,8 +100,6 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
             forget_stop_requests(files)
             memory = lifecycle.whole_runs(files, log.warning)
             if sweep.spec.tune is not None and not sweep.spec.tuned:
-                from orchestrator.sweep.tuning import tuned  # Few sweeps tune: optuna takes a second.
-
                 sweep = tuned(sweep, memory, journal, engine, sizing, options)
             known = known_runs(sweep, memory, extended, journal, retry_failed=options.retry_failed)
             recorder = recorder_of(store)

@@ -12,7 +12,7 @@ from orchestrator.report.words.numbers import number, rough_duration
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spaces import Space
 from orchestrator.space.spec import SweepSpec
-from orchestrator.tuning.words import asked_text, found_text
+from orchestrator.tuning import asked_text, found_text
 
 
 def print_spaces(spaces: list[Space], console: Console) -> None:

@@ -77,7 +77,7 @@ def with_verdicts(*verdicts: Verdict, decided: bool = True) -> Answer:
     return replace(found, mixes=tuple(mixes))
 
 
-TUNED = {"settings": {"haste": 2.0}, "base_size": 16.0}
+TUNED = {"haste": 2.0}
 OPEN_QUESTION = with_verdicts(Verdict.FOUND, Verdict.FOUND, decided=False)
 
 

@@ -114,7 +114,7 @@ def test_requests_are_every_cell_with_every_seed(space: str) -> None:
         {"recipes": {"usual": {}, "hasty": {"haste": 2}}},
         {"budget": "both", "seeds": 3},
         {"tune": TUNING},
-        {"tune": TUNING | {"sizes": [16, 32]}, "tuned": {"add": {"settings": {"haste": 2.0}, "base_size": 20}}},
+        {"tune": TUNING | {"sizes": [16, 32]}, "tuned": {"add": {"haste": 2.0}}},
         {"search": {"method": "grid"}, "resources": {"gpu_per_stack": 1, "max_stack": 4, "threads": 2}},
         {"resources": {"gpu_per_stack": "auto"}, "settings": {"curve": {"midpoint": 20, "shape": "step"}}},
         {"settings": LogisticSettings(haste=2)},  # Not 2.0.

@@ -24,7 +24,7 @@ from orchestrator.space.settings import differences
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
-from orchestrator.tuning.objective import LEARNED, learned_at
+from orchestrator.tuning import LEARNED, learned_at
 from tests.scripted import FAMILY, events
 from tests.sweep.sweeps import printed, quiet, spec
 from trainables.base import Status
@@ -162,7 +162,7 @@ def test_a_sweep_is_tuned_without_ray_and_another_one_reuses_it(tmp_path: Path) 
     assert "tuning add, trial 1 of 6: 0 of 8 runs learned (haste 0.2)" in said
     assert re.search(r"tuned add: haste [\d.]+, \d of 8 runs learned \(0 of 8 runs learned as written; better", said)
     sweep = lifecycle.load(Home(tmp_path), Home(tmp_path).sweep_ids()[0])
-    haste = sweep.spec.tuned["add"].settings["haste"]
+    haste = sweep.spec.tuned["add"]["haste"]
     assert found.tuned[0] == f"add: tuned: haste {haste:.3g}"
     assert found.tuned[0] in said
     assert differences(wanted, sweep.spec) == {}
@@ -191,7 +191,7 @@ def test_a_sweep_says_that_nothing_better_was_found(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_optuna_tunes_under_ray_and_a_second_sweep_reuses_it(tmp_path: Path) -> None:
+def test_a_sweep_is_tuned_under_ray_and_a_second_one_reuses_it(tmp_path: Path) -> None:
     wanted = asked(trials=4)
     first, again = quiet(), quiet()
     found = run_sweep(wanted, RunOptions(home=tmp_path), first)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from trainables.contract.settings import SettingsError, require
+from trainables.contract.settings import require
 
 Kind = Literal["grid", "small_world"]
 Counted = Literal["work", "steps"]
@@ -42,8 +42,8 @@ class GraphSettings:
         require(even, "graph.degree", self.degree, f"even, from 2 to {FEWEST // 2 - 2}")
         require(0 <= self.rewired <= 1, "graph.rewired", self.rewired, "in [0, 1]")
         for name, value in (("degree", self.degree), ("rewired", self.rewired)):
-            left_out = self.kind != "grid" or value == getattr(GraphSettings, name)
-            require(left_out, f"graph.{name}", value, "left out: a grid has none")
+            fits = self.kind != "grid" or value == getattr(GraphSettings, name)
+            require(fits, f"graph.{name}", value, "left out: a grid has none")
 
     @property
     def neighbours(self) -> float:
@@ -75,11 +75,7 @@ class RaceSettings:
         for name in ("steps", "evaluate_every", "factor"):
             require(getattr(self, name) >= 1, f"race.{name}", getattr(self, name), "at least 1")
         require(0 < self.tolerance < 1, "race.tolerance", self.tolerance, "in (0, 1)")
-        if self.patience < self.factor:
-            raise SettingsError(
-                f"patience is {self.patience}, less than factor ({self.factor}): no race could be decided",
-                key="race.patience",
-            )
+        require(self.patience >= self.factor, "race.patience", self.patience, f"at least factor ({self.factor})")
 
 
 @dataclass(frozen=True)
@@ -119,13 +115,8 @@ class RateSettings:
     """Of Adam on a network that propagates with random weights."""
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            rate = getattr(self, one.name)
-            require(rate > 0, f"rates.{one.name}", rate, "positive")
-
-    def of(self, method: str) -> float:
-        """The rate of a method that has one."""
-        return float(getattr(self, method))
+        for name, rate in vars(self).items():
+            require(rate > 0, f"rates.{name}", rate, "positive")
 
 
 @dataclass(frozen=True)

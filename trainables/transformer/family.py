@@ -74,7 +74,6 @@ class TransformerFamily(Family):
         "model.init.std",
         "model.init.gain",
     )
-    scales_with_size = ("training.learning_rate", "training.learning_rate_end")
     probes = ("similarity",)
     parts = PARTS
     resizable = ("embedding",)
