@@ -99,6 +99,7 @@ def test_decisions_touch_no_files_clock_or_scheduler(folder: str) -> None:
 
 ROOMS = (
     "errors",
+    "signals",
     "supervisor",
     "transition",
     "search",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 import traceback
 
@@ -22,6 +23,8 @@ class LocalEngine(Engine):
     def __init__(self) -> None:
         self._beginning = False
         """True while a stack is on its way to its first evaluation: data are made, or loaded."""
+        self._thread = 0
+        """The thread that trains."""
 
     @property
     def slots(self) -> int:
@@ -31,6 +34,7 @@ class LocalEngine(Engine):
         return "this process alone (--local-debug), without Ray"
 
     def execute(self, campaign: Campaign) -> None:
+        self._thread = threading.get_ident()
         while not campaign.done:
             stack = campaign.next_stack()
             if stack is None:
@@ -45,7 +49,7 @@ class LocalEngine(Engine):
 
     def interrupted(self) -> None:
         """Leave a stack that has nothing to keep, wherever it is: making its data may take minutes."""
-        if self._beginning:
+        if self._beginning and threading.get_ident() == self._thread:
             raise KeyboardInterrupt
 
     def _train(self, campaign: Campaign, job: StackJob) -> str:

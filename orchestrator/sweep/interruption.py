@@ -1,5 +1,5 @@
-"""Ways to end a sweep that can be resumed: Ctrl-C (a second one ends the process), the end of its time, a request from
-elsewhere, a machine error."""
+"""Ways to end a sweep that can be resumed: Ctrl-C (a second one ends the process), a lost terminal, the end of its
+time, a request from elsewhere, a machine error."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 
 from orchestrator.engine.base import Engine, MachineError
@@ -19,6 +20,7 @@ from orchestrator.home.files import SweepFiles
 from orchestrator.home.machine_errors import trouble_words
 from orchestrator.home.stop_requests import StopRequest, asked_to_stop
 from orchestrator.search.base import BY_HAND
+from orchestrator.signals import leave_terminal, stop_signals, terminal_outputs
 from orchestrator.supervisor import INTERRUPTED
 from orchestrator.sweep.run_options import RunOptions, TimeLimit
 
@@ -30,16 +32,21 @@ AT_ONCE_S = 1.0
 
 @contextmanager
 def stop_on_interrupt(stop: Callable[[], None], limit: TimeLimit) -> Iterator[None]:
-    """While the block runs, SIGINT and SIGTERM call ``stop``, and so does the end of the time limit; a second one ends
-    the process at once. Those within :data:`AT_ONCE_S` count as one.
+    """A block during which :func:`stop_signals` and the end of the time limit call ``stop``.
+
+    A second signal ends the process at once; signals within :data:`AT_ONCE_S` count as one. In a thread no signal is
+    handled: Python allows that in the main thread alone.
 
     Even then no finished run is lost: it is in the journal, or on disk, where a resumed sweep adopts it.
     """
     last = -AT_ONCE_S
     stopping = False
+    terminals = terminal_outputs()
 
     def handle(number: int, frame: FrameType | None) -> None:
         nonlocal last, stopping
+        if number == signal.SIGHUP:
+            leave_terminal(terminals)
         before, last = last, time.monotonic()
         if last - before < AT_ONCE_S:
             return
@@ -49,15 +56,17 @@ def stop_on_interrupt(stop: Callable[[], None], limit: TimeLimit) -> Iterator[No
         limit.stopping = True
         stop()
 
-    timer = limit.timer()
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    in_main = threading.current_thread() is threading.main_thread()
+    timer = limit.timer(partial(os.kill, os.getpid(), signal.SIGTERM) if in_main else stop)
+    before = {number: signal.signal(number, handle) for number in stop_signals()} if in_main else {}
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
         for number, handler in before.items():
-            signal.signal(number, handler)
+            # None: a library in C has set it, and only it could do so again.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 def stopper(campaign: Campaign, engine: Engine) -> Callable[[], None]:
@@ -133,7 +142,10 @@ class StopRequests:
     def _carry_out(self, asked: StopRequest) -> None:
         if not (asked.mix or asked.key):
             log.info("Asked to stop")
-            signal.raise_signal(signal.SIGTERM)
+            if threading.current_thread() is threading.main_thread():
+                signal.raise_signal(signal.SIGTERM)
+            else:
+                self._campaign.stopping = True
         elif self._whole:
             return
         elif asked.mix:

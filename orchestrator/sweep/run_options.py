@@ -4,10 +4,8 @@ and what excludes what are made from them."""
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -57,15 +55,15 @@ class TimeLimit:
 
         return f"the {duration(self._seconds)} that it was given are over" if self.reached and self._seconds else ""
 
-    def timer(self) -> threading.Timer:
-        """A timer, not started, that sends this process SIGTERM, for the main thread to handle, when the time is over:
-        without a limit, never."""
+    def timer(self, stop: Callable[[], object]) -> threading.Timer:
+        """Return a timer, not started, that calls ``stop`` in its own thread when the time is over: without a limit,
+        never."""
 
         def over() -> None:
             if self.stopping:
                 return
             self.reached = True
-            os.kill(os.getpid(), signal.SIGTERM)
+            stop()
 
         left = threading.TIMEOUT_MAX if self._end is None else max(0.0, self._end - time.monotonic())
         timer = threading.Timer(left, over)

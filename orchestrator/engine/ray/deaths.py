@@ -30,6 +30,8 @@ ON_PURPOSE = re.compile(r"Worker exit type: (?:INTENDED_USER_EXIT|USER_ERROR)")
 BY_RAY = re.compile(r"^ray\.exceptions\.", re.MULTILINE)
 """Ray's own exception within the traceback of a process that could not begin."""
 
+FREE_MEMORY = "close other programs, or train fewer stacks at a time with --set resources.cpu_per_stack=2"
+
 
 def machine_error_of(trial: Trial) -> str:
     """Return the machine error that ended a trial and its remedy, or ``""`` if the trial's own code failed."""
@@ -78,16 +80,13 @@ def _sentence(message: str) -> str:
     if MEMORY.search(message) and "Worker exit type: SYSTEM_ERROR" not in message:
         used = USED.search(message)
         share = f" ({used[1]} of {used[2]} used)" if used else ""
-        return (
-            f"{node} ran short of memory{share}, and Ray ended a process that trained there: close other programs, or "
-            "train fewer stacks at a time with --set resources.cpu_per_stack=2"
-        )
+        return f"{node} ran short of memory{share}, and Ray ended a process that trained there: {FREE_MEMORY}"
     if DISK.search(message):
         return f"the disk of Ray's files on {node} is full: free some space, or set RAY_TMPDIR to a directory with room"
     if "worker process has died" in message or "died unexpectedly" in message:
         return (
-            f"a process that trained on {node} was killed: by the system for lack of memory (dmesg says so), by hand, "
-            "or by a crash in compiled code of the family"
+            f"a process that trained on {node} was killed: by the system for lack of memory (dmesg says so; "
+            f"{FREE_MEMORY}), by hand, or by a crash in compiled code of the family"
         )
     reason = message.strip().partition("\n")[0] or "without a reason"
     return f"Ray gave up a process that trained on {node} ({reason})"

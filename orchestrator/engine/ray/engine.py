@@ -47,8 +47,11 @@ class RayEngine(Engine):
         totals = ray.cluster_resources()
         address = self._session.address
         where = f"Ray at {address}" if address else "Ray on this machine"
+        if self._session.joined:
+            where = "the Ray that this process uses already"
         gpus = f", {totals['GPU']:g} GPUs" if totals.get("GPU") else ""
-        dashboard = self._session.dashboard or ("none" if address else "off (--dashboard starts it)")
+        none = address or self._session.joined
+        dashboard = self._session.dashboard or ("none" if none else "off (--dashboard starts it)")
         slots = slots_on(ray.nodes(), self._resources)
         room = f"{slots} stacks at a time" if slots else f"{self._lacking()}: its autoscaler will add machines"
         return (

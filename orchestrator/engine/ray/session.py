@@ -78,13 +78,18 @@ class RaySession:
         self.dashboard = ""
         """Address of Ray's dashboard with the token it asks for; "" without one."""
         self._begun = False
+        self.joined = False
+        """True while it uses a Ray that this process had joined before."""
         self._before = ExitStack()
         """Puts this process's environment back."""
 
     def begin(self) -> None:
-        """Start or join Ray, until :meth:`release`. Raises what :func:`start` does, and :class:`UserError` for a
+        """Start Ray, or join it, until :meth:`release`. Raises what :func:`start` does, and :class:`UserError` for a
         dashboard that cannot be had."""
         if self._begun:
+            return
+        if ray.is_initialized():
+            self._join()
             return
         if self._with_dashboard:
             check_dashboard(self.address)
@@ -105,6 +110,22 @@ class RaySession:
             # Its page takes the token from nothing but what is typed into it: no address can carry it.
             self.dashboard += f", which asks for this token, once a browser: {token}"
 
+    def _join(self) -> None:
+        """Use the Ray that this process has joined before: in a notebook, or in a script that uses Ray itself. It stays
+        when the session ends. Raises :class:`UserError` if it is not the one that was asked for."""
+        if ray.util.client.ray.is_connected():
+            raise UserError("this process uses Ray by its client (ray://): call ray.shutdown(), and give the address")
+        there = ray.get_runtime_context().gcs_address
+        if self.address not in (None, "auto", there):
+            raise UserError(
+                f"this process uses the Ray at {there} already, and the address is {self.address}: call ray.shutdown() "
+                "first, or leave the address out"
+            )
+        if self._with_dashboard:
+            raise UserError("this process uses a Ray already, which has a dashboard of its own or none: leave it out")
+        os.environ.update(ENVIRONMENT)
+        self._begun = self.joined = True
+
     def release(self, *, well: bool) -> None:
         """A sweep has ended, ``well`` or not: end Ray, unless it is kept."""
         if not (self._kept and well):
@@ -112,11 +133,11 @@ class RaySession:
 
     def end(self) -> None:
         """End Ray, or leave the cluster. Nothing happens if it has ended already."""
-        if self._begun:
+        if self._begun and not self.joined:
             supervisor.watch_ray([])
             ray.shutdown()
             self._before.close()
-            self._begun = False
+        self._begun = self.joined = False
 
     def __enter__(self) -> Self:
         return self
