@@ -22,15 +22,13 @@ from trainables.transformer.architecture import Layout, ModelSettings, layout
 from trainables.transformer.generation import accuracies
 from trainables.transformer.initialisation import resized
 from trainables.transformer.model import initialise
-from trainables.transformer.native import can_train, missing
+from trainables.transformer.native import NATIVE, TORCH, can_train, missing
 from trainables.transformer.native.trainer import NativeTrainer
 from trainables.transformer.stack import StackState, StackTrainer
 from trainables.transformer.training_settings import SOLVED, SOLVED_EVALUATIONS, TrainingSettings
 from trainables.transformer.training_windows import WindowSampler
 
 CHECKPOINT = "stack.safetensors"
-NATIVE, TORCH = "native", "torch"
-"""The two training steps, by their names in checkpoints. A run that began with one ends with it."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +139,8 @@ class TransformerLearner(Learner):
             "training_step", TORCH
         )  # Checkpoints named none while torch's was the only one.
         if self._training_step == NATIVE and not can_train(self._training[0], len(self._vocabulary), self._device.type):
-            raise ValueError(f"the native step began these runs and cannot continue them here: {missing()}")
+            why = "; ".join(missing() or ("",))
+            raise ValueError(f"the native step began these runs and cannot continue them here: {why}")
         self._step = notes["step"]
         self._active = [index for index, place in enumerate(places) if place in notes["active"]]
         self._progress = [

@@ -14,9 +14,10 @@ from trainables.transformer.training_settings import TrainingSettings
 
 EXTENSION = "trainables.transformer.native._step"
 """The compiled library, declared in pyproject.toml. It is no Python module: ctypes loads it and needs no headers."""
+NATIVE, TORCH = "native", "torch"
+"""The two training steps, by their names in checkpoints. A run that began with one ends with it."""
 MOST_WORDS = 2**16
 """The largest vocabulary: texts are read as 16-bit token ids."""
-SLOWER = "torch trains, 3 to 10 times slower"
 
 
 @functools.cache
@@ -25,14 +26,15 @@ def library() -> ctypes.CDLL | None:
     return None if _path() is None or not _loaded().cpu_is_supported() else _loaded()
 
 
-def missing() -> str:
-    """Why the native step is missing on this machine and the remedy, or "" if it is there."""
+def missing() -> tuple[str, str] | None:
+    """Why the native step is missing on this machine, and the remedy; None if it is there."""
     if library() is not None:
-        return ""
+        return None
     if _path() is None:
         remedy = "install a C++ compiler (Debian: apt install g++), then pip install -e . again"
-        return f"the native training step was not built, so {SLOWER}: {remedy}"
-    return f"this CPU has no AVX2 and FMA, which the native training step needs, so {SLOWER}"
+        return "torch trains, 3 to 10 times slower than the native step, which was not built", remedy
+    why = "torch trains, 3 to 10 times slower than the native step, which needs a CPU with AVX2 and FMA"
+    return why, "use a newer CPU, or a GPU"
 
 
 def can_train(training: TrainingSettings, vocabulary: int, device: str) -> bool:
