@@ -201,6 +201,10 @@ class Family(ABC):
         """
         raise NotImplementedError(f"the family {self.name!r} hands out no data: it has no method data(run, cache)")
 
+    def training_step(self, device: str) -> str:
+        """Return the name of the code that trains on this device here, "" if there is no choice."""
+        return ""
+
     def memory(self, size: int) -> float:
         """Bytes of memory each run of a stack needs at its peak, rather too many than too few; 0 where not known."""
         return 0.0

@@ -35,6 +35,7 @@ from orchestrator.search.base import Request
 from orchestrator.space.hardware import detect, whole_machine
 from orchestrator.space.resources import Resources
 from orchestrator.space.spaces import load_space
+from trainables.transformer.native import missing
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -260,7 +261,8 @@ def training(home: Path, device: str = "cpu", overrides: Sequence[str] = ()) -> 
     if resumed.digest != whole.digest:
         todo = "a resumed run would not be the same run: look for unstable memory or overclocking"
         return wrong(f"{said}; resumed, it ends in other bits", todo)
-    return ok(f"{said}; resumed in another process, it ends in the same bits")
+    said += "; resumed in another process, it ends in the same bits"
+    return slow(f"{said}; {lacks[0]}", lacks[1]) if device == "cpu" and (lacks := missing()) else ok(said)
 
 
 def trained(

@@ -24,6 +24,7 @@ from trainables.transformer.architecture import (
     training_bytes,
 )
 from trainables.transformer.initialisation import scale_warning
+from trainables.transformer.native import NATIVE, TORCH, can_train
 from trainables.transformer.training_settings import TrainingSettings
 
 if TYPE_CHECKING:
@@ -145,6 +146,9 @@ class TransformerFamily(Family):
         }
         described = [run.size, settings.task.stackable(), settings.model.stackable(), shared]
         return f"{self.size_axis}-{run.size}-{digest_of(described)[:8]}"
+
+    def training_step(self, device: str) -> str:
+        return NATIVE if can_train(self.settings.training, self._vocabulary_size, device) else TORCH
 
     def memory(self, size: int) -> float:
         model, training = self.settings.model, self.settings.training

@@ -22,6 +22,8 @@ from trainables.transformer.architecture import Layout, ModelSettings, layout
 from trainables.transformer.generation import accuracies
 from trainables.transformer.initialisation import resized
 from trainables.transformer.model import initialise
+from trainables.transformer.native import NATIVE, TORCH, can_train, missing
+from trainables.transformer.native.trainer import NativeTrainer
 from trainables.transformer.stack import StackState, StackTrainer
 from trainables.transformer.training_settings import SOLVED, SOLVED_EVALUATIONS, TrainingSettings
 from trainables.transformer.training_windows import WindowSampler
@@ -78,6 +80,8 @@ class TransformerLearner(Learner):
         self._active = list(range(len(jobs)))
         self._progress = [_Progress() for _ in jobs]
         self._step = 0
+        training_step = can_train(self._training[0], len(vocabulary), self._device.type)
+        self._training_step = NATIVE if training_step else TORCH
         self._prepare_gpu()
         parameters = [self._initial_parameters(job) for job in jobs]
         self._trainer = self._make_trainer(StackState.start(torch.stack(parameters).to(self._device)))
@@ -119,6 +123,7 @@ class TransformerLearner(Learner):
     def save(self, directory: Path) -> None:
         notes = {
             "keys": [job.key for job in self._jobs],
+            "training_step": self._training_step,
             "active": self._active,
             "step": self._step,
             "loss_steps": self._trainer.state.loss_steps,
@@ -130,6 +135,12 @@ class TransformerLearner(Learner):
         tensors, notes = read_checkpoint(directory / CHECKPOINT, (job.key for job in self._jobs))
         places = [notes["keys"].index(job.key) for job in self._jobs]
         progress = [notes["progress"][place] for place in places]
+        self._training_step = notes.get(
+            "training_step", TORCH
+        )  # Checkpoints named none while torch's was the only one.
+        if self._training_step == NATIVE and not can_train(self._training[0], len(self._vocabulary), self._device.type):
+            why = "; ".join(missing() or ("",))
+            raise ValueError(f"the native step began these runs and cannot continue them here: {why}")
         self._step = notes["step"]
         self._active = [index for index, place in enumerate(places) if place in notes["active"]]
         self._progress = [
@@ -143,18 +154,22 @@ class TransformerLearner(Learner):
         generator = torch.Generator().manual_seed(run_seed("initialisation", job.config))
         return initialise(job.config.settings.model, self._where, generator)
 
-    def _make_trainer(self, state: StackState) -> StackTrainer:
+    def _make_trainer(self, state: StackState) -> StackTrainer | NativeTrainer:
         jobs = [self._jobs[index] for index in self._active]
         settings = [self._training[index] for index in self._active]
+        texts = [job.dataset for job in jobs]
+        keys = [run_seed("data order", job.config) for job in jobs]
+        frozen = [job.frozen for job in jobs]
+        if self._training_step == NATIVE:
+            return NativeTrainer(state, self._model, self._where, settings, texts, keys, frozen=frozen)
         sampler = WindowSampler(
-            [job.dataset for job in jobs],
-            [run_seed("data order", job.config) for job in jobs],
+            texts,
+            keys,
             block=self._model.block,
             batch=settings[0].batch,
             windows=settings[0].windows,
             device=self._device,
         )
-        frozen = [job.frozen for job in jobs]
         return StackTrainer(state, self._model, self._where, settings, sampler, frozen=frozen)
 
     def _prepare_gpu(self) -> None:
@@ -227,6 +242,7 @@ class TransformerLearner(Learner):
         passes = self._step * settings.batch * self._model.block / len(dataset.tokens)
         progress = self._progress[index]
         measures = {"seconds": progress.seconds, "wall_seconds": progress.wall_seconds, "passes_over_data": passes}
+        measures["native_step"] = float(self._training_step == NATIVE)
         for task, examples in dataset.test.items():
             measures[f"test_examples_{task}"] = len(examples.answers)
             measures[f"test_cases_{task}"] = dataset.cases[task]
