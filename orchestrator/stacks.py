@@ -79,6 +79,8 @@ class StackSizes:
 
     def most(self, size: int) -> int:
         """The most runs of this size to train as one stack. At least 1."""
+        if not self._family.stacks:
+            return 1
         asked = self._spec.resources.max_stack
         if isinstance(asked, int):
             return asked

@@ -103,6 +103,8 @@ class Family(ABC):
     """True if a mix's transition is compared with the first mix's; False if each mix is a question of its own."""
     words: ClassVar[Words] = Words()
     """Names of its things, for people."""
+    stacks: ClassVar[bool] = True
+    """False if every run trains alone: ``learner`` then gets one run at a time."""
     probes: ClassVar[tuple[str, ...]] = ()
     """Probes (trainables/probes/) run on its trained models where a search space names none."""
 
