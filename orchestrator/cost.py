@@ -11,10 +11,10 @@ from statistics import fmean
 import numpy as np
 
 from orchestrator.home.sweeps import RunRecord
-from orchestrator.search.base import AUTO, Observation, Problem, Request, Searcher
+from orchestrator.search.base import AUTO, Observation, Request, Searcher
 from orchestrator.search.registry import make_searcher
 from orchestrator.search.results import cost_model
-from orchestrator.space.evidence import is_evidence, searcher_of
+from orchestrator.space.evidence import is_evidence, problem_of, searcher_of
 from orchestrator.space.hardware import Hardware, Machine
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import AUTO_GPU_SHARE, StackSizes
@@ -167,8 +167,8 @@ def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]
     ``seconds`` is what a run of each size takes, for searchers that count the cost.
     """
     # Recipes are searched alike, so that one stands for all.
-    mixes = tuple(mix.name for mix in spec.mixes if mix.recipe == spec.baseline.recipe)
-    problem = Problem(mixes, spec.sizes, spec.seed_list)
+    problem = problem_of(spec, spec.baseline.recipe)
+    mixes = problem.mixes
     transitions = [*spec.sizes, math.inf]
     if len(transitions) > MOST_REHEARSALS:
         places = np.linspace(0, len(transitions) - 1, MOST_REHEARSALS).round().astype(int)

@@ -78,11 +78,11 @@ def simulate(searcher: Searcher, world: World, workers: int = 1, stack: int = 1)
 
 
 def stacks(wanted: Iterable[Request], most: int) -> list[tuple[Request, ...]]:
-    """Runs of equal size and steps together, at most ``most`` a stack, in the order they were wanted."""
-    by_shape: dict[tuple[int, int], list[Request]] = {}
+    """Return runs of equal size together, at most ``most`` a stack, in the order they were wanted."""
+    by_size: dict[int, list[Request]] = {}
     for request in wanted:
-        by_shape.setdefault((request.size, request.steps_factor), []).append(request)
-    return [tuple(group[start : start + most]) for group in by_shape.values() for start in range(0, len(group), most)]
+        by_size.setdefault(request.size, []).append(request)
+    return [tuple(group[start : start + most]) for group in by_size.values() for start in range(0, len(group), most)]
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Truth:
         apart = min(max(self.slope * (math.log(request.size) - self.midpoint), -500.0), 500.0)
         level = ASYMPTOTE if rng.random() < 1 / (1 + math.exp(-apart)) else FLOOR
         accuracy = min(max(level + SCATTER * float(rng.normal()), 0.0), 1.0)
-        return Observation(accuracy, FLOOR, cost * request.steps_factor)
+        return Observation(accuracy, FLOOR, cost)
 
 
 @dataclass(frozen=True)

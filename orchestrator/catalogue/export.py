@@ -8,8 +8,10 @@
     ``sweep``, ``space``, ``variant``, ``profile``, ``size_axis``; ``mix``, ``recipe``, ``task``, ``is_target``,
     ``verdict``; ``transition``, ``low``, ``high`` on the size axis, the same with ``_parameters``, ``_core_parameters``
     and (at accuracy 0.8) ``_absolute`` behind them; ``p_above``, ``p_below``; ``tested_from``, ``tested_to``; ``runs``,
-    ``diverged``, ``failed``; for the target of mixes other than the baseline ``synergy``, ``synergy_low``,
-    ``synergy_high``, ``synergy_decided``, the same for ``synergy_core``; ``words``.
+    ``diverged``, ``failed``; for the target of mixes other than the baseline what pairs of runs decide: ``decided``
+    (fewer, more or empty), ``evidence`` now and ``evidence_highest``, the certified factors ``at_least`` and
+    ``at_least_core``, ``pairs``; the estimated ratio ``synergy``, ``synergy_low``, ``synergy_high``, the same for
+    ``synergy_core``; ``words``.
 
 Unknown values (a censored side, a failed run's accuracy) are missing.
 """
@@ -71,9 +73,9 @@ def transitions_frame(stored: StoredSweep) -> pd.DataFrame:
     spec = stored.spec
     about = {"sweep": stored.id, "space": spec.name, "variant": spec.variant, "profile": spec.profile}
     values = [{**about, "size_axis": spec.size_axis, **row.columns()} for row in rows(stored.answer)]
-    flags = ["synergy_decided", "synergy_core_decided"]
-    numbers = [name for name in values[0] if name.startswith(("transition", "low", "high", "p_", "synergy"))]
-    return pd.DataFrame(values).astype({**dict.fromkeys(numbers, float), **dict.fromkeys(flags, "boolean")})
+    starts = ("transition", "low", "high", "p_", "synergy", "evidence", "at_least")
+    numbers = [name for name in values[0] if name.startswith(starts)]
+    return pd.DataFrame(values).astype({**dict.fromkeys(numbers, float), "decided": "string", "pairs": "Int64"})
 
 
 def export(stored: StoredSweep, directory: Path) -> list[Path]:

@@ -21,6 +21,7 @@ from orchestrator.home.sweeps import RunRecord, Sweep, Unreadable, UnreadableErr
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.words.next_step import NextStep
 from orchestrator.space.spec import SweepSpec
+from orchestrator.transition.evidence import Block
 from trainables.base import Status
 
 
@@ -28,7 +29,7 @@ from trainables.base import Status
 class StoredSweep:
     """A sweep on disk at the moment it was read. ``runs`` are in the order they ended; ``training`` were begun and have
     not ended; ``damage`` names, a sentence each, what could not be read; ``stopped`` are the mixes stopped by hand;
-    ``changed`` is the time of the journal's last entry."""
+    ``changed`` is the time of the journal's last entry; ``blocks`` are the pairs asked for as evidence."""
 
     sweep: Sweep
     state: State
@@ -37,6 +38,7 @@ class StoredSweep:
     damage: tuple[str, ...]
     stopped: frozenset[str]
     changed: datetime
+    blocks: tuple[Block, ...] = ()
 
     @property
     def id(self) -> str:
@@ -53,7 +55,7 @@ class StoredSweep:
     @cached_property
     def answer(self) -> Answer:
         """The answer from the runs that ended."""
-        return answer(self.spec, [(run.config, run.outcome) for run in self.runs], self.stopped)
+        return answer(self.spec, [(run.config, run.outcome) for run in self.runs], self.stopped, self.blocks)
 
     @cached_property
     def counted(self) -> int:
@@ -121,7 +123,7 @@ def read_known(home: Home, sweep_id: str) -> StoredSweep | Unreadable:
     training = () if memory.answered else in_training(sweep, ended, damage.append)
     changed = datetime.fromisoformat(memory.changed or sweep.created)
     state = State.RUNNING if driven else memory.state
-    return StoredSweep(sweep, state, runs, training, tuple(damage), memory.stopped, changed)
+    return StoredSweep(sweep, state, runs, training, tuple(damage), memory.stopped, changed, memory.blocks)
 
 
 def find_run(home: Home, given: str) -> tuple[str, list[StoredSweep]]:

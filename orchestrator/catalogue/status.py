@@ -11,7 +11,7 @@ from orchestrator.home.journal import State
 from orchestrator.home.sweeps import Unreadable
 from orchestrator.report.answer import MixAnswer
 from orchestrator.report.rows import Row, targets
-from orchestrator.report.words.verdicts import verdict_line
+from orchestrator.report.words.transitions import verdict_line
 from orchestrator.search.base import MixProgress, Request
 from orchestrator.space.evidence import searcher_of
 from orchestrator.terminal.snapshot import by_size
@@ -33,7 +33,7 @@ class RunStatus:
 
 @dataclass(frozen=True)
 class MixStatus:
-    """One mix. ``done`` counts the runs that its transition rests on; ``learned`` ones reached 80 % of the asymptote;
+    """One mix. ``done`` counts the runs that its transition rests on; ``learned`` ones learned the target;
     ``left`` is the most that may still come (None once the sweep has ended); ``transition``, ``parameters`` and
     ``words`` are text; ``posterior`` is the probability of the transition at each size (above the one before it) and,
     last, beyond all; empty before any run."""
@@ -117,7 +117,7 @@ def _mix(stored: StoredSweep, mix: MixAnswer, row: Row, progress: MixProgress | 
     return MixStatus(
         mix=mix.mix,
         done=mix.runs,
-        learned=sum(share.learned for share in found.shares),
+        learned=mix.learned,
         diverged=mix.diverged,
         failed=mix.failed,
         training=sum(run.config.label == mix.mix for run in stored.training) if running else 0,
@@ -158,7 +158,7 @@ def _progress(stored: StoredSweep) -> dict[str, MixProgress]:
         for run in stored.runs
         if run.config.label in spec.mix_named  # The others are phases that they go on from.
     ]
-    searcher = searcher_of(spec, ended)
+    searcher = searcher_of(spec, ended, stored.blocks)
     for mix in stored.stopped:
         searcher.stop(mix)
     return {each.mix: each for each in searcher.progress()}

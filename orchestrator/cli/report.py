@@ -46,7 +46,8 @@ def explain_command(sweep: OneSweep, home: HomeOption = HOME, debug: Debug = Fal
     from rich.text import Text
 
     from orchestrator.home.journal import State
-    from orchestrator.report.words.next_step import explain, next_step
+    from orchestrator.report.words.explanation import explain
+    from orchestrator.report.words.next_step import next_step
 
     stored, console = open_sweep(sweep, home), wide_console()
     for paragraph in explain(stored.spec, stored.answer, stored.state.value):

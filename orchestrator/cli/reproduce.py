@@ -115,12 +115,12 @@ def _show(found: Reproduction) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from orchestrator.report.statements import HEADER, summary
+    from orchestrator.report.statements import HEADER, over_table, summary
 
     table = Table(box=None, pad_edge=False)
     for header in HEADER:
         table.add_column(header, overflow="fold")
-    rows = found.rows()
+    rows = over_table(found.rows())
     for row in rows:
         table.add_row(*map(Text, row.cells))
     wide_console().print(table)
@@ -129,8 +129,11 @@ def _show(found: Reproduction) -> None:
 
 def _write(found: Reproduction, folder: Path) -> None:
     from orchestrator.home.files import write_whole
-    from orchestrator.report.statements import markdown
+    from orchestrator.report.statements import markdown, over_table
     from orchestrator.report.words.numbers import counted, duration
 
-    rows, cost = found.rows(), f"{counted(len(found.sweeps), 'sweep')}, {duration(found.seconds)} of training."
+    rows, cost = (
+        over_table(found.rows()),
+        f"{counted(len(found.sweeps), 'sweep')}, {duration(found.seconds)} of training.",
+    )
     write_whole(folder / "table.md", markdown(rows, cost))

@@ -70,6 +70,7 @@ def _asked(
     from orchestrator.cost import run_seconds
     from orchestrator.search.base import Problem
     from orchestrator.search.registry import METHODS
+    from orchestrator.space.evidence import problem_of
 
     for name in names or ():
         if name not in METHODS:
@@ -84,4 +85,4 @@ def _asked(
     spec = resolve(space, options)
     if spec.search.method in methods:
         methods[spec.search.method] = spec.search.with_stack(stack).settings
-    return Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.seed_list), methods, run_seconds(spec)
+    return problem_of(spec), methods, run_seconds(spec)

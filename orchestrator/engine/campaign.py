@@ -17,7 +17,7 @@ from orchestrator.engine.base import MachineError, StackJob, StackReport
 from orchestrator.engine.retries import Retries
 from orchestrator.engine.state import SweepState, Training
 from orchestrator.home.checkpoints import Checkpoints, Underway
-from orchestrator.home.journal import Ended, Journal, Stopped
+from orchestrator.home.journal import Asked, Ended, Journal, Stopped
 from orchestrator.home.lifecycle import record_of
 from orchestrator.home.machine_errors import trouble_words
 from orchestrator.home.run_claims import SweepRuns
@@ -52,7 +52,8 @@ class Campaign:
     """Called from the driver's thread only.
 
     ``limits`` are the largest stacks, by size, at sizes that ran out of memory; they hold for larger sizes, too.
-    ``known`` are the runs in the journal, ``interrupted`` the stacks with a checkpoint; ``seen`` says what the searcher
+    ``known`` are the runs in the journal, ``blocks`` counts the searcher's blocks there, ``interrupted`` are the stacks
+    with a checkpoint; ``seen`` says what the searcher
     learns from an outcome for the target. Damaged files and machine errors are logged.
 
     A machine error is no outcome. A stack that meets one is retried a few times; after that, or if the driver's own
@@ -69,6 +70,7 @@ class Campaign:
         sizing: StackSizes,
         interrupted: Sequence[Sequence[Request]] = (),
         known: Sequence[Ended] = (),
+        blocks: int = 0,
         seen: Callable[[Outcome, str], Observation | None] = observe,
     ) -> None:
         self.sweep = sweep
@@ -83,6 +85,7 @@ class Campaign:
         self._family: Family = sweep.spec.make_family()
         self._journal = journal
         self._seen = seen
+        self._blocks = blocks
         self._files = sweep.files
         self._runs = SweepRuns(self._files, log.warning)
         self._underway = Underway(self._files)
@@ -314,7 +317,11 @@ class Campaign:
         found = True
         while found and not self.observer.behind:
             found = False
-            for request in self.searcher.ask(room - len(self.state.waiting)):
+            requests = self.searcher.ask(room - len(self.state.waiting))
+            if blocks := self.searcher.blocks[self._blocks :]:  # On disk before any of their runs begins or is found.
+                self._journal.append(Asked(blocks))
+                self._blocks += len(blocks)
+            for request in requests:
                 found |= self._add(self.ticket(request))
 
     def _add(self, ticket: Ticket) -> bool:

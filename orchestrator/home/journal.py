@@ -1,4 +1,4 @@
-"""The journal of a sweep, one JSON line an event: begun, tuned, a run ended, a mix stopped, answered.
+"""The journal of a sweep, one JSON line an event: begun, tuned, blocks asked, a run ended, a mix stopped, answered.
 
 Its driver alone writes it, under the sweep's lock; each line is on disk before anything acts on it. Together with the
 directories of runs it is all that a sweep remembers: :func:`recall` folds it. A run's outcome is in its directory; the
@@ -11,7 +11,7 @@ import json
 import os
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any
 from orchestrator.home.files import SweepFiles
 from orchestrator.home.run_files import kept_runs, read_run
 from orchestrator.search.base import Request
+from orchestrator.transition.evidence import Block
 from trainables.base import Outcome, Status
 
 SCHEMA = 2
@@ -76,6 +77,15 @@ class Tuned:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """Blocks that the searcher asked for, in this order, written before any of their runs begins. Evidence counts them
+    in the order of the journal; a journal without them gives estimates and no decision."""
+
+    blocks: tuple[Block, ...]
+    at: str = field(default_factory=_now, compare=False)
+
+
+@dataclass(frozen=True)
 class Stopped:
     """A person stopped a mix: no more of its runs are wanted, also after the sweep is resumed."""
 
@@ -90,7 +100,8 @@ class Answered:
     at: str = field(default_factory=_now, compare=False)
 
 
-Line = Begun | EndedLine | Tuned | Stopped | Answered
+Line = Begun | EndedLine | Asked | Tuned | Stopped | Answered
+Entry = Begun | Ended | Asked | Tuned | Stopped | Answered
 
 
 @dataclass(frozen=True)
@@ -113,11 +124,13 @@ class State(StrEnum):
 @dataclass(frozen=True)
 class Memory:
     """The fold of a journal. ``ended`` are the runs of the sweep, each once, in the order they ended; ``trials`` those
-    of its tuning. ``changed`` is the time of the last entry, ``""`` without any; ``stopped`` are the mixes that a
-    person stopped. ``damaged`` names, a sentence each, the lines and runs that are left out."""
+    of its tuning. ``blocks`` are the pairs of runs asked for as evidence, in the order asked. ``changed`` is the time
+    of the last entry, ``""`` without any; ``stopped`` are the mixes that a person stopped. ``damaged`` names, a
+    sentence each, the lines and runs that are left out."""
 
     ended: tuple[Ended, ...] = ()
     trials: tuple[Ended, ...] = ()
+    blocks: tuple[Block, ...] = ()
     stopped: frozenset[str] = frozenset()
     answered: bool = False
     changed: str = ""
@@ -144,7 +157,7 @@ class Journal:
         if whole < self._file.tell():
             self._file.truncate(whole)
 
-    def append(self, entry: Begun | Ended | Tuned | Stopped | Answered) -> None:
+    def append(self, entry: Entry) -> None:
         """Write an entry and wait until it is on disk. If that fails, with ``OSError``, nothing of it stays."""
         line, before = to_line(entry), self._file.seek(0, os.SEEK_END)
         try:
@@ -184,6 +197,7 @@ def recall(files: SweepFiles, *, runs: bool = True) -> Memory:
     Without ``runs`` no outcome is read, and ``ended`` and ``trials`` are empty."""
     kept, damaged, lost = kept_runs(files), [], []
     last: dict[tuple[str, Request], Ended] = {}
+    blocks: dict[Block, None] = {}
     stopped, answered, changed = set(), False, ""
     for line in read_journal(files.journal):
         if isinstance(line, BadLine):
@@ -198,12 +212,15 @@ def recall(files: SweepFiles, *, runs: bool = True) -> Memory:
                 lost.append(line.key)
             else:
                 last[line.key, line.request] = Ended(line.key, line.request, outcome, line.reused_from, line.at)
+        elif isinstance(line, Asked):
+            blocks |= dict.fromkeys(line.blocks)
         elif isinstance(line, Stopped):
             stopped.add(line.mix)
         answered |= isinstance(line, Answered)
     return Memory(
         tuple(each for each in last.values() if each.request.until is None),
         tuple(each for each in last.values() if each.request.until is not None),
+        tuple(blocks),
         frozenset(stopped),
         answered,
         changed,
@@ -212,13 +229,13 @@ def recall(files: SweepFiles, *, runs: bool = True) -> Memory:
     )
 
 
-def to_line(entry: Begun | Ended | Tuned | Stopped | Answered) -> bytes:
+def to_line(entry: Entry) -> bytes:
     """An entry as a line, its checksum last."""
     body = json.dumps(_to_json(entry), separators=(",", ":")).encode().removesuffix(b"}")
     return b'%b%b%08x"}\n' % (body, CHECKSUM, zlib.crc32(body))
 
 
-def _to_json(entry: Begun | Ended | Tuned | Stopped | Answered) -> dict[str, Any]:
+def _to_json(entry: Entry) -> dict[str, Any]:
     if isinstance(entry, Ended):
         failed = entry.outcome.status is Status.FAILED
         return {
@@ -229,6 +246,8 @@ def _to_json(entry: Begun | Ended | Tuned | Stopped | Answered) -> dict[str, Any
             "reused_from": entry.reused_from,
             "at": entry.at,
         }
+    if isinstance(entry, Asked):
+        return {"kind": "asked", "blocks": [astuple(block) for block in entry.blocks], "at": entry.at}
     return {"kind": type(entry).__name__.lower(), **asdict(entry)}
 
 
@@ -248,6 +267,8 @@ def _from_json(data: Mapping[str, Any]) -> Line:
             failure = Outcome.from_json(values["outcome"]) if "outcome" in values else None
             request = Request.from_json(values["request"])
             return EndedLine(values["key"], request, failure, values["reused_from"], values["at"])
+        case "asked":
+            return Asked(tuple(Block(*block) for block in values["blocks"]), values["at"])
         case "tuned":
             return Tuned(values["at"])
         case "stopped":

@@ -20,7 +20,7 @@ from orchestrator.home.driver_lock import check_free as check_free
 from orchestrator.home.driver_lock import driving as driving
 from orchestrator.home.driver_lock import is_driven as is_driven
 from orchestrator.home.files import Home, SweepFiles
-from orchestrator.home.journal import Begun, Ended, Journal, Memory
+from orchestrator.home.journal import Asked, Begun, Ended, Journal, Memory
 from orchestrator.home.journal import recall as recall
 from orchestrator.home.run_claims import removal_lock, take
 from orchestrator.home.run_files import kept_runs, read_origin
@@ -29,6 +29,7 @@ from orchestrator.search.base import Request
 from orchestrator.space import hardware
 from orchestrator.space.settings import differences
 from orchestrator.space.spec import SweepSpec
+from orchestrator.transition.evidence import Block, Run
 from trainables.base import Status
 
 
@@ -147,7 +148,8 @@ def whole_runs(files: SweepFiles, say: Callable[[str], object] = warnings.warn) 
 
 
 def reuse_runs(older: Sweep, sweep: Sweep, journal: Journal) -> list[Ended]:
-    """Take over from another sweep every finished run that the new one may use; returns them.
+    """Take over from another sweep every finished run that the new one may use, and the pairs that count; returns the
+    runs.
 
     Raises :class:`UserError` if the two have no run in common.
     """
@@ -155,7 +157,42 @@ def reuse_runs(older: Sweep, sweep: Sweep, journal: Journal) -> list[Ended]:
         reused = reusable(sweep.spec, older)
         for entry in reused:
             journal.append(entry)
+        if blocks := continued_blocks(sweep.spec, older):
+            journal.append(Asked(blocks))
     return reused
+
+
+def continued_blocks(spec: SweepSpec, older: Sweep) -> tuple[Block, ...]:
+    """Return the pairs of another sweep whose evidence one of ``spec`` continues.
+
+    Those are all pairs of each comparison that both make, of the same runs and target: to leave out some of them, after
+    their outcomes were seen, would make evidence of chance.
+
+    Raises:
+        UserError: if the two say differently what counts as learned.
+    """
+    blocks = recall(older.files, runs=False).blocks
+    mine, theirs = spec.mix_named, older.spec.mix_named
+    if not blocks or spec.target != older.spec.target:
+        return ()
+    bars = [each.search.settings.get("learned") for each in (spec, older.spec)]
+    if None not in bars and bars[0] != bars[1]:
+        raise UserError(
+            f"search.learned is {bars[0]:g} and was {bars[1]:g} in {older.id}: its evidence counts with its own bar "
+            "alone. Set search.learned to that, or leave --extend out: a new sweep finds the runs that both want"
+        )
+    family, former = spec.make_family(), older.spec.make_family()
+
+    def is_the_same(run: Run) -> bool:
+        request = Request(*run)
+        return family.key(spec.config(request)) == former.key(older.spec.config(request))
+
+    def is_continued(block: Block) -> bool:
+        compared = block.mix in mine and spec.baseline_of(mine[block.mix]).name == block.baseline
+        return compared and block.mix in theirs and all(map(is_the_same, block.runs))
+
+    left_out = {(block.mix, block.baseline) for block in blocks if not is_continued(block)}
+    return tuple(block for block in blocks if (block.mix, block.baseline) not in left_out)
 
 
 def reusable(spec: SweepSpec, older: Sweep) -> list[Ended]:

@@ -11,7 +11,9 @@ Names are stable, for sorting, filtering and charts:
   ``verdict`` and the settings; metrics ``transition``, ``low``, ``high`` (on the size axis, at 80 % of the
   asymptote), the same with ``_parameters`` or ``_core_parameters`` behind them, with ``_absolute`` (at accuracy 0.8),
   with ``/TASK`` for the other tasks; ``p_above``, ``p_below``; ``fit.midpoint``, ``fit.slope``, ``fit.floor``,
-  ``fit.asymptote``; ``synergy``, ``synergy_low``, ``synergy_high`` (in all parameters), ``synergy_core`` ....
+  ``fit.asymptote``; ``evidence`` and ``at_least`` of the comparison with the baseline
+  (``pairs`` of runs); the estimated ratio ``synergy``, ``synergy_low``, ``synergy_high`` (in all parameters),
+  ``synergy_core`` ....
 A censored or unknown value is left out. ``+`` in a mix is written ``.`` in metric names, which may not hold a plus.
 
 Artifacts: of a run ``arrays.npz`` (what its family keeps of the model), ``probes/PROBE.npz``, and for the first seed of
@@ -180,7 +182,7 @@ def experiment_note(spec: SweepSpec) -> str:
 
 One run a sweep (tag `kind` = `sweep`). Nested in it: one for every {spec.family_class.words.run} (`run`) and one for
 every mix's transition (`transition`). The views *Transitions* and *Runs* list each kind with the columns that matter;
-or search for `tags.kind = "transition"` and sort by `transition`, `low`, `high` and `synergy`.
+or search for `tags.kind = "transition"` and sort by `transition`, `low`, `high` and `evidence`.
 """
 
 

@@ -28,7 +28,7 @@ LETTER, ROOM = 8, 40
 """Pixels of a letter in a column's head and of the head's icons, so that the head can be read whole."""
 WIDEST_MIX = 180
 """Pixels: the columns that identify a run, and its accuracy, are seen beside MLflow's Assistant at 1440."""
-WORDY = {"seeds_learned": 260, "sweep": 260, "found": 160, "found_parameters": 190, "saving": 190}
+WORDY = {"seeds_learned": 260, "sweep": 260, "found": 160, "found_parameters": 190, "compared": 190}
 """Widths of columns whose values are words, in pixels."""
 
 MOST_TASKS = 12
@@ -126,9 +126,9 @@ def views(sweep: Sweep) -> list[View]:
     spec = sweep.spec
     compared = spec.family_class.compares_mixes and len(spec.mixes) > 1
     tasks = sorted({task for mix in spec.mixes for task in mix.tasks}, key=lambda task: (task != spec.target, task))
-    synergy = ["synergy"] if compared else []
-    found = ("transition", "low", "high", *synergy, "runs")
-    said = ("mix", "found", *(["saving"] if compared else []), "found_parameters", "seeds_learned", "sweep")
+    comparison = ["evidence", "at_least"] if compared else []
+    found = ("transition", "low", "high", *comparison, "runs")
+    said = ("mix", "found", *(["compared"] if compared else []), "found_parameters", "seeds_learned", "sweep")
     mixes, learning = tuple(mix.name for mix in spec.mixes), f"accuracy/{metric_name(spec.target)}"
     accuracies = [f"test_accuracy/{metric_name(task)}" for task in tasks[:MOST_TASKS]]
     return [
@@ -136,7 +136,7 @@ def views(sweep: Sweep) -> list[View]:
             TRANSITIONS,
             (*_columns("tags", *said), *_columns("metrics", *found)),
             "metrics.`transition`",
-            charts=tuple(map(bars, ("transition", "low", "high", "transition_parameters", *synergy))),
+            charts=tuple(map(bars, ("transition", "low", "high", "transition_parameters", *comparison))),
             mixes=mixes,
         ),
         View(

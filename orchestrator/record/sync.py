@@ -103,7 +103,7 @@ def _replay(sweep: Sweep, tracker: Tracker, console: Console) -> int:
     tracker.begin(sweep)
     for run in runs:
         tracker.run_ended(sweep, run)
-    found = answer(sweep.spec, [(run.config, run.outcome) for run in runs], memory.stopped)
+    found = answer(sweep.spec, [(run.config, run.outcome) for run in runs], memory.stopped, memory.blocks)
     there = sweep.files.directory
     kept = [*sorted(there.glob(f"{Path(FIGURE).stem}.*")), *there.glob(REPORT)]
     tracker.end(sweep, found, memory.state, kept)

@@ -9,29 +9,26 @@ from dataclasses import asdict
 from orchestrator.home.sweeps import Sweep
 from orchestrator.record.content import Content, Sample, finite, metric_name, sweep_note, with_settings
 from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.findings import finding_of
 from orchestrator.report.rows import Row, rows
 from orchestrator.report.side_by_side import finding
 from orchestrator.report.table import answer_table, plain
+from orchestrator.report.words.findings import compared_words, sentence
 from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.numbers import counted
-from orchestrator.report.words.verdicts import (
-    count_words,
-    saving,
-    sentence,
-    size_words,
-    verdict_lines,
-)
-from orchestrator.transition.types import CONFIDENCE, LEVEL, Transition
+from orchestrator.report.words.transitions import count_words, size_words, verdict_lines
+from orchestrator.transition.types import CONFIDENCE, LEVEL
 
 SIZES = ("transition", "low", "high")
 MAIN_METRICS = (
     *SIZES,
     *(f"{name}_parameters" for name in SIZES),
-    *("synergy", "synergy_low", "synergy_high", "runs"),
+    *("evidence", "at_least", "pairs", "runs"),
 )
 ALL_METRICS = (
     *MAIN_METRICS,
     *(f"{name}{unit}" for unit in ("_core_parameters", "_absolute") for name in SIZES),
+    *("evidence_highest", "at_least_core", "synergy", "synergy_low", "synergy_high"),
     *("synergy_core", "synergy_core_low", "synergy_core_high", "diverged", "failed", "p_above", "p_below"),
 )
 
@@ -56,8 +53,8 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
         "profile": spec.profile,
         **({"variant": spec.variant} if spec.variant else {}),
     }
-    if mix.synergy_total is not None:
-        identity["synergy_decided"] = "yes" if mix.synergy_total.decided else "no"
+    if mix.comparison is not None:
+        identity["decided"] = str(mix.comparison.decided or "no")
     return Content(
         name=f"transition {mix.mix}",
         tags={"kind": "transition", "sweep": sweep.id, "mix": mix.mix, **words(answer, mix)},
@@ -73,15 +70,14 @@ def words(answer: Answer, mix: MixAnswer) -> dict[str, str]:
     return {
         "found": size_words(answer, mix.target.transition),
         "found_parameters": count_words(answer, mix.target),
-        "seeds_learned": _seeds(mix.target.transition),
-        "saving": _saving(answer, mix),
+        "seeds_learned": _seeds(mix),
+        "compared": _compared(answer, mix),
     }
 
 
-def _saving(answer: Answer, mix: MixAnswer) -> str:
-    if mix.synergy_total is not None:
-        return saving(mix.synergy_total)
-    return "the baseline" if mix.mix == answer.baseline_of(mix) else "not compared"
+def _compared(answer: Answer, mix: MixAnswer) -> str:
+    nothing = "the baseline" if mix.mix == answer.baseline_of(mix) else "not compared"
+    return compared_words(answer, mix) or nothing
 
 
 def answer_content(sweep: Sweep, answer: Answer, state: str) -> Content:
@@ -97,11 +93,9 @@ def answer_content(sweep: Sweep, answer: Answer, state: str) -> Content:
     )
 
 
-def _seeds(found: Transition) -> str:
-    """Seeds that learned of those tried, by size: ``0/2 at 12, 4/4 at 36``."""
-    return ", ".join(f"{share.learned}/{share.tried} at {share.size}" for share in found.shares) or (
-        "not measurable" if found.points else "none tried"
-    )
+def _seeds(mix: MixAnswer) -> str:
+    """Runs that learned of those tried, by size: ``0/2 at 12, 4/4 at 36``."""
+    return ", ".join(f"{share.learned}/{share.tried} at {share.size}" for share in mix.shares) or "none tried"
 
 
 def _metrics(row: Row, names: Sequence[str], behind: str = "") -> dict[str, float]:
@@ -111,15 +105,15 @@ def _metrics(row: Row, names: Sequence[str], behind: str = "") -> dict[str, floa
 
 
 def _transition_note(about: Sweep, answer: Answer, mix: MixAnswer) -> str:
-    """Description of a mix's transition: size, parameters, saving and the scores it rests on."""
+    """Description of a mix's transition: size, parameters, comparison and the scores it rests on."""
     words = answer.words
-    saves = "" if mix.synergy_total is None else f"**{sentence(answer, mix)}**"
+    compared = "" if mix.synergy_total is None else f"**{sentence(answer, finding_of(answer, mix))}**"
     runs = counted(mix.runs, "run")
     return f"""Transition of `{answer.target}` trained with `{mix.mix}`, from {runs} of `{about.id}`:
 {answer.size_axis} **{size_words(answer, mix.target.transition)}**, {words.parameters}
 **{count_words(answer, mix.target)}** ({CONFIDENCE:.0%} intervals; {LEVEL:.0%} of the asymptote).
 
-{saves}
+{compared}
 
 `curve.png` shows the runs and the posterior. `transition.json` holds all estimates: for each task its points, the
 probability of every size (`density`) and the curve

@@ -1,17 +1,18 @@
-"""The answer of a sweep: per mix and task a transition with its interval, and what each mix saves. Pure values."""
+"""The answer of a sweep: a transition for each mix and task, and each mix compared with its baseline. Pure values."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from orchestrator.space.evidence import is_evidence, point_of
+from orchestrator.space.evidence import comparisons, is_evidence, point_of
 from orchestrator.space.settings import difference
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.comparison import synergy
+from orchestrator.transition.evidence import LEARNED, Block, Comparison, bar
 from orchestrator.transition.transition import transition
-from orchestrator.transition.types import Estimate, Point, Synergy, Transition
+from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Transition
 from orchestrator.tuning import found_text
 from trainables.base import Family, Outcome, RunConfig, Status, Words
 
@@ -32,15 +33,26 @@ class TaskAnswer:
 
 @dataclass(frozen=True)
 class MixAnswer:
-    """The answer for one mix. ``tasks`` holds the target first. Synergies are None for the baseline itself, and for all
-    mixes of a family that compares none.
+    """The answer for one mix.
 
-    ``finished`` runs include those that learned nothing; ``diverged`` runs count as the floor, ``failed`` ones are
-    no evidence. ``spent`` is False if every run that did not learn ended before its budget did, as a lost race may.
-    ``recipe`` names the settings the mix was trained with, ``""`` in a sweep of one recipe; ``plain`` is the mix's name
-    without it, ``composition`` without its ``budget`` too. ``seen`` counts the examples of the target it saw, in units
-    of what a mix of the target alone sees with the settings' own budget. ``stopped``: the search for it was stopped by
-    hand.
+    Attributes:
+        finished: Runs that ended, including those that learned nothing.
+        diverged: Runs that diverged; they count as the floor.
+        failed: Runs that failed; they are not evidence.
+        tasks: The transition of each task, the target first.
+        shares: The runs that learned the target and those tried, by size, ascending.
+        comparison: What the pairs of this mix and its baseline show. None for the baseline, for a family that compares
+            no mixes, and for a search that did not ask for pairs.
+        synergy_total: Estimate of transition(baseline) / transition(mix) in all parameters; it decides nothing. None
+            for the baseline and for a family that compares no mixes.
+        synergy_core: The same in parameters of the core.
+        spent: False if every run that did not learn ended before its budget did, as a lost race may.
+        recipe: Name of the settings the mix was trained with, ``""`` in a sweep of one recipe.
+        plain: The mix's name without its recipe.
+        composition: The mix's name without its recipe and its budget.
+        budget: Steps and examples, as a multiple of the settings' own.
+        seen: Examples of the target, in units of what a mix of the target alone sees with the settings' own budget.
+        stopped: True if a person stopped the search for it.
     """
 
     mix: str
@@ -48,8 +60,10 @@ class MixAnswer:
     diverged: int
     failed: int
     tasks: tuple[TaskAnswer, ...]
-    synergy_total: Synergy | None
-    synergy_core: Synergy | None
+    shares: tuple[SizeShare, ...] = ()
+    comparison: Comparison | None = None
+    synergy_total: Synergy | None = None
+    synergy_core: Synergy | None = None
     spent: bool = True
     recipe: str = ""
     plain: str = ""
@@ -62,6 +76,11 @@ class MixAnswer:
     def runs(self) -> int:
         """Runs the transitions rest on."""
         return self.finished + self.diverged
+
+    @property
+    def learned(self) -> int:
+        """Runs that learned the target."""
+        return sum(share.learned for share in self.shares)
 
     @property
     def target(self) -> TaskAnswer:
@@ -91,7 +110,8 @@ class Answer:
 
     ``counts`` holds every size the sweep may use, ascending; ``tuned`` lists, a line a mix, the settings chosen before
     the sweep. ``recipes`` is empty for a sweep of one recipe. ``baseline`` is the first recipe's. ``words`` are the
-    family's. ``cautions`` are known flaws of the data, a sentence each.
+    family's. ``cautions`` are known flaws of the data, a sentence each. ``learned`` is the share of what can be scored
+    above the best constant answer from which on a run counts as learned.
     """
 
     target: str
@@ -104,6 +124,7 @@ class Answer:
     recipes: tuple[RecipeText, ...] = ()
     words: Words = field(default_factory=Words)
     cautions: tuple[str, ...] = ()
+    learned: float = LEARNED
 
     @property
     def size_label(self) -> str:
@@ -116,8 +137,12 @@ class Answer:
         return replace(self, baseline=plain[0].mix, mixes=tuple(plain), recipes=())
 
     def baseline_of(self, mix: MixAnswer) -> str:
-        """The name of the mix that ``mix`` is compared with: the first of its own recipe."""
+        """Return the name of the mix that ``mix`` is compared with: the first of its own recipe."""
         return next(other.mix for other in self.mixes if other.recipe == mix.recipe)
+
+    def has_learned(self, accuracy: float, floor: float) -> bool:
+        """Return whether a run learned the target; ``floor`` is the score of the best constant answer."""
+        return accuracy >= bar(floor, self.learned)
 
     def tested(self, transition: Transition) -> tuple[Count, Count]:
         """The smallest and the largest size with a run; before any run, of the sizes to choose from."""
@@ -133,9 +158,20 @@ class Answer:
         raise KeyError(name)
 
 
-def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]], stopped: Collection[str] = ()) -> Answer:
-    """The answer from the runs that ended so far; the search for the mixes in ``stopped`` was stopped by hand. Pure;
-    runs of other mixes are left out."""
+def answer(
+    spec: SweepSpec,
+    outcomes: Iterable[tuple[RunConfig, Outcome]],
+    stopped: Collection[str] = (),
+    blocks: Sequence[Block] = (),
+) -> Answer:
+    """Return the answer from the runs that ended so far.
+
+    Args:
+        spec: The sweep. Runs of other mixes are left out.
+        outcomes: The runs that ended.
+        stopped: Mixes whose search a person stopped.
+        blocks: The pairs that the search asked for, in that order.
+    """
     family = spec.make_family()
     ended: dict[str, list[tuple[RunConfig, Outcome]]] = {mix.name: [] for mix in spec.mixes}
     for config, outcome in outcomes:
@@ -143,6 +179,8 @@ def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]], stopp
             ended[config.label].append((config, outcome))
 
     used = [config.size for runs in ended.values() for config, _ in runs]
+    learned = float(spec.search.settings.get("learned", LEARNED))
+    decisions = comparisons(spec, blocks, [run for runs in ended.values() for run in runs])
 
     def total(size: float) -> float:
         return family.parameters(size).total
@@ -171,9 +209,11 @@ def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]], stopp
                 diverged=statuses[Status.DIVERGED],
                 failed=statuses[Status.FAILED],
                 tasks=tasks[mix.name],
+                shares=_shares(_points(ended[mix.name], spec.target), learned),
+                comparison=decisions.get(mix.name),
                 synergy_total=synergy(reference, found, total) if compared else None,
                 synergy_core=synergy(reference, found, core) if compared else None,
-                spent=_spent(family, ended[mix.name], spec.target, found.level),
+                spent=_spent(family, ended[mix.name], spec.target, learned),
                 recipe=mix.recipe,
                 plain=mix.plain_name,
                 composition=mix.composition,
@@ -197,21 +237,29 @@ def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]], stopp
         ),
         words=family.words,
         cautions=tuple(spec.warnings()),
+        learned=learned,
     )
 
 
 def _points(ended: Iterable[tuple[RunConfig, Outcome]], task: str) -> tuple[Point, ...]:
     """The runs as points for one task, without failed ones."""
-    said = (point_of(config, outcome, task) for config, outcome in ended)
-    return tuple(sorted(point for point in said if point is not None))
+    points = (point_of(config, outcome, task) for config, outcome in ended)
+    return tuple(sorted(point for point in points if point is not None))
 
 
-def _spent(family: Family, ended: Iterable[tuple[RunConfig, Outcome]], target: str, level: float | None) -> bool:
-    """True if a run that did not reach ``level`` used all of its steps."""
+def _shares(points: Iterable[Point], learned: float) -> tuple[SizeShare, ...]:
+    """For each size tested, ascending, how many of the runs tried learned."""
+    runs = [(point.size, point.accuracy >= bar(point.floor, learned)) for point in points]
+    tried, good = Counter(size for size, _ in runs), Counter(size for size, has_learned in runs if has_learned)
+    return tuple(SizeShare(size, good[size], tried[size]) for size in sorted(tried))
+
+
+def _spent(family: Family, ended: Iterable[tuple[RunConfig, Outcome]], target: str, learned: float) -> bool:
+    """Whether a run that did not learn used all of its steps."""
     return any(
         outcome.steps >= family.steps(config)
         for config, outcome in ended
-        if level is None or outcome.accuracy.get(target, 0.0) < level
+        if outcome.accuracy.get(target, 0.0) < bar(outcome.floor.get(target, 0.0), learned)
     )
 
 

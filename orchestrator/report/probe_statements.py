@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from orchestrator.home.run_files import numbers_of
 from orchestrator.home.sweeps import RunRecord
-from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.answer import Answer
 from orchestrator.space.expected import Expectation
 from orchestrator.transition.types import QUANTILES
 
@@ -35,7 +35,6 @@ class Agreement(StrEnum):
     """A finding's relation to a statement (statements.py)."""
 
     AGREES = "agrees"
-    SMALLER = "smaller than claimed"
     LARGER = "larger than claimed"
     CONTRADICTED = "contradicted"
     UNDECIDED = "undecided at this scale"
@@ -55,10 +54,9 @@ class Seen:
     numbers: Mapping[str, float]
 
     @classmethod
-    def of(cls, run: RunRecord, mix: MixAnswer, target: str) -> Seen:
-        """Those of a finished run of this mix."""
-        level = mix.target.transition.level
-        learned = level is not None and run.outcome.accuracy[target] >= level
+    def of(cls, run: RunRecord, answer: Answer) -> Seen:
+        """Return those of a finished run."""
+        learned = answer.has_learned(run.outcome.accuracy[answer.target], run.outcome.floor[answer.target])
         return cls(run.config.size, learned, numbers_of(run.directory))
 
 

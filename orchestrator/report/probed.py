@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from orchestrator.home.run_files import numbers_of, read_results
 from orchestrator.home.sweeps import RunRecord, failures
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.words.next_step import Paragraph
+from orchestrator.report.words.explanation import Paragraph
 from orchestrator.report.words.numbers import counted, listed
-from orchestrator.report.words.verdicts import called
+from orchestrator.report.words.transitions import called
 from orchestrator.space.evidence import stands_for_its_size
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import Verdict
@@ -41,9 +41,7 @@ def structure_words(answer: Answer, runs: Sequence[RunRecord], family: Family) -
     for mix in answer.mixes:
         found = [(run.config.size, _found(run, family)) for run in kept if run.config.label == mix.mix]
         held = [(size, each) for size, each in found if each is not None]
-        shares = mix.target.transition.shares  # None of a score too near its floor to tell.
-        learned = not shares or any(share.learned for share in shares)
-        if learned and (sides := {side: runs for side, runs in _sides(mix, held).items() if runs}):
+        if mix.learned and (sides := {side: runs for side, runs in _sides(mix, held).items() if runs}):
             whats = dict.fromkeys(what for runs in sides.values() for each in runs for what in each)
             counts = " and ".join(_counted(what, sides) for what in whats)
             said.append(f"{called(mix)}: {counts or 'no structure beyond chance'}.")

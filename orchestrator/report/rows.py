@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.report.answer import Answer, Count, MixAnswer, TaskAnswer
+from orchestrator.report.words.findings import compared_words
 from orchestrator.report.words.numbers import bad_runs
-from orchestrator.report.words.verdicts import count_words, saving, size_words
+from orchestrator.report.words.transitions import count_words, size_words
+from orchestrator.transition.evidence import Comparison
 from orchestrator.transition.types import Estimate, Synergy
 
 
@@ -17,8 +19,8 @@ class Row:
     """One task of one mix. ``label`` tells the answers of a comparison apart.
 
     ``smallest`` and ``largest`` are the ends of what was tested. ``size_words`` and ``count_words`` are the transition
-    as text, on the size axis and in parameters; ``saving`` is the target's comparison with the baseline (``""`` without
-    one).
+    as text, on the size axis and in parameters; ``compared`` is the target's comparison with the baseline (``""``
+    without one).
     """
 
     label: str
@@ -28,7 +30,7 @@ class Row:
     largest: Count
     size_words: str
     count_words: str
-    saving: str
+    compared: str
 
     @property
     def mix(self) -> str:
@@ -69,6 +71,7 @@ class Row:
             "runs": mix.runs,
             "diverged": mix.diverged,
             "failed": mix.failed,
+            **_comparison(mix.comparison if target else None),
             **_synergy("synergy", mix.synergy_total if target else None),
             **_synergy("synergy_core", mix.synergy_core if target else None),
             "words": self.size_words,
@@ -86,7 +89,6 @@ def targets(answer: Answer, label: str = "") -> tuple[Row, ...]:
 
 
 def _row(answer: Answer, mix: MixAnswer, task: TaskAnswer, label: str) -> Row:
-    saved = mix.synergy_total if task is mix.target else None
     return Row(
         label,
         mix,
@@ -94,7 +96,7 @@ def _row(answer: Answer, mix: MixAnswer, task: TaskAnswer, label: str) -> Row:
         *answer.tested(task.transition),
         size_words=size_words(answer, task.transition),
         count_words=count_words(answer, task),
-        saving="" if saved is None else saving(saved),
+        compared=compared_words(answer, mix) if task is mix.target else "",
     )
 
 
@@ -102,6 +104,20 @@ def _estimate(unit: str, found: Estimate) -> dict[str, float | None]:
     return {f"transition{unit}": found.value, f"low{unit}": found.low, f"high{unit}": found.high}
 
 
-def _synergy(name: str, found: Synergy | None) -> dict[str, Any]:
-    sides = (None,) * 4 if found is None else (found.value, found.low, found.high, found.decided)
-    return dict(zip((name, f"{name}_low", f"{name}_high", f"{name}_decided"), sides, strict=True))
+def _comparison(found: Comparison | None) -> dict[str, Any]:
+    """What pairs of runs decide: ``decided`` is fewer, more or ``""``; all are None without pairs."""
+    if found is None:
+        return dict.fromkeys(("decided", "evidence", "evidence_highest", "at_least", "at_least_core", "pairs"))
+    return {
+        "decided": str(found.decided or ""),
+        "evidence": found.evidence,
+        "evidence_highest": found.highest,
+        "at_least": found.at_least,
+        "at_least_core": found.at_least_core,
+        "pairs": found.pairs,
+    }
+
+
+def _synergy(name: str, found: Synergy | None) -> dict[str, float | None]:
+    sides = (None,) * 3 if found is None else (found.value, found.low, found.high)
+    return dict(zip((name, f"{name}_low", f"{name}_high"), sides, strict=True))

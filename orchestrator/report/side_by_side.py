@@ -9,16 +9,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from orchestrator.report.answer import Answer
+from orchestrator.report.findings import finding_of
 from orchestrator.report.rows import Row, targets
+from orchestrator.report.words.findings import outcome_words, sentences
 from orchestrator.report.words.numbers import counted
-from orchestrator.report.words.verdicts import sentences
 from orchestrator.transition.scaling import Place, Scaling, scaling
-from orchestrator.transition.types import Synergy, Verdict
+from orchestrator.transition.types import Verdict
 
 SEED = 0
 """Of the generator for intervals of exponents: the same answer gives the same text."""
 KNOWN = (Verdict.FOUND, Verdict.ABOVE, Verdict.BELOW, Verdict.UNDECIDED)
-"""Verdicts with a posterior that a law may rest on; a plateau is no transition."""
+"""Verdicts with a posterior that a law may rest on."""
 
 
 @dataclass(frozen=True)
@@ -60,31 +61,30 @@ def comparison_rows(compared: Sequence[Compared]) -> list[Row]:
 
 def comparison_sentences(compared: Sequence[Compared], what: str) -> list[str]:
     """One sentence a mix for answers to one question, such as ``what`` = ``recipe``; else each answer's own."""
-    saved: dict[tuple[str, str], dict[str, Synergy]] = {}
+    outcomes: dict[tuple[str, str], dict[str, str]] = {}
     names = Counter(each.name for each in compared)
     for each in compared:
         name = each.name if names[each.name] == 1 else each.label
         for mix in each.answer.mixes:
             if mix.synergy_total is not None:
-                saved.setdefault((mix.mix, each.answer.baseline_of(mix)), {})[name] = mix.synergy_total
+                outcome = outcome_words(each.answer, finding_of(each.answer, mix))
+                outcomes.setdefault((mix.mix, each.answer.baseline_of(mix)), {})[name] = outcome
     same = len({(each.answer.target, each.answer.baseline) for each in compared}) == 1
-    if same and len(compared) > 1 and saved:
-        return [_sentence(mix, baseline, found, what) for (mix, baseline), found in saved.items()]
+    if same and len(compared) > 1 and outcomes:
+        return [_sentence(mix, baseline, by_name, what) for (mix, baseline), by_name in outcomes.items()]
     return [f"{each.label}: {said}" for each in compared for said in sentences(each.answer)]
 
 
-def _sentence(mix: str, baseline: str, saved: Mapping[str, Synergy], what: str) -> str:
-    """``add+prod against add, parameters needed: fewer in 1 (a), undecided in 1 (b) of 2 recipes.``"""
-    names: dict[str, list[str]] = {"fewer": [], "more": [], "undecided": []}
-    for name, found in saved.items():
-        fewer = found.low is not None and found.low >= 1
-        names["undecided" if not found.decided else "fewer" if fewer else "more"].append(name)
+def _sentence(mix: str, baseline: str, outcomes: Mapping[str, str], what: str) -> str:
+    """``add+prod against add: fewer parameters in 1 (a), no difference shown in 1 (b) of 2 recipes.``"""
+    names: dict[str, list[str]] = {}
+    for name, outcome in outcomes.items():
+        names.setdefault(outcome, []).append(name)
     parts = [
-        f"{word} in {len(those)}" + ("" if len(those) == len(saved) else f" ({', '.join(those)})")
-        for word, those in names.items()
-        if those
+        f"{outcome} in {len(those)}" + ("" if len(those) == len(outcomes) else f" ({', '.join(those)})")
+        for outcome, those in sorted(names.items())
     ]
-    return f"{mix} against {baseline}, parameters needed: {', '.join(parts)} of {counted(len(saved), what)}."
+    return f"{mix} against {baseline}: {', '.join(parts)} of {counted(len(outcomes), what)}."
 
 
 def can_scale(compared: Sequence[Compared]) -> bool:

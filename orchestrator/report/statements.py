@@ -1,15 +1,18 @@
-"""Statements of sources, held against what sweeps found, and the table of verdicts.
+"""Statements of sources, next to what sweeps found, and the table of verdicts.
 
-The rule, for every statement about what a mix saves, at 90 %:
+A statement about what a mix needs compared with its baseline is decided by the evidence of their pairs alone
+(transition/evidence.py):
 
-* *undecided*: the comparison is. The ratio's interval holds 1 (and savings of 1.3x), or a curve levels off or falls
-  again, or fewer than four runs a side stand between the two transitions, or they differ no more than by chance.
-* A claim of N times fewer parameters *agrees* if the interval excludes 1 and holds N. The saving is *smaller than
-  claimed*, or *larger*, if the interval excludes 1 and ends below N, or begins above it. The claim is *contradicted*
-  if the mix needs more, or if the interval holds 1 and ends below 1.3.
-* A claim of fewer parameters without a number is one of any factor of 1.3 or more.
-* A claim of no effect *agrees* if the interval ends below 1.3, and is *contradicted* if it begins there.
-* A statement with a control is undecided unless the control is learned: what fails there says nothing of the mix.
+* *undecided*: the evidence did not decide.
+* A claim of fewer parameters *agrees* if fewer was decided, and is *contradicted* if more was. A claimed factor is
+  exceeded (*larger than claimed*) if the certified factor is above it; no factor is too large to agree, since pairs
+  certify no upper bound.
+* A claim of no effect is *contradicted* if fewer was decided, and *agrees* if more was.
+* A statement with a control is undecided unless the control is learned: a control that fails says nothing about the
+  mix.
+
+Over a whole table, e-BH (Wang and Ramdas 2022, JRSS B 84, 822) keeps the share of wrong decisions among all decisions
+at most at :data:`FALSE_SHARE`, however the comparisons depend on each other. What it does not keep is undecided.
 
 A claim about a number of a probe: probe_statements.py. A claim that tasks of peaked answers are learned before those of
 evenly spread ones agrees if that order shows in more than half of all runs, by Clopper and Pearson's interval.
@@ -18,20 +21,22 @@ evenly spread ones agrees if that order shows in more than half of all runs, by 
 from __future__ import annotations
 
 import itertools
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.probe_statements import Agreement, Judged, Seen, compare
 from orchestrator.report.side_by_side import Compared, mix_scalings
+from orchestrator.report.words.findings import compared_words, factor_words, odds
 from orchestrator.report.words.numbers import counted
-from orchestrator.report.words.verdicts import saving, size_words
+from orchestrator.report.words.transitions import size_words
 from orchestrator.space.evidence import stands_for_its_size
-from orchestrator.space.expected import INSIDE, NO_FEWER, ORDER, Expectation
-from orchestrator.transition.types import CONFIDENCE, Doubt, Synergy, Verdict
+from orchestrator.space.expected import COMPARED, INSIDE, ORDER, Expectation
+from orchestrator.transition.e_bh import e_bh
+from orchestrator.transition.evidence import Comparison, Direction
+from orchestrator.transition.types import CONFIDENCE, Verdict
 from trainables.base import Outcome
 
 HALFWAY = 0.5
@@ -40,7 +45,9 @@ ALIKE = 0.01
 """Entropies (in nats) that differ by less are called the same."""
 FEWEST = 5
 """Runs in which an order shows: with fewer, not even one order in all of them excludes chance at 90 %."""
-HEADER = ("experiment", "about", "statement", "found", "verdict")
+HEADER = ("experiment", "about", "statement", "found", "evidence", "verdict")
+FALSE_SHARE = 0.1
+"""Largest expected share of wrong decisions among those of a table."""
 
 Steps = Mapping[str, int | None]
 """The step at which one run was halfway on each task; None for never."""
@@ -48,18 +55,21 @@ Steps = Mapping[str, int | None]
 
 @dataclass(frozen=True)
 class Row:
-    """One statement; ``about`` names its mix and variant, ``found`` is the finding with its interval."""
+    """One statement; ``about`` names its mix and variant, ``found`` is the finding. ``comparison`` is what it rests on,
+    None for statements that are not about a comparison of two mixes."""
 
     space: str
     about: str
     claim: str
     found: str
     agreement: Agreement
+    comparison: Comparison | None = None
 
     @property
-    def cells(self) -> tuple[str, str, str, str, str]:
+    def cells(self) -> tuple[str, ...]:
         """The row as the table shows it."""
-        return self.space, self.about, self.claim, self.found or "-", str(self.agreement)
+        evidence = "-" if self.comparison is None else odds(self.comparison.evidence)
+        return self.space, self.about, self.claim, self.found or "-", evidence, str(self.agreement)
 
 
 def judge(
@@ -77,17 +87,37 @@ def judge(
     rows = []
     for each in expected:
         if each.finds in INSIDE:
-            seen = {mix.mix: [Seen.of(run, mix, answer.target) for run in by_mix[mix.mix]] for mix in answer.mixes}
+            seen = {mix.mix: [Seen.of(run, answer) for run in by_mix[mix.mix]] for mix in answer.mixes}
             judged = compare(each, answer, seen)
         elif each.finds in ORDER:
             steps = {mix: [halfway_steps(run.outcome) for run in mine] for mix, mine in by_mix.items()}
             judged = _orders(each, answer, steps, entropy or {})
         else:
-            judged = _savings(each, answer)
+            judged = _comparisons(each, answer)
         rows += [
-            Row(space, about_words(mix, variant), each.claim, found, agreement) for mix, found, agreement in judged
+            Row(space, about_words(mix, variant), each.claim, found, agreement, _rests_on(each, answer, mix))
+            for mix, found, agreement in judged
         ]
     return rows
+
+
+def _rests_on(expected: Expectation, answer: Answer, mix: str) -> Comparison | None:
+    """The comparison that a statement is about."""
+    return answer.mix(mix).comparison if expected.finds in COMPARED else None
+
+
+def over_table(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows with those decisions undone that e-BH does not keep over the whole table."""
+    compared = [place for place, row in enumerate(rows) if row.comparison is not None]
+    evidence = [row.comparison.evidence for row in rows if row.comparison is not None]
+    kept = {compared[place] for place in e_bh(evidence, FALSE_SHARE)}
+    decided = (Agreement.AGREES, Agreement.LARGER, Agreement.CONTRADICTED)
+    return [
+        replace(row, found=f"{row.found}; not kept over this table", agreement=Agreement.UNDECIDED)
+        if row.comparison is not None and row.agreement in decided and place not in kept
+        else row
+        for place, row in enumerate(rows)
+    ]
 
 
 def judge_law(space: str, expected: Expectation, compared: Sequence[Compared]) -> list[Row]:
@@ -120,45 +150,34 @@ def about_words(mix: str, variant: str) -> str:
     return f"{mix} ({variant})" if variant else mix
 
 
-def _savings(expected: Expectation, answer: Answer) -> list[Judged]:
-    """A statement about a transition or a saving."""
+def _comparisons(expected: Expectation, answer: Answer) -> list[Judged]:
+    """A statement about a transition, or about a mix compared with its baseline."""
     judged = []
-    is_size = expected.finds == "transition"
     for mix in answer.mixes:
         is_baseline = mix.mix == answer.baseline_of(mix)
         if expected.mix not in (mix.mix, mix.plain) and (expected.mix != "*" or is_baseline):
             continue
-        if not (is_size or mix.synergy_total):
+        if expected.finds == "transition":
+            found = f"{answer.size_axis} {size_words(answer, mix.target.transition)}"
+            agreement = _within(mix.target.transition.verdict)
+        elif mix.synergy_total is not None:
+            found, agreement = _compared(answer, mix), _agreement(expected, mix.comparison)
+        else:
             continue
         failed = _failed_control(expected, answer, mix.recipe)
-        transition = mix.target.transition
-        if is_size:
-            found, agreement = f"{answer.size_axis} {size_words(answer, transition)}", _within(transition.verdict)
-        else:
-            assert mix.synergy_total is not None
-            found, agreement = _saving(answer, mix, mix.synergy_total), _agreement(expected, mix.synergy_total)
         judged.append((mix.mix, found + failed, Agreement.UNDECIDED if failed else agreement))
     return judged
 
 
-def _agreement(expected: Expectation, found: Synergy) -> Agreement:
-    """The verdict on what a mix saves, by the rule above."""
-    low, high = found.low or 0.0, math.inf if found.high is None else found.high
-    if _in_doubt(found):
+def _agreement(expected: Expectation, found: Comparison | None) -> Agreement:
+    """The verdict on what a mix needs, by the rule above."""
+    if found is None or found.decided is None:
         return Agreement.UNDECIDED
-    if expected.finds == "no fewer":
-        if high < NO_FEWER:
-            return Agreement.AGREES
-        return Agreement.CONTRADICTED if found.decided and low >= NO_FEWER else Agreement.UNDECIDED
-    least, most = expected.claimed
-    if found.decided and low >= 1:
-        return Agreement.SMALLER if high < least else Agreement.LARGER if low > most else Agreement.AGREES
-    return Agreement.CONTRADICTED if high < NO_FEWER else Agreement.UNDECIDED
-
-
-def _in_doubt(found: Synergy) -> bool:
-    """True if a comparison is undecided whatever its interval holds."""
-    return found.doubt not in (Doubt.NONE, Doubt.INTERVAL)
+    wanted = Direction.MORE if expected.finds == "no fewer" else Direction.FEWER
+    if found.decided is not wanted:
+        return Agreement.CONTRADICTED
+    is_larger = found.decided is Direction.FEWER and (found.at_least or 0.0) > expected.most_claimed
+    return Agreement.LARGER if is_larger else Agreement.AGREES
 
 
 def _failed_control(expected: Expectation, answer: Answer, recipe: str) -> str:
@@ -174,18 +193,16 @@ def _within(verdict: Verdict) -> Agreement:
     """The verdict on a transition at or below the largest size."""
     if verdict in (Verdict.FOUND, Verdict.BELOW):
         return Agreement.AGREES
-    return Agreement.CONTRADICTED if verdict in (Verdict.ABOVE, Verdict.PLATEAU) else Agreement.UNDECIDED
+    return Agreement.CONTRADICTED if verdict is Verdict.ABOVE else Agreement.UNDECIDED
 
 
-def _saving(answer: Answer, mix: MixAnswer, found: Synergy) -> str:
-    """``13.9 against 13.8: undecided: 1.8x fewer to 1.8x more``."""
+def _compared(answer: Answer, mix: MixAnswer) -> str:
+    """``n_embed 13.9 [12, 15] against 20 [18, 23]: at least 1.5x fewer (47:1), estimate 2.1x fewer [...]``."""
     baseline = answer.mix(answer.baseline_of(mix))
     here, there = (size_words(answer, each.target.transition) for each in (mix, baseline))
-    said = saving(found)
-    if not (found.decided or _in_doubt(found)) and found.high is not None and found.high < NO_FEWER:
-        # It may need more; that it helps is excluded.
-        said = said.replace("undecided", f"fewer by less than {NO_FEWER:g}x if at all")
-    return f"{answer.size_axis} {here} against {there}: {said}"
+    estimate = factor_words(mix.synergy_total) if mix.synergy_total is not None else ""
+    found = f"{answer.size_axis} {here} against {there}: {compared_words(answer, mix)}"
+    return f"{found}, estimate {estimate}" if estimate else found
 
 
 def halfway_steps(outcome: Outcome) -> Steps:
@@ -246,18 +263,24 @@ def judge_order(runs: Sequence[Steps], entropy: Mapping[str, float]) -> tuple[st
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """``12 rows: 4 agree, 1 contradicted, 5 undecided at this scale, 2 not run; at 90 % chance would make 1.0 of the 10
-    that were run``."""
+    """Return the counts of a table and what its decisions are worth.
+
+    ``12 rows: 4 agree, 1 contradicted, 5 undecided at this scale, 2 not run. Of the 5 decided by evidence, at most one
+    in ten is expected to be wrong (e-BH).``
+    """
     counts = Counter(row.agreement for row in rows)
     words = {each: "agree" if each is Agreement.AGREES and counts[each] > 1 else str(each) for each in Agreement}
-    said = ", ".join(f"{counts[each]} {words[each]}" for each in Agreement if counts[each])
-    asked = len(rows) - counts[Agreement.NOT_RUN]
-    chance = f"; at {CONFIDENCE:.0%} chance would make up to {(1 - CONFIDENCE) * asked:.1f} of the {asked} verdicts"
-    return f"{counted(len(rows), 'row')}: {said}{chance if asked else ''}"
+    counts_text = ", ".join(f"{counts[each]} {words[each]}" for each in Agreement if counts[each])
+    text = f"{counted(len(rows), 'row')}: {counts_text}."
+    decided = sum(row.comparison is not None and row.agreement is not Agreement.UNDECIDED for row in rows)
+    if decided:
+        share = f"at most 1 in {1 / FALSE_SHARE:.0f} is expected to be wrong (e-BH)"
+        text += f" Of the {counted(decided, 'row')} decided by evidence, {share}."
+    return text
 
 
 def markdown(rows: Sequence[Row], cost: str) -> str:
     """The table for a README; ``cost`` is what was spent, in words."""
     lines = [HEADER, ("---",) * len(HEADER), *(row.cells for row in rows)]
     table = ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in line) + " |" for line in lines]
-    return "\n".join([*table, "", f"{summary(rows)}. {cost}", ""])
+    return "\n".join([*table, "", f"{summary(rows)} {cost}", ""])

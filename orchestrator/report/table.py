@@ -19,8 +19,9 @@ from orchestrator.report.side_by_side import (
     finding,
     recipes_of,
 )
+from orchestrator.report.words.findings import caveats, evidence_words
 from orchestrator.report.words.next_step import NextStep
-from orchestrator.report.words.verdicts import caveats, verdict_lines
+from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.transition.types import CONFIDENCE, LEVEL
 
 PLAIN_WIDTH = 200
@@ -37,13 +38,24 @@ class Line:
 
 @dataclass(frozen=True)
 class AnswerTable:
-    """An answer in words: ``head`` describes the columns; ``sentences`` are the finding and ``caveats`` what qualifies
-    it, a line each. For the report: ``learned``, each mix's verdict with the seeds, and ``notes`` on how to read it."""
+    """An answer in words.
+
+    Attributes:
+        head: Describes the columns.
+        header: The columns' names.
+        rows: The table's lines.
+        sentences: The findings, a line each.
+        evidence: The evidence of each comparison and what it means, ``""`` without one.
+        caveats: What qualifies the findings, a line each.
+        learned: For the report: each mix's own answer with the runs that learned, size by size.
+        notes: For the report: how to read it.
+    """
 
     head: str
     header: tuple[str, ...]
     rows: tuple[Line, ...]
     sentences: tuple[str, ...]
+    evidence: str
     caveats: tuple[str, ...]
     learned: tuple[str, ...]
     notes: tuple[str, ...]
@@ -56,9 +68,10 @@ def answer_table(answer: Answer) -> AnswerTable:
     return AnswerTable(
         head=f"{answer.target}{subject}: size at {LEVEL:.0%} of the asymptote, with {CONFIDENCE:.0%} intervals",
         header=(*(["recipe"] if recipes else []), "mix", answer.size_axis, answer.words.parameters, "runs")
-        + (("saving",) if recipes else ()),
+        + (("compared",) if recipes else ()),
         rows=tuple(_recipe_lines(recipes) if recipes else _lines(answer)),
         sentences=finding(answer),
+        evidence=evidence_words(answer),
         caveats=caveats(answer),
         learned=verdict_lines(answer),
         notes=tuple(_notes(answer)),
@@ -75,17 +88,17 @@ def _lines(answer: Answer) -> list[Line]:
 
 def _recipe_lines(under: Sequence[Compared]) -> list[Line]:
     return [
-        Line((row.label, row.mix, row.size_words, row.count_words, row.runs_words, row.saving), lead=True)
+        Line((row.label, row.mix, row.size_words, row.count_words, row.runs_words, row.compared), lead=True)
         for row in comparison_rows(under)
     ]
 
 
 def _notes(answer: Answer) -> list[str]:
     words, notes = answer.words, []
-    if any(mix.target.transition.shares for mix in answer.mixes):
+    if any(mix.shares for mix in answer.mixes):
         notes.append(
-            f"{words.learned}: a run at {LEVEL:.0%} of the asymptote or more. The table's sizes are where the mean "
-            f"{words.score} gets there, not where half of all seeds do."
+            f"{words.learned}: a run that scores {answer.learned:.0%} of what can be scored above the best constant "
+            f"answer. The table's sizes are where the mean {words.score} reaches {LEVEL:.0%} of its asymptote."
         )
     if any(mix.budget != 1 for mix in answer.mixes):
         notes.append(f"x2 (x3, ...): that many times the steps and examples, so that {answer.target} gets its share.")
@@ -102,8 +115,9 @@ def render(answered: AnswerTable, step: NextStep | None = None) -> Group:
     return Group(
         Text(answered.head, style="dim"),
         table,
-        *(Text(said, style="bold") for said in answered.sentences),
-        *(Text(said, style="yellow") for said in answered.caveats),
+        *(Text(sentence, style="bold") for sentence in answered.sentences),
+        *([Text(answered.evidence)] if answered.evidence else []),
+        *(Text(caveat, style="yellow") for caveat in answered.caveats),
         *([Text(f"next    {step.why}")] if step else []),
     )
 
@@ -122,10 +136,10 @@ def comparison_view(compared: Sequence[Compared], what: str) -> RenderableType:
     found = comparison_rows(compared)
     axis = " or ".join({each.answer.size_axis: None for each in compared})
     counted = " or ".join({each.answer.words.parameters: None for each in compared})
-    saves = ["saving"] if any(row.saving for row in found) else []
-    table, last = plain_table(what, "mix", axis, counted, "runs", *saves), ""
+    last_column = ["compared"] if any(row.compared for row in found) else []
+    table, last = plain_table(what, "mix", axis, counted, "runs", *last_column), ""
     for row in found:
-        cells = [row.mix, row.size_words, row.count_words, row.runs_words, *([row.saving] if saves else [])]
+        cells = [row.mix, row.size_words, row.count_words, row.runs_words, *([row.compared] if last_column else [])]
         table.add_row(*map(Text, ["" if row.label == last else row.label, *cells]))
         last = row.label
     return Group(table, *(Text(sentence, style="bold") for sentence in comparison_sentences(compared, what)))

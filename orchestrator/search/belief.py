@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,14 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.search.base import Problem
-from orchestrator.search.results import CostModel, Known, points_of, requests, stack_cost
+from orchestrator.search.results import CostModel, Known, points_of, stack_cost
 from orchestrator.transition.curves import LAPSES, LUCK, SLOPES, Curves, Evidence, curves_for
-from orchestrator.transition.logistic import fit
-from orchestrator.transition.plateau import levelling, plateau
 from orchestrator.transition.posterior import Posterior
 from orchestrator.transition.scatter import Floats
 from orchestrator.transition.transition import learned_sizes
-from orchestrator.transition.types import LEVEL, PLATEAU, SCATTER, Point
+from orchestrator.transition.types import LEVEL, Point
 
 BIN = 0.05
 """Width of the bins of the transition, in ln size: finer than any interval asked for. Everything below the sizes is one
@@ -30,13 +27,12 @@ bin. Everything above them, curves without a transition included, is another."""
 STRAY = 0.01
 """Probability that a run looks as if it had learned where none does."""
 TAIL = 0.05
-ALIKE, OWN = 0.7, 0.5
-"""Distance, in ln size, between transitions of related mixes, and the share of a prior that stays its
-own."""
 TELLING = 0.25
 """Sizes with less than this share of the largest gain in information are not considered, however cheap."""
 LIKELY_ABOVE, NEARLY = 0.4, 0.7
 """From the first probability of "above" on, the largest size is taken if it has the second share of the best gain."""
+THRIFT = 0.75
+"""Information is divided by cost to this power."""
 FLOOR_STEP = 0.05
 """The constant-answer floor is rounded to this when choosing runs, so that a new seed rarely changes the grid."""
 
@@ -101,26 +97,6 @@ class Belief:
         predicted: Floats = self.learns @ self.weight_D
         return predicted
 
-    def leaning(self, others: Sequence[Belief]) -> Belief:
-        """The same with a prior drawn towards the transitions that ``others``, of the same sizes, believe in.
-
-        A share :data:`OWN` of the prior stays as it was. This is for choosing runs only, never for what is reported or
-        for when to stop: it would make mixes look alike, and how they differ is the question.
-        """
-        if not others:
-            return self
-        kernel_MM = np.exp(-0.5 * ((self.curves.midpoints[:, None] - self.curves.midpoints) / ALIKE) ** 2)
-        kernel_MM /= kernel_MM.sum(axis=1, keepdims=True)
-        curves = self.curves.midpoints.size, len(SLOPES)
-        shared_MK = kernel_MM @ np.sum([other.weight_D[: -len(LUCK)].reshape(curves) for other in others], axis=0)
-        shared_MK /= max(float(shared_MK.mean()), 1e-300)
-        lean_D = np.append((OWN + (1 - OWN) * shared_MK).ravel(), np.ones(len(LUCK)))
-        leaning = copy(self)
-        leaning.weight_D = self.weight_D * lean_D / (self.weight_D * lean_D).sum()
-        leaning._alone = {}
-        leaning.__dict__.pop("predicted", None)
-        return leaning
-
     def gains(self, pending: Sequence[Fantasy], runs: int) -> Floats:
         """Mutual information, in nats, between the transition and ``runs`` more runs at each size.
 
@@ -165,7 +141,7 @@ class Belief:
 @dataclass(frozen=True)
 class Choice:
     """The next run: how many ``runs`` at which ``size``, the information expected of them (``gain``, nats), and
-    that divided by cost ** thrift (``score``)."""
+    that divided by cost ** THRIFT (``score``)."""
 
     size: int
     runs: int
@@ -174,7 +150,7 @@ class Choice:
 
 
 def best_choice(
-    belief: Belief, pending: Sequence[Fantasy], free: Sequence[int], costs: CostModel, most: int, thrift: float
+    belief: Belief, pending: Sequence[Fantasy], free: Sequence[int], costs: CostModel, most: int
 ) -> Choice | None:
     """The best of the sizes in ``free`` and of stacks of up to ``most`` runs; None where no size is free.
 
@@ -185,15 +161,15 @@ def best_choice(
     if not free_C.any():
         return None
     counts = sorted({*(2**power for power in range(most.bit_length()) if 2**power <= most), most})
-    choices = [_best_size(belief, pending, free_C, costs, runs, thrift) for runs in counts]
+    choices = [_best_size(belief, pending, free_C, costs, runs) for runs in counts]
     return max(choices, key=lambda choice: choice.score)
 
 
 def _best_size(
-    belief: Belief, pending: Sequence[Fantasy], free_C: NDArray[np.bool_], costs: CostModel, runs: int, thrift: float
+    belief: Belief, pending: Sequence[Fantasy], free_C: NDArray[np.bool_], costs: CostModel, runs: int
 ) -> Choice:
     gain_C = belief.gains(pending, runs)
-    score_C = gain_C / np.array([stack_cost(runs) * costs.cost(size) for size in belief.sizes]) ** thrift
+    score_C = gain_C / np.array([stack_cost(runs) * costs.cost(size) for size in belief.sizes]) ** THRIFT
     telling_C = free_C & (gain_C >= TELLING * gain_C[free_C].max())
     place = int(np.argmax(np.where(telling_C, score_C, -np.inf)))
     last = len(belief.sizes) - 1
@@ -206,29 +182,19 @@ def _best_size(
 @dataclass(frozen=True)
 class MixView:
     """One mix: what is ``known`` of it, as evidence, and the belief that follows from it. ``ended`` counts its finished
-    runs, failed ones too; ``untried`` the runs of the problem that have not ended. ``plateau`` is the level at which
-    accuracy settles where that is too low to count as learned, else None. ``levelling``: whether it seems to settle so,
-    as far as sizes were tested."""
+    runs, failed ones too."""
 
     mix: str
     known: list[Known]
     points: tuple[Point, ...]
     ended: int
-    untried: int
     evidence: Evidence
     belief: Belief
-    plateau: float | None
-    levelling: bool
-
-    @property
-    def level(self) -> float:
-        """The accuracy from which on a run counts as learned."""
-        return LEVEL * self.belief.top
 
     @cached_property
     def learned(self) -> dict[int, bool]:
         """For each size tested, ascending, whether it learned in the mean."""
-        return learned_sizes(self.points, self.level)
+        return learned_sizes(self.points, LEVEL * self.belief.top)
 
     @cached_property
     def bracket(self) -> tuple[int | None, int | None]:
@@ -237,6 +203,11 @@ class MixView:
         over = [size for size, good in self.learned.items() if good and math.log(size) >= self.belief.median]
         return max(under, default=None), min(over, default=None)
 
+    @property
+    def spent(self) -> float:
+        """Cost of the finished runs."""
+        return sum(seen.cost for _, seen in self.known if seen is not None)
+
     def __str__(self) -> str:
         # How well it is known, not where it lies: that is the verdict's to say, in one place and in one way.
         factor = float(np.exp(self.belief.width))
@@ -244,31 +215,18 @@ class MixView:
 
 
 def view_of(problem: Problem, known: list[Known], mix: str, kept: MixView | None) -> MixView:
-    """Evidence and belief about a mix from its results. ``kept``, the view of the last call, is reused as far as it
-    still holds: at every decision all mixes are looked at, of which one at most has changed."""
+    """Return evidence and belief about a mix from its results. ``kept``, the view of the last call, is reused as far as
+    it still holds: at every decision all mixes are looked at, of which one at most has changed."""
     if kept is not None and kept.known == known:
         return kept
     seen = tuple(points_of(known))
     ended = sum(request.is_evidence for request, _ in known)
-    results = dict(known)
-    cells = (run for size in problem.sizes for run in requests(problem, mix, size))
-    untried = sum(run not in results for run in cells)
     floor = float(np.mean([point.floor for point in seen])) if seen else 0.0
     curves = curves_for(problem.sizes, FLOOR_STEP * round(floor / FLOOR_STEP))
     new, evidence = list(seen), Evidence.none(curves)
     if kept is not None and kept.evidence.curves is curves and set(kept.points) <= set(seen):
         # Log likelihoods are rounded so that sums are exact: adding to one is the same as starting afresh.
-        told = set(kept.points)
-        new, evidence = [point for point in seen if point not in told], kept.evidence
+        counted = set(kept.points)
+        new, evidence = [point for point in seen if point not in counted], kept.evidence
     evidence = evidence.plus(new)
-    belief = Belief(curves, evidence.total, problem.sizes)
-    return MixView(mix, known, seen, ended, untried, evidence, belief, *_levels(seen, problem.sizes))
-
-
-def _levels(seen: Sequence[Point], sizes: Sequence[int]) -> tuple[float | None, bool]:
-    """The level at which accuracy settles, and True if it seems to: see :class:`MixView`."""
-    last = [point.accuracy for point in seen if point.size == seen[-1].size]
-    if not last or float(np.mean(last)) >= PLATEAU - SCATTER:
-        return None, False
-    fitted = fit(seen)
-    return plateau(fitted, seen, sizes), levelling(fitted, seen, sizes)
+    return MixView(mix, known, seen, ended, evidence, Belief(curves, evidence.total, problem.sizes))

@@ -9,33 +9,30 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from orchestrator.search.audit import longer_run
-from orchestrator.search.base import MixProgress, Observation, Problem, Request, Results, Searcher, SearchSettings
+from orchestrator.search.base import (
+    EvidenceSettings,
+    MixProgress,
+    Observation,
+    Problem,
+    Request,
+    Results,
+    Searcher,
+    SearchSettings,
+)
 from orchestrator.search.results import bracket, cell, requests
-from orchestrator.transition.plateau import beside, mostly_in_between
+from orchestrator.transition.evidence import Block
 from orchestrator.transition.types import LEVEL, PLATEAU, SCATTER
-
-
-@dataclass(frozen=True)
-class BisectionSettings(SearchSettings):
-    """Settings under ``search:`` with ``method: bisection``: every size tried is run with all seeds."""
-
-    budget_audit: bool = False
-    """Repeat one run just below each transition, or at the largest size if there is none, with twice the steps, to
-    see whether the budget is the limit."""
 
 
 @dataclass(frozen=True)
 class _State:
     """The state of one mix. ``size`` is the size being decided, None when the search has ended. ``low`` and ``high``
-    are indices into the sizes: -1 and len(sizes) where nothing is known. ``level`` is the accuracy that counts as
-    learned, None as long as it is unknown."""
+    are indices into the sizes: -1 and len(sizes) where nothing is known."""
 
     size: int | None
     low: int
     high: int
     note: str
-    level: float | None = None
 
 
 class Bisection(Searcher):
@@ -43,27 +40,22 @@ class Bisection(Searcher):
     learned, all mixes at once, until the two are neighbours.
 
     A size learned when its mean accuracy over the seeds is at least :data:`LEVEL` x A, where A is the mean at the
-    largest size: the definition of the transition itself. (A majority vote would aim at P = 0.5.) A mix most of
-    whose runs at the largest size stay under :data:`PLATEAU` ends there, or at the next size that shows whether it
-    levels off: A would be no asymptote. The smallest size is run only when every other size learned. A failed run is
-    no evidence; a size all of whose seeds failed ends its mix.
+    largest size: the definition of the transition itself. (A majority vote would aim at P = 0.5.) A mix most of whose
+    runs at the largest size stay under :data:`PLATEAU` ends there: A would not be an asymptote. The smallest size is
+    run only when every other size learned. A failed run is no evidence; a size all of whose seeds failed ends its mix.
     """
 
-    Settings: ClassVar[type[SearchSettings]] = BisectionSettings
-    settings: BisectionSettings
+    Settings: ClassVar[type[SearchSettings]] = SearchSettings
 
-    def choose(self, results: Results, pending: Sequence[Request], limit: int) -> list[Request]:
+    def choose(self, results: Results, pending: Sequence[Request], limit: int) -> Sequence[Request | Block]:
         taken = set(pending)
         wanted: list[Request] = []
         for mix in self.problem.mixes:
             if mix in self.stopped:
                 continue
             state = self._state(results, mix)
-            longer = self._longer(state, results, mix)
             if state.size is not None:
                 wanted += requests(self.problem, mix, state.size)
-            elif longer is not None:
-                wanted.append(longer)
         free = [request for request in wanted if request not in results and request not in taken]
         # Seed by seed (stack by stack), so that with few workers no mix waits for another to finish.
         seeds = {seed: place // self.stack for place, seed in enumerate(self.problem.seeds)}
@@ -78,24 +70,14 @@ class Bisection(Searcher):
         low = sizes[state.low] if state.low >= 0 else None
         high = sizes[state.high] if state.high < len(sizes) else None
         if state.size is None:
-            longer = self._longer(state, self.results, mix)
-            if longer is None:
-                return MixProgress(mix, low, high, 0, True, state.note)
-            note = f"{state.note}; size {longer.size} at {longer.steps_factor} times the steps"
-            return MixProgress(mix, low, high, 1, False, note)
+            return MixProgress(mix, low, high, 0, True, state.note)
         ended = sum(request in self.results for request in requests(self.problem, mix, state.size))
         top = len(sizes) - 1
         # Sizes still to be decided: this one, and after it the halvings of what is then left open.
         open_sizes = top if state.high > top else state.high - state.low - 1
         decisions = math.ceil(math.log2(open_sizes + 1)) + (state.high > top)
-        left = decisions * seeds - ended + self.settings.budget_audit
+        left = decisions * seeds - ended
         return MixProgress(mix, low, high, left, False, state.note)
-
-    def _longer(self, state: _State, results: Results, mix: str) -> Request | None:
-        """The run of more steps that is still wanted when a mix's search has ended."""
-        if not self.settings.budget_audit or state.size is not None or state.level is None or state.low < 0:
-            return None
-        return longer_run(self.problem, results, mix, self.problem.sizes[state.low], state.level)
 
     def _state(self, results: Results, mix: str) -> _State:
         """Walk through the decisions taken so far. Each needs all seeds of its size, so order does not matter."""
@@ -113,32 +95,25 @@ class Bisection(Searcher):
             if high == len(sizes):
                 top = known.mean
                 if float(np.median(known.accuracies)) < PLATEAU - SCATTER:
-                    return self._not_learned(results, mix, index, known.accuracies)
+                    note = f"not learned at size {size}: mean accuracy {known.mean:.2f}"
+                    return _State(None, index, len(sizes), note)
             if known.mean >= LEVEL * top:
                 high = index
             else:
                 low = index
         if low < 0:
             return _State(None, low, high, f"learned at the smallest size, {sizes[0]}")
-        return _State(None, low, high, f"between {sizes[low]} and {sizes[high]}", LEVEL * top)
-
-    def _not_learned(self, results: Results, mix: str, index: int, accuracies: Sequence[float]) -> _State:
-        """The end of a mix that is not learned at the largest size. If most runs get part of the way, the next size
-        that can show whether they level off there is run first."""
-        sizes = self.problem.sizes
-        under = beside(sizes[index], sizes)
-        if under is not None and mostly_in_between(accuracies):
-            known = cell(self.problem, results, mix, under)
-            if len(known.accuracies) + known.failed < len(self.problem.seeds):
-                return _State(under, index, len(sizes), f"seems to level off; running size {under}")
-        note = f"not learned at size {sizes[index]}: mean accuracy {np.mean(accuracies):.2f}"
-        return _State(None, index, len(sizes), note, LEVEL)
+        return _State(None, low, high, f"between {sizes[low]} and {sizes[high]}")
 
 
 class Grid(Searcher):
-    """Runs all of mixes x sizes x seeds, seed by seed (stack by stack), so that every curve is seen whole early on."""
+    """Runs all of mixes x sizes x seeds, seed by seed (stack by stack), so that every curve is seen whole early on.
 
-    Settings: ClassVar[type[SearchSettings]] = SearchSettings
+    Its blocks are planned before the first run: every mix with its baseline, seed by seed and size by size.
+    """
+
+    Settings: ClassVar[type[SearchSettings]] = EvidenceSettings
+    settings: EvidenceSettings
 
     def __init__(self, problem: Problem, **settings: Any) -> None:
         super().__init__(problem, **settings)
@@ -149,6 +124,12 @@ class Grid(Searcher):
             for size in problem.sizes
             for mix in problem.mixes
         ]
+        self._blocks = tuple(
+            Block(mix, baseline, size, size, seed)
+            for seed in seeds
+            for size in problem.sizes
+            for mix, baseline in problem.comparisons
+        )
         self._over = 0
         """The stacks at the front all of whose runs have ended."""
 
@@ -157,7 +138,7 @@ class Grid(Searcher):
         while self._over < len(self._stacks) and all(run in self._results for run in self._stacks[self._over]):
             self._over += 1
 
-    def choose(self, results: Results, pending: Sequence[Request], limit: int) -> list[Request]:
+    def choose(self, results: Results, pending: Sequence[Request], limit: int) -> Sequence[Request | Block]:
         taken = set(pending)
         wanted: list[Request] = []
         # What was told never becomes untold, so that a long sweep need not look at its beginning again.

@@ -6,11 +6,11 @@ from typing import Any
 
 from orchestrator.errors import unknown
 from orchestrator.search.base import Problem, Searcher, SearchSettings
-from orchestrator.search.bayes import Bayes
 from orchestrator.search.bisection import Bisection, Grid
+from orchestrator.search.pairs import Pairs
 
 METHODS: dict[str, type[Searcher]] = {
-    "bayes": Bayes,
+    "pairs": Pairs,
     "bisection": Bisection,
     "grid": Grid,
 }

@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from orchestrator.search.base import Observation, Problem, Request, Results
+from orchestrator.transition.evidence import Run, bar
 from orchestrator.transition.types import LEVEL, Point
 
 Known = tuple[Request, Observation | None]
@@ -32,6 +33,15 @@ def by_mix(problem: Problem, results: Results) -> dict[str, list[Known]]:
         if (mix := known[0].mix) in found:
             found[mix].append(known)
     return found
+
+
+def learned_runs(results: Results, learned: float) -> dict[Run, bool | None]:
+    """Return whether each run that is evidence learned, None if it failed; ``learned`` as in ``EvidenceSettings``."""
+    return {
+        (run.mix, run.size, run.seed): None if seen is None else seen.accuracy >= bar(seen.floor, learned)
+        for run, seen in results.items()
+        if run.is_evidence
+    }
 
 
 @dataclass(frozen=True)
@@ -89,7 +99,7 @@ def missing_runs(
 
 
 def points(results: Results, mix: str) -> list[Point]:
-    """The runs of one mix that are evidence, sorted. Runs with more steps than the others are left out."""
+    """The runs of one mix that are evidence, sorted."""
     return points_of(item for item in results.items() if item[0].mix == mix)
 
 

@@ -23,8 +23,9 @@ from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.page import render
 from orchestrator.report.side_by_side import finding
-from orchestrator.report.words.next_step import Paragraph, judged
-from orchestrator.report.words.verdicts import caveats, verdict_lines
+from orchestrator.report.words.explanation import Paragraph, judged
+from orchestrator.report.words.findings import caveats
+from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.transition.types import CONFIDENCE, LEVEL
 
 REFRESH_S = 30

@@ -17,13 +17,9 @@ from orchestrator.space.files import SpaceFile
 from orchestrator.space.mistakes import STRICT, InvalidDataError, parse
 
 Finding = Literal["fewer", "no fewer", "transition", "exponent below", "higher", "lower", "peaked first"]
-LAW, INSIDE, ORDER = ("exponent below",), ("higher", "lower"), ("peaked first",)
-"""Findings about all variants together, about what probes see inside models, and about the order in which tasks are
-learned; others: savings and transitions."""
-
-
-NO_FEWER = 1.3
-"""A saving below this does not matter: no interval around 1 excludes every saving."""
+LAW, INSIDE, ORDER, COMPARED = ("exponent below",), ("higher", "lower"), ("peaked first",), ("fewer", "no fewer")
+"""Findings about all variants together, about what probes see inside models, about the order in which tasks are
+learned, and about a mix compared with its baseline; the other one is a transition."""
 
 
 class Expectation(BaseModel):
@@ -68,16 +64,16 @@ class Expectation(BaseModel):
             raise ValueError("`than` says what a `number` is compared with: there is none")
         if self.factor is not None and self.finds != "fewer":
             raise ValueError("`factor` is a saving that is claimed: it goes with `finds: fewer`")
-        if not 1 < self.claimed[0] <= self.claimed[1]:
+        least, most = self.factor if isinstance(self.factor, tuple) else (self.factor, self.factor)
+        if least is not None and most is not None and not 1 < least <= most:
             raise ValueError("`factor` is a number above 1, or two of them, the lower one first")
         return self
 
     @property
-    def claimed(self) -> tuple[float, float]:
-        """The saving claimed, from lowest to highest; without a factor any that matters."""
-        if self.factor is None:
-            return NO_FEWER, math.inf
-        return self.factor if isinstance(self.factor, tuple) else (self.factor, self.factor)
+    def most_claimed(self) -> float:
+        """The largest factor claimed; infinite without one."""
+        most = self.factor[1] if isinstance(self.factor, tuple) else self.factor
+        return math.inf if most is None else most
 
     @property
     def probes(self) -> tuple[str, ...]:

@@ -14,7 +14,9 @@ from orchestrator.search.base import AUTO
 from orchestrator.search.registry import METHODS, settings_type
 from orchestrator.space.mistakes import STRICT, InvalidDataError, Mistake, parse
 
-DEFAULT_METHOD = "bayes"
+DEFAULT_METHOD = "pairs"
+FORMER = {"bayes": "pairs"}
+"""Methods of earlier versions, and what to write now."""
 
 
 class Search(BaseModel):
@@ -39,6 +41,11 @@ class Search(BaseModel):
             raise InvalidDataError(
                 [Mistake(("method",), f"must be text; got {method!r}; allowed: {', '.join(METHODS)}")]
             )
+        if method in FORMER:
+            message = (
+                f"{method!r} is a method of earlier versions; write method: {FORMER[method]}, with its own settings"
+            )
+            raise InvalidDataError([Mistake(("method",), message)])
         if method not in METHODS:
             raise InvalidDataError([Mistake(("method",), str(unknown("search method", method, METHODS)))])
         own = {key: value for key, value in data.items() if key != "method"}

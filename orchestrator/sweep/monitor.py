@@ -10,7 +10,7 @@ from dataclasses import replace
 from orchestrator.cost import STARTUP_S, cost_of
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.state import Training
-from orchestrator.report.words import verdicts
+from orchestrator.report.words.transitions import estimate
 from orchestrator.search.results import points
 from orchestrator.sweep.time_left import time_left
 from orchestrator.terminal.snapshot import Counts, RunProgress, Snapshot, SoFar, by_size
@@ -141,7 +141,7 @@ class Monitor:
         if mix not in self._judged or self._judged[mix][0] != len(ended):
             told = transition(ended, spec.sizes)
             tested = [point.size for point in ended]
-            words = verdicts.between(told, min(tested), max(tested))
+            words = estimate(told.relative, min(tested), max(tested), told.verdict)
             posterior = () if told.density is None else by_size(told.density, spec.sizes)
             self._judged[mix] = (len(ended), SoFar(words, told.verdict is Verdict.FOUND, posterior))
         return self._judged[mix][1]

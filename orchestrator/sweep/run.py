@@ -190,8 +190,9 @@ class _Drive(Observer):
         self._view.run_ended(arm, request.size, request.seed, ended_words(entry, self._sweep.spec.target))
 
     def _campaign(self, engine: Engine, known: Sequence[Ended]) -> Campaign:
-        searcher = searcher_of(self._sweep.spec, [(entry.request, entry.outcome) for entry in known])
-        for mix in recall(self._files, runs=False).stopped:
+        memory = recall(self._files, runs=False)
+        searcher = searcher_of(self._sweep.spec, [(entry.request, entry.outcome) for entry in known], memory.blocks)
+        for mix in memory.stopped:
             log.info(f"{mix} was {BY_HAND} and stays so; a new sweep with --extend {self._sweep.id} asks for it again")
             searcher.stop(mix)
         interrupted = lifecycle.interrupted_stacks(self._files, log.warning)
@@ -203,6 +204,7 @@ class _Drive(Observer):
             sizing=self._sizing,
             interrupted=interrupted,
             known=known,
+            blocks=len(memory.blocks),
         )
 
     def _leave_resumable(self, why: str) -> None:
@@ -242,7 +244,8 @@ class _Drive(Observer):
     def _answer(self) -> Answer:
         """The answer of the runs that have ended so far."""
         outcomes = [(record.config, record.outcome) for record in self._state.records]
-        return answer(self._sweep.spec, outcomes, recall(self._files, runs=False).stopped)
+        memory = recall(self._files, runs=False)
+        return answer(self._sweep.spec, outcomes, memory.stopped, memory.blocks)
 
     def _close_record(self, timeout_s: float) -> str:
         """Wait for the record; a clause about the records that are not in the store, ``""`` if all are."""

@@ -20,19 +20,19 @@ SLOPES = np.array([3.0, 6.0, 12.0, 24.0, 48.0])
 LAPSES = np.array([0.02, 0.1, 0.25])
 """Probabilities that a run fails although its size is large enough."""
 REACH = math.log(24)
-"""Midpoints reach this far to both sides of the first size, in ln size: from 1/24 of it to 24 times as large."""
+"""Midpoints reach this far, in ln size: from 1/24 of a size to 24 times as large."""
 STEP = 0.05
-"""Distance between two midpoints, in ln size."""
+"""Largest distance between two midpoints, in ln size."""
 LEAST, MOST = 0.01, 0.99
 """Every curve stays between these probabilities: no single run rules a curve out."""
 
 
 class Chances:
-    """The posterior of one mix. ``around`` is a size near which its curve may rise, such as that of its first run."""
+    """The posterior of one mix, whose curve rises within ``reach``, in ln size, of the size ``around``."""
 
-    def __init__(self, around: float) -> None:
+    def __init__(self, around: float, reach: float = REACH) -> None:
         middle = math.log(around)
-        self._midpoints = middle + np.arange(-REACH, REACH + STEP / 2, STEP)
+        self._midpoints = np.linspace(middle - reach, middle + reach, 1 + 2 * math.ceil(reach / STEP))
         self._log_weights = np.zeros(len(self._midpoints) * len(SLOPES) * len(LAPSES))
 
     def add(self, size: float, learned: bool) -> None:

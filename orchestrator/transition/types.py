@@ -183,6 +183,6 @@ class Synergy:
     value: float | None
     low: float | None
     high: float | None
-    decided: bool
+    decided: bool = False
     doubt: Doubt = Doubt.NONE
     between: Between | None = None

@@ -37,7 +37,7 @@ def read_table(path: Path, recipe: str = "") -> dict[Request, Observation]:
                 float(line["accuracy"]), float(line["floor"]), float(line["seconds"])
             )
             for line in csv.DictReader(file)
-            if line["accuracy"] and line.get("steps_factor", "1") == "1" and line.get(RECIPE, "") == recipe
+            if line["accuracy"] and line.get(RECIPE, "") == recipe
         }
 
 
@@ -83,7 +83,7 @@ class Pool:
         def outcome(request: Request) -> Observation:
             rng = np.random.default_rng([key, mixes.index(request.mix), request.size, request.seed])
             like = self.like(same or request.mix, request.size)
-            return replace(like[rng.integers(len(like))], cost=self.cost(request.size) * request.steps_factor)
+            return replace(like[rng.integers(len(like))], cost=self.cost(request.size))
 
         return outcome
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from orchestrator.search.audit import LONGER
 from orchestrator.search.base import BY_HAND, Observation, Problem, Request, Results, Searcher
 from tests.simulation.truths import Truth, TruthKind, draw
 
@@ -15,19 +14,17 @@ Make = Callable[[Problem], Searcher]
 World = Callable[[Request], Observation | None]
 
 SIZES = (8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128)
-PROBLEM = Problem(("add", "add+prod"), SIZES, (0, 1, 2))
+PROBLEM = Problem(("add", "add+prod"), SIZES, (0, 1, 2), (("add+prod", "add"),))
 
 
 def flat(accuracy: float) -> World:
     """A world in which every run ends with the same accuracy."""
-    return lambda request: Observation(accuracy, 0.2, float(request.size * request.steps_factor))
+    return lambda request: Observation(accuracy, 0.2, float(request.size))
 
 
 def step(at: int) -> World:
     """A world in which exactly the sizes from ``at`` on learn, whatever the seed."""
-    return lambda request: Observation(
-        0.97 if request.size >= at else 0.2, 0.2, float(request.size * request.steps_factor)
-    )
+    return lambda request: Observation(0.97 if request.size >= at else 0.2, 0.2, float(request.size))
 
 
 def mixed(seed: int = 0) -> World:
@@ -36,23 +33,18 @@ def mixed(seed: int = 0) -> World:
     truths: dict[str, Truth] = {
         mix: draw(TruthKind.MATCHED, PROBLEM, rng, key) for key, mix in enumerate(PROBLEM.mixes)
     }
-    return lambda request: truths[request.mix].run(request.size, request.seed, 1.0, request.steps_factor)
+    return lambda request: truths[request.mix].run(request.size, request.seed, 1.0)
 
 
 def coin(seed: int) -> World:
     """A world in which whether a run learns is luck, whatever its size."""
 
     def outcome(request: Request) -> Observation:
-        place = (seed, len(request.mix), request.size, request.seed, request.steps_factor)
+        place = (seed, len(request.mix), request.size, request.seed)
         learned = np.random.default_rng(place).random() < 0.5
-        return Observation(0.97 if learned else 0.2, 0.2, float(request.size * request.steps_factor))
+        return Observation(0.97 if learned else 0.2, 0.2, float(request.size))
 
     return outcome
-
-
-def hurried(world: World) -> World:
-    """The same world in which runs of more steps learn whatever their size."""
-    return lambda request: world(request) if request.steps_factor == 1 else Observation(0.97, 0.2, 2.0 * request.size)
 
 
 def failing(world: World, every: int) -> World:
@@ -68,13 +60,12 @@ def failing(world: World, every: int) -> World:
 def drive(searcher: Searcher, world: World, workers: int = 1, order: int | None = None, stop: int = 10**6) -> Results:
     """Run a searcher until it is done (or ``stop`` runs have ended), results coming in a random ``order``.
 
-    Checks on the way what must always hold: requests within the problem, none twice, never more than asked for,
-    never stuck.
+    Checks on the way what must always hold: requests within the problem, none twice, never more than asked for but for
+    the second run of a pair, never stuck.
     """
     rng = np.random.default_rng(order)
     everything = {
-        Request(mix, size, seed, steps_factor)
-        for steps_factor in (1, LONGER)
+        Request(mix, size, seed)
         for mix in searcher.problem.mixes
         for size in searcher.problem.sizes
         for seed in searcher.problem.seeds
@@ -83,7 +74,7 @@ def drive(searcher: Searcher, world: World, workers: int = 1, order: int | None 
     while len(searcher.results) < stop:
         free = workers - len(searcher.pending)
         wanted = searcher.ask(free)
-        assert len(wanted) <= free
+        assert len(wanted) <= max(free, 0) + (free > 0 and bool(searcher.blocks))
         assert len(set(wanted)) == len(wanted)
         assert not asked & set(wanted), "asked for a run twice"
         assert set(wanted) <= everything, "asked for a run outside the problem"
@@ -174,6 +165,7 @@ class SearcherConformance:
         searcher, twin = make(PROBLEM), make(PROBLEM)
         world = mixed(3)
         drive(searcher, world, 3, order=5, stop=9)
+        twin.restore(searcher.blocks)
         for request, seen in list(searcher.results.items()):
             for _ in range(2):
                 twin.tell(request, seen)
@@ -183,19 +175,20 @@ class SearcherConformance:
         assert twin.choose(twin.results, (), 8) == searcher.choose(searcher.results, (), 8)
 
     def test_decides_by_what_is_known_not_by_its_order(self, make: Make) -> None:
-        known = list(drive(make(PROBLEM), mixed(4), 5, order=6, stop=14).items())
+        first = make(PROBLEM)
+        known = list(drive(first, mixed(4), 5, order=6, stop=14).items())
         asked = make(PROBLEM)
+        asked.restore(first.blocks)
         for request, seen in known:
             asked.tell(request, seen)
-        pending = asked.choose(asked.results, (), 6)
-        expected = asked.choose(asked.results, pending, 6)
+        expected = asked.choose(asked.results, first.pending, 6)
         rng = np.random.default_rng(7)
         for _ in range(3):
             other = make(PROBLEM)
+            other.restore(first.blocks)
             for index in rng.permutation(len(known)):
                 other.tell(*known[index])
-            shuffled = [pending[index] for index in rng.permutation(len(pending))]
-            assert other.choose(other.results, (), 6) == pending
+            shuffled = [first.pending[index] for index in rng.permutation(len(first.pending))]
             assert other.choose(other.results, shuffled, 6) == expected
             assert other.progress() == asked.progress()
 
@@ -205,7 +198,9 @@ class SearcherConformance:
         first = searcher.choose(searcher.results, (), 4)
         searcher.choose({}, (), 4)
         assert searcher.choose(searcher.results, (), 4) == first
-        assert make(PROBLEM).choose(searcher.results, (), 4) == first
+        twin = make(PROBLEM)
+        twin.restore(searcher.blocks)
+        assert twin.choose(searcher.results, (), 4) == first
 
     @pytest.mark.parametrize("workers", [1, 8])
     def test_the_same_again(self, make: Make, workers: int) -> None:
@@ -219,6 +214,7 @@ class SearcherConformance:
         broken = make(PROBLEM)
         drive(broken, mixed(7), 1, stop=len(whole) // 2)
         replayed = make(PROBLEM)
+        replayed.restore(broken.blocks)
         for request, seen in reversed(list(broken.results.items())):
             replayed.tell(request, seen)
         assert dict(drive(replayed, mixed(7), 1)) == dict(whole)
@@ -227,13 +223,13 @@ class SearcherConformance:
     def test_respects_the_limit(self, make: Make, limit: int) -> None:
         searcher = make(PROBLEM)
         wanted = searcher.ask(limit)
-        assert len(wanted) <= limit
+        assert len(wanted) <= limit + (limit > 0 and bool(searcher.blocks))
         assert bool(wanted) == (limit > 0)
         assert set(searcher.ask(1000)).isdisjoint(wanted)
 
     def test_offers_enough_for_many_workers_on_many_mixes(self, make: Make) -> None:
-        wanted = make(PROBLEM).ask(len(PROBLEM.mixes))
-        assert len(wanted) == len(PROBLEM.mixes)
+        wanted = make(PROBLEM).ask(2 * len(PROBLEM.mixes))
+        assert len(wanted) == 2 * len(PROBLEM.mixes)
 
     def test_runs_left_is_an_upper_bound(self, make: Make) -> None:
         searcher = make(PROBLEM)
@@ -249,7 +245,7 @@ class SearcherConformance:
 
     @pytest.mark.parametrize("workers", [1, 6])
     @pytest.mark.parametrize(
-        "world", [coin(0), coin(1), failing(coin(2), 3), flat(0.2), flat(0.7), hurried(step(48)), failing(mixed(3), 2)]
+        "world", [coin(0), coin(1), failing(coin(2), 3), flat(0.2), flat(0.7), failing(mixed(3), 2)]
     )
     def test_however_runs_scatter_there_are_never_more_than_were_announced(
         self, make: Make, world: World, workers: int
@@ -272,33 +268,6 @@ class SearcherConformance:
         searcher = make(problem)
         drive(searcher, flat(accuracy), 3, order=12)
         assert all(progress.done for progress in searcher.progress())
-
-    @pytest.mark.parametrize("workers", [1, 8])
-    def test_runs_of_more_steps_are_no_evidence(self, make: Make, workers: int) -> None:
-        """What they show neither moves a bracket nor changes which runs of the ordinary budget are made."""
-        told, untold = make(PROBLEM), make(PROBLEM)
-        for size in SIZES:
-            told.tell(Request("add", size, 0, LONGER), Observation(0.97, 0.2, 2.0 * size))
-        ordinary = [
-            {run: seen for run, seen in drive(searcher, hurried(step(40)), workers).items() if run.steps_factor == 1}
-            for searcher in (told, untold)
-        ]
-        if workers == 1:  # With more, an audit keeps one busy, so that others get their runs later.
-            assert ordinary[0] == ordinary[1]
-        brackets = [[(mix.low, mix.high) for mix in searcher.progress()] for searcher in (told, untold)]
-        assert brackets[0] == brackets[1]
-        assert all(low is not None and high is not None and low < 40 <= high for low, high in brackets[0])
-
-    def test_a_longer_run_repeats_one_that_failed_just_below(self, make: Make) -> None:
-        searcher = make(PROBLEM)
-        results = drive(searcher, hurried(step(40)), 3, order=14)
-        longer = [run for run in results if run.steps_factor > 1]
-        assert len(longer) in (0, len(PROBLEM.mixes))
-        for run, progress in zip(sorted(longer), searcher.progress(), strict=False):
-            short = results[Request(run.mix, run.size, run.seed)]
-            assert run.size == progress.low
-            assert short is not None
-            assert short.accuracy == 0.2
 
     def test_welcomes_runs_it_never_asked_for(self, make: Make) -> None:
         """An extended sweep tells what its journal holds: other sizes and seeds than the problem's do no harm."""

@@ -11,10 +11,8 @@ from tests.conformance.searchers import Make, SearcherConformance
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     **{method: (method, {}) for method in sorted(METHODS)},
-    "bayes, three seeds at a time": ("bayes", {"stack": 3}),
-    "bayes, mixes sharing priors": ("bayes", {"share": True}),
-    "bayes, auditing the budget": ("bayes", {"budget_audit": True}),
-    "bisection, auditing the budget": ("bisection", {"budget_audit": True}),
+    "pairs, three at a time": ("pairs", {"stack": 3}),
+    "pairs, decide": ("pairs", {"aim": "decide"}),
 }
 
 

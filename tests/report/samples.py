@@ -11,6 +11,7 @@ from typing import Any
 
 from orchestrator.report.answer import Answer, Count, MixAnswer, TaskAnswer
 from orchestrator.space.spec import SweepSpec
+from orchestrator.transition.evidence import Block, Comparison, Pair, compare
 from orchestrator.transition.types import Estimate, Fit, Point, Synergy, Transition, Verdict
 from tests.families import LogisticFamily
 from trainables.base import Arm, Outcome, RunConfig, Status
@@ -54,6 +55,23 @@ def bracketed() -> tuple[tuple[RunConfig, Outcome], ...]:
     return tuple(train(spec, [(mix.name, size) for mix in spec.mixes for size in SIZES]))
 
 
+def in_order(spec: SweepSpec, sizes: Iterable[int] = SIZES, seeds: int = 2) -> tuple[Block, ...]:
+    """Blocks of every mix with the first one, at equal sizes, seed by seed."""
+    baseline, *mixes = (mix.name for mix in spec.mixes)
+    cells = [(mix, size, seed) for seed in range(seeds) for size in sizes for mix in mixes]
+    return tuple(Block(mix, baseline, size, size, seed) for mix, size, seed in cells)
+
+
+def compared(pairs: Iterable[tuple[int, bool, bool]] | Iterable[tuple[int, bool, bool, int]]) -> Comparison:
+    """What these pairs show: the mix's size, whether it and its baseline learned, and the baseline's size if it is
+    another one."""
+    made = [
+        Pair(size, other[0] if other else size, seed, mix, baseline)
+        for seed, (size, mix, baseline, *other) in enumerate(pairs)
+    ]
+    return compare(made, make_spec().make_family().parameters, bar=0.82)
+
+
 def diverged(config: RunConfig, floor: float = 0.1) -> Outcome:
     floors = dict.fromkeys(config.mix.tasks, floor)
     return Outcome(Status.DIVERGED, 2, dict(floors), floors)
@@ -69,12 +87,13 @@ def config(mix: str, size: int, seed: int = 0) -> RunConfig:
 
 NOWHERE = Estimate(None, None, None)
 FOUND = Estimate(37.1, 33.0, 41.0)
+UNKNOWN = Synergy(None, None, None)
 
 
 def transition(verdict: Verdict, relative: Estimate = NOWHERE, absolute: Estimate | None = None) -> Transition:
     """A transition of runs at sizes 8 to 64, whatever the verdict says about them."""
-    points = tuple(Point(size, seed, 0.5, 0.1) for size in (8, 32, 64) for seed in (0, 1))
-    fit = Fit(math.log(33), 9.0, 0.1, 0.75 if verdict is Verdict.PLATEAU else 0.99)
+    points = tuple(Point(size, seed, 0.95, 0.1) for size in (8, 32, 64) for seed in (0, 1))
+    fit = Fit(math.log(33), 9.0, 0.1, 0.99)
     return Transition(verdict, relative, absolute or relative, fit, points, 0.9)
 
 
@@ -92,15 +111,23 @@ def called(text: str, found: MixAnswer) -> MixAnswer:
     )
 
 
-def make_answer(first: Transition, second: Transition, synergy: Synergy) -> Answer:
+def make_answer(
+    first: Transition, second: Transition, comparison: Comparison | None = None, synergy: Synergy = UNKNOWN
+) -> Answer:
     """An answer for ``add`` and ``add+prod`` with made-up transitions, parameters being 10 a unit, 8 of them core."""
 
     def task(name: str, found: Transition) -> TaskAnswer:
         return TaskAnswer(name, found, _times(found.relative, 10), _times(found.relative, 8))
 
     mixes = (
-        called("add", MixAnswer("add", 14, 0, 0, (task("add", first),), None, None)),
-        called("add+prod", MixAnswer("", 11, 1, 2, (task("add", second), task("prod", second)), synergy, synergy)),
+        called("add", MixAnswer("add", 14, 0, 0, (task("add", first),), first.shares)),
+        called(
+            "add+prod",
+            MixAnswer(
+                *("", 11, 1, 2, (task("add", second), task("prod", second)), second.shares),
+                *(comparison, synergy, synergy),
+            ),
+        ),
     )
     counts = tuple(Count(size, size * 10.0, size * 8.0) for size in (8, 16, 32, 64, 128))
     return Answer("add", "modulus 6", LogisticFamily.size_axis, counts, "add", mixes)

@@ -1,9 +1,8 @@
-"""Every sentence of an answer is of a known kind, and holds by the runs alone: counts, ends of the sizes tried, ratios
-and reasons for doubt are computed again here, from runs whose accuracies say by themselves whether they learned."""
+"""Every sentence of an answer is of a known kind and is true of the runs alone: counts, sizes and levels are computed
+again here, from runs whose accuracies say by themselves whether they learned."""
 
 from __future__ import annotations
 
-import math
 import random
 import re
 from collections.abc import Callable, Sequence
@@ -15,21 +14,22 @@ from scipy.stats import fisher_exact
 
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.table import answer_table
-from orchestrator.report.words.next_step import explain, next_step
-from orchestrator.transition.types import Estimate, Transition, Verdict
+from orchestrator.report.words.explanation import explain
+from orchestrator.transition.evidence import Block, Direction
+from orchestrator.transition.types import Transition, Verdict
 from tests.report.samples import SIZES, config, diverged, failed, make_spec
 from trainables.base import Outcome, RunConfig, Status
 
 BASELINE, MIX = MIXES = ("add", "add+prod")
 SPEC = make_spec()
 NOTHING, PART, ALL = 0.12, 0.5, 0.97
-"""Accuracies of runs: whatever the level is that counts as learned, the last alone reaches it."""
+"""Accuracies of runs: only the last one counts as learned."""
 DIVERGED, FAILED = -1.0, -2.0
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run, with its accuracy or what became of it instead."""
+    """A run with its accuracy, or with what happened to it instead."""
 
     mix: str
     size: int
@@ -46,7 +46,7 @@ class Run:
 
 
 def sweep(seed: int) -> list[Run]:
-    """Runs of two mixes that learn from some size on, up to some other size, or nowhere, but for lapses."""
+    """Runs of two mixes that learn from some size on, up to some other size, or nowhere, apart from lapses."""
     chance, runs = random.Random(seed), list[Run]()
     lapses, seeds = chance.choice((0.0, 0.1, 0.3, 1.0)), chance.randint(1, 4)
     for mix in MIXES:
@@ -60,331 +60,266 @@ def sweep(seed: int) -> list[Run]:
     return runs
 
 
-@dataclass(frozen=True)
-class Counted:
-    """What the runs of one mix show. ``shares`` are the learned and the tried by size, ascending."""
+def asked(runs: Sequence[Run], seed: int) -> list[Block]:
+    """Blocks in some order: one for each run of the mix, now and then with a larger model of the baseline."""
+    chance, ended = random.Random(seed), {(run.mix, run.size, run.seed) for run in runs}
+    blocks = []
+    for run in runs:
+        larger = [size for size in SIZES if size >= run.size and (BASELINE, size, run.seed) in ended]
+        if run.mix == MIX and (larger or chance.random() < 0.1):
+            other = larger[0] if larger else run.size
+            blocks.append(Block(MIX, BASELINE, run.size, other, run.seed))
+    chance.shuffle(blocks)
+    return blocks
 
-    mix: str
-    runs: Sequence[Run]
 
-    @property
-    def shares(self) -> dict[int, tuple[int, int]]:
-        sizes = sorted({run.size for run in self.runs})
-        here = {size: [run.accuracy == ALL for run in self.runs if run.size == size] for size in sizes}
+class Case:
+    """An answer, and what the runs show."""
+
+    def __init__(self, seed: int) -> None:
+        runs = sweep(seed)
+        blocks = asked(runs, seed)
+        self.answer: Answer = answer(SPEC, [run.ended for run in runs], blocks=blocks)
+        self.runs = {mix: [run for run in runs if run.mix == mix and run.accuracy != FAILED] for mix in MIXES}
+        self.count = {name: sum(run.accuracy == kind for run in runs) for name, kind in STATUSES.items()}
+        self.found: dict[str, Transition] = {mix.mix: mix.target.transition for mix in self.answer.mixes}
+        self.comparison = self.answer.mix(MIX).comparison
+        ended = {(run.mix, run.size, run.seed): run.accuracy for run in runs}
+        self.pairs = list[tuple[tuple[int, float], tuple[int, float]]]()
+        for block in blocks:
+            if not all(run in ended for run in block.runs):
+                break
+            one, other = block.runs
+            self.pairs.append(((one[1], ended[one]), (other[1], ended[other])))
+
+    def shares(self, mix: str) -> dict[int, tuple[int, int]]:
+        """The learned and the tried by size, ascending."""
+        sizes = sorted({run.size for run in self.runs[mix]})
+        here = {size: [run.accuracy == ALL for run in self.runs[mix] if run.size == size] for size in sizes}
         return {size: (sum(learned), len(learned)) for size, learned in here.items()}
 
-    @property
-    def learned(self) -> int:
-        return sum(learned for learned, _ in self.shares.values())
+    def learned(self, mix: str) -> int:
+        return sum(learned for learned, _ in self.shares(mix).values())
 
-    @property
-    def disagreements(self) -> list[tuple[str, ...]]:
-        """Size, learned, tried and the smaller learned size that it is unlike."""
-        told = list[tuple[str, ...]]()
-        for size, (learned, tried) in self.shares.items():
-            smaller = [other for other, (good, _) in self.shares.items() if other < size and good]
-            if 0 < learned < tried or (smaller and not learned):
-                told.append(tuple(map(str, (size, learned, tried, "" if learned else smaller[-1]))))
-        return told
+    def side(self, place: int) -> tuple[int, int, set[int]]:
+        """Learned, tried and the sizes of the mix's runs (0) or the baseline's (1) in the pairs that count."""
+        runs = [pair[place] for pair in self.pairs if pair[place][1] != FAILED]
+        return sum(accuracy == ALL for _, accuracy in runs), len(runs), {size for size, _ in runs}
 
-    def mostly(self, size: int) -> bool:
-        """True if the mean of the runs at a size is at 80 % of what the best of them reach."""
-        here = [max(run.accuracy, 0.1) for run in self.runs if run.size == size]
-        return sum(here) / len(here) >= 0.8 * ALL
-
-    def between(self, low: float, high: float) -> tuple[int, int]:
-        inside = [share for size, share in self.shares.items() if low <= size <= high]
-        return sum(learned for learned, _ in inside), sum(tried for _, tried in inside)
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """The baseline's parameters over the mix's."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-
-    @property
-    def sign(self) -> int:
-        return 1 if (self.low or 0) > 1 else -1 if (self.high or 2) < 1 else 0
+    def rarer(self) -> bool:
+        """Whether larger models of either mix learn less often, beyond chance."""
+        for mix in MIXES:
+            shares = list(self.shares(mix).items())
+            risen = [
+                share for place, (_, share) in enumerate(shares) if any(good for _, (good, _) in shares[: place + 1])
+            ]
+            for split in range(1, len(risen)):
+                parts = risen[:split], risen[split:]
+                table = [[sum(good for good, _ in part), sum(n - good for good, n in part)] for part in parts]
+                if fisher_exact(table, alternative="greater")[1] <= 0.01:
+                    return True
+        return False
 
 
-def ratio(top: Estimate, bottom: Estimate) -> Ratio:
-    """Of two sizes in parameters, n (n + 1) here: Zou and Donner's interval, or the bounds' where a size is unknown."""
-
-    def lies(size: float | None) -> float:
-        return math.nan if size is None else math.log(size * size + size)
-
-    a, a_low, a_high = map(lies, (top.value, top.low, top.high))
-    b, b_low, b_high = map(lies, (bottom.value, bottom.low, bottom.high))
-    low, high = a_low - b_high, a_high - b_low
-    if not math.isnan(a - b):
-        low, high = a - b - math.hypot(a - a_low, b_high - b), a - b + math.hypot(a_high - a, b - b_low)
-    return Ratio(*(None if math.isnan(each) else math.exp(each) for each in (a - b, low, high)))
-
-
-class Told:
-    """An answer, and what the runs say of it."""
-
-    def __init__(self, runs: Sequence[Run]) -> None:
-        self.runs = runs
-        self.answer: Answer = answer(SPEC, [run.ended for run in runs])
-        kept = [run for run in runs if run.accuracy != FAILED]
-        self.mixes = {mix: Counted(mix, [run for run in kept if run.mix == mix]) for mix in MIXES}
-        self.found: dict[str, Transition] = {mix.mix: mix.target.transition for mix in self.answer.mixes}
-        self.ratio = ratio(self.found[BASELINE].relative, self.found[MIX].relative)
-        self.doubt = self._doubt()
-
-    def _doubt(self) -> str:
-        verdicts = {found.verdict.value for found in self.found.values()}
-        if "plateau" in verdicts:
-            return "a curve levels off below 0.9"
-        if "falls again" in verdicts:
-            return "a curve falls again"
-        sign = self.ratio.sign
-        if not sign:
-            return "interval"
-        other = ratio(self.found[BASELINE].absolute, self.found[MIX].absolute)
-        if (other.sign if other.value is None else math.copysign(1, other.value - 1)) == -sign:
-            return "at absolute accuracy 0.8 it looks otherwise"
-        small, large = (MIX, BASELINE) if sign > 0 else (BASELINE, MIX)
-        ends = self.found[small].relative.value or 0, self.found[large].relative.value or math.inf
-        (good, tried), (others, other_tried) = (self.mixes[mix].between(*ends) for mix in (small, large))
-        if min(tried, other_tried) < 4:
-            return "fewer than four runs a side between the two transitions"
-        p = fisher_exact([[good, tried - good], [others, other_tried - others]], alternative="greater")[1]
-        return "the runs between the two transitions differ no more than by chance" if p > 0.05 else ""
-
-
+STATUSES = {"diverged": DIVERGED, "failed": FAILED}
 Check = Callable[..., bool]
-NAME, NUMBER = r"(add|add\+prod)", r"([\d.,]+)"
+NAME, NUMBER, SHARE = r"(add|add\+prod)", r"([\d.,]+)", r"(\d+ of \d+)"
+RANGE = r"units (\d+)(?: to (\d+))?"
 
 
-def near(text: str, value: float | None, rel: float = 0.051) -> bool:
-    """True if a number is printed as this one is, to two digits."""
-    return value is not None and float(text.replace(",", "")) == pytest.approx(value, rel=rel)
+def counts(case: Case, mix: str, baseline: str) -> bool:
+    """``5 of 6`` and ``0 of 6`` are the runs in pairs."""
+    return [mix, baseline] == ["{} of {}".format(*case.side(place)[:2]) for place in (0, 1)]
 
 
-def in_words(told: Told, low: str) -> bool:
-    """A ratio's interval that decides nothing: ``between 2.0x fewer and 1.9x more``, ``at least 2.8x fewer``."""
-    at = {"fewer": lambda bound: bound, "more": lambda bound: 1 / bound}
-    found = re.findall(r"([\d.]+)x (fewer|more)", low)
-    bounds = [each for each in (told.ratio.high, told.ratio.low) if each is not None]
-    if low.startswith("at "):
-        (bound,) = bounds
-        lower, word = told.ratio.low is not None, found[0][1]
-        return (low[:8] == "at least") == (lower == (word == "fewer")) and near(found[0][0], at[word](bound))
-    return len(found) == len(bounds) == 2 and all(
-        (word == "fewer") == (bound >= 1) and near(text, at[word](bound))
-        for (text, word), bound in zip(found, bounds, strict=True)
-    )
+def spans(sizes: set[int], low: str, high: str | None) -> bool:
+    return (min(sizes), max(sizes)) == (int(low), int(high or low))
 
 
-def decides(told: Told, value: str, word: str, low: str, high: str) -> bool:
-    held = told.ratio if word == "fewer" else ratio(told.found[MIX].relative, told.found[BASELINE].relative)
-    return not told.doubt and held.sign == 1 and all(map(near, (value, low, high), (held.value, held.low, held.high)))
+def decided(case: Case, word: str, factor: str | None) -> bool:
+    found = case.comparison
+    assert found is not None
+    assert found.at_least is not None
+    certified = f"{found.at_least:.1f}" if found.at_least < 10 else f"{found.at_least:.0f}"
+    return found.decided == word and not case.rarer() and (factor or "1.0") == certified
 
 
-def never_learned(told: Told, names: str, reliably: str, size: str) -> bool:
-    mixes = [told.mixes[name] for name in names.split(" and ")]
-    tried = [max(mix.shares) for mix in mixes]
-    top = [mix.shares[max(mix.shares)] for mix in mixes]
-    return (
-        max(tried) == int(size)
-        and bool(reliably) == any(mix.learned for mix in mixes)
-        and all(learned < count for learned, count in top)
-    )
+def decided_at_same_sizes(
+    case: Case, word: str, factor: str | None, low: str, high: str | None, mix: str, other: str
+) -> bool:
+    same = spans(case.side(0)[2], low, high) and case.side(0)[2] == case.side(1)[2]
+    return decided(case, word, factor) and counts(case, mix, other) and same
 
 
-def first_learned(told: Told, name: str, size: str) -> bool:
-    shares = told.mixes[name].shares
-    return min(shares) == int(size) and 2 * shares[int(size)][0] > shares[int(size)][1]
+def decided_at_other_sizes(case: Case, word: str, factor: str | None, mix: str, *rest: str | None) -> bool:
+    low, high, other, other_low, other_high = rest
+    assert low is not None
+    assert other is not None
+    assert other_low is not None
+    sizes = spans(case.side(0)[2], low, high) and spans(case.side(1)[2], other_low, other_high)
+    return decided(case, word, factor) and counts(case, mix, other) and sizes
 
 
-def levels_off(told: Told, name: str, level: str | None = None) -> bool:
-    mix = told.mixes[name]
-    top = [max(run.accuracy, 0.1) for run in mix.runs if 2 * run.size >= max(mix.shares)]
-    return sum(top) / len(top) < 0.9 and (level is None or float(level) < 0.9)
+def more_often(case: Case, word: str, low: str, high: str | None, mix: str, other: str) -> bool:
+    assert case.comparison is not None
+    direction = Direction.FEWER if word == "more" else Direction.MORE
+    both = spans(case.side(0)[2] | case.side(1)[2], low, high)
+    return case.comparison.decided is direction and case.rarer() and counts(case, mix, other) and both
 
 
-def learned_from(told: Told, name: str, value: str, low: str, high: str) -> bool:
-    """Some size failed and some was learned; the interval is about the value, its ends no further in than sizes that
-    say otherwise, and an end that is open is called by the end of the sizes tried."""
-    shares, at = told.mixes[name].shares, float(value)
-    ends = [
-        float(each) if each[0].isdigit() else math.nan
-        for each, open_end in ((low, f"below {min(shares)}"), (high, f"above {max(shares)}"))
-        if each[0].isdigit() or each == open_end
-    ]
-    lost = [size for size, share in shares.items() if size <= at and not told.mixes[name].mostly(size)]
-    won = [size for size, share in shares.items() if size >= at and told.mixes[name].mostly(size)]
-    return (
-        len(ends) == 2
-        and 0 < told.mixes[name].learned < len(told.mixes[name].runs)
-        and not ends[0] > min(at, *lost[-1:], math.inf)
-        and not ends[1] < max(at, *won[:1], 0)
-    )
+def is_open(case: Case, mix: str, other: str) -> bool:
+    assert case.comparison is not None
+    return case.comparison.decided is None and counts(case, mix, other)
 
 
-INTERVAL = rf"{NUMBER} \[([^,]*), ([^\]]*)\]"
-VERDICTS: dict[str, Check] = {
-    rf"no run of {NAME} has ended": lambda told, name: not told.mixes[name].runs,
+def alike(case: Case, mix: str, other: str) -> bool:
+    one, two = (case.side(place)[0] / case.side(place)[1] for place in (0, 1))
+    return is_open(case, mix, other) and abs(one - two) <= 0.2 and case.side(0)[2] == case.side(1)[2]
+
+
+NEEDS = rf"add\+prod needs (fewer|more) parameters than add(?:, at least {NUMBER} times (?:fewer|as many))?"
+OPEN = r"No difference between add\+prod and add is shown yet"
+SENTENCES: dict[str, Check] = {
+    r"No run has ended yet\.": lambda case: not any(case.runs.values()),
+    r"Every run so far failed\.": lambda case: not any(case.runs.values()) and case.count["failed"],
+    r"Nothing was learned up to units (\d+)\.": lambda case, size: (
+        all(case.runs[mix] and not case.learned(mix) for mix in MIXES)
+        and int(size) == max(run.size for mix in MIXES for run in case.runs[mix])
+    ),
+    rf"{NEEDS}: at {RANGE} it was learned in {SHARE} runs, add in {SHARE}\.": decided_at_same_sizes,
+    rf"{NEEDS}: it was learned in {SHARE} runs at {RANGE}, add in {SHARE} at {RANGE}\.": decided_at_other_sizes,
+    rf"add\+prod is learned (more|less) often than add at {RANGE}: in {SHARE} runs against {SHARE}\.": more_often,
+    rf"{OPEN}: both were learned about as often at the same sizes \({SHARE} and {SHARE}\)\.": alike,
+    rf"{OPEN}: neither was learned \({SHARE} and {SHARE}\)\.": lambda case, mix, other: (
+        is_open(case, mix, other) and mix.startswith("0 ")
+    ),
+    rf"{OPEN}: at {RANGE} add\+prod was learned in {SHARE} runs, add in {SHARE}\.": lambda case, low, high, *shares: (
+        is_open(case, *shares) and spans(case.side(0)[2] | case.side(1)[2], low, high)
+    ),
+    rf"{OPEN}: no pair of their runs is complete\.": lambda case: not all(case.side(place)[1] for place in (0, 1)),
+    r"Nothing is decided: add\+prod and add were not trained in pairs\.": lambda case: case.comparison is None,
+}
+CAVEATS: dict[str, Check] = {
+    r"add\+prod saw 50% as many examples of add as add: budget=both would tell that apart\.": lambda case: (
+        case.comparison.decided is Direction.MORE
+    ),
+    r"(\d+) runs? (diverged|failed) and counts? as (?:not learned|no evidence)\.": lambda case, count, status: (
+        int(count) == case.count[status]
+    ),
+}
+
+
+def learned_from(case: Case, name: str, value: str, low: str, high: str) -> bool:
+    """The value lies among the sizes tried; an open end is called by the end of the sizes tried."""
+    sizes = case.shares(name)
+    open_ends = (f"below {min(sizes)}", f"above {max(sizes)}")
+    ends = all(end[0].isdigit() or end == open_end for end, open_end in zip((low, high), open_ends, strict=True))
+    return ends and min(sizes) <= float(value) <= max(sizes)
+
+
+def never_learned(case: Case, name: str, reliably: str | None, size: str) -> bool:
+    learned, tried = case.shares(name)[int(size)]
+    return max(case.shares(name)) == int(size) and bool(reliably) == bool(case.learned(name)) and learned < tried
+
+
+def first_learned(case: Case, name: str, size: str) -> bool:
+    learned, tried = case.shares(name)[int(size)]
+    return min(case.shares(name)) == int(size) and 2 * learned > tried
+
+
+OWN: dict[str, Check] = {
+    rf"{NAME} is learned from units {NUMBER} \[([^,]*), ([^\]]*)\] on": learned_from,
     rf"{NAME} was not (reliably )?learned up to units (\d+)": never_learned,
     rf"{NAME} was learned already at units (\d+)": first_learned,
-    rf"{NAME} levels off(?: at {NUMBER})?, short of what counts as learned": levels_off,
-    rf"{NAME} is learned from units {INTERVAL} on": learned_from,
-    rf"{NAME} is learned from units {INTERVAL} on and fails again above": lambda told, name, *said: bool(
-        [size for size, learned, _, unlike in told.mixes[name].disagreements if unlike or learned]
-    ),
-    rf"{NAME} is undecided.*": lambda told, name: told.mixes[name].runs,
-}
-SENTENCES: dict[str, Check] = {
-    r"No run has ended yet\.": lambda told: not any(mix.runs for mix in told.mixes.values()),
-    r"Nothing was learned up to units (\d+)\.": lambda told, size: (
-        all(mix.runs and not mix.learned for mix in told.mixes.values())
-        and int(size) == max(run.size for mix in told.mixes.values() for run in mix.runs)
-    ),
-    rf"add\+prod needs {NUMBER}x (fewer|more) parameters than add, 90% interval \[{NUMBER}, {NUMBER}\]\.": decides,
-    rf"add\+prod needs at least {NUMBER}x (fewer|more) parameters than add\.": lambda told, bound, word: (
-        not told.doubt and near(bound, told.ratio.low if word == "fewer" else told.ratio.high and 1 / told.ratio.high)
-    ),
-    r"Undecided: add\+prod needs (at [^,]*) parameters than add\.": lambda told, said: (
-        told.ratio.sign == 0 and in_words(told, said)
-    ),
-    r"Undecided: for add\+prod anything from ([^,]*) parameters than add fits the runs\.": lambda told, said: (
-        told.ratio.sign == 0 and in_words(told, said)
-    ),
-    r"Undecided: add\+prod needs (at [^,]*) parameters than add, but (.*)\.": lambda told, said, doubt: (
-        told.ratio.sign != 0 and doubt == told.doubt and in_words(told, said)
-    ),
-    r"Undecided: for add\+prod anything from ([^,]*) parameters than add fits the runs, but (.*)\.": (
-        lambda told, said, doubt: told.ratio.sign != 0 and doubt == told.doubt and in_words(told, said)
-    ),
-    r"Undecided: the runs do not bound what add\+prod needs against add\.": lambda told: (
-        told.ratio.low is told.ratio.high is None
-    ),
-    r"(add and add\+prod) were not (reliably )?learned up to units (\d+)\.": never_learned,
-    rf"Undecided: the runs of {NAME}(?: and {NAME})? tell too little\.": lambda told, *names: all(
-        name is None or told.found[name].verdict.value == "undecided" for name in names
-    ),
-    r"Not comparable: ([^;]*); ([^;]*)\.": lambda told, *both: all(holds(told, said, VERDICTS) for said in both),
+    rf"{NAME}: transition undecided.*": lambda case, name: case.found[name].verdict is Verdict.UNDECIDED,
 }
 
 
-def disagree(told: Told, name: str, listed: str, smaller: str | None) -> bool:
-    said = re.findall(r"(\d+) \((\d+) of (\d+) learned(?:, unlike (\d+))?\)", listed)
-    known = told.mixes[name].disagreements
-    return bool(said) and said == known[-4:] and int(smaller or 0) == max(0, len(known) - 4)
-
-
-CAVEATS: dict[str, Check] = {
-    r"add\+prod saw 50% as many examples of add as add: budget=both would tell that apart\.": lambda told: (
-        not told.doubt and told.ratio.sign < 0
-    ),
-    rf"{NAME}: seeds disagree at units ((?:\d+ \([^)]*\)(?:, )?)+)(?: and (\d+) smaller sizes?)?\.": disagree,
-    r"(\d+) runs? diverged and counts? as not learned\.": lambda told, count: (
-        int(count) == sum(run.accuracy == DIVERGED for run in told.runs)
-    ),
-    r"(\d+) runs? failed and counts? as no evidence\.": lambda told, count: (
-        int(count) == sum(run.accuracy == FAILED for run in told.runs)
-    ),
-}
-
-
-def tried(told: Told, name: str, said: str, half: str | None, bimodal: str | None) -> bool:
-    """``0/1 at 12 (none below), 2/4 at 16, 1/1 at 20 (all above)``: every size in between, and what the rest shows."""
-    shares = told.mixes[name].shares
-    each = re.findall(r"(\d+)/(\d+) at (\d+)(?: \((none below|all above)\))?", said)
-    sizes = [int(size) for _, _, size, _ in each]
-    below = [share for size, share in shares.items() if size < sizes[0]]
-    above = [share for size, share in shares.items() if size > sizes[-1]]
-    mixed = [run.accuracy == PART for run in told.mixes[name].runs if 0 < shares[run.size][0] < shares[run.size][1]]
+def tried(case: Case, name: str, listed: str, low: str | None, high: str | None, *sizes: str | None) -> bool:
+    """``0/1 at 12 (none below), 2/4 at 16, 1/1 at 20 (all above)``: every size between, and what the others show."""
+    shares = case.shares(name)
+    parts = re.findall(r"(\d+)/(\d+) at (\d+)(?: \((none below|all above)\))?", listed)
+    shown = [int(size) for _, _, size, _ in parts]
+    below = [share for size, share in shares.items() if size < shown[0]]
+    above = [share for size, share in shares.items() if size > shown[-1]]
+    larger = [size for size in shares if size >= max(shares) / 2]
+    scores = [[max(run.accuracy, 0.1) for run in case.runs[name] if run.size == size] for size in larger]
+    means = [sum(score) / len(score) for score in scores]
+    levels = low is None or (
+        (float(low), float(high or low)) == (round(min(means), 2), round(max(means), 2))
+        and [int(size) for size in sizes if size] == [larger[0], larger[-1]]
+    )
     return (
-        [shares[size] for size in sizes] == [(int(learned), int(count)) for learned, count, _, _ in each]
-        and sizes == [size for size in shares if sizes[0] <= size <= sizes[-1]]
-        and [bool(below), bool(above)] == ["none below" in said, "all above" in said]
+        [shares[size] for size in shown] == [(int(learned), int(count)) for learned, count, _, _ in parts]
+        and shown == [size for size in shares if shown[0] <= size <= shown[-1]]
+        and [bool(below), bool(above)] == ["none below" in listed, "all above" in listed]
         and not any(learned for learned, _ in below)
         and all(learned == count for learned, count in above)
-        and (half is None or min(shares) <= float(half) <= max(shares))
-        and (bimodal is None or 2 * sum(mixed) < len(mixed))
+        and levels
     )
 
 
-LINE = (
-    rf"{NAME}: [^;]*; learned by ([^;]*)(?:; half of all seeds learn at {NUMBER} \[[^\]]*\])?"
-    r"(; where seeds disagree, most learn fully or not at all)?"
-)
+LINE = rf"(?=([^;:]*?)(?: is| was|:) )[^;]*; learned by ([^;]*)(?:; accuracy {NUMBER}(?: to {NUMBER})? at {RANGE})?"
 
 
-def sure(told: Told, interval: str, one: str, other: str | None) -> bool:
-    held = told.ratio
-    known = "is open on both sides" if held.low is held.high is None else "holds 1 (no difference)"
-    if held.sign:
-        known = f"excludes 1, but {told.doubt}" if told.doubt else "excludes 1 (no difference)"
-    counts = dict.fromkeys(MIXES, 0)
-    counts |= {name: int(count) for count, name in (part.split(" of ") for part in (one, other) if part)}
-    return interval == known and counts == {name: len(mix.runs) for name, mix in told.mixes.items()}
+def evidence(case: Case, one: str, other: str, pairs: str) -> bool:
+    found = case.comparison
+    assert found is not None
+    shown = found.evidence if found.decided is None else found.highest
+    odds = float(one.replace(",", "")) / float(other)
+    rounded = 0.9 * min(shown, 1e6) <= odds <= 1.1 * shown and (odds >= 20) == (found.decided is not None)
+    return rounded and int(pairs) == len(case.pairs) == found.pairs
 
 
-SURE = {
-    r"The ratio's 90% interval (.*)\. Runs: (\d+ of [^ ]*?)(?: and (\d+ of .*))?\.": sure,
-}
-
-
-def at_ends(told: Told, names: str, said: Callable[..., bool], *more: str) -> bool:
-    return all(said(told, name, *more) for name in names.split(" and "))
-
-
+MEANING = r"Without any difference, at most 1 comparison in 20 gets to 20:1\."
+EVIDENCE: dict[str, Check] = {rf"Evidence (?:over )?{NUMBER}:{NUMBER} from (\d+) pairs?\. {MEANING}": evidence}
 NEXT: dict[str, Check] = {
     r"Train twice as long: nothing was learned up to units (\d+)\. .*": SENTENCES[
         r"Nothing was learned up to units (\d+)\."
     ],
-    r"Train twice as long: (.*) levelled off short of what counts as learned\. .*": lambda told, names: at_ends(
-        told, names, levels_off
+    r"Try units 256: (.*) (?:was|were) not (reliably )?learned up to units \d+\. .*": lambda case, names, reliably: (
+        all(case.found[name].verdict is Verdict.ABOVE for name in names.split(" and "))
+        and bool(reliably) == any(case.learned(name) for name in names.split(" and "))
     ),
-    r"Try units 256: (.*) (?:was|were) not (reliably )?learned up to (\d+)\. .*": never_learned,
-    r"Try units 256: (.*) levelled off short of what counts as learned\. .*": lambda told, names: at_ends(
-        told, names, levels_off
+    r"Try units 4: (.*) (?:was|were) learned already at (\d+)\. .*": lambda case, names, size: all(
+        first_learned(case, name, size) for name in names.split(" and ")
     ),
-    r"Try units 4: (.*) (?:was|were) learned already at (\d+)\. .*": lambda told, names, size: at_ends(
-        told, names, first_learned, size
+    r"Continue with twice the runs: no difference between add and add\+prod is shown yet\. .*": lambda case: (
+        case.comparison.decided is None
     ),
-    r"Add seeds.*: the transition of (.*) is undecided\. .*": lambda told, names: all(
-        told.found[name].verdict.value == "undecided" for name in names.split(" and ")
+    r"Continue with twice the runs: the transition of (.*) is undecided\. .*": lambda case, names: all(
+        case.found[name].verdict is Verdict.UNDECIDED for name in names.split(" and ")
     ),
-    r"Add seeds.*: the comparison of add\+prod with add is undecided\. .*": lambda told: bool(told.doubt),
-    r"No run is needed\.": lambda told: not told.doubt,
+    r"Compare in pairs: add and add\+prod were not trained in pairs\..*": lambda case: case.comparison is None,
+    r"No run is needed\.": lambda case: case.comparison.decided,
 }
 
 
-def holds(told: Told, said: str, kinds: dict[str, Check]) -> bool:
-    """True if a sentence is of one of these kinds, and so are the runs."""
-    matches = [(check, found) for kind, check in kinds.items() if (found := re.fullmatch(kind, said))]
-    return bool(matches) and any(check(told, *found.groups()) for check, found in matches)
+def is_true(case: Case, text: str, kinds: dict[str, Check]) -> bool:
+    """Whether a sentence is of one of these kinds and the runs agree."""
+    matches = [(check, found) for kind, check in kinds.items() if (found := re.fullmatch(kind, text))]
+    return bool(matches) and all(check(case, *found.groups()) for check, found in matches)
 
 
 @pytest.mark.parametrize("seed", [*range(100), 256])  # 256: most sizes fail, the largest is learned.
-def test_every_sentence_holds_by_the_runs_alone(seed: int) -> None:
-    told = Told(sweep(seed))
-    said = answer_table(told.answer)
-    paragraphs = {each.label: [each.text] for each in explain(SPEC, told.answer, "finished")}
+def test_every_sentence_is_true_of_the_runs_alone(seed: int) -> None:
+    case = Case(seed)
+    table = answer_table(case.answer)
+    next_steps = [part.text for part in explain(SPEC, case.answer, "finished") if part.label == "Next"]
     for kinds, sentences in (
-        (SENTENCES, said.sentences),
-        (CAVEATS, said.caveats),
-        ({LINE: tried}, said.learned),
-        (SURE, paragraphs.get("How sure", [])),
-        (NEXT, paragraphs.get("Next", [])),
+        (SENTENCES, table.sentences),
+        (CAVEATS, table.caveats),
+        (OWN, [line.partition(";")[0] for line in table.learned]),
+        ({LINE: tried}, table.learned),
+        (EVIDENCE, [table.evidence] if table.evidence else []),
+        (NEXT, next_steps),
     ):
-        assert [sentence for sentence in sentences if not holds(told, sentence, kinds)] == []
-    for mix, counted in told.mixes.items():
-        assert bool(counted.disagreements) == any(line.startswith(f"{mix}: seeds") for line in said.caveats)
+        assert [sentence for sentence in sentences if not is_true(case, sentence, kinds)] == []
 
 
 @pytest.mark.parametrize("seed", [19, 65])
-def test_a_median_outside_the_sizes_tried_is_no_finding(seed: int) -> None:
+def test_a_median_outside_the_sizes_tried_is_not_a_finding(seed: int) -> None:
     alone = make_spec(mixes=(BASELINE,))
     found = answer(alone, [run.ended for run in sweep(seed) if run.mix == BASELINE])
     assert found.mixes[0].target.transition.verdict is Verdict.UNDECIDED
-    assert answer_table(found).sentences[0].startswith("add is undecided, at ")
-    assert "the transition of add is undecided" in str(next_step(alone, found))
+    assert answer_table(found).sentences[0].startswith("add: transition undecided, at ")

@@ -9,6 +9,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from orchestrator.report.words.verdicts import caveats, saving, sentence, sentences
 
 from orchestrator.catalogue.reading import read_sweep
 from orchestrator.home.files import Home
@@ -24,7 +25,6 @@ from orchestrator.report.side_by_side import (
 from orchestrator.report.table import answer_table, plain
 from orchestrator.report.words import numbers
 from orchestrator.report.words.next_step import judged, next_step
-from orchestrator.report.words.verdicts import caveats, saving, sentence, sentences
 from orchestrator.search.base import Request
 from orchestrator.site.pages import SweepPages
 from orchestrator.space.spec import SweepSpec

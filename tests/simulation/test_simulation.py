@@ -32,13 +32,6 @@ def test_stacks_group_by_size_in_order() -> None:
     assert stacks(wanted, 1) == [(wanted[0],), (wanted[2],), (wanted[3],), (wanted[1],)]
 
 
-def test_runs_of_more_steps_are_stacks_of_their_own_and_take_as_much_longer() -> None:
-    wanted = [Request("a", 8, 0), Request("a", 8, 0, 2), Request("b", 8, 0)]
-    assert stacks(wanted, 2) == [(wanted[0], wanted[2]), (wanted[1],)]
-    plain, audited = (simulate(Bisection(PROBLEM, budget_audit=audit), step(40)) for audit in (False, True))
-    assert audited.cost == audited.wall == pytest.approx(plain.cost + 2 * 32 * len(PROBLEM.mixes))
-
-
 def test_the_same_runs_as_without_a_clock() -> None:
     assert dict(simulate(Bisection(PROBLEM), step(40), 4).results) == dict(drive(Bisection(PROBLEM), step(40)))
 
@@ -46,11 +39,11 @@ def test_the_same_runs_as_without_a_clock() -> None:
 def test_methods_are_graded_against_made_up_truths() -> None:
     problem = Problem(("alone", "joint"), (4, 6, 8, 12, 16, 24, 32, 48), (0, 1, 2))
     costs = {size: float(size) for size in problem.sizes}
-    grid, bayes = compare(problem, {"grid": {}, "bayes": {}}, costs, sweeps=4, seed=0)
+    grid, pairs = compare(problem, {"grid": {}, "pairs": {}}, costs, sweeps=4, seed=0)
     assert (grid.cost, grid.wall, grid.runs) == (1.0, 1.0, 48.0)
-    assert bayes.cost < 0.8
-    assert bayes.runs < 48
-    for each in (grid, bayes):
+    assert pairs.cost < 0.8
+    assert pairs.runs < 48
+    for each in (grid, pairs):
         assert each.error is not None
         assert each.error < 0.25
         assert each.holds >= 0.75
@@ -68,7 +61,7 @@ def test_the_command_tries_the_methods_of_a_space(capsys: pytest.CaptureFixture[
     said = capsys.readouterr().out
     assert "simulated sweeps: 1, mixes in each: 2" in said
     assert "bisection" in said
-    assert "bayes " not in said
+    assert "pairs " not in said
     assert "…" not in said
     assert max(map(len, said.splitlines())) <= 80, "a terminal of 80 columns would fold it"
 
@@ -76,7 +69,7 @@ def test_the_command_tries_the_methods_of_a_space(capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--method", "bays"], "Did you mean 'bayes'?"),
+        (["--method", "pars"], "Did you mean 'pairs'?"),
         (["--profile", "smoke"], "name one"),
         (["--workers", "100000000"], "less than or equal to 10000"),
     ],

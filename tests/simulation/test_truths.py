@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -87,15 +86,3 @@ def test_transitions_lie_where_their_kind_says(kind: TruthKind) -> None:
         else:
             assert size is not None
             assert SIZES[0] < size < SIZES[-1]
-
-
-def test_more_steps_move_the_transition_of_a_truth_in_a_hurry() -> None:
-    patient = draw(TruthKind.MATCHED, PROBLEM, np.random.default_rng(3), key=1)
-    hurried = replace(patient, hurry=0.7)
-    assert patient.transition is not None
-    size = round(patient.transition * math.exp(-0.35))
-    short, longer = hurried.run(size, 0, 1.0), hurried.run(size, 0, 1.0, steps_factor=2)
-    assert short == patient.run(size, 0, 1.0)
-    assert short.accuracy < 0.8 <= longer.accuracy
-    assert longer.cost == 2 * short.cost
-    assert patient.run(size, 0, 1.0, steps_factor=2).accuracy == short.accuracy

@@ -96,8 +96,6 @@ class Truth:
     lapse: float
     graded: bool
     key: int
-    hurry: float = 0.0
-    """How much smaller, in ln size, the transition is for a run of twice the steps; 0 where steps are no limit."""
     partly: float = 0.0
     """Share of the runs that do not learn which get part of the way, on a scattered truth."""
     mistaken: float = 0.0
@@ -145,12 +143,10 @@ class Truth:
         beyond = x - self.midpoint - self._offset
         return share * DIP_SHARE if self.kind is TruthKind.NON_MONOTONE and DIP[0] < beyond < DIP[1] else share
 
-    def run(self, size: int, seed: int, cost_exponent: float, steps_factor: int = 1) -> Observation:
-        """What one run shows: the same for the same (truth, size, seed, steps). It costs
-        ``size ** cost_exponent * steps_factor``."""
+    def run(self, size: int, seed: int, cost_exponent: float) -> Observation:
+        """Return what one run shows: the same for the same (truth, size, seed). It costs ``size ** cost_exponent``."""
         rng = np.random.default_rng([self.key, size, seed + 1])
-        eased = replace(self, midpoint=self.midpoint - self.hurry * math.log2(steps_factor))
-        share = eased.share(size)
+        share = self.share(size)
         lapsed, drawn, noise = rng.random(), rng.random(), rng.normal()
         if self.kind is TruthKind.SCATTERED:
             accuracy = self._scattered(lapsed >= self.lapse and drawn < share, rng)
@@ -164,7 +160,7 @@ class Truth:
             rise = self.asymptote - self.floor
             mean = self.floor + rise * (share if self.graded else 1.0)
             accuracy = mean + (SCATTER_TOP + 0.4 * share * (1 - share) * rise * self.graded) * noise
-        return Observation(min(max(accuracy, 0.0), 1.0), self.floor, float(size) ** cost_exponent * steps_factor)
+        return Observation(min(max(accuracy, 0.0), 1.0), self.floor, float(size) ** cost_exponent)
 
     def _halves(self, learned: int, noise: float, rng: np.random.Generator) -> float:
         """The accuracy of a run that learned so many of the two halves."""
@@ -240,4 +236,4 @@ def _placed(truth: Truth, transition: float, edge: float) -> Truth:
 
 def truths_world(truths: Mapping[str, Truth], cost_exponent: float) -> World:
     """A world of synthetic mixes, by name."""
-    return lambda request: truths[request.mix].run(request.size, request.seed, cost_exponent, request.steps_factor)
+    return lambda request: truths[request.mix].run(request.size, request.seed, cost_exponent)

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from orchestrator.errors import UserError
-from orchestrator.search.stopping import BayesSettings
+from orchestrator.search.pairs import PairsSettings
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spaces import load_space, open_space, variant_names
 from orchestrator.space.spec import SweepSpec
@@ -29,7 +29,7 @@ sizes: [8, 16]
 seeds: 3
 settings:
   noise: 0.0
-search: {method: bayes}
+search: {method: pairs}
 profiles:
   laptop:
     sizes: [8, 12, 16]
@@ -118,10 +118,10 @@ def test_in_a_chain_the_nearest_word_wins(tmp_path: Path, said: set[tuple[str, s
 
 def test_another_method_leaves_inherited_settings_of_the_old_one_behind(write: Write) -> None:
     grid = load(write("grid", "like: far.yaml\nsearch: {method: grid}"))
-    assert grid.search.model_dump() == {"method": "grid", "stack": "auto"}
-    again = write("again", "like: grid.yaml\nsearch: {method: bayes, max_runs: 30}")
-    # What the laptop profile set for the former bayes went with the grid in between.
-    assert load(again).search.settings == asdict(BayesSettings(max_runs=30))
+    assert grid.search.model_dump() == {"method": "grid", "stack": "auto", "error": 0.05, "learned": 0.8}
+    again = write("again", "like: grid.yaml\nsearch: {method: pairs, max_runs: 30}")
+    # What the laptop profile set for the former pairs went with the grid in between.
+    assert load(again).search.settings == asdict(PairsSettings(max_runs=30))
 
 
 def test_another_kind_leaves_inherited_settings_of_the_old_one_behind(write: Write) -> None:

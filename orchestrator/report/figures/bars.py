@@ -13,9 +13,9 @@ from matplotlib.axes import Axes
 
 from orchestrator.report.answer import Answer, MixAnswer, TaskAnswer
 from orchestrator.report.figures import style
-from orchestrator.report.words import verdicts
-from orchestrator.report.words.verdicts import size_words
-from orchestrator.transition.types import CONFIDENCE, LEVEL, Estimate, Synergy, Transition, Verdict
+from orchestrator.report.words.findings import compared_words
+from orchestrator.report.words.transitions import NO_SIZE, size_words
+from orchestrator.transition.types import CONFIDENCE, LEVEL, Estimate, Transition, Verdict
 
 ROW_IN, NARROW_ROW_IN, EDGES_IN = 0.4, 0.46, 0.12
 """Inches: the height of a row, of one in a narrow figure (whose words stand over the bar), and what all rows need
@@ -84,7 +84,7 @@ def styles_of(names: Iterable[str]) -> dict[str, SeriesStyle]:
 def drawn_estimate(found: Estimate, verdict: Verdict, smallest: float, largest: float) -> Estimate | None:
     """Value and ends of a bar for a transition tested from ``smallest`` to ``largest``; an end is None if it is open.
     None for a verdict without a size."""
-    if verdict in (*verdicts.NO_SIZE, Verdict.FALLS):
+    if verdict in NO_SIZE:
         return None
     if verdict is Verdict.ABOVE:
         return Estimate(None, largest, None)
@@ -115,11 +115,11 @@ def draw_interval(
 
 @dataclass(frozen=True)
 class Ratio:
-    """A row for what the mix of one series certainly saves against the baseline's."""
+    """A row for a decided comparison: the two series, and the comparison in words."""
 
     baseline: Series
     mix: Series
-    found: Synergy
+    words: str
 
 
 Row = Series | Ratio
@@ -131,8 +131,8 @@ def rows(answer: Answer, series: Sequence[Series], *, ratios: bool) -> list[Row]
     if ratios:
         drawn = {mix.mix: each for mix, each in zip(answer.mixes, series, strict=True)}
         for mix in answer.mixes:
-            if mix.synergy_total is not None and mix.synergy_total.decided:
-                found.append(Ratio(drawn[answer.baseline_of(mix)], drawn[mix.mix], mix.synergy_total))
+            if mix.comparison is not None and mix.comparison.decided is not None:
+                found.append(Ratio(drawn[answer.baseline_of(mix)], drawn[mix.mix], compared_words(answer, mix)))
     return found
 
 
@@ -147,7 +147,7 @@ def draw_rows(axes: Axes, shown: Sequence[Row], answer: Answer, span: tuple[floa
     for place, row in enumerate(shown):
         if isinstance(row, Ratio):
             _draw_ratio(axes, row, answer, place)
-            said = verdicts.saving(row.found)
+            said = row.words
         else:
             found, (smallest, largest) = row.transition, answer.tested(row.transition)
             _draw_posterior(axes, row, place)
@@ -186,7 +186,7 @@ def _draw_posterior(axes: Axes, series: Series, row: int) -> None:
     """The posterior density in ln size as a shade around the row; of a transition outside the tested sizes only the end
     within them would be seen."""
     found = series.transition
-    beyond = found.verdict in (Verdict.PLATEAU, Verdict.ABOVE, Verdict.BELOW)
+    beyond = found.verdict in (Verdict.ABOVE, Verdict.BELOW)
     if found.density is None or beyond or max(found.density.weights) <= 0:
         return
     sizes, weights = np.array(found.density.sizes), np.array(found.density.weights)
@@ -211,6 +211,6 @@ def _place(found: Transition, answer: Answer) -> float | None:
     if found.relative.value is not None:
         return found.relative.value
     smallest, largest = answer.tested(found)
-    if found.verdict is Verdict.ABOVE or (found.verdict is Verdict.PLATEAU and found.relative.low is not None):
+    if found.verdict is Verdict.ABOVE:
         return float(largest.size)
     return float(smallest.size) if found.verdict is Verdict.BELOW else None

@@ -28,7 +28,7 @@ from orchestrator.report.figures.transitions import (
 from orchestrator.report.rows import Row, targets
 from orchestrator.report.side_by_side import Compared
 from orchestrator.report.words import numbers
-from orchestrator.report.words.verdicts import saving, short_saving
+from orchestrator.report.words.findings import compared_words
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import CONFIDENCE
 
@@ -50,8 +50,8 @@ def main_figure(spec: SweepSpec, answer: Answer, *, title: str | None = None) ->
 
 
 def recipes_figure(spec: SweepSpec, answer: Answer, *, title: str | None = None) -> Figure:
-    """A row for each recipe of an answer of several: accuracy of the target against size, headed by what each mix
-    saves."""
+    """A row for each recipe of an answer of several: accuracy of the target against size, headed by what each mix's
+    comparison shows."""
     figure = style.new_figure(ROW_IN * len(answer.recipes) + EDGES_IN)
     panels = figure.subplots(len(answer.recipes), 1, sharex=True, squeeze=False)[:, 0]
     for axes, recipe in zip(panels, answer.recipes, strict=True):
@@ -59,7 +59,7 @@ def recipes_figure(spec: SweepSpec, answer: Answer, *, title: str | None = None)
     label_sizes(panels[-1], labelled_sizes(answer))
     panels[-1].set_xlabel(f"{answer.size_label} (bars: transition, {CONFIDENCE:.0%} interval)")
     figure.supylabel(f"{answer.words.final_score} of {answer.target}", fontsize=style.TEXT, color=style.INK)
-    above = 1.08 + 0.1 * max(len(answer.under(answer.recipes[0].name).mixes) - 2, 0)  # Beside it stand the savings.
+    above = 1.08 + 0.1 * max(len(answer.under(answer.recipes[0].name).mixes) - 2, 0)  # Room for the comparisons.
     panels[0].legend(
         loc="lower left", bbox_to_anchor=(-0.01, above), borderpad=0, ncols=6, frameon=False, fontsize=style.TEXT
     )
@@ -82,15 +82,17 @@ def _draw_recipe(axes: Axes, answer: Answer, name: str, span: tuple[float, float
     axes.set_ylim(-BAR_DROP * (len(answer.mixes) + 1), 1.06)
     axes.set_yticks([0, 0.5, 1])
     axes.axhline(0, color=style.FAINT, linewidth=0.6, zorder=0)
-    saved = [f"{mix.mix}: {short_saving(mix.synergy_total)}" for mix in answer.mixes if mix.synergy_total is not None]
+    compared = [f"{mix.mix}: {words}" for mix in answer.mixes if (words := compared_words(answer, mix))]
     axes.set_title(name, fontsize=style.TEXT, loc="left", color=style.INK, pad=3)
-    axes.set_title("\n".join(saved), fontsize=style.SMALL + 0.5, loc="right", color=style.INK, pad=3)
+    axes.set_title("\n".join(compared), fontsize=style.SMALL + 0.5, loc="right", color=style.INK, pad=3)
     style.dress(axes)
 
 
 def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
-    """Each transition of several sweeps in trainable parameters, with its interval, and each ratio in words: sizes of
-    different families and architectures have no common axis."""
+    """Return a forest plot: each transition of several sweeps in trainable parameters, and each comparison in words.
+
+    Sizes of different families and architectures have no common axis.
+    """
     groups = [targets(each.answer, each.label) for each in compared]
     ends = [end for group in groups for row in group for end in (row.smallest.total, row.largest.total)]
     span = (min(ends) / FOREST_EDGE, max(ends) * FOREST_EDGE)
@@ -100,13 +102,13 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
         lines.append((each.label, ""))
         lines += [(row.mix, row) for row in group]
         for mix in each.answer.mixes:
-            if mix.synergy_total is not None:
-                lines.append((f"{mix.mix} vs {each.answer.baseline_of(mix)}", saving(mix.synergy_total)))
+            if words := compared_words(each.answer, mix):
+                lines.append((f"{mix.mix} vs {each.answer.baseline_of(mix)}", words))
     figure = style.new_figure(FOREST_ROW_IN * len(lines) + FOREST_HEAD_IN)
     axes = figure.subplots()
     for place, (name, row) in enumerate(lines):
         look: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "color": style.INK}
-        if row == "":  # A sweep's name, and a ratio's words, have the row to themselves.
+        if row == "":  # A sweep's name, and a comparison's words, have the row to themselves.
             axes.text(0, place, name, fontsize=style.TEXT, fontweight="bold", **look)
         elif isinstance(row, str):
             axes.text(0, place, textwrap.fill(row, WIDE_CHARACTERS), fontsize=style.SMALL + 0.5, **look)

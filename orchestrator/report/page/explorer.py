@@ -37,7 +37,6 @@ def _runs(answer: Answer, mix: MixAnswer, place: int, runs: Sequence[RunRecord])
     mine = [run for run in runs if run.config.label == mix.mix and is_evidence(run.config)]
     lines = sorted((run for run in mine if run.outcome.curve), key=lambda run: run.config.size)
     points = [(point, run) for run in mine if (point := point_of(run.config, run.outcome, answer.target)) is not None]
-    level = mix.target.transition.level
     return [
         {
             "mix": place,
@@ -48,7 +47,7 @@ def _runs(answer: Answer, mix: MixAnswer, place: int, runs: Sequence[RunRecord])
             "seed": run.config.seed,
             "status": run.outcome.status.value,
             "accuracy": round(point.accuracy, 3),
-            "learned": level is not None and point.accuracy >= level,
+            "learned": answer.has_learned(point.accuracy, point.floor),
         }
         for at, (point, run) in enumerate(sorted(points, key=lambda pair: pair[0]))
     ]

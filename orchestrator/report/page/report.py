@@ -24,10 +24,10 @@ from orchestrator.report.races import speed_ups
 from orchestrator.report.run_table import page_table
 from orchestrator.report.side_by_side import finding
 from orchestrator.report.words import numbers
-from orchestrator.report.words.next_step import judged
+from orchestrator.report.words.explanation import judged
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import SweepSpec
-from orchestrator.transition.types import LEVEL, PLATEAU, Estimate, Verdict
+from orchestrator.transition.types import LEVEL, Estimate, Verdict
 from trainables.base import Words
 
 
@@ -49,7 +49,7 @@ def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], in
         figures=_figures(spec, answer, runs),
         held_words=structure_words(answer, runs, spec.make_family()),
         explorer=explorer_data(answer, runs),
-        decided=any(mix.synergy_total is not None and mix.synergy_total.decided for mix in answer.mixes),
+        decided=any(mix.comparison is not None and mix.comparison.decided is not None for mix in answer.mixes),
         races=[
             (found.mix, str(found.size), str(found.pairs), _speed_up(found.spent), _speed_up(found.seconds))
             for found in speed_ups(spec, runs)
@@ -107,15 +107,11 @@ def _source(environment: dict[str, Any]) -> str:
 
 
 def _verdicts(words: Words) -> dict[Verdict, str]:
-    """The meaning of each verdict."""
-    learned, so_good = words.learned, f"what counts as {words.learned}"
+    """Return the meaning of each verdict."""
     return {
         Verdict.FOUND: f"sizes below fail, sizes above {words.learn}, and the interval says how sharply that is known",
         Verdict.ABOVE: "censored: above the largest size tested, if anywhere",
         Verdict.BELOW: "censored: below the smallest size tested",
-        Verdict.PLATEAU: f"{words.score} stays under {PLATEAU:g} at the largest sizes: there is none at this budget",
-        Verdict.FALLS: f"larger sizes fail again where smaller ones {learned} it, beyond chance: nothing is compared "
-        "with it",
-        Verdict.NEAR_FLOOR: f"the best constant answer is nearly as good as {so_good}: too near to tell",
+        Verdict.NEAR_FLOOR: f"the best constant answer nearly counts as {words.learned}: nothing can be measured",
         Verdict.UNDECIDED: "too few runs to say, or runs that contradict each other",
     }

@@ -1,0 +1,82 @@
+"""A sweep explained in paragraphs: asked, found, how sure, caveats, what next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orchestrator.report.answer import Answer
+from orchestrator.report.words.findings import caveats, estimate_words, evidence_words, sentences
+from orchestrator.report.words.next_step import next_step
+from orchestrator.report.words.numbers import counted, exact, listed
+from orchestrator.report.words.transitions import MOST_LISTED, called, verdict_line
+from orchestrator.search.base import BY_HAND
+from orchestrator.space.spec import SweepSpec
+from orchestrator.transition.types import LEVEL
+
+WAITING = {"interrupted": "Resume the sweep: it was interrupted.", "running": "Let the sweep end."}
+"""The next step of a sweep that has not ended."""
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A few sentences under a ``label``."""
+
+    label: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.label}: {self.text}"
+
+
+def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...]:
+    """Return a sweep in plain words; ``state`` is the sweep's, in a word."""
+    if not any(mix.runs for mix in answer.mixes):
+        suffix = "" if state == "failed" else f" The sweep is {state}."
+        return (_asked(spec, answer), Paragraph("Found", f"{sentences(answer)[0]}{suffix}"))
+    one = "This was asked under one training recipe."
+    recipe = [] if answer.recipes else ["Settings were tuned for each mix." if answer.tuned else one]
+    mind = " ".join([*caveats(answer), *recipe])
+    sure, then = judged(spec, answer, state)
+    return (_asked(spec, answer), _found(answer, state), sure, *([Paragraph("Mind", mind)] if mind else []), then)
+
+
+def judged(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...]:
+    """Return certainty and next step, two paragraphs; none before a run has ended."""
+    if not any(mix.runs for mix in answer.mixes):
+        return ()
+    flaws = [caution.partition(":")[0].lower() for caution in answer.cautions]
+    done = f"No run is needed at these settings; to mind: {listed(flaws)}." if flaws else "No run is needed."
+    then = WAITING.get(state) or str(next_step(spec, answer) or done)
+    return Paragraph("How sure", _how_sure(answer)), Paragraph("Next", then)
+
+
+def _asked(spec: SweepSpec, answer: Answer) -> Paragraph:
+    sizes = f"{answer.size_axis} {exact(answer.counts[0].size)} to {exact(answer.counts[-1].size)}"
+    mixes = listed([called(mix) for mix in answer.mixes])
+    return Paragraph(
+        "Asked",
+        f"{spec.question} Target {answer.target}; mixes {mixes}; sizes {sizes}. The transition is the size at which "
+        f"mean {answer.words.score} reaches {LEVEL:.0%} of its asymptote.",
+    )
+
+
+def _found(answer: Answer, state: str) -> Paragraph:
+    ended = sum(mix.runs for mix in answer.mixes)
+    head = f"Found, from {counted(ended, 'run')}" + ("" if state == "finished" else f" (so far: the sweep is {state})")
+    own = [f"{verdict_line(answer, mix)}." for mix in answer.mixes if mix.runs]
+    compared = any(mix.synergy_total is not None for mix in answer.mixes)
+    return Paragraph(head, " ".join([*(sentences(answer) if compared else ()), *own]))
+
+
+def _how_sure(answer: Answer) -> str:
+    """The evidence of each comparison, the estimated factors, and the runs that each mix rests on."""
+    runs = [
+        f"{mix.runs} of {called(mix)}{f' ({BY_HAND})' if mix.stopped else ''}"
+        for mix in answer.mixes
+        if mix.runs or mix.stopped
+    ]
+    if len(runs) > MOST_LISTED:
+        counts = [mix.runs for mix in answer.mixes]
+        runs = [f"{sum(counts)}, {min(counts)} to {max(counts)} a mix"]
+    parts = [evidence_words(answer), estimate_words(answer), f"Runs: {listed(runs)}."]
+    return " ".join(part for part in parts if part)

@@ -1,0 +1,223 @@
+"""Findings in words: a sentence for people, a few words for a cell of a table or a figure, evidence as odds.
+
+A sentence states what was found and the runs it rests on. It never mixes sizes with parameters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.findings import Finding, Kind, Side, finding_of, findings, sides
+from orchestrator.report.words.numbers import bare, counted, exact, listed, times
+from orchestrator.report.words.transitions import called, largest_tested, own_sentence
+from orchestrator.search.base import BY_HAND
+from orchestrator.transition.evidence import Comparison, Direction
+from orchestrator.transition.types import CONFIDENCE, Synergy
+
+ALIKE = 0.2
+"""Shares of runs that learned count as about the same if they differ by at most this."""
+SHOWN = 1.05
+"""A certified factor below this is not worth a number."""
+SAME = 1e-4
+"""Relative error of budgets, which are written with six digits."""
+MOST_ODDS = 1e6
+"""Odds above this are not written out."""
+
+
+def sentences(answer: Answer) -> tuple[str, ...]:
+    """Return the findings of an answer, a sentence each."""
+    return tuple(dict.fromkeys(sentence(answer, finding) for finding in findings(answer)))
+
+
+def sentence(answer: Answer, finding: Finding) -> str:
+    """Return a finding and what it rests on, in a sentence."""
+    if finding.kind is Kind.NO_RUNS:
+        return "No run has ended yet."
+    if finding.kind is Kind.ALL_FAILED:
+        return "Every run so far failed."
+    if finding.kind is Kind.NOTHING_LEARNED:
+        return f"Nothing was {answer.words.learned} up to {largest_tested(answer, answer.mixes)}."
+    mix, baseline = finding.mix, finding.baseline
+    assert mix is not None
+    if baseline is None:
+        return f"{own_sentence(answer, mix)}."
+    if finding.comparison is None:
+        names = f"{called(mix)} and {called(baseline)}"
+        return f"Nothing is decided: {names} were not trained in pairs."
+    if finding.kind is Kind.OPEN:
+        return _open_sentence(answer, mix, baseline, finding.comparison)
+    return _decided_sentence(answer, finding, mix, baseline, finding.comparison)
+
+
+def _decided_sentence(
+    answer: Answer, finding: Finding, mix: MixAnswer, baseline: MixAnswer, comparison: Comparison
+) -> str:
+    """``add+prod needs fewer parameters than add, at least 1.5 times fewer: at n_embed 12 to 20 it was learned in 5 of
+    5 runs, add in 0 of 5.``"""
+    here, there, words = called(mix), called(baseline), answer.words
+    own, other = sides(comparison.tallies)
+    is_fewer = comparison.decided is Direction.FEWER
+    if finding.is_rarer:
+        where = _size_range(answer, sorted({*own.sizes, *other.sizes}))
+        how = "more" if is_fewer else "less"
+        return (
+            f"{here} is {words.learned} {how} often than {there} at {where}: in {_share(own)} runs against "
+            f"{_share(other)}."
+        )
+    head = f"{here} needs {comparison.decided} {words.parameters} than {there}"
+    if comparison.at_least is not None and comparison.at_least >= SHOWN:
+        head += f", at least {bare(comparison.at_least)} times {'fewer' if is_fewer else 'as many'}"
+    if own.sizes and own.sizes == other.sizes:
+        at = f"at {_size_range(answer, own.sizes)} it was {words.learned} in {_share(own)} runs"
+        return f"{head}: {at}, {there} in {_share(other)}."
+    at = f"it was {words.learned} in {_share(own)} runs at {_size_range(answer, own.sizes)}"
+    return f"{head}: {at}, {there} in {_share(other)} at {_size_range(answer, other.sizes)}."
+
+
+def _open_sentence(answer: Answer, mix: MixAnswer, baseline: MixAnswer, comparison: Comparison) -> str:
+    """``No difference between add+prod and add is shown yet: both were learned about as often at the same sizes (6 of 9
+    and 5 of 9).``"""
+    here, there, learned = called(mix), called(baseline), answer.words.learned
+    own, other = sides(comparison.tallies)
+    head = f"No difference between {here} and {there} is shown yet"
+    if not own.tried or not other.tried:
+        return f"{head}: no pair of their runs is complete."
+    if abs(own.learned / own.tried - other.learned / other.tried) <= ALIKE and own.sizes == other.sizes:
+        alike = f"both were {learned} about as often at the same sizes" if own.learned else f"neither was {learned}"
+        return f"{head}: {alike} ({_share(own)} and {_share(other)})."
+    at = _size_range(answer, sorted({*own.sizes, *other.sizes}))
+    return f"{head}: at {at} {here} was {learned} in {_share(own)} runs, {there} in {_share(other)}."
+
+
+def _share(side: Side) -> str:
+    return f"{side.learned} of {side.tried}"
+
+
+def _size_range(answer: Answer, sizes: Sequence[int]) -> str:
+    """``n_embed 12 to 20``, ``n_embed 12``."""
+    return f"{answer.size_axis} {exact(sizes[0])}" + (f" to {exact(sizes[-1])}" if len(sizes) > 1 else "")
+
+
+def compared_words(answer: Answer, mix: MixAnswer) -> str:
+    """Return a mix's comparison for a cell of a table or a figure: ``at least 1.5x fewer (47:1)``.
+
+    ``""`` for a mix that is compared with none.
+    """
+    finding = finding_of(answer, mix)
+    if finding.kind is Kind.TRANSITION:
+        return ""
+    comparison = finding.comparison
+    what = outcome_words(answer, finding)
+    if comparison is None or not comparison.pairs:
+        return what
+    certified = comparison.at_least
+    if not finding.is_rarer and certified is not None and certified >= SHOWN:
+        what = f"at least {times(certified)} {'fewer' if comparison.decided is Direction.FEWER else 'as many'}"
+    return f"{what} ({odds(_shown_evidence(comparison))})"
+
+
+def outcome_words(answer: Answer, finding: Finding) -> str:
+    """Return the outcome of a comparison without numbers: ``fewer parameters``, ``no difference shown``."""
+    comparison, words = finding.comparison, answer.words
+    if comparison is None:
+        return "not compared in pairs"
+    if comparison.decided is None:
+        return "no difference shown" if comparison.pairs else "no pair is complete"
+    if finding.is_rarer:
+        return f"{words.learned} {'more' if comparison.decided is Direction.FEWER else 'less'} often"
+    return f"{comparison.decided} {words.parameters}"
+
+
+def _shown_evidence(comparison: Comparison) -> float:
+    """The evidence that decided, or the evidence now."""
+    return comparison.evidence if comparison.decided is None else comparison.highest
+
+
+def odds(evidence: float) -> str:
+    """Return evidence as odds, rounded down so that nothing undecided looks decided: ``47:1``, ``1:3``."""
+    if evidence > MOST_ODDS:
+        return f"over {MOST_ODDS:,.0f}:1"
+    if evidence >= 10:
+        return f"{math.floor(evidence):,}:1"
+    if evidence >= 1:
+        return f"{math.floor(10 * evidence) / 10:g}:1"
+    return f"1:{min(1 / evidence, MOST_ODDS):.2g}" if evidence > 0 else f"1:{MOST_ODDS:,.0f}"
+
+
+def evidence_words(answer: Answer) -> str:
+    """Return the evidence of each comparison and what it means; ``""`` if nothing was compared in pairs."""
+    compared = [(mix, mix.comparison) for mix in answer.mixes if mix.comparison is not None and mix.comparison.pairs]
+    if not compared:
+        return ""
+    several = len(compared) > 1
+    parts = [
+        f"{odds(_shown_evidence(found))}{f' for {called(mix)}' if several else ''} from {counted(found.pairs, 'pair')}"
+        for mix, found in compared
+    ]
+    needed = compared[0][1].threshold
+    meaning = f"Without any difference, at most 1 comparison in {needed:.0f} gets to {needed:.0f}:1."
+    return f"Evidence {listed(parts)}. {meaning}"
+
+
+def estimate_words(answer: Answer) -> str:
+    """Return the estimated factors, which describe and decide nothing; ``""`` if none is known."""
+    known = [(mix, mix.synergy_total) for mix in answer.mixes if mix.synergy_total is not None]
+    parts = [
+        f"{called(mix)} {text}" if len(known) > 1 else text for mix, found in known if (text := factor_words(found))
+    ]
+    return f"Estimated by the two transitions ({CONFIDENCE:.0%} intervals): {'; '.join(parts)}." if parts else ""
+
+
+def factor_words(found: Synergy) -> str:
+    """Return an estimated factor with its interval: ``2.9x fewer [2.0, 4.9]``; ``""`` without a value.
+
+    Ends on the other side of 1 say so: ``1.2x fewer [1.5x more, 2.1x fewer]``.
+    """
+    if found.value is None:
+        return ""
+    ends = [found.low, found.high] if found.value >= 1 else [found.high, found.low]
+    texts = ["open" if end is None else _factor(end) for end in ends]
+    known = [end for end in ends if end is not None]
+    if all((end >= 1) == (found.value >= 1) for end in known):
+        texts = ["open" if end is None else bare(max(end, 1 / end)) for end in ends]
+    return f"{_factor(found.value)} [{', '.join(texts)}]"
+
+
+def _factor(ratio: float) -> str:
+    return f"{times(ratio)} fewer" if ratio >= 1 else f"{times(1 / ratio)} more"
+
+
+def caveats(answer: Answer) -> tuple[str, ...]:
+    """Return what qualifies the findings, a short line each: flaws of the data, unequal budgets, bad runs."""
+    lines = list(answer.cautions)
+    lines += [f"{called(mix)} {unequal}." for mix in answer.mixes if (unequal := confounded(answer, mix))]
+    lines += [f"{called(mix)} was {BY_HAND}." for mix in answer.mixes if mix.stopped]
+    for status in ("diverged", "failed"):
+        if count := sum(getattr(mix, status) for mix in answer.mixes):
+            means = f"as not {answer.words.learned}" if status == "diverged" else "as no evidence"
+            lines.append(f"{counted(count, 'run')} {status} and count{'s' if count == 1 else ''} {means}.")
+    return tuple(lines)
+
+
+def confounded(answer: Answer, mix: MixAnswer) -> str:
+    """Return the unequal budget of a mix that needs a larger model: ``saw 50% as many examples of add as add``.
+
+    ``""`` if the budgets are equal or the mix does not need more.
+    """
+    needs_more = mix.comparison is not None and mix.comparison.decided is Direction.MORE
+    baseline = answer.mix(answer.baseline_of(mix))
+    if not needs_more or (_close(mix.budget, baseline.budget) and _close(mix.seen, baseline.seen)):
+        return ""
+    if _close(mix.seen, baseline.seen):
+        had = f"trained for {bare(mix.budget / baseline.budget)} times the steps of {called(baseline)}"
+    else:
+        had = f"saw {mix.seen / baseline.seen:.0%} as many examples of {answer.target} as {called(baseline)}"
+    same = (mix.composition, mix.recipe)
+    both = sum((other.composition, other.recipe) == same for other in answer.mixes) > 1
+    return had if both else f"{had}: budget=both would tell that apart"
+
+
+def _close(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=SAME)

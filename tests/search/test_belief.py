@@ -1,0 +1,115 @@
+"""Which run says most about one mix's transition, and when that is enough."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from orchestrator.search.base import Observation, Problem, Request
+from orchestrator.search.belief import Belief, Fantasy
+from orchestrator.search.pairs import Pairs
+from orchestrator.search.results import cost_model, points
+from orchestrator.transition.curves import Evidence, curves_for
+from orchestrator.transition.transition import transition
+from orchestrator.transition.types import Point, Verdict
+from tests.conformance.searchers import drive, flat, mixed, step
+
+FINE = tuple(int(size) for size in np.unique(np.geomspace(8, 256, 46).round().astype(int)))
+ONE = Problem(("add",), FINE, tuple(range(6)))
+
+
+def belief(runs: list[tuple[int, float]]) -> Belief:
+    curves = curves_for(FINE, 0.2)
+    seen = [Point(size, seed, accuracy, 0.2) for seed, (size, accuracy) in enumerate(runs)]
+    return Belief(curves, Evidence.none(curves).plus(seen).total, FINE)
+
+
+@pytest.mark.parametrize("at", [12, 40, 120])
+def test_locates_a_step_cheaply_and_narrowly(at: int) -> None:
+    results = drive(Pairs(ONE), step(at))
+    estimate = transition(points(results, "add"), FINE).relative
+    assert estimate.value is not None
+    assert estimate.low is not None
+    assert estimate.high is not None
+    assert estimate.low < at <= estimate.high
+    assert abs(math.log(estimate.value / at)) < 0.2
+    assert math.log(estimate.high / estimate.low) <= 0.5
+    assert len(results) <= 20
+
+
+@pytest.mark.parametrize(("accuracy", "end", "verdict"), [(0.2, -1, Verdict.ABOVE), (0.97, 0, Verdict.BELOW)])
+def test_a_transition_outside_the_sizes_takes_two_runs_there(accuracy: float, end: int, verdict: Verdict) -> None:
+    results = drive(Pairs(ONE), flat(accuracy))
+    assert sum(request.size == FINE[end] for request in results) >= 2
+    assert len(results) <= 8
+    assert transition(points(results, "add"), FINE).verdict is verdict
+
+
+def test_nothing_is_learned_about_how_far_above_the_sizes_a_transition_lies() -> None:
+    """Two of five runs learn at the largest size: luck, or the foot of a curve beyond it. Small sizes could tell, but
+    the answer is "above" either way."""
+    failed = [(size, 0.2) for size in (FINE[0], 32, 64, 128, FINE[-1], FINE[-1], FINE[-1])]
+    gains = belief([*failed, (FINE[-1], 0.97), (FINE[-1], 0.97)]).gains((), 1)
+    assert gains[0] < 0.1 * gains[-1]
+
+
+def test_neighbouring_sizes_are_tried_with_different_seeds() -> None:
+    """Runs that share a seed share their data: a lucky draw of it would look like a learning curve."""
+    spent = Counter(request.seed for request in drive(Pairs(ONE), step(40)))
+    assert max(spent.values()) - min(spent[seed] for seed in ONE.seeds) <= 2
+
+
+def test_pending_runs_are_spread_over_sizes() -> None:
+    assert len({request.size for request in Pairs(ONE).ask(6)}) >= 3
+
+
+def test_stacks_ask_for_seeds_of_one_size() -> None:
+    searcher, largest = Pairs(ONE, stack=4), 0
+    while not searcher.done:
+        wanted = searcher.ask(4)
+        assert len({request.size for request in wanted}) <= 1 or len(wanted) <= 4
+        largest = max(largest, max(Counter(request.size for request in wanted).values()))
+        for request in wanted:
+            searcher.tell(request, mixed(4)(request))
+    assert 1 < largest <= 4
+
+
+def test_cheaper_sizes_are_preferred_once_costs_are_known() -> None:
+    """The same evidence at two costs: where cost rises steeply with size the next run is a smaller one."""
+
+    def next_size(exponent: float) -> int:
+        searcher = Pairs(ONE)
+        for size, accuracy in ((256, 0.97), (8, 0.2)):
+            searcher.tell(Request("add", size, 0), Observation(accuracy, 0.2, float(size) ** exponent))
+        return searcher.ask(1)[0].size
+
+    assert next_size(2.5) < next_size(0.0)
+
+
+def test_information_is_positive_and_falls_where_runs_are_pending() -> None:
+    known = belief([(8, 0.2), (128, 0.97)])
+    alone, twice = known.gains((), 1), known.gains((), 2)
+    assert (alone >= -1e-12).all()
+    assert (twice >= alone - 1e-12).all()
+    assert (twice <= 2 * alone + 1e-9).all()
+    best = int(np.argmax(alone))
+    assert known.gains((Fantasy(FINE[best], 2),), 1)[best] < alone[best]
+
+
+def test_information_vanishes_where_the_outcome_is_known() -> None:
+    known = belief([(FINE[20], 0.2)] * 6 + [(FINE[24], 0.97)] * 6)
+    gains = known.gains((), 1)
+    assert gains[0] < 0.1 * gains.max()
+    assert FINE[15] <= FINE[int(np.argmax(gains))] <= FINE[30]
+
+
+def test_costs_are_learned_as_a_power_law() -> None:
+    results = {Request("add", size, 0): Observation(0.5, 0.2, 3.0 * size**1.3) for size in (8, 32, 64)}
+    model = cost_model(results)
+    assert model.exponent == pytest.approx(1.3)
+    assert model.cost(100) == pytest.approx(3.0 * 100**1.3)
+    unknown = cost_model({Request("add", 8, 0): Observation(0.5, 0.2), Request("add", 16, 0): None})
+    assert unknown.cost(8) == unknown.cost(256)
