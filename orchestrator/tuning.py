@@ -1,15 +1,16 @@
 """Tuning of settings for each mix before its transition is searched.
 
-A study tunes one mix and is a pure function of the runs that have ended. Its first trial has the settings as written,
-the others fill the ranges evenly (a Latin hypercube). Every other trial trains its smallest size first, and the rest
-only if it can still beat the settings as written. Only settings with which more runs learn than luck explains are
+A study tunes one mix and is a pure function of the runs that have ended. Its first trial has the settings as written.
+The others come in two waves: the first fills the ranges evenly (a Latin hypercube), the second is Optuna's, from what
+the first showed. Every trial but the first trains its smallest size first, and the rest only if it can still beat the
+settings as written. Only settings with which more runs learn than luck explains are
 taken: settings that learn sooner may be learned by fewer seeds at the sizes near the transition.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import ClassVar
@@ -101,14 +102,19 @@ class Trial:
 class Study:
     """The tuning of one mix, as far as the runs that have ended take it."""
 
-    def __init__(self, spec: SweepSpec, mix: str, results: Results) -> None:
+    def __init__(self, spec: SweepSpec, mix: str, results: Results, suggest: Suggest) -> None:
         assert spec.tune is not None
         self.mix, self.asked = mix, spec.tune
         self.sizes = spec.tune.sizes_of(spec.sizes)
         self._results = results
         self._cells = [(size, seed) for size in self.sizes for seed in spec.tune.seed_list]
         self.written = self._trial({path: float(attrgetter(path)(spec.settings)) for path in spec.tune.settings}, {})
-        self.trials = [self.written, *(self._trial(values, values) for values in proposals(spec.tune))]
+        others = spec.tune.trials - 1
+        spread = spread_values(spec.tune, math.ceil(others / 2))
+        self.trials = [self.written, *(self._trial(values, values) for values in spread)]
+        if not self.wanted and self._may_win(len(self._cells)):
+            new = suggest(self, others - len(spread))
+            self.trials += [self._trial(values, values) for values in new]
 
     @property
     def wanted(self) -> list[Request]:
@@ -150,6 +156,11 @@ class Study:
         why = f"({as_written}; better with a probability of {SURE}% at least)"
         return f"tuned {self.mix}: {values_text(best.values)}, {learned} {why}"
 
+    def at_smallest_size(self, trial: Trial) -> Trial:
+        """Return a trial with its runs at the smallest size alone, which every trial trains."""
+        settings = {} if trial is self.written else trial.values
+        return self._trial(trial.values, settings, self._cells[: self.asked.seeds])
+
     def _may_win(self, learned: int) -> bool:
         return beats(learned, self.written.learned, len(self._cells))
 
@@ -158,7 +169,7 @@ class Study:
         if trial is self.written or not trial.missing:
             return trial.missing
         # The smallest size alone decides: more would make the result depend on the order in which runs end.
-        small = self._trial(trial.values, trial.values, self._cells[: self.asked.seeds])
+        small = self.at_smallest_size(trial)
         failed = 0 if small.missing else len(small.requests) - small.learned
         hopeless = not self._may_win(len(self._cells) - failed)
         return [] if self.written.missing or hopeless else small.missing or trial.missing
@@ -175,6 +186,10 @@ class Study:
         return Trial(values, requests, {request: run for request, run in ended.items() if isinstance(run, Learning)})
 
 
+Suggest = Callable[[Study, int], Sequence[dict[str, float]]]
+"""Values for the trials of a study's second wave, given the study with its first wave ended and their number."""
+
+
 class Tuner(Searcher):
     """Asks for the runs of every mix's study; results are those of :func:`observe_learning`.
 
@@ -187,9 +202,11 @@ class Tuner(Searcher):
         assert spec.tune is not None
         super().__init__(Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.tune.seed_list))
         self._spec = spec
+        self._suggested: dict[str, list[dict[str, float]]] = {}
 
     def choose(self, results: Results, pending: Sequence[Request], limit: int) -> list[Request]:
-        wanted = [request for mix in self.problem.mixes for request in Study(self._spec, mix, results).wanted]
+        studies = [Study(self._spec, mix, results, self._suggest) for mix in self.problem.mixes]
+        wanted = [request for study in studies for request in study.wanted]
         return [request for request in wanted if request not in results and request not in pending][:limit]
 
     def progress(self) -> list[MixProgress]:
@@ -197,12 +214,46 @@ class Tuner(Searcher):
 
     def study(self, mix: str) -> Study:
         """Return the tuning of a mix as it stands."""
-        return Study(self._spec, mix, self.results)
+        return Study(self._spec, mix, self.results, self._suggest)
+
+    def _suggest(self, study: Study, count: int) -> list[dict[str, float]]:
+        """Suggest once for each mix: the outcomes of a first wave that has ended do not change."""
+        if study.mix not in self._suggested:
+            self._suggested[study.mix] = suggested_values(study, count)
+        return self._suggested[study.mix]
 
 
-def proposals(asked: Tune) -> list[dict[str, float]]:
-    """Return the values of all trials but the first: a Latin hypercube over the ranges, from the seed."""
-    rng, count = np.random.default_rng(asked.seed), asked.trials - 1
+def suggested_values(study: Study, count: int) -> list[dict[str, float]]:
+    """Return ``count`` values from Optuna's tree-structured Parzen estimator, given a study whose trials have ended.
+
+    The estimator only uses the order of the trials: more runs learned at the smallest size, then fewer steps.
+    """
+    import optuna  # Takes a second to import, and few sweeps tune.
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    asked = study.asked
+    spans: dict[str, optuna.distributions.BaseDistribution] = {
+        path: optuna.distributions.FloatDistribution(span.low, span.high, log=span.scale == "log")
+        for path, span in asked.settings.items()
+    }
+    # Optuna seeds numpy's RandomState, which takes 32 bits. Constant liar: the suggestions of a wave stay apart.
+    sampler = optuna.samplers.TPESampler(seed=asked.seed % 2**32, n_startup_trials=1, constant_liar=True)
+    optimizer = optuna.create_study(direction="minimize", sampler=sampler)
+    inside = [
+        trial
+        for trial in study.trials
+        if all(span.low <= trial.values[path] <= span.high for path, span in asked.settings.items())
+    ]
+    small = {id(trial): study.at_smallest_size(trial) for trial in inside}
+    inside.sort(key=lambda trial: (-small[id(trial)].learned, small[id(trial)].mean_steps))
+    for rank, trial in enumerate(inside):
+        optimizer.add_trial(optuna.trial.create_trial(params=trial.values, distributions=spans, value=float(rank)))
+    return [dict(optimizer.ask(spans).params) for _ in range(count)]
+
+
+def spread_values(asked: Tune, count: int) -> list[dict[str, float]]:
+    """Return ``count`` values that fill the ranges evenly: a Latin hypercube from the seed."""
+    rng = np.random.default_rng(asked.seed)
     columns = [(rng.permutation(count) + rng.random(count)) / count for _ in asked.settings]
     spans = list(zip(asked.settings.items(), columns, strict=True))
     return [{path: span.at(float(places[number])) for (path, span), places in spans} for number in range(count)]

@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
-from orchestrator.tuning import LEARNED, SURE, Learning, Study, Tuner, beats, learned_at, proposals
+from orchestrator.tuning import LEARNED, SURE, Learning, Study, Tuner, beats, learned_at, spread_values
 from tests.families import LogisticLearner
 from tests.sweep.sweeps import spec
 from trainables.base import Evaluation
@@ -80,19 +80,20 @@ def test_the_settings_as_written_come_first_and_run_everything() -> None:
     written, *others = tuner.study("add").trials
     assert written.values == {"haste": 0.2}
     assert list(written.runs) == first
+    assert len(others) == 1  # Optuna's wave follows the first one's outcomes.
     [before] = tuner.progress()
     assert (before.done, before.runs_left, before.note) == (False, 8, "1 of 3 trials ended")
     second = tuner.ask(100)  # The smallest size first.
-    assert [(each.size, each.seed, each.until) for each in second] == [(64, 1_000_000 + k, LEARNED) for k in (0, 1)] * 2
-    assert [dict(each.values) for each in second] == [others[0].values] * 2 + [others[1].values] * 2
+    assert [(run.size, run.seed, run.until) for run in second] == [(64, 1_000_000 + k, LEARNED) for k in (0, 1)]
+    assert [dict(run.values) for run in second] == [others[0].values] * 2
 
 
 def test_values_lie_in_the_ranges_and_spread_evenly() -> None:
     tune = asked(trials=9).tune
     assert tune is not None
-    places = sorted(np.log(values["haste"] / 0.1) / np.log(300) for values in proposals(tune))
+    places = sorted(np.log(values["haste"] / 0.1) / np.log(300) for values in spread_values(tune, 8))
     assert [int(8 * place) for place in places] == list(range(8))
-    assert proposals(tune) == proposals(tune) != proposals(tune.model_copy(update={"seed": 5}))
+    assert spread_values(tune, 8) == spread_values(tune, 8) != spread_values(tune.model_copy(update={"seed": 5}), 8)
 
 
 def test_settings_that_are_better_are_found_from_outside_the_ranges() -> None:
@@ -122,7 +123,7 @@ def learning(learns: bool, steps: float = 1.0) -> Learning:
 
 
 def test_a_trial_that_cannot_win_ends_at_the_smallest_size() -> None:
-    first = run(asked(seeds=4)).trials[1].values
+    first = run(asked(seeds=4)).trials[1].values  # Values of the first wave.
 
     def outcome(wanted: SweepSpec, request: Request) -> Learning:
         """Half of the runs learn as written; of another trial none, and of the first those of the smallest size."""
@@ -138,7 +139,7 @@ def test_a_trial_that_cannot_win_ends_at_the_smallest_size() -> None:
 
 def test_settings_that_leave_no_room_are_kept_without_another_trial() -> None:
     study = run(asked(), train=lambda wanted, request: learning(True))
-    assert [len(trial.runs) for trial in study.trials] == [4, 0, 0]
+    assert [len(trial.runs) for trial in study.trials] == [4, 0]
     assert (study.result, sorted(study.ended)) == ({}, [0])
 
 
@@ -149,3 +150,18 @@ def test_of_equally_many_runs_learned_fewer_steps_win() -> None:
     study = run(asked(), train=outcome)
     assert study.result["haste"] == min(trial.values["haste"] for trial in study.trials[1:])
     assert str(study).startswith("tuned add: haste ")
+
+
+def test_the_second_wave_gathers_where_the_first_one_learned() -> None:
+    def outcome(wanted: SweepSpec, request: Request) -> Learning:
+        """Runs learn with a haste of 2 to 8, and sooner the nearer it is to 4."""
+        haste = dict(request.values).get("haste", 0.2)
+        return learning(2 <= haste <= 8, 100 * (1 + abs(np.log(haste / 4))))
+
+    study = run(asked(trials=25, seeds=1), train=outcome)
+    spread, suggested = (
+        sum(2 <= trial.values["haste"] <= 8 for trial in wave) for wave in (study.trials[1:13], study.trials[13:])
+    )
+    assert len(study.trials) == 25
+    assert suggested > 1.5 * spread
+    assert study.result["haste"] == pytest.approx(4, rel=0.3)
