@@ -33,9 +33,9 @@ which a model gets half of that, the rest going to overhead. Those of a core are
 models of 1 200 to 116 000 parameters on a shared server (within 30 % there; expect a factor of three elsewhere).
 
 The GPU's are counted, not measured: a run's step in a stack that fills an H100, in float32, takes its operations at
-50 TFLOP/s and its memory traffic at 3 TB/s, which is 1.06 GB at n_embed 64 and 8 192 tokens (two times what the
-compiler counts in bf16) and grows with n_embed. That is 110 us at 16, 580 us at 64 and 4.6 ms at 256; these two
-numbers are within 20 % of it from 16 to 256. A stack of few runs waits for kernels to start and takes longer."""
+50 TFLOP/s and its memory traffic at 3 TB/s. At n_embed 64 and 8 192 tokens the traffic is 1.06 GB (twice what the
+compiler counts in bf16), and it grows with n_embed. That makes 110 us at 16, 580 us at 64 and 4.6 ms at 256; these two
+numbers are within 20 % of it. A stack of few runs waits for kernels to start and takes longer."""
 STARTUP_S = 15.0
 """Ray's and the workers' own start."""
 WEIGHT_BYTES_PER_PARAMETER = 4

@@ -28,6 +28,7 @@ PADDED = {
     "two heads": (ModelSettings(block=9, n_head=2), 10),
     "two blocks, tied, gelu": (ModelSettings(n_layer=2, n_recurrence=1, tied=True, activation="gelu", block=9), 7),
     "odd feed-forward": (ModelSettings(n_recurrence=2, feed_forward=3, block=9), 8),
+    "parallel": (ModelSettings(block=9, bias=True, parallel=True), 5),
     "biases": (ModelSettings(block=9, bias=True), 5),
     "biases, two heads": (ModelSettings(block=9, n_head=2, bias=True), 10),
     "biases, two blocks, tied, gelu": (

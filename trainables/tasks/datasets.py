@@ -103,7 +103,7 @@ def _name(task: ExpressionTask, mix: Mix, seed: int) -> str:
         "layout": LAYOUT_VERSION,
         "numpy": np.__version__,
         "words": task.vocabulary().words,
-        "settings": asdict(task),
+        "settings": {name: value for name, value in asdict(task).items() if name != "decoding"},
         "mix": {name: f"{share:.12f}" for name, share in zip(mix.tasks, mix.shares, strict=True)},
         "seed": seed,
     }

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from trainables.base import Mix, SettingsError
-from trainables.contract.settings import described_fields, require
+from trainables.contract.settings import ADDED_LATER, described_fields, require
 from trainables.contract.tables import Integers
 from trainables.tasks.datasets import Dataset
 from trainables.tasks.held_out_tuples import RAREST_HELD_OUT, multiset_count
@@ -73,6 +74,12 @@ class ExpressionTask(ABC):
     million."""
     test_examples: int = 2000
     """Test expressions for each operation, counted as ``validation_examples``."""
+    held_out_numbers: Literal["any", "distinct"] = field(default="any", metadata=ADDED_LATER)
+    """Tuples that can be held out: ``any``, or only those of ``distinct`` values, as in the public code of the sibling
+    paper (github.com/bhoov/nrgpt). The share held out is of all tuples either way."""
+    decoding: Literal["greedy", "sampled"] = field(default="greedy", metadata=ADDED_LATER)
+    """How a model's text is written when it is scored: ``greedy``, or ``sampled`` from its own distribution at
+    temperature 1, as in the sibling's code. It changes scores alone, and no data."""
 
     def __post_init__(self) -> None:
         self._require("depth", 1 <= self.depth <= DEEPEST, f"at least 1 and at most {DEEPEST}")
@@ -125,6 +132,22 @@ class ExpressionTask(ABC):
         return int(self.held_out_fraction * self.tuple_count + 1e-9)
 
     @property
+    def eligible_tuples(self) -> int:
+        """Tuples (with ``unordered`` multisets) that can be held out."""
+        if self.held_out_numbers == "any":
+            return self.tuple_count
+        choose = math.comb if self.held_out == "unordered" else math.perm
+        return choose(self.value_count, self.max_arguments)
+
+    @property
+    def held_out_share(self) -> float:
+        """Share of all ordered tuples that are held out; with ``unordered`` in the mean over seeds."""
+        if self.held_out == "ordered" or self.held_out_numbers == "any":
+            return self.held_out_fraction
+        orders = math.factorial(self.max_arguments)
+        return min(1.0, self.held_out_fraction * self.tuple_count * orders / self.value_count**self.max_arguments)
+
+    @property
     def training_examples(self) -> int:
         """``train_examples`` with its default resolved."""
         return TRAIN_EXAMPLES_PER_VALUE * self.value_count if self.train_examples is None else self.train_examples
@@ -170,12 +193,18 @@ class ExpressionTask(ABC):
                 f"is {self.held_out_tuples}; at least {FEWEST_HELD_OUT} are needed for an accuracy that means "
                 f"something: raise the fraction, {self.values_setting} or task.max_arguments"
             )
-        elif self.share_clean(self.held_out_fraction) < RAREST_TRAINED:
+        elif self.held_out_tuples > self.eligible_tuples:
+            wrong = (
+                f"is {self.held_out_tuples}, but only {self.eligible_tuples} have {self.max_arguments} different "
+                f"{self.value_word}s: lower the fraction, raise {self.values_setting} or give "
+                "task.held_out_numbers=any"
+            )
+        elif self.share_clean(self.held_out_share) < RAREST_TRAINED:
             wrong = (
                 f"leaves under {RAREST_TRAINED:.0%} of all expressions for training: lower the fraction, task.depth or "
                 "task.nesting"
             )
-        elif 1 - self.share_clean(self.held_out_fraction / 2) < RAREST_HELD_OUT:
+        elif 1 - self.share_clean(self.held_out_share / 2) < RAREST_HELD_OUT:
             wrong = f"are met by fewer than 1 in {1 / RAREST_HELD_OUT:.0f} expressions: raise the fraction"
         else:
             return
@@ -232,8 +261,9 @@ class ExpressionTask(ABC):
                 )
 
     def stackable(self) -> Any:
-        """Part of the task that runs of one stack share, as a plain value: everything that decides the tokens."""
-        return self.value_count
+        """Part of the task that runs of one stack share, as a plain value: everything that decides the tokens, and how
+        they are scored."""
+        return self.value_count if self.decoding == "greedy" else [self.value_count, self.decoding]
 
     def with_examples(self, factor: float) -> Self:
         """The task with ``factor`` (positive) times the training examples."""

@@ -56,6 +56,10 @@ class ModelSettings:
     bias: bool = field(default=False, metadata=ADDED_LATER)
     """Add a bias in every linear map, the head included, and in the layer norms; they start at 0."""
     init: InitSettings = field(default_factory=InitSettings)
+    parallel: bool = field(default=False, metadata=ADDED_LATER)
+    """Let attention and feed-forward of a block read the same stream: x + attention(norm x) + feed_forward(norm x),
+    each with a norm of its own. Otherwise the feed-forward reads what attention has added to. The baseline of
+    github.com/bhoov/nrgpt is parallel."""
 
     def __post_init__(self) -> None:
         for name, most in MOST.items():

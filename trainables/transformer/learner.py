@@ -183,7 +183,8 @@ class TransformerLearner(Learner):
     def _evaluate(self) -> dict[int, Evaluation | None]:
         """Every active run's point on its learning curve; None for a run whose loss is no longer finite."""
         losses = self._take_losses()
-        scores = self._accuracies([list(self._jobs[index].dataset.validation.values()) for index in self._active])
+        questions = [list(self._jobs[index].dataset.validation.values()) for index in self._active]
+        scores = self._accuracies(questions, f"decoding of step {self._step}")
         return {
             index: Evaluation(self._step, loss, dict(zip(self._jobs[index].dataset.validation, score, strict=True)))
             if math.isfinite(loss)
@@ -199,9 +200,13 @@ class TransformerLearner(Learner):
         state.loss_steps = 0
         return [float(loss) for loss in losses]
 
-    def _accuracies(self, questions: Sequence[Sequence[Examples]]) -> list[list[float]]:
+    def _accuracies(self, questions: Sequence[Sequence[Examples]], purpose: str) -> list[list[float]]:
+        """The scores of all active runs; ``purpose`` names the noise of sampled texts."""
         tokens = len(self._active) * self._training[0].batch * self._model.block
-        return accuracies(self._trainer.logits, questions, self._vocabulary, self._device, tokens)
+        configs = [self._jobs[index].config for index in self._active]
+        sampled = configs[0].settings.task.decoding == "sampled"
+        keys = [run_seed(purpose, config) for config in configs] if sampled else None
+        return accuracies(self._trainer.logits, questions, self._vocabulary, self._device, tokens, keys)
 
     def _note(self, index: int, evaluation: Evaluation | None) -> None:
         if evaluation is not None:
@@ -219,7 +224,7 @@ class TransformerLearner(Learner):
         if not ended:
             return {}
         questions = [_test_sets(self._jobs[index].dataset) if index in ended else [] for index in self._active]
-        return dict(zip(self._active, self._accuracies(questions), strict=True))
+        return dict(zip(self._active, self._accuracies(questions, "decoding of the test"), strict=True))
 
     def _final_report(self, index: int, evaluation: Evaluation | None, scores: Sequence[float]) -> Report:
         """Report of an ended run; ``evaluation`` is None if it diverged."""
