@@ -99,6 +99,8 @@ def test_decisions_touch_no_files_clock_or_scheduler(folder: str) -> None:
 
 ROOMS = (
     "errors",
+    "environment",
+    "commands",
     "supervisor",
     "transition",
     "search",

@@ -26,6 +26,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from orchestrator.environment import user_path
 from orchestrator.errors import UserError
 from orchestrator.home.bucket import ABSENT, Bucket, ChangedError, Stored, is_address
 from orchestrator.home.files import Home, is_held, whole_directory, write_whole
@@ -171,10 +172,10 @@ def local_directory(given: str | Path) -> Path:
     none of a bucket."""
     address = str(given).rstrip("/")
     if not is_address(address):
-        return Path(given)
-    place = Path(os.environ.get(VARIABLE) or "~/.local/share/transition-sweeps")
+        return user_path(given)
+    place = user_path(os.environ.get(VARIABLE) or "~/.local/share/transition-sweeps")
     plain = re.sub(r"[^A-Za-z0-9.-]+", "-", address.removeprefix("s3://"))[:60]
-    root = (place.expanduser() / f"{plain}-{hashlib.sha256(address.encode()).hexdigest()[:8]}").resolve()
+    root = (place / f"{plain}-{hashlib.sha256(address.encode()).hexdigest()[:8]}").resolve()
     if not (root / OWN / "address").is_file():
         write_whole(root / OWN / "address", f"{address}\n")
     return root
