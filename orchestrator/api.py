@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from orchestrator.catalogue.listings import sweep_words
 from orchestrator.catalogue.lookup import space_of
 from orchestrator.catalogue.reading import StoredSweep, read_arrays, read_sweep, read_sweeps
+from orchestrator.environment import user_path
 from orchestrator.errors import UserError, unknown
 from orchestrator.home.files import Home, check_home
 from orchestrator.home.sweeps import Sweep, Unreadable
@@ -130,13 +131,13 @@ class SweepResults:
         """Write the report, one HTML file that needs nothing else; returns where it lies."""
         from orchestrator.catalogue.export import write_report
 
-        return write_report(self._stored, Path(path))
+        return write_report(self._stored, user_path(path))
 
     def export(self, directory: str | Path) -> list[Path]:
         """Write :attr:`runs`, :attr:`curves` and :attr:`transitions` as Parquet and CSV into a new directory."""
         from orchestrator.catalogue.export import export
 
-        return export(self._stored, Path(directory))
+        return export(self._stored, user_path(directory))
 
     def __repr__(self) -> str:
         return f"<sweep {self.id}: {self.state}, {counted(self._stored.counted, 'run')}; {sweep_words(self._stored)}>"

@@ -100,6 +100,8 @@ def test_decisions_touch_no_files_clock_or_scheduler(folder: str) -> None:
 ROOMS = (
     "errors",
     "signals",
+    "environment",
+    "commands",
     "supervisor",
     "transition",
     "search",

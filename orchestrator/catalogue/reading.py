@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from orchestrator.catalogue.lookup import Unfinished, find_sweep, in_training
+from orchestrator.commands import command_line
 from orchestrator.errors import SweepError, UserError, first_of
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
@@ -80,8 +80,7 @@ class StoredSweep:
 
     def _run(self, *words: str) -> str:
         files = self.sweep.files
-        begun = ("python", "-m", "orchestrator", "run", str(files.spec))
-        return shlex.join([*begun, *words, "--home", str(files.home.root)])
+        return command_line("run", files.spec, *words, "--home", files.home.root)
 
     def run(self, key: str) -> RunRecord:
         """The run with this key or unique prefix of one. Raises :class:`UserError`."""

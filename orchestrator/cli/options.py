@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestrator.environment import user_path
 from orchestrator.errors import UserError
 from orchestrator.sweep.run_options import RunOptions, SpaceOptions
 
@@ -29,6 +30,19 @@ def _home(given: str | Path) -> Path:
     except UserError as error:
         raise typer.BadParameter(str(error)) from error
     return Path(given)
+
+
+def _path(given: str | Path) -> Path:
+    """A path as a person writes it."""
+    try:
+        return user_path(given)
+    except UserError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def path_option(help: str, metavar: str = "PATH") -> Any:
+    """An option that names a file or a directory to write."""
+    return typer.Option(parser=_path, metavar=metavar, help=help)
 
 
 SpaceName = Annotated[str, typer.Argument(metavar="NAME_OR_FILE", help="A search space's name, or a YAML file.")]

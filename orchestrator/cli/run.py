@@ -20,6 +20,7 @@ from orchestrator.cli.options import (
     resolve,
     with_options,
 )
+from orchestrator.commands import command_line
 from orchestrator.errors import UserError
 from orchestrator.sweep.run_options import RunOptions, SizedOptions
 
@@ -178,7 +179,7 @@ def _ask_for_a_doctor(home: Path, hardware: Hardware, console: Console) -> None:
     from orchestrator.doctor.machine import passed_here
 
     if not passed_here(home, hardware.gpu_name):
-        said = f"no check-up of {hardware.gpu_name} has passed yet: run `python -m orchestrator doctor`"
+        said = f"no check-up of {hardware.gpu_name} has passed yet: run `{command_line('doctor', '--home', home)}`"
         console.print(said, markup=False, highlight=False, soft_wrap=True)
 
 

@@ -226,7 +226,7 @@ def home_directory(home: Path) -> Finding:
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
         flush = statistics.median(_flush(Path(aside) / "journal") for _ in range(FLUSHES))
         with FileLock(path := Path(aside) / "lock"):
-            words = [sys.executable, "-c", HOLD, str(path)]
+            words = [sys.executable, "-P", "-c", HOLD, str(path)]
             held = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
     said = f"{free:.1f} GB free at {home}, a flush to disk takes {1e3 * flush:.1f} ms"
     if held != "held":

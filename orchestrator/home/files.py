@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-import stat
 import tempfile
 import time
 import zlib
@@ -17,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from orchestrator import environment
 from orchestrator.errors import SweepError, UserError
 
 ID = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
@@ -238,19 +238,16 @@ def whole_directory(path: Path) -> Iterator[Path]:
 
 
 def scratch(chosen: str | None) -> Path:
-    """The directory that was chosen, or else a private one beneath the system's temporary directory; made if missing.
+    """Return the directory that was chosen, or else a private one beneath the system's temporary directory; made if
+    missing. It outlives a sweep: what is in it is found again under the name of what it was made from.
 
-    It outlives a sweep: what is in it is found again under the name of what it was made from.
-
-    Raises :class:`UserError` if it cannot be made, or is not this user's alone: whoever else could write into it
-    could change what is trained.
+    Raises :class:`UserError` as :func:`orchestrator.environment.private_directory` does.
     """
-    path = Path(chosen).expanduser() if chosen else Path(tempfile.gettempdir()) / f"orchestrator-{os.getuid()}"
+    if not chosen:
+        return environment.private_directory()
+    path = environment.user_path(chosen)
     try:
-        path.mkdir(mode=0o700, parents=bool(chosen), exist_ok=True)
-        there = path.lstat()
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{path} cannot be made: {error.strerror}; name another directory as --scratch") from error
-    if not chosen and (not stat.S_ISDIR(there.st_mode) or there.st_uid != os.getuid() or there.st_mode & 0o022):
-        raise UserError(f"{path} is not this user's alone: remove it, or name another directory as --scratch")
     return path

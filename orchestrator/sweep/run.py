@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from rich.console import Console
 
 from orchestrator import supervisor
+from orchestrator.commands import command_line
 from orchestrator.cost import run_seconds
 from orchestrator.engine.base import Engine, MachineError
 from orchestrator.engine.campaign import Campaign, Observer
@@ -29,6 +30,7 @@ from orchestrator.space import hardware
 from orchestrator.space.evidence import searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import StackSizes, settled
+from orchestrator.sweep.answering import draw, print_answer, remarks
 from orchestrator.sweep.beginning import (
     check_room,
     engine_for,
@@ -79,7 +81,8 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         except StoreError as error:
             if resumed is None:
                 raise
-            log.warning(f"{error}; the sweep goes on, and `sync` records it later")
+            later = command_line("sync", "--home", home_words(home.root))
+            log.warning(f"{error}; the sweep continues, and `{later}` records it later")
         spec = settled(spec, here)
         sizing = StackSizes(spec, here)
         engine = blocks.enter_context(engine_for(spec, options))
@@ -226,19 +229,20 @@ class _Drive(Observer):
             self._recorder.end(self._sweep, found, State.FAILED)
             self._close_record(RECORD_TIMEOUT_S)
             raise SweepError(f"every run failed; the first one with:\n{failed[0].strip()}")
-        from orchestrator.sweep.answering import draw, print_answer, remarks  # Figures take a second to import.
-
         records = self._state.records
-        self._recorder.end(self._sweep, found, State.FINISHED, draw(self._sweep, found, records))
+        self._recorder.end(self._sweep, found, State.FINISHED)
         self._journal.append(Answered())
-        lifecycle.drop_checkpoints(self._files)
         print_answer(found, self._console)
+        if files := draw(self._sweep, found, records):
+            self._recorder.end(self._sweep, found, State.FINISHED, files)
+        lifecycle.drop_checkpoints(self._files)
         for said in remarks(self._sweep, found, self._state.entries, records, self._options):
             log.info(said)
         left = self._close_record(RECORD_TIMEOUT_S)
-        log.info(f"figure  {self._files.directory / FIGURE}")
-        log.info(f"report  {self._files.directory / REPORT}")
-        log.info(f"record  python -m orchestrator ui --home {self._files.home.root}{left}")
+        for name, path in (("figure", self._files.directory / FIGURE), ("report", self._files.directory / REPORT)):
+            if path in files:
+                log.info(f"{name}  {path}")
+        log.info(f"record  {command_line('ui', '--home', home_words(self._files.home.root))}{left}")
         return found
 
     def _answer(self) -> Answer:
@@ -252,7 +256,7 @@ class _Drive(Observer):
         left = self._recorder.close(timeout_s)
         if self._recorder.warning:
             log.warning(self._recorder.warning)
-        sync = f"python -m orchestrator sync --home {self._files.home.root}"
+        sync = command_line("sync", "--home", home_words(self._files.home.root))
         return f"; {counted(left, 'record')} not in MLflow yet: `{sync}`" if left else ""
 
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from orchestrator import supervisor
+from orchestrator.commands import command_line
+from orchestrator.environment import user_path
 from orchestrator.errors import UserError, unknown
 
 if TYPE_CHECKING:
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from orchestrator.space.hardware import Hardware
     from orchestrator.space.overlays import Assignment
 
-PROGRAM = "python -m orchestrator"
 HOME = Path("results")
 """The home without ``--home``."""
 UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -144,7 +145,8 @@ class SizedOptions(SpaceOptions):
     def assignments(self) -> list[str | Assignment]:
         from orchestrator.space.overlays import Assignment
 
-        place = None if self.scratch is None else json.dumps(str(Path(self.scratch).absolute()))  # For YAML, a text.
+        # For YAML, a text.
+        place = None if self.scratch is None else json.dumps(str(user_path(self.scratch).absolute()))
         short = (
             ("resources.max_stack", "--stack", self.stack),
             ("resources.gpu_per_stack", "--gpu-fraction", self.gpu_fraction),
@@ -224,9 +226,7 @@ class RunOptions(SizedOptions):
     @property
     def line(self) -> str:
         """The command that begins the same sweep, for a person to paste."""
-        return (
-            shlex.join([*PROGRAM.split(), "run", self.space, *self.words()]) if self.space else "the same command and"
-        )
+        return command_line("run", self.space, *self.words()) if self.space else "the same command and"
 
     def resumed(self, sweep_id: str) -> str:
         """The command that continues the sweep; variants are resumed together."""

@@ -13,7 +13,8 @@ import pytest
 import ray
 
 from orchestrator.engine.ray.engine import RayEngine
-from orchestrator.engine.ray.session import TOKENS, RaySession, check_dashboard, protect_token
+from orchestrator.engine.ray.places import TOKEN, TOKEN_PATH, protect_token
+from orchestrator.engine.ray.session import RaySession, check_dashboard
 from orchestrator.space.resources import Resources
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the token of a user lies who has none yet."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in (*TOKENS, "RAY_AUTH_MODE"):
+    for name in (TOKEN, TOKEN_PATH, "RAY_AUTH_MODE"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path / ".ray" / "auth_token"
 

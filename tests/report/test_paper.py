@@ -11,7 +11,7 @@ import pytest
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
 from orchestrator.report.answer import Answer, answer
-from orchestrator.report.figures.paper import caption, embedded, paper_figure
+from orchestrator.report.figures.paper import caption, paper_figure
 from orchestrator.report.figures.style import save
 from tests.report.samples import bracketed, make_spec
 from tests.sweep.sweeps import spec
@@ -39,9 +39,8 @@ def test_type_stays_readable_and_on_the_sheet(found: Answer, width: float) -> No
 
 
 def test_fonts_are_inside(found: Answer, tmp_path: Path) -> None:
-    with embedded():
-        pdf = save(paper_figure(make_spec(), found, 3.3), tmp_path / "figure.pdf").read_bytes()
-        svg = save(paper_figure(make_spec(), found, 3.3), tmp_path / "figure.svg").read_text()
+    pdf = save(paper_figure(make_spec(), found, 3.3), tmp_path / "figure.pdf").read_bytes()
+    svg = save(paper_figure(make_spec(), found, 3.3), tmp_path / "figure.svg").read_text()
     assert b"/FontFile2" in pdf
     assert b"/Type3" not in pdf
     box = re.search(rb"/MediaBox \[ ([\d. ]+) \]", pdf)

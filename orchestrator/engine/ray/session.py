@@ -9,19 +9,19 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
 from typing import Any, Self
 
 import psutil
 import ray
 from ray._private import ray_constants
 from ray._private.authentication.authentication_constants import AUTHORIZATION_BEARER_PREFIX
-from ray._private.authentication.authentication_token_generator import generate_new_authentication_token
 from ray._private.authentication.http_token_authentication import get_auth_headers_if_auth_enabled
 from ray.exceptions import AuthenticationError, RaySystemError
+from ray.job_config import JobConfig
 
-from orchestrator import supervisor
+from orchestrator import environment, supervisor
+from orchestrator.engine.ray.places import protect_token, temporary_directory, token_file
 from orchestrator.errors import SweepError, UserError
 from orchestrator.space.hardware import detect
 
@@ -52,9 +52,6 @@ ENVIRONMENT = {
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # a stack without a GPU sees none; StackTrial does the same
 }
-
-TOKENS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
-"""Variables that choose a token, so that Ray writes none."""
 
 PARTS = ("raylet", "gcs_server")
 """Names of Ray's processes that a sweep cannot do without."""
@@ -94,9 +91,10 @@ class RaySession:
         if self._with_dashboard:
             check_dashboard(self.address)
         self._before.enter_context(switch_kept())
+        self._before.enter_context(environment.without_foreign())
         os.environ.update(ENVIRONMENT)
-        protect_token(missing=self.address is None)
         try:
+            protect_token(missing=self.address is None)
             context = start(self.address, dashboard=self._with_dashboard)
         except BaseException:
             self._before.close()
@@ -146,19 +144,6 @@ class RaySession:
         self.end()
 
 
-def protect_token(*, missing: bool) -> None:
-    """Keep the token that guards Ray's ports readable by this user alone; with ``missing``, write one if there is none.
-    Ray itself would write one that all users of the machine may read."""
-    token = token_file()
-    missing &= os.environ.get("RAY_AUTH_MODE", "token").lower() == "token"
-    with suppress(OSError):  # A mounted secret, say; Ray will say what is wrong.
-        if missing and not any(map(os.environ.get, TOKENS)) and not token.exists():
-            token.parent.mkdir(parents=True, exist_ok=True)
-            with open(os.open(token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-                file.write(generate_new_authentication_token())
-        token.chmod(0o600)
-
-
 def check_dashboard(address: str | None) -> None:
     """Raise :class:`UserError` if ``--dashboard`` cannot be had."""
     if address is not None:
@@ -196,12 +181,16 @@ def start(address: str | None, *, dashboard: bool = False) -> Any:
     if address is None:
         os.environ.update({name: os.environ.get(name, value) for name, value in PATIENT.items()})
         # Actors inherit it, so that a family found from here (a module in this directory, say) is found there.
-        os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+        here = environment.working_directory()
+        os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [*sys.path, here])))
+        job = JobConfig()
+        job._client_job = True  # Else Ray puts the working directory in front of every library.
+        # Without an address Ray would join the cluster that was started last on this machine, whosever it is.
+        asked = {"address": "local", "include_dashboard": dashboard, "dashboard_host": "127.0.0.1", "job_config": job}
+        place = str(temporary_directory() / "ray")
         try:
-            # Without an address Ray would join the cluster that was started last on this machine, whosever it is.
             # Ray would count the cores of the machine, not those that this process may use.
-            cores = detect().cpus
-            return _init(address="local", num_cpus=cores, include_dashboard=dashboard, dashboard_host="127.0.0.1")
+            return _init(**asked, num_cpus=detect().cpus, _temp_dir=place)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise SweepError(f"Ray does not start on this machine: {error}") from error
         except Exception as error:
@@ -210,6 +199,7 @@ def start(address: str | None, *, dashboard: bool = False) -> Any:
             # Ray raises just that if its raylet has not come within 30 s, which cannot be made longer.
             raise SweepError(f"Ray does not start on this machine, which may be too busy for it: {error}") from error
     _check_address(address)
+    environment.check_packages([environment.working_directory() or ""])  # Ray puts it in front of every library.
     with _stderr() as said:
         try:
             return _init(address=address)
@@ -263,11 +253,6 @@ def _refused(address: str) -> str:
 
 def _copy_the_token() -> str:
     return f"copy the head node's ~/.ray/auth_token to {token_file()} (or name another file in RAY_AUTH_TOKEN_PATH)"
-
-
-def token_file() -> Path:
-    """The file in which Ray looks for its token on this machine."""
-    return Path(os.environ.get("RAY_AUTH_TOKEN_PATH", Path.home() / ".ray" / "auth_token"))
 
 
 def token_asked() -> str:
