@@ -278,15 +278,23 @@ def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> obje
         )
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # A module of anybody's, which may raise anything as it is imported.
-        why = f"{type(error).__name__}: {error}; where modules of your own are found, PYTHONPATH says"
-        raise SettingsError(f"{kind} {name!r} cannot be imported: {why}", key=key, given=name) from error
+    except Exception as error:  # The module may be a user's, and may raise anything while it is imported.
+        raise SettingsError(_import_message(kind, name, module_name, error), key=key, given=name) from error
     if not hasattr(module, class_name):
         own = [each for each, value in vars(module).items() if getattr(value, "__module__", "") == module_name]
         there = tuple(f"{module_name}:{each}" for each in own if isinstance(getattr(module, each), type))
         raise SettingsError(f"{module_name} has no {class_name!r}", key=key, given=name, allowed=there)
     found: object = getattr(module, class_name)
     return found
+
+
+def _import_message(kind: str, name: str, module_name: str, error: Exception) -> str:
+    """Return why a module cannot be imported: it does not exist, or it raises."""
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    if missing and f"{module_name}.".startswith(f"{missing}."):
+        where = "put it next to the search space, or add its folder to PYTHONPATH"
+        return f"{kind} {name!r} cannot be imported: there is no module {missing!r}; {where}"
+    return f"{kind} {name!r} cannot be imported: {type(error).__name__}: {error}"
 
 
 BUILT_IN = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import sys
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -59,9 +60,12 @@ def source_of(name_or_path: str) -> str:
 def read_space(name_or_path: str) -> SpaceFile:
     """Read one file and check its form: a mapping, profiles that are mappings with proper needs, ``like`` a name.
 
-    A path after ``like`` is taken from the file's own directory. Raises ``UserError``.
+    A path after ``like`` is taken from the file's own directory, and so are modules of families and probes: the
+    directory is added to the end of ``sys.path``. Raises ``UserError``.
     """
     name, source, text = _read_file(user_path(name_or_path)) if is_path(name_or_path) else _read_named(name_or_path)
+    if is_path(name_or_path) and (folder := str(Path(source).resolve().parent)) not in sys.path:
+        sys.path.append(folder)
     document = strict_yaml.read(text, source)
     if not isinstance(document.data, dict):
         raise UserError(f"{source}: a search space is a mapping of keys to values, this is {_kind(document.data)}")

@@ -81,7 +81,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         except StoreError as error:
             if resumed is None:
                 raise
-            later = command_line("sync", "--home", home_words(home.root))
+            later = command_line("sync", "--home", home.root)
             log.warning(f"{error}; the sweep continues, and `{later}` records it later")
         spec = settled(spec, here)
         sizing = StackSizes(spec, here)
@@ -242,7 +242,7 @@ class _Drive(Observer):
         for name, path in (("figure", self._files.directory / FIGURE), ("report", self._files.directory / REPORT)):
             if path in files:
                 log.info(f"{name}  {path}")
-        log.info(f"record  {command_line('ui', '--home', home_words(self._files.home.root))}{left}")
+        log.info(f"record  {command_line('ui', '--home', self._files.home.root)}{left}")
         return found
 
     def _answer(self) -> Answer:
@@ -256,7 +256,7 @@ class _Drive(Observer):
         left = self._recorder.close(timeout_s)
         if self._recorder.warning:
             log.warning(self._recorder.warning)
-        sync = command_line("sync", "--home", home_words(self._files.home.root))
+        sync = command_line("sync", "--home", self._files.home.root)
         return f"; {counted(left, 'record')} not in MLflow yet: `{sync}`" if left else ""
 
 
