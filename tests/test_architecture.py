@@ -182,10 +182,3 @@ def test_sweeps_are_planned_and_read_without_torch(space: str, variant: str | No
         f"load_space({space!r}, 'smoke', variant={variant!r}).make_family().parameters(16)"
     )
     assert imported(code, "torch", "ray", "mlflow", "matplotlib") == []
-
-
-def test_what_counts_as_evidence_is_asked_in_one_place() -> None:
-    """Of requests in the room of the searchers, which know no runs, and of runs in the one above it."""
-    sources = (ROOT / "orchestrator").rglob("*.py")
-    asking = {str(path.relative_to(ROOT)) for path in sources if "steps_factor == 1" in path.read_text()}
-    assert asking == {"orchestrator/search/base.py", "orchestrator/space/evidence.py"}

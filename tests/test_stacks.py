@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.cost import run_seconds
 from orchestrator.search.base import Request
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.settings import differences
@@ -118,6 +119,13 @@ def test_a_gpu_is_shared_by_two_and_the_searcher_asks_for_all_seeds_together() -
     assert fixed.resources.gpus == 1
     assert fixed.search.settings["stack"] == 3
     assert not differences(spec, paper())
+
+
+def test_processes_that_share_a_gpu_share_its_rate() -> None:
+    alone, shared = (run_seconds(settled(paper(f"resources.gpu_per_stack={share}"), SERVER)) for share in (1, 0.25))
+    assert shared == {size: pytest.approx(4 * seconds) for size, seconds in alone.items()}
+    assert alone[16] < 60
+    assert alone[256] < 900
 
 
 @pytest.mark.parametrize("processes", [1, 2, 4, 8])

@@ -205,11 +205,9 @@ class Family(ABC):
         """Bytes of memory each run of a stack needs at its peak, rather too many than too few; 0 where not known."""
         return 0.0
 
-    def config(
-        self, arm: Arm, size: int, seed: int, steps_factor: int = 1, tuned: Mapping[str, float] | None = None
-    ) -> RunConfig:
-        """The run of this family at (arm, size, seed): the arm's budget in steps and examples, its steps times
-        ``steps_factor``, and ``tuned`` settings by dotted name.
+    def config(self, arm: Arm, size: int, seed: int, tuned: Mapping[str, float] | None = None) -> RunConfig:
+        """The run of this family at (arm, size, seed): the arm's budget in steps and examples, and ``tuned`` settings
+        by dotted name.
 
         Every phase of an arm is a run, which goes on from the one before; this is the last. Phases without steps are
         left out: what would follow them begins anew.
@@ -219,12 +217,12 @@ class Family(ABC):
         for place, phase in enumerate(arm.phases, start=1):
             if phase.share:
                 # What stays as it is is not made anew: settings read from disk keep to the rules of their own time.
-                steps = arm.budget * steps_factor * phase.share
+                steps = arm.budget * phase.share
                 settings = family.settings if steps == arm.budget == 1 else family.scaled(steps, arm.budget)
                 start = None if run is None else Start(run, phase.takes)
                 label = arm.name if phase is arm.phases[-1] else f"{arm.name}, phase {place}"
                 width = size if phase.size is None else phase.size
-                run = RunConfig(phase.mix, width, seed, settings, steps_factor, label, start, phase.frozen)
+                run = RunConfig(phase.mix, width, seed, settings, label, start, phase.frozen)
         assert run is not None, "an arm's last phase has steps"
         return run
 

@@ -1,7 +1,7 @@
 """Sweeps as files that others read: tables, a report, comparisons. Column names never change: notebooks rest on them.
 
 ``curves``, one row an evaluation and task:
-    ``sweep``, ``key``, ``mix``, ``size``, ``seed``, ``steps_factor``; ``step``, ``loss`` (in the family's unit),
+    ``sweep``, ``key``, ``mix``, ``size``, ``seed``; ``step``, ``loss`` (in the family's unit),
     ``task``, ``accuracy`` (validation); then ``measure/NAME`` for what else was measured at that evaluation.
 
 ``transitions``, one row a mix and task:
@@ -9,7 +9,7 @@
     ``verdict``; ``transition``, ``low``, ``high`` on the size axis, the same with ``_parameters``, ``_core_parameters``
     and (at accuracy 0.8) ``_absolute`` behind them; ``p_above``, ``p_below``; ``tested_from``, ``tested_to``; ``runs``,
     ``diverged``, ``failed``; for the target of mixes other than the baseline ``synergy``, ``synergy_low``,
-    ``synergy_high``, ``synergy_decided``, the same for ``synergy_core``; ``budget_limited``; ``words``.
+    ``synergy_high``, ``synergy_decided``, the same for ``synergy_core``; ``words``.
 
 Unknown values (a censored side, a failed run's accuracy) are missing.
 """
@@ -31,7 +31,7 @@ from orchestrator.report.side_by_side import Compared
 if TYPE_CHECKING:
     import pandas as pd
 
-CURVE_COLUMNS = ("sweep", "key", "mix", "size", "seed", "steps_factor", "step", "loss", "task", "accuracy")
+CURVE_COLUMNS = ("sweep", "key", "mix", "size", "seed", "step", "loss", "task", "accuracy")
 COLUMNS = "columns.txt"
 """In the exported directory: the meaning of each column."""
 
@@ -55,7 +55,7 @@ def curves_frame(stored: StoredSweep) -> pd.DataFrame:
     measured: list[dict[str, float]] = []
     for run in stored.runs:
         config = run.config
-        which = (stored.id, run.key, config.label, config.size, config.seed, config.steps_factor)
+        which = (stored.id, run.key, config.label, config.size, config.seed)
         for point in run.outcome.curve:
             points += [(*which, point.step, point.loss, task, accuracy) for task, accuracy in point.accuracy.items()]
             measured += [{f"{MEASURE}{name}": value for name, value in point.measures.items()}] * len(point.accuracy)
@@ -71,7 +71,7 @@ def transitions_frame(stored: StoredSweep) -> pd.DataFrame:
     spec = stored.spec
     about = {"sweep": stored.id, "space": spec.name, "variant": spec.variant, "profile": spec.profile}
     values = [{**about, "size_axis": spec.size_axis, **row.columns()} for row in rows(stored.answer)]
-    flags = ["synergy_decided", "synergy_core_decided", "budget_limited"]
+    flags = ["synergy_decided", "synergy_core_decided"]
     numbers = [name for name in values[0] if name.startswith(("transition", "low", "high", "p_", "synergy"))]
     return pd.DataFrame(values).astype({**dict.fromkeys(numbers, float), **dict.fromkeys(flags, "boolean")})
 

@@ -71,9 +71,8 @@ def status_view(status: SweepStatus, *, runs: bool = False, width: int = WIDE) -
     if runs:
         every = plain_table("run", "mix", status.size_axis, "seed", "status", "step", status.target)
         for run in sorted(status.runs, key=lambda run: (run.mix, run.size, run.seed)):
-            steps = f"{run.step} (x{run.steps_factor})" if run.steps_factor > 1 else str(run.step)
             accuracy = "-" if run.accuracy is None else f"{run.accuracy:.2f}"
-            every.add_row(run.key, Text(run.mix), str(run.size), str(run.seed), run.status, steps, accuracy)
+            every.add_row(run.key, Text(run.mix), str(run.size), str(run.seed), run.status, str(run.step), accuracy)
         parts.append(every)
     return Group(*parts)
 

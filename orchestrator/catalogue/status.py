@@ -20,14 +20,12 @@ from trainables.base import Words
 
 @dataclass(frozen=True)
 class RunStatus:
-    """One run. ``steps_factor`` is above 1 if it trains so many times the usual steps; ``step`` is the last reported;
-    ``accuracy`` is the target's at its end or last evaluation."""
+    """One run. ``step`` is the last one reported; ``accuracy`` is the target's at its last evaluation or at its end."""
 
     key: str
     mix: str
     size: int
     seed: int
-    steps_factor: int
     status: str
     step: int
     accuracy: float | None
@@ -54,7 +52,6 @@ class MixStatus:
     value: float | None
     low: float | None
     high: float | None
-    budget_limited: bool | None
     posterior: tuple[float, ...]
     words: str
 
@@ -132,7 +129,6 @@ def _mix(stored: StoredSweep, mix: MixAnswer, row: Row, progress: MixProgress | 
         value=found.relative.value,
         low=found.relative.low,
         high=found.relative.high,
-        budget_limited=mix.budget_limited,
         posterior=() if found.density is None else by_size(found.density, stored.spec.sizes),
         words=verdict_line(stored.answer, mix),
     )
@@ -145,7 +141,7 @@ def _runs(stored: StoredSweep) -> list[RunStatus]:
     begun = [(run.key, run.config, word, run.step, run.curve[-1] if run.curve else None) for run in stored.training]
     return [
         RunStatus(
-            *(key, config.label, config.size, config.seed, config.steps_factor),
+            *(key, config.label, config.size, config.seed),
             *(status, step, None if scored is None else scored.accuracy.get(target)),
         )
         for key, config, status, step, scored in [*ended, *begun]
@@ -158,7 +154,7 @@ def _progress(stored: StoredSweep) -> dict[str, MixProgress]:
         return {}
     spec = stored.spec
     ended = [
-        (Request(run.config.label, run.config.size, run.config.seed, run.config.steps_factor), run.outcome)
+        (Request(run.config.label, run.config.size, run.config.seed), run.outcome)
         for run in stored.runs
         if run.config.label in spec.mix_named  # The others are phases that they go on from.
     ]

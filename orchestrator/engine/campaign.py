@@ -248,7 +248,7 @@ class Campaign:
         retry the sweep is stopping."""
         stack = self.state.stacks.pop(stack_id)
         unfinished = self.state.give_up(stack.tickets)
-        if not unfinished:
+        if not unfinished or self.stopping:
             return
         self.state.put_first([stack], unfinished)
         wait_s = self._retries.met_machine_error(stack_id)
@@ -257,6 +257,13 @@ class Campaign:
         else:
             log.warning(f"Machine error (not a result): {error}; retrying in {wait_s:g} s")
         self.observer.changed()
+
+    def engine_met_machine_error(self, error: str) -> None:
+        """Retry every stack in training after a machine error that ended all of them. Without one the sweep stops."""
+        if not self.state.stacks:
+            self._stop(error)
+        for stack_id in list(self.state.stacks):
+            self.stack_met_machine_error(stack_id, error)
 
     def stack_broke_contract(self, stack_id: str, why: str) -> None:
         """A family broke its contract: no run of it can be believed, and the sweep is stopping."""

@@ -19,12 +19,12 @@ from orchestrator.home.checkpoints import CHECKPOINT, Checkpoints, read_members
 from orchestrator.home.driver_lock import check_free as check_free
 from orchestrator.home.driver_lock import driving as driving
 from orchestrator.home.driver_lock import is_driven as is_driven
-from orchestrator.home.files import Home, SweepFiles, write_whole
+from orchestrator.home.files import Home, SweepFiles
 from orchestrator.home.journal import Begun, Ended, Journal, Memory
 from orchestrator.home.journal import recall as recall
 from orchestrator.home.run_claims import removal_lock, take
 from orchestrator.home.run_files import kept_runs, read_origin
-from orchestrator.home.sweeps import RunRecord, Sweep, Unreadable, UnreadableError, sweep_in
+from orchestrator.home.sweeps import RunRecord, Sweep, Unreadable, UnreadableError, sweep_in, write_spec
 from orchestrator.search.base import Request
 from orchestrator.space import hardware
 from orchestrator.space.settings import differences
@@ -38,7 +38,7 @@ def create(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
     if fresh:
         spec = spec.model_copy(update={"salt": files.id})
     begun = Begun(now.isoformat(timespec="seconds"), describe_environment())
-    write_whole(files.spec, spec.to_yaml())
+    spec = write_spec(files, spec)
     with Journal(files.journal) as journal:
         journal.append(begun)
     return Sweep(files, spec, begun.created, begun.environment)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import SweepError
-from orchestrator.home.files import Home, SweepFiles
+from orchestrator.home.files import Home, SweepFiles, write_whole
 from orchestrator.home.journal import SCHEMA, BadLine, Begun, read_journal
 from orchestrator.home.run_files import ProbeResult, Storage, read_results
 from orchestrator.space import strict_yaml
@@ -68,6 +68,14 @@ def failures(runs: Iterable[RunRecord]) -> Iterator[tuple[RunRecord, ProbeResult
     for run in runs:
         if run.outcome.status is Status.FINISHED:
             yield from ((run, result) for result in read_results(run.directory).values() if result.error)
+
+
+def write_spec(files: SweepFiles, spec: SweepSpec) -> SweepSpec:
+    """Write a sweep's specification and return it as :func:`sweep_in` will read it. Raises :class:`UserError` for one
+    that could not be read again."""
+    checked = spec.checked()
+    write_whole(files.spec, checked.to_yaml())
+    return checked
 
 
 @dataclass(frozen=True)

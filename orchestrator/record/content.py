@@ -2,8 +2,8 @@
 
 Names are stable, for sorting, filtering and charts:
 
-* runs (``kind`` = ``run``): parameters ``mix``, the size axis by its name, ``seed``, ``target``, ``family``,
-  ``steps_factor`` (above 1 for a run that audits the budget) and every setting of the run by its dotted name;
+* runs (``kind`` = ``run``): parameters ``mix``, the size axis by its name, ``seed``, ``target``, ``family`` and
+  every setting of the run by its dotted name;
   metrics ``accuracy/TASK``, ``measure/NAME`` and ``loss`` over steps, ``test_accuracy/TASK``, ``floor/TASK``,
   ``parameters``, ``core_parameters``, ``steps``, the run's own measures (as ``measure/NAME`` if one has a name of
   these) and ``probe/PROBE/NUMBER``; tags ``status`` and ``data``, a hash of what the run was trained and scored on.
@@ -42,7 +42,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import LEVEL
 from trainables.base import Status
 
-NO_METRICS = frozenset({"size", "seed", "steps_factor", "accuracy", "floor"})
+NO_METRICS = frozenset({"size", "seed", "accuracy", "floor"})
 """Numbers of a run that are its identity, or stand in its record by the names of their tasks."""
 
 
@@ -113,9 +113,7 @@ def run_content(sweep: Sweep, run: RunRecord) -> Content:
         "seed": str(config.seed),
         "target": spec.target,
         "family": spec.family,
-        "steps_factor": str(config.steps_factor),
     }
-    longer = f", {config.steps_factor} times the steps" if config.steps_factor > 1 else ""
     curve = tuple(
         Sample(name, value, point.step, min(point.step / max(outcome.steps, 1), 1.0))
         for point in outcome.curve
@@ -132,7 +130,7 @@ def run_content(sweep: Sweep, run: RunRecord) -> Content:
         if isinstance(value, int | float) and name not in NO_METRICS
     }
     return Content(
-        name=f"{config.label} {spec.size_axis} {config.size} seed {config.seed}{longer}",
+        name=f"{config.label} {spec.size_axis} {config.size} seed {config.seed}",
         tags={
             "kind": "run",
             "sweep": sweep.id,

@@ -262,7 +262,7 @@ def _picture(sweep: Sweep, run: RunRecord, drawn: Path) -> dict[str, Path]:
     """The picture of a run's similarities, for the first seed of each size: one takes 120 ms, as long as the rest of a
     record. Not the best seed, so that a replay draws the same at any time."""
     config, path = run.config, drawn / f"{SIMILARITY}.png"
-    if config.seed != sweep.spec.seed or config.steps_factor > 1:
+    if config.seed != sweep.spec.seed:
         return {}
     title = f"{config.label}, {sweep.spec.size_axis} {config.size}, seed {config.seed}"
     return {path.name: path} if save_similarity(run.directory, path, title, sweep.spec.family_class.words) else {}

@@ -58,8 +58,6 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
     }
     if mix.synergy_total is not None:
         identity["synergy_decided"] = "yes" if mix.synergy_total.decided else "no"
-    if mix.budget_limited is not None:
-        identity["budget_limited"] = "yes" if mix.budget_limited else "no"
     return Content(
         name=f"transition {mix.mix}",
         tags={"kind": "transition", "sweep": sweep.id, "mix": mix.mix, **words(answer, mix)},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,7 @@ from orchestrator.space.settings import difference
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.comparison import synergy
 from orchestrator.transition.transition import transition
-from orchestrator.transition.types import Estimate, Point, Synergy, Transition, Verdict
+from orchestrator.transition.types import Estimate, Point, Synergy, Transition
 from orchestrator.tuning import found_text
 from trainables.base import Family, Outcome, RunConfig, Status, Words
 
@@ -37,9 +36,7 @@ class MixAnswer:
     mixes of a family that compares none.
 
     ``finished`` runs include those that learned nothing; ``diverged`` runs count as the floor, ``failed`` ones are
-    no evidence. ``budget_limited`` is True if a run below the target's transition (at any size, if no size learned)
-    learned when repeated with more steps, None if none was repeated; those runs are counted nowhere else. ``spent`` is
-    False if every run that did not learn ended before its budget did, as a race may that is lost.
+    no evidence. ``spent`` is False if every run that did not learn ended before its budget did, as a lost race may.
     ``recipe`` names the settings the mix was trained with, ``""`` in a sweep of one recipe; ``plain`` is the mix's name
     without it, ``composition`` without its ``budget`` too. ``seen`` counts the examples of the target it saw, in units
     of what a mix of the target alone sees with the settings' own budget. ``stopped``: the search for it was stopped by
@@ -53,7 +50,6 @@ class MixAnswer:
     tasks: tuple[TaskAnswer, ...]
     synergy_total: Synergy | None
     synergy_core: Synergy | None
-    budget_limited: bool | None = None
     spent: bool = True
     recipe: str = ""
     plain: str = ""
@@ -142,10 +138,9 @@ def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]], stopp
     runs of other mixes are left out."""
     family = spec.make_family()
     ended: dict[str, list[tuple[RunConfig, Outcome]]] = {mix.name: [] for mix in spec.mixes}
-    longer: dict[str, list[tuple[RunConfig, Outcome]]] = {mix.name: [] for mix in spec.mixes}
     for config, outcome in outcomes:
-        if config.label in ended:
-            (ended if is_evidence(config) else longer)[config.label].append((config, outcome))
+        if config.label in ended and is_evidence(config):
+            ended[config.label].append((config, outcome))
 
     used = [config.size for runs in ended.values() for config, _ in runs]
 
@@ -178,7 +173,6 @@ def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]], stopp
                 tasks=tasks[mix.name],
                 synergy_total=synergy(reference, found, total) if compared else None,
                 synergy_core=synergy(reference, found, core) if compared else None,
-                budget_limited=_budget_limited(_points(longer[mix.name], spec.target), found),
                 spent=_spent(family, ended[mix.name], spec.target, found.level),
                 recipe=mix.recipe,
                 plain=mix.plain_name,
@@ -210,15 +204,6 @@ def _points(ended: Iterable[tuple[RunConfig, Outcome]], task: str) -> tuple[Poin
     """The runs as points for one task, without failed ones."""
     said = (point_of(config, outcome, task) for config, outcome in ended)
     return tuple(sorted(point for point in said if point is not None))
-
-
-def _budget_limited(longer: Iterable[Point], found: Transition) -> bool | None:
-    """True if a run with more steps learned below the transition; None without such a run."""
-    below = math.inf if found.verdict in (Verdict.ABOVE, Verdict.PLATEAU) else found.relative.value
-    if below is None or found.level is None:
-        return None
-    learned = [point.accuracy >= found.level for point in longer if point.size < below]
-    return any(learned) if learned else None
 
 
 def _spent(family: Family, ended: Iterable[tuple[RunConfig, Outcome]], target: str, level: float | None) -> bool:

@@ -71,7 +71,6 @@ class Row:
             "failed": mix.failed,
             **_synergy("synergy", mix.synergy_total if target else None),
             **_synergy("synergy_core", mix.synergy_core if target else None),
-            "budget_limited": mix.budget_limited if target else None,
             "words": self.size_words,
         }
 

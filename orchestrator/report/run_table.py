@@ -32,11 +32,6 @@ class RunColumn:
     right: bool = False
 
 
-def _steps(sweep: Sweep, family: Family, run: RunRecord) -> str:
-    factor = run.config.steps_factor
-    return f"{run.outcome.steps} (x{factor})" if factor > 1 else str(run.outcome.steps)
-
-
 def _others(sweep: Sweep, family: Family, run: RunRecord) -> str:
     scores = run.outcome.accuracy.items()
     return ", ".join(f"{task} {accuracy:.3f}" for task, accuracy in scores if task != sweep.spec.target)
@@ -54,14 +49,9 @@ COLUMNS = (
     ),
     RunColumn("seed", "the run's seed", lambda sweep, family, run: run.config.seed, head="seed", right=True),
     RunColumn(
-        *("steps_factor", "above 1: an audit of the budget, no evidence"),
-        lambda sweep, family, run: run.config.steps_factor,
-    ),
-    RunColumn(
         *("status", "finished, diverged or failed", lambda sweep, family, run: run.outcome.status.value), head="status"
     ),
-    RunColumn("steps", "steps trained", lambda sweep, family, run: run.outcome.steps),
-    RunColumn("", "", _steps, head="steps", right=True),
+    RunColumn("steps", "steps trained", lambda sweep, family, run: run.outcome.steps, head="steps", right=True),
     RunColumn(
         *("seconds", "the run's share of its stack's training time"),
         lambda sweep, family, run: run.outcome.measures.get("seconds"),

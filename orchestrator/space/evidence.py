@@ -19,7 +19,7 @@ from trainables.base import Outcome, RunConfig, Status
 def is_evidence(run: RunConfig) -> bool:
     """Whether a run is trained as all runs of its arm are, so that it says something of its size; not whether it did
     not fail."""
-    return run.steps_factor == 1 and run.until is None
+    return run.until is None
 
 
 def stands_for_its_size(run: RunConfig, outcome: Outcome) -> bool:

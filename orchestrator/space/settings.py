@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel
+
+from orchestrator.space.arms import written
 from orchestrator.space.mistakes import InvalidDataError, Mistake, parse
 from orchestrator.space.overlays import merge
 from trainables.base import Family
+from trainables.contract.arms import Arm
 from trainables.contract.settings import described_fields
 
 if TYPE_CHECKING:
@@ -32,7 +36,7 @@ def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def plain_settings(settings: Any) -> dict[str, Any]:
     """A family's settings as YAML has them."""
-    values: dict[str, Any] = _plain(asdict(settings))
+    values: dict[str, Any] = _plain(python_numbers(asdict(settings)))
     return values
 
 
@@ -51,6 +55,30 @@ def differences(spec: SweepSpec, other: SweepSpec) -> dict[str, tuple[Any, Any]]
         for key in one | two
         if not {key, key.split(".")[0]} & ignored and one.get(key) != two.get(key)
     }
+
+
+def python_numbers(value: Any) -> Any:
+    """Return a value with Python's numbers and lists in place of numpy's, at every depth."""
+    if isinstance(value, Mapping):
+        return {key: python_numbers(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(python_numbers, value)) if type(value) in (list, tuple) else value
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def plain_value(value: Any) -> Any:
+    """Return a value of a specification as YAML has it: a part such as ``resources``, an arm, settings, numbers."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", warnings="error")
+    if isinstance(value, Arm):
+        return written(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain_settings(value)
+    if isinstance(value, Mapping):
+        return {key: plain_value(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple | range):
+        return [plain_value(inner) for inner in value]
+    return _plain(python_numbers(value))
 
 
 def _plain(value: Any) -> Any:

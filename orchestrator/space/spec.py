@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import (
     BaseModel,
@@ -16,8 +16,9 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic_core import PydanticSerializationError
 
-from orchestrator.search.audit import LONGER
+from orchestrator.errors import UserError
 from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
 from orchestrator.space.arms import Fairness, read_arm, with_budgets, with_recipes, written
@@ -25,7 +26,7 @@ from orchestrator.space.checks import misfits
 from orchestrator.space.mistakes import NAME, STRICT, InvalidDataError, parse
 from orchestrator.space.resources import Resources
 from orchestrator.space.search import Search, SizeRange
-from orchestrator.space.settings import flatten, plain_settings, resolve
+from orchestrator.space.settings import flatten, plain_settings, plain_value, python_numbers, resolve
 from orchestrator.space.tuning import LARGEST_SEED, Tune
 from trainables.base import Family, RunConfig, Until, load_family
 from trainables.contract.arms import Arm
@@ -85,6 +86,11 @@ class SweepSpec(BaseModel):
     """The setting in which variants differ, if it is a number (``settings.task.modulus``)."""
     salt: str = ""
     """Part of every run's key, so that no other sweep's run is taken (``--fresh``); ``""`` shares runs."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _python_numbers(cls, data: Any) -> Any:
+        return python_numbers(data)
 
     @field_validator("name", "variant")
     @classmethod
@@ -249,23 +255,15 @@ class SweepSpec(BaseModel):
         return {mix.name: mix for mix in self.mixes}
 
     def requests(self) -> list[Request]:
-        """Every run that the sweep may use: each cell with each seed, and again with the steps of a budget audit.
-
-        A searcher needs only some of them.
-        """
-        return [
-            Request(mix.name, size, seed, steps_factor)
-            for steps_factor in (1, LONGER)
-            for mix, size in self.cells
-            for seed in self.seed_list
-        ]
+        """Return every run that the sweep may use: each cell with each seed. A searcher needs only some of them."""
+        return [Request(mix.name, size, seed) for mix, size in self.cells for seed in self.seed_list]
 
     def config(self, request: Request) -> RunConfig:
         """The run a request means: the last phase of its arm, or the phase that is asked for."""
         mix = self.mix_named[request.mix]
         family = self.family_of(mix)
         values = dict(request.values) or self.tuned.get(request.mix, {})
-        run = family.config(mix, request.size, request.seed, request.steps_factor, values)
+        run = family.config(mix, request.size, request.seed, values)
         if request.until is not None:
             run = replace(run, until=Until(self.target, request.until))
         run = salted(run, self.salt)
@@ -286,7 +284,36 @@ class SweepSpec(BaseModel):
     def to_dict(self) -> dict[str, Any]:
         """The sweep as plain JSON values: a search space without profiles."""
         absent = {name for name in ("variant", "along", "salt") if not getattr(self, name)}
-        return self.model_dump(mode="json", exclude={"settings", *absent}) | {"settings": plain_settings(self.settings)}
+        values = self.model_dump(mode="json", exclude={"settings", *absent}, warnings="error")
+        return values | {"settings": plain_settings(self.settings)}
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with these values, checked like those of a file. Raises :class:`UserError`.
+
+        Pydantic's own copy takes any value under any name, and keeps what was derived from the old ones.
+        """
+        if update is None:
+            return super().model_copy(deep=deep)
+        return self._read(self.to_dict() | {name: plain_value(value) for name, value in update.items()})
+
+    def checked(self) -> Self:
+        """Return the sweep as it reads back from its file.
+
+        Raises:
+            UserError: A value cannot be written, or could not be read. ``model_construct`` lets it pass.
+        """
+        try:
+            text = self.to_yaml()
+        except (PydanticSerializationError, TypeError, AttributeError) as error:
+            raise UserError(f"this specification has a value that no file can hold: {error}") from error
+        return self._read(strict_yaml.read(text, "the specification").data)
+
+    @classmethod
+    def _read(cls, data: Mapping[str, Any]) -> Self:
+        try:
+            return parse(cls, data)
+        except InvalidDataError as error:
+            raise UserError(f"this specification cannot be used: {error}") from error
 
     def to_yaml(self) -> str:
         """A search space that resolves to this very sweep, on any machine."""

@@ -65,6 +65,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     with ExitStack() as blocks:
         blocks.enter_context(logged_to(console))
         home = Home(options.home.resolve())
+        spec = spec.checked()
         here = options.hardware or hardware.detect()
         if options.address is None or options.hardware is not None:  # Else nothing is known yet of the cluster.
             check_room(spec, here, options.address)
@@ -260,6 +261,5 @@ def ended_words(entry: Ended, target: str) -> str:
         return f"failed: {lines[-1] if lines else ''}"
     tasks = outcome.accuracy if entry.request.phase else [target]
     said = ", ".join(f"{task} {outcome.accuracy[task]:.2f}" for task in tasks)
-    longer = f" of {entry.request.steps_factor} times as many" if entry.request.steps_factor > 1 else ""
     there = f", trained for {entry.reused_from}" if entry.reused_from else ""
-    return f"{said}, {outcome.status}, {outcome.steps} steps{longer}{there}"
+    return f"{said}, {outcome.status}, {outcome.steps} steps{there}"

@@ -47,4 +47,4 @@ def _transitions(searcher: Searcher) -> dict[str, float]:
 
 
 def _seconds(request: Request, expected: Mapping[int, float]) -> float:
-    return expected[request.size] * request.steps_factor
+    return expected[request.size]

@@ -13,9 +13,8 @@ from orchestrator.engine.base import Engine
 from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.errors import SweepError
 from orchestrator.home import lifecycle
-from orchestrator.home.files import write_whole
 from orchestrator.home.journal import Ended, Journal, Memory, Tuned
-from orchestrator.home.sweeps import Sweep
+from orchestrator.home.sweeps import Sweep, write_spec
 from orchestrator.stacks import StackSizes
 from orchestrator.sweep.interruption import StopRequests, stop_on_interrupt, stopped_words, stopper
 from orchestrator.sweep.run_options import RunOptions
@@ -72,8 +71,7 @@ def tuned(
         log.info(study)
     journal.append(Tuned())
     spec = spec.model_copy(update={"tuned": {study.mix: study.result for study in studies}})
-    write_whole(files.spec, spec.to_yaml())
-    return replace(sweep, spec=spec)
+    return replace(sweep, spec=write_spec(files, spec))
 
 
 class _Observer(Observer):

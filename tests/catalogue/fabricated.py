@@ -26,7 +26,7 @@ EVALUATIONS = 20
 
 def runs_of(asked: SweepSpec) -> list[RunConfig]:
     """Every run of the usual steps that a sweep may use: each cell with each seed."""
-    return [asked.config(request) for request in asked.requests() if request.steps_factor == 1]
+    return [asked.config(request) for request in asked.requests()]
 
 
 def outcome_of(config: RunConfig) -> Outcome:

@@ -16,7 +16,7 @@ from tests.catalogue.fabricated import EVALUATIONS, diverged, failed, runs_of, w
 from tests.sweep.sweeps import spec
 
 RUNS = (
-    *("sweep", "space", "variant", "profile", "key", "mix", "size", "seed", "steps_factor", "status", "steps"),
+    *("sweep", "space", "variant", "profile", "key", "mix", "size", "seed", "status", "steps"),
     *("seconds", "accuracy", "floor", "parameters", "core_parameters", "reused_from"),
 )
 TRANSITIONS = (
@@ -28,7 +28,7 @@ TRANSITIONS = (
     *("p_above", "p_below", "tested_from", "tested_to", "runs", "diverged", "failed"),
     *("synergy", "synergy_low", "synergy_high", "synergy_decided"),
     *("synergy_core", "synergy_core_low", "synergy_core_high", "synergy_core_decided"),
-    *("budget_limited", "words"),
+    "words",
 )
 """Names that notebooks rest on."""
 

@@ -158,22 +158,6 @@ def test_a_stack_whose_runs_have_ended_leaves_its_slot_to_others(files: Path) ->
     assert len(then.tickets) == 2
 
 
-def test_a_run_of_more_steps_has_its_own_key_and_steps_and_ends_the_campaign(files: Path) -> None:
-    campaign = make(files, slots=4, search={"method": "bisection", "budget_audit": True}, mixes=["add"], sizes=[8, 16])
-    while not campaign.done:
-        stack = campaign.next_stack()
-        assert stack is not None
-        for ticket in stack.tickets:
-            learned = ticket.request.size == 16
-            outcome = Outcome(Status.FINISHED, 3, {"add": 0.95 if learned else 0.1}, {"add": 0.1})
-            campaign.ended(ticket.key, outcome)
-        campaign.stack_ended(stack.id)
-    entries = [entry for entry in read_journal(files) if isinstance(entry, EndedLine)]
-    assert entries[-1].request == Request("add", 8, 0, 2)
-    assert len({entry.key for entry in entries}) == len(entries) == 5
-    assert campaign.ticket(entries[-1].request).config.settings.steps == 6
-
-
 def test_nothing_starts_while_the_observer_is_behind(files: Path) -> None:
     campaign = make(files)
 

@@ -83,8 +83,6 @@ def caveats() -> dict[str, Answer]:
         "no_runs": answer(make_spec(), []),
         "leak": replace(fewer, cautions=("Leak: a test example may be a training example in another order.",)),
         "stopped_by_hand": beside("add", fewer, stopped=True),
-        "budget_limited": beside("add", fewer, budget_limited=True),
-        "twice_the_steps_did_not_help": beside("add", fewer, budget_limited=False),
         "single_seed": make_answer(replace(LEARNED, shares=lone), SMALLER, SYNERGIES["fewer"]),
         "non_monotonic": make_answer(replace(LEARNED, shares=jagged), SMALLER, SYNERGIES["fewer"]),
         "bimodal": make_answer(replace(LEARNED, bimodal=True, half=Estimate(30, 24, 36)), SMALLER, SYNERGIES["fewer"]),

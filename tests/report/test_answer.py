@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from orchestrator.report.answer import answer
@@ -74,18 +72,3 @@ def test_runs_of_other_mixes_are_left_aside() -> None:
 def test_an_unknown_mix_is_a_key_error() -> None:
     with pytest.raises(KeyError, match="max"):
         answer(make_spec(), []).mix("max")
-
-
-def test_a_run_of_more_steps_says_only_whether_the_budget_limits_the_transition() -> None:
-    spec = make_spec()
-    plain = answer(spec, bracketed())
-    (one,) = train(spec, [("add", 8)], seeds=1)
-    longer, bad = replace(one[0], steps_factor=2), one[1]
-    good = replace(bad, accuracy={"add": 0.97})
-    for outcome, limited in ((good, True), (bad, False), (failed(), None)):
-        found = answer(spec, [*bracketed(), (longer, outcome)])
-        assert found.mix("add").budget_limited is limited
-        assert replace(found.mix("add"), budget_limited=None) == plain.mix("add")
-        assert found.mix("add+prod") == plain.mix("add+prod")
-    above = replace(longer, size=128)
-    assert answer(spec, [*bracketed(), (above, good)]).mix("add").budget_limited is None

@@ -7,7 +7,7 @@ import math
 import random
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 import pytest
@@ -29,17 +29,16 @@ DIVERGED, FAILED = -1.0, -2.0
 
 @dataclass(frozen=True)
 class Run:
-    """A run, with its accuracy or what became of it instead; ``factor`` times the usual steps."""
+    """A run, with its accuracy or what became of it instead."""
 
     mix: str
     size: int
     seed: int
     accuracy: float
-    factor: int = 1
 
     @property
     def ended(self) -> tuple[RunConfig, Outcome]:
-        asked = replace(config(self.mix, self.size, self.seed), steps_factor=self.factor)
+        asked = config(self.mix, self.size, self.seed)
         if self.accuracy < 0:
             return asked, failed() if self.accuracy == FAILED else diverged(asked)
         tasks = asked.mix.tasks
@@ -58,9 +57,6 @@ def sweep(seed: int) -> list[Run]:
                 lapse = chance.choice((NOTHING, NOTHING, PART, ALL, ALL, DIVERGED, FAILED))
                 usual = ALL if start <= size < end else NOTHING
                 runs.append(Run(mix, size, place, lapse if chance.random() < lapses else usual))
-        lost = [run.size for run in runs if run.mix == mix and run.accuracy == NOTHING]
-        if lost and chance.random() < 0.3:
-            runs.append(Run(mix, chance.choice(lost), 0, chance.choice((NOTHING, ALL)), factor=2))
     return runs
 
 
@@ -134,7 +130,7 @@ class Told:
     def __init__(self, runs: Sequence[Run]) -> None:
         self.runs = runs
         self.answer: Answer = answer(SPEC, [run.ended for run in runs])
-        kept = [run for run in runs if run.factor == 1 and run.accuracy != FAILED]
+        kept = [run for run in runs if run.accuracy != FAILED]
         self.mixes = {mix: Counted(mix, [run for run in kept if run.mix == mix]) for mix in MIXES}
         self.found: dict[str, Transition] = {mix.mix: mix.target.transition for mix in self.answer.mixes}
         self.ratio = ratio(self.found[BASELINE].relative, self.found[MIX].relative)
@@ -282,11 +278,6 @@ def disagree(told: Told, name: str, listed: str, smaller: str | None) -> bool:
     return bool(said) and said == known[-4:] and int(smaller or 0) == max(0, len(known) - 4)
 
 
-def longer(told: Told, name: str) -> list[Run]:
-    """Runs with twice the steps at sizes that the usual steps do not suffice for."""
-    return [run for run in told.runs if (run.mix, run.factor) == (name, 2) and not told.mixes[name].mostly(run.size)]
-
-
 CAVEATS: dict[str, Check] = {
     r"add\+prod saw 50% as many examples of add as add: budget=both would tell that apart\.": lambda told: (
         not told.doubt and told.ratio.sign < 0
@@ -297,12 +288,6 @@ CAVEATS: dict[str, Check] = {
     ),
     r"(\d+) runs? failed and counts? as no evidence\.": lambda told, count: (
         int(count) == sum(run.accuracy == FAILED for run in told.runs)
-    ),
-    rf"{NAME} is limited by its budget: a size that failed learned with twice the steps\.": lambda told, name: any(
-        run.accuracy == ALL for run in longer(told, name)
-    ),
-    rf"{NAME}: twice the steps did not help the largest size that failed\.": lambda told, name: (
-        not any(run.accuracy == ALL for run in longer(told, name))
     ),
 }
 
@@ -355,9 +340,6 @@ NEXT: dict[str, Check] = {
     r"Train twice as long: nothing was learned up to units (\d+)\. .*": SENTENCES[
         r"Nothing was learned up to units (\d+)\."
     ],
-    r"Train twice as long: (.*) learned with twice the steps\. .*": lambda told, names: all(
-        any(run.accuracy == ALL for run in longer(told, name)) for name in names.split(" and ")
-    ),
     r"Train twice as long: (.*) levelled off short of what counts as learned\. .*": lambda told, names: at_ends(
         told, names, levels_off
     ),

@@ -44,12 +44,11 @@ def test_a_failed_run_says_nothing_to_anybody() -> None:
     ("request_", "counts"),
     [
         (RUN, True),
-        (Request("add", 16, 1, steps_factor=2), False),
         (Request("add", 16, 1, until=0.8), False),
         (Request("add", 16, 1, values=(("haste", 2.0),)), True),
     ],
 )
-def test_runs_of_other_steps_and_without_their_end_do_not_count(request_: Request, counts: bool) -> None:
+def test_runs_without_their_end_do_not_count(request_: Request, counts: bool) -> None:
     config = spec().config(request_)
     assert (request_.is_evidence, is_evidence(config)) == (counts, counts)
     assert stands_for_its_size(config, outcome(Status.FINISHED)) == counts

@@ -44,8 +44,7 @@ class RunConfig:
 
     ``settings`` is the family's own frozen dataclass, the run's budget in it. Device, stack, retries and the sweep's
     target are not part of it: they do not change what is computed (beyond float rounding), so they do not change the
-    key. ``steps_factor`` says that the budget holds so many times the steps that runs of this mix have otherwise; it
-    is in the settings already, so the key leaves it out, as it does ``arm``: what the sweep calls the run's arm.
+    key; nor is ``arm``, the sweep's name for the run's arm.
 
     A run that goes on from another one says from which in ``start``; ``frozen`` are the parts of its model that keep
     their first values. ``until`` says how much of the run is wanted, where that is not all of it. Its family does not
@@ -57,7 +56,6 @@ class RunConfig:
     size: int
     seed: int
     settings: Any
-    steps_factor: int = 1
     arm: str = ""
     start: Start | None = None
     frozen: tuple[str, ...] = ()

@@ -23,6 +23,7 @@ from ray.exceptions import AuthenticationError, RaySystemError
 
 from orchestrator import supervisor
 from orchestrator.errors import SweepError, UserError
+from orchestrator.space.hardware import detect
 
 REACHABLE = ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR
 """With 0, Ray takes 127.0.0.1 for the machine's address, and everything listens there alone: Ray's own way on macOS and
@@ -177,7 +178,9 @@ def start(address: str | None, *, dashboard: bool = False) -> Any:
         os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         try:
             # Without an address Ray would join the cluster that was started last on this machine, whosever it is.
-            return _init(address="local", include_dashboard=dashboard, dashboard_host="127.0.0.1")
+            # Ray would count the cores of the machine, not those that this process may use.
+            cores = detect().cpus
+            return _init(address="local", num_cpus=cores, include_dashboard=dashboard, dashboard_host="127.0.0.1")
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise SweepError(f"Ray does not start on this machine: {error}") from error
         except Exception as error:

@@ -22,8 +22,7 @@ MOST_LINES = 200
 
 
 def learning_figure(spec: SweepSpec, runs: Sequence[RunRecord], title: str = "") -> Figure:
-    """Validation accuracy on the target over optimizer steps, coloured by size. Runs of more steps than the others of
-    their mix are left out."""
+    """Return a figure of validation accuracy on the target over optimizer steps, coloured by size."""
     mixes = [mix.name for mix in spec.mixes]
     across = min(COLUMNS, len(mixes))
     down = -(-len(mixes) // across)

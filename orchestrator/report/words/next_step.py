@@ -11,7 +11,6 @@ from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.words.numbers import counted, exact, listed
 from orchestrator.report.words.verdicts import (
     MOST_LISTED,
-    budget_words,
     called,
     caveats,
     certainty,
@@ -52,11 +51,9 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
     at = {verdict: [mix for mix in runs if mix.target.transition.verdict is verdict] for verdict in Verdict}
     learned, axis = answer.words.learned, spec.size_axis
     largest, smallest = spec.sizes[-1], spec.sizes[0]
-    if nothing_learned(answer) and not all(_is_long_enough(mix) for mix in answer.mixes):
+    if nothing_learned(answer) and any(mix.spent for mix in answer.mixes):
         tried = max(answer.tested(mix.target.transition)[1].size for mix in answer.mixes)
         return _longer(spec, f"nothing was {learned} up to {axis} {exact(tried)}")
-    if limited := [mix for mix in at[Verdict.ABOVE] if mix.budget_limited]:
-        return _longer(spec, f"{_names(limited)} {learned} with twice the steps")
     if above := at[Verdict.ABOVE]:
         return _other_size(
             spec, MORE * largest, f"{_names(above)} {_was(above)} {never(answer, above)} up to {exact(largest)}"
@@ -67,9 +64,9 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
         )
     if level := at[Verdict.PLATEAU]:
         because = f"{_names(level)} levelled off short of what counts as {learned}"
-        if all(map(_is_long_enough, level)):
-            return _other_size(spec, MORE * largest, because)
-        return _longer(spec, because)
+        if any(mix.spent for mix in level):
+            return _longer(spec, because)
+        return _other_size(spec, MORE * largest, because)
     if undecided := at[Verdict.UNDECIDED]:
         return _narrower(spec, undecided, f"the transition of {_names(undecided)} is undecided")
     if unclear := [mix for mix in answer.mixes if mix.synergy_total is not None and not mix.synergy_total.decided]:
@@ -82,11 +79,6 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
     if at[Verdict.NEAR_FLOOR]:
         return NextStep("No further run can tell: use test data whose commonest answer is rarer.")
     return None
-
-
-def _is_long_enough(mix: MixAnswer) -> bool:
-    """True if more steps do not help a mix: they were tried, or it has no use for those that it has."""
-    return mix.budget_limited is False or not mix.spent
 
 
 def _names(mixes: list[MixAnswer]) -> str:
@@ -178,9 +170,8 @@ def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...
         return (_asked(spec, answer), Paragraph("Found", f"{sentences(answer)[0]}{stands}"))
     one = "This was asked under one training recipe."
     asked = [] if answer.recipes else ["Settings were tuned for each mix." if answer.tuned else one]
-    audits = [said for mix in answer.mixes if not mix.budget_limited and (said := budget_words(answer, mix))]
     sure, then = judged(spec, answer, state)
-    mind = " ".join([*caveats(answer), *audits, *asked])
+    mind = " ".join([*caveats(answer), *asked])
     return (_asked(spec, answer), _found(answer, state), sure, *([Paragraph("Mind", mind)] if mind else []), then)
 
 

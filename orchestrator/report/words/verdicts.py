@@ -288,23 +288,11 @@ def caveats(answer: Answer) -> tuple[str, ...]:
     many = len(split) > MOST_LISTED
     said += [f"Seeds disagree at some sizes in {len(split)} of {len(answer.mixes)} mixes."] if many else split
     said += [f"{called(mix)} was {BY_HAND}." for mix in answer.mixes if mix.stopped]
-    said += [budget_words(answer, mix) for mix in answer.mixes if mix.budget_limited]
     for status in ("diverged", "failed"):
         if count := sum(getattr(mix, status) for mix in answer.mixes):
             means = f"as not {answer.words.learned}" if status == "diverged" else "as no evidence"
             said.append(f"{counted(count, 'run')} {status} and count{'s' if count == 1 else ''} {means}.")
     return tuple(said)
-
-
-def budget_words(answer: Answer, mix: MixAnswer) -> str:
-    """The outcome of the run with twice the steps; ``""`` if there was none."""
-    if mix.budget_limited is None:
-        return ""
-    if mix.budget_limited:
-        return (
-            f"{called(mix)} is limited by its budget: a size that failed {answer.words.learned} with twice the steps."
-        )
-    return f"{called(mix)}: twice the steps did not help the largest size that failed."
 
 
 def disagreement(answer: Answer, mix: MixAnswer) -> str:
