@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -146,6 +147,18 @@ def test_rooms_import_only_from_the_rooms_below_them() -> None:
             if here and there in height and height[there] > height[here]:
                 upward.add((module, name))
     assert upward == set()
+
+
+def test_imports_run_in_no_circle() -> None:
+    """Imports for type checking included, except between the modules of tasks."""
+    known = dict(found for folder in ("orchestrator", "trainables") for found in modules(folder))
+    packages = {name for module in known for name in [module.rpartition(".")[0]]}
+    graph = {
+        module: {name for name in names & known.keys() - packages - {module} if not within(name, "trainables.tasks")}
+        for module, names in known.items()
+        if module not in packages
+    }
+    assert list(TopologicalSorter(graph).static_order())  # Raises CycleError, which names the circle.
 
 
 def test_report_needs_neither_engine_nor_record() -> None:

@@ -6,8 +6,9 @@ import logging
 import time
 import traceback
 
-from orchestrator.engine.base import Engine, StackJob
+from orchestrator.engine.base import StackJob
 from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.engine import Engine
 from orchestrator.engine.worker import StackWorker
 
 log = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ from orchestrator.home.run_files import kept_runs, read_origin
 from orchestrator.home.sweeps import RunRecord, Sweep, Unreadable, UnreadableError, sweep_in, write_spec
 from orchestrator.search.base import Request
 from orchestrator.space import hardware
-from orchestrator.space.settings import differences
+from orchestrator.space.differences import differences
 from orchestrator.space.spec import SweepSpec
 from trainables.base import Status
 

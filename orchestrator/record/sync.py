@@ -14,7 +14,6 @@ from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
 from orchestrator.home.sweeps import FIGURE, REPORT, Sweep, Unreadable, sweep_in
 from orchestrator.record.mlflow_tracker import MlflowTracker
-from orchestrator.record.recorder import Tracker
 from orchestrator.record.store import (
     ARTIFACTS,
     DATABASE,
@@ -25,6 +24,7 @@ from orchestrator.record.store import (
     opened,
     store_errors,
 )
+from orchestrator.record.tracker import Tracker
 from orchestrator.report.answer import answer
 from orchestrator.report.words.numbers import counted
 

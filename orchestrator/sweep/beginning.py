@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from orchestrator.engine.base import Engine
+from orchestrator.engine.engine import Engine
 from orchestrator.errors import UserError
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home, make_home, scratch

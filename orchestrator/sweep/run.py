@@ -11,8 +11,9 @@ from rich.console import Console
 
 from orchestrator import supervisor
 from orchestrator.cost import run_seconds
-from orchestrator.engine.base import Engine, MachineError
+from orchestrator.engine.base import MachineError
 from orchestrator.engine.campaign import Campaign, Observer
+from orchestrator.engine.engine import Engine
 from orchestrator.errors import SweepError
 from orchestrator.home import lifecycle
 from orchestrator.home.checkpoints import Checkpoints

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from orchestrator.engine.base import Engine
 from orchestrator.engine.campaign import Campaign, Observer
+from orchestrator.engine.engine import Engine
 from orchestrator.errors import SweepError
 from orchestrator.home import lifecycle
 from orchestrator.home.journal import Ended, Journal, Memory, Tuned

@@ -20,7 +20,7 @@ from orchestrator.home.journal import Ended
 from orchestrator.home.run_claims import removable
 from orchestrator.home.run_files import Storage, read_outcome
 from orchestrator.record import store
-from orchestrator.space.settings import differences
+from orchestrator.space.differences import differences
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
