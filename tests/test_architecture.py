@@ -191,7 +191,7 @@ def test_the_contract_needs_no_torch() -> None:
 )
 def test_sweeps_are_planned_and_read_without_torch(space: str, variant: str | None) -> None:
     code = (
-        "from orchestrator.space.spaces import load_space\nimport orchestrator.home.lifecycle\n"
+        "from orchestrator.space.spaces import load_space\nimport orchestrator.home.known_runs\n"
         f"load_space({space!r}, 'smoke', variant={variant!r}).make_family().parameters(16)"
     )
     assert imported(code, "torch", "ray", "mlflow", "matplotlib") == []

@@ -128,9 +128,9 @@ def _show(found: Reproduction) -> None:
 
 
 def _write(found: Reproduction, folder: Path) -> None:
-    from orchestrator.home.files import write_whole
     from orchestrator.report.statements import markdown
     from orchestrator.report.words.numbers import counted, duration
+    from trainables.files import write_whole
 
     rows, cost = found.rows(), f"{counted(len(found.sweeps), 'sweep')}, {duration(found.seconds)} of training."
     write_whole(folder / "table.md", markdown(rows, cost))

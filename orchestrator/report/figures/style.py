@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from orchestrator.home.files import write_whole
+from trainables.files import write_whole
 
 matplotlib.rcParams["svg.hashsalt"] = "transition-sweeps"
 """Set once, for all threads: without it ids inside an SVG are random and the same data give another file."""
