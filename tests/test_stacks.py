@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from orchestrator.cost import run_seconds
 from orchestrator.search.base import Request
+from orchestrator.space.differences import differences
 from orchestrator.space.hardware import Hardware
-from orchestrator.space.settings import differences
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import (

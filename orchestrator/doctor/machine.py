@@ -30,11 +30,11 @@ from filelock import FileLock
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from orchestrator.home.files import write_whole
 from orchestrator.search.base import Request
 from orchestrator.space.hardware import detect, whole_machine
 from orchestrator.space.resources import Resources
 from orchestrator.space.spaces import load_space
+from trainables.files import write_whole
 from trainables.transformer.native import missing
 
 P = ParamSpec("P")

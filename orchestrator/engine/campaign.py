@@ -18,7 +18,6 @@ from orchestrator.engine.retries import Retries
 from orchestrator.engine.state import SweepState, Training
 from orchestrator.home.checkpoints import Checkpoints, Underway
 from orchestrator.home.journal import Asked, Ended, Journal, Stopped
-from orchestrator.home.lifecycle import record_of
 from orchestrator.home.machine_errors import trouble_words
 from orchestrator.home.run_claims import SweepRuns
 from orchestrator.home.sweeps import Sweep
@@ -87,13 +86,13 @@ class Campaign:
         self._seen = seen
         self._blocks = blocks
         self._files = sweep.files
-        self._runs = SweepRuns(self._files, log.warning)
+        self._runs = SweepRuns(self._files)
         self._underway = Underway(self._files)
         self._alone: set[str] = set()
         self._retries = Retries()
         self.state.interrupted = [Stack(tuple(map(self.ticket, requests))) for requests in interrupted]
         for entry in known:
-            self.state.end(entry, record_of(sweep, entry))
+            self.state.end(entry, sweep.record(entry))
 
     @property
     def done(self) -> bool:
@@ -427,7 +426,7 @@ class Campaign:
         """Journal, searcher, observer, in this order."""
         entry = Ended(ticket.key, ticket.request, outcome, trained_for)
         self._journal.append(entry)
-        self.state.end(entry, record_of(self.sweep, entry))
+        self.state.end(entry, self.sweep.record(entry))
         if not entry.request.phase:
             self.searcher.tell(entry.request, self._seen(outcome, self.sweep.spec.target))
         self.observer.ended(entry)

@@ -7,8 +7,9 @@ import threading
 import time
 import traceback
 
-from orchestrator.engine.base import Engine, StackJob
+from orchestrator.engine.base import StackJob
 from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.engine import Engine
 from orchestrator.engine.worker import StackWorker
 
 log = logging.getLogger(__name__)

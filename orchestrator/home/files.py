@@ -18,6 +18,7 @@ from pathlib import Path
 
 from orchestrator import environment
 from orchestrator.errors import SweepError, UserError
+from trainables.files import flush
 
 ID = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
 """How a sweep's id ends: when it was begun, in UTC, and four random digits."""
@@ -153,28 +154,6 @@ def make_home(root: Path) -> None:
         raise UserError(f"{root} cannot be made: {error.strerror}; give another directory as --home") from None
 
 
-def _flush(path: Path) -> None:
-    """Have a file, or the names in a directory, on disk: a name can be lost with the power as content can."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def write_whole(path: Path, text: str | bytes) -> None:
-    """Write a file so that it is either absent or whole: aside, flushed, renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        aside.write_bytes(text if isinstance(text, bytes) else text.encode())
-        _flush(aside)
-        os.replace(aside, path)
-        _flush(path.parent)
-    finally:
-        aside.unlink(missing_ok=True)
-
-
 CONTENTS = "contents.json"
 """In the directory of a run and of a checkpoint: the checksum of every other file, written last."""
 PROBES = "probes"
@@ -226,13 +205,13 @@ def whole_directory(path: Path) -> Iterator[Path]:
     try:
         yield aside
         for file in (*aside.rglob("*"), aside):
-            _flush(file)
+            flush(file)
         try:
             aside.rename(path)
         except OSError as error:
             if not path.is_dir():
                 raise SweepError(f"cannot write {path}: {error.strerror}") from error
-        _flush(path.parent)
+        flush(path.parent)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 

@@ -28,7 +28,6 @@ from orchestrator.home.run_files import read_origin
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.record import content, mlflow_views, transition_content
 from orchestrator.record.content import Content
-from orchestrator.record.recorder import Tracker
 from orchestrator.record.store import (
     DATABASE,
     Store,
@@ -40,6 +39,7 @@ from orchestrator.record.store import (
     settle_client,
     store_errors,
 )
+from orchestrator.record.tracker import Tracker
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.drawn import drawn
 from trainables.base import Status

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -15,15 +15,6 @@ from orchestrator.space.overlays import merge
 from trainables.base import Family
 from trainables.contract.arms import Arm
 from trainables.contract.settings import described_fields
-
-if TYPE_CHECKING:
-    from orchestrator.space.spec import SweepSpec
-
-
-NO_RESULT = frozenset(
-    {"question", "probes", "resources", "profile", "profile_reason", "variant", "along", "salt", "search.stack"}
-)
-"""Keys of a specification that change no result."""
 
 
 def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -38,23 +29,6 @@ def plain_settings(settings: Any) -> dict[str, Any]:
     """A family's settings as YAML has them."""
     values: dict[str, Any] = _plain(python_numbers(asdict(settings)))
     return values
-
-
-def differences(spec: SweepSpec, other: SweepSpec) -> dict[str, tuple[Any, Any]]:
-    """Dotted keys whose values differ, with both values; empty when the two ask for the same runs.
-
-    Keys that change no result are left out: resources, probes, the names of profile and variant, the wording of the
-    question, and the number of seeds asked for together, which may depend on the device. What was tuned is left out
-    where both ask for the same tuning and one of them has not been tuned yet: it would find the same.
-    """
-    one, two = flatten(spec.to_dict()), flatten(other.to_dict())
-    same_tuning = spec.tune is not None and spec.tune == other.tune and not (spec.tuned and other.tuned)
-    ignored = NO_RESULT | ({"tuned"} if same_tuning else set())
-    return {
-        key: (one.get(key), two.get(key))
-        for key in one | two
-        if not {key, key.split(".")[0]} & ignored and one.get(key) != two.get(key)
-    }
 
 
 def python_numbers(value: Any) -> Any:

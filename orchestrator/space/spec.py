@@ -20,10 +20,9 @@ from pydantic_core import PydanticSerializationError
 
 from orchestrator.errors import UserError
 from orchestrator.search.base import Request
-from orchestrator.space import strict_yaml
+from orchestrator.space import checks, strict_yaml
 from orchestrator.space.arms import Fairness, read_arm, with_budgets, with_recipes, written
-from orchestrator.space.checks import misfits
-from orchestrator.space.mistakes import NAME, STRICT, InvalidDataError, parse
+from orchestrator.space.mistakes import NAME, STRICT, InvalidDataError, Mistake, parse
 from orchestrator.space.resources import Resources
 from orchestrator.space.search import Search, SizeRange
 from orchestrator.space.settings import flatten, plain_settings, plain_value, python_numbers, resolve
@@ -170,9 +169,28 @@ class SweepSpec(BaseModel):
 
     @model_validator(mode="after")
     def _fits_together(self) -> SweepSpec:
-        if found := misfits(self):
-            raise InvalidDataError(found)
+        if mistakes := self._mistakes():
+            raise InvalidDataError(mistakes)
         return self
+
+    def _mistakes(self) -> list[Mistake]:
+        """Return every mistake in how the values fit together."""
+        if too_many := [*checks.in_number(len(self.mixes), len(self.sizes), self.seeds)]:
+            return too_many
+        family, tune = self.make_family(), self.tune
+        mistakes = [
+            *checks.in_mixes(self.mixes, self.target, family),
+            *checks.in_tuned(self.tuned, self.mix_named, family),
+            *(checks.in_tune(tune, self.mixes, self.sizes, self.seed_list, family) if tune is not None else ()),
+            *checks.in_recipes(self.recipes, tune, family, self.sizes),
+            *checks.in_along(self.along, self.settings),
+        ]
+
+        def config(mix: Arm, size: int) -> RunConfig:
+            return self.config(Request(mix.name, size, self.seed))
+
+        # A run with one of these mistakes cannot be trained, which would give the same message again.
+        return mistakes or [*checks.in_sizes(self.mixes, self.sizes, self.family_of, config, type(self).model_fields)]
 
     @classmethod
     def keys_in_a_file(cls) -> list[str]:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-from orchestrator.home.files import write_whole
 from orchestrator.home.journal import Ended, State
 from orchestrator.home.sweeps import FIGURE, REPORT, RunRecord, Sweep
 from orchestrator.report import table
@@ -18,6 +17,7 @@ from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.numbers import counted, found_runs
 from orchestrator.sweep.run_options import RunOptions
 from trainables.base import Status
+from trainables.files import write_whole
 
 
 def draw(sweep: Sweep, found: Answer, runs: Sequence[RunRecord]) -> list[Path]:

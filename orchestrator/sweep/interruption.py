@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from functools import partial
 from types import FrameType
 
-from orchestrator.engine.base import Engine, MachineError
+from orchestrator.engine.base import MachineError
 from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.engine import Engine
 from orchestrator.errors import SweepError
 from orchestrator.home.files import SweepFiles
 from orchestrator.home.machine_errors import trouble_words

@@ -12,15 +12,17 @@ from rich.console import Console
 from orchestrator import supervisor
 from orchestrator.commands import command_line
 from orchestrator.cost import run_seconds
-from orchestrator.engine.base import Engine, MachineError
+from orchestrator.engine.base import MachineError
 from orchestrator.engine.campaign import Campaign, Observer
+from orchestrator.engine.engine import Engine
 from orchestrator.errors import SweepError
-from orchestrator.home import lifecycle
 from orchestrator.home.checkpoints import Checkpoints
+from orchestrator.home.driver_lock import driving
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Answered, Ended, Journal, State, recall
+from orchestrator.home.known_runs import whole_runs
 from orchestrator.home.stop_requests import forget_stop_requests
-from orchestrator.home.sweeps import FIGURE, REPORT, Sweep
+from orchestrator.home.sweeps import FIGURE, REPORT, Sweep, create_sweep
 from orchestrator.record.recorder import Recorder, recorder_of
 from orchestrator.record.store import StoreError, check, choose
 from orchestrator.report.answer import Answer, answer
@@ -87,21 +89,18 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         sizing = StackSizes(spec, here)
         engine = blocks.enter_context(engine_for(spec, options))
         log.info(engine.describe())
-        if resumed is None:
-            sweep = lifecycle.create(spec, home, fresh=options.fresh)
-        else:
-            sweep = on_these_devices(resumed, spec)
+        sweep = create_sweep(spec, home, fresh=options.fresh) if resumed is None else on_these_devices(resumed, spec)
         options.begun(sweep)
         supervisor.tell("sweep", "" if options.several else sweep.id)
         files = sweep.files
         log.info(f"sweep {sweep.id}{', every run is trained' if sweep.fresh else ''}")
         with (
             stop_on_machine_error(files, options),
-            lifecycle.driving(files),
+            driving(files),
             Journal(files.journal) as journal,
         ):
             forget_stop_requests(files)
-            memory = lifecycle.whole_runs(files, log.warning)
+            memory = whole_runs(files)
             if sweep.spec.tune is not None and not sweep.spec.tuned:
                 sweep = tuned(sweep, memory, journal, engine, sizing, options)
             known = known_runs(sweep, memory, extended, journal, retry_failed=options.retry_failed)
@@ -198,7 +197,7 @@ class _Drive(Observer):
         for mix in memory.stopped:
             log.info(f"{mix} was {BY_HAND} and stays so; a new sweep with --extend {self._sweep.id} asks for it again")
             searcher.stop(mix)
-        interrupted = lifecycle.interrupted_stacks(self._files, log.warning)
+        interrupted = Checkpoints(self._files.checkpoints).interrupted()
         return Campaign(
             self._sweep,
             searcher,
@@ -235,7 +234,7 @@ class _Drive(Observer):
         print_answer(found, self._console)
         if files := draw(self._sweep, found, records):
             self._recorder.end(self._sweep, found, State.FINISHED, files)
-        lifecycle.drop_checkpoints(self._files)
+        Checkpoints(self._files.checkpoints).clear()
         for said in remarks(self._sweep, found, self._state.entries, records, self._options):
             log.info(said)
         left = self._close_record(RECORD_TIMEOUT_S)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from orchestrator.engine.base import Engine
 from orchestrator.engine.campaign import Campaign, Observer
+from orchestrator.engine.engine import Engine
 from orchestrator.errors import SweepError
-from orchestrator.home import lifecycle
+from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.journal import Ended, Journal, Memory, Tuned
 from orchestrator.home.sweeps import Sweep, write_spec
 from orchestrator.stacks import StackSizes
@@ -46,7 +46,7 @@ def tuned(
         journal,
         slots=engine.slots,
         sizing=sizing,
-        interrupted=lifecycle.interrupted_stacks(files, log.warning),
+        interrupted=Checkpoints(files.checkpoints).interrupted(),
         known=known,
         seen=observe_learning,
     )
@@ -65,12 +65,12 @@ def tuned(
     if campaign.stopping:
         log.info(f"Stopped while tuning; the runs that ended are kept. Continue with\n{options.resumed(sweep.id)}")
         raise KeyboardInterrupt
-    lifecycle.drop_checkpoints(files)
+    Checkpoints(files.checkpoints).clear()
     studies = [tuner.study(mix) for mix in tuner.problem.mixes]
     for study in studies:
         log.info(study)
     journal.append(Tuned())
-    spec = sweep.spec.model_copy(update={"tuned": {study.mix: study.result for study in studies}})
+    spec = spec.model_copy(update={"tuned": {study.mix: study.result for study in studies}})
     return replace(sweep, spec=write_spec(files, spec))
 
 

@@ -28,9 +28,9 @@ from typing import Any, cast, get_args
 
 import torch
 
-from orchestrator.home.files import write_whole
 from tests.bench.machine import clock, describe, matmul_ceiling, peak_memory_gb, steps_a_second
 from tests.bench.plain import SHAPES, Case, make_run
+from trainables.files import write_whole
 from trainables.transformer.gpu_step import WARM_UP_CALLS
 from trainables.transformer.training_settings import Precision
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
+from orchestrator.home.sweeps import create_sweep
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.figures.paper import caption, paper_figure
 from orchestrator.report.figures.style import save
@@ -50,7 +50,7 @@ def test_fonts_are_inside(found: Answer, tmp_path: Path) -> None:
 
 
 def test_the_caption_says_which_sweep(found: Answer, tmp_path: Path) -> None:
-    sweep = lifecycle.create(spec(question="Does 100 % of A_1 help?"), Home(tmp_path))
+    sweep = create_sweep(spec(question="Does 100 % of A_1 help?"), Home(tmp_path))
     said = caption(sweep, found)
     assert said.startswith("Does 100 % of A_1 help? Test accuracy of add")
     assert f"{len(bracketed())} runs" in said

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from orchestrator.errors import UserError
 from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
+from orchestrator.space.differences import differences
 from orchestrator.space.files import names
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.search import SizeRange
-from orchestrator.space.settings import differences
 from orchestrator.space.spaces import load_space, open_space, variant_names
 from orchestrator.space.spec import SweepSpec
 from tests.families import LogisticFamily, LogisticSettings

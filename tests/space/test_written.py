@@ -10,8 +10,8 @@ import pytest
 
 import orchestrator as o
 from orchestrator.errors import UserError
-from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
+from orchestrator.home.sweeps import create_sweep
 from orchestrator.space.resources import Resources
 from orchestrator.space.spaces import load_space
 from tests.families import LogisticSettings
@@ -78,4 +78,4 @@ def test_a_specification_that_was_never_checked_starts_nothing(tmp_path: Path) -
         o.run(strange, home=tmp_path, local_debug=True)
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(UserError, match="ascending"):
-        lifecycle.create(never, Home(tmp_path))
+        create_sweep(never, Home(tmp_path))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from mlflow import MlflowClient
+from orchestrator.report.words.verdicts import sentences
 
 from orchestrator.engine.base import StackReport
 from orchestrator.engine.worker import StackWorker
@@ -14,7 +15,6 @@ from orchestrator.errors import SweepError, UserError
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Begun, Ended, Journal
 from orchestrator.home.run_files import kept_runs
-from orchestrator.report.words.verdicts import sentences
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
@@ -120,10 +120,10 @@ def test_resuming_with_other_settings_names_the_difference(tmp_path: Path) -> No
 
 
 def test_a_sweep_driven_elsewhere_is_left_alone(tmp_path: Path) -> None:
-    from orchestrator.home import lifecycle
+    from orchestrator.home.driver_lock import driving
 
     sweep_id = run(spec(sizes=[8, 16]), tmp_path)
-    with lifecycle.driving(Home(tmp_path).sweep(sweep_id)), pytest.raises(UserError, match="another process"):
+    with driving(Home(tmp_path).sweep(sweep_id)), pytest.raises(UserError, match="another process"):
         run(spec(sizes=[8, 16]), tmp_path, resume=sweep_id)
 
 

@@ -23,7 +23,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from orchestrator.home.files import write_whole
+from trainables.files import write_whole
 
 SETTINGS: dict[Any, Any] = {key: value for key, value in matplotlib.rcParamsDefault.items() if key != "backend"} | {
     "svg.hashsalt": "transition-sweeps",  # Without it ids inside an SVG are random: equal data give different files.
