@@ -90,7 +90,7 @@ def test_plan_says_what_is_tuned_and_what_it_costs(run: Program, units: str) -> 
 
 def test_plan_says_how_many_runs_it_may_become_and_what_does_not_fit(run: Program, units: str) -> None:
     asked = ("plan", units, "--set", "sizes={from: 8, to: 512, count: 12, multiple_of: 2}", "--set", "seeds=9")
-    said = " ".join(run(*asked, "--set", "search={method: bayes, max_runs: 40}").out.split())
+    said = " ".join(run(*asked, "--set", "search={method: pairs, max_runs: 40}").out.split())
     assert re.search(r"about \d+ runs \(worst case \d+, hard limit 80\)", said)
     assert "max_runs 40 a mix" in said
     huge = ("plan", "add_vs_add_prod", "--profile", "smoke", "--set", "sizes=[8, 60000]")

@@ -65,7 +65,7 @@ def status_view(status: SweepStatus, *, runs: bool = False, width: int = WIDE) -
     parts += [Text(_training_line(run)) for run in training]
     parts.append(Text(numbers.cost(status.cost), style="dim"))
     reached = f"{status.size_axis} where {words.score} of {status.target} is 80% of its asymptote, with 90% intervals"
-    parts.append(Text(f"{reached}; {words.learned}: runs that {words.learned} {status.target}"))
+    parts.append(Text(reached))
     if bars:
         parts.append(Text(legend(words)))
     if runs:

@@ -1,12 +1,13 @@
-"""Searchers and statistics on sweeps drawn from pools of real runs: coverage, and comparisons of what is the same.
+"""Searchers and statistics on sweeps drawn from pools of real runs.
 
-    python -m tests.bench.drawn_sweeps --sweeps 30 --jobs 2            # do intervals hold the truth?
-    python -m tests.bench.drawn_sweeps --same --sweeps 60 --jobs 2     # both mixes from one pool: true ratio 1
+    python -m tests.bench.drawn_sweeps --sweeps 30                     # do intervals contain the truth?
+    python -m tests.bench.drawn_sweeps --same --sweeps 200             # both mixes from one pool: every decision is wrong
+    python -m tests.bench.drawn_sweeps --same --slots 8 --early 0.2    # the same, many runs at once, learners end early
+    python -m tests.bench.drawn_sweeps --shifted 1.5 2 3               # the mix needs so many times smaller models
 
-A pool (tests/data/README.md) holds every run of many sweeps of the laptop profile; a recipe is a pool of its own. Each
-run of a drawn sweep, on two workers, ends as some run of the pool at its mix and size, and costs what runs of that size
-cost. The truth is where the pool's own mean, made to rise, passes 80 % of its asymptote; no curve is
-assumed. With ``--same`` both mixes are drawn from one mix of a pool, as it is and reshaped; every decision is wrong.
+A pool (tests/data/README.md) contains every run of many sweeps of the laptop profile; a recipe is a pool of its own.
+Each run of a drawn sweep ends as some run of the pool at its mix and size, and costs what runs of that size cost. For
+intervals the truth is where the pool's own mean, made to rise, passes 80 % of its asymptote. No curve is assumed.
 """
 
 from __future__ import annotations
@@ -23,29 +24,23 @@ from pathlib import Path
 import numpy as np
 
 from orchestrator.search.base import Observation, Request
-from orchestrator.search.results import points
+from orchestrator.search.results import learned_runs, points
 from orchestrator.simulation import simulate
 from orchestrator.space.evidence import searcher_of
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
-from orchestrator.transition.comparison import synergy
+from orchestrator.transition.evidence import ERROR, LEARNED, Direction, compare, counted
 from orchestrator.transition.transition import transition
-from orchestrator.transition.types import Doubt, Verdict
+from orchestrator.transition.types import Verdict
 from tests.bench.machine import describe
 from tests.bench.pool import Pool, recipes_of
 
 SPACE = "add_vs_add_prod"
 DATA = Path(__file__).parent.parent / "data"
-METHODS = ("bisection", "bayes")
+METHODS = ("pairs", "grid")
 MIXES = ("add", "add+prod")
-WORKERS = 2
 FORMER, RECIPES = DATA / "add_vs_add_prod_laptop_runs.csv", DATA / "laptop_recipes_runs.csv"
 RECORDED = DATA / "add_vs_add_prod_2000_steps.csv"
-SEARCHED = {
-    FORMER.name: ("search.max_cost=null", "search.precision=0.25", "search.worth=0.006"),
-    RECORDED.name: ("search.max_cost=null",),
-}
-"""The laptop profile's search when a pool's sweeps were made, where it has changed since."""
 FALLS_FROM = 18
 RESHAPED = "start_0.2"
 
@@ -72,12 +67,14 @@ SHAPES: dict[str, Callable[[Observation, int, np.random.Generator], Observation]
 
 @dataclass(frozen=True)
 class Cell:
-    """A pool. If ``mix`` is given, both mixes of a sweep are drawn from that one, as it is or reshaped."""
+    """A pool. If ``mix`` is given, both mixes of a sweep are drawn from that one, as it is or reshaped; the mix as if
+    its sizes were ``shift`` times larger."""
 
     path: Path
     recipe: str
     mix: str = ""
     shape: str = ""
+    shift: float = 1.0
 
     @property
     def name(self) -> str:
@@ -85,78 +82,101 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class Play:
+    """How a sweep is played: its searcher with settings, its slots, and the cost of a run that learned relative to one
+    that did not."""
+
+    method: str
+    overrides: tuple[str, ...]
+    slots: int
+    early: float
+
+
+@dataclass(frozen=True)
 class Drawn:
-    """One drawn sweep: runs, their seconds (``cost``), and mix by mix the verdict and the interval. ``doubt`` says why
-    the two mixes were not told apart, empty if they were."""
+    """One drawn sweep: runs, their seconds (``cost``), mix by mix the verdict and the interval, and the decision with
+    the factor that is certified."""
 
     runs: int
     cost: float
     verdicts: dict[str, Verdict]
     intervals: dict[str, tuple[float | None, float | None]]
-    doubt: Doubt
+    decided: Direction | None
+    at_least: float | None
 
     def holds(self, mix: str, size: float) -> bool:
-        """True if a mix's interval, of which something is known, holds the size."""
+        """Return whether a mix's interval, if anything is known of it, contains the size."""
         low, high = self.intervals[mix]
         return (low is not None or high is not None) and (low or 0) <= size <= (high or math.inf)
 
 
 @cache
 def asked(path: Path, recipe: str, method: str, overrides: tuple[str, ...]) -> SweepSpec:
-    """The laptop profile's sweep over the sizes of a pool, searched by a method."""
+    """Return the laptop profile's sweep over the sizes of a pool, searched by a method."""
     sizes = sorted({size for _, size in pool_of(path, recipe).runs})
-    own = SEARCHED.get(path.name, ()) if method == "bayes" else ()
-    return load_space(SPACE, "laptop", [f"search.method={method}", f"sizes={sizes}", *own, *overrides])
+    return load_space(SPACE, "laptop", [f"search.method={method}", f"sizes={sizes}", *overrides])
 
 
 @cache
 def pool_of(path: Path, recipe: str) -> Pool:
-    """A recipe's pool in a file, read once a process."""
+    """Return a recipe's pool in a file, read once a process."""
     return Pool.read(path, recipe)
 
 
-def draw(cell: Cell, method: str, overrides: tuple[str, ...], key: int) -> Drawn:
-    """One sweep drawn from a cell."""
-    spec = asked(cell.path, cell.recipe, method, overrides)
-    searcher, world = searcher_of(spec), pool_of(cell.path, cell.recipe).world(key, cell.mix)
+def draw(cell: Cell, play: Play, key: int, *, locate: bool = True) -> Drawn:
+    """Return one sweep drawn from a cell, with transitions if they are to be located."""
+    spec = asked(cell.path, cell.recipe, play.method, play.overrides)
+    searcher, world = searcher_of(spec), pool_of(cell.path, cell.recipe).world(key, cell.mix, cell.shift)
     problem = searcher.problem
+    bar = spec.search.settings.get("learned", LEARNED)
 
     def shaped(request: Request) -> Observation:
         noise = np.random.default_rng([key, problem.mixes.index(request.mix), request.size, request.seed, 1])
-        return SHAPES[cell.shape](world(request), request.size, noise)
+        seen = SHAPES[cell.shape](world(request), request.size, noise)
+        learned = learned_runs({request: seen}, bar)[request.mix, request.size, request.seed]
+        return replace(seen, cost=seen.cost * (play.early if learned else 1.0))
 
-    trace = simulate(searcher, shaped, WORKERS)
-    found = {mix: transition(points(trace.results, mix), problem.sizes) for mix in problem.mixes}
-    family, (baseline, mix) = spec.make_family(), problem.mixes
-    doubt = synergy(found[baseline], found[mix], lambda size: family.parameters(size).total).doubt
+    trace = simulate(searcher, shaped, play.slots)
+    located = problem.mixes if locate else ()
+    found = {mix: transition(points(trace.results, mix), problem.sizes) for mix in located}
+    pairs = counted(searcher.blocks, learned_runs(trace.results, bar))
+    shown = compare(pairs, spec.make_family().parameters, spec.search.settings.get("error", ERROR))
     intervals = {mix: (each.relative.low, each.relative.high) for mix, each in found.items()}
-    return Drawn(trace.runs, trace.cost, {mix: each.verdict for mix, each in found.items()}, intervals, doubt)
+    verdicts = {mix: each.verdict for mix, each in found.items()}
+    return Drawn(trace.runs, trace.cost, verdicts, intervals, shown.decided, shown.at_least)
 
 
-def cells(*, same: bool) -> list[Cell]:
-    """Every pool; with ``same`` every mix of every pool, and the reshaped ones."""
-    pools = [*(Cell(RECIPES, recipe) for recipe in recipes_of(RECIPES)), Cell(FORMER, ""), Cell(RECORDED, "")]
+def cells(*, same: bool, shifted: Sequence[float] = ()) -> list[Cell]:
+    """Return every pool; with ``same`` every mix of every pool, and the reshaped ones; with ``shifted`` every mix of
+    every recipe, shifted."""
+    recipes = [Cell(RECIPES, recipe) for recipe in recipes_of(RECIPES)]
+    if shifted:
+        return [replace(pool, mix=mix, shift=shift) for pool in recipes for mix in MIXES for shift in shifted]
+    pools = [*recipes, Cell(FORMER, ""), Cell(RECORDED, "")]
     if not same:
         return pools
     plain = [replace(pool, mix=mix) for pool in pools for mix in MIXES]
     return plain + [Cell(RECIPES, RESHAPED, mix, shape) for mix in MIXES for shape in SHAPES if shape]
 
 
-SAME_HEAD = "| pool | mix | reshaped | | decided | undecided for | verdicts | runs | cost, s |\n" + "|---" * 9 + "|"
-HEAD = "| pool | mix | crosses at | | 90 % interval holds that | verdicts | runs |\n" + "|---" * 7 + "|"
+DECIDED_HEAD = (
+    "| pool | mix | reshaped | smaller by | | fewer | more | at least, median | runs | cost, s |\n" + "|---" * 10 + "|"
+)
+HEAD = "| pool | mix | crosses at | | 90 % interval contains that | verdicts | runs |\n" + "|---" * 7 + "|"
 
 
-def same_row(cell: Cell, method: str, drawn: Sequence[Drawn]) -> str:
-    """The share of sweeps that tell one mix from itself, and why others do not, as Markdown."""
-    doubts = Counter(each.doubt.name.lower().replace("_", " ") for each in drawn if each.doubt)
-    said = (cell.name, cell.mix, cell.shape, method, _share([not each.doubt for each in drawn]), _shares(doubts, drawn))
-    verdicts = Counter(verdict.value for each in drawn for verdict in each.verdicts.values())
+def decided_row(cell: Cell, method: str, drawn: Sequence[Drawn]) -> str:
+    """Return the share of sweeps that decide in either direction, as Markdown."""
+    factors = [each.at_least for each in drawn if each.at_least is not None]
+    shares = [_share([each.decided is direction for each in drawn]) for direction in Direction]
+    factor = f"{np.median(factors):.2f}" if factors else "-"
     cost = f"{np.mean([each.cost for each in drawn]):.0f}"
-    return f"| {' | '.join((*said, _shares(verdicts, [*drawn, *drawn]), _mean_runs(drawn), cost))} |"
+    name = (cell.name, cell.mix, cell.shape, f"{cell.shift:g}", method)
+    return f"| {' | '.join((*name, *shares, factor, _mean_runs(drawn), cost))} |"
 
 
 def rows(cell: Cell, method: str, drawn: Sequence[Drawn]) -> list[str]:
-    """The share of intervals that hold the pool's own crossing, mix by mix, as Markdown."""
+    """Return the share of intervals that contain the pool's own crossing, mix by mix, as Markdown."""
     found = []
     for mix in MIXES:
         truth = pool_of(cell.path, cell.recipe).crossing(mix)
@@ -171,8 +191,8 @@ def _mean_runs(drawn: Sequence[Drawn]) -> str:
     return f"{np.mean([each.runs for each in drawn]):.1f}"
 
 
-def _shares(counted: Counter[str], of: Sequence[Drawn]) -> str:
-    return ", ".join(f"{name} {count / len(of):.2f}" for name, count in counted.most_common())
+def _shares(counts: Counter[str], of: Sequence[Drawn]) -> str:
+    return ", ".join(f"{name} {count / len(of):.2f}" for name, count in counts.most_common())
 
 
 def _share(of: Sequence[bool]) -> str:
@@ -187,17 +207,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
     parser.add_argument("--set", action="append", default=[], dest="overrides", help="a setting of the search space")
     parser.add_argument("--same", action="store_true", help="draw both mixes from one, of every pool")
+    parser.add_argument("--shifted", type=float, nargs="+", default=[], help="the mix is learned at smaller sizes")
+    parser.add_argument("--methods", nargs="+", default=METHODS, help=f"default {' '.join(METHODS)}")
+    parser.add_argument("--pools", nargs="+", default=[], help="pools by name (default all)")
+    parser.add_argument("--slots", type=int, default=2, help="runs at the same time (default 2)")
+    parser.add_argument("--early", type=float, default=1.0, help="cost of a run that learned (default 1)")
     parser.add_argument("--first", type=int, default=0, help="seed of the first sweep (default 0)")
     given = parser.parse_args(arguments)
     print(", ".join(f"{key} {value}" for key, value in describe("cpu").items()))
-    print(SAME_HEAD if given.same else HEAD)
+    decides = given.same or bool(given.shifted)
+    print(DECIDED_HEAD if decides else HEAD)
     keys = range(given.first, given.first + given.sweeps)
     with ProcessPoolExecutor(given.jobs) as workers:
-        for cell in cells(same=given.same):
-            for method in METHODS:
-                drawn = list(workers.map(partial(draw, cell, method, tuple(given.overrides)), keys))
-                said = [same_row(cell, method, drawn)] if given.same else rows(cell, method, drawn)
-                print("\n".join(said), flush=True)
+        for cell in cells(same=given.same, shifted=given.shifted):
+            for method in given.methods:
+                if given.pools and cell.name not in given.pools:
+                    continue
+                play = Play(method, tuple(given.overrides), given.slots, given.early)
+                drawn = list(workers.map(partial(draw, cell, play, locate=not decides), keys))
+                lines = [decided_row(cell, method, drawn)] if decides else rows(cell, method, drawn)
+                print("\n".join(lines), flush=True)
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ class Pool:
         """The sizes of a mix that hold runs, in order."""
         return sorted(size for name, size in self.runs if name == mix)
 
-    def like(self, mix: str, size: int) -> list[Observation]:
+    def like(self, mix: str, size: float) -> list[Observation]:
         """Runs of this size, and of the nearest ones as long as there are fewer than :data:`FEW`."""
         found: list[Observation] = []
         for other in sorted(self.sizes(mix), key=lambda other: abs(math.log(other / size))):
@@ -75,14 +75,17 @@ class Pool:
         """Seconds of a run, between the sizes of the pool by interpolation in ln size."""
         return float(np.interp(math.log(size), [math.log(each) for each in self.costs], list(self.costs.values())))
 
-    def world(self, key: int, same: str = "") -> Callable[[Request], Observation]:
-        """Outcomes of runs in the drawn sweep ``key``: the same answer for the same request. With ``same`` runs of
-        every mix end as some run of that mix, each by its own draw."""
+    def world(self, key: int, same: str = "", shift: float = 1.0) -> Callable[[Request], Observation]:
+        """Return outcomes of runs in the drawn sweep ``key``: the same answer for the same request.
+
+        With ``same`` runs of every mix end as some run of that mix, each by its own draw; those of all mixes but the
+        first as if their sizes were ``shift`` times larger.
+        """
         mixes = sorted({mix for mix, _ in self.runs})
 
         def outcome(request: Request) -> Observation:
             rng = np.random.default_rng([key, mixes.index(request.mix), request.size, request.seed])
-            like = self.like(same or request.mix, request.size)
+            like = self.like(same or request.mix, request.size * (shift if request.mix != mixes[0] else 1.0))
             return replace(like[rng.integers(len(like))], cost=self.cost(request.size))
 
         return outcome

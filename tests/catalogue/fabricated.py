@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from orchestrator.home.checkpoints import note_progress, write_members
 from orchestrator.home.files import Home
-from orchestrator.home.journal import Answered, Ended, Journal
+from orchestrator.home.journal import Answered, Asked, Ended, Journal
 from orchestrator.home.run_files import ARRAYS, OUTCOME, Storage, kept_runs, write_origin
 from orchestrator.home.sweeps import Sweep, create_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
+from orchestrator.transition.evidence import Block
 from tests.families import FLOOR, LogisticLearner
 from tests.sweep.sweeps import spec
 from trainables.base import Evaluation, Outcome, RunConfig, Status
@@ -56,7 +57,10 @@ def write_sweep(
     files = home.sweep(sweep.id)
     family = asked.make_family()
     journal = Journal(files.journal)
-    for place, config in enumerate(runs_of(asked) if runs is None else runs):
+    configs = runs_of(asked) if runs is None else list(runs)
+    if blocks := pairs_of(asked, configs):
+        journal.append(Asked(blocks))
+    for place, config in enumerate(configs):
         outcome = (outcomes or {}).get(place) or outcome_of(config)
         key = family.key(config)
         if outcome.status is not Status.FAILED:
@@ -66,6 +70,18 @@ def write_sweep(
         journal.append(Answered())
     journal.close()
     return sweep
+
+
+def pairs_of(asked: SweepSpec, configs: Sequence[RunConfig]) -> tuple[Block, ...]:
+    """Blocks of every run and that of its baseline at the same size with the same seed, if both are there."""
+    cells = {(config.label, config.size, config.seed) for config in configs}
+    blocks = [
+        Block(mix.name, asked.baseline_of(mix).name, size, size, seed)
+        for seed in asked.seed_list
+        for mix, size in asked.cells
+        if mix != asked.baseline_of(mix)
+    ]
+    return tuple(block for block in blocks if cells.issuperset(block.runs))
 
 
 def leave_run(runs: Storage, key: str, config: RunConfig, outcome: Outcome, sweep_id: str) -> None:

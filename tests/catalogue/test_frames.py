@@ -26,8 +26,8 @@ TRANSITIONS = (
     *("transition_core_parameters", "low_core_parameters", "high_core_parameters"),
     *("transition_absolute", "low_absolute", "high_absolute"),
     *("p_above", "p_below", "tested_from", "tested_to", "runs", "diverged", "failed"),
-    *("synergy", "synergy_low", "synergy_high", "synergy_decided"),
-    *("synergy_core", "synergy_core_low", "synergy_core_high", "synergy_core_decided"),
+    *("decided", "evidence", "evidence_highest", "at_least", "at_least_core", "pairs"),
+    *("synergy", "synergy_low", "synergy_high", "synergy_core", "synergy_core_low", "synergy_core_high"),
     "words",
 )
 """Names that notebooks rest on."""
@@ -75,8 +75,10 @@ def test_transitions_are_those_of_the_answer(stored: StoredSweep) -> None:
     assert row["low_parameters"] == mix.target.total.low
     assert mix.synergy_total is not None
     assert row["synergy_low"] == mix.synergy_total.low
-    assert bool(row["synergy_decided"]) == mix.synergy_total.decided
-    assert pd.isna(frame.iloc[0]["synergy_decided"])
+    assert mix.comparison is not None
+    assert (row["decided"], row["pairs"]) == (mix.comparison.decided or "", mix.comparison.pairs)
+    assert row["evidence"] == mix.comparison.evidence
+    assert frame.loc[[0, 2], ["decided", "evidence", "pairs"]].isna().all(axis=None)
     assert list(frame["is_target"]) == [True, True, False]
 
 
@@ -87,8 +89,8 @@ def test_nothing_ended_makes_empty_tables_of_the_same_columns(tmp_path: Path) ->
     assert frames.curves_frame(stored).empty
     frame = frames.transitions_frame(stored)
     assert list(frame["verdict"]) == ["undecided"] * 3
-    unknown = [name for name in TRANSITIONS if name.startswith(("transition", "low", "high", "synergy"))]
-    assert {str(dtype) for dtype in frame[unknown].dtypes} == {"float64", "boolean"}
+    unknown = [name for name in TRANSITIONS if name.startswith(("transition", "low", "high", "synergy", "evidence"))]
+    assert {str(dtype) for dtype in frame[unknown].dtypes} == {"float64"}
 
 
 def test_every_exported_column_is_explained(stored: StoredSweep, tmp_path: Path) -> None:

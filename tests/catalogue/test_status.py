@@ -21,7 +21,8 @@ from orchestrator.home.files import Home
 from orchestrator.home.run_files import Storage
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.rows import targets
-from orchestrator.report.words.next_step import explain
+from orchestrator.report.words.explanation import explain
+from orchestrator.report.words.findings import sentences
 from orchestrator.search.base import Request
 from tests.catalogue.fabricated import diverged, failed, leave_stack, outcome_of, runs_of, write_sweep
 from tests.sweep.sweeps import spec
@@ -40,7 +41,7 @@ def test_a_finished_sweep_says_what_it_found_and_what_it_saved(tmp_path: Path) -
     runs = [run for run in runs_of(asked) if run.size in (16, 24, 48, 64)]
     status = status_of(read_sweep(home, write_sweep(home, asked, runs=runs).id))
     add, mixed = status.mixes
-    assert (add.done, add.learned, mixed.done, mixed.learned) == (8, 4, 8, 6)
+    assert (add.done, add.learned, mixed.done, mixed.learned) == (8, 3, 8, 6)
     assert add.verdict == "found"
     assert (add.left, add.training) == (None, 0)
     # Seconds are a tenth of the size, so the grid is known exactly: 300 units, 2 mixes, 2 seeds.
@@ -52,7 +53,7 @@ def test_a_finished_sweep_says_what_it_found_and_what_it_saved(tmp_path: Path) -
     # The bar of what is known: sizes that fail, where the transition may lie, sizes that learn.
     assert re.search(r"add +·+[▁-█░]+━* ", text)
     assert "▁ to █ how probable the transition is there" in text
-    assert "units where accuracy of add is 80% of its asymptote, with 90% intervals; learned: runs with as much" in text
+    assert "units where accuracy of add is 80% of its asymptote, with 90% intervals" in text
     assert "how probable" not in shown(status_view(status, width=80)), "there is no bar to read"
     censored = replace(status, mixes=(replace(add, parameters="11.7 [below 9, 17.5]"), mixed))
     assert "11.7 [below 9, 17.5]" in shown(status_view(censored)), "no markup of rich's"

@@ -47,7 +47,7 @@ def begin(run: Program, tmp_path: Path, *words: str, **changes: object) -> Ended
 @pytest.mark.parametrize(
     ("changes", "trains"),
     [
-        ({"search": {"method": "bayes", "max_runs": 2}}, "seeds=4"),
+        ({"search": {"method": "pairs", "max_runs": 2}}, "seeds=4"),
         ({"sizes": [8, 12]}, "x2"),
         ({"sizes": [64, 96]}, "sizes="),
         ({"sizes": [24, 32], "settings": {"curve": {"midpoint": 60, "help": 1.5}}}, "sizes="),
@@ -71,7 +71,7 @@ def test_the_next_step_can_be_followed_again_and_again(run: Program, tmp_path: P
     """Where the sizes are coarse, more seeds alone train nothing new."""
     home = tmp_path / "home"
     alike = {"curve": {"help": 0.0, "slope": 6.0}}
-    done = begin(run, tmp_path, sizes=[16, 32, 64, 128], seeds=4, search={"method": "bayes"}, settings=alike)
+    done = begin(run, tmp_path, sizes=[16, 32, 64, 128], seeds=4, search={"method": "pairs"}, settings=alike)
     for _ in range(2):
         done = run(*printed_command(done.out, "next"))
         assert done.code == 0, done.err
@@ -80,7 +80,7 @@ def test_the_next_step_can_be_followed_again_and_again(run: Program, tmp_path: P
 
 def test_explain_prints_the_same_step_as_a_command_of_its_own(run: Program, tmp_path: Path) -> None:
     home = tmp_path / "home"
-    first = begin(run, tmp_path, search={"method": "bayes", "max_runs": 2})
+    first = begin(run, tmp_path, search={"method": "pairs", "max_runs": 2})
     said = run("explain", newest(home), "--home", home).out
     [why] = re.findall(r"^next +(.*)$", first.out, re.MULTILINE)
     assert why in " ".join(said.split())

@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.catalogue.reading import read_sweep
 from orchestrator.home.files import Home
-from orchestrator.report.words.next_step import explain
+from orchestrator.report.words.explanation import explain
 from tests.catalogue.fabricated import write_sweep
 from tests.cli.program import Program
 from tests.sweep.sweeps import spec

@@ -50,7 +50,7 @@ def test_an_end_is_journalled_then_told_then_heard(files: Path) -> None:
     campaign.observer = Listener()
     campaign.ended(key, GOOD)
     campaign.ended(key, GOOD)
-    assert heard == [(1, True)]
+    assert heard == [(2, True)]  # After the line of the blocks asked for.
 
 
 def test_a_whole_grid_is_trained_once(files: Path) -> None:

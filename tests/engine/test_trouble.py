@@ -122,7 +122,7 @@ def test_a_run_that_ended_as_the_disk_became_full_is_not_lost(small_disk: Path) 
         pass
     before = Home(small_disk).sweep("logistic-1").journal.read_bytes()
     fill(small_disk / "ballast")
-    campaign.ended(key, replace(GOOD, error="long " * 5000))
+    campaign.ended(key, replace(GOOD, status=Status.FAILED, error="long " * 5000))
     assert campaign.done
     assert campaign.machine_error.endswith("is full: free some space")
     assert stack.tickets[0].request not in campaign.searcher.results

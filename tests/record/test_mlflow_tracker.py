@@ -100,7 +100,7 @@ def test_the_sweep_says_what_it_asked_and_found(kept: Record) -> None:
     assert sweep.info.status == "FINISHED"
     assert sweep.data.params["target"] == "add"
     assert sweep.data.params["mixes"] == "add, add+prod"
-    assert sweep.data.params["search.method"] == "bayes"
+    assert sweep.data.params["search.method"] == "pairs"
     assert sweep.data.params["curve.midpoint"] == "40.0"
     assert sweep.data.tags["env.git.commit"] == "a1b2c3"
     assert sweep.data.tags["env.versions.torch"] == "2.13.0"

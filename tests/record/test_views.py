@@ -52,7 +52,7 @@ def test_columns_that_identify_a_record_come_first(finished: Finished) -> None:
     transitions, runs = mlflow_views.views(finished.sweep)
     first = [column.split("`")[1] for column in runs.columns[:4]]
     assert first == ["mix", "units", "seed", "test_accuracy/add"]  # Seen beside MLflow's Assistant.
-    assert transitions.columns[:3] == ("tags.`mix`", "tags.`found`", "tags.`saving`")
+    assert transitions.columns[:3] == ("tags.`mix`", "tags.`found`", "tags.`compared`")
     for mixes in (runs.mixes, ("add+prod @ start_fan_in",), ("x" * 60,)):
         widths = json.loads(json.dumps(replace(runs, mixes=mixes).state()))["columnWidths"]
         there = sum(widths[column] for column in runs.columns[:3])

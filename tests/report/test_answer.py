@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from orchestrator.report.answer import answer
-from orchestrator.transition.types import Verdict
-from tests.report.samples import bracketed, config, diverged, failed, make_spec, train
+from orchestrator.transition.evidence import Direction
+from orchestrator.transition.types import SizeShare, Verdict
+from tests.report.samples import SIZES, bracketed, config, diverged, failed, in_order, make_spec, train
 
 
 def test_both_transitions_and_their_ratio_are_found() -> None:
@@ -23,7 +26,6 @@ def test_both_transitions_and_their_ratio_are_found() -> None:
         assert midpoint < value < 1.35 * midpoint
     synergy = found.mix("add+prod").synergy_total
     assert synergy is not None
-    assert synergy.decided
     assert synergy.value == pytest.approx(4, rel=0.25)
     assert found.mix("add").synergy_total is None
     assert found.mix("add").synergy_core is None
@@ -59,9 +61,7 @@ def test_diverged_runs_count_as_the_floor_and_failed_ones_not_at_all() -> None:
 def test_without_runs_everything_is_undecided() -> None:
     found = answer(make_spec(), [])
     assert [mix.target.transition.verdict for mix in found.mixes] == [Verdict.UNDECIDED] * 2
-    synergy = found.mix("add+prod").synergy_total
-    assert synergy is not None
-    assert not synergy.decided
+    assert found.mix("add+prod").comparison is None
     assert found.tested(found.mixes[0].target.transition)[1].size == 128
 
 
@@ -72,3 +72,30 @@ def test_runs_of_other_mixes_are_left_aside() -> None:
 def test_an_unknown_mix_is_a_key_error() -> None:
     with pytest.raises(KeyError, match="max"):
         answer(make_spec(), []).mix("max")
+
+
+def test_the_journals_pairs_decide_a_comparison() -> None:
+    spec = make_spec()
+    found = answer(spec, bracketed(), blocks=in_order(spec))
+    comparison = found.mix("add+prod").comparison
+    assert comparison is not None
+    assert comparison.decided is Direction.FEWER
+    assert comparison.pairs == 2 * len(SIZES)
+    assert found.mix("add").comparison is None
+
+
+def test_a_pair_that_is_not_complete_ends_the_count() -> None:
+    spec, (first, second, third, *_) = make_spec(), in_order(make_spec())
+    ended = [run for run in bracketed() if (run[0].label, run[0].size, run[0].seed) != second.runs[1]]
+    comparison = answer(spec, ended, blocks=(first, second, third)).mix("add+prod").comparison
+    assert comparison is not None
+    assert comparison.pairs == 1
+
+
+def test_a_bar_set_beforehand_says_which_runs_learned() -> None:
+    config_, outcome = train(make_spec(), [("add", 64)], seeds=1)[0]
+    half = replace(outcome, accuracy={"add": 0.6})
+    for learned, count in ((0.5, 1), (0.6, 0)):
+        spec = make_spec(search={"method": "grid", "learned": learned})
+        mix = answer(spec, [(config_, half)]).mix("add")
+        assert mix.shares == (SizeShare(64, count, 1),)

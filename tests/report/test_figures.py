@@ -19,14 +19,14 @@ from orchestrator.report.figures.bars import mix_styles, styles_of
 from orchestrator.report.figures.similarity import similarity_figure
 from orchestrator.report.figures.style import save, save_both
 from orchestrator.report.figures.transitions import curve_figure, curve_of, transitions_figure
-from orchestrator.transition.types import Density, Estimate, Point, Synergy, Verdict
-from tests.report.samples import NOWHERE, bracketed, make_answer, make_spec, transition
+from orchestrator.transition.types import Density, Estimate, Point, Verdict
+from tests.report.samples import NOWHERE, bracketed, compared, in_order, make_answer, make_spec, transition
 from trainables.probes.embeddings import principal
 
 
 @pytest.fixture(scope="module", name="found")
 def bracketed_answer() -> Answer:
-    return answer(make_spec(), bracketed())
+    return answer(make_spec(), bracketed(), blocks=in_order(make_spec()))
 
 
 def texts(figure: Figure) -> str:
@@ -67,7 +67,7 @@ def test_every_run_is_a_point_and_every_transition_is_said(found: Answer) -> Non
 def test_runs_that_are_as_accurate_stand_side_by_side() -> None:
     runs = [Point(16, seed, 0.99, 0.1) for seed in range(5)] + [Point(32, 0, 0.99, 0.1), Point(32, 1, 0.2, 0.1)]
     told = replace(transition(Verdict.ABOVE), points=tuple(runs))
-    figure = transitions_figure(make_spec(), make_answer(told, told, Synergy(None, None, None, decided=False)))
+    figure = transitions_figure(make_spec(), make_answer(told, told))
     first, second = [each for each in figure.axes[0].collections if len(np.asarray(each.get_offsets())) == len(runs)]
     places = [(float(x), float(y)) for each in (first, second) for x, y in np.asarray(each.get_offsets())]
     assert len(set(places)) == len(places), "no run covers another, not even of another mix"
@@ -103,7 +103,7 @@ def test_curve_and_transition_are_one_estimator(found: Answer) -> None:
     assert figure.axes[0].get_xscale() == "log"
 
 
-def test_a_decided_saving_is_an_arrow(found: Answer) -> None:
+def test_a_decided_comparison_is_an_arrow(found: Answer) -> None:
     figure = transitions_figure(make_spec(), found)
     (arrow,) = [text for text in figure.axes[1].texts if getattr(text, "arrow_patch", None) is not None]
     assert isinstance(arrow, Annotation)
@@ -112,9 +112,9 @@ def test_a_decided_saving_is_an_arrow(found: Answer) -> None:
     assert [arrow.xyann[0], arrow.xy[0]] == pytest.approx(values)
 
 
-def test_a_saving_that_is_undecided_points_nowhere() -> None:
+def test_an_undecided_comparison_points_nowhere() -> None:
     alone, helped = (transition(Verdict.FOUND, Estimate(value, 8.0, 64.0)) for value in (33.0, 20.0))
-    told = make_answer(alone, helped, Synergy(1.6, 0.5, 8.0, decided=False))
+    told = make_answer(alone, helped, compared([(20, True, False)]))
     below = transitions_figure(make_spec(), told).axes[1]
     assert not [text for text in below.texts if getattr(text, "arrow_patch", None) is not None]
     assert not [line for line in below.lines if sorted(np.asarray(line.get_xdata())) == [20.0, 33.0]]
@@ -154,14 +154,13 @@ def test_a_mix_shows_all_its_tasks(found: Answer) -> None:
     [
         (Verdict.ABOVE, Estimate(None, 64.0, None), "above 64"),
         (Verdict.BELOW, Estimate(None, None, 8.0), "below 8"),
-        (Verdict.PLATEAU, NOWHERE, "plateau at 0.75"),
         (Verdict.UNDECIDED, Estimate(None, 16.0, None), "undecided, at least 16"),
         (Verdict.UNDECIDED, NOWHERE, "undecided"),
     ],
 )
 def test_what_was_not_found_is_drawn_and_said(verdict: Verdict, relative: Estimate, said: str, tmp_path: Path) -> None:
     found = replace(transition(verdict, relative), density=Density((8.0, 16.0, 32.0), (0.2, 0.3, 0.1), 0.4))
-    told = make_answer(found, found, Synergy(None, None, None, decided=False))
+    told = make_answer(found, found)
     figure = transitions_figure(make_spec(), told)
     assert len(figure.axes[1].collections) == (2 if verdict is Verdict.UNDECIDED else 0), "shades within the sizes"
     assert curve_of(told, found) is None
@@ -173,7 +172,6 @@ def test_what_was_not_found_is_drawn_and_said(verdict: Verdict, relative: Estima
         == {
             Verdict.ABOVE: {">"},
             Verdict.BELOW: {"<"},
-            Verdict.PLATEAU: set(),
             Verdict.UNDECIDED: {">"} if relative.low else {"<", ">"},
         }[verdict]
     )

@@ -16,7 +16,7 @@ from orchestrator.home.files import Home
 from orchestrator.home.sweeps import Sweep
 from orchestrator.report import table
 from orchestrator.report.run_table import page_table
-from orchestrator.report.words.next_step import judged
+from orchestrator.report.words.explanation import judged
 from orchestrator.space.spaces import load_space
 from tests.catalogue.fabricated import diverged, failed, runs_of, write_sweep
 from tests.sweep.sweeps import spec
@@ -161,10 +161,12 @@ def test_a_sweep_without_runs_and_one_with_bad_ones_have_pages(tmp_path: Path) -
     assert "1 run diverged and counts as not learned." in text
 
 
-def test_an_arrow_is_explained_where_one_is_drawn(tmp_path: Path, whole: tuple[StoredSweep, str]) -> None:
-    assert "In the last row an arrow leads" in outline(whole[1]).text
-    few = page_of(stored(write_sweep(Home(tmp_path), runs=runs_of(spec())[:3])))
-    assert "Undecided" in few
+def test_an_arrow_is_explained_where_one_is_drawn(tmp_path: Path) -> None:
+    asked = spec(settings={"curve": {"help": 2.0}}, seeds=3)
+    decided = page_of(stored(write_sweep(Home(tmp_path / "decided"), asked)))
+    assert "In the last row an arrow leads" in outline(decided).text
+    few = page_of(stored(write_sweep(Home(tmp_path / "few"), runs=runs_of(spec())[:3])))
+    assert "Nothing is decided" in few
     assert "In the last row an arrow leads" not in few
 
 
@@ -199,7 +201,7 @@ def test_the_script_tells_learned_runs_as_the_page_counts_them(whole: tuple[Stor
     runs = told_by(html)["runs"]
     assert {run["learned"] for run in runs} == {True, False}
     for place, mix in enumerate(told.answer.mixes):
-        for share in mix.target.transition.shares:
+        for share in mix.shares:
             here = [run["learned"] for run in runs if (run["mix"], run["size"]) == (place, share.size)]
             assert (sum(here), len(here)) == (share.learned, share.tried)
 

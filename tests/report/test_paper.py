@@ -13,13 +13,13 @@ from orchestrator.home.sweeps import create_sweep
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.figures.paper import caption, paper_figure
 from orchestrator.report.figures.style import save
-from tests.report.samples import bracketed, make_spec
+from tests.report.samples import bracketed, in_order, make_spec
 from tests.sweep.sweeps import spec
 
 
 @pytest.fixture(scope="module", name="found")
 def bracketed_answer() -> Answer:
-    return answer(make_spec(), bracketed())
+    return answer(make_spec(), bracketed(), blocks=in_order(make_spec()))
 
 
 @pytest.mark.parametrize("width", [3.3, 7.0])

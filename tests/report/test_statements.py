@@ -11,16 +11,26 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from orchestrator.report.answer import answer
+from orchestrator.report.answer import Answer, answer
 from orchestrator.report.probe_statements import Agreement, Seen, at_equal_size, compare, paired
 from orchestrator.report.side_by_side import Compared
-from orchestrator.report.statements import halfway_steps, judge, judge_law, judge_order, peaked_first
+from orchestrator.report.statements import (
+    Row,
+    halfway_steps,
+    judge,
+    judge_law,
+    judge_order,
+    over_table,
+    peaked_first,
+    summary,
+)
 from orchestrator.search.base import Request
 from orchestrator.space.expected import Expectation
 from orchestrator.space.mistakes import InvalidDataError, parse
 from orchestrator.space.spaces import load_space
 from orchestrator.sweep.reproduce import entropies
-from orchestrator.transition.types import Doubt, Synergy
+from orchestrator.transition.evidence import Comparison
+from tests.golden.test_answers import COMPARISONS, FEWER
 from tests.report.samples import bracketed, make_spec, train
 from trainables.base import Evaluation, Outcome, RunConfig, Status
 
@@ -49,49 +59,75 @@ def test_one_beyond_the_sizes_disagrees_and_none_is_undecided() -> None:
     assert judge("space", "", [about("add+prod")], above)[0].agreement is Agreement.UNDECIDED
 
 
-def verdict(found: Synergy, **asked: Any) -> Agreement:
-    real = answer(make_spec(), bracketed())
-    given = replace(real, mixes=(real.mixes[0], replace(real.mixes[1], synergy_total=found)))
+def with_comparison(found: Comparison | None) -> Answer:
+    """An answer whose mix was compared so with its baseline."""
+    return replace(ANSWER, mixes=(ANSWER.mixes[0], replace(ANSWER.mixes[1], comparison=found)))
+
+
+def verdict(found: Comparison | None, **asked: Any) -> Agreement:
     statement = Expectation.model_validate({"claim": "A", "source": "B", "finds": "fewer"} | asked)
-    return judge("space", "", [statement], given)[0].agreement
+    return judge("space", "", [statement], with_comparison(found))[0].agreement
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "factor", "agreement"),
+    ("kind", "fewer", "no_fewer"),
     [
-        (1.05, 1.25, 7.0, Agreement.SMALLER),
-        (1.6, 5.0, 3.6, Agreement.AGREES),
-        (4.2, None, 3.6, Agreement.LARGER),
-        (1.4, None, 3.6, Agreement.AGREES),
-        (1.5, 1.9, (2.0, 7.0), Agreement.SMALLER),
-        (1.5, 2.1, (2.0, 7.0), Agreement.AGREES),
-        (0.5, 0.9, 3.6, Agreement.CONTRADICTED),
+        ("fewer", Agreement.AGREES, Agreement.CONTRADICTED),
+        ("more", Agreement.CONTRADICTED, Agreement.AGREES),
+        ("alike", Agreement.UNDECIDED, Agreement.UNDECIDED),
+        ("no_pairs", Agreement.UNDECIDED, Agreement.UNDECIDED),
     ],
 )
-def test_a_claim_of_a_factor_is_compared_with_that_factor(
-    low: float, high: float | None, factor: float | tuple[float, float], agreement: Agreement
-) -> None:
-    assert verdict(Synergy(None, low, high, decided=True), factor=factor) is agreement
+def test_evidence_alone_decides(kind: str, fewer: Agreement, no_fewer: Agreement) -> None:
+    found = COMPARISONS[kind]
+    assert [verdict(found, finds=finds) for finds in ("fewer", "no fewer")] == [fewer, no_fewer]
 
 
-@pytest.mark.parametrize("finds", ["fewer", "no fewer"])
-@pytest.mark.parametrize("doubt", [Doubt.LEVELS_OFF, Doubt.FALLS, Doubt.FEW, Doubt.CHANCE, Doubt.CRITERION])
-def test_nothing_rests_on_a_comparison_in_doubt(finds: str, doubt: Doubt) -> None:
-    for low, high in ((2.0, 4.0), (0.5, 0.9), (1.0, 1.2)):
-        assert verdict(Synergy(None, low, high, decided=False, doubt=doubt), finds=finds) is Agreement.UNDECIDED
+@pytest.mark.parametrize(
+    ("factor", "agreement"),
+    [(3.6, Agreement.AGREES), ((1.2, 1.8), Agreement.LARGER), ((1.2, 2.0), Agreement.AGREES)],
+)
+def test_a_certified_factor_can_exceed_a_claimed_one(factor: float | tuple[float, float], agreement: Agreement) -> None:
+    found = COMPARISONS["at_least"]
+    assert found is not None
+    assert found.at_least == pytest.approx(28 * 29 / (20 * 21))
+    assert verdict(found, factor=factor) is agreement
 
 
 def test_a_failed_control_leaves_a_statement_undecided() -> None:
     spec = make_spec(sizes=(8, 12, 16))
     above = answer(spec, train(spec, [("add", 16), ("add", 12)], seeds=3))
-    given = replace(
-        above, mixes=(above.mixes[0], replace(above.mixes[1], synergy_total=Synergy(None, 2.0, None, True)))
-    )
+    given = replace(above, mixes=(above.mixes[0], replace(above.mixes[1], comparison=FEWER)))
     asked = {"claim": "A", "source": "B", "finds": "fewer"}
     assert judge("space", "", [Expectation.model_validate(asked)], given)[0].agreement is Agreement.AGREES
     (row,) = judge("space", "", [Expectation.model_validate(asked | {"control": "add"})], given)
     assert row.agreement is Agreement.UNDECIDED
     assert row.found.endswith("; its control, add, is not learned: above 16")
+
+
+def rows_of(evidence: Sequence[float]) -> list[Row]:
+    """Rows with this evidence, decided from 20 on."""
+    return [
+        Row("space", "add+prod", "A", "fewer", Agreement.AGREES if one >= 20 else Agreement.UNDECIDED, weighed)
+        for one in evidence
+        for weighed in [replace(FEWER, evidence=one)]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("evidence", "kept"),
+    [
+        ([25.0], 1),
+        ([25.0] + [1.0] * 9, 0),  # The largest of ten needs 100.
+        ([120.0, 25.0] + [1.0] * 8, 1),
+        ([25.0] * 5 + [1.0] * 5, 5),  # Five of ten need 20 each.
+    ],
+)
+def test_a_table_keeps_what_e_bh_keeps(evidence: list[float], kept: int) -> None:
+    rows = over_table(rows_of(evidence))
+    assert [row.agreement for row in rows] == [Agreement.AGREES] * kept + [Agreement.UNDECIDED] * (len(rows) - kept)
+    assert sum("not kept over this table" in row.found for row in rows) == sum(one >= 20 for one in evidence) - kept
+    assert ("decided by evidence" in summary(rows)) == bool(kept)
 
 
 def test_statements_are_about_each_recipe_by_itself() -> None:

@@ -16,8 +16,9 @@ from orchestrator.report.figures.comparisons import forest_figure
 from orchestrator.report.figures.learning import learning_figure
 from orchestrator.report.figures.similarity import pairs, similarities_figure
 from orchestrator.report.side_by_side import Compared, comparison_rows
-from orchestrator.transition.types import Estimate, Synergy, Verdict
+from orchestrator.transition.types import Estimate, Verdict
 from tests.catalogue.fabricated import failed, runs_of, write_sweep
+from tests.golden.test_answers import FEWER
 from tests.report.samples import NOWHERE, make_answer, transition
 from tests.report.test_figures import texts
 from tests.sweep.sweeps import spec
@@ -100,7 +101,7 @@ def test_every_run_has_a_learning_curve_that_ends_in_its_score(stored: StoredSwe
 def test_the_forest_has_a_row_a_mix_with_arrows_where_censored() -> None:
     found = transition(Verdict.FOUND, Estimate(20.0, 18.0, 24.0))
     above = transition(Verdict.ABOVE, Estimate(None, 64.0, None))
-    answer = make_answer(above, found, Synergy(None, 2.5, None, decided=True))
+    answer = make_answer(above, found, FEWER)
     compared = [Compared("one", answer), Compared("two", answer)]
     rows = comparison_rows(compared)
     assert [(row.label, row.mix) for row in rows] == [
@@ -110,7 +111,7 @@ def test_the_forest_has_a_row_a_mix_with_arrows_where_censored() -> None:
         ("two", "add+prod"),
     ]
     assert rows[1].size_words == "20 [18, 24]"
-    assert rows[1].saving == "at least 2.5x fewer"
+    assert rows[1].compared == "fewer parameters (80:1)"
     figure = forest_figure(compared, "title")
     (axes,) = figure.axes
     markers = [line.get_marker() for line in axes.lines]
@@ -124,7 +125,7 @@ def test_the_forest_has_a_row_a_mix_with_arrows_where_censored() -> None:
         "200 [180, 240]",
         "trainable parameters",
         "add+prod vs add",
-        "at least 2.5x fewer",
+        "fewer parameters (80:1)",
     ):
         assert part in said
 
@@ -132,7 +133,7 @@ def test_the_forest_has_a_row_a_mix_with_arrows_where_censored() -> None:
 @pytest.mark.parametrize("verdict", list(Verdict))
 def test_every_verdict_is_drawn(verdict: Verdict, tmp_path: Path) -> None:
     one = transition(verdict, NOWHERE)
-    answer = make_answer(one, one, Synergy(None, None, None, decided=False))
+    answer = make_answer(one, one)
     path = style.save(forest_figure([Compared("only", answer)]), tmp_path / "forest.png")
     assert path.stat().st_size > 5000
 
@@ -163,7 +164,7 @@ def test_equal_images_share_no_id() -> None:
 
 def test_an_interval_open_on_both_sides_has_no_solid_point() -> None:
     both = transition(Verdict.FOUND, Estimate(14.0, None, None))
-    answer = make_answer(both, both, Synergy(None, None, None, decided=False))
+    answer = make_answer(both, both)
     (axes,) = forest_figure([Compared("one", answer)]).axes
     at = [line for line in axes.lines if list(np.asarray(line.get_xdata())) == [140.0]]
     assert [line.get_markerfacecolor() for line in at] == ["white", "white"]

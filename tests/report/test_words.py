@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import pytest
-from orchestrator.report.words.verdicts import caveats, saving, sentence, sentences
+from orchestrator.report.words.verdicts import sentences
 
 from orchestrator.catalogue.reading import read_sweep
 from orchestrator.home.files import Home
@@ -17,6 +16,7 @@ from orchestrator.record.transition_content import answer_content
 from orchestrator.report.answer import Answer, RecipeText, answer
 from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.figures.paper import caption
+from orchestrator.report.findings import is_rarer_with_size
 from orchestrator.report.side_by_side import (
     Compared,
     comparison_sentences,
@@ -24,15 +24,16 @@ from orchestrator.report.side_by_side import (
 )
 from orchestrator.report.table import answer_table, plain
 from orchestrator.report.words import numbers
-from orchestrator.report.words.next_step import judged, next_step
+from orchestrator.report.words.explanation import judged
+from orchestrator.report.words.findings import odds, sentences
+from orchestrator.report.words.next_step import next_step
 from orchestrator.search.base import Request
 from orchestrator.site.pages import SweepPages
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
-from orchestrator.transition.comparison import synergy as ratio
-from orchestrator.transition.types import Doubt, Estimate, Synergy, Verdict
-from tests.golden.test_answers import LEARNED, SMALLER, SYNERGIES, VERDICTS
+from orchestrator.transition.types import Estimate, SizeShare, Verdict
+from tests.golden.test_answers import COMPARISONS, LEARNED, SMALLER, VERDICTS
 from tests.report.samples import SIZES, bracketed, config, make_answer, make_spec
 from tests.sweep.sweeps import printed, quiet, spec
 from trainables.base import Outcome, RunConfig, Status
@@ -50,35 +51,38 @@ def outcomes(runs: list[tuple[str, int, int, float]]) -> list[tuple[RunConfig, O
     return ended
 
 
-@pytest.mark.parametrize(("first", "second"), list(product(Verdict, Verdict)))
-def test_no_pair_of_verdicts_claims_more_than_is_known(first: Verdict, second: Verdict) -> None:
-    compared = ratio(VERDICTS[first], VERDICTS[second], lambda size: 10 * size)
-    (said,) = sentences(make_answer(VERDICTS[first], VERDICTS[second], compared))
-    assert bool(re.match(r"\S+ needs (at least )?[\d.]+x (fewer|more) ", said)) == compared.decided
-    assert not ("parameters" in said and "units" in said), "sizes and parameters stay apart"
+@pytest.mark.parametrize(("first", "second"), list(product(VERDICTS, VERDICTS)))
+def test_only_pairs_claim_that_a_mix_needs_fewer(first: Verdict, second: Verdict) -> None:
+    """No pair of transitions does, however far apart they are."""
+    for name, comparison in COMPARISONS.items():
+        (sentence,) = sentences(make_answer(VERDICTS[first], VERDICTS[second], comparison))
+        if sentence.startswith("Nothing was learned"):
+            continue  # No made-up comparison can contradict that.
+        claims = "needs" in sentence or "more often than" in sentence
+        assert claims == (comparison is not None and comparison.decided is not None), name
+        assert not ("parameters" in sentence and "units [" in sentence), "sizes and parameters stay apart"
 
 
-@pytest.mark.parametrize("doubt", [Doubt.LEVELS_OFF, Doubt.FALLS, Doubt.FEW, Doubt.CHANCE, Doubt.CRITERION])
-def test_the_reason_for_an_undecided_comparison_is_named(doubt: Doubt) -> None:
-    found = Synergy(None, 2.8, None, decided=False, doubt=doubt)
-    assert saving(found) == f"undecided: at least 2.8x fewer; {doubt}"
-    (said,) = sentences(make_answer(LEARNED, SMALLER, found))
-    assert said == f"Undecided: add+prod needs at least 2.8x fewer parameters than add, but {doubt}."
-
-
-def with_verdicts(*verdicts: Verdict, decided: bool = True) -> Answer:
-    """An answer whose mixes have these verdicts."""
+def with_verdicts(*verdicts: Verdict, comparison: str = "fewer") -> Answer:
+    """An answer whose mixes have these verdicts, and this comparison."""
     found = answer(SPEC, bracketed())
     mixes = []
     for mix, verdict in zip(found.mixes, verdicts, strict=True):
         target = replace(mix.target, transition=replace(mix.target.transition, verdict=verdict))
-        synergy = mix.synergy_total and replace(mix.synergy_total, decided=decided)
-        mixes.append(replace(mix, tasks=(target, *mix.tasks[1:]), synergy_total=synergy))
+        compared = None if mix.synergy_total is None else COMPARISONS[comparison]
+        mixes.append(replace(mix, tasks=(target, *mix.tasks[1:]), comparison=compared))
+    return replace(found, mixes=tuple(mixes))
+
+
+def never_learned(spent: bool = True) -> Answer:
+    found = with_verdicts(Verdict.ABOVE, Verdict.ABOVE, comparison="neither")
+    nothing = [tuple(replace(share, learned=0) for share in mix.shares) for mix in found.mixes]
+    mixes = [replace(mix, shares=shares, spent=spent) for mix, shares in zip(found.mixes, nothing, strict=True)]
     return replace(found, mixes=tuple(mixes))
 
 
 TUNED = {"haste": 2.0}
-OPEN_QUESTION = with_verdicts(Verdict.FOUND, Verdict.FOUND, decided=False)
+OPEN_QUESTION = with_verdicts(Verdict.FOUND, Verdict.FOUND, comparison="alike")
 
 
 @pytest.mark.parametrize(
@@ -88,26 +92,18 @@ OPEN_QUESTION = with_verdicts(Verdict.FOUND, Verdict.FOUND, decided=False)
         (with_verdicts(Verdict.ABOVE, Verdict.FOUND), SPEC, (f"sizes=[{LISTED}, 256]",)),
         (with_verdicts(Verdict.FOUND, Verdict.BELOW), SPEC, (f"sizes=[4, {LISTED}]",)),
         (with_verdicts(Verdict.FOUND, Verdict.BELOW), make_spec(sizes=(6, 16, 32)), ()),  # Units must be even.
-        (with_verdicts(Verdict.PLATEAU, Verdict.FOUND), SPEC, ("mixes=[add x2, add+prod x2]",)),
-        (with_verdicts(Verdict.PLATEAU, Verdict.FOUND), make_spec(budget="target"), ()),
-        (with_verdicts(Verdict.PLATEAU, Verdict.FOUND), make_spec(tuned={"add": TUNED, "add+prod": TUNED}), ()),
+        (never_learned(), SPEC, ("mixes=[add x2, add+prod x2]",)),
+        (never_learned(), make_spec(budget="target"), ()),
+        (never_learned(), make_spec(tuned={"add": TUNED, "add+prod": TUNED}), ()),
+        (never_learned(spent=False), SPEC, (f"sizes=[{LISTED}, 256]",)),  # A lost race is not run for longer.
         (with_verdicts(Verdict.NEAR_FLOOR, Verdict.FOUND), SPEC, ()),
-        (
-            with_verdicts(Verdict.UNDECIDED, Verdict.FOUND),
-            SPEC,
-            ("seeds=6", "search.precision=0.165", "sizes=[8, 12, 16, 20, 24, 32, 40, 44, 48, 64, 96, 128]"),
-        ),
+        (with_verdicts(Verdict.UNDECIDED, Verdict.FOUND), SPEC, ("seeds=6", "search.max_runs=96")),
+        (with_verdicts(Verdict.FOUND, Verdict.FOUND, comparison="no_pairs"), SPEC, ("search.method=pairs",)),
         (OPEN_QUESTION, make_spec(search={"method": "grid"}), ("seeds=6",)),
         (
             OPEN_QUESTION,
-            make_spec(search={"method": "bayes", "max_cost": 420, "precision": 0.06, "max_runs": 22}),
-            (
-                "seeds=6",
-                "search.precision=0.05",
-                "sizes=[8, 12, 16, 20, 22, 24, 32, 40, 44, 48, 64, 96, 128]",
-                "search.max_runs=44",
-                "search.max_cost=1680",
-            ),
+            make_spec(search={"method": "pairs", "max_cost": 420, "max_runs": 22}),
+            ("seeds=6", "search.max_runs=44", "search.max_cost=840"),
         ),
     ],
 )
@@ -116,22 +112,11 @@ def test_the_next_step(found: Answer, asked: SweepSpec, overrides: tuple[str, ..
     assert (None if step is None else step.overrides) == overrides
 
 
-def test_a_lost_race_is_not_run_for_longer() -> None:
-    found = with_verdicts(Verdict.PLATEAU, Verdict.FOUND)
-    early = replace(found, mixes=tuple(replace(mix, spent=False) for mix in found.mixes))
-    step = next_step(SPEC, early)
-    assert step is not None
-    assert step.overrides == (f"sizes=[{LISTED}, 256]",)
+def test_a_run_that_used_all_its_steps_spent_its_budget() -> None:
     runs = [("add", 8, 0, 0.1), ("add", 16, 0, 0.97), ("add", 16, 1, 0.1)]
     for steps, spent in ((3, True), (2, False)):
         ended = [(asked, replace(outcome, steps=steps)) for asked, outcome in outcomes(runs)]
         assert answer(SPEC, ended).mixes[0].spent is spent
-
-
-def test_a_mix_without_a_run_needs_one() -> None:
-    step = next_step(SPEC, answer(SPEC, [each for each in bracketed() if each[0].label == "add"]))
-    assert step is not None
-    assert "the comparison of add+prod with add is undecided" in step.why
 
 
 def test_an_arm_of_one_recipe_keeps_it_when_it_trains_for_longer() -> None:
@@ -151,12 +136,38 @@ def failed_at(accuracy: float) -> Outcome:
     return Outcome(Status.FINISHED, 3, dict.fromkeys(tasks, accuracy), dict.fromkeys(tasks, 0.1))
 
 
-def test_a_size_without_an_interval_is_none_to_learn_from_on() -> None:
+def test_a_size_without_an_interval_is_not_a_transition() -> None:
     found = with_verdicts(Verdict.FOUND, Verdict.FOUND)
     target = found.mixes[0].target
     bare = replace(target, transition=replace(target.transition, relative=Estimate(30.7, None, None)))
-    alone = replace(found.mixes[0], tasks=(bare,))
-    assert sentence(found, alone) == "add is undecided, about 30.7."
+    alone = replace(found, mixes=(replace(found.mixes[0], tasks=(bare,)),))
+    assert sentences(alone) == ("add: transition undecided, about 30.7.",)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "text"),
+    [
+        (19.99, "19:1"),
+        (47.6, "47:1"),
+        (3.29, "3.2:1"),
+        (1.0, "1:1"),
+        (0.3, "1:3.3"),
+        (1e9, "over 1,000,000:1"),
+        (0.0, "1:1,000,000"),
+    ],
+)
+def test_odds_never_look_better_than_the_evidence(evidence: float, text: str) -> None:
+    assert odds(evidence) == text
+
+
+def test_learning_that_becomes_rarer_with_size_needs_more_than_chance() -> None:
+    def shares(*learned: int, tried: int = 4) -> list[SizeShare]:
+        return [SizeShare(8 * place, count, tried) for place, count in enumerate(learned, start=1)]
+
+    assert is_rarer_with_size(shares(0, 4, 4, 0, 0))
+    assert not is_rarer_with_size(shares(0, 4, 4, 3, 4))
+    assert not is_rarer_with_size(shares(0, 0, 2, 4))
+    assert not is_rarer_with_size(shares(1, 0, tried=1))
 
 
 def test_the_command_can_be_pasted() -> None:
@@ -172,47 +183,51 @@ def test_the_command_can_be_pasted() -> None:
 @pytest.mark.parametrize(
     ("kinds", "said"),
     [
-        (("fewer", "at_least_fewer"), "fewer in 2 of 2 recipes."),
-        (("fewer", "undecided", "more"), "fewer in 1 (a), more in 1 (c), undecided in 1 (b) of 3 recipes."),
-        (("undecided", "no_interval"), "undecided in 2 of 2 recipes."),
+        (("fewer", "at_least"), "fewer parameters in 2 of 2 recipes."),
+        (
+            ("fewer", "alike", "more"),
+            "fewer parameters in 1 (a), more parameters in 1 (c), no difference shown in 1 (b) of 3 recipes.",
+        ),
+        (("leaning", "alike"), "no difference shown in 2 of 2 recipes."),
     ],
 )
 def test_a_sentence_over_recipes_counts_them(kinds: tuple[str, ...], said: str) -> None:
     compared = [
-        Compared(label, make_answer(LEARNED, SMALLER, SYNERGIES[kind]))
+        Compared(label, make_answer(LEARNED, SMALLER, COMPARISONS[kind]))
         for label, kind in zip("abc", kinds, strict=False)
     ]
-    assert comparison_sentences(compared, "recipe") == [f"add+prod against add, parameters needed: {said}"]
+    assert comparison_sentences(compared, "recipe") == [f"add+prod against add: {said}"]
 
 
 def test_sweeps_of_one_variant_are_told_apart_by_their_labels() -> None:
     compared = [
-        Compared(label, make_answer(LEARNED, SMALLER, SYNERGIES[kind]), variant="mod6")
+        Compared(label, make_answer(LEARNED, SMALLER, COMPARISONS[kind]), variant="mod6")
         for label, kind in (("first", "fewer"), ("second", "more"))
     ]
-    said = "add+prod against add, parameters needed: fewer in 1 (first), more in 1 (second) of 2 sweeps."
+    said = "add+prod against add: fewer parameters in 1 (first), more parameters in 1 (second) of 2 sweeps."
     assert comparison_sentences(compared, "sweep") == [said]
 
 
 def test_words_over_a_row_of_a_figure_leave_room_for_its_recipe() -> None:
-    found = Synergy(7.0, 3.9, 11.0, decided=False, doubt=Doubt.FEW)
-    first = replace(make_answer(LEARNED, SMALLER, found), recipes=(RecipeText("start_0.02", "as written"),))
+    first = replace(
+        make_answer(LEARNED, SMALLER, COMPARISONS["at_least"]), recipes=(RecipeText("start_0.02", "as written"),)
+    )
     given = replace(first, mixes=tuple(replace(mix, recipe="start_0.02", plain=mix.mix) for mix in first.mixes))
     (axes,) = main_figure(SPEC, given).axes
-    assert axes.get_title(loc="right") == "add+prod: undecided: between 11x fewer and 3.9x fewer"
+    assert axes.get_title(loc="right") == "add+prod: at least 1.9x fewer (81:1)"
 
 
 @pytest.fixture(scope="module", name="twice")
 def asked_under_two_recipes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Answer, str, Path]:
     """A sweep of the outside family whose mix helps under one recipe and not under the other."""
     home, console = tmp_path_factory.mktemp("home"), quiet()
-    asked = spec(recipes={"helps": {}, "alone": {"curve": {"help": 0.0}}}, search={"method": "bayes"}, seeds=3)
+    asked = spec(recipes={"helps": {}, "alone": {"curve": {"help": 0.0}}}, search={"method": "pairs"}, seeds=5)
     return run_sweep(asked, RunOptions(home=home, local_debug=True), console), printed(console), home
 
 
 def test_an_answer_over_recipes(twice: tuple[Answer, str, Path]) -> None:
     found, said, home = twice
-    sentence = "add+prod against add, parameters needed: fewer in 1 (helps), undecided in 1 (alone) of 2 recipes."
+    sentence = "add+prod against add: fewer parameters in 1 (helps), no difference shown in 1 (alone) of 2 recipes."
     assert sentence in said
     assert [row.cells[:2] for row in answer_table(found).rows] == [
         (recipe, mix) for recipe in ("helps", "alone") for mix in ("add", "add+prod")
@@ -227,7 +242,7 @@ def test_an_answer_over_recipes(twice: tuple[Answer, str, Path]) -> None:
     assert answer_content(stored.sweep, found, "finished").tags["answer"].startswith(sentence)
     figure = main_figure(spec(recipes={"helps": {}, "alone": {"curve": {"help": 0.0}}}), found)
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["helps", "alone"]
-    assert ["fewer [" in axes.get_title(loc="right") for axes in figure.axes] == [True, False]
+    assert ["fewer" in axes.get_title(loc="right") for axes in figure.axes] == [True, False]
     assert recipes_of(found.under("helps")) == []
 
 
@@ -237,19 +252,10 @@ def test_nothing_that_any_recipe_learned_is_one_finding() -> None:
     assert answer_table(answer(asked, runs)).sentences == ("Nothing was learned up to units 128.",)
 
 
-def test_seeds_that_disagree_everywhere_are_told_in_a_line() -> None:
+def test_the_runs_of_many_mixes_are_counted_in_a_line() -> None:
     asked = make_spec(recipes={name: {"haste": haste} for haste, name in enumerate(("a", "b", "c", "d"), start=2)})
-    arms = asked.mixes[:5]
-    runs = [
-        (asked.config(Request(arm.name, 128, seed)), failed_at(0.1 + 0.85 * seed)) for arm in arms for seed in (0, 1)
-    ]
-    for some, told in (
-        (8, [f"{arm.name}: seeds disagree" for arm in arms[:4]]),
-        (10, ["Seeds disagree at some sizes in 5 of 8 mixes."]),
-    ):
-        said = [line for line in caveats(answer(asked, runs[:some])) if "isagree" in line]
-        assert [line.replace('"', "")[: len(start)] for line, start in zip(said, told, strict=True)] == told
-    assert judged(asked, answer(asked, runs), "finished")[0].text.endswith(" Runs: 10, 0 to 2 a mix.")
+    runs = [(asked.config(Request(arm.name, 128, seed)), failed_at(0.1)) for arm in asked.mixes[:5] for seed in (0, 1)]
+    assert judged(asked, answer(asked, runs), "finished")[0].text.endswith("Runs: 10, 0 to 2 a mix.")
 
 
 def test_recipes_of_one_mix_are_drawn_without_a_comparison(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_the_keys_of_a_file_are_named_as_a_file_has_them(tmp_path: Path, written
 def test_a_search_without_a_method_is_the_statistical_one(tmp_path: Path) -> None:
     (tmp_path / "units.yaml").write_text(f"{UNITS}search: {{max_cost: 420}}\n")
     search = load_space(str(tmp_path / "units.yaml"), hardware=LAPTOP).search
-    assert (search.method, search.settings["max_cost"]) == ("bayes", 420)
+    assert (search.method, search.settings["max_cost"]) == ("pairs", 420)
 
 
 def test_a_task_with_a_sign_in_its_name_is_told_how_a_mix_names_it() -> None:

@@ -33,7 +33,7 @@ search: {method: pairs}
 profiles:
   laptop:
     sizes: [8, 12, 16]
-    search: {max_cost: 540, min_runs: 7}
+    search: {max_cost: 540, max_runs: 7}
     settings:
       curve: {midpoint: 12, slope: 10}
       noise: 0.25
@@ -82,7 +82,7 @@ def test_the_files_own_top_level_wins_in_every_profile_it_inherits(write: Write)
         assert spec.settings.curve.midpoint == 20
         assert spec.search.settings["max_cost"] == 60
     # What the file does not say is inherited: from the profile, and where that is silent from the top level.
-    assert (laptop.settings.curve.slope, laptop.search.settings["min_runs"]) == (10, 7)
+    assert (laptop.settings.curve.slope, laptop.search.settings["max_runs"]) == (10, 7)
     assert laptop.mixes == load(write("same", "like: far.yaml")).mixes
 
 

@@ -11,6 +11,7 @@ from orchestrator.report.words.verdicts import verdict_line
 from orchestrator.catalogue.reading import read_sweep
 from orchestrator.home.files import Home
 from orchestrator.report.table import answer_table
+from orchestrator.report.words.transitions import verdict_line
 from orchestrator.site.pages import SweepPages
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec

@@ -15,6 +15,7 @@ from orchestrator.errors import SweepError, UserError
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Begun, Ended, Journal
 from orchestrator.home.run_files import kept_runs
+from orchestrator.report.words.findings import sentences
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
