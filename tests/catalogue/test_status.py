@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from orchestrator.report.words.verdicts import sentences
 from rich.console import Console, RenderableType
 
 from orchestrator.catalogue.listings import run_view, status_view, sweeps_view

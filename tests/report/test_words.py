@@ -8,7 +8,6 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from orchestrator.report.words.verdicts import sentences
 
 from orchestrator.catalogue.reading import read_sweep
 from orchestrator.home.files import Home

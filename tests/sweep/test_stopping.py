@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 
 import pytest
-from orchestrator.report.words.verdicts import verdict_line
 
 from orchestrator.catalogue.reading import read_sweep
 from orchestrator.home.files import Home

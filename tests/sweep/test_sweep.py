@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from mlflow import MlflowClient
-from orchestrator.report.words.verdicts import sentences
 
 from orchestrator.engine.base import StackReport
 from orchestrator.engine.worker import StackWorker
