@@ -92,8 +92,6 @@ class Family(ABC):
     tunable: ClassVar[tuple[str, ...]] = ()
     """Settings that may be tuned for each mix, by dotted name: numbers that decide how well a run is trained, and
     neither what it learns nor what it may spend."""
-    scales_with_size: ClassVar[tuple[str, ...]] = ()
-    """Those of them that carry over sizes by a power law: learning rates."""
     parts: ClassVar[tuple[str, ...]] = ()
     """The parts of a model that a phase may take over from the one before, or freeze. Without any, its arms have one
     phase."""
@@ -105,6 +103,8 @@ class Family(ABC):
     """True if a mix's transition is compared with the first mix's; False if each mix is a question of its own."""
     words: ClassVar[Words] = Words()
     """Names of its things, for people."""
+    stacks: ClassVar[bool] = True
+    """False if every run trains alone: ``learner`` then gets one run at a time."""
     probes: ClassVar[tuple[str, ...]] = ()
     """Probes (trainables/probes/) run on its trained models where a search space names none."""
 
@@ -203,6 +203,10 @@ class Family(ABC):
         """
         raise NotImplementedError(f"the family {self.name!r} hands out no data: it has no method data(run, cache)")
 
+    def training_step(self, device: str) -> str:
+        """Return the name of the code that trains on this device here, "" if there is no choice."""
+        return ""
+
     def memory(self, size: int) -> float:
         """Bytes of memory each run of a stack needs at its peak, rather too many than too few; 0 where not known."""
         return 0.0
@@ -274,15 +278,23 @@ def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> obje
         )
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # A module of anybody's, which may raise anything as it is imported.
-        why = f"{type(error).__name__}: {error}; where modules of your own are found, PYTHONPATH says"
-        raise SettingsError(f"{kind} {name!r} cannot be imported: {why}", key=key, given=name) from error
+    except Exception as error:  # The module may be a user's, and may raise anything while it is imported.
+        raise SettingsError(_import_message(kind, name, module_name, error), key=key, given=name) from error
     if not hasattr(module, class_name):
         own = [each for each, value in vars(module).items() if getattr(value, "__module__", "") == module_name]
         there = tuple(f"{module_name}:{each}" for each in own if isinstance(getattr(module, each), type))
         raise SettingsError(f"{module_name} has no {class_name!r}", key=key, given=name, allowed=there)
     found: object = getattr(module, class_name)
     return found
+
+
+def _import_message(kind: str, name: str, module_name: str, error: Exception) -> str:
+    """Return why a module cannot be imported: it does not exist, or it raises."""
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    if missing and f"{module_name}.".startswith(f"{missing}."):
+        where = "put it next to the search space, or add its folder to PYTHONPATH"
+        return f"{kind} {name!r} cannot be imported: there is no module {missing!r}; {where}"
+    return f"{kind} {name!r} cannot be imported: {type(error).__name__}: {error}"
 
 
 BUILT_IN = {

@@ -6,7 +6,6 @@ A checkpoint is tensors and a little JSON in one safetensors file, which never r
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,8 +13,10 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
+
+from trainables.files import write_whole
 
 
 def computing_s(device: torch.device) -> float:
@@ -31,16 +32,9 @@ def computing_s(device: torch.device) -> float:
 
 
 def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
-    """Write a checkpoint so that ``path`` holds either the old one or the new one, whole, whatever happens."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, aside, {"notes": json.dumps(notes)})
-        with aside.open("rb") as file:
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
+    """Write a checkpoint so that ``path`` is either the old one or the new one, whole, whatever happens."""
+    content = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    write_whole(path, save(content, {"notes": json.dumps(notes)}))
 
 
 def read_checkpoint(path: Path, keys: Iterable[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:

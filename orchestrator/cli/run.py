@@ -20,6 +20,7 @@ from orchestrator.cli.options import (
     resolve,
     with_options,
 )
+from orchestrator.commands import command_line
 from orchestrator.errors import UserError
 from orchestrator.sweep.run_options import RunOptions, SizedOptions
 
@@ -99,18 +100,20 @@ def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Har
     were answered are not run again, and unfinished ones go on."""
     from orchestrator.cli.report import print_comparison
     from orchestrator.cli.status import open_sweep
-    from orchestrator.home import lifecycle
     from orchestrator.home.files import Home
+    from orchestrator.home.journal import recall
+    from orchestrator.home.resuming import newest_sweep
     from orchestrator.sweep.beginning import one_ray
-    from orchestrator.sweep.run import run_sweep
+    from orchestrator.sweep.run import logged_to, run_sweep
 
     say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     ended: list[str] = []
     home = Home(options.home.resolve())
     with one_ray(replace(options, begun=lambda sweep: ended.append(sweep.id))) as shared:
         for spec in specs:
-            newest = None if options.resume is None else lifecycle.newest(spec, home, say)
-            if newest is not None and lifecycle.recall(newest.files, runs=False).answered:
+            with logged_to(console):
+                newest = None if options.resume is None else newest_sweep(spec, home)
+            if newest is not None and recall(newest.files, runs=False).answered:
                 say(f"{spec.variant}: answered by {newest.id}")
                 ended.append(newest.id)
                 continue
@@ -178,7 +181,7 @@ def _ask_for_a_doctor(home: Path, hardware: Hardware, console: Console) -> None:
     from orchestrator.doctor.machine import passed_here
 
     if not passed_here(home, hardware.gpu_name):
-        said = f"no check-up of {hardware.gpu_name} has passed yet: run `python -m orchestrator doctor`"
+        said = f"no check-up of {hardware.gpu_name} has passed yet: run `{command_line('doctor', '--home', home)}`"
         console.print(said, markup=False, highlight=False, soft_wrap=True)
 
 

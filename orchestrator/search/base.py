@@ -117,15 +117,11 @@ class MixProgress:
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """Settings under ``search:`` whatever the method.
-
-    ``stack``: the most runs to ask for together at one size. The engine trains them as one batched model, at little
-    more than the cost of one. ``auto`` leaves the number to the engine, and is 1 without one.
-    """
+    """Settings under ``search:`` for every method."""
 
     stack: int | Literal["auto"] = AUTO
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    """Most seeds to ask for together at one size. The engine trains them as one batched model, at little more than
+    the cost of one. ``auto`` leaves the number to the engine, and is 1 without one."""
 
     def __post_init__(self) -> None:
         if self.stack != AUTO and not 1 <= self.stack <= 4096:

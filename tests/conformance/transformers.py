@@ -17,6 +17,7 @@ from trainables.tasks.datasets import Examples
 from trainables.tasks.held_out_tuples import HeldOut, Part
 from trainables.transformer.family import TransformerFamily, TransformerSettings
 from trainables.transformer.generation import accuracies
+from trainables.transformer.learner import run_seed
 
 
 def equal(left: Examples, right: Examples) -> bool:
@@ -127,6 +128,7 @@ class TransformerConformance:
             [list(data.test.values())],
             family.settings.task.vocabulary(),
             torch.device("cpu"),
+            keys=[run_seed("decoding of the test", runs[0])] if family.settings.task.decoding == "sampled" else None,
         )
         assert dict(zip(data.test, scores, strict=True)) == ended.outcome.accuracy
         assert data.digest == ended.outcome.data

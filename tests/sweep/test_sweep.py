@@ -120,10 +120,10 @@ def test_resuming_with_other_settings_names_the_difference(tmp_path: Path) -> No
 
 
 def test_a_sweep_driven_elsewhere_is_left_alone(tmp_path: Path) -> None:
-    from orchestrator.home import lifecycle
+    from orchestrator.home.driver_lock import driving
 
     sweep_id = run(spec(sizes=[8, 16]), tmp_path)
-    with lifecycle.driving(Home(tmp_path).sweep(sweep_id)), pytest.raises(UserError, match="another process"):
+    with driving(Home(tmp_path).sweep(sweep_id)), pytest.raises(UserError, match="another process"):
         run(spec(sizes=[8, 16]), tmp_path, resume=sweep_id)
 
 

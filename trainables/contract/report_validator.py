@@ -40,7 +40,7 @@ class ReportValidator:
     def check(self, reports: Any) -> list[Report]:
         """The reports, with Python's numbers in them. Raises :class:`BrokenFamilyError`."""
         if not isinstance(reports, list) or not all(isinstance(each, Report) for each in reports):
-            raise self._broken(f"advance() must return a list of Report; it returned {_short(reports)}")
+            raise self._broken(f"advance() must return a list of Report; it returned {shortened(reports)}")
         indices = [report.index for report in reports]
         if sorted(indices) != sorted(self._open):
             open_runs = ", ".join(map(str, sorted(self._open))) or "none"
@@ -72,7 +72,7 @@ class ReportValidator:
 
     def _evaluation(self, given: Any, run: RunConfig, where: str) -> Evaluation:
         if not isinstance(given, Evaluation):
-            raise self._broken(f"{where}: its evaluation must be an Evaluation, it is {_short(given)}")
+            raise self._broken(f"{where}: its evaluation must be an Evaluation, it is {shortened(given)}")
         step = self._step(given.step, run, f"{where}, the step of its evaluation")
         accuracy = self._shares(given.accuracy, run, f"{where}, the accuracy of its evaluation")
         loss = self._number(given.loss, f"{where}, the loss")
@@ -80,7 +80,7 @@ class ReportValidator:
 
     def _outcome(self, given: Any, run: RunConfig, where: str) -> Outcome:
         if not isinstance(given, Outcome) or not isinstance(given.status, Status):
-            raise self._broken(f"{where}: its outcome must be an Outcome with a Status, it is {_short(given)}")
+            raise self._broken(f"{where}: its outcome must be an Outcome with a Status, it is {shortened(given)}")
         if not isinstance(given.data, str) or len(given.data) > LONGEST_HASH:
             raise self._broken(f"{where}: data must be a hash of at most {LONGEST_HASH} characters")
         failed = given.status is Status.FAILED
@@ -96,14 +96,14 @@ class ReportValidator:
     def _step(self, given: Any, run: RunConfig, where: str) -> int:
         most = self._family.steps(run)
         if isinstance(given, bool) or not isinstance(given, numbers.Integral):
-            raise self._broken(f"{where} must be a whole number; it is {_short(given)}")
+            raise self._broken(f"{where} must be a whole number; it is {shortened(given)}")
         if not 0 <= int(given) <= most:
             raise self._broken(f"{where} is {int(given)}; steps() says that the run takes {most} at most")
         return int(given)
 
     def _shares(self, given: Any, run: RunConfig, where: str) -> dict[str, float]:
         if not isinstance(given, Mapping) or set(given) != set(run.mix.tasks):
-            named = ", ".join(map(repr, given)) if isinstance(given, Mapping) else _short(given)
+            named = ", ".join(map(repr, given)) if isinstance(given, Mapping) else shortened(given)
             raise self._broken(
                 f"{where} must name each task of the mix ({', '.join(map(repr, run.mix.tasks))}); it names "
                 f"{named or 'none'}"
@@ -119,22 +119,22 @@ class ReportValidator:
 
     def _measures(self, given: Any, where: str) -> dict[str, float]:
         if not isinstance(given, Mapping):
-            raise self._broken(f"{where}: measures must map names to numbers; they are {_short(given)}")
+            raise self._broken(f"{where}: measures must map names to numbers; they are {shortened(given)}")
         return {str(name): self._number(value, f"{where}, the measure {name!r}") for name, value in given.items()}
 
     def _number(self, given: Any, where: str) -> float:
         if isinstance(given, np.ndarray) and given.ndim == 0:
             given = given[()]
         if isinstance(given, bool | np.bool_) or not isinstance(given, numbers.Real):
-            raise self._broken(f"{where} must be a number; it is {_short(given)}")
+            raise self._broken(f"{where} must be a number; it is {shortened(given)}")
         return float(given)
 
     def _check_arrays(self, kind: str, given: Any, where: str) -> None:
         if not isinstance(given, Mapping):
-            raise self._broken(f"{where}: {kind} must map names to numpy arrays; they are {_short(given)}")
+            raise self._broken(f"{where}: {kind} must map names to numpy arrays; they are {shortened(given)}")
         for name, array in given.items():
             if not isinstance(array, np.ndarray) or array.dtype.hasobject:
-                raise self._broken(f"{where}: {kind} must be numpy arrays of numbers; {name!r} is {_short(array)}")
+                raise self._broken(f"{where}: {kind} must be numpy arrays of numbers; {name!r} is {shortened(array)}")
 
     def _described(self, index: int) -> str:
         run = self._runs[index]
@@ -149,6 +149,7 @@ def finite(value: float) -> bool:
     return isinstance(value, numbers.Real) and math.isfinite(value)
 
 
-def _short(value: object, limit: int = 60) -> str:
+def shortened(value: object, limit: int = 60) -> str:
+    """Return the type and value of an object, cut to ``limit`` characters."""
     text = f"{type(value).__name__} {value!r}"
     return text if len(text) <= limit else text[: limit - 3] + "..."

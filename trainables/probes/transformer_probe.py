@@ -66,8 +66,10 @@ def traced(
     x_BTC = p["token"][tokens_BT.long()] + p["position"][:positions]
     for application in range(settings.n_layer * settings.n_recurrence):
         layer = application % settings.n_layer
-        x_BTC = x_BTC + change("attention", application, _attention(settings, p, layer, x_BTC))
-        x_BTC = x_BTC + change("feed_forward", application, _feed_forward(settings, p, layer, x_BTC))
+        read_BTC = x_BTC
+        x_BTC = x_BTC + change("attention", application, _attention(settings, p, layer, read_BTC))
+        read_BTC = read_BTC if settings.parallel else x_BTC
+        x_BTC = x_BTC + change("feed_forward", application, _feed_forward(settings, p, layer, read_BTC))
     head = p["token"].T if settings.tied else p["head"]
     return _linear(p, "head", _norm(p, "final_norm", x_BTC), head)
 

@@ -6,8 +6,6 @@ A dataset is a function of (task settings, mix, seed). It is written once and re
 from __future__ import annotations
 
 import hashlib
-import os
-import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
@@ -20,6 +18,7 @@ from safetensors.numpy import load_file, save
 
 from trainables.contract.arms import Mix
 from trainables.contract.settings import digest_of
+from trainables.files import write_whole
 
 if TYPE_CHECKING:
     from trainables.tasks.expressions import ExpressionTask
@@ -103,7 +102,7 @@ def _name(task: ExpressionTask, mix: Mix, seed: int) -> str:
         "layout": LAYOUT_VERSION,
         "numpy": np.__version__,
         "words": task.vocabulary().words,
-        "settings": asdict(task),
+        "settings": {name: value for name, value in asdict(task).items() if name != "decoding"},
         "mix": {name: f"{share:.12f}" for name, share in zip(mix.tasks, mix.shares, strict=True)},
         "seed": seed,
     }
@@ -111,20 +110,9 @@ def _name(task: ExpressionTask, mix: Mix, seed: int) -> str:
 
 
 def _write(dataset: Dataset, path: Path) -> None:
-    """Write aside, flush, and rename into place. Whoever comes second puts the same in its place. Raises ``OSError``
-    that names the file."""
-    aside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    """Write a dataset. Two processes that write the same one leave the same file."""
     arrays = _arrays(dataset) | {CASES: np.array(list(dataset.cases.values()), dtype=np.int64)}
-    try:
-        with aside.open("wb") as file:
-            file.write(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-    except OSError as error:  # Of a write it says what is wrong, and not where.
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    finally:
-        aside.unlink(missing_ok=True)
+    write_whole(path, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
 
 
 def _arrays(dataset: Dataset) -> dict[str, NDArray[Any]]:

@@ -5,6 +5,7 @@ The campaign decides what is trained; Tune meets it in :mod:`orchestrator.engine
 
 from __future__ import annotations
 
+import logging
 import shutil
 import time
 from typing import Self
@@ -12,15 +13,18 @@ from typing import Self
 import ray
 from ray import tune
 
-from orchestrator.engine.base import Engine
 from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.engine import Engine
 from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, CampaignStopper, SlotScheduler
 from orchestrator.engine.ray.cluster import Room, has_autoscaler, slots_on
+from orchestrator.engine.ray.deaths import machine_error_behind
 from orchestrator.engine.ray.session import RaySession
 from orchestrator.engine.ray.trial import trainable
 from orchestrator.errors import SweepError, UserError
 from orchestrator.space.resources import Resources
 from orchestrator.supervisor import check_ray
+
+log = logging.getLogger(__name__)
 
 ANSWER_S = 240.0
 """Within this a new process has to answer: seconds on an idle machine, two minutes were seen on two cores with ten
@@ -43,8 +47,11 @@ class RayEngine(Engine):
         totals = ray.cluster_resources()
         address = self._session.address
         where = f"Ray at {address}" if address else "Ray on this machine"
+        if self._session.joined:
+            where = "the Ray that this process uses already"
         gpus = f", {totals['GPU']:g} GPUs" if totals.get("GPU") else ""
-        dashboard = self._session.dashboard or ("none" if address else "off (--dashboard starts it)")
+        none = address or self._session.joined
+        dashboard = self._session.dashboard or ("none" if none else "off (--dashboard starts it)")
         slots = slots_on(ray.nodes(), self._resources)
         room = f"{slots} stacks at a time" if slots else f"{self._lacking()}: its autoscaler will add machines"
         return (
@@ -71,14 +78,20 @@ class RayEngine(Engine):
 
     def execute(self, campaign: Campaign) -> None:
         files = campaign.sweep.files
-        self._fit(campaign)
+        while self._fit(campaign):
+            log.info("Starting Ray Tune again")
         if not campaign.done:
             raise SweepError(f"Ray Tune ended before the sweep did; its files are in {files.tune}")
         shutil.rmtree(files.tune, ignore_errors=True)
         campaign.check_machine()
 
-    def _fit(self, campaign: Campaign) -> None:
-        """Have Tune train whatever the campaign hands out."""
+    def _fit(self, campaign: Campaign) -> bool:
+        """Have Tune train what the campaign hands out.
+
+        Returns:
+            True if a machine error ended Tune and the campaign retries: Tune knows only errors of tasks and actors, and
+            breaks down at all others, such as a worker that Ray's memory monitor ends.
+        """
         adapter = CampaignSearcher(campaign, Room(self._resources))
         callback = CampaignCallback(campaign, self._resources.retries)
         shared = {"space": campaign.sweep.spec.to_dict()}
@@ -104,10 +117,16 @@ class RayEngine(Engine):
         )
         try:
             tuner.fit()
-        except Exception:
+        except Exception as error:
             check_ray()
-            if not campaign.machine_error:  # Tune's own files are on the full disk.
+            if campaign.machine_error:  # Tune's own files are on the full disk.
+                return False
+            machine_error = machine_error_behind(error)
+            if not machine_error:
                 raise
+            campaign.engine_met_machine_error(machine_error)
+            return not campaign.done
+        return False
 
 
 def try_ray(resources: Resources) -> tuple[float, float, str]:

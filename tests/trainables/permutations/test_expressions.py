@@ -40,7 +40,7 @@ def texts_of(settings: TaskSettings, mix: str, part: Part, count: int, seed: int
     texts, _ = expressions.sample(part, count, np.random.default_rng(seed))
     assert texts.lengths.max() <= settings.longest_text
     pieces = np.split(texts.tokens, np.cumsum(texts.lengths)[:-1])
-    found = [spelt(expressions.vocabulary, tokens) for tokens in pieces]
+    found = [spelt(expressions.vocabulary, piece) for piece in pieces]
     prompts = [tokens(expressions.vocabulary, text.split("=")[0] + "=") for text in found]
     assert [len(prompt) for prompt in prompts] == texts.prompt_lengths.tolist()
     return found
