@@ -114,7 +114,7 @@ class Drawn:
 def asked(path: Path, recipe: str, method: str, overrides: tuple[str, ...]) -> SweepSpec:
     """Return the laptop profile's sweep over the sizes of a pool, searched by a method."""
     sizes = sorted({size for _, size in pool_of(path, recipe).runs})
-    return load_space(SPACE, "laptop", [f"search.method={method}", f"sizes={sizes}", *overrides])
+    return load_space(SPACE, "quick", [f"search.method={method}", f"sizes={sizes}", *overrides])
 
 
 @cache
