@@ -36,8 +36,8 @@ class PairsSettings(EvidenceSettings):
     """Settings under ``search:`` with ``method: pairs``."""
 
     aim: Literal["decide", "factor", "locate"] = "locate"
-    """``decide`` ends once each comparison is decided; ``factor`` then raises the certified factor; ``locate`` then also
-    places every mix's transition."""
+    """``decide`` ends once each comparison is decided; ``factor`` then raises the certified factor; ``locate`` then
+    also places every mix's transition."""
     max_runs: int = 48
     """Most runs of a mix; a baseline has them once for each mix compared with it."""
     max_cost: float | None = None
