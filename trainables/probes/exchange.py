@@ -16,7 +16,7 @@ from trainables.probes.base import Probed
 from trainables.probes.nulls import other_groupings, p_value
 from trainables.probes.transformer_probe import ASKED, LastSteps, TransformerProbe, answers, last_steps, traced
 from trainables.tasks.datasets import Dataset
-from trainables.tasks.trees import Function
+from trainables.tasks.functions import Function
 from trainables.transformer.generation import TrainedTransformer
 
 Floats = NDArray[np.float64]
