@@ -6,6 +6,7 @@ import json
 import threading
 import tomllib
 from dataclasses import replace
+from importlib import metadata
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -140,10 +141,10 @@ def test_a_stack_that_does_not_learn_and_bits_that_differ_are_wrong(
 
 
 def test_without_mlflow_a_machine_is_slow_and_not_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    there = list(machine.metadata.distributions())
+    there = list(metadata.distributions())
     without = [each for each in there if not each.metadata["Name"].startswith("mlflow")]
     assert len(without) < len(there)
-    monkeypatch.setattr(machine.metadata, "distributions", lambda: without)
+    monkeypatch.setattr(metadata, "distributions", lambda: without)
     monkeypatch.setattr(machine, "find_spec", lambda name: None)
     assert machine.software().verdict is not Verdict.WRONG
     found = machine.record(tmp_path)
