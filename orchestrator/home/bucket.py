@@ -74,7 +74,9 @@ class Bucket:
         pause: Any = {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2}
         retry: Any = {"max_retries": ATTEMPTS, "retry_timeout": GIVE_UP, "backoff": pause}
         answers: Any = {"allow_http": True, "timeout": ANSWER_WITHIN}
-        return S3Store.from_url(self.address, client_options=answers, retry_config=retry)
+        # Not from a URL: a prefix may have a question mark, a hash or a percent sign in it.
+        name, _, prefix = self.address.removeprefix("s3://").partition("/")
+        return S3Store(name, prefix=prefix or None, client_options=answers, retry_config=retry)
 
     def read(self, key: str) -> tuple[bytes, str] | None:
         """Content and ETag of an object; None if it is missing."""
