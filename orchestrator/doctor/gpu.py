@@ -12,7 +12,8 @@ from pathlib import Path
 
 import torch
 
-from orchestrator.doctor.machine import GB, Check, Finding, apart, at_once, ok, slow, trained, training, wrong
+from orchestrator.doctor.finding import Check, Finding, ok, slow, wrong
+from orchestrator.doctor.machine import GB, apart, at_once, trained, training
 from orchestrator.engine.out_of_memory import is_out_of_memory
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space

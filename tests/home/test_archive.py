@@ -11,13 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from orchestrator.home.lifecycle import recall
 
 from orchestrator.errors import UserError
 from orchestrator.home import archive, lifecycle
 from orchestrator.home.archive import MARK, Exported, Imported, export_home, import_home
 from orchestrator.home.files import Home
 from orchestrator.home.journal import State
-from orchestrator.home.lifecycle import recall
 from orchestrator.home.run_files import OUTCOME, ProbeResult, Storage, write_result
 from tests.catalogue.fabricated import runs_of, write_sweep
 from tests.cli.program import Program, command, started
