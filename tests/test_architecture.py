@@ -153,13 +153,11 @@ def test_rooms_import_only_from_the_rooms_below_them() -> None:
 
 
 def test_imports_run_in_no_circle() -> None:
-    """Imports for type checking included, except between the modules of tasks."""
+    """Imports for type checking included."""
     known = dict(found for folder in ("orchestrator", "trainables") for found in modules(folder))
     packages = {name for module in known for name in [module.rpartition(".")[0]]}
     graph = {
-        module: {name for name in names & known.keys() - packages - {module} if not within(name, "trainables.tasks")}
-        for module, names in known.items()
-        if module not in packages
+        module: names & known.keys() - packages - {module} for module, names in known.items() if module not in packages
     }
     assert list(TopologicalSorter(graph).static_order())  # Raises CycleError, which names the circle.
 

@@ -134,13 +134,14 @@ class SearchSettings:
 class EvidenceSettings(SearchSettings):
     """Settings under ``search:`` of the methods whose runs are evidence for a comparison.
 
-    ``error``: the probability of a decision where nothing differs; evidence of 1 / error decides. ``learned``: a run
-    learned if it scores this share of what can be scored above the best constant answer. Choose both before the first
-    run: evidence under a bar that was chosen afterwards means nothing.
+    Choose them before the first run: evidence under a bar that was chosen afterwards means nothing.
     """
 
     error: float = ERROR
+    """Probability of a decision if nothing differs; evidence of 1 / error decides. Choose it before the first run."""
     learned: float = LEARNED
+    """A run learned if it scores this share of what can be scored above the best constant answer. Choose it before the
+    first run."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

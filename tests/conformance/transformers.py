@@ -15,6 +15,7 @@ from tests.trainables.stacks import family_of, last_reports, make_learner, outco
 from trainables.base import Arm, RunConfig, SettingsError, Status
 from trainables.tasks.datasets import Examples
 from trainables.tasks.held_out_tuples import HeldOut, Part
+from trainables.tasks.texts import make_dataset
 from trainables.transformer.family import TransformerFamily, TransformerSettings
 from trainables.transformer.generation import accuracies
 from trainables.transformer.learner import run_seed
@@ -144,7 +145,7 @@ class TransformerConformance:
             assert other.digest != first.digest
         reseeded = family.data(replace(runs[0], seed=1), data_cache)
         assert not equal(first.test[task], reseeded.test[task])
-        again = runs[0].settings.task.make_dataset(runs[0].mix, 0)
+        again = make_dataset(runs[0].settings.task, runs[0].mix, 0)
         assert again.digest == first.digest, "the same when made again"
 
     def test_no_held_out_tuple_is_trained_on(

@@ -35,7 +35,7 @@ from tests.families import LogisticFamily, LogisticLearner
 from tests.scripted import FAMILY, fill
 from tests.sweep.sweeps import ended, printed, quiet, spec
 from trainables.base import Learner, Mix, Outcome, RunConfig, Status
-from trainables.tasks.datasets import load_dataset
+from trainables.tasks.cache import load_dataset
 from trainables.tasks.listops import TaskSettings
 
 

@@ -13,10 +13,7 @@ import numpy as np
 from trainables.base import Mix, SettingsError
 from trainables.contract.settings import ADDED_LATER, described_fields, require
 from trainables.contract.tables import Integers
-from trainables.tasks.datasets import Dataset
-from trainables.tasks.held_out_tuples import RAREST_HELD_OUT, multiset_count
-from trainables.tasks.texts import make_dataset
-from trainables.tasks.trees import Function
+from trainables.tasks.functions import Function
 from trainables.tasks.vocabulary import ExpressionVocabulary
 
 MOST_ARGUMENTS = 32
@@ -35,6 +32,13 @@ TRAIN_EXAMPLES_PER_VALUE = 5_000
 """The sibling code trains on 50 000 expressions at modulus 10 and scales them linearly."""
 TABLE_ENTRIES = 2_000_000
 """A table of three arguments holds S5, of 120 elements, and not much more."""
+RAREST_HELD_OUT = 1e-4
+"""Smallest share of random expressions that may end up in the test set."""
+
+
+def multiset_count(modulus: int, length: int) -> int:
+    """Return the number of multisets of ``length`` numbers below ``modulus``: C(n + k - 1, k)."""
+    return math.comb(modulus + length - 1, length)
 
 
 @dataclass(frozen=True)
@@ -144,8 +148,8 @@ class ExpressionTask(ABC):
         """Share of all ordered tuples that are held out; with ``unordered`` in the mean over seeds."""
         if self.held_out == "ordered" or self.held_out_numbers == "any":
             return self.held_out_fraction
-        orders = math.factorial(self.max_arguments)
-        return min(1.0, self.held_out_fraction * self.tuple_count * orders / self.value_count**self.max_arguments)
+        orders, tuples = math.factorial(self.max_arguments), float(self.value_count**self.max_arguments)
+        return min(1.0, self.held_out_fraction * self.tuple_count * orders / tuples)
 
     @property
     def training_examples(self) -> int:
@@ -270,11 +274,6 @@ class ExpressionTask(ABC):
         if factor == 1:
             return self
         return replace(self, train_examples=max(1, round(self.training_examples * factor)))
-
-    def make_dataset(self, mix: Mix, seed: int) -> Dataset:
-        """Data for a run of this mix and data seed (>= 0), a pure function of the three. Raises
-        :class:`SettingsError` where these settings cannot give the data."""
-        return make_dataset(self, mix, seed)
 
     def warnings(self) -> list[str]:
         """Warnings about these settings, a sentence each, before anything is paid for."""

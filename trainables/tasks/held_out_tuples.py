@@ -13,24 +13,12 @@ from __future__ import annotations
 
 import math
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainables.tasks import stream
-
-if TYPE_CHECKING:
-    from trainables.tasks.expressions import ExpressionTask
-
-
-RAREST_HELD_OUT = 1e-4
-"""Smallest share of random expressions that may end up in the test set."""
-
-
-def multiset_count(modulus: int, length: int) -> int:
-    """Multisets of ``length`` numbers below ``modulus``: C(n + k - 1, k)."""
-    return math.comb(modulus + length - 1, length)
+from trainables.tasks.expressions import ExpressionTask
 
 
 class MultisetNumbering:
