@@ -41,9 +41,8 @@ LOSS = 3
 
 @dataclass(frozen=True)
 class Operations:
-    """Operations of a problem, per node: the loss with its gradient (``evaluation``, the unit of ``counted: work``),
-    the entries of the ``hessian`` after the gradient, and its ``product`` with a direction once they are known.
-    ``entries`` is the mean number of entries in a row of a graph's matrices."""
+    """Operations of a problem, per node: of the loss with its gradient (``evaluation``, the unit of work), then of the
+    ``hessian`` and of its ``product`` with a direction; and the mean ``entries`` in a row of a graph's matrices."""
 
     entries: float
     evaluation: float
@@ -213,10 +212,6 @@ class Synchronization(RaceFamily):
         return Operations(neighbours + 1, edges * (4 + 2 * SINE + 4 + 3 + 4), edges * (SINE + 3), edges * 4)
 
 
-TRIANGULATION_BYTES = 1000
-"""Bytes per point while the tree is computed; 10^5 points took 65 MB."""
-
-
 class PersistentHomology(RaceFamily):
     """Races to a cloud of points with the persistence diagram that is asked for (problems.py)."""
 
@@ -235,12 +230,11 @@ class PersistentHomology(RaceFamily):
 
     def operations(self) -> Operations:
         """For each of three edges a point of the triangulation (Euler's most) the loss takes a squared distance with a
-        comparison (5) and an in-circle test (29: six differences, three sums of squares, a determinant); sorting and
-        joining are not counted. For an edge of the tree it takes a difference, its length, its distance from the scale,
-        the loss, and both ends' sums; the Hessian its entry and both ends' sums; its product a difference, the part
-        along the edge, the rest with its factor, and both ends' sums."""
+        comparison (5) and an in-circle test (29); sorting and joining are not counted. For an edge of the tree it takes
+        a difference, its length, its distance from the scale, the loss, and both ends' sums; the Hessian its entry and
+        both ends' sums; its product a difference, the part along the edge, the rest, and both ends' sums."""
         evaluation = 3 * (5 + 29) + 2 + 4 + 1 + 2 + 3 + 4
         return Operations(3.0, evaluation, 3 + 2, 2 + 5 + 2 + 2 + 2 + 4)
 
     def memory(self, size: int) -> float:
-        return super().memory(size) + TRIANGULATION_BYTES * size
+        return super().memory(size) + 1000 * size  # For the triangulation: 10^5 points took 65 MB.

@@ -49,7 +49,7 @@ class Race:
 
     @property
     def standings(self) -> dict[str, Standing]:
-        """The standing of each method."""
+        """Standing of each method."""
         return {name: method.standing for name, method in self.methods.items()}
 
     def advance(self, until: int) -> None:
@@ -89,8 +89,7 @@ class RaceLearner(Learner):
         race.curve.append(evaluation)
         if not is_over(standings, self._spent, self._settings):
             return Report(index, evaluation)
-        floor, measures = dict.fromkeys(scores, 0.0), self._measures(standings)
-        curve = tuple(race.curve)
+        floor, curve, measures = dict.fromkeys(scores, 0.0), tuple(race.curve), self._measures(standings)
         outcome = Outcome(Status.FINISHED, self._spent, scores, floor, curve, measures, data=race.digest)
         return Report(index, evaluation, outcome)
 
