@@ -133,6 +133,8 @@ def begin() -> None:
     if given:
         parent, _pipe = map(int, given)
         os.set_inheritable(_pipe, False)
+        # Its process group is never the terminal's own: after `stty tostop` its first line would stop it for good.
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         threading.Thread(target=_look, args=(parent,), name="parent", daemon=True).start()
 
 

@@ -31,7 +31,7 @@ SERVER = Hardware(16, 128, 1, "Some GPU", gpu_memory_gb=141)
 
 
 def laptop(*overrides: str) -> SweepSpec:
-    return load_space("add_vs_add_prod", "laptop", overrides, HERE)
+    return load_space("add_vs_add_prod", "quick", overrides, HERE)
 
 
 def paper(*overrides: str) -> SweepSpec:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 from rich.console import Console
 
+from orchestrator import environment
 from orchestrator.cli.options import (
     Debug,
     HomeOption,
@@ -20,6 +21,7 @@ from orchestrator.cli.options import (
     resolve,
     with_options,
 )
+from orchestrator.cli.status import warn
 from orchestrator.commands import command_line
 from orchestrator.errors import UserError
 from orchestrator.sweep.run_options import RunOptions, SizedOptions
@@ -46,6 +48,8 @@ def run_command(space: SpaceName, options: RunOptions, debug: Debug = False) -> 
     """
     options = options.started(space)
     hardware = hardware_at(options.address)
+    if (other := environment.hiding("orchestrator", [environment.working_directory() or ""])) is not None:
+        warn(f"{other} is what `python -m orchestrator` runs in this directory: start the printed commands elsewhere")
     specs = load_variants(space, options, hardware)
     options = replace(options, hardware=hardware, several=len(specs) > 1)
     _check_begin(specs, options, hardware)

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import torch
 
-from orchestrator.doctor.machine import GB, Check, Finding, apart, at_once, ok, slow, trained, training, wrong
+from orchestrator.doctor.finding import Check, Finding, ok, slow, wrong
+from orchestrator.doctor.machine import GB, apart, at_once, trained, training
 from orchestrator.engine.out_of_memory import is_out_of_memory
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
@@ -70,14 +71,14 @@ def device() -> Finding:
 
 def compiling(home: Path, on: str = "cuda") -> Finding:
     """Compile every step that the other checks take, each in a process of its own, a core each."""
-    forms = [(width, (f"settings.training.precision={precision}",)) for width in WIDTHS for precision in NEAR]
-    forms += [(SMALL, ()), (LARGE_SIZE, LARGE_BATCH)]
+    forms: list[tuple[int, Sequence[str]]] = [(SMALL, ()), (LARGE_SIZE, LARGE_BATCH)]
+    forms += [(width, (f"settings.training.precision={precision}",)) for width in WIDTHS for precision in NEAR]
     begun = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside,
         ThreadPoolExecutor(min(len(forms), len(os.sched_getaffinity(0)))) as threads,
     ):
-        for each in [threads.submit(apart, made, f"{aside}/{at}", on, *form) for at, form in enumerate(forms)]:
+        for each in [threads.submit(apart, made, aside, on, width, overrides) for width, overrides in forms]:
             each.result()
     return ok(f"{len(forms)} kinds of steps are compiled in {time.monotonic() - begun:.0f} s")
 

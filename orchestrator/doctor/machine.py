@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from enum import StrEnum
 from functools import partial
 from importlib import metadata
 from importlib.util import find_spec
@@ -30,6 +29,8 @@ from filelock import FileLock
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from orchestrator.doctor import surroundings
+from orchestrator.doctor.finding import Check, Finding, Verdict, ok, slow, wrong
 from orchestrator.search.base import Request
 from orchestrator.space.hardware import detect, whole_machine
 from orchestrator.space.resources import Resources
@@ -64,44 +65,6 @@ except Timeout:
 
 NAME = "doctor.json"
 """In a home directory: the last check-up."""
-
-
-class Verdict(StrEnum):
-    """The end of a check. ``SLOW`` works, with a drawback that is named; ``WRONG`` fails, or gives wrong results."""
-
-    OK = "ok"
-    SLOW = "slow"
-    WRONG = "wrong"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """The result of one check: ``said`` in a line, ``todo`` the user's next step (``""``: none)."""
-
-    verdict: Verdict
-    said: str
-    todo: str = ""
-    name: str = ""
-    seconds: float = 0.0
-
-
-Check = tuple[str, Callable[[], Finding]]
-"""A check with its name."""
-
-
-def ok(said: str) -> Finding:
-    """Nothing to do."""
-    return Finding(Verdict.OK, said)
-
-
-def slow(said: str, todo: str) -> Finding:
-    """It works, with a drawback."""
-    return Finding(Verdict.SLOW, said, todo)
-
-
-def wrong(said: str, todo: str) -> Finding:
-    """It fails, or computes something wrong."""
-    return Finding(Verdict.WRONG, said, todo)
 
 
 def check_up(home: Path, gpu: str, checks: Sequence[Check], tell: Callable[[Finding], object]) -> list[Finding]:
@@ -167,7 +130,10 @@ def machine_checks(home: Path) -> list[Check]:
         ("software", software),
         ("machine", machine_part),
         ("home", partial(home_directory, home)),
+        ("directories", surroundings.directories),
+        ("names", surroundings.names),
         ("training", partial(training, home)),
+        ("drawing", surroundings.drawing),
         ("MLflow", partial(record, home)),
         ("Ray", ray_start),
     ]

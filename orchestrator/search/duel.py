@@ -1,7 +1,7 @@
 """One comparison as its own blocks show it, and where its next block goes.
 
-A block is placed by what the comparison's own complete pairs say, by parameters (costs are taken to grow with them) and
-by the number of its blocks, and by nothing else. Seeds are used in their fixed order at each size. So a run of the
+A block is placed by what the comparison's own complete pairs say and cost, by parameters and by the number of its
+blocks, and by nothing else. Seeds are used in their fixed order at each size. So a run of the
 baseline that is known already, from another mix or another sweep, never draws a block towards itself or away from it,
 and the evidence stays valid (:mod:`orchestrator.transition.evidence`, rule 2).
 """
@@ -23,10 +23,11 @@ from orchestrator.transition.evidence import Block, Comparison, Direction, Run, 
 
 Floats = NDArray[np.float64]
 
-DRAWS = 16
+DRAWS = 64
 """Curves drawn of each mix for one placing."""
 OVERHEAD = 17_000.0
-"""A run costs as much as parameters plus so many more: on one core half the rate of a large model is reached there."""
+"""Before any is measured, costs are taken to grow as parameters plus so many more: with so many one core reaches half
+the rate of a large model."""
 THRIFT = 0.75
 """Growth is divided by cost to this power."""
 BEYOND = math.log(2)
@@ -56,6 +57,7 @@ class Duel:
     Args:
         blocks: The comparison's own blocks, in the order asked.
         learned: Whether runs that ended learned, None for those that failed.
+        seconds: What runs cost; 0 if unknown.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Duel:
         baseline: str,
         blocks: Sequence[Block],
         learned: Mapping[Run, bool | None],
+        seconds: Mapping[Run, float],
         error: float,
     ) -> None:
         self._problem, self._names = problem, (mix, baseline)
@@ -73,11 +76,25 @@ class Duel:
         middle = math.sqrt(problem.sizes[0] * problem.sizes[-1])
         reach = math.log(problem.sizes[-1] / problem.sizes[0]) / 2 + BEYOND
         self._chances = Chances(middle, reach), Chances(middle, reach)
-        for block in blocks:
-            if all(run in learned for run in block.runs):
-                for chances, run in zip(self._chances, block.runs, strict=True):
-                    if (outcome := learned[run]) is not None:
-                        chances.add(run[1], outcome)
+        complete = [block for block in blocks if all(run in learned for run in block.runs)]
+        for block in complete:
+            for chances, run in zip(self._chances, block.runs, strict=True):
+                if (outcome := learned[run]) is not None:
+                    chances.add(run[1], outcome)
+        measured = [(run[1], seconds.get(run, 0.0)) for block in complete for run in block.runs]
+        self._cost_S = self._costs([(size, cost) for size, cost in measured if cost > 0])
+
+    def _costs(self, measured: Sequence[tuple[int, float]]) -> Floats:
+        """The cost of a run at each size: the mean of what was measured there and what parameters say, as one run."""
+        sizes = np.array(self._problem.sizes)
+        expected_S = np.array([self._counts[size] + OVERHEAD for size in self._problem.sizes])
+        if not measured:
+            return expected_S
+        size_R, cost_R = np.array(measured).T
+        unit = float(cost_R.sum()) / sum(self._parameters(size).total + OVERHEAD for size in size_R)
+        at_SR = sizes[:, None] == size_R
+        costs: Floats = (expected_S * unit + at_SR @ cost_R) / (1 + at_SR.sum(axis=1))
+        return costs
 
     def _parameters(self, size: float) -> Count:
         # A sweep that was extended may have tried sizes that are not among the candidates.
@@ -96,8 +113,7 @@ class Duel:
             growth_ST[place] *= bool(free)
         if growth_ST.max() < HOPELESS[self.comparison.decided is not None]:
             return []
-        cost_S = np.array([self._counts[size] + OVERHEAD for size in self._problem.sizes])
-        score_ST = growth_ST / (cost_S[:, None] + cost_S) ** THRIFT
+        score_ST = growth_ST / (self._cost_S[:, None] + self._cost_S) ** THRIFT
         # Several blocks at once are spread: what one shows may move the next.
         for sizes, count in Counter((block.mix_size, block.baseline_size) for block in open_blocks).items():
             if set(sizes) <= set(self._problem.sizes):

@@ -90,6 +90,9 @@ class _Turn:
         self._known = by_mix(self._problem, results)
         self._costs = cost_model(results)
         self._learned = learned_runs(results, self._settings.learned)
+        self._seconds = {
+            (run.mix, run.size, run.seed): seen.cost for run, seen in results.items() if run.is_evidence and seen
+        }
         self._taken = dict.fromkeys(pending)
         self._blocks: dict[tuple[str, str], list[Block]] = {pair: [] for pair in self._problem.comparisons}
         for block in searcher.blocks:
@@ -203,7 +206,7 @@ class _Turn:
         state = [(block, outcome) for block, outcome in zip(blocks, outcomes, strict=True) if "open" not in outcome]
         kept = self._searcher.duels.get(pair[0])
         if kept is None or kept[0] != state:
-            duel = Duel(self._problem, *pair, blocks, self._learned, self._settings.error)
+            duel = Duel(self._problem, *pair, blocks, self._learned, self._seconds, self._settings.error)
             kept = self._searcher.duels[pair[0]] = state, duel
         return kept[1]
 

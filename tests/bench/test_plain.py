@@ -68,7 +68,12 @@ def test_within_a_time_slow_forms_are_left_out_and_what_was_measured_is_kept(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(throughput, "SHAPES", {"laptop": CASE.shape})
-    monkeypatch.setattr(throughput, "plain", lambda *args, **given: time.sleep(2) or throughput.Measured(1.0, 0.1, 0.1))
+
+    def slow(*args: object, **given: object) -> throughput.Measured:
+        time.sleep(2)
+        return throughput.Measured(1.0, 0.1, 0.1)
+
+    monkeypatch.setattr(throughput, "plain", slow)
     asked = ["--device", "cpu", "--quick", "--widths", "8", "16", "--seconds", "0.01"]
     throughput.main([*asked, "--within", "3.5", "--json", str(tmp_path / "rates.json")])
     kept = json.loads((tmp_path / "rates.json").read_text())

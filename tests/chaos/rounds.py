@@ -214,6 +214,7 @@ def recorded(home: Path) -> list[str]:
 
 
 def answer_in(said: str) -> str:
-    """The last answer that was printed; ``""`` where none was."""
+    """Return the last answer that was printed, up to the empty line after it, or ``""`` if none was. The next step
+    below it is a command on the command line, and settings from Python."""
     _, found, rest = said.rpartition(": size at ")
-    return rest.partition("\n")[2].partition("\nfigure ")[0].strip() if found else ""
+    return rest.partition("\n")[2].partition("\n\n")[0].strip() if found else ""

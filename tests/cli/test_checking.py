@@ -25,7 +25,7 @@ def test_tasks_may_have_any_names(run: Program) -> None:
     ("family", "part", "said"),
     [
         ("PercentFamily", "a run trains to its end and reports what it must", "divide per cent by 100"),
-        ("EndlessFamily", "a run trains to its end and reports what it must", "so that the sweep would never end"),
+        ("EndlessFamily", "a run trains to its end and reports what it must", "so the sweep would never end"),
         ("ForgetfulFamily", "a run continues from its checkpoint", "it continued with 1, 2, 3 and"),
         (
             "WordyFamily",
@@ -55,7 +55,7 @@ def test_a_search_space_gives_the_settings(run: Program) -> None:
     ("words", "said"),
     [
         (["tests.families:LogisticFamly"], "has no 'LogisticFamly'. Did you mean 'tests.families:LogisticFamily'?"),
-        (["tests.sweep.broken:NamelessFamily"], "needs a `name` of its own: runs are kept by it"),
+        (["tests.sweep.broken:NamelessFamily"], "needs a `name` of its own, part of its runs' keys"),
         (["tests.families:UnfinishedFamily"], "is no complete family: it lacks flops"),
         (["tests.families:LogisticFamily", "--set", "seed=1"], "name one instead of the class"),
         (["lsitops"], "Did you mean"),

@@ -6,6 +6,7 @@ import json
 import threading
 import tomllib
 from dataclasses import replace
+from importlib import metadata
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from rich.console import Console
 from orchestrator.cli import doctor
 from orchestrator.cli.run import _ask_for_a_doctor
 from orchestrator.doctor import gpu, machine
-from orchestrator.doctor.machine import NAME, Finding, Verdict, check_up, examined, ok, passed_here, slow, wrong
+from orchestrator.doctor.finding import Finding, Verdict, ok, slow, wrong
+from orchestrator.doctor.machine import NAME, check_up, examined, passed_here
 from orchestrator.space import hardware
 from orchestrator.space.container import Limits
 from orchestrator.space.hardware import Hardware
@@ -34,7 +36,7 @@ def test_this_machine_passes_and_the_findings_are_kept(tmp_path: Path, capsys: p
     kept = json.loads((tmp_path / NAME).read_text())
     assert kept["passed"]
     names = [each["name"] for each in kept["findings"]]
-    assert names == ["software", "machine", "home", "training", "MLflow", "Ray"]
+    assert names == ["software", "machine", "home", "directories", "names", "training", "drawing", "MLflow", "Ray"]
     for each in kept["findings"]:
         assert f"{each['verdict']:<6}{each['name']}" in ended.out
         assert bool(each["todo"]) == (each["verdict"] != Verdict.OK)
@@ -140,10 +142,10 @@ def test_a_stack_that_does_not_learn_and_bits_that_differ_are_wrong(
 
 
 def test_without_mlflow_a_machine_is_slow_and_not_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    there = list(machine.metadata.distributions())
+    there = list(metadata.distributions())
     without = [each for each in there if not each.metadata["Name"].startswith("mlflow")]
     assert len(without) < len(there)
-    monkeypatch.setattr(machine.metadata, "distributions", lambda: without)
+    monkeypatch.setattr(metadata, "distributions", lambda: without)
     monkeypatch.setattr(machine, "find_spec", lambda name: None)
     assert machine.software().verdict is not Verdict.WRONG
     found = machine.record(tmp_path)

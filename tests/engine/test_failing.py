@@ -95,7 +95,8 @@ def test_a_death_that_ray_reports_is_a_machine_error(error: RayError, begins: st
         raised(MemoryError("low on memory")),
         raised(raised(ValueError("in a task of the family's own"))),
         ActorDiedError.from_task_error(raised(ImportError("No module named 'mine'"))),
-        died(EXITED.format("INTENDED_USER_EXIT", "exit code 3")),
+        died(EXITED.format("INTENDED_USER_EXIT", "Worker exits by an user request. Worker exits with an exit code 0.")),
+        died(EXITED.format("SYSTEM_ERROR", "Worker exits unexpectedly. Worker exits with an exit code 3.")),
     ],
 )
 def test_what_a_stacks_own_code_raises_is_no_machine_error(error: RayError) -> None:

@@ -13,7 +13,7 @@ from orchestrator.record import mlflow_views, transition_content
 from orchestrator.record.content import Content
 from orchestrator.report.answer import answer
 from tests.record.samples import Finished, finish
-from tests.report.samples import bracketed
+from tests.report.samples import bracketed, in_order
 from trainables.base import Mix
 
 MOST_CHARACTERS = 5000
@@ -28,7 +28,7 @@ def finished_sweep(tmp_path: Path) -> Finished:
 
 
 def test_every_column_of_an_answer_is_one_that_is_recorded(finished: Finished) -> None:
-    sweep, found = finished.sweep, answer(finished.sweep.spec, bracketed())
+    sweep, found = finished.sweep, answer(finished.sweep.spec, bracketed(), blocks=in_order(finished.sweep.spec))
     # Those of runs depend on what a real learner measures: the end-to-end test holds them against its record.
     view, _ = mlflow_views.views(sweep)
     records = [transition_content.transition_content(sweep, found, mix) for mix in found.mixes]
@@ -71,7 +71,7 @@ def _made(sweep: Sweep, year: str) -> Sweep:
 
 
 def test_every_view_opens_on_charts_of_what_is_recorded(finished: Finished) -> None:
-    sweep, found = finished.sweep, answer(finished.sweep.spec, bracketed())
+    sweep, found = finished.sweep, answer(finished.sweep.spec, bracketed(), blocks=in_order(finished.sweep.spec))
     transitions = [transition_content.transition_content(sweep, found, mix) for mix in found.mixes]
     measured = {sample.name for each in transitions for sample in each.samples}
     for view in mlflow_views.views(sweep):

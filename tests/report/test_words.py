@@ -96,13 +96,20 @@ OPEN_QUESTION = with_verdicts(Verdict.FOUND, Verdict.FOUND, comparison="alike")
         (never_learned(), make_spec(tuned={"add": TUNED, "add+prod": TUNED}), ()),
         (never_learned(spent=False), SPEC, (f"sizes=[{LISTED}, 256]",)),  # A lost race is not run for longer.
         (with_verdicts(Verdict.NEAR_FLOOR, Verdict.FOUND), SPEC, ()),
-        (with_verdicts(Verdict.UNDECIDED, Verdict.FOUND), SPEC, ("seeds=6", "search.max_runs=96")),
+        (
+            with_verdicts(Verdict.UNDECIDED, Verdict.FOUND),
+            SPEC,
+            ("seeds=6", "sizes=[8, 12, 16, 20, 24, 32, 40, 44, 48, 64, 96, 128]", "search.max_runs=96"),
+        ),
         (with_verdicts(Verdict.FOUND, Verdict.FOUND, comparison="no_pairs"), SPEC, ("search.method=pairs",)),
-        (OPEN_QUESTION, make_spec(search={"method": "grid"}), ("seeds=6",)),
+        (OPEN_QUESTION, make_spec(sizes=(22, 24, 46, 48), search={"method": "grid"}), ("seeds=6",)),
         (
             OPEN_QUESTION,
             make_spec(search={"method": "pairs", "max_cost": 420, "max_runs": 22}),
-            ("seeds=6", "search.max_runs=44", "search.max_cost=840"),
+            (
+                *("seeds=6", "sizes=[8, 12, 16, 20, 22, 24, 32, 40, 44, 48, 64, 96, 128]"),
+                *("search.max_runs=44", "search.max_cost=840"),
+            ),
         ),
     ],
 )

@@ -304,7 +304,7 @@ def test_a_mix_is_what_its_name_says(weights: dict[str, float], budget: float) -
         ),
         ("target: add", "target: max", ["line 5, target: every mix must hold the target 'max'; the mix add does not"]),
         ("[add, {", "[add+pord, {", ["line 6, mixes[0]: unknown task 'pord'", "Did you mean 'prod'?"]),
-        ("[add, {", "[add+add, {", ["mixes[0]: 'add+add' is no mix: 'add' is named twice"]),
+        ("[add, {", "[add+add, {", ["mixes[0]: 'add+add' is not a mix: it names 'add' twice"]),
         ("{prod: 2, add: 1}", "{add: x}", ["mixes[1]: the weight of 'add' must be a number, got 'x'"]),
         ("{prod: 2, add: 1}", "add:3", ["mixes: the mix add is named twice"]),
         ("[add, {prod: 2, add: 1}]", "add", ["line 6, mixes: must be a list; got 'add'"]),

@@ -23,7 +23,7 @@ def load(*overrides: str, profile: str = "laptop") -> object:
 
 
 def test_a_tuned_space_is_written_out_as_it_was_asked(tmp_path: Path) -> None:
-    asked = load_space("add_vs_add_prod", "laptop", [f"tune={{settings: {{training: {{{RATE}}}}}, sizes: [6, 8]}}"])
+    asked = load_space("add_vs_add_prod", "quick", [f"tune={{settings: {{training: {{{RATE}}}}}, sizes: [6, 8]}}"])
     assert asked.tune is not None
     assert asked.tune.settings["training.learning_rate"] == parse(Range, {"from": 5e-4, "to": 2e-2, "scale": "log"})
     (tmp_path / "space.yaml").write_text(asked.to_yaml())
@@ -84,9 +84,9 @@ def test_values_that_cannot_be_used_are_refused(tuned: str, expected: str) -> No
 
 
 def test_tuned_values_are_those_of_their_mix_alone_and_part_of_the_key() -> None:
-    plain = load_space("add_vs_add_prod", "laptop")
+    plain = load_space("add_vs_add_prod", "quick")
     values = "{training.learning_rate: 0.01, training.weight_decay: 0.3, training.warmup_steps: 9.6}"
-    tuned = load_space("add_vs_add_prod", "laptop", [f"tuned={{add: {values}}}"])
+    tuned = load_space("add_vs_add_prod", "quick", [f"tuned={{add: {values}}}"])
     family = plain.make_family()
     run, before = tuned.config(Request("add", 8, 0)), plain.config(Request("add", 8, 0))
     assert run.settings.training.learning_rate == 0.01
@@ -100,8 +100,8 @@ def test_tuned_values_are_those_of_their_mix_alone_and_part_of_the_key() -> None
 
 
 def test_a_request_with_values_is_the_run_of_a_space_with_these_settings() -> None:
-    plain = load_space("add_vs_add_prod", "laptop")
-    tuned = load_space("add_vs_add_prod", "laptop", ["tuned={add: {training.clip: 0.5}}"])
+    plain = load_space("add_vs_add_prod", "quick")
+    tuned = load_space("add_vs_add_prod", "quick", ["tuned={add: {training.clip: 0.5}}"])
     wanted = Request("add", 8, 0, values=(("training.clip", 0.5),))
     assert plain.config(wanted) == tuned.config(Request("add", 8, 0))
     enough = plain.config(replace(wanted, until=0.8))

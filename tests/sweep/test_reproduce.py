@@ -130,5 +130,6 @@ def test_a_statement_about_the_inside_runs_its_probe_where_it_is_missing(there: 
     assert ended.code == 0, ended.err
     assert "helps, probe later:" in ended.out
     assert "probed" in ended.out
-    assert "difference +0.00 [+0.00, +0.00]" in ended.out.replace("\n", " ")
+    written = (there / "results" / "reproduce" / "tiny" / "table.md").read_text()
+    assert "difference +0.00 [+0.00, +0.00]" in written
     assert "probe later" not in command("reproduce", "helps.yaml", "--profile", "tiny", "--local-debug").out

@@ -22,7 +22,7 @@ from orchestrator.terminal.size import with_usable_size
 from tests.chaos.paced import write_space
 from tests.chaos.program import ENVIRONMENT, ROOT, evaluations
 from tests.cli.program import line
-from tests.sweep.test_supervisor import begin, read_until, rest
+from tests.sweep.test_supervisor import PROGRAM, begin, read_until, rest
 from tests.waiting import wait_for
 
 
@@ -44,6 +44,15 @@ def test_ctrl_z_stops_the_driver_as_well_and_fg_continues_both(tmp_path: Path) -
         read_until(running, "stopping")
         driver.kill()
         rest(running)
+
+
+def test_a_driver_writes_to_a_terminal_that_stops_others(tmp_path: Path) -> None:
+    """After ``stty tostop`` a process that is not in the terminal's own group is stopped when it writes there."""
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "plan").write_text("drives")
+    program = f"exec {sys.executable} {tmp_path / 'program.py'} {tmp_path / 'plan'}"
+    with on_a_terminal(["sh", "-c", f"stty tostop; {program}"]) as (_, terminal):
+        assert b"driver" in os.read(terminal, 100)
 
 
 def test_a_lost_terminal_is_a_clean_stop(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def test_a_briefing_says_how_many_stacks_train_at_a_time(gpu: float, machines: t
 
 
 def test_a_briefing_names_the_step_that_trains_and_what_the_fast_one_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = load_space("add_vs_add_prod", "laptop", (), Hardware(2, 16))
+    asked = load_space("add_vs_add_prod", "quick", (), Hardware(2, 16))
 
     def training() -> str:
         console = quiet()
@@ -52,7 +52,7 @@ def test_a_briefing_names_the_step_that_trains_and_what_the_fast_one_lacks(monke
 
 
 def test_a_sweep_takes_longer_where_torch_trains(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, here = load_space("add_vs_add_prod", "laptop", (), Hardware(2, 16)), Hardware(2, 16)
+    asked, here = load_space("add_vs_add_prod", "quick", (), Hardware(2, 16)), Hardware(2, 16)
     fast = make_plan(asked, here).seconds
     monkeypatch.setattr(native, "library", lambda: None)
     assert make_plan(asked, here).seconds > 3 * fast

@@ -26,8 +26,8 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, SupportsFloat
 
-from trainables.base import Evaluation, Family, Learner, Mix, Outcome, Parameters, Report, RunConfig, Status
-from trainables.contract.report_validator import BrokenFamilyError, shortened
+from trainables.base import Evaluation, Family, Learner, Outcome, Parameters, Report, RunConfig, Status
+from trainables.contract.report_validator import BrokenFamilyError, share_rule, shortened
 from trainables.contract.settings import require
 
 Accuracy = SupportsFloat | Mapping[str, SupportsFloat]
@@ -104,12 +104,6 @@ class SimpleFamily(Family):
 
     def tasks(self) -> tuple[str, ...]:
         return self.task_names
-
-    def check(self, mix: Mix, size: int) -> None:
-        """Accept every mix and size; override to raise :class:`SettingsError`."""
-
-    def warnings(self, sizes: Sequence[int]) -> list[str]:
-        return []
 
     def parameters(self, size: float) -> Parameters:
         count = self.parameter_count(size)
@@ -228,8 +222,7 @@ class SimpleLearner(Learner):
         shares = {task: self._number(named[task], what) for task in tasks}
         for share in shares.values():
             if not 0 <= share <= 1:  # NaN is in no range, either.
-                hint = "; divide per cent by 100" if 2 <= share <= 100 else ""
-                raise self._broken(f"{what} is {share:g}; it must be a share from 0 to 1{hint}")
+                raise self._broken(f"{what} is {share:g}; it {share_rule(share)}")
         return shares
 
     def _number(self, given: Any, what: str) -> float:

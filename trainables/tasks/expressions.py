@@ -148,10 +148,8 @@ class ExpressionTask(ABC):
         """Share of all ordered tuples that are held out; with ``unordered`` in the mean over seeds."""
         if self.held_out == "ordered" or self.held_out_numbers == "any":
             return self.held_out_fraction
-        orders = math.factorial(self.max_arguments)
-        return float(
-            min(1.0, self.held_out_fraction * self.tuple_count * orders / self.value_count**self.max_arguments)
-        )
+        orders, tuples = math.factorial(self.max_arguments), float(self.value_count**self.max_arguments)
+        return min(1.0, self.held_out_fraction * self.tuple_count * orders / tuples)
 
     @property
     def training_examples(self) -> int:

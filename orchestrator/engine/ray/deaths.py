@@ -25,8 +25,8 @@ USED = re.compile(r"was ([\d.]+ ?\w+)(?: used)? / ([\d.]+ ?\w+)")
 """Memory used and its limit, in the words of Ray's memory monitor."""
 DISK = re.compile(r"OutOfDisk|local disk's utilization is over capacity|No space left on device")
 ADDRESS = re.compile(r"\bip: (\S+?)[,)]?(?:\s|$)", re.IGNORECASE)
-ON_PURPOSE = re.compile(r"Worker exit type: (?:INTENDED_USER_EXIT|USER_ERROR)")
-"""The code of the stack ended its process (``sys.exit``), or its constructor raised."""
+ON_PURPOSE = re.compile(r"Worker exit type: (?:INTENDED_USER_EXIT|USER_ERROR)|Worker exits with an exit code")
+"""The code of the stack ended its process (``sys.exit``). A process that is killed has no exit code."""
 BY_RAY = re.compile(r"^ray\.exceptions\.", re.MULTILINE)
 """Ray's own exception within the traceback of a process that could not begin."""
 
@@ -88,5 +88,6 @@ def _sentence(message: str) -> str:
             f"a process that trained on {node} was killed: by the system for lack of memory (dmesg says so; "
             f"{FREE_MEMORY}), by hand, or by a crash in compiled code of the family"
         )
-    reason = message.strip().partition("\n")[0] or "without a reason"
+    lines = message.strip().splitlines() or ["it gave no reason"]
+    reason = lines[-1] if lines[0].startswith("Traceback") else lines[0]
     return f"Ray gave up a process that trained on {node} ({reason})"

@@ -5,7 +5,6 @@ The campaign decides what is trained; Tune meets it in :mod:`orchestrator.engine
 
 from __future__ import annotations
 
-import logging
 import shutil
 import time
 from typing import Self
@@ -23,8 +22,6 @@ from orchestrator.engine.ray.trial import trainable
 from orchestrator.errors import SweepError, UserError
 from orchestrator.space.resources import Resources
 from orchestrator.supervisor import check_ray
-
-log = logging.getLogger(__name__)
 
 ANSWER_S = 240.0
 """Within this a new process has to answer: seconds on an idle machine, two minutes were seen on two cores with ten
@@ -78,20 +75,21 @@ class RayEngine(Engine):
 
     def execute(self, campaign: Campaign) -> None:
         files = campaign.sweep.files
-        while self._fit(campaign):
-            log.info("Starting Ray Tune again")
+        ended = False
+        while not (ended or campaign.done):
+            try:
+                self._fit(campaign)
+                ended = True
+            except Exception as error:
+                if not _is_taken_in(campaign, error):
+                    raise
         if not campaign.done:
             raise SweepError(f"Ray Tune ended before the sweep did; its files are in {files.tune}")
         shutil.rmtree(files.tune, ignore_errors=True)
         campaign.check_machine()
 
-    def _fit(self, campaign: Campaign) -> bool:
-        """Have Tune train what the campaign hands out.
-
-        Returns:
-            True if a machine error ended Tune and the campaign retries: Tune knows only errors of tasks and actors, and
-            breaks down at all others, such as a worker that Ray's memory monitor ends.
-        """
+    def _fit(self, campaign: Campaign) -> None:
+        """Have Tune train what the campaign hands out."""
         adapter = CampaignSearcher(campaign, Room(self._resources))
         callback = CampaignCallback(campaign, self._resources.retries)
         shared = {"space": campaign.sweep.spec.to_dict()}
@@ -115,18 +113,22 @@ class RayEngine(Engine):
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),  # StackTrial keeps its own.
             ),
         )
-        try:
-            tuner.fit()
-        except Exception as error:
-            check_ray()
-            if campaign.machine_error:  # Tune's own files are on the full disk.
-                return False
-            machine_error = machine_error_behind(error)
-            if not machine_error:
-                raise
-            campaign.engine_met_machine_error(machine_error)
-            return not campaign.done
-        return False
+        tuner.fit()
+
+
+def _is_taken_in(campaign: Campaign, error: Exception) -> bool:
+    """Return True if a machine error ended Tune, of which the campaign then knows.
+
+    Tune knows errors of tasks and of actors. It breaks down at all others, such as that of a worker that Ray's memory
+    monitor has ended.
+    """
+    check_ray()
+    if campaign.machine_error:  # Tune's own files are on the full disk.
+        return True
+    machine_error = machine_error_behind(error)
+    if machine_error:
+        campaign.engine_met_machine_error(machine_error)
+    return bool(machine_error)
 
 
 def try_ray(resources: Resources) -> tuple[float, float, str]:

@@ -29,7 +29,7 @@ def temporary_directory() -> Path:
 
     Raises :class:`UserError` if neither can, or if ``RAY_TMPDIR`` names one that cannot.
     """
-    chosen = Path(get_default_system_temp_dir())
+    chosen = usual_directory()
     why = _unusable(chosen)
     if not why:
         return chosen
@@ -37,6 +37,11 @@ def temporary_directory() -> Path:
         remedy = f"set {TMPDIR} to another directory, such as {SYSTEM}"
         raise UserError(f"Ray cannot keep its sockets in {chosen}, {why}: {remedy}")
     return SYSTEM
+
+
+def usual_directory() -> Path:
+    """Return the temporary directory that Ray takes by itself."""
+    return Path(get_default_system_temp_dir())
 
 
 def _unusable(directory: Path) -> str:

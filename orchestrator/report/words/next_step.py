@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.findings import nothing_learned
@@ -58,14 +59,14 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
         because = f"{_names(below)} {_was(below)} {answer.words.learned} already at {exact(smallest)}"
         return _other_size(spec, smallest // MORE, because)
     if undecided := [mix for mix in answer.mixes if _is_undecided(mix)]:
-        baselines = [answer.mix(answer.baseline_of(mix)) for mix in undecided]
-        return _continued(spec, f"no difference between {_names([*baselines, *undecided])} is shown yet")
+        both = [*(answer.mix(answer.baseline_of(mix)) for mix in undecided), *undecided]
+        return _continued(spec, both, f"no difference between {_names(both)} is shown yet")
     if apart := [mix for mix in answer.mixes if mix.synergy_total is not None and mix.comparison is None]:
         baselines = [answer.mix(answer.baseline_of(mix)) for mix in apart]
         why = f"Compare in pairs: {_names([*baselines, *apart])} were not trained in pairs."
         return NextStep(why, (f"search.method={PAIRS}",))
     if unplaced := at[Verdict.UNDECIDED]:
-        return _continued(spec, f"the transition of {_names(unplaced)} is undecided")
+        return _continued(spec, unplaced, f"the transition of {_names(unplaced)} is undecided")
     if at[Verdict.NEAR_FLOOR]:
         return NextStep("No further run can tell: use test data whose commonest answer is rarer.")
     return None
@@ -100,8 +101,11 @@ def _longer(spec: SweepSpec, because: str) -> NextStep:
 def _other_size(spec: SweepSpec, size: int, because: str) -> NextStep:
     if not _can_train(spec, size):
         return NextStep(f"No further size can be trained: {because}.")
-    sizes = ", ".join(map(str, sorted({*spec.sizes, size})))
-    return NextStep(f"Try {spec.size_axis} {exact(size)}: {because}.", (f"sizes=[{sizes}]",))
+    return NextStep(f"Try {spec.size_axis} {exact(size)}: {because}.", (_with_sizes(spec, {size}),))
+
+
+def _with_sizes(spec: SweepSpec, sizes: set[int]) -> str:
+    return f"sizes=[{', '.join(map(str, sorted({*spec.sizes, *sizes})))}]"
 
 
 def _can_train(spec: SweepSpec, size: int) -> bool:
@@ -113,8 +117,18 @@ def _can_train(spec: SweepSpec, size: int) -> bool:
     return True
 
 
-def _continued(spec: SweepSpec, because: str) -> NextStep:
-    """Twice the seeds, and twice every limit that ends the search."""
+def _continued(spec: SweepSpec, mixes: Sequence[MixAnswer], because: str) -> NextStep:
+    """Twice the seeds, sizes between those around the transitions of ``mixes``, and twice every limit of the search."""
     limits = {name: spec.search.settings.get(name) for name in LIMITS}
     raised = [f"search.{name}={value * MORE:g}" for name, value in limits.items() if value is not None]
-    return NextStep(f"Continue with twice the runs: {because}.", (f"seeds={MORE * spec.seeds}", *raised))
+    between = {size for mix in mixes if (size := _size_between(spec, mix)) is not None}
+    sizes = [_with_sizes(spec, between)] if between else []
+    return NextStep(f"Continue with twice the runs: {because}.", (f"seeds={MORE * spec.seeds}", *sizes, *raised))
+
+
+def _size_between(spec: SweepSpec, mix: MixAnswer) -> int | None:
+    """The size in the middle of the two around a mix's transition; None if there is none that can be trained."""
+    value = mix.target.transition.relative.value
+    around = [(low, high) for low, high in pairwise(spec.sizes) if value is not None and low < value < high]
+    inside = [size for low, high in around for size in range(low + 1, high) if _can_train(spec, size)]
+    return min(inside, key=lambda size: abs(size * size - around[0][0] * around[0][1]), default=None)

@@ -227,6 +227,7 @@ void outer(int panels, int rows, const Vec* x, int columns, const Vec* y, float*
                 Vec sum[I][J] = {};
                 const Vec *a = x + (begin * rows + first_i) * PANEL, *b = y + (begin * columns + first_j) * PANEL;
                 for (int panel = begin; panel < end; panel++, a += rows * PANEL, b += columns * PANEL)
+#pragma GCC unroll 1  // Unrolled, the sums do not fit the registers.
                     for (int p = 0; p < PANEL; p++)
                         for (int i = 0; i < I; i++)
                             for (int j = 0; j < J; j++)
@@ -234,10 +235,13 @@ void outer(int panels, int rows, const Vec* x, int columns, const Vec* y, float*
                 Vec flat[2 * LANES] = {};
                 for (int i = 0; i < I; i++)
                     for (int j = 0; j < J; j++) flat[i * J + j] = sum[i][j];
-                Vec total[2] = {lane_sums(flat), I * J > LANES ? lane_sums(flat + LANES) : Vec{}};
+                float total[2 * LANES];
+                for (int half = 0; half < 2 * LANES; half += LANES) {
+                    Vec sums = lane_sums(flat + half);
+                    memcpy(total + half, &sums, sizeof sums);
+                }
                 for (int i = 0; i < I; i++)
-                    for (int j = 0; j < J; j++)
-                        d[int64_t(first_i + i) * columns + first_j + j] += total[(i * J + j) / LANES][(i * J + j) % LANES];
+                    for (int j = 0; j < J; j++) d[int64_t(first_i + i) * columns + first_j + j] += total[i * J + j];
             });
         });
     }
