@@ -11,13 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from orchestrator.home.lifecycle import recall
 
 from orchestrator.errors import UserError
-from orchestrator.home import archive, lifecycle
+from orchestrator.home import archive
 from orchestrator.home.archive import MARK, Exported, Imported, export_home, import_home
+from orchestrator.home.driver_lock import driving
 from orchestrator.home.files import Home
-from orchestrator.home.journal import State
+from orchestrator.home.journal import State, recall
 from orchestrator.home.run_files import OUTCOME, ProbeResult, Storage, write_result
 from tests.catalogue.fabricated import runs_of, write_sweep
 from tests.cli.program import Program, command, started
@@ -206,7 +206,7 @@ def test_what_went_on_there_comes_back_and_what_went_on_here_stays(stopped: Stop
     shutil.copytree(stopped.home.root, early)
     assert command("run", stopped.space, "--local-debug", "--home", there.root, "--resume").code == 0
     export_home(there, back, pytest.fail)
-    with lifecycle.driving(stopped.files), pytest.raises(UserError, match="is being run here"):
+    with driving(stopped.files), pytest.raises(UserError, match="is being run here"):
         import_home(stopped.home, back, pytest.fail)
     found = import_home(stopped.home, back, pytest.fail)
     assert (found.runs, found.sweeps) == (12 - stopped.done, 1)
