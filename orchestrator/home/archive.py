@@ -33,11 +33,11 @@ from orchestrator.home.files import (
     flaw_of,
     make_home,
     whole_directory,
-    write_whole,
 )
 from orchestrator.home.journal import SCHEMA, Begun, read_journal
 from orchestrator.home.run_claims import removal_lock
 from orchestrator.home.run_files import Storage, read_run
+from trainables.files import write_whole
 
 MARK = "transition-sweeps.json"
 """The first member of every such file: the version of its layout."""

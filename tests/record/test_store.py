@@ -154,7 +154,8 @@ def logged(home: Path, experiment: str) -> Path:
     assert found is not None
     run_id = client.create_run(found.experiment_id).info.run_id
     client.log_text(run_id, "answer", "answer.txt")
-    return home / ARTIFACTS / experiment / run_id / "artifacts" / "answer.txt"
+    artifact: Path = home / ARTIFACTS / experiment / run_id / "artifacts" / "answer.txt"
+    return artifact
 
 
 @pytest.fixture(name="home")

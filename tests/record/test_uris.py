@@ -10,7 +10,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from mlflow import MlflowClient
-from orchestrator.home.bucket import Bucket
 from sqlalchemy.engine import make_url
 
 from orchestrator.record.store import DATABASE, check, choose, sqlite_path, sqlite_uri
@@ -54,8 +53,3 @@ def test_a_home_keeps_runs_and_artifacts_in_itself(
     assert (home / "artifacts" / "ours" / run_id / "artifacts" / "answer.txt").read_text() == "answer"
     assert [path.name for path in home.parent.iterdir()] == [name]
     assert list((tmp_path / "here").iterdir()) == []
-
-
-@pytest.mark.parametrize("prefix", ["a?b", "a%20b", "a#b/c d"])
-def test_a_prefix_in_a_bucket_is_taken_as_it_stands(prefix: str) -> None:
-    assert Bucket(f"s3://bucket/{prefix}")._store.prefix == prefix
