@@ -54,7 +54,7 @@ class Network:
         self.features_P = rng.standard_normal(self._nodes * settings.width)
         # Each number is read from its own features; columns have length 1.
         owners_DC = np.arange(settings.width) % numbers == np.arange(numbers)[:, None]
-        self._readout_CD = (owners_DC / np.sqrt(owners_DC.sum(axis=1, keepdims=True))).T
+        self._readout_CD: Floats = np.asarray(owners_DC / np.sqrt(owners_DC.sum(axis=1, keepdims=True))).T
         depth = settings.depth
         self._shares = series(depth) if settings.residual == "series" else [0.0] * depth + [1.0]
 
@@ -66,7 +66,7 @@ class Network:
             h_NC = self._matrix @ h_NC
             if share:
                 read_NC = read_NC + share * h_NC
-        return np.asarray(read_NC @ self._readout_CD)
+        return read_NC @ self._readout_CD
 
     def pullback(self, gradient_ND: Floats) -> Floats:
         """Return the gradient of the features [P] from that of the output. M is symmetric."""
