@@ -52,7 +52,7 @@ def test_python_reads_all_that_can_be_read_and_says_what_cannot(tmp_path: Path) 
     for sweep_id in (torn, orphan):
         with pytest.raises(UnreadableError, match=sweep_id):
             load(sweep_id, tmp_path)
-    with pytest.warns(UserWarning, match="line 2, is damaged"):
+    with pytest.warns(UserWarning, match="line 3, is damaged"):
         assert len(load(hurt, tmp_path).runs) == runs - 1
 
 
