@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError, Words
-from trainables.contract.settings import described_fields, digest_of
+from trainables.contract.settings import described_fields, digest_of, require
 from trainables.reparametrization.methods import Price, method_of
 from trainables.reparametrization.problems import CloudProblem, HeatProblem, PhaseProblem, Problem
 from trainables.reparametrization.settings import (
@@ -79,16 +79,13 @@ class RaceFamily(Family):
         """Return the operations of the problem, from its formulas."""
 
     def problem(self, nodes: int, seed: int) -> Problem:
-        """Return the problem of one run: the same for every mix."""
         return self.problem_class.drawn(self.settings, nodes, seed)
 
     def tasks(self) -> tuple[str, ...]:
         return METHODS
 
     def check(self, mix: Mix, size: int) -> None:
-        if size < FEWEST:
-            message = f"a graph of {size} nodes cannot be raced on; it must have at least {FEWEST}"
-            raise SettingsError(message, key="sizes", given=str(size))
+        require(size >= FEWEST, "sizes", size, f"at least {FEWEST} nodes")
         if max(mix.ratios.values()) > 1:
             raise SettingsError(f"all methods of a race count alike; {mix} weighs them", key="mixes")
 
@@ -99,13 +96,11 @@ class RaceFamily(Family):
         return f"{graphs}, to {race.tolerance:g} of the first loss{by} in {race.counted}"
 
     def warnings(self, sizes: Sequence[int]) -> list[str]:
-        if self.settings.race.counted == "work":
-            return []
-        return ["Steps are counted alike whatever they cost: a step through a network costs several plain ones."]
+        note = "Steps are counted alike whatever they cost: a step through a network costs several plain ones."
+        return [note] if self.settings.race.counted == "steps" else []
 
     def parameters(self, size: float) -> Parameters:
-        unknowns = self.numbers * size
-        return Parameters(unknowns, unknowns)
+        return Parameters(self.numbers * size, self.numbers * size)
 
     def scaled(self, steps: float, examples: float) -> Any:
         race = self.settings.race
@@ -149,10 +144,9 @@ class RaceFamily(Family):
         known = method == "cg" and self.quadratic
         if self.settings.race.counted == "steps":
             return Price(0.0, 0.0 if known else 1.0, 0.0, 1.0)
-        own, setup = self.operations(), 0.0
-        unit = own.evaluation
-        if method in REPARAMETRIZED:  # The Hessian, its scale, the propagation, and the network's first output.
-            setup = own.hessian + 4 * own.entries + self._forward_flops()
+        own, unit = self.operations(), self.operations().evaluation
+        # A network's: the Hessian, its scale, the propagation, and the first output.
+        setup = own.hessian + 4 * own.entries + self._forward_flops() if method in REPARAMETRIZED else 0.0
         # Conjugate gradients take a product, two inner products and three sums a number.
         product = own.product + 10 * self.numbers
         look = LOSS * self.numbers if known else unit

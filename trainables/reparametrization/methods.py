@@ -95,11 +95,9 @@ class Method(ABC):
         standing.broken = not math.isfinite(standing.gap)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the state without the standing, by name."""
         return {name: np.asarray(getattr(self, name)) for name in self.kept}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], standing: Standing) -> None:
-        """Continue from the state and the standing of the same method."""
         self.standing = standing
         for name in self.kept:
             setattr(self, name, arrays[name][()])
@@ -278,8 +276,7 @@ def newton_direction(product: Callable[[Floats], Floats], gradient_ND: Floats, f
         left = float(np.vdot(residual_ND, residual_ND))
         if math.sqrt(left) <= enough:
             return direction_ND, count
-        search_ND = left / square * search_ND - residual_ND
-        square = left
+        search_ND, square = left / square * search_ND - residual_ND, left
     return direction_ND, MOST_PRODUCTS
 
 

@@ -70,7 +70,6 @@ class Problem(ABC):
         """Return the Hessian's diagonal at ``x_ND``, [N, 1], or a positive bound of it: Jacobi's preconditioner."""
 
     def digest(self) -> str:
-        """Return a hash of the problem."""
         digest = hashlib.sha256()
         for value in (getattr(self, field.name) for field in fields(self)):
             parts = (value.data, value.indices, value.indptr) if sparse.issparse(value) else (np.asarray(value),)
@@ -120,7 +119,6 @@ class HeatProblem(Problem):
         return float(np.vdot(x_ND - self.solution, gradient_ND)) / 2, gradient_ND
 
     def curvature(self, x_ND: Floats) -> Curvature:
-        """The same everywhere."""
         return lambda v_ND: self.hessian @ v_ND
 
     def diagonal(self, x_ND: Floats) -> Floats:
