@@ -60,7 +60,7 @@ def test_python_reads_all_that_can_be_read_and_says_what_cannot(tmp_path: Path) 
     assert [mix.target.transition for mix in mixes] == [
         mix.target.transition for mix in load(whole, tmp_path).answer.mixes
     ]
-    with pytest.warns(UserWarning, match="line 2, is damaged"):
+    with pytest.warns(UserWarning, match="line 3, is damaged"):
         assert len(load(hurt, tmp_path).runs) == runs - 1
 
 
