@@ -23,7 +23,7 @@ SAMPLES = {
     "gpu_fraction": '0.5 or "auto"',
 }
 """Values to show for the options that take more than text."""
-SWITCHES = ("retry_failed", "fresh", "local_debug", "dashboard", "quiet")
+SWITCHES = ("retry_failed", "fresh", "dashboard", "quiet")
 
 
 def from_python(given: Mapping[str, Any]) -> dict[str, Any]:

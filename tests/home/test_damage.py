@@ -251,7 +251,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
     """Swept to its end, then cut back to where a kill would have left it."""
     root = tmp_path_factory.mktemp("undisturbed")
     (root / "space.yaml").write_text(counted(root / "log").to_yaml())
-    done = command("run", root / "space.yaml", "--local-debug", "--home", root / "home")
+    done = command("run", root / "space.yaml", "--engine=local", "--home", root / "home")
     assert done.code == 0, done.err
     for record in (root / "home").glob("mlflow.db*"):  # It names this directory, and each test has a copy elsewhere.
         record.unlink()
@@ -307,7 +307,7 @@ DAMAGE: dict[str, tuple[Callable[[Stopped], object], int, str]] = {
 def test_a_resumed_sweep_names_what_is_damaged_and_has_the_same_table(kind: str, stopped: Stopped) -> None:
     damage, again, named = DAMAGE[kind]
     damage(stopped)
-    done = command("run", stopped.space, "--local-debug", "--home", stopped.home.root, "--resume")
+    done = command("run", stopped.space, "--engine=local", "--home", stopped.home.root, "--resume")
     assert done.code == 0, done.err
     said = " ".join((done.out + done.err).split())
     assert said.count(" damaged ") == int(bool(named))
@@ -325,7 +325,7 @@ def test_a_resumed_sweep_names_what_is_damaged_and_has_the_same_table(kind: str,
 def test_a_new_sweep_trains_a_damaged_run_again(stopped: Stopped) -> None:
     hurt = stopped.run
     flip(hurt / OUTCOME)
-    done = command("run", stopped.space, "--local-debug", "--home", stopped.home.root)
+    done = command("run", stopped.space, "--engine=local", "--home", stopped.home.root)
     assert done.code == 0, done.err
     assert f"{hurt} is damaged" in " ".join((done.out + done.err).split())
     assert table_of(done.out) == stopped.table
