@@ -69,11 +69,10 @@ def _decided_sentence(
     head = f"{here} needs {comparison.decided} {words.parameters} than {there}"
     if comparison.at_least is not None and comparison.at_least >= SHOWN:
         head += f", at least {bare(comparison.at_least)} times {'fewer' if is_fewer else 'as many'}"
-    if own.sizes and own.sizes == other.sizes:
-        at = f"at {_size_range(answer, own.sizes)} it was {words.learned} in {_share(own)} runs"
-        return f"{head}: {at}, {there} in {_share(other)}."
-    at = f"it was {words.learned} in {_share(own)} runs at {_size_range(answer, own.sizes)}"
-    return f"{head}: {at}, {there} in {_share(other)} at {_size_range(answer, other.sizes)}."
+    where, elsewhere = _size_range(answer, own.sizes), _size_range(answer, other.sizes)
+    if where == elsewhere:
+        return f"{head}: at {where} it was {words.learned} in {_share(own)} runs, {there} in {_share(other)}."
+    return f"{head}: it was {words.learned} in {_share(own)} runs at {where}, {there} in {_share(other)} at {elsewhere}."
 
 
 def _open_sentence(answer: Answer, mix: MixAnswer, baseline: MixAnswer, comparison: Comparison) -> str:
