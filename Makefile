@@ -21,7 +21,7 @@ install: $(STAMP) ## Create .venv with everything in it; does nothing when it is
 
 # torch comes first and by itself, so that its own index or build (TORCH=..., PIP_INDEX_URL=...) can be chosen and
 # nothing else pulls another one in.
-$(STAMP): requirements.lock pyproject.toml
+$(STAMP): requirements.lock pyproject.toml trainables/transformer/native/step.cpp
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + ": try make PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) install $(TORCH)

@@ -11,6 +11,7 @@ s = o.run("add_vs_add_prod", profile="smoke")
 
 from __future__ import annotations
 
+import os
 import warnings
 from dataclasses import replace
 from functools import cached_property
@@ -23,14 +24,16 @@ from numpy.typing import NDArray
 from orchestrator.catalogue.listings import sweep_words
 from orchestrator.catalogue.lookup import space_of
 from orchestrator.catalogue.reading import StoredSweep, read_arrays, read_sweep, read_sweeps
+from orchestrator.environment import user_path
 from orchestrator.errors import UserError, unknown
-from orchestrator.home.bucket_home import open_home
-from orchestrator.home.files import Home
+from orchestrator.home.files import Home, check_home
 from orchestrator.home.sweeps import Sweep, Unreadable
 from orchestrator.report.answer import Answer
 from orchestrator.report.words.numbers import counted, moment
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.run_options import HOME, RunOptions
+from orchestrator.sweep.python_options import from_python, home_from_python
+from orchestrator.sweep.run_options import RunOptions
+from orchestrator.terminal.size import with_usable_size
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,13 +131,13 @@ class SweepResults:
         """Write the report, one HTML file that needs nothing else; returns where it lies."""
         from orchestrator.catalogue.export import write_report
 
-        return write_report(self._stored, Path(path))
+        return write_report(self._stored, user_path(path))
 
     def export(self, directory: str | Path) -> list[Path]:
         """Write :attr:`runs`, :attr:`curves` and :attr:`transitions` as Parquet and CSV into a new directory."""
         from orchestrator.catalogue.export import export
 
-        return export(self._stored, Path(directory))
+        return export(self._stored, user_path(directory))
 
     def __repr__(self) -> str:
         return f"<sweep {self.id}: {self.state}, {counted(self._stored.counted, 'run')}; {sweep_words(self._stored)}>"
@@ -157,12 +160,14 @@ class SweepResults:
         )
 
 
-def _home(given: str | Path) -> Home:
-    """A home by its directory, or by its address in an object store: that is brought up to date first."""
-    return Home(open_home(given, warnings.warn).resolve())
+def _home(given: str | Path | None) -> Home:
+    """Return a home by its directory."""
+    directory = home_from_python(given)
+    check_home(directory)
+    return Home(directory.resolve())
 
 
-def load(sweep: str, home: str | Path = HOME) -> SweepResults:
+def load(sweep: str, home: str | Path | None = None) -> SweepResults:
     """A sweep by its id, the beginning of it, or the name of a search space (its newest sweep).
 
     Raises ``UserError`` that names what there is, ``UnreadableError`` (a ``SweepError``) that says why it cannot be
@@ -174,7 +179,7 @@ def load(sweep: str, home: str | Path = HOME) -> SweepResults:
     return found
 
 
-def sweeps(home: str | Path = HOME) -> pd.DataFrame:
+def sweeps(home: str | Path | None = None) -> pd.DataFrame:
     """Every sweep of a home directory, newest first: ``sweep``, ``space``, ``profile``, ``state``, ``runs``,
     ``transitions`` (in words), ``disk_bytes``, ``begun``; ``unreadable`` says why a sweep cannot be read, and
     what is not known then is missing."""
@@ -198,17 +203,20 @@ def run(space: SweepSpec | str | Path, *, console: Console | None = None, **opti
 
     ``space`` is a search space's name, a YAML file or a specification. ``options`` are those of the command `run`,
     with underscores (:class:`orchestrator.sweep.run_options.RunOptions`): ``profile="smoke"``,
-    ``overrides=["seeds=5"]``, ``home``, ``local_debug=True``; ``resume=""`` continues the newest unfinished sweep of
-    the same settings. Interrupting the cell leaves a sweep that can be resumed. Raises ``UserError`` for what was asked
-    wrongly, ``SweepError`` where a part fails.
+    ``overrides={"seeds": 5}``, ``home``, ``local_debug=True``, ``max_time=3600`` (seconds); ``resume=True`` continues
+    the newest unfinished sweep of the same settings. A Ray that this process uses already is used, and left running.
+    Interrupting the cell leaves a sweep that can be resumed; in a thread no signal is handled. Raises ``UserError`` for
+    what was asked wrongly, ``SweepError`` where a part fails.
     """
     from rich.console import Console
 
     from orchestrator.space.spaces import load_space
     from orchestrator.sweep.run import run_sweep
 
-    home = options.get("home", HOME)
-    asked = RunOptions.of(options | {"home": _home(home).root}).started()
+    home = options.pop("home", None)
+    asked = RunOptions.of(from_python(options) | {"home": _home(home).root}).started()
+    if not isinstance(space, SweepSpec | str | Path):
+        raise UserError(f"space={space!r:.60} cannot be used: write a search space's name or file, or a SweepSpec")
     if isinstance(space, SweepSpec):
         if asked.profile is not None or asked.variant is not None or asked.assignments:
             said = "profile, variant and overrides go with a search space's name or file"
@@ -217,5 +225,6 @@ def run(space: SweepSpec | str | Path, *, console: Console | None = None, **opti
     else:
         spec = load_space(str(space), asked.profile, asked.assignments, variant=asked.variant)
     begun: list[Sweep] = []
-    run_sweep(spec, replace(asked, begun=begun.append), console or Console(quiet=asked.quiet))
+    output = console or Console(quiet=asked.quiet, _environ=with_usable_size(os.environ))
+    run_sweep(spec, replace(asked, begun=begun.append), output)
     return load(begun[0].id, home)

@@ -11,24 +11,31 @@ from statistics import fmean
 import numpy as np
 
 from orchestrator.home.sweeps import RunRecord
-from orchestrator.search.base import Observation, Request, Searcher
+from orchestrator.search.base import AUTO, Observation, Request, Searcher
 from orchestrator.search.registry import make_searcher
 from orchestrator.search.results import cost_model
 from orchestrator.space.evidence import is_evidence, problem_of, searcher_of
 from orchestrator.space.hardware import Hardware, Machine
 from orchestrator.space.spec import SweepSpec
-from orchestrator.stacks import StackSizes
+from orchestrator.stacks import AUTO_GPU_SHARE, StackSizes
 from trainables.base import Arm, Family, RunConfig
+from trainables.transformer.native import NATIVE
 
 LEARNED, UNLEARNED = 0.98, 0.2
 """Made-up accuracies of runs at and above, and of runs below, a made-up transition."""
 MOST_REHEARSALS = 16
 
+NATIVE_RATE, NATIVE_HALF = 7.5e10, 500.0
 CPU_RATE, CPU_HALF = 4.5e10, 17_000.0
-GPU_RATE, GPU_HALF = 1.0e13, 1_000_000.0
-"""Operations a second of one core (one GPU) on a large model, and the parameters at which a model gets half of that,
-the rest going to overhead. The CPU's are fitted to float32 training of ListOps models of 1 200 to 116 000 parameters on
-one core of a shared server (within 30 % there; expect a factor of three elsewhere). The GPU's are a guess."""
+GPU_RATE, GPU_HALF = 3.0e13, 18_000.0
+"""Operations a second of one core by the native step, by torch, and of one GPU, on a large model; and the parameters at
+which a model gets half of that, the rest going to overhead. Those of a core are fitted to float32 training of ListOps
+models of 1 200 to 116 000 parameters on a shared server (within 30 % there; expect a factor of three elsewhere).
+
+The GPU's are counted, not measured: a run's step in a stack that fills an H100, in float32, takes its operations at
+50 TFLOP/s and its memory traffic at 3 TB/s. At n_embed 64 and 8 192 tokens the traffic is 1.06 GB (twice what the
+compiler counts in bf16), and it grows with n_embed. That makes 110 us at 16, 580 us at 64 and 4.6 ms at 256; these two
+numbers are within 20 % of it. A stack of few runs waits for kernels to start and takes longer."""
 STARTUP_S = 15.0
 """Ray's and the workers' own start."""
 WEIGHT_BYTES_PER_PARAMETER = 4
@@ -218,7 +225,11 @@ def _shared(mix: Arm) -> int:
 
 
 def _seconds(spec: SweepSpec, flops: float, parameters: float) -> float:
-    rate, half = (GPU_RATE, GPU_HALF) if spec.resources.gpu_per_stack else (CPU_RATE, CPU_HALF)
+    share = spec.resources.gpu_per_stack
+    native = spec.make_family().training_step(spec.resources.device) == NATIVE
+    rate, half = (GPU_RATE, GPU_HALF) if share else (NATIVE_RATE, NATIVE_HALF) if native else (CPU_RATE, CPU_HALF)
+    if share:  # Processes that share a GPU take turns.
+        rate *= min(1.0, AUTO_GPU_SHARE if share == AUTO else share)
     return flops / (rate * parameters / (parameters + half))
 
 

@@ -13,13 +13,11 @@ from orchestrator.space.resources import Resources
 from orchestrator.space.spec import SweepSpec
 from trainables.base import RunConfig
 
-STACK_FLOPS = {"cpu": 1.5e9, "cuda": 5e11}
-"""Operations in a step of a whole stack from which on a larger one gains nothing. CPU: on one core at the laptop
-profile's shape, four runs in one stack take 1.8, 1.1 and 1.0 times the runs x steps a second of a plain process, at
-n_embed 16, 32 and 64, whose steps take 1e8, 3.6e8 and 1.2e9 operations (tests/bench/results/throughput.md). So four at
-3.6e8 still pay, two at 1.2e9 do not. GPU: 3 ms of an H200 at a fifth of its bf16 rate; not measured."""
-LARGEST = {"cpu": 4, "cuda": 256}
-"""The largest stack chosen. CPU: by the same table eight runs gain nothing over four. GPU: not measured."""
+STACK_FLOPS = 5e11
+"""Operations in a step of a whole stack on a GPU from which on a larger one gains nothing: 3 ms of an H200 at a fifth
+of its bf16 rate; not measured."""
+LARGEST = 256
+"""The largest stack chosen on a GPU; not measured."""
 FULL = 0.9
 """The share of a stack's memory that its runs may fill; libraries take some of the rest."""
 CONTEXT_BYTES = 1e9
@@ -81,27 +79,29 @@ class StackSizes:
 
     def most(self, size: int) -> int:
         """The most runs of this size to train as one stack. At least 1."""
+        if not self._family.stacks:
+            return 1
         asked = self._spec.resources.max_stack
         if isinstance(asked, int):
             return asked
+        if self._spec.resources.device == "cpu":
+            return 1  # A core trains runs one after the other at full speed: each ends early and makes room by itself.
         config = self._spec.config(Request(self._spec.baseline.name, size, self._spec.seed))
         flops_a_step = self._family.flops(config) / self._family.steps(config)
-        return largest_stack(flops_a_step, self._spec.resources.device, self._family.memory(size), self._bytes)
+        return largest_stack(flops_a_step, self._family.memory(size), self._bytes)
 
     def together(self) -> int:
-        """Seeds for a searcher to ask for at one size at once, by the middle size. At least 1.
-
-        On a CPU 1: each further run of a stack costs half of the first (at n_embed 16, a stack of four takes 2.6 times
-        as long as one run)."""
+        """Seeds for a searcher to ask for at one size at once, by the middle size. At least 1; on a CPU 1, where each
+        seed costs as much as the first."""
         if self._spec.resources.device == "cpu":
             return 1
         return min(self.most(self._spec.sizes[len(self._spec.sizes) // 2]), self._spec.seeds)
 
 
-def largest_stack(flops_a_step: float, device: str, run_bytes: float, stack_bytes: float) -> int:
-    """The stack that a device does well with, as a power of 2, for a run's operations in a step and its peak memory;
+def largest_stack(flops_a_step: float, run_bytes: float, stack_bytes: float) -> int:
+    """The stack that a GPU does well with, as a power of 2, for a run's operations in a step and its peak memory;
     bytes are 0 if unknown."""
-    most = min(STACK_FLOPS[device] / max(flops_a_step, 1.0), LARGEST[device])
+    most = min(STACK_FLOPS / max(flops_a_step, 1.0), LARGEST)
     if run_bytes and stack_bytes:
         most = min(most, FULL * stack_bytes / run_bytes)
     return int(2 ** math.floor(math.log2(max(most, 1.0))))

@@ -17,6 +17,8 @@ from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from orchestrator.signals import leave_terminal, show_cursor, standing_still, stop_signals, terminal_outputs
+
 if TYPE_CHECKING:
     import psutil
 
@@ -31,8 +33,6 @@ VARIABLE = "ORCHESTRATOR_PARENT"
 RESUMED = "ORCHESTRATOR_RESUMED"
 """Likewise: the sweep that it resumes (empty for all of a space), whatever the arguments say."""
 LOOK_EVERY_S = 0.2
-SHOW_CURSOR = "\x1b[?25h"
-"""A live view that was killed has left it hidden."""
 
 
 def supervise(arguments: Sequence[str], say: Callable[[str], object]) -> int:
@@ -45,14 +45,26 @@ def supervise(arguments: Sequence[str], say: Callable[[str], object]) -> int:
     asked = False
     driver: subprocess.Popen[bytes] | None = None
 
+    terminals = terminal_outputs()
+
     def ask(number: int, frame: FrameType | None) -> None:
         nonlocal asked
         asked = True
+        if number == signal.SIGHUP:
+            leave_terminal(terminals)
         if driver is not None:
-            driver.send_signal(signal.SIGINT)
+            driver.send_signal(signal.SIGHUP if number == signal.SIGHUP else signal.SIGINT)
 
-    signal.signal(signal.SIGINT, ask)
-    signal.signal(signal.SIGTERM, ask)
+    def pause(number: int, frame: FrameType | None) -> None:
+        with standing_still(driver):
+            signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTSTP)  # Returns when the shell continues this process (`fg`, `bg`).
+            signal.signal(signal.SIGTSTP, pause)
+
+    for each in stop_signals():
+        signal.signal(each, ask)
+    if signal.getsignal(signal.SIGTSTP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGTSTP, pause)
     for start in range(STARTS + 1):
         driver, pipe = _start(arguments, sweep)
         if asked:  # Before there was a driver.
@@ -66,8 +78,7 @@ def supervise(arguments: Sequence[str], say: Callable[[str], object]) -> int:
             return code
         sweep = said.get("sweep", sweep)
         again = f"finished runs are kept. Continue with the same command and --resume {sweep or ''}".rstrip()
-        if sys.stderr.isatty():
-            sys.stderr.write(SHOW_CURSOR)
+        show_cursor()
         if asked:
             if sweep is not None:
                 say(f"stopped at once, as asked; {again}")
@@ -94,7 +105,9 @@ def _start(arguments: Sequence[str], resumed: str | None) -> tuple[subprocess.Po
     """Start this very program as a driver, of the sweep to be ``resumed`` if there is one; the process, and the pipe to
     read what it tells."""
     ours, theirs = os.pipe()
-    program = sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv) + 1]
+    own = len(sys.orig_argv) - len(sys.argv) + 1
+    # A script that sets ``sys.argv`` and calls ``main()`` is no command line that could be repeated.
+    program = sys.orig_argv[1:own] if sys.orig_argv[own:] == sys.argv[1:] and own > 1 else ["-m", "orchestrator"]
     # A group of its own: Ctrl-C at the terminal reaches it once, through this process.
     driver = subprocess.Popen(
         [sys.executable, *program, *arguments],
@@ -120,6 +133,8 @@ def begin() -> None:
     if given:
         parent, _pipe = map(int, given)
         os.set_inheritable(_pipe, False)
+        # Its process group is never the terminal's own: after `stty tostop` its first line would stop it for good.
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         threading.Thread(target=_look, args=(parent,), name="parent", daemon=True).start()
 
 

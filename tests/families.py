@@ -122,7 +122,6 @@ class LogisticFamily(Family):
     size_axis: ClassVar[str] = "units"
     Settings: ClassVar[type] = LogisticSettings
     tunable: ClassVar[tuple[str, ...]] = ("curve.slope", "haste")
-    scales_with_size: ClassVar[tuple[str, ...]] = ("haste",)
     parts: ClassVar[tuple[str, ...]] = ("experience",)
 
     def tasks(self) -> tuple[str, ...]:

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import io
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import matplotlib.figure
 import pytest
 from rich.console import Console
 
 import orchestrator as o
-from orchestrator.errors import UserError
+from orchestrator.api import SweepResults
+from orchestrator.errors import SweepError, UserError
 from orchestrator.home.files import Home
 from orchestrator.report.answer import Answer
 from tests.catalogue.fabricated import failed, runs_of, write_sweep
 from tests.cli.program import imported
+from tests.scripted import FAMILY, events
 from tests.sweep.sweeps import spec
+from tests.sweep.test_stopping import say_stop
+from tests.waiting import meanwhile
 
 
 @pytest.fixture(scope="module", name="home")
@@ -80,6 +88,47 @@ def test_a_sweep_is_run_with_the_progress_of_the_command_line(tmp_path: Path, mo
     assert " seed 0: add 0." in said
     assert s.state == "finished"
     assert s.transitions["verdict"].iloc[1] == "found"
+
+
+def in_a_thread(work: Callable[[], SweepResults]) -> SweepResults:
+    """The result of some work in another thread. Raises what it raises."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
+
+
+def test_a_sweep_runs_in_a_thread(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    assert in_a_thread(lambda: o.run(spec(), home=tmp_path, local_debug=True, quiet=True)).state == "finished"
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_sweep_in_a_thread_ends_with_its_time_and_when_it_is_asked_to(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    slow = spec(family=FAMILY, settings={"log": str(log), "steps": 40, "pace_s": 0.2}, seeds=1)
+    options: dict[str, Any] = {"home": tmp_path / "home", "local_debug": True, "quiet": True}
+    with pytest.raises(SweepError, match="the 2 s that it was given are over"):
+        in_a_thread(lambda: o.run(slow, max_time=2, **options))
+    reached = len(events(log))
+    meanwhile(lambda: len(events(log)) > reached, lambda: say_stop(tmp_path / "home"))
+    with pytest.raises(KeyboardInterrupt):
+        in_a_thread(lambda: o.run(slow, resume=True, **options))
+
+
+def test_a_library_in_c_that_handles_signals_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python says None of a handler that it has not set."""
+    install = signal.signal
+
+    def signal_of_c(number: int, handler: Any) -> Any:
+        assert handler is not None
+        return install(number, handler) and None
+
+    monkeypatch.setattr(signal, "signal", signal_of_c)
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        assert o.run(spec(), home=tmp_path, local_debug=True, quiet=True).state == "finished"
+    finally:
+        for number, handler in before.items():
+            install(number, handler)
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,9 @@ def test_decisions_touch_no_files_clock_or_scheduler(folder: str) -> None:
 
 ROOMS = (
     "errors",
+    "signals",
+    "environment",
+    "commands",
     "supervisor",
     "transition",
     "search",
@@ -148,6 +152,16 @@ def test_rooms_import_only_from_the_rooms_below_them() -> None:
     assert upward == set()
 
 
+def test_imports_run_in_no_circle() -> None:
+    """Imports for type checking included."""
+    known = dict(found for folder in ("orchestrator", "trainables") for found in modules(folder))
+    packages = {name for module in known for name in [module.rpartition(".")[0]]}
+    graph = {
+        module: names & known.keys() - packages - {module} for module, names in known.items() if module not in packages
+    }
+    assert list(TopologicalSorter(graph).static_order())  # Raises CycleError, which names the circle.
+
+
 def test_report_needs_neither_engine_nor_record() -> None:
     assert offences("orchestrator/report", ("orchestrator.engine", "orchestrator.record", "ray", "mlflow")) == []
 
@@ -178,7 +192,7 @@ def test_the_contract_needs_no_torch() -> None:
 )
 def test_sweeps_are_planned_and_read_without_torch(space: str, variant: str | None) -> None:
     code = (
-        "from orchestrator.space.spaces import load_space\nimport orchestrator.home.lifecycle\n"
+        "from orchestrator.space.spaces import load_space\nimport orchestrator.home.known_runs\n"
         f"load_space({space!r}, 'smoke', variant={variant!r}).make_family().parameters(16)"
     )
     assert imported(code, "torch", "ray", "mlflow", "matplotlib") == []

@@ -56,7 +56,9 @@ def is_one_clear_message(err: str) -> bool:
 def test_list_names_every_space_with_its_question_and_profiles(run: Program) -> None:
     ended = run("list")
     assert ended.code == 0
-    assert re.search(r"add_vs_add_prod +Is the smallest .*\? +paper, paper_fair, laptop, evening, smoke", ended.out)
+    assert re.search(
+        r"add_vs_add_prod +Is the smallest .*\? +paper, paper_fair, laptop, quick, evening, night, smoke", ended.out
+    )
 
 
 def test_plan_says_what_will_be_done_and_what_it_costs_and_writes_nothing(

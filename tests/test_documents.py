@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from trainables import SimpleSettings
+from trainables.contract.conformance import case_of, findings
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -16,6 +21,11 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 def documents() -> list[Path]:
     listed = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True)
     return [ROOT / name for name in listed.stdout.split() if (ROOT / name).is_file()]
+
+
+def code_blocks(document: str, language: str) -> list[str]:
+    """The code of this language in a document, block by block."""
+    return re.findall(rf"^```{language}\n(.+?)^```", (ROOT / document).read_text(encoding="utf-8"), re.S | re.M)
 
 
 def anchors(document: Path) -> set[str]:
@@ -38,11 +48,63 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 
 def test_the_training_without_a_sweep_runs(tmp_path: Path) -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    [program] = re.findall(r"```python\n(.+?)```", text, re.S)
+    [program] = code_blocks("CONTRIBUTING.md", "python")
     assert program.count('Path("/tmp/data")') == 1
     program = program.replace("/tmp/data", str(tmp_path)) + "assert learner.advance()\n"
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=120)
+
+
+def test_the_model_of_the_first_page_keeps_the_contract(tmp_path: Path) -> None:
+    [program] = [code for code in code_blocks("README.md", "python") if "SimpleFamily" in code]
+    names: dict[str, Any] = {"__name__": "my_models"}
+    exec(program, names)
+    family = names["Board"](SimpleSettings(steps=3))
+    assert [found for found in findings(case_of(family, (2, 4), "cpu", tmp_path)) if found.wrong] == []
+
+
+@pytest.fixture
+def own_model(tmp_path: Path) -> Path:
+    """A user's folder with the two files of trainables/README.md."""
+    program, *_ = code_blocks("trainables/README.md", "python")
+    space, *_ = code_blocks("trainables/README.md", "yaml")
+    assert program.startswith("# my_models.py")
+    assert space.startswith("# my_space.yaml")
+    (tmp_path / "my_models.py").write_text(program, encoding="utf-8")
+    (tmp_path / "my_space.yaml").write_text(space, encoding="utf-8")
+    return tmp_path
+
+
+def in_folder(folder: Path, *words: str) -> str:
+    """Run the program in a user's folder and return what it prints."""
+    command = [sys.executable, "-m", "orchestrator", *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=280)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_the_example_of_an_own_model_keeps_the_contract(own_model: Path) -> None:
+    printed = in_folder(own_model, "check-family", "my_space.yaml")
+    assert printed.startswith("my_models:Board: checkers, checkers+disc at width 8, 16")
+    assert "keeps its contract" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", [["--local-debug"], []], ids=["local", "ray"])
+def test_the_example_of_an_own_model_runs_the_first_time(own_model: Path, engine: list[str]) -> None:
+    in_folder(own_model, "run", "my_space.yaml", *engine)
+    runs = json.loads(in_folder(own_model, "status", "my_space", "--json"))["runs"]
+    assert {(run["mix"], run["status"], run["step"]) for run in runs} == {
+        ("checkers", "finished", 300),
+        ("checkers+disc", "finished", 300),
+    }
+
+
+@pytest.mark.slow
+def test_the_modules_of_a_search_space_are_found_from_any_folder(own_model: Path) -> None:
+    elsewhere = own_model / "elsewhere"
+    elsewhere.mkdir()
+    assert "width" in in_folder(elsewhere, "plan", str(own_model / "my_space.yaml"))
 
 
 @pytest.mark.parametrize(("name", "words", "lines"), [("README.md", 1400, 150), ("CONTRIBUTING.md", 1400, 150)])

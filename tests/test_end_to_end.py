@@ -15,8 +15,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from orchestrator.home.files import Home
-from orchestrator.home.journal import Ended
-from orchestrator.home.lifecycle import recall
+from orchestrator.home.journal import Ended, recall
 from tests.waiting import wait_for
 
 COMMAND = [sys.executable, "-m", "orchestrator", "run"]

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.cost import run_seconds
 from orchestrator.search.base import Request
+from orchestrator.space.differences import differences
 from orchestrator.space.hardware import Hardware
-from orchestrator.space.settings import differences
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import (
@@ -30,7 +31,7 @@ SERVER = Hardware(16, 128, 1, "Some GPU", gpu_memory_gb=141)
 
 
 def laptop(*overrides: str) -> SweepSpec:
-    return load_space("add_vs_add_prod", "laptop", overrides, HERE)
+    return load_space("add_vs_add_prod", "quick", overrides, HERE)
 
 
 def paper(*overrides: str) -> SweepSpec:
@@ -79,10 +80,9 @@ def test_a_stack_is_known_by_its_runs_in_their_order() -> None:
     assert Stack((first,)).id.startswith("n-8-x1-")
 
 
-def test_on_a_core_small_models_are_stacked_and_large_ones_are_not() -> None:
-    """At the shape of the measurement: four pay up to n_embed 32, none at 64 (tests/bench/results/throughput.md)."""
-    sizes = StackSizes(laptop("settings.model.block=18"), HERE)
-    assert [sizes.most(size) for size in (4, 8, 16, 32, 64, 96)] == [4, 4, 4, 4, 1, 1]
+def test_on_a_core_runs_train_one_after_the_other() -> None:
+    sizes = StackSizes(laptop(), HERE)
+    assert [sizes.most(size) for size in (4, 16, 64)] == [1, 1, 1]
     assert sizes.together() == 1
 
 
@@ -92,21 +92,20 @@ def test_the_size_asked_for_comes_first() -> None:
 
 @given(
     flops=st.floats(0, 1e15),
-    device=st.sampled_from(["cpu", "cuda"]),
     run_bytes=st.sampled_from([0.0, 1e6, 1e9, 1e12]),
     there=st.sampled_from([0.0, 8e9, 1e12]),
 )
-def test_a_stack_is_a_power_of_two_that_fits(flops: float, device: str, run_bytes: float, there: float) -> None:
-    stack = largest_stack(flops, device, run_bytes, there)
-    assert 1 <= stack <= LARGEST[device]
+def test_a_stack_is_a_power_of_two_that_fits(flops: float, run_bytes: float, there: float) -> None:
+    stack = largest_stack(flops, run_bytes, there)
+    assert 1 <= stack <= LARGEST
     assert stack & (stack - 1) == 0
     assert stack == 1 or not there or stack * run_bytes <= there
 
 
 def test_memory_bounds_a_stack() -> None:
-    assert largest_stack(1e6, "cuda", 1e9, 0) == 256
-    assert largest_stack(1e6, "cuda", 1e9, 75e9) == 64
-    assert largest_stack(1e6, "cpu", 4e9, 8e9) == 1
+    assert largest_stack(1e6, 1e9, 0) == 256
+    assert largest_stack(1e6, 1e9, 75e9) == 64
+    assert largest_stack(1e6, 4e9, 8e9) == 1
 
 
 def test_a_gpu_is_shared_by_two_and_the_searcher_asks_for_all_seeds_together() -> None:
@@ -118,6 +117,13 @@ def test_a_gpu_is_shared_by_two_and_the_searcher_asks_for_all_seeds_together() -
     assert fixed.resources.gpus == 1
     assert fixed.search.settings["stack"] == 3
     assert not differences(spec, paper())
+
+
+def test_processes_that_share_a_gpu_share_its_rate() -> None:
+    alone, shared = (run_seconds(settled(paper(f"resources.gpu_per_stack={share}"), SERVER)) for share in (1, 0.25))
+    assert shared == {size: pytest.approx(4 * seconds) for size, seconds in alone.items()}
+    assert alone[16] < 60
+    assert alone[256] < 900
 
 
 @pytest.mark.parametrize("processes", [1, 2, 4, 8])

@@ -1,12 +1,11 @@
-"""Tools of learners in torch: the clock that training is measured by, and exact checkpoints.
+"""Tools for learners in torch: a clock for training, and exact checkpoints.
 
-A checkpoint is tensors and a little JSON in one safetensors file, which never runs code when read.
+A checkpoint is one safetensors file with tensors and a little JSON. Reading it never runs code.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,15 +13,17 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
+
+from trainables.files import write_whole
 
 
 def computing_s(device: torch.device) -> float:
-    """Seconds, to be subtracted from one another.
+    """Return seconds on a clock whose differences measure training.
 
-    With one thread of a CPU: the computing time of the calling thread, so that other programs on the machine do not
-    count. Else the wall clock, after a GPU has done its work.
+    With one CPU thread, the computing time of the calling thread: other programs on the machine do not count.
+    Otherwise the wall clock, once a GPU has finished its work.
     """
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -31,21 +32,18 @@ def computing_s(device: torch.device) -> float:
 
 
 def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
-    """Write a checkpoint so that ``path`` holds either the old one or the new one, whole, whatever happens."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, aside, {"notes": json.dumps(notes)})
-        with aside.open("rb") as file:
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
+    """Write a checkpoint atomically: after a crash, ``path`` is either the whole old file or the whole new one."""
+    content = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    write_whole(path, save(content, {"notes": json.dumps(notes)}))
 
 
 def read_checkpoint(path: Path, keys: Iterable[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Tensors (on the CPU) and notes of a checkpoint of the runs with these keys. Raises ``FileNotFoundError`` where
-    there is none, ``ValueError`` where it lacks one of the runs."""
+    """Return the tensors (on the CPU) and notes of a checkpoint of the runs with these keys.
+
+    Raises:
+        FileNotFoundError: There is no checkpoint.
+        ValueError: The checkpoint lacks one of the runs.
+    """
     if not path.exists():
         raise FileNotFoundError(path)
     with safe_open(path, framework="pt") as file:

@@ -25,10 +25,11 @@ from typing import TYPE_CHECKING
 
 from orchestrator.catalogue.reading import StoredSweep
 from orchestrator.errors import UserError
-from orchestrator.home.files import whole_directory, write_whole
+from orchestrator.home.files import whole_directory
 from orchestrator.report.rows import rows
 from orchestrator.report.run_table import EXPORTED, MEASURE, columns_text, run_values
 from orchestrator.report.side_by_side import Compared
+from trainables.files import write_whole
 
 if TYPE_CHECKING:
     import pandas as pd

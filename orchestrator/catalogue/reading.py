@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -11,10 +10,11 @@ from typing import Any
 from numpy.typing import NDArray
 
 from orchestrator.catalogue.lookup import Unfinished, find_sweep, in_training
+from orchestrator.commands import command_line
 from orchestrator.errors import SweepError, UserError, first_of
-from orchestrator.home import lifecycle
+from orchestrator.home.driver_lock import is_driven
 from orchestrator.home.files import Home
-from orchestrator.home.journal import State
+from orchestrator.home.journal import State, recall
 from orchestrator.home.run_files import DAMAGED_ARRAYS, directory_bytes
 from orchestrator.home.run_files import read_arrays as arrays_of
 from orchestrator.home.sweeps import RunRecord, Sweep, Unreadable, UnreadableError, sweep_in
@@ -80,8 +80,7 @@ class StoredSweep:
 
     def _run(self, *words: str) -> str:
         files = self.sweep.files
-        begun = ("python", "-m", "orchestrator", "run", str(files.spec))
-        return shlex.join([*begun, *words, "--home", str(files.home.root)])
+        return command_line("run", files.spec, *words, "--home", files.home.root)
 
     def run(self, key: str) -> RunRecord:
         """The run with this key or unique prefix of one. Raises :class:`UserError`."""
@@ -114,8 +113,8 @@ def read_known(home: Home, sweep_id: str) -> StoredSweep | Unreadable:
     sweep = sweep_in(home, sweep_id)
     if isinstance(sweep, Unreadable):
         return sweep
-    driven, memory = lifecycle.is_driven(sweep.files), lifecycle.recall(sweep.files)
-    runs = tuple(lifecycle.record_of(sweep, entry) for entry in memory.ended)
+    driven, memory = is_driven(sweep.files), recall(sweep.files)
+    runs = tuple(sweep.record(entry) for entry in memory.ended)
     damage = list(memory.damaged)
     if damage:
         damage.append(f"`run ... --resume {sweep_id}` finds or trains again what is left out")

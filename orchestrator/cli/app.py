@@ -26,6 +26,7 @@ COMMANDS = {
     "compare": ("report", "Compare the transitions of several sweeps."),
     "export": ("report", "Write runs, curves and transitions as Parquet and CSV."),
     "stop": ("stop_rm", "Stop a sweep that runs elsewhere, or a mix or run of it."),
+    "home": ("home", "Copy a home to one file, or a file into a home."),
     "rm": ("stop_rm", "Delete a sweep from disk and from MLflow."),
     "check-family": ("doctor", "Try whether a family of models keeps its contract."),
     "ui": ("ui", "Serve a page of all sweeps, and MLflow's page."),

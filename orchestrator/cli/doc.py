@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import textwrap
 from typing import Annotated
 
@@ -39,11 +40,11 @@ def doc_command(
 
       doc probes.separation       one of them; of your own: doc package.module:Class
     """
-    from orchestrator.space.settings_documentation import entries, said_of_probe
+    from orchestrator.space.settings_documentation import entries
     from trainables.probes.base import BUILT_IN
 
     if setting is not None and ":" in setting:
-        typer.echo(said_of_probe(setting))
+        typer.echo(_probe_text(setting))
         return
     every, probes = entries(family), {f"probes.{name}": name for name in BUILT_IN}
     found = [entry for entry in every if _fits(entry.path, setting)]
@@ -57,7 +58,14 @@ def doc_command(
         if setting is not None and entry.text:
             typer.echo(textwrap.fill(entry.text, WIDTH, initial_indent="  ", subsequent_indent="  "))
     for path, name in asked.items():
-        typer.echo(f"\n{path}: a probe\n" + textwrap.indent(said_of_probe(name), "  "))
+        typer.echo(f"\n{path}: a probe\n" + textwrap.indent(_probe_text(name), "  "))
+
+
+def _probe_text(name: str) -> str:
+    """Documentation of a probe, from its class: its numbers with their formulas, ranges and sources."""
+    from trainables.probes.base import load_probe
+
+    return inspect.cleandoc(type(load_probe(name)).__doc__ or "").replace("``", "`")
 
 
 def _fits(path: str, asked: str | None) -> bool:

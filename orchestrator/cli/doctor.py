@@ -13,7 +13,8 @@ from rich.text import Text
 
 from orchestrator.cli.options import Debug, HomeOption, resolve, with_options
 from orchestrator.cli.status import wide_console
-from orchestrator.doctor.machine import NAME, Finding, Verdict, check_up, machine_checks
+from orchestrator.doctor.finding import Finding, Verdict
+from orchestrator.doctor.machine import NAME, check_up, machine_checks
 from orchestrator.errors import SweepError, UserError, unknown
 from orchestrator.space import hardware
 from orchestrator.sweep.run_options import HOME, SpaceOptions

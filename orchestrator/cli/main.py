@@ -14,6 +14,7 @@ from itertools import zip_longest
 
 from orchestrator import supervisor
 from orchestrator.terminal.error_output import exit_code_of, say
+from orchestrator.terminal.size import with_usable_size
 
 
 def with_bare_resume(arguments: Sequence[str]) -> list[str]:
@@ -30,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Without ``arguments`` it is this process's own, and a sweep is driven by a process that this one watches over.
     """
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    for name in os.environ.keys() - with_usable_size(os.environ).keys():
+        del os.environ[name]
     end = _End()
     if arguments is None:
         atexit.register(end)  # Before any other, so that it is called after all others.
@@ -37,7 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if isinstance(stream, TextIOWrapper):
                 stream.reconfigure(errors="replace")  # Signs that a terminal's encoding lacks.
     supervisor.begin()
-    if arguments is None and not supervisor.has_parent() and _may_die(given):
+    in_main = threading.current_thread() is threading.main_thread()  # Others get no signals.
+    if arguments is None and in_main and not supervisor.has_parent() and _may_die(given):
         end.code = supervisor.supervise(given, say)
         sys.exit(end.code)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestrator.environment import user_path
 from orchestrator.errors import UserError
 from orchestrator.sweep.run_options import RunOptions, SpaceOptions
 
@@ -19,28 +20,29 @@ if TYPE_CHECKING:
 
 
 def _home(given: str | Path) -> Path:
-    """The directory of a home by what a person calls it."""
-    from orchestrator.home.bucket_home import local_directory
+    """The directory of a home, if it can be one."""
     from orchestrator.home.files import check_home
 
     try:
         if not str(given).strip():
             raise UserError("it is empty: leave it out, or name a directory")
-        root = local_directory(given)
-        check_home(root)
+        check_home(Path(given))
     except UserError as error:
         raise typer.BadParameter(str(error)) from error
-    return root
+    return Path(given)
 
 
-def _opened(context: typer.Context, home: Path) -> Path:
-    """A home in an object store is brought up to date first, and what the command changes copied there when it ends."""
-    from orchestrator.home.bucket_home import bucket_of, follow, open_home
+def _path(given: str | Path) -> Path:
+    """A path as a person writes it."""
+    try:
+        return user_path(given)
+    except UserError as error:
+        raise typer.BadParameter(str(error)) from error
 
-    open_home(home, lambda said: typer.echo(said, err=True))
-    if bucket_of(home) is not None:
-        context.call_on_close(follow(home))
-    return home
+
+def path_option(help: str, metavar: str = "PATH") -> Any:
+    """An option that names a file or a directory to write."""
+    return typer.Option(parser=_path, metavar=metavar, help=help)
 
 
 SpaceName = Annotated[str, typer.Argument(metavar="NAME_OR_FILE", help="A search space's name, or a YAML file.")]
@@ -51,8 +53,7 @@ HomeOption = Annotated[
     Path,
     typer.Option(
         parser=_home,
-        callback=_opened,
-        metavar="DIR|s3://...",
+        metavar="DIR",
         help=RunOptions.__dataclass_fields__["home"].metadata["option"]["help"],
     ),
 ]

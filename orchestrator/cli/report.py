@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.options import SWEEP_HELP, Debug, HomeOption, OneSweep
+from orchestrator.cli.options import SWEEP_HELP, Debug, HomeOption, OneSweep, path_option
 from orchestrator.cli.status import open_sweep, wide_console
 from orchestrator.errors import SweepError, UserError
 from orchestrator.sweep.run_options import HOME
@@ -25,7 +25,7 @@ PICTURES = (".svg", ".png", ".pdf")
 def report_command(
     sweep: OneSweep,
     output: Annotated[
-        Path | None, typer.Option(help="The HTML file to write; by default report.html in the sweep's directory.")
+        Path | None, path_option("The HTML file to write; by default report.html in the sweep's directory.")
     ] = None,
     home: HomeOption = HOME,
     debug: Debug = False,
@@ -63,9 +63,7 @@ def figure_command(
     sweep: OneSweep,
     output: Annotated[
         Path | None,
-        typer.Option(
-            help=f"The file to write ({', '.join(PICTURES)}); by default figure.pdf in the sweep's directory."
-        ),
+        path_option(f"The file to write ({', '.join(PICTURES)}); by default figure.pdf in the sweep's directory."),
     ] = None,
     width: Annotated[
         float, typer.Option(min=2.5, max=12, help="How wide, in inches; a paper's column is often 3.3.")
@@ -87,8 +85,7 @@ def figure_command(
     _check_picture(output)
     stored = open_sweep(sweep, home)
     path = output or stored.sweep.files.directory / "figure.pdf"
-    with paper.embedded():
-        typer.echo(f"figure  {save(paper.paper_figure(stored.spec, stored.answer, width), path)}")
+    typer.echo(f"figure  {save(paper.paper_figure(stored.spec, stored.answer, width), path)}")
     typer.echo(f"\n{paper.caption(stored.sweep, stored.answer)}")
 
 
@@ -104,9 +101,7 @@ def _check_picture(output: Path | None) -> None:
 
 def compare_command(
     sweeps: Annotated[list[str], typer.Argument(metavar="SWEEP...", help=SWEEP_HELP)],
-    output: Annotated[
-        Path | None, typer.Option(help=f"Draw the comparison into this file ({', '.join(PICTURES)}).")
-    ] = None,
+    output: Annotated[Path | None, path_option(f"Draw the comparison into this file ({', '.join(PICTURES)}).")] = None,
     home: HomeOption = HOME,
     debug: Debug = False,
 ) -> None:
@@ -153,7 +148,7 @@ def print_comparison(sweeps: Sequence[StoredSweep], output: Path | None = None) 
 
 def export_command(
     sweep: OneSweep,
-    output: Annotated[Path, typer.Option(help="The directory to create.")],
+    output: Annotated[Path, path_option("The directory to create.")],
     home: HomeOption = HOME,
     debug: Debug = False,
 ) -> None:

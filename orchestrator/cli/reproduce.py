@@ -128,9 +128,9 @@ def _show(found: Reproduction) -> None:
 
 
 def _write(found: Reproduction, folder: Path) -> None:
-    from orchestrator.home.files import write_whole
     from orchestrator.report.statements import markdown, over_table
     from orchestrator.report.words.numbers import counted, duration
+    from trainables.files import write_whole
 
     rows, cost = (
         over_table(found.rows()),

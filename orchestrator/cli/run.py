@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 from rich.console import Console
 
+from orchestrator import environment
 from orchestrator.cli.options import (
     Debug,
     HomeOption,
@@ -20,6 +21,8 @@ from orchestrator.cli.options import (
     resolve,
     with_options,
 )
+from orchestrator.cli.status import warn
+from orchestrator.commands import command_line
 from orchestrator.errors import UserError
 from orchestrator.sweep.run_options import RunOptions, SizedOptions
 
@@ -45,6 +48,8 @@ def run_command(space: SpaceName, options: RunOptions, debug: Debug = False) -> 
     """
     options = options.started(space)
     hardware = hardware_at(options.address)
+    if (other := environment.hiding("orchestrator", [environment.working_directory() or ""])) is not None:
+        warn(f"{other} is what `python -m orchestrator` runs in this directory: start the printed commands elsewhere")
     specs = load_variants(space, options, hardware)
     options = replace(options, hardware=hardware, several=len(specs) > 1)
     _check_begin(specs, options, hardware)
@@ -99,18 +104,20 @@ def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Har
     were answered are not run again, and unfinished ones go on."""
     from orchestrator.cli.report import print_comparison
     from orchestrator.cli.status import open_sweep
-    from orchestrator.home import lifecycle
     from orchestrator.home.files import Home
+    from orchestrator.home.journal import recall
+    from orchestrator.home.resuming import newest_sweep
     from orchestrator.sweep.beginning import one_ray
-    from orchestrator.sweep.run import run_sweep
+    from orchestrator.sweep.run import logged_to, run_sweep
 
     say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     ended: list[str] = []
     home = Home(options.home.resolve())
     with one_ray(replace(options, begun=lambda sweep: ended.append(sweep.id))) as shared:
         for spec in specs:
-            newest = None if options.resume is None else lifecycle.newest(spec, home, say)
-            if newest is not None and lifecycle.recall(newest.files, runs=False).answered:
+            with logged_to(console):
+                newest = None if options.resume is None else newest_sweep(spec, home)
+            if newest is not None and recall(newest.files, runs=False).answered:
                 say(f"{spec.variant}: answered by {newest.id}")
                 ended.append(newest.id)
                 continue
@@ -178,7 +185,7 @@ def _ask_for_a_doctor(home: Path, hardware: Hardware, console: Console) -> None:
     from orchestrator.doctor.machine import passed_here
 
     if not passed_here(home, hardware.gpu_name):
-        said = f"no check-up of {hardware.gpu_name} has passed yet: run `python -m orchestrator doctor`"
+        said = f"no check-up of {hardware.gpu_name} has passed yet: run `{command_line('doctor', '--home', home)}`"
         console.print(said, markup=False, highlight=False, soft_wrap=True)
 
 

@@ -31,7 +31,6 @@ def sweeps_command(
     from orchestrator.catalogue.listings import sweeps_view
     from orchestrator.catalogue.reading import StoredSweep, read_sweeps
     from orchestrator.catalogue.status import status_of, unreadable_json
-    from orchestrator.home.bucket_home import home_words
     from orchestrator.home.files import Home
     from orchestrator.home.sweeps import Unreadable
 
@@ -47,7 +46,7 @@ def sweeps_command(
         console = wide_console()
         console.print(sweeps_view(sweeps, console.width))
     else:
-        typer.echo(f"{home_words(home)} holds no sweep yet: `run NAME` makes one, --home names another place")
+        typer.echo(f"{home} holds no sweep yet: `run NAME` makes one, --home names another place")
 
 
 def status_command(
@@ -90,7 +89,6 @@ def open_sweep(sweep: str | None, home: Path) -> StoredSweep:
     newer sweeps were passed over, is said on stderr. Raises ``UserError``, and ``UnreadableError`` for one asked for by
     name."""
     from orchestrator.catalogue.reading import read_sweep
-    from orchestrator.home.bucket_home import home_words
     from orchestrator.home.files import Home
 
     place = Home(home.resolve())
@@ -99,7 +97,7 @@ def open_sweep(sweep: str | None, home: Path) -> StoredSweep:
     else:
         ids = place.sweep_ids()
         if not ids:
-            raise UserError(f"{home_words(home)} holds no sweep yet: `run NAME` makes one, --home names another place")
+            raise UserError(f"{home} holds no sweep yet: `run NAME` makes one, --home names another place")
         found = _newest(place, ids)
     for said in found.damage:
         warn(said)

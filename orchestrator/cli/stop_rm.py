@@ -72,7 +72,7 @@ def rm_command(
     """
     from orchestrator.catalogue.listings import sweep_words
     from orchestrator.catalogue.lookup import space_of
-    from orchestrator.home import lifecycle
+    from orchestrator.home.driver_lock import is_driven
     from orchestrator.home.files import Home
     from orchestrator.home.journal import State
     from orchestrator.home.run_files import directory_bytes
@@ -84,7 +84,7 @@ def rm_command(
     except UnreadableError as error:  # It can be deleted all the same.
         sweep_id, space = error.unreadable.id, space_of(error.unreadable.id)
         files = Home(home.resolve()).sweep(sweep_id)
-        running, freed = lifecycle.is_driven(files), size_on_disk(directory_bytes(files.directory))
+        running, freed = is_driven(files), size_on_disk(directory_bytes(files.directory))
         said = [f"{error}", f"{sweep_id}: {freed}"]
     else:
         sweep_id, space, running = stored.id, stored.spec.name, stored.state is State.RUNNING
@@ -102,21 +102,23 @@ def rm_command(
 
 def _delete(sweep_id: str, space: str, home: Path) -> int:
     """Delete the record, then the disk: until the end the command can be repeated. Returns the number of records."""
-    from orchestrator.home import lifecycle, run_claims
+    from orchestrator.home import run_claims
+    from orchestrator.home.checkpoints import Checkpoints
+    from orchestrator.home.driver_lock import driving
     from orchestrator.home.files import Home
     from orchestrator.record.mlflow_tracker import remove_sweep
     from orchestrator.record.store import StoreError, opened
 
     files = Home(home.resolve()).sweep(sweep_id)
     chosen = opened(home)
-    with lifecycle.driving(files):
+    with driving(files):
         try:
             records = remove_sweep(chosen, space, sweep_id)
         except StoreError as error:
             raise SweepError(f"nothing on disk is deleted: {error}") from error
         with run_claims.removal_lock(files.home):
             run_claims.remove(files.home, run_claims.removable(files.home, sweep_id))
-            lifecycle.drop_checkpoints(files)
+            Checkpoints(files.checkpoints).clear()
             aside = files.directory.with_name(f".{sweep_id}")
             files.directory.rename(aside)  # From here on nobody finds it, whatever happens to the rest.
         shutil.rmtree(aside)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
+import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import torch
 
-from orchestrator.doctor.machine import GB, Check, Finding, apart, ok, slow, trained, training, wrong
+from orchestrator.doctor.finding import Check, Finding, ok, slow, wrong
+from orchestrator.doctor.machine import GB, apart, at_once, trained, training
 from orchestrator.engine.out_of_memory import is_out_of_memory
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
@@ -22,16 +26,26 @@ WIDTHS = (37, 64)
 NEAR = {"float32": 2e-3, "bf16": 4e-2}
 """Largest distance, in nats, of losses on the GPU from the CPU's in float32. float32: sums in another order, as in the
 tests marked gpu. bf16: 2^-8 relative in each product, and its effect on a step. Neither was measured on a GPU."""
+LARGE_BATCH = ("settings.training.batch=512", "settings.training.evaluate_every=10")
+"""A step whose activations take far more memory than its parameters."""
+SMALL, LARGE_SIZE = 16, 64
+"""Widths of the stacks that are resumed and that share the GPU, and of the one that runs out of memory."""
 
 
 def gpu_checks(home: Path) -> list[Check]:
-    """The checks of this machine's first GPU, each relying on those before it."""
+    """Return the checks of this machine's first GPU. Those that need compiled steps come after one compilation of all
+    forms and run at the same time. The one that fills memory runs alone: a small GPU has none left for others."""
     return [
         ("GPU", device),
-        ("losses", partial(side_by_side, home)),
-        ("resuming", partial(training, home, "cuda")),
+        ("compiling", partial(compiling, home)),
+        *at_once(
+            [
+                ("losses", partial(side_by_side, home)),
+                ("resuming", partial(training, home, "cuda")),
+                ("two processes", partial(two_processes, home)),
+            ]
+        ),
         ("memory's end", partial(memory_end, home)),
-        ("two processes", partial(two_processes, home)),
     ]
 
 
@@ -53,6 +67,27 @@ def device() -> Finding:
     if capability < BF16_UNITS:
         return slow(said, "it has no units for bf16: leave training.precision at float32")
     return ok(said)
+
+
+def compiling(home: Path, on: str = "cuda") -> Finding:
+    """Compile every step that the other checks take, each in a process of its own, a core each."""
+    forms: list[tuple[int, Sequence[str]]] = [(SMALL, ()), (LARGE_SIZE, LARGE_BATCH)]
+    forms += [(width, (f"settings.training.precision={precision}",)) for width in WIDTHS for precision in NEAR]
+    begun = time.monotonic()
+    with (
+        tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside,
+        ThreadPoolExecutor(min(len(forms), len(os.sched_getaffinity(0)))) as threads,
+    ):
+        for each in [threads.submit(apart, made, aside, on, width, overrides) for width, overrides in forms]:
+            each.result()
+    return ok(f"{len(forms)} kinds of steps are compiled in {time.monotonic() - begun:.0f} s")
+
+
+def made(place: str, device: str, size: int, overrides: Sequence[str]) -> None:
+    """Make a learner of two runs of the smoke profile: its step is compiled in that."""
+    spec = load_space("add_vs_add_prod", "smoke", overrides)
+    runs = [spec.config(Request(mix.name, size, spec.seed)) for mix in spec.mixes]
+    spec.make_family().learner(runs, device=device, cache=Path(place))
 
 
 def side_by_side(home: Path, on: str = "cuda") -> Finding:
@@ -88,10 +123,9 @@ def memory_end(home: Path) -> Finding:
 
 def out_of_memory(place: str) -> str:
     """``recognised``, the error that was not, or ``""`` if memory did not end; in a process of its own."""
-    overrides = ("settings.training.batch=512", "settings.training.evaluate_every=10")
-    spec = load_space("add_vs_add_prod", "smoke", overrides)
+    spec = load_space("add_vs_add_prod", "smoke", LARGE_BATCH)
     family = spec.make_family()
-    runs = [spec.config(Request(spec.baseline.name, 64, seed)) for seed in range(32)]
+    runs = [spec.config(Request(spec.baseline.name, LARGE_SIZE, seed)) for seed in range(32)]
     family.learner(runs, device="cuda", cache=Path(place)).advance()
     held, total = torch.cuda.max_memory_allocated(), torch.cuda.get_device_properties(0).total_memory
     torch.cuda.empty_cache()

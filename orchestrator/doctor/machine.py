@@ -13,14 +13,15 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from enum import StrEnum
 from functools import partial
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -28,17 +29,23 @@ from filelock import FileLock
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from orchestrator.home.files import write_whole
+from orchestrator.doctor import surroundings
+from orchestrator.doctor.finding import Check, Finding, Verdict, ok, slow, wrong
 from orchestrator.search.base import Request
+from orchestrator.space.hardware import detect, whole_machine
 from orchestrator.space.resources import Resources
 from orchestrator.space.spaces import load_space
+from trainables.files import write_whole
+from trainables.transformer.native import missing
 
 P = ParamSpec("P")
 R = TypeVar("R")
 GB = 1e9
-DISTRIBUTION = "transition-sweeps"
+DISTRIBUTION, RECORD = "transition-sweeps", "mlflow"
 LEAST_GB, GOOD_GB = 0.5, 5.0
 """Free disk space for a small sweep with its record, and for some hundred runs of the largest widths with theirs."""
+RAY_GB = 1.5
+"""Memory of a small sweep of two stacks under Ray: 1.2 GB were measured, Ray, driver and workers together."""
 FLUSHES, SLOW_FLUSH_S = 20, 0.05
 """Journals are flushed to disk at every outcome; a laptop's disk takes some milliseconds for it."""
 WITHIN_S = 300.0
@@ -58,44 +65,6 @@ except Timeout:
 
 NAME = "doctor.json"
 """In a home directory: the last check-up."""
-
-
-class Verdict(StrEnum):
-    """The end of a check. ``SLOW`` works, with a drawback that is named; ``WRONG`` fails, or gives wrong results."""
-
-    OK = "ok"
-    SLOW = "slow"
-    WRONG = "wrong"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """The result of one check: ``said`` in a line, ``todo`` the user's next step (``""``: none)."""
-
-    verdict: Verdict
-    said: str
-    todo: str = ""
-    name: str = ""
-    seconds: float = 0.0
-
-
-Check = tuple[str, Callable[[], Finding]]
-"""A check with its name."""
-
-
-def ok(said: str) -> Finding:
-    """Nothing to do."""
-    return Finding(Verdict.OK, said)
-
-
-def slow(said: str, todo: str) -> Finding:
-    """It works, with a drawback."""
-    return Finding(Verdict.SLOW, said, todo)
-
-
-def wrong(said: str, todo: str) -> Finding:
-    """It fails, or computes something wrong."""
-    return Finding(Verdict.WRONG, said, todo)
 
 
 def check_up(home: Path, gpu: str, checks: Sequence[Check], tell: Callable[[Finding], object]) -> list[Finding]:
@@ -128,6 +97,21 @@ def examined(checks: Sequence[Check]) -> Iterator[Finding]:
         yield replace(found, name=name, seconds=round(time.monotonic() - begun, 2))
 
 
+def at_once(checks: Sequence[Check]) -> list[Check]:
+    """Return the same checks, made to run at the same time from the first call of any of them."""
+    lock, futures = threading.Lock(), dict[str, Future[Finding]]()
+
+    def result(name: str) -> Finding:
+        with lock:
+            if not futures:
+                pool = ThreadPoolExecutor(len(checks))
+                futures.update({each: pool.submit(look) for each, look in checks})
+                pool.shutdown(wait=False)
+        return futures[name].result()
+
+    return [(name, partial(result, name)) for name, _ in checks]
+
+
 def passed_here(home: Path, gpu: str) -> bool:
     """True if the last check-up of a home passed on this kind of GPU with this version of torch."""
     path = home / NAME
@@ -144,15 +128,20 @@ def machine_checks(home: Path) -> list[Check]:
     """The checks of any machine, for this home directory, which exists."""
     return [
         ("software", software),
+        ("machine", machine_part),
         ("home", partial(home_directory, home)),
+        ("directories", surroundings.directories),
+        ("names", surroundings.names),
         ("training", partial(training, home)),
+        ("drawing", surroundings.drawing),
         ("MLflow", partial(record, home)),
         ("Ray", ray_start),
     ]
 
 
 def software() -> Finding:
-    """Python, torch and every package the project needs, against the ranges it names."""
+    """Compare Python, torch and every package the project needs with the ranges it names. A missing MLflow has a check
+    of its own: see :func:`record`."""
     import torch
 
     built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "for the CPU alone"
@@ -160,7 +149,10 @@ def software() -> Finding:
     here = {str(canonicalize_name(each.metadata["Name"])): each.version for each in metadata.distributions()}
     if DISTRIBUTION not in here:
         return wrong(f"{said}; {DISTRIBUTION} itself is not installed", "run make install, or pip install -e .")
-    broken = unmet(metadata.requires(DISTRIBUTION) or [], here)
+    needed = metadata.requires(DISTRIBUTION) or []
+    if RECORD not in here:
+        needed = [each for each in needed if Requirement(each).name != RECORD]
+    broken = unmet(needed, here)
     if broken:
         todo = "run make install, or pip install -e . in the environment you use"
         return wrong(f"{said}; missing, too old or too new: {', '.join(broken)}", todo)
@@ -181,13 +173,26 @@ def unmet(requirements: Sequence[str], here: Mapping[str, str]) -> list[str]:
     return found
 
 
+def machine_part() -> Finding:
+    """The cores and the memory that this process may use, and the machine's own where a container gives less."""
+    here, whole = detect(), whole_machine()
+    said = f"{here.cpus} CPU cores and {here.memory_gb:.1f} GB of memory"
+    if here.cpus < whole.cpus or here.memory_gb < whole.memory_gb:
+        said += f", of {whole.cpus} and {whole.memory_gb:.1f} GB: a container, a batch job or the shell sets a limit"
+    if here.memory_gb < RAY_GB:
+        return slow(
+            said, f"a sweep under Ray takes {RAY_GB:g} GB or more: raise the limit, or train with --local-debug"
+        )
+    return ok(said)
+
+
 def home_directory(home: Path) -> Finding:
     """The home's free space, the time of a flush to its disk, and its locks: two drivers would spoil a journal."""
     free = shutil.disk_usage(home).free / GB
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
         flush = statistics.median(_flush(Path(aside) / "journal") for _ in range(FLUSHES))
         with FileLock(path := Path(aside) / "lock"):
-            words = [sys.executable, "-c", HOLD, str(path)]
+            words = [sys.executable, "-P", "-c", HOLD, str(path)]
             held = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
     said = f"{free:.1f} GB free at {home}, a flush to disk takes {1e3 * flush:.1f} ms"
     if held != "held":
@@ -222,7 +227,8 @@ def training(home: Path, device: str = "cpu", overrides: Sequence[str] = ()) -> 
     if resumed.digest != whole.digest:
         todo = "a resumed run would not be the same run: look for unstable memory or overclocking"
         return wrong(f"{said}; resumed, it ends in other bits", todo)
-    return ok(f"{said}; resumed in another process, it ends in the same bits")
+    said += "; resumed in another process, it ends in the same bits"
+    return slow(f"{said}; {lacks[0]}", lacks[1]) if device == "cpu" and (lacks := missing()) else ok(said)
 
 
 def trained(
@@ -266,7 +272,10 @@ def apart(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
 
 
 def record(home: Path) -> Finding:
-    """The MLflow store answers; a record in a new store like it can be read back."""
+    """Check that the MLflow store answers, and that a record in a new store like it can be read back."""
+    if find_spec(RECORD) is None:
+        todo = "where MLflow is installed, `sync` writes the record from the home"
+        return slow("MLflow is not installed: sweeps run and keep everything in the home, without a record there", todo)
     from orchestrator.record.sync import try_store  # MLflow takes two seconds.
 
     shown, seconds = try_store(home)

@@ -1,57 +1,21 @@
-"""The contract of an engine, which trains the stacks that a campaign hands out, and its messages: a stack's job one
-way, reports the other. Ray pickles them as they are.
+"""Messages between a campaign and its workers: a stack's job one way, reports the other. Ray pickles them as they are.
 
 A worker writes nothing that another machine reads: what a run leaves travels in its report, and the driver writes it.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from orchestrator.errors import SweepError
 from orchestrator.search.base import Request
 from trainables.base import Evaluation, Outcome
 
-if TYPE_CHECKING:
-    from orchestrator.engine.campaign import Campaign
-
 
 class MachineError(SweepError):
     """The machine failed, not the sweep: it can be resumed."""
-
-
-class Engine(ABC):
-    """Used as a context manager: resources are taken on entry and given back on exit."""
-
-    @property
-    @abstractmethod
-    def slots(self) -> int:
-        """Stacks that can train at the same time. At least 1."""
-
-    @abstractmethod
-    def describe(self) -> str:
-        """The machines that train the stacks, for a person to read."""
-
-    @abstractmethod
-    def execute(self, campaign: Campaign) -> None:
-        """Train until ``campaign.done``, calling ``campaign.look`` often, and end stacks that it has ``given_up``.
-
-        Raises :class:`MachineError` if the campaign stopped for one, :class:`SweepError` when the machinery itself
-        fails. A run that fails is the campaign's business."""
-
-    def interrupted(self) -> None:
-        """Called once the campaign is stopping for an interruption, from the signal's handler in the main thread: give
-        up what no checkpoint could keep. By default each stack in training comes to its next evaluation."""
-        return
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        return
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from orchestrator.engine.retries import Retries
 from orchestrator.engine.state import SweepState, Training
 from orchestrator.home.checkpoints import Checkpoints, Underway
 from orchestrator.home.journal import Asked, Ended, Journal, Stopped
-from orchestrator.home.lifecycle import record_of
 from orchestrator.home.machine_errors import trouble_words
 from orchestrator.home.run_claims import SweepRuns
 from orchestrator.home.sweeps import Sweep
@@ -87,13 +86,13 @@ class Campaign:
         self._seen = seen
         self._blocks = blocks
         self._files = sweep.files
-        self._runs = SweepRuns(self._files, log.warning)
+        self._runs = SweepRuns(self._files)
         self._underway = Underway(self._files)
         self._alone: set[str] = set()
         self._retries = Retries()
         self.state.interrupted = [Stack(tuple(map(self.ticket, requests))) for requests in interrupted]
         for entry in known:
-            self.state.end(entry, record_of(sweep, entry))
+            self.state.end(entry, sweep.record(entry))
 
     @property
     def done(self) -> bool:
@@ -251,7 +250,7 @@ class Campaign:
         retry the sweep is stopping."""
         stack = self.state.stacks.pop(stack_id)
         unfinished = self.state.give_up(stack.tickets)
-        if not unfinished:
+        if not unfinished or self.stopping:
             return
         self.state.put_first([stack], unfinished)
         wait_s = self._retries.met_machine_error(stack_id)
@@ -260,6 +259,13 @@ class Campaign:
         else:
             log.warning(f"Machine error (not a result): {error}; retrying in {wait_s:g} s")
         self.observer.changed()
+
+    def engine_met_machine_error(self, error: str) -> None:
+        """Retry every stack in training after a machine error that ended all of them. Without one the sweep stops."""
+        if not self.state.stacks:
+            self._stop(error)
+        for stack_id in list(self.state.stacks):
+            self.stack_met_machine_error(stack_id, error)
 
     def stack_broke_contract(self, stack_id: str, why: str) -> None:
         """A family broke its contract: no run of it can be believed, and the sweep is stopping."""
@@ -420,7 +426,7 @@ class Campaign:
         """Journal, searcher, observer, in this order."""
         entry = Ended(ticket.key, ticket.request, outcome, trained_for)
         self._journal.append(entry)
-        self.state.end(entry, record_of(self.sweep, entry))
+        self.state.end(entry, self.sweep.record(entry))
         if not entry.request.phase:
             self.searcher.tell(entry.request, self._seen(outcome, self.sweep.spec.target))
         self.observer.ended(entry)

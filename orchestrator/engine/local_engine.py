@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 import traceback
 
-from orchestrator.engine.base import Engine, StackJob
+from orchestrator.engine.base import StackJob
 from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.engine import Engine
 from orchestrator.engine.worker import StackWorker
 
 log = logging.getLogger(__name__)
@@ -22,6 +24,8 @@ class LocalEngine(Engine):
     def __init__(self) -> None:
         self._beginning = False
         """True while a stack is on its way to its first evaluation: data are made, or loaded."""
+        self._thread = 0
+        """The thread that trains."""
 
     @property
     def slots(self) -> int:
@@ -31,6 +35,7 @@ class LocalEngine(Engine):
         return "this process alone (--local-debug), without Ray"
 
     def execute(self, campaign: Campaign) -> None:
+        self._thread = threading.get_ident()
         while not campaign.done:
             stack = campaign.next_stack()
             if stack is None:
@@ -45,7 +50,7 @@ class LocalEngine(Engine):
 
     def interrupted(self) -> None:
         """Leave a stack that has nothing to keep, wherever it is: making its data may take minutes."""
-        if self._beginning:
+        if self._beginning and threading.get_ident() == self._thread:
             raise KeyboardInterrupt
 
     def _train(self, campaign: Campaign, job: StackJob) -> str:

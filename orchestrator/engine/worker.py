@@ -220,12 +220,15 @@ class StackWorker:
     def _left(self) -> Path | None:
         """The learner's part of the stack's checkpoint; None without one, or if it cannot be used."""
         left = self._checkpoints.newest(self._job.stack_id)
-        if left is None or not self._checkpoints.is_whole(self._job.stack_id, self._said.append):
+        if left is None:
+            return None
+        if damage := self._checkpoints.check(self._job.stack_id):
+            self._said.append(damage)
             return None
         members = read_members(left)
         if gone := members.ended.intersection(self._open):
             lacks = f"it holds no state of {', '.join(self._keys[place] for place in sorted(gone))}"
-            self._checkpoints.drop_damaged(self._job.stack_id, lacks, self._said.append)
+            self._said.append(self._checkpoints.drop_damaged(self._job.stack_id, lacks))
             return None
         self._halvings = members.halvings
         return left / CHECKPOINT if (left / CHECKPOINT).is_dir() else None
@@ -249,7 +252,7 @@ class StackWorker:
         if is_out_of_memory(error) or trouble_in(error) not in (None, errno.EIO):
             raise error
         why = f"{type(error).__name__}: {error}".partition("\n")[0]
-        self._checkpoints.drop_damaged(self._job.stack_id, why, self._said.append)
+        self._said.append(self._checkpoints.drop_damaged(self._job.stack_id, why))
 
     def _new_learner(self) -> Learner:
         configs = [self._configs[place] for place in self._places]

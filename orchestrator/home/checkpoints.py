@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from orchestrator.home.files import SweepFiles, flaw_of, seal, whole_directory, write_whole
+from orchestrator.home.files import SweepFiles, flaw_of, seal, whole_directory
 from orchestrator.search.base import Request
 from trainables.base import Evaluation
+from trainables.files import write_whole
+
+log = logging.getLogger(__name__)
 
 CHECKPOINT = "checkpoint"
 """In the directory of a checkpoint: the learner's own files."""
@@ -63,18 +67,30 @@ class Checkpoints:
         for number in self._numbers(stack_id):
             shutil.rmtree(self._path(stack_id, number), ignore_errors=True)
 
-    def is_whole(self, stack_id: str, say: Callable[[str], object]) -> bool:
-        """True if a stack can go on from its newest one. A damaged one is named and dropped."""
+    def clear(self) -> None:
+        """Remove all checkpoints: those of stacks that failed are left when a sweep ends."""
+        shutil.rmtree(self._root, ignore_errors=True)
+
+    def check(self, stack_id: str) -> str:
+        """Return ``""`` if a stack's newest checkpoint is whole; else drop it and return a sentence for the user."""
         newest = self.newest(stack_id)
         flaw = "it is missing" if newest is None else flaw_of(newest)
-        if flaw:
-            self.drop_damaged(stack_id, flaw, say)
-        return not flaw
+        return self.drop_damaged(stack_id, flaw) if flaw else ""
 
-    def drop_damaged(self, stack_id: str, flaw: str, say: Callable[[str], object]) -> None:
-        """Name a checkpoint that cannot be read, and drop it."""
-        say(f"the checkpoint of {stack_id} in {self._root} is damaged ({flaw}): its runs begin at step 0")
+    def drop_damaged(self, stack_id: str, flaw: str) -> str:
+        """Drop a checkpoint that cannot be used, and return a sentence for the user."""
         self.drop(stack_id)
+        return f"the checkpoint of {stack_id} in {self._root} is damaged ({flaw}): its runs begin at step 0"
+
+    def interrupted(self) -> list[list[Request]]:
+        """Return the stacks that an earlier driver left, each as its requests; damaged ones are logged and dropped."""
+        stacks = []
+        for stack_id in self.stacks():
+            if damage := self.check(stack_id):
+                log.warning(damage)
+            elif (path := self.newest(stack_id)) is not None and (path / CHECKPOINT).is_dir():
+                stacks.append(list(read_members(path).requests))
+        return stacks
 
     def _numbers(self, stack_id: str) -> list[int]:
         names = [path.name.rpartition(".") for path in self._there()]

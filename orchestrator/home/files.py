@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-import stat
 import tempfile
 import time
 import zlib
@@ -17,11 +16,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from orchestrator import environment
 from orchestrator.errors import SweepError, UserError
+from trainables.files import flush
 
 ID = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
 """How a sweep's id ends: when it was begun, in UTC, and four random digits."""
 
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/?")
+"""Beginning of a path that was meant as an address, such as s3://BUCKET."""
 ABANDONED_S = 3600.0
 """A directory that is written aside takes seconds."""
 
@@ -130,10 +133,12 @@ def is_held(path: Path) -> bool:
 
 
 def check_home(root: Path) -> None:
-    """Raise :class:`UserError` for a home that is a file, beneath one or behind links that lead in a circle."""
+    """Raise :class:`UserError` for an address, and for a home that is a file, below one or behind circular links."""
+    if ADDRESS.match(str(root)):
+        raise UserError(f"{root} is an address: give a directory as --home; deploy/README.md says how to copy one")
     for each in (root, *root.parents):
         if each.exists() and not each.is_dir():
-            raise UserError(f"{each} is a file: give a directory as --home, or s3://BUCKET/PREFIX")
+            raise UserError(f"{each} is a file: give a directory as --home")
     try:
         root.stat()
     except OSError as error:
@@ -147,28 +152,6 @@ def make_home(root: Path) -> None:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{root} cannot be made: {error.strerror}; give another directory as --home") from None
-
-
-def _flush(path: Path) -> None:
-    """Have a file, or the names in a directory, on disk: a name can be lost with the power as content can."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def write_whole(path: Path, text: str | bytes) -> None:
-    """Write a file so that it is either absent or whole: aside, flushed, renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        aside.write_bytes(text if isinstance(text, bytes) else text.encode())
-        _flush(aside)
-        os.replace(aside, path)
-        _flush(path.parent)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 CONTENTS = "contents.json"
@@ -222,31 +205,28 @@ def whole_directory(path: Path) -> Iterator[Path]:
     try:
         yield aside
         for file in (*aside.rglob("*"), aside):
-            _flush(file)
+            flush(file)
         try:
             aside.rename(path)
         except OSError as error:
             if not path.is_dir():
                 raise SweepError(f"cannot write {path}: {error.strerror}") from error
-        _flush(path.parent)
+        flush(path.parent)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
 
 def scratch(chosen: str | None) -> Path:
-    """The directory that was chosen, or else a private one beneath the system's temporary directory; made if missing.
+    """Return the directory that was chosen, or else a private one beneath the system's temporary directory; made if
+    missing. It outlives a sweep: what is in it is found again under the name of what it was made from.
 
-    It outlives a sweep: what is in it is found again under the name of what it was made from.
-
-    Raises :class:`UserError` if it cannot be made, or is not this user's alone: whoever else could write into it
-    could change what is trained.
+    Raises :class:`UserError` as :func:`orchestrator.environment.private_directory` does.
     """
-    path = Path(chosen).expanduser() if chosen else Path(tempfile.gettempdir()) / f"orchestrator-{os.getuid()}"
+    if not chosen:
+        return environment.private_directory()
+    path = environment.user_path(chosen)
     try:
-        path.mkdir(mode=0o700, parents=bool(chosen), exist_ok=True)
-        there = path.lstat()
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{path} cannot be made: {error.strerror}; name another directory as --scratch") from error
-    if not chosen and (not stat.S_ISDIR(there.st_mode) or there.st_uid != os.getuid() or there.st_mode & 0o022):
-        raise UserError(f"{path} is not this user's alone: remove it, or name another directory as --scratch")
     return path

@@ -14,17 +14,10 @@ WORDS = {
     errno.ESTALE: ("was taken away by its server", "mount it again"),
 }
 """What the disk is where an error has this number, and what to do."""
-REMOTE = errno.ENOLINK
-"""The number of trouble with a store on the network; its error's text says what it is and what to do."""
 IN_RUST = re.compile(r"\(os error (\d+)\)")
 """How safetensors says what in Python would be an ``OSError``."""
 SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
 """What numpy says, without a number, where less was written than it asked for: the disk is full."""
-
-
-def remote_trouble(place: object, said: str) -> OSError:
-    """Trouble with a store on the network. ``said`` goes on from its name: ``cannot be reached: is it switched on``"""
-    return OSError(REMOTE, said, str(place))
 
 
 def trouble_in(error: BaseException) -> int | None:
@@ -39,11 +32,7 @@ def trouble_words(error: BaseException, place: object) -> str:
     found = _troubled(error)
     if found is None:
         return ""
-    number = _number(found)
-    if number == REMOTE:
-        assert isinstance(found, OSError)
-        return f"{found.filename} {found.strerror}"
-    what, remedy = WORDS[number or 0]
+    what, remedy = WORDS[_number(found) or 0]
     return f"the disk of {getattr(found, 'filename', None) or place} {what}: {remedy}"
 
 
@@ -57,7 +46,7 @@ def with_causes(error: BaseException) -> Iterator[BaseException]:
 
 def _troubled(error: BaseException) -> BaseException | None:
     """The exception among an error and those behind it that tells of trouble."""
-    return next((each for each in with_causes(error) if _number(each) in (*WORDS, REMOTE)), None)
+    return next((each for each in with_causes(error) if _number(each) in WORDS), None)
 
 
 def _number(error: BaseException) -> int | None:

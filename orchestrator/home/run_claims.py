@@ -7,9 +7,9 @@ sweep asks here before it trains: the run may be kept, or another sweep may be t
 from __future__ import annotations
 
 import json
+import logging
 import re
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,8 @@ from orchestrator.home.run_files import (
 )
 from trainables.base import Outcome
 
+log = logging.getLogger(__name__)
+
 CLAIM = re.compile(r"[\w.-]+")
 """What a claim holds: the id of a sweep."""
 
@@ -43,11 +45,9 @@ class Found:
 
 
 class SweepRuns:
-    """For the process that drives the sweep. ``say`` hears of damaged runs."""
+    """For the process that drives the sweep."""
 
-    def __init__(self, files: SweepFiles, say: Callable[[str], object] = warnings.warn) -> None:
-        self._files = files
-        self._say = say
+    def __init__(self, files: SweepFiles) -> None:
         self.sweep_id = files.id
         self._home = files.home
         self._runs = kept_runs(files)
@@ -63,7 +63,7 @@ class SweepRuns:
 
     def find(self, key: str) -> Found | None:
         """The finished run of this key; None if it must be trained. A damaged one is named and deleted."""
-        outcome = take(self._runs, key, self._say)
+        outcome = take(self._runs, key)
         return None if outcome is None else Found(outcome, self.trained_for(key))
 
     def trained_for(self, key: str) -> str:
@@ -106,15 +106,17 @@ class SweepRuns:
             claim.unlink(missing_ok=True)
 
 
-def take(runs: Storage, key: str, say: Callable[[str], object]) -> Outcome | None:
-    """The outcome of a finished run whose every file is whole; None if it must be trained. A damaged run is named and
-    deleted."""
+def take(runs: Storage, key: str) -> Outcome | None:
+    """Return the outcome of a finished run whose every file is whole; None if it must be trained.
+
+    A damaged run is logged and deleted.
+    """
     if not runs.has(key):
         return None
     outcome = read_run(runs.get(key), whole=True)
     if not isinstance(outcome, str):
         return outcome
-    say(f"{runs}/{key} is damaged ({outcome}): the run is trained again")
+    log.warning(f"{runs}/{key} is damaged ({outcome}): the run is trained again")
     runs.delete(key)
     return None
 

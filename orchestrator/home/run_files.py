@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.home.files import PROBES, SweepFiles, flaw_of, seal, whole_directory, write_whole
+from orchestrator.home.files import PROBES, SweepFiles, flaw_of, seal, whole_directory
 from trainables.base import Outcome
+from trainables.files import write_whole
 from trainables.probes.base import Probe
 
 OUTCOME = "outcome.json"

@@ -4,19 +4,23 @@ cannot be: all other sweeps stay readable."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import SweepError
+from orchestrator.home.environment import describe_environment
 from orchestrator.home.files import Home, SweepFiles
-from orchestrator.home.journal import SCHEMA, BadLine, Begun, read_journal
-from orchestrator.home.run_files import ProbeResult, Storage, read_results
+from orchestrator.home.journal import SCHEMA, BadLine, Begun, Ended, Journal, read_journal
+from orchestrator.home.run_files import ProbeResult, Storage, kept_runs, read_results
 from orchestrator.space import strict_yaml
 from orchestrator.space.mistakes import parse
 from orchestrator.space.spec import SweepSpec
 from trainables.base import Outcome, RunConfig, Status
+from trainables.files import write_whole
 
 FIGURE = "transitions.png"
 """Name of the comparison figure in a sweep's directory."""
@@ -62,12 +66,56 @@ class Sweep:
         """True if every run is trained for it alone."""
         return bool(self.spec.salt)
 
+    def record(self, entry: Ended) -> RunRecord:
+        """Return an entry of its journal as trackers and reports use it."""
+        config = self.spec.config(entry.request)
+        return RunRecord(entry.key, config, entry.outcome, kept_runs(self.files), entry.reused_from, entry.at)
+
+
+def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
+    """Make a new sweep on disk. A ``fresh`` one has keys of its own, so it reuses no run of another sweep."""
+    files, now = _new_directory(home, "-".join(filter(None, (spec.name, spec.variant))))
+    if fresh:
+        spec = spec.model_copy(update={"salt": files.id})
+    begun = Begun(now.isoformat(timespec="seconds"), describe_environment())
+    spec = write_spec(files, spec)
+    with Journal(files.journal) as journal:
+        journal.append(begun)
+    return Sweep(files, spec, begun.created, begun.environment)
+
+
+def _new_directory(home: Home, name: str) -> tuple[SweepFiles, datetime]:
+    """A new directory for a sweep of this name, and the time. The last four digits of its id count the 65 536ths of the
+    second, so that sweeps of one second are in order."""
+    while True:
+        now = datetime.now(UTC)
+        files = home.sweep(f"{name}-{now:%Y%m%d-%H%M%S}-{(now.microsecond << 16) // 1_000_000:04x}")
+        with suppress(FileExistsError):
+            files.directory.mkdir(parents=True)
+            return files, now
+
+
+def load_sweep(home: Home, sweep_id: str) -> Sweep:
+    """Return a sweep by its id. Raises :class:`UnreadableError` if it cannot be read."""
+    sweep = sweep_in(home, sweep_id)
+    if isinstance(sweep, Unreadable):
+        raise UnreadableError(sweep)
+    return sweep
+
 
 def failures(runs: Iterable[RunRecord]) -> Iterator[tuple[RunRecord, ProbeResult]]:
     """The results with errors among those of runs that finished."""
     for run in runs:
         if run.outcome.status is Status.FINISHED:
             yield from ((run, result) for result in read_results(run.directory).values() if result.error)
+
+
+def write_spec(files: SweepFiles, spec: SweepSpec) -> SweepSpec:
+    """Write a sweep's specification and return it as :func:`sweep_in` will read it. Raises :class:`UserError` for one
+    that could not be read again."""
+    checked = spec.checked()
+    write_whole(files.spec, checked.to_yaml())
+    return checked
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from types import FrameType
 from mlflow import MlflowClient
 from mlflow.entities import Experiment, Run
 
+from orchestrator import environment
 from orchestrator.record.mlflow_views import PARAMETER, RUNS, TAG, TRANSITIONS
 from orchestrator.record.store import Store, all_runs, store_errors
 
@@ -57,13 +58,14 @@ def serve(store: Store, port: int) -> int:
     of its own, so that its children are stopped with it.
     """
     command = [sys.executable, "-m", "mlflow", "ui", "--host", HOST, "--port", str(port), "--workers", "1"]
-    environment = os.environ | {
+    settings = environment.ours(os.environ) | {
         # Not as an option: it may hold a password, and all users of a machine can read command lines.
         "MLFLOW_BACKEND_STORE_URI": store.uri,
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "PYTHONSAFEPATH": "1",  # A module of this name in the working directory is somebody else's.
     }
     before = signal.signal(signal.SIGTERM, _interrupt)
-    server = subprocess.Popen(command, env=environment, start_new_session=True)
+    server = subprocess.Popen(command, env=settings, start_new_session=True)
     try:
         return server.wait()
     except KeyboardInterrupt:

@@ -28,22 +28,23 @@ from orchestrator.home.run_files import read_origin
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.record import content, mlflow_views, transition_content
 from orchestrator.record.content import Content
-from orchestrator.record.recorder import Tracker
 from orchestrator.record.store import (
     DATABASE,
     Store,
     StoreError,
     all_runs,
     check,
+    is_in_home,
     make_database,
     settle_client,
     store_errors,
 )
+from orchestrator.record.tracker import Tracker
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.figures.similarity import SIMILARITY, save_similarity
-from orchestrator.report.figures.style import save
-from orchestrator.report.figures.transitions import curve_figure
+from orchestrator.report.drawn import drawn
 from trainables.base import Status
+
+log = logging.getLogger(__name__)
 
 NOTE = "mlflow.note.content"
 """The tag that MLflow's page shows as a description."""
@@ -67,12 +68,16 @@ class MlflowTracker(Tracker):
         settle_client()
         self._experiments: dict[str, str] = {}
         """Ids of experiments by name."""
+        self._in_home: dict[str, bool] = {}
+        """Whether a home has the artifacts of an experiment, by its name."""
         self._sweeps: dict[str, str] = {}
         self._nested: dict[str, dict[tuple[str, str], dict[str, tuple[str, str]]]] = {}
         """Records in each sweep, by kind and key or mix: their runs' ids and digests. The digest is ``""`` for one that
         a crash left half written. Read again after a failure."""
         self._ended_ms: dict[str, int] = {}
         """End of each sweep's last run: the same at every replay."""
+        self._warned: set[str] = set()
+        """Warnings about figures: many figures fail for one reason."""
 
     def begin(self, sweep: Sweep) -> None:
         with self._storing(sweep):
@@ -94,7 +99,7 @@ class MlflowTracker(Tracker):
                     recorded = transition_content.transition_content(sweep, answer, mix)
                     self._keep(sweep, recorded, end_ms, partial(_curve, sweep, answer, mix))
             recorded = transition_content.answer_content(sweep, answer, ending)
-            self._fill(run_id, replace(recorded, files={path.name: path for path in files}), end_ms, end_ms)
+            self._fill(sweep, run_id, replace(recorded, files={path.name: path for path in files}), end_ms, end_ms)
             tags = {**recorded.tags, NOTE: recorded.note}
             self._client.log_batch(run_id, tags=[RunTag(key, value[:LONGEST_TAG]) for key, value in tags.items()])
             self._client.set_terminated(run_id, ENDINGS[ending], end_ms)
@@ -116,7 +121,7 @@ class MlflowTracker(Tracker):
         found = [run for run in there if run.data.tags["kind"] == "sweep"]
         run = found[0] if found else self._create(sweep, recorded, {}, _ms(sweep.created))
         missing = {key: value for key, value in recorded.params.items() if key not in run.data.params}
-        self._fill(run.info.run_id, replace(recorded, params=missing), run.info.start_time, run.info.start_time)
+        self._fill(sweep, run.info.run_id, replace(recorded, params=missing), run.info.start_time, run.info.start_time)
         if run.info.status != "RUNNING":
             self._client.update_run(run.info.run_id, status="RUNNING")
         nested: dict[tuple[str, str], dict[str, tuple[str, str]]] = defaultdict(dict)
@@ -134,7 +139,7 @@ class MlflowTracker(Tracker):
         sweep: Sweep,
         recorded: Content,
         end_ms: int,
-        draw: Callable[[Path], dict[str, Path]] = lambda drawn: {},
+        draw: Callable[[Path], dict[str, Path]] = lambda place: {},
         status: str = "FINISHED",
     ) -> None:
         """Write a nested record, whole, with the files that ``draw`` makes in a directory, unless the store holds it as
@@ -149,18 +154,25 @@ class MlflowTracker(Tracker):
             start_ms = end_ms - int(recorded.seconds * 1000)
             tags = {MLFLOW_PARENT_RUN_ID: parent, DIGEST: recorded.digest}
             same = self._create(sweep, recorded, tags, start_ms).info.run_id
-            with tempfile.TemporaryDirectory() as drawn:
-                files = {**draw(Path(drawn)), **recorded.files}
-                self._fill(same, replace(recorded, files=files), start_ms, end_ms)
+            with tempfile.TemporaryDirectory() as place:
+                figures = drawn("a figure of the record", partial(draw, Path(place)), self._warn)
+                files = {**(figures or {}), **recorded.files}
+                self._fill(sweep, same, replace(recorded, files=files), start_ms, end_ms)
             self._client.set_terminated(same, status, end_ms)
         held[same] = mine, recorded.digest
+
+    def _warn(self, message: str) -> None:
+        """Log a warning, the first time that it comes."""
+        if message not in self._warned:
+            self._warned.add(message)
+            log.warning(message)
 
     def _create(self, sweep: Sweep, recorded: Content, tags: dict[str, str], start_ms: int) -> Run:
         said = {**recorded.tags, **tags, NOTE: recorded.note}
         shortened = {key: value[:LONGEST_TAG] for key, value in said.items()}
         return self._client.create_run(self._experiment(sweep), start_ms, shortened, recorded.name)
 
-    def _fill(self, run_id: str, recorded: Content, start_ms: int, end_ms: int) -> None:
+    def _fill(self, sweep: Sweep, run_id: str, recorded: Content, start_ms: int, end_ms: int) -> None:
         """Parameters, metrics and artifacts; the same arguments a second time add nothing."""
         metrics = [
             Metric(each.name, each.value, start_ms + int(each.progress * (end_ms - start_ms)), each.step)
@@ -175,7 +187,16 @@ class MlflowTracker(Tracker):
                 for name, path in recorded.files.items():
                     (Path(staged) / name).parent.mkdir(exist_ok=True)
                     shutil.copyfile(path, Path(staged) / name)
-                self._client.log_artifacts(run_id, staged)
+                self._put(sweep, run_id, staged)
+
+    def _put(self, sweep: Sweep, run_id: str, staged: str) -> None:
+        """Keep the files of a directory as a run's artifacts: those of a home in it, by the path that this process has
+        for it. MLflow would take the path of the process that opened the record last, on the other side of a mount."""
+        name = sweep.spec.name
+        if self.store.artifacts is None or not self._in_home[name]:
+            self._client.log_artifacts(run_id, staged)
+        else:
+            shutil.copytree(staged, self.store.artifacts / name / run_id / "artifacts", dirs_exist_ok=True)
 
     def _log(self, run_id: str, metrics: Sequence[Metric], params: Sequence[Param]) -> None:
         while metrics or params:
@@ -194,6 +215,7 @@ class MlflowTracker(Tracker):
                 found = self._client.get_experiment(self._create_experiment(sweep))
             if found.lifecycle_stage == "deleted":
                 self._client.restore_experiment(found.experiment_id)
+            self._in_home[name] = is_in_home(name, found.artifact_location)
             self._experiments[name] = str(found.experiment_id)
         return self._experiments[name]
 
@@ -253,15 +275,20 @@ def _identity(tags: Mapping[str, str]) -> tuple[str, str]:
     return tags["kind"], tags.get("run_key") or tags.get("mix", "")
 
 
-def _curve(sweep: Sweep, answer: Answer, mix: MixAnswer, drawn: Path) -> dict[str, Path]:
+def _curve(sweep: Sweep, answer: Answer, mix: MixAnswer, place: Path) -> dict[str, Path]:
     """The figure of a transition."""
-    return {CURVE: save(curve_figure(sweep.spec, answer, mix.mix), drawn / CURVE)}
+    from orchestrator.report.figures.style import save
+    from orchestrator.report.figures.transitions import curve_figure
+
+    return {CURVE: save(curve_figure(sweep.spec, answer, mix.mix), place / CURVE)}
 
 
-def _picture(sweep: Sweep, run: RunRecord, drawn: Path) -> dict[str, Path]:
+def _picture(sweep: Sweep, run: RunRecord, place: Path) -> dict[str, Path]:
     """The picture of a run's similarities, for the first seed of each size: one takes 120 ms, as long as the rest of a
     record. Not the best seed, so that a replay draws the same at any time."""
-    config, path = run.config, drawn / f"{SIMILARITY}.png"
+    from orchestrator.report.figures.similarity import SIMILARITY, save_similarity
+
+    config, path = run.config, place / f"{SIMILARITY}.png"
     if config.seed != sweep.spec.seed:
         return {}
     title = f"{config.label}, {sweep.spec.size_axis} {config.size}, seed {config.seed}"

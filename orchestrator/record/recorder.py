@@ -1,9 +1,8 @@
-"""The contract of a tracker, and the one thread that writes a sweep's records."""
+"""The thread that writes a sweep's records."""
 
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,33 +10,13 @@ from pathlib import Path
 from orchestrator.home.journal import State
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.record.store import Store, StoreError
+from orchestrator.record.tracker import Tracker
 from orchestrator.report.answer import Answer
 
 RETRY_S = 30.0
 """Pause after a record that could not be written."""
 MOST_WAITING = 200
 """Records waiting for a working store beyond which it is slower than the sweep: 10 to 30 s of writing."""
-
-
-class Tracker(ABC):
-    """Keeps the record of sweeps. Called from one thread.
-
-    Every method is idempotent: it looks a record up by its identity (the sweep's id, the run's key) before it creates
-    one. A log can be replayed any number of times, and completes what a crash left half written. Records follow from
-    the arguments alone, so a replay rebuilds a lost store. Every method raises :class:`StoreError` if the store fails.
-    """
-
-    @abstractmethod
-    def begin(self, sweep: Sweep) -> None:
-        """Record that a sweep runs, or runs again after an interruption."""
-
-    @abstractmethod
-    def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
-        """Record a run that ended, with the files in its directory."""
-
-    @abstractmethod
-    def end(self, sweep: Sweep, answer: Answer, ending: State, files: Sequence[Path] = ()) -> None:
-        """Record the answer of a sweep. A later call for the same sweep replaces it."""
 
 
 class Recorder:

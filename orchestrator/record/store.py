@@ -12,10 +12,11 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from filelock import FileLock
 
+from orchestrator.commands import command_line
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.files import scratch
 
@@ -34,6 +35,10 @@ ROWS_A_PAGE = 1000
 """Most runs that MLflow answers at once."""
 LONGEST = 300
 """Most characters of an error that a message repeats."""
+UNTRUSTED = "certificate verify failed"
+"""Words of OpenSSL, at the end of a text that is longer than a message."""
+OTHER_SCHEMA = "database schema"
+"""Words of MLflow when another version of it has made a database."""
 
 
 class StoreError(SweepError):
@@ -53,8 +58,15 @@ class Store:
         return urlsplit(self.uri).scheme.split("+")[0]
 
     @property
+    def database(self) -> Path:
+        """The file of an SQLite store."""
+        return sqlite_path(self.uri) if self.artifacts is None else self.artifacts.parent / DATABASE
+
+    @property
     def shown(self) -> str:
         """The URI without user name, password and query, fit to be printed."""
+        if self.artifacts is not None:
+            return f"sqlite:///{self.database}"
         parts = urlsplit(self.uri)
         # sqlite:////a/path keeps its four slashes, which urlunsplit would take for an empty host.
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if parts.scheme else self.uri
@@ -64,8 +76,34 @@ class Store:
         MLflow would choose the working directory."""
         place = self.artifacts
         if place is None and self.scheme == "sqlite":
-            place = Path(urlsplit(self.uri).path[1:]).parent / ARTIFACTS
+            place = self.database.parent / ARTIFACTS
         return None if place is None else (place / experiment).as_uri()
+
+
+def sqlite_uri(path: Path) -> str:
+    """Return the URI of an SQLite database, such that MLflow opens this very file.
+
+    Raises :class:`UserError` for a path that SQLAlchemy cannot be given (before 2.1, one with a question mark).
+    """
+    plain = f"sqlite:///{path}"
+    if not {"%", "?"}.intersection(plain):  # All others stand for themselves.
+        return plain
+    from sqlalchemy.engine import make_url
+
+    # Quoted whole, slashes too: MLflow makes the parent directory of the text as it stands, which then is this one.
+    for uri in (plain, f"sqlite:///{quote(str(path), safe='')}"):
+        if make_url(uri).database == str(path):
+            return uri
+    raise UserError(
+        f"MLflow cannot keep a database in {path.parent}: name a --home without a question mark in its path"
+    )
+
+
+def sqlite_path(uri: str) -> Path:
+    """Return the file that a URI of SQLite names."""
+    from sqlalchemy.engine import make_url
+
+    return Path(make_url(uri).database or "")
 
 
 def choose(home: Path, environment: Mapping[str, str] = os.environ) -> Store:
@@ -73,7 +111,7 @@ def choose(home: Path, environment: Mapping[str, str] = os.environ) -> Store:
     if uri := environment.get(VARIABLE, "").strip():
         return Store(uri, None)
     home = home.resolve()
-    return Store(f"sqlite:///{home / DATABASE}", home / ARTIFACTS)
+    return Store(sqlite_uri(home / DATABASE), home / ARTIFACTS)
 
 
 def opened(home: Path) -> Store:
@@ -95,7 +133,7 @@ def check(store: Store) -> None:
     else:
         raise UserError(
             f"{VARIABLE} is {store.shown!r}, which cannot hold sweeps. Allowed: http(s)://host:port of an MLflow "
-            f"server, sqlite:////absolute/path/{DATABASE}, postgresql://..."
+            f"server, sqlite:////absolute/path/{DATABASE}, postgresql://... Unset it to keep the record in the home."
         )
 
 
@@ -107,7 +145,7 @@ def store_errors(store: Store) -> Iterator[None]:
     except StoreError:
         raise
     except Exception as error:
-        raise StoreError(f"the MLflow store {store.shown}: {_words(error)}") from error
+        raise StoreError(f"the MLflow store {store.shown}: {_words(error, store)}") from error
 
 
 def all_runs(client: MlflowClient, experiments: Sequence[str], conditions: str, view: int = 1) -> list[Run]:
@@ -147,7 +185,7 @@ def make_database(store: Store) -> None:
             return
         if not pattern.exists():
             with tempfile.TemporaryDirectory(prefix=f".{pattern.name}-", dir=pattern.parent) as aside:
-                MlflowClient(f"sqlite:///{aside}/{DATABASE}").search_experiments(max_results=1)  # Makes the tables.
+                MlflowClient(sqlite_uri(Path(aside, DATABASE))).search_experiments(max_results=1)  # Makes the tables.
                 os.replace(f"{aside}/{DATABASE}", pattern)
         with tempfile.TemporaryDirectory(prefix=f".{DATABASE}-", dir=home) as aside:
             shutil.copyfile(pattern, f"{aside}/{DATABASE}")
@@ -164,37 +202,49 @@ def _check_server(store: Store) -> None:
 
 
 def _check_sqlite(store: Store) -> None:
-    path = Path(urlsplit(store.uri).path[1:])
+    path = store.database
     if not path.is_absolute():
         raise UserError(f"{store.shown!r} is a relative path; write sqlite:////absolute/path/{DATABASE}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(path, timeout=TIMEOUT_S, isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
-            places = _artifact_places(connection)
-            connection.execute("ROLLBACK")
+            if store.artifacts is not None:
+                _address_artifacts(store, connection)
+            connection.execute("COMMIT")
     except (OSError, sqlite3.Error) as error:
-        remedy = "" if store.artifacts is None else " If the file is damaged, `sync --rebuild` makes it again."
+        remedy = f" If the file is damaged, {_rebuilding(store)}." if store.artifacts else ""
         raise StoreError(f"the MLflow store {store.shown}: {error}.{remedy}") from error
-    for name, place in places:
-        if store.artifacts is not None and place != store.location_of(name) and place.endswith(f"/{ARTIFACTS}/{name}"):
-            raise StoreError(
-                f"the MLflow store {store.shown} was moved or copied: its artifacts are in {place}. "
-                "`sync --rebuild` makes the record of this home again."
-            )
 
 
-def _artifact_places(connection: sqlite3.Connection) -> list[tuple[str, str]]:
-    """Name and location of every experiment; MLflow keeps absolute locations."""
-    tables = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'experiments'").fetchone()
-    if not tables[0]:
-        return []
-    return connection.execute("SELECT name, artifact_location FROM experiments WHERE name != 'Default'").fetchall()
+def _address_artifacts(store: Store, connection: sqlite3.Connection) -> None:
+    """Have the database of a home find its artifacts beside itself. MLflow keeps absolute locations, which are those of
+    another path when the home was moved, copied, or is mounted elsewhere."""
+    tables = connection.execute("SELECT count(*) FROM sqlite_master WHERE name IN ('experiments', 'runs')").fetchone()
+    if tables[0] < 2:
+        return
+    for name, place in connection.execute("SELECT name, artifact_location FROM experiments").fetchall():
+        here = store.location_of(name)
+        if place == here or not is_in_home(name, place):
+            continue
+        connection.execute("UPDATE experiments SET artifact_location = ? WHERE name = ?", (here, name))
+        connection.execute(
+            "UPDATE runs SET artifact_uri = ? || substr(artifact_uri, ?) WHERE substr(artifact_uri, 1, ?) = ?",
+            (f"{here}/", len(place) + 2, len(place) + 1, f"{place}/"),
+        )
+
+
+def is_in_home(experiment: str, place: str) -> bool:
+    """True if an experiment's artifacts are in a home, by whatever path it was known."""
+    return place.startswith("file:///") and place.endswith(f"/{ARTIFACTS}/{experiment}")
 
 
 def _check_port(store: Store, port: int) -> None:
     parts = urlsplit(store.uri)
-    address = (parts.hostname or "localhost", parts.port or port)
+    try:
+        address = (parts.hostname or "localhost", parts.port or port)
+    except ValueError as error:
+        raise UserError(f"{VARIABLE} is {store.shown!r}: {error}. Write http(s)://host:port") from error
     try:
         with socket.create_connection(address, timeout=TIMEOUT_S):
             return
@@ -205,7 +255,7 @@ def _check_port(store: Store, port: int) -> None:
         ) from error
 
 
-def _words(error: Exception) -> str:
+def _words(error: Exception, store: Store) -> str:
     """An error in words: what to set if the server refuses, else the line of its cause, without the URL that MLflow
     puts first: it may hold a password."""
     status = _status(error)
@@ -218,10 +268,24 @@ def _words(error: Exception) -> str:
             "this user may not write there: ask for the permission MANAGE on the experiment, or record under another "
             "name (--set name=...)"
         )
+    if UNTRUSTED in str(error):
+        cause = str(error)[str(error).index(UNTRUSTED) :].split("(")[0].strip()
+        return (
+            f"its certificate is not trusted here ({cause}): set MLFLOW_TRACKING_SERVER_CERT_PATH to the file of the "
+            "authority that signed it"
+        )
     lines = str(error).strip().splitlines() or [""]
+    if OTHER_SCHEMA in lines[0]:
+        remedy = _rebuilding(store) if store.artifacts else "upgrade it with `mlflow db upgrade`"
+        return f"another version of MLflow made it ({lines[0].partition('(')[2].partition(')')[0]}): {remedy}"
     line = next((each for each in lines if "Error" in each), lines[0])  # SQLAlchemy's first line names no cause.
     _, found, reason = line.partition(" failed with exception ")
     return f"{type(error).__name__}: {(reason if found else line)[:LONGEST]}"
+
+
+def _rebuilding(store: Store) -> str:
+    """Return the words for the command that makes the database of a home again."""
+    return f"`{command_line('sync', '--rebuild', '--home', store.database.parent)}` makes it again"
 
 
 def _status(error: Exception) -> int | None:

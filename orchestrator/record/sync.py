@@ -10,11 +10,11 @@ from mlflow import MlflowClient
 from rich.console import Console
 
 from orchestrator.errors import SweepError, UserError
-from orchestrator.home import lifecycle
+from orchestrator.home.driver_lock import check_free, driving, is_driven
 from orchestrator.home.files import Home
+from orchestrator.home.journal import recall
 from orchestrator.home.sweeps import FIGURE, REPORT, Sweep, Unreadable, sweep_in
 from orchestrator.record.mlflow_tracker import MlflowTracker
-from orchestrator.record.recorder import Tracker
 from orchestrator.record.store import (
     ARTIFACTS,
     DATABASE,
@@ -25,6 +25,7 @@ from orchestrator.record.store import (
     opened,
     store_errors,
 )
+from orchestrator.record.tracker import Tracker
 from orchestrator.report.answer import answer
 from orchestrator.report.words.numbers import counted
 
@@ -43,14 +44,14 @@ def sync(root: Path, console: Console) -> None:
     store = opened(home.root)
     tracker, unread = MlflowTracker(store), []
     for each in home.sweep_ids():
-        if lifecycle.is_driven(home.sweep(each)):
+        if is_driven(home.sweep(each)):
             _say(console, f"{each} is running: its driver records it")
             continue
         found = sweep_in(home, each)
         if isinstance(found, Unreadable):
             unread.append(str(found))
             continue
-        with lifecycle.driving(home.sweep(each)):
+        with driving(home.sweep(each)):
             count = _replay(found, tracker, console)
         _say(console, f"{each}: {counted(count, 'run')} in {store.shown}")
     if unread:
@@ -71,7 +72,7 @@ def rebuild(root: Path, console: Console) -> None:
             "on an empty database and run `sync`, or unset the variable."
         )
     for each in home.sweep_ids():
-        lifecycle.check_free(home.sweep(each))
+        check_free(home.sweep(each))
     aside = Path(tempfile.mkdtemp(prefix=FORMER, dir=home.root))
     for name in (*(f"{DATABASE}{end}" for end in OPEN), ARTIFACTS):
         if (home.root / name).exists():
@@ -96,10 +97,10 @@ def _say(console: Console, text: str) -> None:
 
 def _replay(sweep: Sweep, tracker: Tracker, console: Console) -> int:
     """Hand a sweep to the tracker as far as its log goes; returns the number of its runs."""
-    memory = lifecycle.recall(sweep.files)
+    memory = recall(sweep.files)
     for damaged in memory.damaged:
         _say(console, damaged)
-    runs = [lifecycle.record_of(sweep, entry) for entry in memory.ended]
+    runs = [sweep.record(entry) for entry in memory.ended]
     tracker.begin(sweep)
     for run in runs:
         tracker.run_ended(sweep, run)

@@ -13,7 +13,7 @@ from orchestrator.transition.comparison import synergy
 from orchestrator.transition.evidence import LEARNED, Block, Comparison, bar
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Transition
-from orchestrator.tuning.words import found_text
+from orchestrator.tuning import found_text
 from trainables.base import Family, Outcome, RunConfig, Status, Words
 
 

@@ -117,15 +117,11 @@ class MixProgress:
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """Settings under ``search:`` whatever the method.
-
-    ``stack``: the most runs to ask for together at one size. The engine trains them as one batched model, at little
-    more than the cost of one. ``auto`` leaves the number to the engine, and is 1 without one.
-    """
+    """Settings under ``search:`` for every method."""
 
     stack: int | Literal["auto"] = AUTO
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    """Most seeds to ask for together at one size. The engine trains them as one batched model, at little more than
+    the cost of one. ``auto`` leaves the number to the engine, and is 1 without one."""
 
     def __post_init__(self) -> None:
         if self.stack != AUTO and not 1 <= self.stack <= 4096:
@@ -138,13 +134,14 @@ class SearchSettings:
 class EvidenceSettings(SearchSettings):
     """Settings under ``search:`` of the methods whose runs are evidence for a comparison.
 
-    ``error``: the probability of a decision where nothing differs; evidence of 1 / error decides. ``learned``: a run
-    learned if it scores this share of what can be scored above the best constant answer. Choose both before the first
-    run: evidence under a bar that was chosen afterwards means nothing.
+    Choose them before the first run: evidence under a bar that was chosen afterwards means nothing.
     """
 
     error: float = ERROR
+    """Probability of a decision if nothing differs; evidence of 1 / error decides. Choose it before the first run."""
     learned: float = LEARNED
+    """A run learned if it scores this share of what can be scored above the best constant answer. Choose it before the
+    first run."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

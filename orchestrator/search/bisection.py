@@ -21,7 +21,7 @@ from orchestrator.search.base import (
 )
 from orchestrator.search.results import bracket, cell, requests
 from orchestrator.transition.evidence import Block
-from orchestrator.transition.types import LEVEL, PLATEAU, SCATTER
+from orchestrator.transition.types import LEVEL
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,17 @@ class _State:
     note: str
 
 
+ASYMPTOTE = 0.88
+"""Accuracy that most runs at the largest size reach, at least, before their mean is taken for an asymptote."""
+
+
 class Bisection(Searcher):
     """Runs all seeds at the largest size, then halves the sizes between the largest that failed and the smallest that
     learned, all mixes at once, until the two are neighbours.
 
     A size learned when its mean accuracy over the seeds is at least :data:`LEVEL` x A, where A is the mean at the
     largest size: the definition of the transition itself. (A majority vote would aim at P = 0.5.) A mix most of whose
-    runs at the largest size stay under :data:`PLATEAU` ends there: A would not be an asymptote. The smallest size is
+    runs at the largest size stay under :data:`ASYMPTOTE` ends there: A would not be an asymptote. The smallest size is
     run only when every other size learned. A failed run is no evidence; a size all of whose seeds failed ends its mix.
     """
 
@@ -94,7 +98,7 @@ class Bisection(Searcher):
                 return _State(None, low, high, f"stopped: every run at size {size} failed")
             if high == len(sizes):
                 top = known.mean
-                if float(np.median(known.accuracies)) < PLATEAU - SCATTER:
+                if float(np.median(known.accuracies)) < ASYMPTOTE:
                     note = f"not learned at size {size}: mean accuracy {known.mean:.2f}"
                     return _State(None, index, len(sizes), note)
             if known.mean >= LEVEL * top:

@@ -23,7 +23,7 @@ from orchestrator.transition.evidence import Block, Comparison, Direction, Run, 
 
 Floats = NDArray[np.float64]
 
-DRAWS = 16
+DRAWS = 64
 """Curves drawn of each mix for one placing."""
 OVERHEAD = 17_000.0
 """Before any is measured, costs are taken to grow as parameters plus so many more: with so many one core reaches half

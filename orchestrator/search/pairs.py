@@ -33,16 +33,16 @@ RAISING = 2 / 3
 
 @dataclass(frozen=True)
 class PairsSettings(EvidenceSettings):
-    """Settings under ``search:`` with ``method: pairs``.
-
-    ``aim``: ``decide`` ends once each comparison is decided; ``factor`` then raises the factor that is certified;
-    ``locate`` then also places every mix's transition. ``max_runs`` and ``max_cost`` (seconds of training, of one core
-    where that trains) end the search for a mix in any case; a baseline has them once for each mix compared with it.
-    """
+    """Settings under ``search:`` with ``method: pairs``."""
 
     aim: Literal["decide", "factor", "locate"] = "locate"
+    """``decide`` ends once each comparison is decided; ``factor`` then raises the certified factor; ``locate`` then
+    also places every mix's transition."""
     max_runs: int = 48
+    """Most runs of a mix; a baseline has them once for each mix compared with it."""
     max_cost: float | None = None
+    """Most seconds of training for a mix, of one core if cores train; a baseline has them once for each mix compared
+    with it."""
 
     @property
     def most_spent(self) -> float:

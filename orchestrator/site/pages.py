@@ -13,9 +13,9 @@ from orchestrator.catalogue.export import page_of
 from orchestrator.catalogue.lookup import Unfinished, in_training
 from orchestrator.catalogue.reading import StoredSweep, read_known
 from orchestrator.errors import UserError
+from orchestrator.home.driver_lock import is_driven
 from orchestrator.home.files import Home
 from orchestrator.home.journal import State
-from orchestrator.home.lifecycle import is_driven
 from orchestrator.home.stop_requests import asked_to_stop
 from orchestrator.home.sweeps import Unreadable
 from orchestrator.record.store import StoreError

@@ -2,50 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from orchestrator.errors import did_you_mean, unknown
-from orchestrator.search.base import Request
 from orchestrator.space.mistakes import InvalidDataError, Key, Mistake, explain
-from orchestrator.space.settings import flatten, plain_settings
+from orchestrator.space.settings import flatten, plain_settings, resolve
+from orchestrator.space.tuning import Tune
 from trainables.base import Family, RunConfig, SettingsError, Start
-from trainables.contract.arms import ALL
-
-if TYPE_CHECKING:
-    from orchestrator.space.spec import SweepSpec
-    from orchestrator.space.tuning import Tune
+from trainables.contract.arms import ALL, Arm
 
 MOST_RUNS = 100_000
-"""Of the whole grid, which planning and resuming go through run by run."""
+"""Most runs of the whole grid; planning and resuming go through them one by one."""
 
 
-def misfits(spec: SweepSpec) -> list[Mistake]:
-    """Every mistake in how the values of a specification go together.
-
-    Sizes are looked at only where nothing else is wrong: a run that cannot be trained would say the same again.
-    """
-    if (runs := len(spec.mixes) * len(spec.sizes) * spec.seeds) > MOST_RUNS:
-        asked = f"{len(spec.mixes)} mixes x {len(spec.sizes)} sizes x {spec.seeds} seeds are {runs} runs"
-        return [Mistake(("seeds",), f"{asked}; a sweep may have {MOST_RUNS} of them at most")]
-    family = spec.make_family()
-    found = [
-        *_in_mixes(spec, family),
-        *_in_tuned(spec, family),
-        *_in_tune(spec, family),
-        *_in_recipes(spec),
-        *_in_along(spec),
-    ]
-    return found or list(_in_sizes(spec, family))
+def in_number(mixes: int, sizes: int, seeds: int) -> Iterator[Mistake]:
+    """A grid of too many runs."""
+    if (runs := mixes * sizes * seeds) > MOST_RUNS:
+        asked = f"{mixes} mixes x {sizes} sizes x {seeds} seeds are {runs} runs"
+        yield Mistake(("seeds",), f"{asked}; a sweep may have {MOST_RUNS} of them at most")
 
 
-def _in_mixes(spec: SweepSpec, family: Family) -> Iterator[Mistake]:
+def in_mixes(mixes: Sequence[Arm], target: str, family: Family) -> Iterator[Mistake]:
+    """Unknown tasks, and mixes without the target."""
     known = family.tasks()
-    if spec.target not in known:
-        yield Mistake(("target",), str(unknown(family.words.task, spec.target, known)))
+    if target not in known:
+        yield Mistake(("target",), str(unknown(family.words.task, target, known)))
         return
-    for place, mix in enumerate(spec.mixes):
+    for place, mix in enumerate(mixes):
         tasks = dict.fromkeys(task for phase in mix.phases for task in phase.mix.tasks)
         strangers = [task for task in tasks if task not in known]
         for whole in known:
@@ -54,47 +39,48 @@ def _in_mixes(spec: SweepSpec, family: Family) -> Iterator[Mistake]:
                 return
         for task in strangers:
             yield Mistake(("mixes", place), str(unknown(family.words.task, task, known, where=f"the mix {mix}")))
-        if not strangers and spec.target not in mix.tasks:
-            yield Mistake(("target",), f"every mix must hold the target {spec.target!r}; the mix {mix} does not")
+        if not strangers and target not in mix.tasks:
+            yield Mistake(("target",), f"every mix must hold the target {target!r}; the mix {mix} does not")
 
 
-def _in_tuned(spec: SweepSpec, family: Family) -> Iterator[Mistake]:
-    for name, found in spec.tuned.items():
-        if name not in spec.mix_named:
-            yield Mistake(("tuned", name), str(unknown("mix", name, spec.mix_named)))
-        for path in found.settings:
+def in_tuned(tuned: Mapping[str, Mapping[str, float]], names: Iterable[str], family: Family) -> Iterator[Mistake]:
+    """Tuned values of unknown mixes, or of settings that cannot be tuned."""
+    for name, found in tuned.items():
+        if name not in names:
+            yield Mistake(("tuned", name), str(unknown("mix", name, names)))
+        for path in found:
             if path not in family.tunable:
-                yield Mistake(("tuned", name, "settings", path), f"cannot be tuned. {_tunable(spec, family)}")
+                yield Mistake(("tuned", name, path), f"cannot be tuned. {_tunable(family)}")
 
 
-def _in_tune(spec: SweepSpec, family: Family) -> Iterator[Mistake]:
-    tune = spec.tune
-    if tune is None:
-        return
-    yield from _in_ranges(spec, tune, family)
-    if phased := [mix.name for mix in spec.mixes if len(mix.phases) > 1]:
+def in_tune(
+    tune: Tune, mixes: Sequence[Arm], sizes: Sequence[int], seeds: Iterable[int], family: Family
+) -> Iterator[Mistake]:
+    """A tuning that does not fit the sweep's mixes, sizes and seeds."""
+    yield from _in_ranges(tune, family)
+    if phased := [mix.name for mix in mixes if len(mix.phases) > 1]:
         yield Mistake(("tune",), f"tunes arms of one phase; {phased[0]} has several")
-    if overlap := sorted(set(tune.seed_list) & set(spec.seed_list)):
+    if overlap := sorted(set(tune.seed_list) & set(seeds)):
         yield Mistake(
             ("tune", "seed"),
             f"seed {overlap[0]} is one of the sweep's own; tuning needs others, so that it is blind",
         )
-    if tune.sizes == "auto" and len(spec.sizes) < 2:
+    if tune.sizes == "auto" and len(sizes) < 2:
         yield Mistake(("tune", "sizes"), "auto needs a sweep of at least two sizes; name two or more sizes to tune at")
     for size in () if tune.sizes == "auto" else tune.sizes:
         try:
-            family.check(spec.baseline.mix, size)
+            family.check(mixes[0].mix, size)
         except SettingsError as error:
             yield Mistake(("tune", "sizes"), explain(error))
 
 
-def _in_ranges(spec: SweepSpec, tune: Tune, family: Family) -> Iterator[Mistake]:
+def _in_ranges(tune: Tune, family: Family) -> Iterator[Mistake]:
     """Ranges of settings that cannot be tuned, and ends that cannot be used."""
     for path, span in tune.settings.items():
         key: Key = ("tune", "settings", *path.split("."))
         if path not in family.tunable:
             hint = did_you_mean(path, family.tunable)
-            yield Mistake(key, f"there is no such setting to tune.{hint} {_tunable(spec, family)}")
+            yield Mistake(key, f"there is no such setting to tune.{hint} {_tunable(family)}")
             continue
         for end in (span.low, span.high):
             try:
@@ -103,46 +89,58 @@ def _in_ranges(spec: SweepSpec, tune: Tune, family: Family) -> Iterator[Mistake]
                 yield Mistake(key, explain(error))
 
 
-def _tunable(spec: SweepSpec, family: Family) -> str:
+def _tunable(family: Family) -> str:
     """Settings that may be tuned, as a sentence."""
-    return f"Allowed: {', '.join(family.tunable)}" if family.tunable else f"The family {spec.family} lets none be tuned"
+    return f"Allowed: {', '.join(family.tunable)}" if family.tunable else f"The family {family.name} lets none be tuned"
 
 
-def _in_recipes(spec: SweepSpec) -> Iterator[Mistake]:
+def in_recipes(
+    recipes: Mapping[str, Any], tune: Tune | None, family: Family, sizes: tuple[int, ...]
+) -> Iterator[Mistake]:
+    """Recipes that cannot be used, or next to a tuning."""
     try:
-        resolved = spec.recipe_settings
+        resolve(recipes, family, sizes)
     except InvalidDataError as error:
         yield from (replace(mistake, key=("recipes", *mistake.key)) for mistake in error.mistakes)
         return
-    if resolved and spec.tune is not None:
+    if recipes and tune is not None:
         yield Mistake(("tune",), "tunes one recipe; ask for it or for recipes, not for both in one search space")
 
 
-def _in_along(spec: SweepSpec) -> Iterator[Mistake]:
-    if not spec.along:
-        return
-    values = flatten(plain_settings(spec.settings), "settings.")
+def in_along(along: str, settings: Any) -> Iterator[Mistake]:
+    """A setting that variants cannot be ordered by."""
+    values = flatten(plain_settings(settings), "settings.")
     numbers = [name for name, value in values.items() if _positive(value)]
-    if spec.along not in numbers:
-        yield Mistake(("along",), str(unknown("positive number in the settings", spec.along, numbers)))
+    if along and along not in numbers:
+        yield Mistake(("along",), str(unknown("positive number in the settings", along, numbers)))
 
 
 def _positive(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
 
 
-def _in_sizes(spec: SweepSpec, family: Family) -> Iterator[Mistake]:
-    """The first mix and size whose run cannot be trained; the others would mostly say the same."""
-    for place, mix in enumerate(spec.mixes):
-        for size in spec.sizes:
+def in_sizes(
+    mixes: Sequence[Arm],
+    sizes: Sequence[int],
+    family_of: Callable[[Arm], Family],
+    config: Callable[[Arm, int], RunConfig],
+    fields: Iterable[str],
+) -> Iterator[Mistake]:
+    """The first mix and size whose run cannot be trained; the others would mostly give the same message.
+
+    ``fields`` are those of a specification: a mistake elsewhere is in the family's settings.
+    """
+    for place, mix in enumerate(mixes):
+        family = family_of(mix)
+        for size in sizes:
             try:
-                run = spec.config(Request(mix.name, size, spec.seed))
+                run = config(mix, size)
                 for phase in run.phases:
-                    spec.family_of(mix).check(phase.mix, phase.size)
-                check_parts(spec.family_of(mix), run)
+                    family.check(phase.mix, phase.size)
+                check_parts(family, run)
             except SettingsError as error:
                 named = tuple(error.key.split(".")) if error.key not in ("", "arms") else ("mixes", place)
-                key = named if named[0] in type(spec).model_fields else ("settings", *named)
+                key = named if named[0] in fields else ("settings", *named)
                 yield Mistake(key, f"mix {mix} at {family.size_axis} {size}: {explain(error)}")
                 return
 

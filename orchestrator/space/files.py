@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import stat
+import sys
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from orchestrator.environment import user_path
 from orchestrator.errors import UserError, did_you_mean, unknown
 from orchestrator.space import strict_yaml
 from orchestrator.space.hardware import Needs
@@ -52,15 +54,18 @@ def names() -> list[str]:
 
 def source_of(name_or_path: str) -> str:
     """The file that a name or a path means, the same however a path is written."""
-    return str(Path(name_or_path).resolve()) if is_path(name_or_path) else f"{PACKAGE}/{name_or_path}.yaml"
+    return str(user_path(name_or_path).resolve()) if is_path(name_or_path) else f"{PACKAGE}/{name_or_path}.yaml"
 
 
 def read_space(name_or_path: str) -> SpaceFile:
     """Read one file and check its form: a mapping, profiles that are mappings with proper needs, ``like`` a name.
 
-    A path after ``like`` is taken from the file's own directory. Raises ``UserError``.
+    A path after ``like`` is taken from the file's own directory, and so are modules of families and probes: the
+    directory is added to the end of ``sys.path``. Raises ``UserError``.
     """
-    name, source, text = _read_file(Path(name_or_path)) if is_path(name_or_path) else _read_named(name_or_path)
+    name, source, text = _read_file(user_path(name_or_path)) if is_path(name_or_path) else _read_named(name_or_path)
+    if is_path(name_or_path) and (folder := str(Path(source).resolve().parent)) not in sys.path:
+        sys.path.append(folder)
     document = strict_yaml.read(text, source)
     if not isinstance(document.data, dict):
         raise UserError(f"{source}: a search space is a mapping of keys to values, this is {_kind(document.data)}")
@@ -70,7 +75,7 @@ def read_space(name_or_path: str) -> SpaceFile:
     if "like" in values.data and not isinstance(like, str):
         values.refuse(("like",), f"must name a search space or a YAML file; got {like!r}")
     if like is not None and is_path(like):
-        like = str(Path(source).parent / like)
+        like = str(Path(source).parent / user_path(like))
     for profile in values.names("profile", ()):
         try:
             parse(Needs, values.data["profiles"][profile].get("needs") or {})

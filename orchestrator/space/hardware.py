@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
+from orchestrator.space.container import limits
 from orchestrator.space.mistakes import STRICT
 
 GPU_DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia/version", "/dev/dxg", "/dev/kfd")
@@ -71,13 +72,20 @@ class Needs(BaseModel):
 
 
 def detect() -> Hardware:
-    """The hardware of this machine."""
+    """Return the hardware of this machine that this process may use: a container, or a batch job, may get a part."""
     gpus, name, gpu_memory_gb = _gpus()
-    memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    return Hardware(_cpus(), memory_gb, gpus, name, gpu_memory_gb)
+    machine, limit = whole_machine(), limits()
+    cpus = min(_allowed_cores(), limit.cpus)
+    memory_bytes = min(1e9 * machine.memory_gb, limit.memory_bytes)
+    return Hardware(max(1, int(cpus)), memory_bytes / 1e9, gpus, name, gpu_memory_gb)
 
 
-def _cpus() -> int:
+def whole_machine() -> Hardware:
+    """Return the cores and the memory of the machine, whatever part of it this process may use."""
+    return Hardware(os.cpu_count() or 1, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9)
+
+
+def _allowed_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

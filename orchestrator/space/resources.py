@@ -34,25 +34,27 @@ def _gpu_share(value: Any) -> float | Literal["auto"]:
 
 
 class Resources(BaseModel):
-    """Resources of a stack of runs. Nothing here changes what is computed.
-
-    ``cpu_per_stack`` (cores) and ``gpu_per_stack`` (devices) may be fractions; with 0 devices a stack trains on the
-    CPU. ``max_stack`` is the most runs that train as one batched model. With ``auto`` the share of a GPU, and the
-    largest stack of each size, follow from rules (orchestrator/stacks.py). ``checkpoint_every_s`` is the time between
-    checkpoints, ``retries`` the number of further tries of a failed stack, ``threads`` the number of threads of one
-    stack (default: its cores, rounded down, at least 1). ``scratch`` is a directory that every machine has of its own,
-    for training data (default: a private one beneath the temporary directory).
-    """
+    """Resources of a stack of runs. None of them changes a result."""
 
     model_config = STRICT | {"frozen": True}
 
     cpu_per_stack: float = Field(default=1.0, ge=0.01, le=MOST_CORES)
+    """Cores of a stack; may be a fraction."""
     gpu_per_stack: Annotated[float | Literal["auto"], PlainValidator(_gpu_share)] = 0.0
+    """GPUs of a stack; may be a fraction. With 0 a stack trains on the CPU. ``auto``: the share follows from rules
+    (orchestrator/stacks.py)."""
     max_stack: Annotated[int | Literal["auto"], PlainValidator(_stack_size)] = AUTO
+    """Most runs that train as one batched model. ``auto``: the largest stack of each size follows from rules
+    (orchestrator/stacks.py)."""
     checkpoint_every_s: float = Field(default=60.0, gt=0, le=CENTURY_S)
+    """Seconds between checkpoints."""
     retries: int = Field(default=1, ge=0, le=MOST_RETRIES)
+    """Further tries of a failed stack."""
     threads: int | None = Field(default=None, ge=1, le=MOST_CORES)
+    """Threads of one stack (default: its cores, rounded down, at least 1)."""
     scratch: str | None = Field(default=None, min_length=1)
+    """Directory for training data that every machine has of its own (default: a private one below the temporary
+    directory)."""
 
     @property
     def device(self) -> str:

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, is_dataclass, replace
+from typing import Any
 
+from pydantic import BaseModel
+
+from orchestrator.space.arms import written
 from orchestrator.space.mistakes import InvalidDataError, Mistake, parse
 from orchestrator.space.overlays import merge
 from trainables.base import Family
+from trainables.contract.arms import Arm
 from trainables.contract.settings import described_fields
-
-if TYPE_CHECKING:
-    from orchestrator.space.spec import SweepSpec
-
-
-NO_RESULT = frozenset(
-    {"question", "probes", "resources", "profile", "profile_reason", "variant", "along", "salt", "search.stack"}
-)
-"""Keys of a specification that change no result."""
 
 
 def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -32,25 +27,32 @@ def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def plain_settings(settings: Any) -> dict[str, Any]:
     """A family's settings as YAML has them."""
-    values: dict[str, Any] = _plain(asdict(settings))
+    values: dict[str, Any] = _plain(python_numbers(asdict(settings)))
     return values
 
 
-def differences(spec: SweepSpec, other: SweepSpec) -> dict[str, tuple[Any, Any]]:
-    """Dotted keys whose values differ, with both values; empty when the two ask for the same runs.
+def python_numbers(value: Any) -> Any:
+    """Return a value with Python's numbers and lists in place of numpy's, at every depth."""
+    if isinstance(value, Mapping):
+        return {key: python_numbers(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(python_numbers, value)) if type(value) in (list, tuple) else value
+    return value.tolist() if hasattr(value, "tolist") else value
 
-    Keys that change no result are left out: resources, probes, the names of profile and variant, the wording of the
-    question, and the number of seeds asked for together, which may depend on the device. What was tuned is left out
-    where both ask for the same tuning and one of them has not been tuned yet: it would find the same.
-    """
-    one, two = flatten(spec.to_dict()), flatten(other.to_dict())
-    same_tuning = spec.tune is not None and spec.tune == other.tune and not (spec.tuned and other.tuned)
-    ignored = NO_RESULT | ({"tuned"} if same_tuning else set())
-    return {
-        key: (one.get(key), two.get(key))
-        for key in one | two
-        if not {key, key.split(".")[0]} & ignored and one.get(key) != two.get(key)
-    }
+
+def plain_value(value: Any) -> Any:
+    """Return a value of a specification as YAML has it: a part such as ``resources``, an arm, settings, numbers."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", warnings="error")
+    if isinstance(value, Arm):
+        return written(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain_settings(value)
+    if isinstance(value, Mapping):
+        return {key: plain_value(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple | range):
+        return [plain_value(inner) for inner in value]
+    return _plain(python_numbers(value))
 
 
 def _plain(value: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import (
     BaseModel,
@@ -16,16 +16,17 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic_core import PydanticSerializationError
 
+from orchestrator.errors import UserError
 from orchestrator.search.base import Request
-from orchestrator.space import strict_yaml
+from orchestrator.space import checks, strict_yaml
 from orchestrator.space.arms import Fairness, read_arm, with_budgets, with_recipes, written
-from orchestrator.space.checks import misfits
-from orchestrator.space.mistakes import NAME, STRICT, InvalidDataError, parse
+from orchestrator.space.mistakes import NAME, STRICT, InvalidDataError, Mistake, parse
 from orchestrator.space.resources import Resources
 from orchestrator.space.search import Search, SizeRange
-from orchestrator.space.settings import flatten, plain_settings, resolve
-from orchestrator.space.tuning import LARGEST_SEED, Tune, Tuned
+from orchestrator.space.settings import flatten, plain_settings, plain_value, python_numbers, resolve
+from orchestrator.space.tuning import LARGEST_SEED, Tune
 from trainables.base import Family, RunConfig, Until, load_family
 from trainables.contract.arms import Arm
 from trainables.contract.runs import salted
@@ -37,18 +38,8 @@ DEFAULT_FAMILY = "listops"
 class SweepSpec(BaseModel):
     """One sweep: a question, the runs it may use and how they are chosen.
 
-    ``mixes[0]`` is the baseline that the others are compared with. ``budget`` says what every mix is given: the same
-    ``total`` of steps and examples, as many examples of the ``target`` as the baseline sees (the mixes then have
-    budgets of their own), or ``both``: a mix for which the two differ is then in ``mixes`` twice. Sizes are values of
-    the family's ``size_axis``. Seeds are ``seed``, ``seed + 1``, ...
-    ``settings`` is an instance of the family's ``Settings``.
-
-    ``tune`` asks for settings to be tuned for each mix before the sweep; ``tuned`` holds what was found, by mix.
-    ``recipes`` are other settings, by name. The same comparison is made under each of them: ``mixes`` then has every
-    mix once for each recipe, recipe by recipe, and a mix is compared with the baseline of its own recipe.
-    ``probes`` look inside every trained model (trainables/probes/); without them, those of the family.
-    ``variant`` says which of a space's variants this is (space/spaces.py), ``along`` the setting, a number, in
-    which they differ (``settings.task.modulus``).
+    ``settings`` is an instance of the family's ``Settings``, ``variant`` the name of one of the space's variants
+    (space/spaces.py).
     """
 
     model_config = STRICT | {"frozen": True, "arbitrary_types_allowed": True}
@@ -60,28 +51,45 @@ class SweepSpec(BaseModel):
     family: str = DEFAULT_FAMILY
     """What is trained: a built-in family, or ``package.module:Class``."""
     target: str
+    """The task whose transition is asked for."""
     budget: Fairness = "total"
+    """What every mix is given: the same ``total`` of steps and examples, as many examples of the ``target`` as the
+    baseline sees (the mixes then have different budgets), or ``both``: a mix for which the two differ is then in
+    ``mixes`` twice."""
     recipes: dict[str, Any] = Field(default_factory=dict)
+    """Other settings, by name. The comparison is made under each of them: ``mixes`` then contains every mix once
+    for each recipe, and a mix is compared with the baseline of its own recipe."""
     mixes: tuple[Annotated[Arm, PlainValidator(read_arm), PlainSerializer(written)], ...]
     """What is trained together, such as ``[add, add+prod, "add:2+max"]``, or an arm with a name and phases; the first
     is the baseline."""
     sizes: tuple[Annotated[int, Field(ge=1)], ...]
-    """What runs are asked for at: a list, or a range such as ``{from: 8, to: 256, count: 16, multiple_of: 4}``."""
+    """Sizes of models, values of the family's ``size_axis``: a list, or a range such as ``{from: 8, to: 256, count: 16,
+    multiple_of: 4}``."""
     seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
+    """The first seed."""
     seeds: int = Field(ge=1, le=100_000)
     """The most runs of a mix at one size: with ``seed``, ``seed + 1``, ..."""
     settings: Any = Field(default_factory=dict, validate_default=True)
     search: Search = Field(default_factory=lambda: Search.model_validate({}))
     tune: Tune | None = None
-    tuned: dict[str, Tuned] = Field(default_factory=dict)
+    """Settings to tune for each mix before the sweep."""
+    tuned: dict[str, dict[str, float]] = Field(default_factory=dict)
+    """Settings found by tuning: by mix, a number for each dotted name."""
     probes: tuple[str, ...] = Field(default=None, validate_default=True)
+    """Probes that look inside every trained model (trainables/probes/); by default those of the family."""
     resources: Resources = Field(default_factory=Resources)
     profile: str = ""
     profile_reason: str = ""
     variant: str = ""
     along: str = ""
+    """The setting in which variants differ, if it is a number (``settings.task.modulus``)."""
     salt: str = ""
     """Part of every run's key, so that no other sweep's run is taken (``--fresh``); ``""`` shares runs."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _python_numbers(cls, data: Any) -> Any:
+        return python_numbers(data)
 
     @field_validator("name", "variant")
     @classmethod
@@ -161,9 +169,28 @@ class SweepSpec(BaseModel):
 
     @model_validator(mode="after")
     def _fits_together(self) -> SweepSpec:
-        if found := misfits(self):
-            raise InvalidDataError(found)
+        if mistakes := self._mistakes():
+            raise InvalidDataError(mistakes)
         return self
+
+    def _mistakes(self) -> list[Mistake]:
+        """Return every mistake in how the values fit together."""
+        if too_many := [*checks.in_number(len(self.mixes), len(self.sizes), self.seeds)]:
+            return too_many
+        family, tune = self.make_family(), self.tune
+        mistakes = [
+            *checks.in_mixes(self.mixes, self.target, family),
+            *checks.in_tuned(self.tuned, self.mix_named, family),
+            *(checks.in_tune(tune, self.mixes, self.sizes, self.seed_list, family) if tune is not None else ()),
+            *checks.in_recipes(self.recipes, tune, family, self.sizes),
+            *checks.in_along(self.along, self.settings),
+        ]
+
+        def config(mix: Arm, size: int) -> RunConfig:
+            return self.config(Request(mix.name, size, self.seed))
+
+        # A run with one of these mistakes cannot be trained, which would give the same message again.
+        return mistakes or [*checks.in_sizes(self.mixes, self.sizes, self.family_of, config, type(self).model_fields)]
 
     @classmethod
     def keys_in_a_file(cls) -> list[str]:
@@ -253,9 +280,7 @@ class SweepSpec(BaseModel):
         """The run a request means: the last phase of its arm, or the phase that is asked for."""
         mix = self.mix_named[request.mix]
         family = self.family_of(mix)
-        values = dict(request.values)
-        if not values and (found := self.tuned.get(request.mix)) is not None:
-            values = found.at(request.size, family.scales_with_size)
+        values = dict(request.values) or self.tuned.get(request.mix, {})
         run = family.config(mix, request.size, request.seed, values)
         if request.until is not None:
             run = replace(run, until=Until(self.target, request.until))
@@ -277,7 +302,36 @@ class SweepSpec(BaseModel):
     def to_dict(self) -> dict[str, Any]:
         """The sweep as plain JSON values: a search space without profiles."""
         absent = {name for name in ("variant", "along", "salt") if not getattr(self, name)}
-        return self.model_dump(mode="json", exclude={"settings", *absent}) | {"settings": plain_settings(self.settings)}
+        values = self.model_dump(mode="json", exclude={"settings", *absent}, warnings="error")
+        return values | {"settings": plain_settings(self.settings)}
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with these values, checked like those of a file. Raises :class:`UserError`.
+
+        Pydantic's own copy takes any value under any name, and keeps what was derived from the old ones.
+        """
+        if update is None:
+            return super().model_copy(deep=deep)
+        return self._read(self.to_dict() | {name: plain_value(value) for name, value in update.items()})
+
+    def checked(self) -> Self:
+        """Return the sweep as it reads back from its file.
+
+        Raises:
+            UserError: A value cannot be written, or could not be read. ``model_construct`` lets it pass.
+        """
+        try:
+            text = self.to_yaml()
+        except (PydanticSerializationError, TypeError, AttributeError) as error:
+            raise UserError(f"this specification has a value that no file can hold: {error}") from error
+        return self._read(strict_yaml.read(text, "the specification").data)
+
+    @classmethod
+    def _read(cls, data: Mapping[str, Any]) -> Self:
+        try:
+            return parse(cls, data)
+        except InvalidDataError as error:
+            raise UserError(f"this specification cannot be used: {error}") from error
 
     def to_yaml(self) -> str:
         """A search space that resolves to this very sweep, on any machine."""

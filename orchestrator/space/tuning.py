@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, field_serializer, field_validator, model_serializer, model_validator
 
@@ -12,12 +13,11 @@ from orchestrator.space.mistakes import STRICT, InvalidDataError, Key, Mistake, 
 from orchestrator.space.overlays import merge, nested
 
 FIRST_SEED = 1_000_000
-"""Far from any seed that a sweep is likely to use, even after it is extended."""
+"""A seed that no sweep is likely to use, even after it is extended."""
 LARGEST_SEED = 2**63 - 1
-"""What an integer of 64 bits holds."""
+"""The largest integer of 64 bits."""
 MOST_TRIALS = 1_000
 """The most trials of a mix, and the most seeds of a trial at one size."""
-Scale: TypeAlias = Literal["linear", "log"]
 
 
 class Range(BaseModel):
@@ -27,7 +27,7 @@ class Range(BaseModel):
 
     low: float = Field(alias="from")
     high: float = Field(alias="to")
-    scale: Scale = "linear"
+    scale: Literal["linear", "log"] = "linear"
 
     @model_validator(mode="after")
     def _not_empty(self) -> Range:
@@ -41,44 +41,45 @@ class Range(BaseModel):
     def _as_written(self) -> dict[str, Any]:
         return {"from": self.low, "to": self.high, "scale": self.scale}
 
+    def at(self, place: float) -> float:
+        """Return the value at a place in [0, 1], evenly on the scale."""
+        if self.scale == "linear":
+            return self.low + place * (self.high - self.low)
+        value = self.low * math.exp(place * math.log(self.high / self.low))
+        return min(max(value, self.low), self.high)  # exp(log(x)) may be a little more than x.
+
 
 class Tune(BaseModel):
-    """Which settings are tuned for each mix, and with how many runs.
-
-    ``settings`` is nested as the family's own, with a :class:`Range` for each number to be tuned; here they are kept by
-    their dotted names. Every mix gets up to ``trials`` trials, the first with the settings as written, each of up to
-    ``seeds`` runs at each of ``sizes``; ``auto`` takes two of the sweep's sizes, at a third and two thirds of the list.
-    A trial is judged first by how many of its runs learn, then by its steps to learn; a run that never learns counts as
-    up to ``penalty`` times its steps. The seeds begin at ``seed`` and must not be the sweep's. A learning rate is found
-    at the geometric mean of the sizes; at other sizes it is multiplied by (size / mean) ** -``size_power``.
-
-    By default a mix costs 48 runs at most. With fewer than four seeds at two sizes only far better settings can be told
-    from those as written.
-    """
+    """Settings to tune for each mix, and the runs to spend on it."""
 
     model_config = STRICT | {"frozen": True}
 
     settings: dict[str, Range]
+    """Nested as the family's own settings, with a range for each number to tune. The object has them by their
+    dotted names."""
     trials: int = Field(default=6, ge=2, le=MOST_TRIALS)
+    """Most trials of a mix; the first one uses the settings as written. Trials are ranked by how many of their runs
+    learn, then by their steps to learn. With the defaults a mix costs 48 runs at most."""
     sizes: tuple[Annotated[int, Field(ge=1)], ...] | Literal["auto"] = "auto"
+    """Sizes of a trial's runs. ``auto`` takes two of the sweep's sizes, at a third and two thirds of the list."""
     seeds: int = Field(default=4, ge=1, le=MOST_TRIALS)
+    """Most runs of a trial at each size. With fewer than four at two sizes, only far better settings can be told
+    from those as written."""
     seed: int = Field(default=FIRST_SEED, ge=0, le=LARGEST_SEED)
-    penalty: float = Field(default=2.0, ge=1)
-    size_power: float = 0.0
+    """The first seed; none may be one of the sweep's."""
 
     @field_validator("settings", mode="before")
     @classmethod
     def _by_path(cls, value: Any) -> Any:
         if not isinstance(value, Mapping) or not value:
             raise ValueError("must hold a range for at least one setting, such as training: {learning_rate: {from: ...")
-        ranges = dict(_ranges(value, ()))
-        return {".".join(map(str, key)): found for key, found in ranges.items()}
+        return {".".join(map(str, key)): span for key, span in _ranges(value, ())}
 
     @field_serializer("settings")
     def _nested(self, value: dict[str, Range]) -> dict[str, Any]:
         written: dict[str, Any] = {}
-        for path, found in value.items():
-            written = merge(written, nested(path.split("."), found.model_dump()))
+        for path, span in value.items():
+            written = merge(written, nested(path.split("."), span.model_dump()))
         return written
 
     @field_validator("sizes", mode="before")
@@ -101,22 +102,6 @@ class Tune(BaseModel):
     def seed_list(self) -> tuple[int, ...]:
         """The seeds of a trial's runs at one size."""
         return tuple(range(self.seed, self.seed + self.seeds))
-
-
-class Tuned(BaseModel):
-    """What was found for one mix: settings by dotted name, as they are at ``base_size``. Without any, the settings of
-    the space stay as written."""
-
-    model_config = STRICT | {"frozen": True}
-
-    settings: dict[str, float]
-    base_size: float = Field(gt=0)
-    size_power: float = 0.0
-
-    def at(self, size: int, scaled: tuple[str, ...]) -> dict[str, float]:
-        """The settings at a size; those in ``scaled`` follow the power law."""
-        factor = (size / self.base_size) ** -self.size_power
-        return {path: value * factor if path in scaled else value for path, value in self.settings.items()}
 
 
 def _ranges(value: Mapping[str, Any], above: Key) -> Iterator[tuple[Key, Range]]:

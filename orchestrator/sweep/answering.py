@@ -7,27 +7,36 @@ from pathlib import Path
 
 from rich.console import Console
 
-from orchestrator.home.files import write_whole
 from orchestrator.home.journal import Ended, State
 from orchestrator.home.sweeps import FIGURE, REPORT, RunRecord, Sweep
 from orchestrator.report import table
 from orchestrator.report.answer import Answer
-from orchestrator.report.figures.comparisons import main_figure
-from orchestrator.report.figures.style import save_both
-from orchestrator.report.page.report import page
+from orchestrator.report.drawn import drawn
 from orchestrator.report.probed import probe_notes
 from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.numbers import counted, found_runs
 from orchestrator.sweep.run_options import RunOptions
 from trainables.base import Status
+from trainables.files import write_whole
 
 
 def draw(sweep: Sweep, found: Answer, runs: Sequence[RunRecord]) -> list[Path]:
-    """Put an answered sweep's figure and its page into its directory; their paths."""
-    figure = save_both(main_figure(sweep.spec, found), sweep.files.directory, Path(FIGURE).stem)
-    report = sweep.files.directory / REPORT
-    write_whole(report, page(sweep, State.FINISHED.value, found, runs))
-    return [*figure, report]
+    """Put an answered sweep's figure and its page into its directory. Return the paths of those that could be drawn."""
+    directory = sweep.files.directory
+
+    def figure() -> list[Path]:
+        from orchestrator.report.figures.comparisons import main_figure
+        from orchestrator.report.figures.style import save_both
+
+        return save_both(main_figure(sweep.spec, found), directory, Path(FIGURE).stem)
+
+    def report() -> list[Path]:
+        from orchestrator.report.page.report import page
+
+        write_whole(directory / REPORT, page(sweep, State.FINISHED.value, found, runs))
+        return [directory / REPORT]
+
+    return [path for name, made in ((FIGURE, figure), (REPORT, report)) for path in drawn(name, made) or ()]
 
 
 def print_answer(found: Answer, console: Console) -> None:

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from orchestrator.engine.base import Engine
+from orchestrator.engine.engine import Engine
 from orchestrator.errors import UserError
-from orchestrator.home import lifecycle
+from orchestrator.home.driver_lock import check_free
 from orchestrator.home.files import Home, make_home, scratch
-from orchestrator.home.journal import Ended, Journal, Memory
-from orchestrator.home.sweeps import Sweep
+from orchestrator.home.journal import Ended, Journal, Memory, recall
+from orchestrator.home.known_runs import adopt_outcomes, continued_blocks, reusable, reuse_runs
+from orchestrator.home.resuming import check_same, find_unfinished
+from orchestrator.home.sweeps import Sweep, load_sweep
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run_options import RunOptions
@@ -48,11 +50,11 @@ def one_ray(options: RunOptions) -> Iterator[RunOptions]:
 def resumed_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
     """The sweep to continue: by its id or the beginning of it, or for ``""`` the newest unfinished one."""
     if sweep_id == "":
-        return lifecycle.find_unfinished(spec, home, log.info)
+        return find_unfinished(spec, home)
     from orchestrator.catalogue.lookup import find_sweep  # A new sweep needs none.
 
-    sweep = lifecycle.load(home, find_sweep(home, sweep_id))
-    lifecycle.check_same(spec, sweep)
+    sweep = load_sweep(home, find_sweep(home, sweep_id))
+    check_same(spec, sweep)
     return sweep
 
 
@@ -60,8 +62,10 @@ def extended_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
     """The sweep with whose runs a new one begins. Raises :class:`UserError` if none of them can be reused."""
     from orchestrator.catalogue.lookup import find_sweep
 
-    older = lifecycle.load(home, find_sweep(home, sweep_id))
-    lifecycle.reusable(spec.model_copy(update={"salt": older.spec.salt}), older)
+    older = load_sweep(home, find_sweep(home, sweep_id))
+    continued = spec.model_copy(update={"salt": older.spec.salt})
+    reusable(continued, older)
+    continued_blocks(continued, older)
     return older
 
 
@@ -94,7 +98,7 @@ def check_begin(spec: SweepSpec, home: Home, hardware: Hardware, options: RunOpt
     make_home(home.root)
     if resume is not None:
         sweep = resumed_sweep(spec, home, resume)
-        lifecycle.check_free(sweep.files)
+        check_free(sweep.files)
     if options.extend is not None:
         extended_sweep(spec, home, options.extend)
 
@@ -110,9 +114,9 @@ def known_runs(
 ) -> list[Ended]:
     """The runs that need no training: those in ``memory``, left on disk by a crash, or reused from another sweep."""
     known = [entry for entry in memory.ended if not (retry_failed and entry.outcome.status is Status.FAILED)]
-    known += lifecycle.adopt_outcomes(sweep, journal, [entry.key for entry in known], log.warning)
+    known += adopt_outcomes(sweep, journal, [entry.key for entry in known])
     if extended is not None:
-        for damaged in lifecycle.recall(extended.files).damaged:
+        for damaged in recall(extended.files).damaged:
             log.warning(damaged)
-        known += lifecycle.reuse_runs(extended, sweep, journal)
+        known += reuse_runs(extended, sweep, journal)
     return known

@@ -1,5 +1,5 @@
-"""Ways to end a sweep that can be resumed: Ctrl-C (a second one ends the process), the end of its time, a request from
-elsewhere, a machine error."""
+"""Ways to end a sweep that can be resumed: Ctrl-C (a second one ends the process), a lost terminal, the end of its
+time, a request from elsewhere, a machine error."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 
-from orchestrator.engine.base import Engine, MachineError
+from orchestrator.engine.base import MachineError
 from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.engine import Engine
 from orchestrator.errors import SweepError
-from orchestrator.home.driver_lock import check_held
 from orchestrator.home.files import SweepFiles
 from orchestrator.home.machine_errors import trouble_words
 from orchestrator.home.stop_requests import StopRequest, asked_to_stop
 from orchestrator.search.base import BY_HAND
+from orchestrator.signals import leave_terminal, stop_signals, terminal_outputs
 from orchestrator.supervisor import INTERRUPTED
 from orchestrator.sweep.run_options import RunOptions, TimeLimit
 
@@ -31,16 +33,21 @@ AT_ONCE_S = 1.0
 
 @contextmanager
 def stop_on_interrupt(stop: Callable[[], None], limit: TimeLimit) -> Iterator[None]:
-    """While the block runs, SIGINT and SIGTERM call ``stop``, and so does the end of the time limit; a second one ends
-    the process at once. Those within :data:`AT_ONCE_S` count as one.
+    """A block during which :func:`stop_signals` and the end of the time limit call ``stop``.
+
+    A second signal ends the process at once; signals within :data:`AT_ONCE_S` count as one. In a thread no signal is
+    handled: Python allows that in the main thread alone.
 
     Even then no finished run is lost: it is in the journal, or on disk, where a resumed sweep adopts it.
     """
     last = -AT_ONCE_S
     stopping = False
+    terminals = terminal_outputs()
 
     def handle(number: int, frame: FrameType | None) -> None:
         nonlocal last, stopping
+        if number == signal.SIGHUP:
+            leave_terminal(terminals)
         before, last = last, time.monotonic()
         if last - before < AT_ONCE_S:
             return
@@ -50,15 +57,17 @@ def stop_on_interrupt(stop: Callable[[], None], limit: TimeLimit) -> Iterator[No
         limit.stopping = True
         stop()
 
-    timer = limit.timer()
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    in_main = threading.current_thread() is threading.main_thread()
+    timer = limit.timer(partial(os.kill, os.getpid(), signal.SIGTERM) if in_main else stop)
+    before = {number: signal.signal(number, handle) for number in stop_signals()} if in_main else {}
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
         for number, handler in before.items():
-            signal.signal(number, handler)
+            # None: a library in C has set it, and only it could do so again.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 def stopper(campaign: Campaign, engine: Engine) -> Callable[[], None]:
@@ -121,13 +130,11 @@ class StopRequests:
         self._looked_at = -LOOK_EVERY_S
 
     def look(self) -> None:
-        """Called often, from the driver's thread. Raises ``OSError`` (a machine error) if another machine has taken the
-        sweep over."""
+        """Carry out new requests. Called often, from the driver's thread."""
         now = time.monotonic()
         if now - self._looked_at < LOOK_EVERY_S or self._campaign.stopping:
             return
         self._looked_at = now
-        check_held(self._files)
         asked = asked_to_stop(self._files)
         for each in asked[self._done :]:
             self._carry_out(each)
@@ -136,7 +143,10 @@ class StopRequests:
     def _carry_out(self, asked: StopRequest) -> None:
         if not (asked.mix or asked.key):
             log.info("Asked to stop")
-            signal.raise_signal(signal.SIGTERM)
+            if threading.current_thread() is threading.main_thread():
+                signal.raise_signal(signal.SIGTERM)
+            else:
+                self._campaign.stopping = True
         elif self._whole:
             return
         elif asked.mix:

@@ -14,9 +14,9 @@ from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.cost import cost_of, make_plan
 from orchestrator.engine.probing import probe_runs
 from orchestrator.errors import SweepError
-from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
 from orchestrator.home.journal import recall
+from orchestrator.home.resuming import newest_sweep
 from orchestrator.home.sweeps import Sweep
 from orchestrator.report.side_by_side import can_scale
 from orchestrator.report.statements import Row, judge, judge_law, not_run
@@ -25,7 +25,7 @@ from orchestrator.space.hardware import Hardware
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import settled
 from orchestrator.sweep.beginning import one_ray
-from orchestrator.sweep.run import run_sweep
+from orchestrator.sweep.run import logged_to, run_sweep
 from orchestrator.sweep.run_options import RunOptions
 from trainables.contract.tables import entropy
 from trainables.probes.base import load_probe
@@ -136,7 +136,8 @@ class Reproduction:
         ]
 
     def _run(self, spec: SweepSpec, options: RunOptions) -> None:
-        newest = lifecycle.newest(spec, self._home, self._say)
+        with logged_to(self._console):
+            newest = newest_sweep(spec, self._home)
         begun: list[Sweep] = []
         resume = None if newest is None else newest.id
         try:
@@ -164,7 +165,8 @@ class Reproduction:
 
     def _look(self, spec: SweepSpec) -> None:
         """Take the newest answered sweep of this specification, if any."""
-        newest = lifecycle.newest(spec, self._home, self._say)
+        with logged_to(self._console):
+            newest = newest_sweep(spec, self._home)
         if newest is not None and recall(newest.files, runs=False).answered:
             self._answered[spec.title] = read_sweep(self._home, newest.id)
 

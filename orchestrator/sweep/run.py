@@ -10,17 +10,19 @@ from contextlib import ExitStack, contextmanager, suppress
 from rich.console import Console
 
 from orchestrator import supervisor
+from orchestrator.commands import command_line
 from orchestrator.cost import run_seconds
-from orchestrator.engine.base import Engine, MachineError
+from orchestrator.engine.base import MachineError
 from orchestrator.engine.campaign import Campaign, Observer
+from orchestrator.engine.engine import Engine
 from orchestrator.errors import SweepError
-from orchestrator.home import lifecycle
-from orchestrator.home.bucket_home import home_words
 from orchestrator.home.checkpoints import Checkpoints
+from orchestrator.home.driver_lock import driving
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Answered, Ended, Journal, State, recall
+from orchestrator.home.known_runs import whole_runs
 from orchestrator.home.stop_requests import forget_stop_requests
-from orchestrator.home.sweeps import FIGURE, REPORT, Sweep
+from orchestrator.home.sweeps import FIGURE, REPORT, Sweep, create_sweep
 from orchestrator.record.recorder import Recorder, recorder_of
 from orchestrator.record.store import StoreError, check, choose
 from orchestrator.report.answer import Answer, answer
@@ -30,6 +32,7 @@ from orchestrator.space import hardware
 from orchestrator.space.evidence import searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import StackSizes, settled
+from orchestrator.sweep.answering import draw, print_answer, remarks
 from orchestrator.sweep.beginning import (
     check_room,
     engine_for,
@@ -47,6 +50,7 @@ from orchestrator.sweep.interruption import (
 )
 from orchestrator.sweep.monitor import Monitor
 from orchestrator.sweep.run_options import RunOptions
+from orchestrator.sweep.tuning import tuned
 from orchestrator.terminal.live_view import LiveView
 from trainables.base import Status
 
@@ -65,6 +69,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     with ExitStack() as blocks:
         blocks.enter_context(logged_to(console))
         home = Home(options.home.resolve())
+        spec = spec.checked()
         here = options.hardware or hardware.detect()
         if options.address is None or options.hardware is not None:  # Else nothing is known yet of the cluster.
             check_room(spec, here, options.address)
@@ -78,29 +83,25 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         except StoreError as error:
             if resumed is None:
                 raise
-            log.warning(f"{error}; the sweep goes on, and `sync` records it later")
+            later = command_line("sync", "--home", home.root)
+            log.warning(f"{error}; the sweep continues, and `{later}` records it later")
         spec = settled(spec, here)
         sizing = StackSizes(spec, here)
         engine = blocks.enter_context(engine_for(spec, options))
         log.info(engine.describe())
-        if resumed is None:
-            sweep = lifecycle.create(spec, home, fresh=options.fresh)
-        else:
-            sweep = on_these_devices(resumed, spec)
+        sweep = create_sweep(spec, home, fresh=options.fresh) if resumed is None else on_these_devices(resumed, spec)
         options.begun(sweep)
         supervisor.tell("sweep", "" if options.several else sweep.id)
         files = sweep.files
         log.info(f"sweep {sweep.id}{', every run is trained' if sweep.fresh else ''}")
         with (
             stop_on_machine_error(files, options),
-            lifecycle.driving(files),
+            driving(files),
             Journal(files.journal) as journal,
         ):
             forget_stop_requests(files)
-            memory = lifecycle.whole_runs(files, log.warning)
+            memory = whole_runs(files)
             if sweep.spec.tune is not None and not sweep.spec.tuned:
-                from orchestrator.sweep.tuning import tuned  # Few sweeps tune: optuna takes a second.
-
                 sweep = tuned(sweep, memory, journal, engine, sizing, options)
             known = known_runs(sweep, memory, extended, journal, retry_failed=options.retry_failed)
             recorder = recorder_of(store)
@@ -196,7 +197,7 @@ class _Drive(Observer):
         for mix in memory.stopped:
             log.info(f"{mix} was {BY_HAND} and stays so; a new sweep with --extend {self._sweep.id} asks for it again")
             searcher.stop(mix)
-        interrupted = lifecycle.interrupted_stacks(self._files, log.warning)
+        interrupted = Checkpoints(self._files.checkpoints).interrupted()
         return Campaign(
             self._sweep,
             searcher,
@@ -227,19 +228,20 @@ class _Drive(Observer):
             self._recorder.end(self._sweep, found, State.FAILED)
             self._close_record(RECORD_TIMEOUT_S)
             raise SweepError(f"every run failed; the first one with:\n{failed[0].strip()}")
-        from orchestrator.sweep.answering import draw, print_answer, remarks  # Figures take a second to import.
-
         records = self._state.records
-        self._recorder.end(self._sweep, found, State.FINISHED, draw(self._sweep, found, records))
+        self._recorder.end(self._sweep, found, State.FINISHED)
         self._journal.append(Answered())
-        lifecycle.drop_checkpoints(self._files)
         print_answer(found, self._console)
+        if files := draw(self._sweep, found, records):
+            self._recorder.end(self._sweep, found, State.FINISHED, files)
+        Checkpoints(self._files.checkpoints).clear()
         for said in remarks(self._sweep, found, self._state.entries, records, self._options):
             log.info(said)
         left = self._close_record(RECORD_TIMEOUT_S)
-        log.info(f"figure  {self._files.directory / FIGURE}")
-        log.info(f"report  {self._files.directory / REPORT}")
-        log.info(f"record  python -m orchestrator ui --home {home_words(self._files.home.root)}{left}")
+        for name, path in (("figure", self._files.directory / FIGURE), ("report", self._files.directory / REPORT)):
+            if path in files:
+                log.info(f"{name}  {path}")
+        log.info(f"record  {command_line('ui', '--home', self._files.home.root)}{left}")
         return found
 
     def _answer(self) -> Answer:
@@ -253,7 +255,7 @@ class _Drive(Observer):
         left = self._recorder.close(timeout_s)
         if self._recorder.warning:
             log.warning(self._recorder.warning)
-        sync = f"python -m orchestrator sync --home {home_words(self._files.home.root)}"
+        sync = command_line("sync", "--home", self._files.home.root)
         return f"; {counted(left, 'record')} not in MLflow yet: `{sync}`" if left else ""
 
 

@@ -4,10 +4,8 @@ and what excludes what are made from them."""
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from orchestrator import supervisor
+from orchestrator.commands import command_line
+from orchestrator.environment import user_path
 from orchestrator.errors import UserError, unknown
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from orchestrator.space.hardware import Hardware
     from orchestrator.space.overlays import Assignment
 
-PROGRAM = "python -m orchestrator"
 HOME = Path("results")
 """The home without ``--home``."""
 UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -57,15 +56,15 @@ class TimeLimit:
 
         return f"the {duration(self._seconds)} that it was given are over" if self.reached and self._seconds else ""
 
-    def timer(self) -> threading.Timer:
-        """A timer, not started, that sends this process SIGTERM, for the main thread to handle, when the time is over:
-        without a limit, never."""
+    def timer(self, stop: Callable[[], object]) -> threading.Timer:
+        """Return a timer, not started, that calls ``stop`` in its own thread when the time is over: without a limit,
+        never."""
 
         def over() -> None:
             if self.stopping:
                 return
             self.reached = True
-            os.kill(os.getpid(), signal.SIGTERM)
+            stop()
 
         left = threading.TIMEOUT_MAX if self._end is None else max(0.0, self._end - time.monotonic())
         timer = threading.Timer(left, over)
@@ -104,8 +103,6 @@ class SpaceOptions:
     def words(self, *names: str) -> list[str]:
         """Options as words of a command: those of these names, by default all that are not meant once. A default is
         left out."""
-        from orchestrator.home.bucket_home import home_words
-
         found: list[str] = []
         for each in fields(self):
             value = getattr(self, each.name)
@@ -117,7 +114,7 @@ class SpaceOptions:
                 found.append(name)
                 continue
             for word in value if isinstance(value, list | tuple) else [value]:
-                found += [name, home_words(word) if each.name == "home" else str(word)]
+                found += [name, str(word)]
         return found
 
     @property
@@ -148,7 +145,8 @@ class SizedOptions(SpaceOptions):
     def assignments(self) -> list[str | Assignment]:
         from orchestrator.space.overlays import Assignment
 
-        place = None if self.scratch is None else json.dumps(str(Path(self.scratch).absolute()))  # For YAML, a text.
+        # For YAML, a text.
+        place = None if self.scratch is None else json.dumps(str(user_path(self.scratch).absolute()))
         short = (
             ("resources.max_stack", "--stack", self.stack),
             ("resources.gpu_per_stack", "--gpu-fraction", self.gpu_fraction),
@@ -182,11 +180,7 @@ class RunOptions(SizedOptions):
     has its id.
     """
 
-    home: Path = option(
-        HOME,
-        metavar="DIR|s3://...",
-        help="The directory of the sweeps and of the default MLflow store, or s3://BUCKET/PREFIX.",
-    )
+    home: Path = option(HOME, metavar="DIR", help="The directory of the sweeps and of the default MLflow store.")
     address: str | None = option(None, help="Use the Ray cluster at this address.")
     resume: str | None = option(
         None, metavar="[SWEEP]", once=True, help="Continue a sweep; without an id, the newest unfinished one."
@@ -232,9 +226,7 @@ class RunOptions(SizedOptions):
     @property
     def line(self) -> str:
         """The command that begins the same sweep, for a person to paste."""
-        return (
-            shlex.join([*PROGRAM.split(), "run", self.space, *self.words()]) if self.space else "the same command and"
-        )
+        return command_line("run", self.space, *self.words()) if self.space else "the same command and"
 
     def resumed(self, sweep_id: str) -> str:
         """The command that continues the sweep; variants are resumed together."""

@@ -12,7 +12,8 @@ from orchestrator.report.words.numbers import number, rough_duration
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spaces import Space
 from orchestrator.space.spec import SweepSpec
-from orchestrator.tuning.words import asked_text, found_text
+from orchestrator.tuning import asked_text, found_text
+from trainables.transformer.native import TORCH, missing
 
 
 def print_spaces(spaces: list[Space], console: Console) -> None:
@@ -37,6 +38,7 @@ def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Con
         *(("tuned", found_text(mix, found, spec.tune)) for mix, found in spec.tuned.items()),
         ("profile", f"{spec.profile} ({spec.profile_reason})" if spec.profile else "none"),
         ("devices", f"{hardware}; {_stacks(spec, plan)}{idle}"),
+        *_training_step(spec),
         ("estimate", cost_line(plan)),
     ):
         table.add_row(label, Text(value))
@@ -72,6 +74,14 @@ def cost_line(plan: Plan) -> str:
         f"(worst case {rough_duration(plan.seconds_at_worst)}), {plan.flops:.1e} FLOPs, "
         f"{plan.disk_bytes / 1e6:.0f} MB of disk{_before(plan)}; times at typical rates: expect a factor of three"
     )
+
+
+def _training_step(spec: SweepSpec) -> list[tuple[str, str]]:
+    """The code that trains, and why it is not the fast one; nothing for a family that has no choice."""
+    device = spec.resources.device
+    step = spec.make_family().training_step(device)
+    why = missing() if step == TORCH and device == "cpu" else None
+    return [("training", step if why is None else f"{why[0]}: {why[1]}")] if step else []
 
 
 def _before(plan: Plan) -> str:

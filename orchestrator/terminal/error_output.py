@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.text import Text
 
 from orchestrator.errors import SweepError, UserError
-from orchestrator.home.machine_errors import REMOTE
 from orchestrator.supervisor import INTERRUPTED
 from trainables.contract.settings import SettingsError
 
@@ -66,8 +65,6 @@ def _usage(error: typer.TyperException) -> str:
 
 def _system(error: OSError) -> str:
     place = f" {str(error.filename)!r}" if error.filename else ""
-    if error.errno == REMOTE:
-        return f"{error.filename} {error.strerror}"
     if error.errno in FULL:
         return f"the disk is full: cannot write{place}. Free some space, or name another --home; --resume continues."
     if error.errno in DENIED:

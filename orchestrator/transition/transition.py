@@ -9,18 +9,14 @@ import numpy as np
 
 from orchestrator.transition.curves import curves_for
 from orchestrator.transition.logistic import fit
-from orchestrator.transition.plateau import contested, falls, plateau
 from orchestrator.transition.posterior import Posterior, posterior_of
 from orchestrator.transition.scatter import Crossing
-from orchestrator.transition.shares import half_crossing, is_bimodal, size_shares
 from orchestrator.transition.types import (
     LEVEL,
     NEAR_LEVEL,
     QUANTILES,
     Estimate,
-    Fit,
     Point,
-    SizeShare,
     Transition,
     Verdict,
 )
@@ -46,8 +42,7 @@ def transition(points: Sequence[Point], sizes: Sequence[int]) -> Transition:
     level = LEVEL * posterior.mean_top()
     if _floor(ordered) > level - NEAR_LEVEL:
         return Transition(Verdict.NEAR_FLOOR, UNKNOWN, UNKNOWN, fitted, ordered, level=level)
-    verdict, relative, absolute = _judge(posterior, fitted, ordered, sizes, level)
-    shares = size_shares(ordered, level)
+    verdict, relative, absolute = _judge(posterior, ordered, sizes, level)
     return Transition(
         verdict,
         relative,
@@ -57,16 +52,12 @@ def transition(points: Sequence[Point], sizes: Sequence[int]) -> Transition:
         posterior.probability_above(ordered[-1].size),
         posterior.probability_below(ordered[0].size),
         posterior.density(curves.relative),
-        shares,
         level,
-        UNKNOWN if verdict in (Verdict.PLATEAU, Verdict.FALLS) else _half(posterior, shares),
-        is_bimodal(ordered, level, posterior.mean_top(), posterior.mean_floor()),
     )
 
 
 def _judge(
     posterior: Posterior,
-    fitted: Fit | None,
     points: Sequence[Point],
     sizes: Sequence[int],
     level: float,
@@ -76,14 +67,6 @@ def _judge(
     above, below = posterior.probability_above(largest), posterior.probability_below(smallest)
     learned = learned_sizes(points, level)
     relative, absolute = _estimates(points, posterior, level)
-    if (fall := falls(points, level)) is not None:  # The first rise is what is left to tell.
-        before = [point for point in points if point.size < fall]
-        return Verdict.FALLS, *_estimates(before, posterior_of(before, posterior.curves), level)
-    level_off = plateau(fitted, points, sizes)
-    if level_off is not None:
-        # The posterior knows no low asymptotes: what is left is whether any size tested was learned at all.
-        alone = UNKNOWN if contested(points, level_off) else Estimate(None, float(largest), None)
-        return Verdict.PLATEAU, alone, alone
     if largest >= max(sizes) and not learned[largest] and above >= (SURE if any(learned.values()) else LIKELY):
         return Verdict.ABOVE, Estimate(None, min(float(largest), relative.low or math.inf), None), absolute
     if smallest <= min(sizes) and learned[smallest] and below >= (LIKELY if all(learned.values()) else SURE):
@@ -95,12 +78,6 @@ def _judge(
 
 def _floor(points: Sequence[Point]) -> float:
     return float(np.mean([point.floor for point in points]))
-
-
-def _half(posterior: Posterior, shares: Sequence[SizeShare]) -> Estimate:
-    """The size at which half of all seeds learn, by the sizes that at least half of the seeds tried learned."""
-    most = {share.size: 2 * share.learned >= share.tried for share in shares}
-    return _estimate(posterior, half_crossing(posterior.curves), most)
 
 
 def _estimates(points: Sequence[Point], posterior: Posterior, level: float) -> tuple[Estimate, Estimate]:

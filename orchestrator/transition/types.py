@@ -14,15 +14,8 @@ CONFIDENCE = 0.9
 QUANTILES = ((1 - CONFIDENCE) / 2, 0.5, (1 + CONFIDENCE) / 2)
 """The lower end of an interval, the median and the upper end."""
 
-PLATEAU = 0.9
-"""A fitted asymptote below this is a plateau to report, not a transition."""
-
 NEAR_LEVEL = 0.2
 """A best constant answer within this of :data:`LEVEL` of the asymptote leaves too little to tell learned from not."""
-
-SCATTER = 0.02
-"""Spread of accuracies from seed to seed among runs that learned: a run counts as under :data:`PLATEAU` when it is
-under it by more than this."""
 
 
 @dataclass(frozen=True, order=True)
@@ -43,13 +36,6 @@ class Verdict(StrEnum):
     """Censored: larger than the largest candidate size, which was tested."""
     BELOW = "below"
     """Censored: smaller than the smallest candidate size, which was tested."""
-    PLATEAU = "plateau"
-    """Accuracy levels off under :data:`PLATEAU` up to the largest candidate size. Estimates say "larger than the
-    largest", as for :attr:`ABOVE`, unless some smaller size may be learned by most seeds: then they say nothing."""
-    FALLS = "falls again"
-    """Sizes that learn are followed by larger ones that fail, beyond chance: see
-    :func:`orchestrator.transition.plateau.falls`. An estimate is that of the first rise, and is compared with
-    nothing."""
     NEAR_FLOOR = "near floor"
     """The best constant answer scores within :data:`NEAR_LEVEL` of the level that counts as learned, or above it: where
     accuracy passes that level is noise. Estimates say nothing."""
@@ -119,11 +105,8 @@ class Transition:
     are posterior medians with their intervals, never narrower than the largest unlearned and smallest
     learned size tested. ``fit`` is the paper's least-squares curve beside it (None where the points show no rise).
     ``p_above`` and ``p_below`` are the posterior probabilities that the relative transition lies outside the tested
-    sizes; ``density`` is its posterior (None without points, and for :attr:`Verdict.NEAR_FLOOR`).
-
-    ``shares`` says, size by size, how many seeds learned, which is accuracy ``level`` or more; ``half`` is the size at
-    which half of all seeds learn, an estimate as ``relative`` is. ``bimodal`` says that runs learn or do not, with few
-    in between: then ``half`` and ``relative`` differ for that reason alone.
+    sizes; ``density`` is its posterior (None without points, and for :attr:`Verdict.NEAR_FLOOR`). ``level`` is the
+    accuracy at the relative transition.
     """
 
     verdict: Verdict
@@ -134,10 +117,7 @@ class Transition:
     p_above: float = 0.0
     p_below: float = 0.0
     density: Density | None = None
-    shares: tuple[SizeShare, ...] = ()
     level: float | None = None
-    half: Estimate = Estimate(None, None, None)
-    bimodal: bool = False
 
     @property
     def floor(self) -> float | None:
@@ -145,44 +125,14 @@ class Transition:
         return sum(point.floor for point in self.points) / len(self.points) if self.points else None
 
 
-class Doubt(StrEnum):
-    """The reason why two mixes are not told apart."""
-
-    NONE = ""
-    INTERVAL = "the interval holds 1"
-    CRITERION = "at absolute accuracy 0.8 it looks otherwise"
-    LEVELS_OFF = "a curve levels off below 0.9"
-    FALLS = "a curve falls again"
-    FEW = "fewer than four runs a side between the two transitions"
-    CHANCE = "the runs between the two transitions differ no more than by chance"
-
-
-@dataclass(frozen=True)
-class Between:
-    """Runs at the sizes from the smaller transition to the larger one, ``smallest`` to ``largest``: how many of the
-    mix and of the baseline learned. ``p`` is the probability of as large a difference if both learned alike."""
-
-    smallest: int
-    largest: int
-    mix_learned: int
-    mix_tried: int
-    baseline_learned: int
-    baseline_tried: int
-    p: float
-
-
 @dataclass(frozen=True)
 class Synergy:
     """transition(baseline) / transition(mix), in parameters: above 1, the mix needs a smaller model.
 
-    ``value`` is None when one side is censored; then at most one of ``low`` and ``high`` is known. ``decided`` is
-    False for any ``doubt``. ``between`` counts the runs that decide (None if there are none, or if the interval holds
-    1).
+    An estimate with its 90 % interval; whether the two differ is for :mod:`orchestrator.transition.evidence` to decide.
+    ``value`` is None when one side is censored; then at most one of ``low`` and ``high`` is known.
     """
 
     value: float | None
     low: float | None
     high: float | None
-    decided: bool = False
-    doubt: Doubt = Doubt.NONE
-    between: Between | None = None

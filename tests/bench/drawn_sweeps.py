@@ -1,7 +1,7 @@
 """Searchers and statistics on sweeps drawn from pools of real runs.
 
     python -m tests.bench.drawn_sweeps --sweeps 30                     # do intervals contain the truth?
-    python -m tests.bench.drawn_sweeps --same --sweeps 200             # both mixes from one pool: decisions are wrong
+    python -m tests.bench.drawn_sweeps --same --sweeps 200           # both mixes from one pool: decisions are wrong
     python -m tests.bench.drawn_sweeps --same --slots 8 --early 0.2    # the same, many runs at once, learners end early
     python -m tests.bench.drawn_sweeps --shifted 1.5 2 3               # the mix needs so many times smaller models
 
@@ -114,7 +114,7 @@ class Drawn:
 def asked(path: Path, recipe: str, method: str, overrides: tuple[str, ...]) -> SweepSpec:
     """Return the laptop profile's sweep over the sizes of a pool, searched by a method."""
     sizes = sorted({size for _, size in pool_of(path, recipe).runs})
-    return load_space(SPACE, "laptop", [f"search.method={method}", f"sizes={sizes}", *overrides])
+    return load_space(SPACE, "quick", [f"search.method={method}", f"sizes={sizes}", *overrides])
 
 
 @cache

@@ -8,8 +8,21 @@ import numpy as np
 import pytest
 
 from orchestrator.search.base import Observation, Request
-from orchestrator.transition.types import Doubt, Verdict
-from tests.bench.drawn_sweeps import FORMER, METHODS, MIXES, RECIPES, Drawn, cells, draw, main, same_row
+from orchestrator.transition.evidence import Direction
+from orchestrator.transition.types import Verdict
+from tests.bench.drawn_sweeps import (
+    FORMER,
+    METHODS,
+    MIXES,
+    RECIPES,
+    Cell,
+    Drawn,
+    Play,
+    cells,
+    decided_row,
+    draw,
+    main,
+)
 from tests.bench.pool import FEW, Pool, recipes_of
 
 
@@ -70,7 +83,7 @@ def test_the_kept_runs_cross_where_the_sweeps_found_it() -> None:
 
 def test_open_sides_hold_what_they_do_not_exclude() -> None:
     intervals = ((8.0, 16.0), (None, 16.0), (None, None))
-    drawn = [Drawn(5, 1.0, {"a": Verdict.FOUND}, {"a": each}, Doubt.NONE) for each in intervals]
+    drawn = [Drawn(5, 1.0, {"a": Verdict.FOUND}, {"a": each}, None, None) for each in intervals]
     assert [each.holds("a", 4) for each in drawn] == [False, True, False]
 
 
@@ -80,7 +93,7 @@ def test_the_command_prints_coverage_of_every_pool(capsys: pytest.CaptureFixture
     for cell in cells(same=False):
         for mix in MIXES:
             assert printed.count(f"| {cell.name} | {mix} |") == len(METHODS)
-    assert "| add_vs_add_prod_laptop_runs | add | - | bayes | - |" in printed
+    assert "| add_vs_add_prod_laptop_runs | add | - | pairs | - |" in printed
 
 
 def test_both_mixes_may_be_drawn_from_one_and_reshaped() -> None:
@@ -89,6 +102,13 @@ def test_both_mixes_may_be_drawn_from_one_and_reshaped() -> None:
     assert min(map(np.mean, ends.values())) > 0.6  # ADD alone fails there.
     assert ends["add"] != ends["add+prod"]
     cell = next(each for each in cells(same=True) if each.shape == "0.7 of the rise")
-    drawn = [draw(cell, "bayes", ("seeds=3",), key) for key in (0, 1)]
-    assert all(each.doubt is Doubt.LEVELS_OFF for each in drawn)
-    assert "| 0.00 +- 0.00 | levels off 1.00 | plateau 1.00 |" in same_row(cell, "bayes", drawn)
+    play = Play("grid", ("seeds=2",), slots=2, early=1.0)
+    drawn = [draw(cell, play, key, locate=False) for key in (0, 1)]
+    assert all(each.decided is None for each in drawn)
+    assert "| 0.00 +- 0.00 | 0.00 +- 0.00 | - |" in decided_row(cell, "grid", drawn)
+
+
+def test_a_mix_shifted_to_smaller_sizes_is_decided() -> None:
+    drawn = draw(Cell(RECIPES, "start_0.2", "add+prod", shift=4), Play("pairs", (), 2, 1.0), 0)
+    assert drawn.decided is Direction.FEWER
+    assert drawn.at_least is not None

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import time
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -58,3 +62,24 @@ def test_the_table_has_a_row_a_form(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| 8 ")]
     assert [row[1] for row in rows] == ["a1", "b, k = 2", *(f"stack of {size}" for size in (1, 2, 4, 8))]
     assert all(float(row[2]) > 0 for row in rows)
+
+
+def test_within_a_time_slow_forms_are_left_out_and_what_was_measured_is_kept(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(throughput, "SHAPES", {"laptop": CASE.shape})
+
+    def slow(*args: object, **given: object) -> throughput.Measured:
+        time.sleep(2)
+        return throughput.Measured(1.0, 0.1, 0.1)
+
+    monkeypatch.setattr(throughput, "plain", slow)
+    asked = ["--device", "cpu", "--quick", "--widths", "8", "16", "--seconds", "0.01"]
+    throughput.main([*asked, "--within", "3.5", "--json", str(tmp_path / "rates.json")])
+    kept = json.loads((tmp_path / "rates.json").read_text())
+    names = [(row["n_embed"], row["form"]) for row in kept["rows"]]
+    assert names[0] == (8, "a1")
+    assert (16, "a1") not in names, "the first took two of its three and a half seconds"
+    assert all(name.startswith("stack") for _, name in names[1:])
+    assert kept["machine"]["precision"] == "float32"
+    assert f"no time for {12 - len(names)} of 12 forms" in capsys.readouterr().out

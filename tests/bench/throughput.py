@@ -1,30 +1,36 @@
 """How many runs x steps a second: stacks against one process per run and against processes that share the device.
 
-    python -m tests.bench.throughput --device cuda        # the paper's shape, bf16, on one GPU
+    python -m tests.bench.throughput --device cuda        # the paper's shape on one GPU
+    python -m tests.bench.throughput --device cuda --precision bf16 --within 300 --json rates.json
     python -m tests.bench.throughput --device cpu --quick # the laptop profile's shape, one thread, a few minutes
 
 Forms: ``a1`` a plain eager process, ``a2`` the same compiled (on a GPU with a CUDA graph; on a CPU not with
-``--quick``), ``b`` the better of them in k processes at once, ``stack of S`` the project's own. On a CPU every rate is
-per core: runs x steps per second of that core's computing time.
+``--quick``), ``b`` k plain processes at once (on a GPU compiled ones), ``stack of S`` the project's own. On a CPU every
+rate is per core: runs x steps per second of that core's computing time.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import json
+import math
 import multiprocessing
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from multiprocessing.synchronize import Barrier
+from pathlib import Path
+from typing import Any, cast, get_args
 
 import torch
 
 from tests.bench.machine import clock, describe, matmul_ceiling, peak_memory_gb, steps_a_second
 from tests.bench.plain import SHAPES, Case, make_run
+from trainables.files import write_whole
 from trainables.transformer.gpu_step import WARM_UP_CALLS
 from trainables.transformer.training_settings import Precision
 
@@ -100,28 +106,74 @@ def _measured(
     return Measured(rate, peak_memory_gb(case.device), prepare_s)
 
 
+@dataclass(frozen=True)
+class Form:
+    """One cell of the table: ``measure`` takes the seconds that the measurement itself may last."""
+
+    case: Case
+    name: str
+    measure: Callable[[float], Measured]
+    is_plain: bool = False
+
+
+def forms_of(case: Case, *, quick: bool) -> list[Form]:
+    """Return all forms of a case: the plain ones first, which the others are compared with."""
+    gpu = case.device == "cuda"
+    forms = [
+        Form(case, "a2" if compiled else "a1", partial(plain, case, 1, compiled=compiled), is_plain=True)
+        for compiled in ((False, True) if gpu or not quick else (False,))
+    ]
+    forms += [
+        Form(case, f"b, k = {count}", partial(plain, case, count, compiled=gpu), is_plain=True)
+        for count in ((2, 4, 8, 16) if gpu else (2,))
+    ]
+    counts = (1, 4, 16, 64, 256) if gpu else (1, 2, 4, 8)
+    return forms + [Form(case, f"stack of {runs}", partial(stack, case, runs)) for runs in counts]
+
+
 class Table:
-    """Prints a row a form, as Markdown, as soon as it is measured. A form too large for the device has none."""
+    """Prints a row a form, as Markdown, as soon as it is measured, and keeps all rows in a JSON file if one is named.
+    A form too large for the device has no numbers."""
 
-    def __init__(self, case: Case, ceiling: float) -> None:
-        self._case = case
+    def __init__(self, machine: dict[str, Any], ceiling: float, file: Path | None) -> None:
+        self._machine = machine
         self._ceiling = ceiling
-        self.plain: dict[str, float] = {}
+        self._file = file
+        self._rows: list[dict[str, Any]] = []
 
-    def add(self, form: str, measure: Callable[[], Measured], *, is_plain: bool = False) -> None:
+    def add(self, form: Form, seconds: float) -> None:
+        begun = time.monotonic()
+        row: dict[str, Any] = {"n_embed": form.case.width, "form": form.name, "plain": form.is_plain}
         try:
-            found = measure()
+            measured = form.measure(seconds)
         except torch.OutOfMemoryError:
-            print(f"| {self._case.width} | {form} | more memory than the device has |", flush=True)
-            return
+            row["why"] = "more memory than the device has"
+        else:
+            row |= asdict(measured) | {"flops": form.case.flops_a_step, "tokens": form.case.shape.tokens_a_step}
         finally:
             gc.collect()
-        if is_plain:
-            self.plain[form] = found.rate
-        ratio, ceiling = found.rate / max(self.plain.values()), found.rate * self._case.flops_a_step / self._ceiling
-        numbers = (f"{found.rate:.4g}", f"{ratio:.2f}", f"{found.rate * self._case.shape.tokens_a_step:.3g}")
-        rest = (f"{ceiling:.1%}", f"{found.peak_gb:.2f}", f"{found.prepare_s:.1f}")
-        print(f"| {' | '.join((str(self._case.width), form, *numbers, *rest))} |", flush=True)
+        row["took_s"] = round(time.monotonic() - begun, 1)
+        self._rows.append(row)
+        print(self._line(row), flush=True)
+        if self._file is not None:
+            kept = {"machine": self._machine, "matmul_flops": self._ceiling, "rows": self._rows}
+            write_whole(self._file, json.dumps(kept, indent=1) + "\n")
+
+    def longest_s(self, kind: str) -> float:
+        """Return the seconds that the slowest form of a kind took so far, its compilation included."""
+        return max((row["took_s"] for row in self._rows if row["form"][0] == kind), default=0.0)
+
+    def _line(self, row: dict[str, Any]) -> str:
+        """A row as text. Its ratio is to the best plain form measured so far at this width."""
+        if "why" in row:
+            return f"| {row['n_embed']} | {row['form']} | {row['why']} |"
+        plain = [
+            one["rate"] for one in self._rows if one["plain"] and one["n_embed"] == row["n_embed"] and "rate" in one
+        ]
+        ratio = f"{row['rate'] / max(plain):.2f}" if plain else "-"
+        numbers = (f"{row['rate']:.4g}", ratio, f"{row['rate'] * row['tokens']:.3g}")
+        rest = (f"{row['rate'] * row['flops'] / self._ceiling:.1%}", f"{row['peak_gb']:.2f}", f"{row['prepare_s']:.1f}")
+        return f"| {' | '.join((str(row['n_embed']), row['form'], *numbers, *rest))} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -129,28 +181,37 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cpu", "cuda"), required=True)
     parser.add_argument("--quick", action="store_true", help="laptop shape, n_embed 16, 32 and 64, short measurements")
+    parser.add_argument("--precision", choices=get_args(Precision), default="float32", help="of matrix products")
     parser.add_argument("--widths", type=int, nargs="+")
     parser.add_argument("--seconds", type=float, help="length of one measurement")
+    parser.add_argument("--within", type=float, metavar="SECONDS", help="begin no form that may not end in this time")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="keep all rows here too, from the first one on")
     given = parser.parse_args(arguments)
-    gpu = given.device == "cuda"
-    precision: Precision = "bf16" if gpu else "float32"
+    end = math.inf if given.within is None else time.monotonic() + given.within
+    gpu, precision = given.device == "cuda", cast(Precision, given.precision)
+    if precision == "tf32" and not gpu:
+        parser.error("--precision tf32 needs a GPU")
     seconds = given.seconds or (0.5 if given.quick else 1.0 if gpu else 3.0)
     torch.set_num_threads(1)
     ceiling = matmul_ceiling(given.device, precision)
     machine = {**describe(given.device), "precision": precision, "matmul GFLOP/s": f"{ceiling / 1e9:.1f}"}
     print(", ".join(f"{key} {value}" for key, value in machine.items()))
     print(HEAD + "\n" + "|---" * 8 + "|")
-    for width in given.widths or ((16, 32, 64) if given.quick or not gpu else WIDTHS):
-        case = Case(SHAPES["laptop" if given.quick else "paper"], width, precision, given.device)
-        table = Table(case, ceiling)
-        for compiled in (False, True) if gpu or not given.quick else (False,):
-            form = "a2" if compiled else "a1"
-            table.add(form, partial(plain, case, 1, seconds, compiled=compiled), is_plain=True)
-        best = table.plain.get("a2", 0.0) > table.plain.get("a1", 0.0)
-        for count in (2, 4, 8, 16) if gpu else (2,):
-            table.add(f"b, k = {count}", partial(plain, case, count, seconds, compiled=best), is_plain=True)
-        for runs in (1, 4, 16, 64, 256) if gpu else (1, 2, 4, 8):
-            table.add(f"stack of {runs}", partial(stack, case, runs, seconds))
+    widths = given.widths or ((16, 32, 64) if given.quick or not gpu else WIDTHS)
+    shape = SHAPES["laptop" if given.quick else "paper"]
+    cases = [Case(shape, width, precision, given.device) for width in widths]
+    forms = [form for case in cases for form in forms_of(case, quick=given.quick)]
+    if given.within is not None:  # Processes side by side take longest and are asked about least.
+        forms.sort(key=lambda form: form.name.startswith("b"))
+    table = Table(machine, ceiling, given.json)
+    left_out = 0
+    for form in forms:
+        if end - time.monotonic() < max(table.longest_s(form.name[0]), (ROUNDS + 1) * seconds):
+            left_out += 1
+        else:
+            table.add(form, seconds)
+    if left_out:
+        print(f"no time for {left_out} of {len(forms)} forms")
 
 
 if __name__ == "__main__":

@@ -8,12 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from orchestrator.home import lifecycle
 from orchestrator.home.checkpoints import note_progress, write_members
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Answered, Asked, Ended, Journal
 from orchestrator.home.run_files import ARRAYS, OUTCOME, Storage, kept_runs, write_origin
-from orchestrator.home.sweeps import Sweep
+from orchestrator.home.sweeps import Sweep, create_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.evidence import Block
@@ -54,7 +53,7 @@ def write_sweep(
 ) -> Sweep:
     """A sweep with these runs (by default every run it may use); ``outcomes`` replaces those at some places."""
     asked = asked or spec()
-    sweep = lifecycle.create(asked, home)
+    sweep = create_sweep(asked, home)
     files = home.sweep(sweep.id)
     family = asked.make_family()
     journal = Journal(files.journal)

@@ -13,10 +13,11 @@ import pytest
 
 from orchestrator.catalogue.reading import find_run, read_arrays, read_sweep
 from orchestrator.errors import UserError
-from orchestrator.home import lifecycle
+from orchestrator.home.driver_lock import driving, is_driven
 from orchestrator.home.files import Home
 from orchestrator.home.journal import State
 from orchestrator.home.run_files import directory_bytes, read_origin
+from orchestrator.home.sweeps import create_sweep
 from tests.catalogue.fabricated import failed, leave_stack, runs_of, write_sweep
 from tests.cli.program import imported
 from tests.sweep.sweeps import spec
@@ -45,7 +46,7 @@ def test_a_finished_sweep_is_read_whole(tmp_path: Path) -> None:
 def test_whoever_holds_the_lock_runs_it(tmp_path: Path, answered: bool) -> None:
     home = Home(tmp_path)
     sweep = write_sweep(home, answered=answered)
-    with lifecycle.driving(home.sweep(sweep.id)):
+    with driving(home.sweep(sweep.id)):
         assert read_sweep(home, sweep.id).state is State.RUNNING
     assert read_sweep(home, sweep.id).state is (State.FINISHED if answered else State.INTERRUPTED)
 
@@ -62,7 +63,7 @@ def test_a_sweep_whose_runs_all_failed_has_failed(tmp_path: Path) -> None:
 
 def test_a_sweep_that_was_only_begun_is_read(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    sweep = lifecycle.create(spec(), home)
+    sweep = create_sweep(spec(), home)
     stored = read_sweep(home, sweep.id)
     assert (stored.state, stored.runs) == (State.INTERRUPTED, ())
     assert stored.answer.mix("add").runs == 0
@@ -108,19 +109,19 @@ def test_a_torn_line_of_progress_does_not_count(tmp_path: Path) -> None:
 def test_looking_never_keeps_a_driver_out(tmp_path: Path) -> None:
     home = Home(tmp_path)
     files = home.sweep(write_sweep(home, runs=[], answered=False).id)
-    with lifecycle.driving(files):
+    with driving(files):
         pass
     stop = threading.Event()
 
     def look() -> None:
         while not stop.is_set():
-            lifecycle.is_driven(files)
+            is_driven(files)
 
     watcher = threading.Thread(target=look)
     watcher.start()
     try:
         for _ in range(10):
-            with lifecycle.driving(files):
+            with driving(files):
                 pass
     finally:
         stop.set()

@@ -15,7 +15,7 @@ from orchestrator.catalogue.listings import run_view, status_view, sweeps_view
 from orchestrator.catalogue.reading import find_run, read_sweep
 from orchestrator.catalogue.status import status_of
 from orchestrator.cost import cost_of, run_seconds
-from orchestrator.home import lifecycle
+from orchestrator.home.driver_lock import driving
 from orchestrator.home.files import Home
 from orchestrator.home.run_files import Storage
 from orchestrator.home.sweeps import RunRecord
@@ -66,7 +66,7 @@ def test_a_running_sweep_shows_what_trains_and_what_is_left(tmp_path: Path) -> N
     runs = runs_of(spec())
     sweep = write_sweep(home, runs=runs[:2], answered=False)
     (key,) = leave_stack(home, sweep, [runs[4]], evaluations=3)
-    with lifecycle.driving(home.sweep(sweep.id)):
+    with driving(home.sweep(sweep.id)):
         stored = read_sweep(home, sweep.id)
         status = status_of(stored)
         assert status.mixes[0].training == 1

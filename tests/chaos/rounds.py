@@ -16,8 +16,8 @@ import numpy as np
 import psutil
 from rich.console import Console
 
-from orchestrator.home import lifecycle
 from orchestrator.home.files import Home, flaw_of
+from orchestrator.home.journal import recall
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
@@ -89,9 +89,7 @@ def truth(directory: Path, **changes: Any) -> Truth:
     run_sweep(spec, RunOptions(home=directory, local_debug=True), console)
     said = console.file
     assert isinstance(said, io.StringIO)
-    entries = [
-        each for one in Home(directory).sweep_ids() for each in lifecycle.recall(Home(directory).sweep(one)).ended
-    ]
+    entries = [each for one in Home(directory).sweep_ids() for each in recall(Home(directory).sweep(one)).ended]
     assert len(entries) == len(spec.cells) * spec.seeds
     outcomes = {(each.request.mix, each.request.size, each.request.seed): each.outcome.to_json() for each in entries}
     answer = answer_in(said.getvalue())
@@ -188,7 +186,7 @@ def count(home: Path, log: Path, expected: Truth) -> Counted:
     [sweep_id] = Home(home).sweep_ids()
     kept = {
         (each.request.mix, each.request.size, each.request.seed): each
-        for each in lifecycle.recall(Home(home).sweep(sweep_id)).ended
+        for each in recall(Home(home).sweep(sweep_id)).ended
     }
     whole = {cell for cell, each in kept.items() if not each.outcome.error and not flaw_of(home / "runs" / each.key)}
     in_journal = Counter(each.key for each in journalled(home))
@@ -216,6 +214,7 @@ def recorded(home: Path) -> list[str]:
 
 
 def answer_in(said: str) -> str:
-    """The last answer that was printed; ``""`` where none was."""
+    """Return the last answer that was printed, up to the empty line after it, or ``""`` if none was. The next step
+    below it is a command on the command line, and settings from Python."""
     _, found, rest = said.rpartition(": size at ")
-    return rest.partition("\n")[2].partition("\nfigure ")[0].strip() if found else ""
+    return rest.partition("\n")[2].partition("\n\n")[0].strip() if found else ""

@@ -79,7 +79,8 @@ def test_what_is_lost_doubled_and_changed_is_counted(tmp_path: Path) -> None:
 
 
 def test_the_last_answer_counts() -> None:
-    said = "sweep a\n\nadd: size at 80%\nold\n\nfigure x\nerror\n\nadd: size at 80%\nnew 1\nnew 2\n\nfigure x\n"
+    said = "sweep a\n\nadd: size at 80%\nold\n\nfigure x\nerror\n\nadd: size at 80%\nnew 1\nnew 2\n\n"
+    said += "next    Ask more\n  run it --home here\nfigure x\n"
     assert answer_in(said) == "new 1\nnew 2"
     assert answer_in("nothing") == ""
 

@@ -24,10 +24,14 @@ def test_tasks_may_have_any_names(run: Program) -> None:
 @pytest.mark.parametrize(
     ("family", "part", "said"),
     [
-        ("PercentFamily", "a run trains to its end, and reports what it must", "divide per cent by 100"),
-        ("EndlessFamily", "a run trains to its end, and reports what it must", "so that the sweep would never end"),
-        ("ForgetfulFamily", "a run goes on from its checkpoint", "it went on with 1, 2, 3, and"),
-        ("WordyFamily", "what it says of itself are words", "warnings() must be text, or a list of texts; it is 'no'"),
+        ("PercentFamily", "a run trains to its end and reports what it must", "divide per cent by 100"),
+        ("EndlessFamily", "a run trains to its end and reports what it must", "so the sweep would never end"),
+        ("ForgetfulFamily", "a run continues from its checkpoint", "it continued with 1, 2, 3 and"),
+        (
+            "WordyFamily",
+            "names, warnings and words are texts",
+            "warnings() must be text, or a list of texts; it is 'no'",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_part_by_part(run: Program, family: str, part: str, said: str) -> None:
@@ -43,15 +47,15 @@ def test_a_search_space_gives_the_settings(run: Program) -> None:
     short = ("--set", "settings.training.warmup_steps=0", "--set", "settings.task.train_examples=200")
     ended = run("check-family", "add_vs_add_prod", "--profile", "smoke", *quick, *short)
     assert ended.code == 0, ended.out + ended.err
-    assert "ok      a run in a stack is the run alone" in ended.out
-    assert "ok      a run goes on from its checkpoint" in ended.out
+    assert "ok      a run in a stack equals the run alone" in ended.out
+    assert "ok      a run continues from its checkpoint" in ended.out
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["tests.families:LogisticFamly"], "has no 'LogisticFamly'. Did you mean 'tests.families:LogisticFamily'?"),
-        (["tests.sweep.broken:NamelessFamily"], "needs a `name` of its own: runs are kept by it"),
+        (["tests.sweep.broken:NamelessFamily"], "needs a `name` of its own, part of its runs' keys"),
         (["tests.families:UnfinishedFamily"], "is no complete family: it lacks flops"),
         (["tests.families:LogisticFamily", "--set", "seed=1"], "name one instead of the class"),
         (["lsitops"], "Did you mean"),

@@ -35,7 +35,7 @@ def test_every_setting_says_what_it_means(family: str) -> None:
         ("settings.task.held_out", "ordered, unordered; by default ordered\n  What a tuple is."),
         ("held_out_fraction", "settings.task.held_out_fraction: a number; by default 0.05\n  Share of all tuples"),
         ("search.max_runs", "a whole number (method pairs); by default 48"),
-        ("tune.trials", "a whole number at least 2 and at most 1000; by default 6\n  Every mix gets up to"),
+        ("tune.trials", "a whole number at least 2 and at most 1000; by default 6\n  Most trials of a mix"),
         ("phases", "mixes.phases.takes: a list or text; by default all\n  Parts of the model taken over"),
         ("resources", "resources.retries: a whole number at least 0 and at most 100; by default 1"),
     ],

@@ -24,6 +24,14 @@ CASES: dict[str, tuple[TransformerSettings, tuple[str, ...]]] = {
         replace(SETTINGS, task=replace(SETTINGS.task, **FEW), model=NESTED_MODEL, training=SHORT),
         ("add", "add+prod", "add+max:2"),
     ),
+    "listops, as the sibling has it": (
+        replace(
+            SETTINGS,
+            task=replace(SETTINGS.task, held_out_numbers="distinct", decoding="sampled"),
+            model=replace(SETTINGS.model, parallel=True, bias=True),
+        ),
+        ("add", "add+prod", "add+max:2"),
+    ),
     "permutations": (PERMUTATIONS, ("product", "product+sign", "image+order+product")),
     "permutations, nested": (
         replace(

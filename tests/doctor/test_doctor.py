@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 import tomllib
 from dataclasses import replace
+from importlib import metadata
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,10 @@ from rich.console import Console
 from orchestrator.cli import doctor
 from orchestrator.cli.run import _ask_for_a_doctor
 from orchestrator.doctor import gpu, machine
-from orchestrator.doctor.machine import NAME, Finding, Verdict, check_up, examined, ok, passed_here, slow, wrong
+from orchestrator.doctor.finding import Finding, Verdict, ok, slow, wrong
+from orchestrator.doctor.machine import NAME, check_up, examined, passed_here
+from orchestrator.space import hardware
+from orchestrator.space.container import Limits
 from orchestrator.space.hardware import Hardware
 from tests.cli.program import command
 
@@ -31,7 +36,7 @@ def test_this_machine_passes_and_the_findings_are_kept(tmp_path: Path, capsys: p
     kept = json.loads((tmp_path / NAME).read_text())
     assert kept["passed"]
     names = [each["name"] for each in kept["findings"]]
-    assert names == ["software", "home", "training", "MLflow", "Ray"]
+    assert names == ["software", "machine", "home", "directories", "names", "training", "drawing", "MLflow", "Ray"]
     for each in kept["findings"]:
         assert f"{each['verdict']:<6}{each['name']}" in ended.out
         assert bool(each["todo"]) == (each["verdict"] != Verdict.OK)
@@ -84,6 +89,15 @@ def test_a_sweep_on_a_gpu_without_a_check_up_recommends_one(tmp_path: Path) -> N
     assert quiet.getvalue() == ""
 
 
+def test_a_container_smaller_than_ray_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hardware, "limits", lambda: Limits(memory_bytes=9e8, cpus=0.5))
+    found = machine.machine_part()
+    assert found.verdict is Verdict.SLOW
+    assert found.said.startswith("1 CPU cores and 0.9 GB of memory, of ")
+    monkeypatch.setattr(hardware, "limits", Limits)
+    assert machine.machine_part().verdict is Verdict.OK
+
+
 def test_packages_out_of_range_are_named() -> None:
     here = {"torch": "2.9.1+cpu", "numpy": "2.4.0", "ray": "2.50.0"}
     asked = ["torch>=2.10", "numpy<3,>=1.26", "ray[tune]<3,>=2.50", "pyte>=0.8; extra == 'test'", "scipy>=1.13"]
@@ -127,8 +141,40 @@ def test_a_stack_that_does_not_learn_and_bits_that_differ_are_wrong(
     assert "other bits" in found.said
 
 
+def test_without_mlflow_a_machine_is_slow_and_not_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = list(metadata.distributions())
+    without = [each for each in there if not each.metadata["Name"].startswith("mlflow")]
+    assert len(without) < len(there)
+    monkeypatch.setattr(metadata, "distributions", lambda: without)
+    monkeypatch.setattr(machine, "find_spec", lambda name: None)
+    assert machine.software().verdict is not Verdict.WRONG
+    found = machine.record(tmp_path)
+    assert found.verdict is Verdict.SLOW
+    assert "sync" in found.todo
+
+
+def test_checks_at_once_wait_for_one_another_and_keep_their_order() -> None:
+    meeting = threading.Barrier(2, timeout=30)
+
+    def meet(name: str) -> Finding:
+        meeting.wait()
+        return ok(name)
+
+    def broken() -> Finding:
+        raise OSError("no cable")
+
+    checks = machine.at_once([("left", lambda: meet("left")), ("right", lambda: meet("right")), ("cable", broken)])
+    found = list(examined(checks))
+    assert [(each.name, each.said) for each in found] == [
+        ("left", "left"),
+        ("right", "right"),
+        ("cable", "OSError: no cable"),
+    ]
+
+
 @pytest.mark.slow
 def test_the_checks_of_a_gpu_pass_where_the_cpu_stands_in_for_it(tmp_path: Path) -> None:
+    assert gpu.compiling(tmp_path, "cpu").said.startswith("6 kinds of steps are compiled in ")
     found = gpu.side_by_side(tmp_path, "cpu")
     assert found.verdict is Verdict.OK, found.said
     assert found.said.startswith("losses are this far from the CPU's: 37 float32 0, 37 bf16 ")

@@ -9,8 +9,7 @@ import pytest
 from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.home.checkpoints import Checkpoints, read_members, read_progress
 from orchestrator.home.files import Home, SweepFiles
-from orchestrator.home.journal import Ended, EndedLine, Journal, Stopped, read_journal
-from orchestrator.home.lifecycle import recall
+from orchestrator.home.journal import Ended, EndedLine, Journal, Stopped, read_journal, recall
 from orchestrator.home.run_claims import SweepRuns
 from orchestrator.home.run_files import WEIGHTS
 from orchestrator.home.sweeps import Sweep

@@ -1,44 +1,141 @@
-"""A lost node is told apart from a run that fails, by what Ray says of it."""
+"""A machine error is told apart from a run that fails, by the type and the words of Ray's error."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-
-from orchestrator.engine.ray.adapters import lost_node
-
-DIED = """The actor died unexpectedly before finishing this task.
-\tclass_name: ResourceTrainable
-\tpid: 301
-\tip: 10.77.0.3
-"""
-LOST = DIED + "the actor's node was terminated unexpectedly: health check failed due to missing too many heartbeats\n"
-KILLED = DIED + "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR\n"
-SILENT = (
-    "The actor 3f0a41 is unavailable: The actor is temporarily unavailable: RpcError: RPC error: Socket closed. "
-    "The task may or may not have been executed on the actor.\n"
+from ray.core.generated.common_pb2 import ActorDiedErrorContext  # type: ignore[attr-defined] # made by protoc
+from ray.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    NodeDiedError,
+    ObjectLostError,
+    OutOfMemoryError,
+    RayError,
+    RayTaskError,
+    RuntimeEnvSetupError,
 )
-RAISED = "ray::ResourceTrainable.train() (pid=301, ip=10.77.0.3)\nValueError: the actor's patience\n"
+
+from orchestrator.engine import retries
+from orchestrator.engine.ray.deaths import machine_error_behind, machine_error_words
+from orchestrator.errors import SweepError
+from orchestrator.home.files import Home
+from orchestrator.space.resources import Resources
+from orchestrator.sweep.run import run_sweep
+from orchestrator.sweep.run_options import RunOptions
+from tests.engine.test_trouble import asked, statuses
+from tests.sweep.sweeps import printed, quiet
+from trainables.base import Status
+
+EXITED = "The actor is dead because its worker process has died. Worker exit type: {} Worker exit detail: {}"
+MONITOR = (
+    "1 worker(s) were killed due to the node running low on memory. Memory on the node (IP: 10.77.0.3, ID: ca5b) was "
+    "1.52GB used / 23.54GB limit (0.064711)\nOOM kill reason: Memory usage 1639079936B exceeded threshold"
+)
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retries, "WAITS_S", (0.0, 0.0))
+
+
+def died(reason: str) -> ActorDiedError:
+    """The error of an actor that ended for this reason on the node 10.77.0.3."""
+    context = ActorDiedErrorContext(
+        error_message=reason, actor_id=b"0" * 16, class_name="StackTrial", pid=301, node_ip_address="10.77.0.3"
+    )
+    return ActorDiedError(cause=context)
+
+
+def raised(cause: Exception) -> RayTaskError:
+    """The error of a task whose code raised."""
+    return RayTaskError(
+        "train", f"Traceback\n{type(cause).__name__}: {cause}", cause, proctitle="ray::", pid=301, ip="::1"
+    )
 
 
 @pytest.mark.parametrize(
-    ("failures", "said"),
+    ("error", "begins"),
     [
-        ([LOST], "the node 10.77.0.3 was lost (health check failed due to missing too many heartbeats)"),
-        ([KILLED, LOST], "the node 10.77.0.3 was lost (health check failed due to missing too many heartbeats)"),
-        ([DIED + "The actor died because its node has died. Node Id: 99cf\n"], "the node 10.77.0.3 was lost"),
-        ([DIED + "the actor's node was preempted: a notice\n"], "the node 10.77.0.3 was lost (a notice)"),
         (
-            [KILLED, SILENT],
-            "a node was lost, or cannot be reached (The actor is temporarily unavailable: RpcError: RPC error: Socket "
-            "closed)",
+            died("the actor's node was terminated unexpectedly: health check failed due to missing heartbeats"),
+            "the node 10.77.0.3 was lost (health check failed due to missing heartbeats)",
         ),
-        ([KILLED], ""),
-        ([LOST, RAISED], ""),
-        ([], ""),
+        (died("The actor died because its node has died. Node Id: 99cf"), "the node 10.77.0.3 was lost"),
+        (died("the actor's node was preempted: a notice"), "the node 10.77.0.3 was lost (a notice)"),
+        (
+            ActorUnavailableError("The actor is temporarily unavailable: RPC error: Socket closed", b"0" * 16),
+            "a node was lost, or cannot be reached (The actor is temporarily unavailable: RPC error: Socket closed)",
+        ),
+        (
+            OutOfMemoryError(MONITOR),
+            "the node 10.77.0.3 ran short of memory (1.52GB of 23.54GB used), and Ray ended a process that trained "
+            "there: close other programs",
+        ),
+        (died(EXITED.format("NODE_OUT_OF_MEMORY", MONITOR)), "the node 10.77.0.3 ran short of memory (1.52GB of"),
+        (
+            died(EXITED.format("SYSTEM_ERROR", "End of file. killed by SIGKILL by OOM killer due to high memory")),
+            "a process that trained on the node 10.77.0.3 was killed: by the system for lack of memory",
+        ),
+        (died(EXITED.format("INTENDED_SYSTEM_EXIT", "drained")), "a process that trained on the node 10.77.0.3 was"),
+        (NodeDiedError("the node of the task is gone"), "Ray gave up a process that trained on a node (the node of"),
+        (RuntimeEnvSetupError("no pip"), "Ray gave up a process that trained on a node (Failed to set up runtime"),
+        (raised(ObjectLostError("00ff", None, "")), "Ray gave up a process that trained on a node (Failed to retrieve"),
     ],
 )
-def test_the_last_failure_says_whether_a_node_was_lost(failures: list[str], said: str) -> None:
-    text = "".join(
-        f"Failure # {number} (occurred at 2026-11-23_07-17-12)\n{each}" for number, each in enumerate(failures)
-    )
-    assert lost_node(text) == said
+def test_a_death_that_ray_reports_is_a_machine_error(error: RayError, begins: str) -> None:
+    assert machine_error_words(error, str(error)).startswith(begins)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        raised(ValueError("the actor's patience")),
+        raised(MemoryError("low on memory")),
+        raised(raised(ValueError("in a task of the family's own"))),
+        ActorDiedError.from_task_error(raised(ImportError("No module named 'mine'"))),
+        died(EXITED.format("INTENDED_USER_EXIT", "Worker exits by an user request. Worker exits with an exit code 0.")),
+        died(EXITED.format("SYSTEM_ERROR", "Worker exits unexpectedly. Worker exits with an exit code 3.")),
+    ],
+)
+def test_what_a_stacks_own_code_raises_is_no_machine_error(error: RayError) -> None:
+    assert machine_error_words(error, str(error)) == ""
+
+
+def test_the_error_that_ends_tune_is_found_behind_it() -> None:
+    with pytest.raises(RuntimeError) as unexpected:
+        raise RuntimeError("Caught unexpected exception") from OutOfMemoryError(MONITOR)
+    assert machine_error_behind(unexpected.value).startswith("the node 10.77.0.3 ran short of memory")
+    assert machine_error_behind(RuntimeError("a bug")) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("refresh_ms", ["100", "3000"], ids=["before it trains", "while it trains"])
+def test_rays_memory_monitor_fails_no_run(refresh_ms: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The monitor ends every process that trains; the sweep stops with the line that resumes it, which then finds the
+    runs that ended."""
+    monkeypatch.setenv("RAY_memory_usage_threshold", "0.01")
+    monkeypatch.setenv("RAY_memory_monitor_refresh_ms", refresh_ms)
+    home, wanted, console = tmp_path / "home", asked(tmp_path, pace_s=2.0), quiet()
+    with pytest.raises(SweepError, match=r"ran short of memory \(.* used\), and Ray ended") as stopped:
+        run_sweep(wanted, RunOptions(home=home), console)
+    [sweep_id] = Home(home).sweep_ids()
+    assert str(stopped.value).endswith(f"continue then with\nthe same command and --resume {sweep_id}")
+    assert "Machine error (not a result): the node 127.0.0.1 ran short of memory" in printed(console)
+    assert "failed" not in printed(console)
+    monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "0")
+    run_sweep(wanted, RunOptions(home=home, resume=sweep_id), quiet())
+    assert statuses(home) == [Status.FINISHED] * 4
+
+
+@pytest.mark.slow
+def test_a_process_killed_by_hand_fails_no_run(tmp_path: Path) -> None:
+    """No failure of a stack is tolerated here (``retries: 0``)."""
+    (tmp_path / "log.dies").write_text("2")
+    home, console = tmp_path / "home", quiet()
+    wanted = asked(tmp_path).model_copy(update={"resources": Resources(max_stack=1, retries=0)})
+    run_sweep(wanted, RunOptions(home=home), console)
+    assert statuses(home) == [Status.FINISHED] * 4
+    assert "Machine error (not a result): a process that trained on the node" in printed(console)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,8 @@ import pytest
 import ray
 
 from orchestrator.engine.ray.engine import RayEngine
-from orchestrator.engine.ray.session import TOKENS, RaySession, check_dashboard, protect_token
+from orchestrator.engine.ray.places import TOKEN, TOKEN_PATH, protect_token
+from orchestrator.engine.ray.session import RaySession, check_dashboard
 from orchestrator.space.resources import Resources
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the token of a user lies who has none yet."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in (*TOKENS, "RAY_AUTH_MODE"):
+    for name in (TOKEN, TOKEN_PATH, "RAY_AUTH_MODE"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path / ".ray" / "auth_token"
 
@@ -83,6 +85,61 @@ def test_ray_is_kept_for_the_next_sweep_unless_one_failed(tmp_path: Path) -> Non
         with RayEngine(Resources(), session):
             assert node() != first
     assert not ray.is_initialized()
+
+
+IN_A_NOTEBOOK = """
+import sys, threading
+sys.path.insert(0, sys.argv[1])
+import ray
+import orchestrator as o
+from orchestrator.errors import UserError
+from tests.sweep.sweeps import spec
+
+ray.init(num_cpus=1, log_to_driver=False, include_dashboard=False)
+node = ray.get_runtime_context().get_node_id()
+small = spec(sizes=[16, 64], search={"method": "grid"}, seeds=1)
+print("joined", o.run(small, home=sys.argv[2]).state, ray.get_runtime_context().get_node_id() == node)
+there = ray.get_runtime_context().gcs_address
+again = threading.Thread(target=lambda: print("in a thread", o.run(small, home=sys.argv[3], address=there).state))
+again.start()
+again.join()
+print("left running", ray.is_initialized())
+for refused in ({"address": "10.77.0.1:6379"}, {"dashboard": True}):
+    try:
+        o.run(small, home=sys.argv[4], quiet=True, **refused)
+    except UserError as error:
+        print("refused", error)
+"""
+"""Somebody's own Ray, in whose process sweeps are run."""
+
+
+@pytest.mark.slow
+def test_a_ray_that_this_process_uses_already_is_used_and_left_running(tmp_path: Path) -> None:
+    homes = [str(tmp_path / name) for name in ("one", "two", "three")]
+    command = [sys.executable, "-c", IN_A_NOTEBOOK, str(ROOT), *homes]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout
+    assert "the Ray that this process uses already: 1 node, 1 CPU cores, 1 stacks at a time; dashboard: none" in said
+    assert "joined finished True" in said
+    assert "in a thread finished" in said
+    assert "left running True" in said
+    assert re.search(r"refused this process uses the Ray at \S+ already, and the address is 10\.77\.0\.1:6379", said)
+    assert "refused this process uses a Ray already, which has a dashboard of its own or none" in said
+    assert "ignore_reinit_error" not in done.stderr
+
+
+@pytest.mark.slow
+def test_a_sweep_under_a_ray_of_its_own_runs_in_a_thread(tmp_path: Path) -> None:
+    code = (
+        "import sys, threading\nimport orchestrator as o\nfrom tests.sweep.sweeps import spec\n"
+        "small = spec(sizes=[16, 64], search={'method': 'grid'}, seeds=1)\n"
+        "it = threading.Thread(target=lambda: print(o.run(small, home=sys.argv[1], quiet=True).state))\n"
+        "it.start(); it.join()"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280)
+    assert done.stdout.strip() == "finished", done.stderr
 
 
 def test_the_dashboard_can_be_asked_for_once_its_packages_are_loaded() -> None:

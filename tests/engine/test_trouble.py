@@ -19,11 +19,11 @@ from orchestrator.engine import retries
 from orchestrator.engine.ray.trial import StackTrial
 from orchestrator.engine.worker import StackWorker
 from orchestrator.errors import SweepError, UserError
-from orchestrator.home import lifecycle
 from orchestrator.home.checkpoints import CHECKPOINT, Checkpoints
 from orchestrator.home.files import Home
-from orchestrator.home.journal import Ended, Journal, to_line
+from orchestrator.home.journal import Ended, Journal, recall, to_line
 from orchestrator.home.machine_errors import trouble_in, trouble_words
+from orchestrator.home.sweeps import create_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
@@ -35,7 +35,7 @@ from tests.families import LogisticFamily, LogisticLearner
 from tests.scripted import FAMILY, fill
 from tests.sweep.sweeps import ended, printed, quiet, spec
 from trainables.base import Learner, Mix, Outcome, RunConfig, Status
-from trainables.tasks.datasets import load_dataset
+from trainables.tasks.cache import load_dataset
 from trainables.tasks.listops import TaskSettings
 
 
@@ -142,7 +142,7 @@ def test_runs_that_failed_are_trained_again_when_that_is_asked(tmp_path: Path) -
     run_sweep(wanted, RunOptions(home=home, local_debug=True, resume=sweep_id), quiet())
     assert len(statuses(home)) == 4
     run_sweep(wanted, RunOptions(home=home, local_debug=True, resume=sweep_id, retry_failed=True), quiet())
-    memory = lifecycle.recall(Home(home).sweep(sweep_id))
+    memory = recall(Home(home).sweep(sweep_id))
     assert memory.answered
     assert [entry.outcome.status for entry in memory.ended] == [Status.FINISHED] * 4
     assert len({entry.key for entry in memory.ended}) == 4
@@ -156,7 +156,7 @@ def test_retry_failed_needs_a_sweep(tmp_path: Path) -> None:
 @pytest.mark.parametrize("spoil", ["torn", "gone", "no members"])
 def test_a_damaged_checkpoint_is_named_and_its_runs_begin_at_step_0(spoil: str, tmp_path: Path) -> None:
     wanted = spec(settings={"steps": 4}, resources={"checkpoint_every_s": 1e-9})
-    sweep = lifecycle.create(wanted, Home(tmp_path))
+    sweep = create_sweep(wanted, Home(tmp_path))
     job = job_for(sweep, (Request("add", 16, 0), Request("add", 16, 1)))
     left = StackWorker(wanted, job)
     left.advance()
@@ -185,7 +185,7 @@ def test_a_checkpoint_that_cannot_be_read_now_is_kept(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = spec(settings={"steps": 4}, resources={"checkpoint_every_s": 1e-9})
-    job = job_for(lifecycle.create(wanted, Home(tmp_path)), (Request("add", 16, 0),))
+    job = job_for(create_sweep(wanted, Home(tmp_path)), (Request("add", 16, 0),))
     left = StackWorker(wanted, job)
     left.advance()
     left.close()
@@ -274,7 +274,7 @@ def test_a_full_disk_as_a_trial_is_wound_up_is_left_to_the_next_stack(
 ) -> None:
     """What a family's own bug raises there is not."""
     mine = spec(family=f"{family.__module__}:{family.__name__}")
-    sweep = lifecycle.create(mine, Home(small_disk))
+    sweep = create_sweep(mine, Home(small_disk))
     trial = StackTrial.__new__(StackTrial)  # Without Ray, which trials ask for their GPUs.
     trial._worker = StackWorker(mine, job_for(sweep, (Request("add", 16, 0),)))
     trial._worker.advance()

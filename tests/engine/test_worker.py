@@ -12,12 +12,11 @@ from safetensors.numpy import load
 
 from orchestrator.engine.base import RunReport, StackJob, StackReport
 from orchestrator.engine.worker import StackWorker
-from orchestrator.home import lifecycle
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.files import Home, SweepFiles
 from orchestrator.home.run_claims import SweepRuns
 from orchestrator.home.run_files import kept_runs, read_arrays, read_outcome, read_results
-from orchestrator.home.sweeps import Sweep
+from orchestrator.home.sweeps import Sweep, create_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
@@ -40,7 +39,7 @@ def test_a_stack_left_in_the_middle_continues_from_its_checkpoint(place: str, tm
     """In the sweep's directory if the worker sees it, else in its node's scratch."""
     resources = {"checkpoint_every_s": 1e9, "scratch": str(tmp_path / "scratch")}
     asked = spec(settings={"steps": 4}, resources=resources)
-    sweep = lifecycle.create(asked, Home(tmp_path))
+    sweep = create_sweep(asked, Home(tmp_path))
     files = sweep.files
     job = job_for(sweep, PAIR)
     checkpoints = Checkpoints(files.checkpoints)
@@ -53,7 +52,7 @@ def test_a_stack_left_in_the_middle_continues_from_its_checkpoint(place: str, tm
     assert checkpoints.stacks() == []
     left.close()
     assert checkpoints.stacks() == ["stack-1"]
-    assert lifecycle.interrupted_stacks(files) == ([list(PAIR)] if place == "home" else [])
+    assert Checkpoints(files.checkpoints).interrupted() == ([list(PAIR)] if place == "home" else [])
     resumed = StackWorker(asked, job)
     assert steps_of(resumed.advance()) == [3, 3]
     last = resumed.advance()
@@ -68,7 +67,7 @@ def test_a_stack_left_in_the_middle_continues_from_its_checkpoint(place: str, tm
 def test_a_checkpoint_never_holds_more_than_the_driver_has_taken(tmp_path: Path) -> None:
     """It is written when the next evaluation is asked for."""
     asked = spec(settings={"steps": 4}, resources={"checkpoint_every_s": 1e-9})
-    sweep = lifecycle.create(asked, Home(tmp_path))
+    sweep = create_sweep(asked, Home(tmp_path))
     job = job_for(sweep, PAIR)
     worker = StackWorker(asked, job)
     for _ in range(3):
@@ -78,7 +77,7 @@ def test_a_checkpoint_never_holds_more_than_the_driver_has_taken(tmp_path: Path)
 
 def test_a_run_that_a_checkpoint_had_ended_and_that_is_wanted_again_begins_again(tmp_path: Path) -> None:
     asked = spec(settings={"steps": 4}, resources={"checkpoint_every_s": 1e9})
-    sweep = lifecycle.create(asked, Home(tmp_path))
+    sweep = create_sweep(asked, Home(tmp_path))
     requests = (Request("add+prod", 32, 0, until=0.8), Request("add+prod", 32, 0))
     job = job_for(sweep, requests)
     worker = StackWorker(asked, job)
@@ -92,7 +91,7 @@ def test_a_run_that_a_checkpoint_had_ended_and_that_is_wanted_again_begins_again
 
 def test_a_run_ends_where_it_is_wanted_until_and_the_others_continue_without_it(tmp_path: Path) -> None:
     asked = spec(resources={"checkpoint_every_s": 1e9}, settings={"steps": 4})
-    sweep = lifecycle.create(asked, Home(tmp_path))
+    sweep = create_sweep(asked, Home(tmp_path))
     # At 32 units ADD alone is not learned and with PROD it is, at the first evaluation already.
     enough = [Request(mix, 32, 0, until=0.8) for mix in ("add+prod", "add")]
     job = job_for(sweep, (enough[0], Request("add+prod", 32, 0), enough[1]))
@@ -123,7 +122,7 @@ def test_a_transformer_goes_on_as_if_alone_when_its_neighbour_ends(tmp_path: Pat
     whole = Request("add", 8, 0)
     # Reached by any answer that is right; where the neighbour is no good at all, another seed is needed here.
     neighbour = Request("add", 8, 1, until=1e-6)
-    together, single = (lifecycle.create(asked, Home(tmp_path / name)) for name in ("together", "alone"))
+    together, single = (create_sweep(asked, Home(tmp_path / name)) for name in ("together", "alone"))
     stacked = work(asked, job_for(together, (neighbour, whole)))
     ((key, expected),) = work(asked, job_for(single, (whole,))).items()
     found, ended = stacked.pop(key).outcome, next(iter(stacked.values())).outcome
@@ -141,7 +140,7 @@ FIRING, BROKEN = "tests.families:Firing", "tests.families:BrokenProbe"
 def mazes(home: Path, probes: Sequence[str]) -> tuple[SweepFiles, list[RunReport]]:
     """Two trained runs of the outside family, written as the driver does: their sweep's files and last reports."""
     asked = spec(**MAZES, probes=list(probes))
-    sweep = lifecycle.create(asked, Home(home))
+    sweep = create_sweep(asked, Home(home))
     reports = work(asked, job_for(sweep, (Request("find exit", 16, 0), Request("find exit", 16, 1))))
     runs = SweepRuns(sweep.files)
     for key, run in reports.items():
@@ -210,5 +209,5 @@ def test_a_probe_says_what_a_run_lacks(tmp_path: Path) -> None:
 
 def test_a_job_is_called_by_its_name_alone(tmp_path: Path) -> None:
     """Tune makes a tag of it for every trial."""
-    job = replace(job_for(lifecycle.create(spec(), Home(tmp_path)), PAIR), donors={"key": bytes(1_000_000)})
+    job = replace(job_for(create_sweep(spec(), Home(tmp_path)), PAIR), donors={"key": bytes(1_000_000)})
     assert str(job) == job.name

@@ -15,7 +15,7 @@ from orchestrator.report.side_by_side import Compared
 from orchestrator.report.table import answer_table, comparison_view, plain
 from orchestrator.report.words.explanation import explain
 from orchestrator.report.words.next_step import next_step
-from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Transition, Verdict
+from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Verdict
 from tests.report.samples import (
     FOUND,
     NOWHERE,
@@ -149,5 +149,5 @@ def test_answers_side_by_side(width: int, snapshot: SnapshotAssertion) -> None:
     ],
 )
 def test_no_size_outside_those_tested_is_printed(relative: Estimate, size: str) -> None:
-    found: Transition = transition(Verdict.FOUND, relative)
+    found = transition(Verdict.FOUND, relative)
     assert answer_table(make_answer(found, found)).rows[0].cells[1] == size

@@ -12,10 +12,10 @@ import pytest
 
 from orchestrator.engine.base import StackJob
 from orchestrator.engine.worker import StackWorker
-from orchestrator.home import lifecycle
 from orchestrator.home.files import Home, SweepFiles, flaw_of
-from orchestrator.home.journal import Begun, to_line
+from orchestrator.home.journal import Begun, recall, to_line
 from orchestrator.home.run_files import ARRAYS, OUTCOME, WEIGHTS
+from orchestrator.home.sweeps import load_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
@@ -80,7 +80,7 @@ UNREADABLE: dict[str, tuple[Callable[[SweepFiles], object], str]] = {
     "first line damaged": (lambda files: rewrite(files.journal, '"begun"', '"began"'), "no readable first line"),
     "family gone": (
         lambda files: rewrite(files.spec, "tests.families:LogisticFamily", "gone.away:Family"),
-        "family 'gone.away:Family' cannot be imported: ModuleNotFoundError",
+        "family 'gone.away:Family' cannot be imported: there is no module 'gone'",
     ),
 }
 
@@ -153,7 +153,7 @@ def test_readers_name_a_damaged_run_and_leave_it_out(kind: str, run: Program, pl
 
 
 def test_a_stack_whose_files_are_damaged_is_named(run: Program, place: Place) -> None:
-    sweep = lifecycle.load(Home(place.root), place.hurt)
+    sweep = load_sweep(Home(place.root), place.hurt)
     leave_stack(Home(place.root), sweep, runs_of(sweep.spec)[KEPT : KEPT + 1], 3)
     (place.files.stack("stack") / "members.json").write_text('{"requests": [')
     the_rest_works(run, place)
@@ -232,7 +232,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
     found.files.journal.write_bytes(b"".join(lines[: 1 + found.done]))
     for entry in late:
         shutil.rmtree(found.home.runs / entry.key)
-    asked = lifecycle.load(found.home, found.files.id).spec
+    asked = load_sweep(found.home, found.files.id).spec
     requests = tuple(entry.request for entry in late[:2] if entry.request.size == late[0].request.size)
     sized = asked.model_copy(update={"resources": asked.resources.model_copy(update={"checkpoint_every_s": 1e-9})})
     job = StackJob(requests, tuple(range(len(requests))), found.files.id, "stack-1", str(found.files.directory))
@@ -251,7 +251,7 @@ def stopped(undisturbed: Stopped, tmp_path: Path) -> Stopped:
 
 
 def claim(stopped: Stopped) -> None:
-    asked = lifecycle.load(stopped.home, stopped.files.id).spec
+    asked = load_sweep(stopped.home, stopped.files.id).spec
     key = asked.make_family().key(asked.config(Request("add+prod", 64, 1)))
     stopped.home.claims.mkdir(exist_ok=True)
     (stopped.home.claims / key).write_bytes(b"\xff\x00/..")
@@ -261,6 +261,7 @@ DAMAGE: dict[str, tuple[Callable[[Stopped], object], int, str]] = {
     "nothing": (lambda stopped: None, 0, ""),
     "outcome flipped": (lambda stopped: flip(stopped.run / OUTCOME), 1, OUTCOME),
     "weights flipped": (lambda stopped: flip(stopped.run / WEIGHTS), 1, WEIGHTS),
+    "run copied in part": (lambda stopped: (stopped.run / WEIGHTS).unlink(), 1, WEIGHTS),
     "run gone": (lambda stopped: shutil.rmtree(stopped.run), 1, "is damaged"),
     "line": (lambda stopped: flip_line(stopped.files.journal, 4), 0, "line 4, is damaged"),
     "claim": (claim, 0, ""),
@@ -288,7 +289,7 @@ def test_a_resumed_sweep_names_what_is_damaged_and_has_the_same_table(kind: str,
     runs = [path for path in stopped.home.runs.iterdir() if not path.name.startswith(".")]
     assert len(runs) == 12
     assert [flaw_of(path) for path in runs] == [""] * 12
-    memory = lifecycle.recall(stopped.files)
+    memory = recall(stopped.files)
     assert (len(memory.ended), memory.answered, len(memory.damaged)) == (12, True, int(kind == "line"))
 
 

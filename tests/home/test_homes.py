@@ -27,11 +27,11 @@ def test_a_home_that_cannot_be_one_is_refused(home: str, tmp_path: Path) -> None
     assert "--home" in done.err
 
 
-@pytest.mark.parametrize("given", ["gs://bucket/home", "S3://bucket/home", "file:home", "s3:/bucket"])
-def test_an_unknown_scheme_is_refused(given: str) -> None:
+@pytest.mark.parametrize("given", ["gs://bucket/home", "s3://bucket/home", "file:home"])
+def test_an_address_is_refused(given: str) -> None:
     done = command("sweeps", "--home", given)
     assert done.code == 2
-    assert "s3://BUCKET/PREFIX" in done.err.replace("│", " ")
+    assert "give a directory as --home" in " ".join(done.err.replace("│", " ").split())
 
 
 @pytest.fixture(name="frozen")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.home import lifecycle
+from orchestrator.home.driver_lock import driving
 from orchestrator.home.files import Home
 from orchestrator.home.run_claims import SweepRuns, removable
 from orchestrator.home.run_files import Storage, write_origin
@@ -148,12 +148,12 @@ def test_a_claim_holds_while_its_sweep_is_driven(tmp_path: Path) -> None:
     mine, other = home.sweep("mine-1"), home.sweep("other-1")
     for files in (mine, other):
         files.directory.mkdir(parents=True)
-    with lifecycle.driving(other):
+    with driving(other):
         assert SweepRuns(other).claim("key")
         assert SweepRuns(other).claim("key")
         assert not SweepRuns(mine).claim("key")
     assert SweepRuns(mine).claim("key")  # Nobody drives the other one any more.
-    with lifecycle.driving(mine):
+    with driving(mine):
         assert not SweepRuns(other).claim("key")
         SweepRuns(other).free("key")  # Not its own to give up.
         assert not SweepRuns(other).claim("key")
@@ -169,7 +169,7 @@ def test_what_a_sweep_is_training_is_not_removed_with_another(tmp_path: Path) ->
     assert removable(home, there) == keys
     other = home.sweep("other-1")
     other.directory.mkdir(parents=True)
-    with lifecycle.driving(other):
+    with driving(other):
         assert SweepRuns(other).claim(keys[0])
         assert removable(home, there) == keys[1:]
 

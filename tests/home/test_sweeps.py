@@ -9,9 +9,8 @@ import pytest
 
 from orchestrator.api import load, sweeps
 from orchestrator.catalogue.reading import StoredSweep, read_known
-from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
-from orchestrator.home.sweeps import Unreadable, UnreadableError
+from orchestrator.home.sweeps import Unreadable, UnreadableError, create_sweep
 from tests.catalogue.fabricated import write_sweep
 from tests.families import LogisticSettings
 from tests.sweep.sweeps import spec
@@ -59,6 +58,6 @@ def test_python_reads_all_that_can_be_read_and_says_what_cannot(tmp_path: Path) 
 
 def test_sweeps_that_begin_in_one_second_are_told_apart_and_stand_newest_first(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    begun = [lifecycle.create(spec(name=name), home).id for name in ("b", "a", "c", "a", "b", "a")]
+    begun = [create_sweep(spec(name=name), home).id for name in ("b", "a", "c", "a", "b", "a")]
     assert home.sweep_ids() == begun[::-1]
     assert all(re.fullmatch(r"[abc]-\d{8}-\d{6}-[0-9a-f]{4}", each) for each in begun)

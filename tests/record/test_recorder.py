@@ -11,8 +11,9 @@ import pytest
 
 from orchestrator.home.journal import State
 from orchestrator.home.sweeps import RunRecord, Sweep
-from orchestrator.record.recorder import MOST_WAITING, Recorder, Tracker
+from orchestrator.record.recorder import MOST_WAITING, Recorder
 from orchestrator.record.store import StoreError
+from orchestrator.record.tracker import Tracker
 from orchestrator.report.answer import Answer
 from tests.record.samples import Finished, finish
 from tests.waiting import wait_for

@@ -5,12 +5,19 @@ from __future__ import annotations
 import http.server
 import shutil
 import socket
+import sqlite3
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from mlflow import MlflowClient
 
 from orchestrator.errors import UserError
@@ -25,6 +32,7 @@ from orchestrator.record.store import (
     check,
     choose,
     make_database,
+    store_errors,
 )
 
 
@@ -66,7 +74,7 @@ def test_what_is_no_store_is_refused_with_what_is(uri: str) -> None:
 
 def test_a_damaged_file_is_named_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / DATABASE).write_text("not a database, but a text of some length" * 20)
-    with pytest.raises(StoreError, match=r"not a database.*`sync --rebuild`"):
+    with pytest.raises(StoreError, match=r"not a database.*sync --rebuild --home"):
         check(choose(tmp_path, {}))
 
 
@@ -86,8 +94,8 @@ def test_a_store_that_does_not_answer_is_named_without_its_password(
 
 
 @contextmanager
-def answering(status: int) -> Iterator[str]:
-    """A server that answers every request with one status."""
+def answering(status: int, certificate: Path | None = None) -> Iterator[str]:
+    """A server that answers every request with one status, with a ``certificate`` over TLS."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -100,10 +108,14 @@ def answering(status: int) -> Iterator[str]:
         do_POST = do_GET
 
     server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield f"http{'s' if certificate else ''}://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         thread.join()
@@ -135,19 +147,101 @@ def test_a_server_that_refuses_says_what_to_set(
     assert "given-Xq7" not in str(refused.value)
 
 
-def test_a_moved_home_does_not_write_into_the_original(empty: Path, tmp_path: Path) -> None:
+def logged(home: Path, experiment: str) -> Path:
+    """The artifact that is logged now to a new run of an experiment."""
+    client = MlflowClient(choose(home, {}).uri)
+    found = client.get_experiment_by_name(experiment)
+    assert found is not None
+    run_id = client.create_run(found.experiment_id).info.run_id
+    client.log_text(run_id, "answer", "answer.txt")
+    artifact: Path = home / ARTIFACTS / experiment / run_id / "artifacts" / "answer.txt"
+    return artifact
+
+
+@pytest.fixture(name="home")
+def home_with_a_record(empty: Path, tmp_path: Path) -> Path:
+    """A home with an experiment of its own and one that is elsewhere."""
     home = tmp_path / "a home"
     home.mkdir()
     shutil.copyfile(empty, home / DATABASE)
     client = MlflowClient(choose(home, {}).uri)
-    client.create_experiment("ours", (home / ARTIFACTS / "ours").as_uri())
+    client.create_experiment("ours", choose(home, {}).location_of("ours"))
     client.create_experiment("bucket", "s3://bucket/artifacts/elsewhere")
-    check(choose(home, {}))
-    copy = tmp_path / "copy"
+    assert logged(home, "ours").is_file()
+    return home
+
+
+def test_a_copied_home_writes_into_itself(home: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy %2F"
     shutil.copytree(home, copy)
-    with pytest.raises(StoreError, match=r"moved or copied.*`sync --rebuild`") as refused:
-        check(choose(copy, {}))
-    assert (home / ARTIFACTS / "ours").as_uri() in str(refused.value)
+    before = sorted(home.rglob("*"))
+    check(choose(copy, {}))
+    assert logged(copy, "ours").is_file()
+    assert sorted(home.rglob("*")) == before
+    client = MlflowClient(choose(copy, {}).uri)
+    for run in client.search_runs(["1"]):
+        assert [each.path for each in client.list_artifacts(run.info.run_id)] == ["answer.txt"]
+        assert run.info.artifact_uri.startswith((copy / ARTIFACTS).as_uri())
+    bucket = client.get_experiment_by_name("bucket")
+    assert bucket is not None
+    assert bucket.artifact_location == "s3://bucket/artifacts/elsewhere"
+
+
+def test_a_home_under_two_paths_is_one_home(home: Path, tmp_path: Path) -> None:
+    """As one that a container mounts elsewhere."""
+    other = tmp_path / "mounted"
+    for place in (other, home, other):
+        (home if home.is_dir() else other).rename(tmp_path / "moving")
+        (tmp_path / "moving").rename(place)
+        check(choose(place, {}))
+        assert logged(place, "ours").is_file()
+    client = MlflowClient(choose(other, {}).uri)
+    assert len(client.search_runs(["1"])) == 4
+    for run in client.search_runs(["1"]):
+        assert [each.path for each in client.list_artifacts(run.info.run_id)] == ["answer.txt"]
+
+
+def test_a_database_of_another_mlflow_is_named_with_the_remedy(home: Path) -> None:
+    with sqlite3.connect(home / DATABASE) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0123456789ab'")
+    store = choose(home, {})
+    said = r"another version of MLflow made it \(found version 0123456789ab, .*sync --rebuild --home '.*a home'` makes"
+    with pytest.raises(StoreError, match=said), store_errors(store):
+        MlflowClient(f"{store.uri}?").search_experiments()  # Another engine than the one that has it open.
+    with pytest.raises(StoreError, match="mlflow db upgrade"), store_errors(Store(store.uri, None)):
+        MlflowClient(f"{store.uri}?").search_experiments()
+
+
+@pytest.mark.parametrize("port", ["99999", "5000x"])
+def test_a_port_that_cannot_be_is_refused(port: str) -> None:
+    with pytest.raises(UserError, match=r"MLFLOW_TRACKING_URI is 'http://tracker:\w+': .*Write http") as refused:
+        check(Store(f"http://ann:secret@tracker:{port}", None))
+    assert "secret" not in str(refused.value)
+
+
+def test_a_certificate_that_is_not_trusted_is_the_cause_and_not_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with answering(200, certificate(tmp_path)) as uri, pytest.raises(StoreError) as refused:
+        check(Store(uri, None))
+    assert "its certificate is not trusted here (certificate verify failed: self-signed" in str(refused.value)
+    assert "set MLFLOW_TRACKING_SERVER_CERT_PATH" in str(refused.value)
+
+
+def certificate(place: Path) -> Path:
+    """A certificate of this machine's own, with its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name, now = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")]), datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(1))
+        .not_valid_after(now + timedelta(1))
+        .sign(key, hashes.SHA256())
+    )
+    coded = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (place / "server.pem").write_bytes(made.public_bytes(Encoding.PEM) + coded)
+    return place / "server.pem"
 
 
 def test_a_new_database_is_whole_and_made_once(tmp_path: Path) -> None:

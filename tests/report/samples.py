@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from orchestrator.report.answer import Answer, Count, MixAnswer, TaskAnswer
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.evidence import Block, Comparison, Pair, compare
-from orchestrator.transition.types import Estimate, Fit, Point, Synergy, Transition, Verdict
+from orchestrator.transition.types import Estimate, Fit, Point, SizeShare, Synergy, Transition, Verdict
 from tests.families import LogisticFamily
 from trainables.base import Arm, Outcome, RunConfig, Status
 
@@ -62,12 +62,11 @@ def in_order(spec: SweepSpec, sizes: Iterable[int] = SIZES, seeds: int = 2) -> t
     return tuple(Block(mix, baseline, size, size, seed) for mix, size, seed in cells)
 
 
-def compared(pairs: Iterable[tuple[int, bool, bool]] | Iterable[tuple[int, bool, bool, int]]) -> Comparison:
+def compared(pairs: Iterable[tuple[int, bool, bool] | tuple[int, bool, bool, int]]) -> Comparison:
     """What these pairs show: the mix's size, whether it and its baseline learned, and the baseline's size if it is
     another one."""
     made = [
-        Pair(size, other[0] if other else size, seed, mix, baseline)
-        for seed, (size, mix, baseline, *other) in enumerate(pairs)
+        Pair(each[0], each[3] if len(each) == 4 else each[0], seed, each[1], each[2]) for seed, each in enumerate(pairs)
     ]
     return compare(made, make_spec().make_family().parameters, bar=0.82)
 
@@ -90,11 +89,18 @@ FOUND = Estimate(37.1, 33.0, 41.0)
 UNKNOWN = Synergy(None, None, None)
 
 
-def transition(verdict: Verdict, relative: Estimate = NOWHERE, absolute: Estimate | None = None) -> Transition:
+@dataclass(frozen=True)
+class Made(Transition):
+    """A made-up transition with made-up counts of the runs that learned."""
+
+    shares: tuple[SizeShare, ...] = ()
+
+
+def transition(verdict: Verdict, relative: Estimate = NOWHERE, absolute: Estimate | None = None) -> Made:
     """A transition of runs at sizes 8 to 64, whatever the verdict says about them."""
     points = tuple(Point(size, seed, 0.95, 0.1) for size in (8, 32, 64) for seed in (0, 1))
     fit = Fit(math.log(33), 9.0, 0.1, 0.99)
-    return Transition(verdict, relative, absolute or relative, fit, points, 0.9)
+    return Made(verdict, relative, absolute or relative, fit, points, 0.9)
 
 
 def called(text: str, found: MixAnswer) -> MixAnswer:
@@ -111,9 +117,7 @@ def called(text: str, found: MixAnswer) -> MixAnswer:
     )
 
 
-def make_answer(
-    first: Transition, second: Transition, comparison: Comparison | None = None, synergy: Synergy = UNKNOWN
-) -> Answer:
+def make_answer(first: Made, second: Made, comparison: Comparison | None = None, synergy: Synergy = UNKNOWN) -> Answer:
     """An answer for ``add`` and ``add+prod`` with made-up transitions, parameters being 10 a unit, 8 of them core."""
 
     def task(name: str, found: Transition) -> TaskAnswer:

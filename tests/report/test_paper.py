@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
+from orchestrator.home.sweeps import create_sweep
 from orchestrator.report.answer import Answer, answer
-from orchestrator.report.figures.paper import caption, embedded, paper_figure
+from orchestrator.report.figures.paper import caption, paper_figure
 from orchestrator.report.figures.style import save
 from tests.report.samples import bracketed, in_order, make_spec
 from tests.sweep.sweeps import spec
@@ -39,9 +39,8 @@ def test_type_stays_readable_and_on_the_sheet(found: Answer, width: float) -> No
 
 
 def test_fonts_are_inside(found: Answer, tmp_path: Path) -> None:
-    with embedded():
-        pdf = save(paper_figure(make_spec(), found, 3.3), tmp_path / "figure.pdf").read_bytes()
-        svg = save(paper_figure(make_spec(), found, 3.3), tmp_path / "figure.svg").read_text()
+    pdf = save(paper_figure(make_spec(), found, 3.3), tmp_path / "figure.pdf").read_bytes()
+    svg = save(paper_figure(make_spec(), found, 3.3), tmp_path / "figure.svg").read_text()
     assert b"/FontFile2" in pdf
     assert b"/Type3" not in pdf
     box = re.search(rb"/MediaBox \[ ([\d. ]+) \]", pdf)
@@ -51,7 +50,7 @@ def test_fonts_are_inside(found: Answer, tmp_path: Path) -> None:
 
 
 def test_the_caption_says_which_sweep(found: Answer, tmp_path: Path) -> None:
-    sweep = lifecycle.create(spec(question="Does 100 % of A_1 help?"), Home(tmp_path))
+    sweep = create_sweep(spec(question="Does 100 % of A_1 help?"), Home(tmp_path))
     said = caption(sweep, found)
     assert said.startswith("Does 100 % of A_1 help? Test accuracy of add")
     assert f"{len(bracketed())} runs" in said

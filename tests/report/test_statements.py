@@ -325,7 +325,7 @@ def test_what_was_found_is_said_with_its_interval_and_entropies() -> None:
 
 
 def test_the_answers_of_a_sum_are_evenly_spread_and_a_products_are_not() -> None:
-    found = entropies(load_space("add_vs_add_prod", profile="laptop"))
+    found = entropies(load_space("add_vs_add_prod", profile="quick"))
     assert found["add"] == pytest.approx(math.log(6))
     assert 0 < found["prod"] < found["add"] - 0.1
     assert entropies(make_spec()) == {}  # A family without tables.

@@ -42,7 +42,7 @@ def write(stored: StoredSweep, mix: str, scores: dict[int, dict[str, float]]) ->
     return sizes
 
 
-FAMILY = load_space("add_vs_add_prod", "laptop").make_family()
+FAMILY = load_space("add_vs_add_prod", "quick").make_family()
 
 
 def said(stored: StoredSweep, answer: Answer | None = None) -> str:

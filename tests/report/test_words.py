@@ -80,7 +80,7 @@ def never_learned(spent: bool = True) -> Answer:
     return replace(found, mixes=tuple(mixes))
 
 
-TUNED = {"settings": {"haste": 2.0}, "base_size": 16.0}
+TUNED = {"haste": 2.0}
 OPEN_QUESTION = with_verdicts(Verdict.FOUND, Verdict.FOUND, comparison="alike")
 
 

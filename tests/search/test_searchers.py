@@ -14,6 +14,7 @@ from orchestrator.errors import UserError
 from orchestrator.search.base import Observation, Problem, Request
 from orchestrator.search.bisection import Bisection, Grid
 from orchestrator.search.registry import METHODS, make_searcher, settings_type
+from orchestrator.space.mistakes import InvalidDataError, parse
 from tests.conformance.searchers import PROBLEM, SIZES, drive, failing, flat, mixed, step
 
 SMALL = Problem(("add",), (8, 16, 32), (0, 1))
@@ -36,7 +37,8 @@ def test_an_unknown_method_names_the_nearest() -> None:
 @pytest.mark.parametrize("method", sorted(METHODS))
 def test_settings_refuse_what_they_do_not_know_under_pydantic_too(method: str) -> None:
     settings = settings_type(method)
-    assert settings.__pydantic_config__ == {"extra": "forbid"}
+    with pytest.raises(InvalidDataError, match=r"stck: there is no such key. Did you mean 'stack'\?"):
+        parse(settings, {"stck": 2})
     assert settings.__dataclass_params__.frozen  # type: ignore[attr-defined]
     assert all(field.default is not None or field.name.startswith("max_") for field in fields(settings))
 

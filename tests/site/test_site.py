@@ -16,9 +16,9 @@ import pytest
 
 from orchestrator.catalogue.reading import read_sweep
 from orchestrator.errors import UserError
+from orchestrator.home.driver_lock import driving
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Answered, Journal
-from orchestrator.home.lifecycle import driving
 from orchestrator.home.stop_requests import StopRequest, ask_to_stop
 from orchestrator.record.store import StoreError
 from orchestrator.report.table import answer_table

@@ -58,7 +58,7 @@ seeds: 1
         ),
         ("settings.model.n_head=3", "size 4 cannot be trained; it must be a multiple of n_head (3)"),
         ("lr=0.1", "The whole path would be settings.training.learning_rate"),
-        ('mixes=[add, "add:1e308+prod:1e-308"]', "the weight of 'prod' is 1e-308 beside 1e+308"),
+        ('mixes=[add, "add:1e308+prod:1e-308"]', "the weight of 'prod' is 1e-308 and the largest is 1e+308"),
     ],
 )
 def test_what_nobody_can_mean_is_refused_at_once(override: str, expected: str) -> None:

@@ -140,7 +140,7 @@ def test_a_setting_of_another_method_in_the_files_own_words_is_refused_with_its_
 def test_recipes_variants_and_tuned_values_of_a_file_replace_the_inherited_ones(write: Write) -> None:
     recipes = "recipes: {one: {haste: 1.0}, two: {haste: 2.0}}"
     far = "like: far.yaml\n" + recipes + "\nvariants: {low: {seeds: 1}, high: {seeds: 2}}\n"
-    write("several", far + "tuned: {add @ one: {settings: {haste: 4.0}, base_size: 8}}")
+    write("several", far + "tuned: {add @ one: {haste: 4.0}}")
     near = write("near", "like: several.yaml\nrecipes: {own: {}}\nvariants: {only: {seeds: 4}}\ntuned: {}")
     assert variant_names(near, "laptop", LAPTOP) == ("only",)
     spec = load_space(near, "laptop", (), LAPTOP, "only")

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from orchestrator.errors import UserError
 from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
+from orchestrator.space.differences import differences
 from orchestrator.space.files import names
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.search import SizeRange
-from orchestrator.space.settings import differences
 from orchestrator.space.spaces import load_space, open_space, variant_names
 from orchestrator.space.spec import SweepSpec
 from tests.families import LogisticFamily, LogisticSettings
@@ -114,7 +114,7 @@ def test_requests_are_every_cell_with_every_seed(space: str) -> None:
         {"recipes": {"usual": {}, "hasty": {"haste": 2}}},
         {"budget": "both", "seeds": 3},
         {"tune": TUNING},
-        {"tune": TUNING | {"sizes": [16, 32]}, "tuned": {"add": {"settings": {"haste": 2.0}, "base_size": 20}}},
+        {"tune": TUNING | {"sizes": [16, 32]}, "tuned": {"add": {"haste": 2.0}}},
         {"search": {"method": "grid"}, "resources": {"gpu_per_stack": 1, "max_stack": 4, "threads": 2}},
         {"resources": {"gpu_per_stack": "auto"}, "settings": {"curve": {"midpoint": 20, "shape": "step"}}},
         {"settings": LogisticSettings(haste=2)},  # Not 2.0.
@@ -247,7 +247,10 @@ def test_the_fair_recipe_differs_from_the_published_one_in_what_its_comment_says
         "settings.model.init.kind": ("normal", "scaled"),
         "settings.model.init.std": (0.02, None),
         "settings.model.init.gain": (None, 1.0),
+        "settings.model.parallel": (True, False),
         "settings.task.held_out": ("ordered", "unordered"),
+        "settings.task.held_out_numbers": ("distinct", "any"),
+        "settings.task.decoding": ("sampled", "greedy"),
         "settings.training.schedule": ("exponential", "cosine"),
         "settings.training.warmup_steps": (0, 1000),
         "settings.training.weight_decay": (0.01, 0.1),
@@ -301,7 +304,7 @@ def test_a_mix_is_what_its_name_says(weights: dict[str, float], budget: float) -
         ),
         ("target: add", "target: max", ["line 5, target: every mix must hold the target 'max'; the mix add does not"]),
         ("[add, {", "[add+pord, {", ["line 6, mixes[0]: unknown task 'pord'", "Did you mean 'prod'?"]),
-        ("[add, {", "[add+add, {", ["mixes[0]: 'add+add' is no mix: 'add' is named twice"]),
+        ("[add, {", "[add+add, {", ["mixes[0]: 'add+add' is not a mix: it names 'add' twice"]),
         ("{prod: 2, add: 1}", "{add: x}", ["mixes[1]: the weight of 'add' must be a number, got 'x'"]),
         ("{prod: 2, add: 1}", "add:3", ["mixes: the mix add is named twice"]),
         ("[add, {prod: 2, add: 1}]", "add", ["line 6, mixes: must be a list; got 'add'"]),

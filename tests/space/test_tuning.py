@@ -1,4 +1,4 @@
-"""What may be asked to be tuned, what a mistake in it is told, and how what was found carries over sizes."""
+"""What may be asked to be tuned, what a mistake in it is told."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from orchestrator.errors import UserError
 from orchestrator.search.base import Request
+from orchestrator.space.differences import differences
 from orchestrator.space.mistakes import parse
-from orchestrator.space.settings import differences
 from orchestrator.space.spaces import load_space
-from orchestrator.space.tuning import Range, Tuned
+from orchestrator.space.tuning import Range
 from trainables.base import Until
 
 RATE = "learning_rate: {from: 5.0e-4, to: 2.0e-2, scale: log}"
@@ -25,7 +23,7 @@ def load(*overrides: str, profile: str = "laptop") -> object:
 
 
 def test_a_tuned_space_is_written_out_as_it_was_asked(tmp_path: Path) -> None:
-    asked = load_space("add_vs_add_prod", "laptop", [f"tune={{settings: {{training: {{{RATE}}}}}, sizes: [6, 8]}}"])
+    asked = load_space("add_vs_add_prod", "quick", [f"tune={{settings: {{training: {{{RATE}}}}}, sizes: [6, 8]}}"])
     assert asked.tune is not None
     assert asked.tune.settings["training.learning_rate"] == parse(Range, {"from": 5e-4, "to": 2e-2, "scale": "log"})
     (tmp_path / "space.yaml").write_text(asked.to_yaml())
@@ -57,7 +55,6 @@ def test_a_tuned_space_is_written_out_as_it_was_asked(tmp_path: Path) -> None:
         (f"{{settings: {{training: {{{RATE}}}}}, sizes: [8, 6]}}", "must be two or more sizes"),
         (f"{{settings: {{training: {{{RATE}}}}}, sizes: many}}", "must be two or more sizes"),
         (f"{{settings: {{training: {{{RATE}}}}}, seed: 1}}", "seed 1 is one of the sweep's own"),
-        (f"{{settings: {{training: {{{RATE}}}}}, penalty: 0.5}}", "greater than or equal to 1"),
     ],
 )
 def test_a_mistake_is_named_with_its_place(block: str, expected: str) -> None:
@@ -75,10 +72,9 @@ def test_a_sweep_of_one_size_needs_sizes_to_tune_at() -> None:
 @pytest.mark.parametrize(
     ("tuned", "expected"),
     [
-        ("{add: {settings: {training.steps: 3}, base_size: 8}}", "cannot be tuned"),
-        ("{adds: {settings: {training.clip: 3}, base_size: 8}}", "unknown mix 'adds'. Did you mean 'add'?"),
-        ("{add: {settings: {training.clip: 3}, base_size: 0}}", "greater than 0"),
-        ("{add: {settings: {training.clip: -3}, base_size: 8}}", "clip is -3"),
+        ("{add: {training.steps: 3}}", "cannot be tuned"),
+        ("{adds: {training.clip: 3}}", "unknown mix 'adds'. Did you mean 'add'?"),
+        ("{add: {training.clip: -3}}", "clip is -3"),
     ],
 )
 def test_values_that_cannot_be_used_are_refused(tuned: str, expected: str) -> None:
@@ -88,9 +84,9 @@ def test_values_that_cannot_be_used_are_refused(tuned: str, expected: str) -> No
 
 
 def test_tuned_values_are_those_of_their_mix_alone_and_part_of_the_key() -> None:
-    plain = load_space("add_vs_add_prod", "laptop")
+    plain = load_space("add_vs_add_prod", "quick")
     values = "{training.learning_rate: 0.01, training.weight_decay: 0.3, training.warmup_steps: 9.6}"
-    tuned = load_space("add_vs_add_prod", "laptop", [f"tuned={{add: {{settings: {values}, base_size: 8}}}}"])
+    tuned = load_space("add_vs_add_prod", "quick", [f"tuned={{add: {values}}}"])
     family = plain.make_family()
     run, before = tuned.config(Request("add", 8, 0)), plain.config(Request("add", 8, 0))
     assert run.settings.training.learning_rate == 0.01
@@ -100,24 +96,13 @@ def test_tuned_values_are_those_of_their_mix_alone_and_part_of_the_key() -> None
     assert (run.settings.training.weight_decay, run.settings.training.warmup_steps) == (0.3, 10)
     assert family.key(run) != family.key(before)
     assert tuned.config(Request("add+prod", 8, 0)) == plain.config(Request("add+prod", 8, 0))
-    assert "tuned.add.base_size" in differences(plain, tuned)
+    assert "tuned.add.training.weight_decay" in differences(plain, tuned)
 
 
 def test_a_request_with_values_is_the_run_of_a_space_with_these_settings() -> None:
-    plain = load_space("add_vs_add_prod", "laptop")
-    tuned = load_space("add_vs_add_prod", "laptop", ["tuned={add: {settings: {training.clip: 0.5}, base_size: 8}}"])
+    plain = load_space("add_vs_add_prod", "quick")
+    tuned = load_space("add_vs_add_prod", "quick", ["tuned={add: {training.clip: 0.5}}"])
     wanted = Request("add", 8, 0, values=(("training.clip", 0.5),))
     assert plain.config(wanted) == tuned.config(Request("add", 8, 0))
     enough = plain.config(replace(wanted, until=0.8))
     assert enough == replace(plain.config(wanted), until=Until("add", 0.8))
-
-
-@given(size=st.integers(1, 1000), base=st.floats(1, 1000), power=st.floats(-2, 2))
-def test_a_learning_rate_carries_over_sizes_by_a_power_law(size: int, base: float, power: float) -> None:
-    found = Tuned(settings={"rate": 0.01, "decay": 0.1}, base_size=base, size_power=power).at(size, ("rate",))
-    assert found["decay"] == 0.1
-    assert found["rate"] == pytest.approx(0.01 * (size / base) ** -power)
-
-
-def test_a_power_of_zero_is_the_papers_way() -> None:
-    assert Tuned(settings={"rate": 0.01}, base_size=7.0).at(512, ("rate",)) == {"rate": 0.01}

@@ -12,8 +12,7 @@ import pytest
 from rich.console import Console
 
 from orchestrator.home.files import Home
-from orchestrator.home.journal import Ended
-from orchestrator.home.lifecycle import recall
+from orchestrator.home.journal import Ended, recall
 from orchestrator.space.spec import SweepSpec
 
 FAMILY = "tests.families:LogisticFamily"

@@ -17,8 +17,8 @@ import pytest
 from ray.cluster_utils import Cluster
 
 from orchestrator import supervisor
-from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
+from orchestrator.home.journal import recall
 from orchestrator.supervisor import STARTS
 from orchestrator.sweep.interruption import AT_ONCE_S
 from orchestrator.sweep.run_options import RunOptions
@@ -190,7 +190,7 @@ def test_the_sweep_goes_on_by_itself(victim: str, program: Program) -> None:
     what = r"the driver was killed \(SIGKILL\)" if victim == "driver" else "Ray died|the driver ended with exit code"
     assert re.search(rf"^error: ({what}).*; finished runs are kept. Resuming with a new Ray \(1 of 3\)", said, re.M)
     assert said.count("90% intervals") == 1
-    assert lifecycle.recall(Home(program.home).sweep(sweep_id)).answered
+    assert recall(Home(program.home).sweep(sweep_id)).answered
     runs = journalled(program.home)
     assert len(runs) == len({entry.key for entry in runs}) == RUNS
 

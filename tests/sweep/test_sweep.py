@@ -120,10 +120,10 @@ def test_resuming_with_other_settings_names_the_difference(tmp_path: Path) -> No
 
 
 def test_a_sweep_driven_elsewhere_is_left_alone(tmp_path: Path) -> None:
-    from orchestrator.home import lifecycle
+    from orchestrator.home.driver_lock import driving
 
     sweep_id = run(spec(sizes=[8, 16]), tmp_path)
-    with lifecycle.driving(Home(tmp_path).sweep(sweep_id)), pytest.raises(UserError, match="another process"):
+    with driving(Home(tmp_path).sweep(sweep_id)), pytest.raises(UserError, match="another process"):
         run(spec(sizes=[8, 16]), tmp_path, resume=sweep_id)
 
 
@@ -165,7 +165,7 @@ def test_extending_a_sweep_that_is_not_there_leaves_nothing(tmp_path: Path) -> N
     ("family", "said"),
     [
         ("PercentFamily", r"is 1\d\.\d+ for 'add'; it must be a share from 0 to 1; divide per cent by 100"),
-        ("EndlessFamily", "it reported on none, so that the sweep would never end"),
+        ("EndlessFamily", "it reported on none, so the sweep would never end"),
     ],
 )
 def test_a_family_that_breaks_its_contract_stops_the_sweep(tmp_path: Path, family: str, said: str) -> None:

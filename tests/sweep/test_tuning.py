@@ -14,17 +14,17 @@ import pytest
 from mlflow import MlflowClient
 
 from orchestrator.errors import SweepError
-from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
-from orchestrator.home.journal import Ended
+from orchestrator.home.journal import Ended, recall
 from orchestrator.home.run_claims import removable
 from orchestrator.home.run_files import Storage, read_outcome
+from orchestrator.home.sweeps import load_sweep
 from orchestrator.record import store
-from orchestrator.space.settings import differences
+from orchestrator.space.differences import differences
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
-from orchestrator.tuning.objective import LEARNED, learned_at
+from orchestrator.tuning import LEARNED, learned_at
 from tests.scripted import FAMILY, events
 from tests.sweep.sweeps import printed, quiet, spec
 from trainables.base import Status
@@ -40,7 +40,7 @@ def asked(**changes: object) -> SweepSpec:
 
 def tuning_runs(home: Path, place: int = 0) -> list[Ended]:
     """The runs of a sweep's tuning, the newest one's or an older one's."""
-    return list(lifecycle.recall(Home(home).sweep(Home(home).sweep_ids()[place])).trials)
+    return list(recall(Home(home).sweep(Home(home).sweep_ids()[place])).trials)
 
 
 def logged(home: Path, **changes: object) -> SweepSpec:
@@ -119,7 +119,7 @@ def test_a_kill_in_the_middle_loses_no_finished_run(tmp_path: Path) -> None:
     undisturbed = tmp_path / "undisturbed"
     undisturbed.mkdir()
     run_sweep(wanted.model_copy(), RunOptions(home=undisturbed, local_debug=True), quiet())
-    there, here = (lifecycle.load(Home(home), Home(home).sweep_ids()[0]) for home in (undisturbed, tmp_path))
+    there, here = (load_sweep(Home(home), Home(home).sweep_ids()[0]) for home in (undisturbed, tmp_path))
     assert there.spec.tuned == here.spec.tuned != {}
 
 
@@ -161,8 +161,8 @@ def test_a_sweep_is_tuned_without_ray_and_another_one_reuses_it(tmp_path: Path) 
     assert "tuning add at units 64 and 96: up to 6 trials" in said
     assert "tuning add, trial 1 of 6: 0 of 8 runs learned (haste 0.2)" in said
     assert re.search(r"tuned add: haste [\d.]+, \d of 8 runs learned \(0 of 8 runs learned as written; better", said)
-    sweep = lifecycle.load(Home(tmp_path), Home(tmp_path).sweep_ids()[0])
-    haste = sweep.spec.tuned["add"].settings["haste"]
+    sweep = load_sweep(Home(tmp_path), Home(tmp_path).sweep_ids()[0])
+    haste = sweep.spec.tuned["add"]["haste"]
     assert found.tuned[0] == f"add: tuned: haste {haste:.3g}"
     assert found.tuned[0] in said
     assert differences(wanted, sweep.spec) == {}
@@ -191,7 +191,7 @@ def test_a_sweep_says_that_nothing_better_was_found(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_optuna_tunes_under_ray_and_a_second_sweep_reuses_it(tmp_path: Path) -> None:
+def test_a_sweep_is_tuned_under_ray_and_a_second_one_reuses_it(tmp_path: Path) -> None:
     wanted = asked(trials=4)
     first, again = quiet(), quiet()
     found = run_sweep(wanted, RunOptions(home=tmp_path), first)

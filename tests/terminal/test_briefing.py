@@ -8,8 +8,10 @@ import pytest
 
 from orchestrator.cost import make_plan
 from orchestrator.space.hardware import Hardware, Machine
+from orchestrator.space.spaces import load_space
 from orchestrator.terminal.briefing import print_briefing
 from tests.sweep.sweeps import printed, quiet, spec
+from trainables.transformer import native
 
 HEAD, CORES, ONE_GPU = Machine(0), Machine(16), Machine(2, 1)
 
@@ -31,3 +33,26 @@ def test_a_briefing_says_how_many_stacks_train_at_a_time(gpu: float, machines: t
     print_briefing(asked, there, make_plan(asked, there), console)
     [found] = re.findall(r"devices +(.*?)\s*\n", printed(console))
     assert str(found).partition("; ")[2] == said
+
+
+def test_a_briefing_names_the_step_that_trains_and_what_the_fast_one_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = load_space("add_vs_add_prod", "quick", (), Hardware(2, 16))
+
+    def training() -> str:
+        console = quiet()
+        print_briefing(asked, Hardware(2, 16), make_plan(asked, Hardware(2, 16)), console)
+        return " ".join(printed(console).partition("training ")[2].partition("estimate")[0].split())
+
+    assert training() == "native"
+    monkeypatch.setattr(native, "library", lambda: None)
+    monkeypatch.setattr(native, "_path", lambda: None)
+    assert training().startswith(
+        "torch trains, 3 to 10 times slower than the native step, which was not built: install"
+    )
+
+
+def test_a_sweep_takes_longer_where_torch_trains(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, here = load_space("add_vs_add_prod", "quick", (), Hardware(2, 16)), Hardware(2, 16)
+    fast = make_plan(asked, here).seconds
+    monkeypatch.setattr(native, "library", lambda: None)
+    assert make_plan(asked, here).seconds > 3 * fast

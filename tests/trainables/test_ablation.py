@@ -42,6 +42,7 @@ def drawn(model: ModelSettings, seed: int = 0) -> dict[str, NDArray[Any]]:
         {"tied": True, "bias": True},
         {"n_head": 3, "activation": "gelu"},
         {"n_layer": 3, "n_recurrence": 2},
+        {"parallel": True, "bias": True},
     ],
     ids=str,
 )

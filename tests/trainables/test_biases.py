@@ -24,6 +24,8 @@ SETTINGS = {
     ),
     "tied": ModelSettings(block=9, n_recurrence=1, feed_forward=3, tied=True, bias=True),
     "no biases": ModelSettings(block=9, n_head=2),
+    "parallel": ModelSettings(block=9, bias=True, parallel=True),
+    "parallel, two blocks, no biases": ModelSettings(block=9, n_layer=2, n_recurrence=2, n_head=2, parallel=True),
 }
 
 
@@ -60,7 +62,7 @@ class Oracle(nn.Module):
         mask = nn.Transformer.generate_square_subsequent_mask(positions, dtype=x.dtype)
         for _ in range(self.settings.n_recurrence):
             for layer in self.encoder:
-                x = layer(x, src_mask=mask)
+                x = _parallel(layer, x, mask) if self.settings.parallel else layer(x, src_mask=mask)
         logits: Tensor = self.head(self.final_norm(x))
         return logits
 
@@ -83,6 +85,14 @@ class Oracle(nn.Module):
             if self.settings.bias:
                 found[f"{name}_bias"] = getattr(module, f"{prefix}bias")
         return found
+
+
+def _parallel(layer: nn.TransformerEncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
+    """The parts of torch's layer, attention and feed-forward both on what comes in."""
+    normed = layer.norm1(x)
+    mixed: Tensor = layer.self_attn(normed, normed, normed, attn_mask=mask, need_weights=False)[0]
+    hidden: Tensor = layer.linear2(layer.activation(layer.linear1(layer.norm2(x))))
+    return x + mixed + hidden
 
 
 def way_up(name: str, tensor: Tensor) -> Tensor:

@@ -39,30 +39,44 @@ def untrained(seed: int) -> generation.Forward:
     return lambda tokens: forward(settings, where.views(flat), tokens)
 
 
-def naive(model: generation.Forward, row: int, examples: Examples, width: int) -> list[list[int]]:
-    """Token by token, all expressions side by side; the texts end with <eos> or at ``width`` tokens."""
+def naive(
+    model: generation.Forward, row: int, examples: Examples, width: int, noise_MTV: torch.Tensor | None = None
+) -> list[list[int]]:
+    """Token by token, all expressions side by side; the texts end with <eos> or at ``width`` tokens. The likeliest
+    token each time, or the likeliest once noise is added."""
     texts = [[int(t) for t in text[:n]] for text, n in zip(examples.tokens, examples.prompt_lengths, strict=True)]
     while growing := [text for text in texts if len(text) < width and text[-1] != WORDS.eos]:
         longest = max(map(len, growing))
         padded = torch.tensor([text + [0] * (longest - len(text)) for text in growing])  # No token sees what follows.
         logits = model(torch.stack([padded, padded]))[row]
         for place, text in enumerate(growing):
-            text.append(int(logits[place, len(text) - 1].argmax()))
+            chances = logits[place, len(text) - 1].double()
+            if noise_MTV is not None:
+                chances += noise_MTV[next(i for i, one in enumerate(texts) if one is text), len(text) - 1]
+            text.append(int(chances.argmax()))
     return texts
 
 
+@pytest.mark.parametrize("keys", [None, (1, -7)])
 @pytest.mark.parametrize("tokens_a_pass", [65_536, 200])
-def test_drafts_change_nothing(questions: list[list[Examples]], tokens_a_pass: int) -> None:
+def test_drafts_change_nothing(
+    questions: list[list[Examples]], tokens_a_pass: int, keys: tuple[int, int] | None
+) -> None:
     model = untrained(0)
     with torch.no_grad():
         texts = generation._lay_out(questions, WORDS.eos, torch.device("cpu"))
+        texts.keys = None if keys is None else torch.tensor(keys)
         while not bool(texts.done.all()):
             generation._extend(model, texts, WORDS.eos, tokens_a_pass)
-        width = texts.tokens.shape[2]
+        _, height, width = texts.tokens.shape
         for row, sets in enumerate(questions):
-            first = 0
+            first, noise = 0, None
+            if texts.keys is not None:
+                places = torch.arange(height).unsqueeze(0)
+                noise = generation.gumbel(texts.keys[row : row + 1], places, width - 1, len(WORDS))[0]
             for one in sets:
-                for place, expected in enumerate(naive(model, row, one, width)):
+                mine = None if noise is None else noise[first:]
+                for place, expected in enumerate(naive(model, row, one, width, mine)):
                     written = texts.tokens[row, first + place, : len(expected)].tolist()
                     assert written == expected
                 first += len(one.answers)
@@ -139,6 +153,29 @@ def test_a_pass_has_as_many_tokens_as_a_training_step(questions: list[list[Examp
         return max(passes)
 
     assert widest(0) <= generation.TOKENS_A_PASS < widest(2 * generation.TOKENS_A_PASS)
+
+
+def test_noise_makes_samples_of_the_softmax() -> None:
+    """Tokens are drawn with the model's own probabilities, independently from place to place."""
+    logits = torch.tensor([0.0, 1.0, -1.0, 2.0, -9.0], dtype=torch.float64)
+    places = torch.arange(4_000).unsqueeze(0)
+    drawn = (generation.gumbel(torch.tensor([11]), places, 10, 5)[0] + logits).argmax(dim=-1)
+    shares = torch.bincount(drawn.flatten(), minlength=5) / drawn.numel()
+    torch.testing.assert_close(shares.double(), logits.softmax(dim=0), rtol=0, atol=0.01)
+    same = (drawn[:, :-1] == drawn[:, 1:]).double().mean()
+    assert float(same) == pytest.approx(float(logits.softmax(dim=0).square().sum()), abs=0.01)
+    other = (generation.gumbel(torch.tensor([12]), places, 10, 5)[0] + logits).argmax(dim=-1)
+    assert float((drawn == other).double().mean()) == pytest.approx(float(same), abs=0.02)
+
+
+def test_a_sampled_text_depends_on_its_own_key_alone(questions: list[list[Examples]]) -> None:
+    model = untrained(0)
+    with torch.no_grad():
+        both = generation.accuracies(model, questions, WORDS, torch.device("cpu"), keys=(5, 9))
+        swapped = generation.accuracies(
+            lambda tokens: model(tokens.flip(0)).flip(0), questions[::-1], WORDS, torch.device("cpu"), keys=(9, 5)
+        )
+    assert both == swapped[::-1]
 
 
 def _same_prompt(text: torch.Tensor, solution: np.ndarray, prompt: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
@@ -19,7 +19,7 @@ from tests.trainables.trainers import MODEL, TRAINING, VOCABULARY, losses, make_
 from trainables.transformer import gpu_step, stack
 from trainables.transformer.architecture import ModelSettings, layout
 from trainables.transformer.gpu_step import pad_parameters, repeatable
-from trainables.transformer.model import _embed, _embed_by_product, forward, initialise
+from trainables.transformer.model import _embed, _embed_by_product, _Linear, forward, initialise
 from trainables.transformer.stack import stack_losses
 
 SMALL = replace(MODEL, n_recurrence=1)
@@ -28,6 +28,7 @@ PADDED = {
     "two heads": (ModelSettings(block=9, n_head=2), 10),
     "two blocks, tied, gelu": (ModelSettings(n_layer=2, n_recurrence=1, tied=True, activation="gelu", block=9), 7),
     "odd feed-forward": (ModelSettings(n_recurrence=2, feed_forward=3, block=9), 8),
+    "parallel": (ModelSettings(block=9, bias=True, parallel=True), 5),
     "biases": (ModelSettings(block=9, bias=True), 5),
     "biases, two heads": (ModelSettings(block=9, n_head=2, bias=True), 10),
     "biases, two blocks, tied, gelu": (
@@ -117,36 +118,9 @@ def test_repeatable_kernels_are_asked_for_only_meanwhile() -> None:
     assert torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize("n_embed", [16, 37])
-@pytest.mark.parametrize("compile_step", [False, True])
-def test_on_a_gpu_captured_steps_follow_the_cpu(n_embed: int, compile_step: bool) -> None:
-    trainer = make_trainer([0, 1], device="cuda", n_embed=n_embed, compile_step=compile_step)
-    on_gpu = losses(trainer, 30)
-    assert trainer._captured is not None
-    assert trainer._captured.recorded
-    torch.testing.assert_close(on_gpu, losses(make_trainer([0, 1], n_embed=n_embed), 30), rtol=2e-3, atol=1e-3)
-
-
-@pytest.fixture
-def tf32_as_before() -> Iterator[None]:
-    """Whether float32 products may be rounded is set for the whole process."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    yield
-    torch.backends.cuda.matmul.allow_tf32 = before
-
-
-@pytest.mark.gpu
-@pytest.mark.usefixtures("tf32_as_before")
-@pytest.mark.parametrize("precision", ["tf32", "bf16"])
-def test_on_a_gpu_the_learning_outcome_survives_less_precision(precision: Any) -> None:
-    ends = []
-    for one in ("float32", precision):
-        trainer = make_trainer(range(8), device="cuda", model=MODEL, settings=[replace(TRAINING, precision=one)] * 8)
-        torch.backends.cuda.matmul.allow_tf32 = one == "tf32"
-        ends.append(losses(trainer, 200)[-20:].mean(dim=0))
-    noise = float(ends[0].std()) / 8**0.5
-    assert abs(float(ends[1].mean() - ends[0].mean())) < max(2 * noise, 0.02)
+def test_a_linear_map_can_be_hashed_before_it_has_its_fields() -> None:
+    """torch up to 2.11 does that while it compiles a call of one."""
+    hash(_Linear.__new__(_Linear))
 
 
 @pytest.mark.slow

@@ -192,3 +192,25 @@ def test_a_budget_changes_the_data_and_the_steps_but_not_where_a_run_begins() ->
     assert run_seed("initialisation", plain) == run_seed("initialisation", doubled)
     assert family.shape(doubled) != family.shape(plain)
     assert family.flops(doubled) == 2 * family.flops(plain)
+
+
+def test_a_checkpoint_continues_with_the_step_that_made_it(
+    data_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of torch's step does so where the native one is there; one of the native step is refused without it."""
+    native = make_learner([config()], data_cache)
+    native.advance()
+    native.save(tmp_path / "native")
+    monkeypatch.setattr("trainables.transformer.learner.can_train", lambda *_: False)
+    by_torch = make_learner([config()], data_cache)
+    by_torch.advance()
+    by_torch.save(tmp_path / "torch")
+    with pytest.raises(ValueError, match="the native step began these runs"):
+        make_learner([config()], data_cache).restore(tmp_path / "native")
+    monkeypatch.undo()
+    for name, expected, is_native in (("native", native, 1.0), ("torch", by_torch, 0.0)):
+        resumed = make_learner([config()], data_cache)
+        resumed.restore(tmp_path / name)
+        theirs, mine = outcomes(expected)[0], outcomes(resumed)[0]
+        assert mine.measures["native_step"] == theirs.measures["native_step"] == is_native
+        assert mine.curve == theirs.curve

@@ -74,5 +74,5 @@ def test_a_family_that_loads_nothing_says_so() -> None:
     run = family.config(Arm.parse("add"), 8, 0)
     with pytest.raises(NotImplementedError, match="the family 'logistic' does not load models"):
         family.load(run, {"weights": np.zeros(1)})
-    with pytest.raises(NotImplementedError, match="the family 'logistic' hands out no data"):
+    with pytest.raises(NotImplementedError, match="the family 'logistic' does not expose data"):
         family.data(run, Path())

@@ -70,7 +70,7 @@ def test_probes_are_found_by_name() -> None:
         ("no.such.module:Probe", "cannot be imported"),
         ("tests.families:LogisticFamily", "is not a subclass of trainables.probes.base.Probe"),
         ("tests.families:Nothing", "tests.families has no 'Nothing'"),
-        ("trainables.probes.base:Probe", "is no complete probe: it lacks run"),
+        ("trainables.probes.base:Probe", "is not a complete probe: it lacks run"),
     ],
 )
 def test_what_is_no_probe_is_refused(name: str, said: str) -> None:
@@ -82,9 +82,9 @@ def test_what_is_no_probe_is_refused(name: str, said: str) -> None:
 def test_what_no_file_could_hold_is_refused() -> None:
     with pytest.raises(ValueError, match="the number 'mean' is nan"):
         Probed({"mean": math.nan})
-    with pytest.raises(ValueError, match=r"'a/b' is no name"):
+    with pytest.raises(ValueError, match=r"'a/b' is not a name"):
         Probed({"a/b": 1.0})
-    with pytest.raises(ValueError, match=r"'\.\.' is no name"):
+    with pytest.raises(ValueError, match=r"'\.\.' is not a name"):
         Probed({}, {"..": np.eye(2)})
-    with pytest.raises(ValueError, match="the array 'words' is ndarray; give a numpy array of plain values"):
+    with pytest.raises(ValueError, match="the array 'words' is ndarray; it must be a numpy array of plain values"):
         Probed({}, {"words": np.array([{}])})

@@ -10,8 +10,13 @@ import torch
 from tests.trainables.trainers import TRAINING, losses, make_trainer
 from trainables.transformer.stack import StackState, StackTrainer
 
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 SEEDS = (3, 1, 4)
+
+
+@pytest.fixture
+def device() -> str:
+    """tests/gpu runs the same tests on another one."""
+    return "cpu"
 
 
 def copy_of(trainer: StackTrainer) -> StackState:
@@ -19,7 +24,6 @@ def copy_of(trainer: StackTrainer) -> StackState:
     return StackState.of(tensors, trainer.state.loss_steps, trainer.state.loss_S.device)
 
 
-@pytest.mark.parametrize("device", DEVICES)
 def test_loss_curves_alone_and_in_a_stack_agree_over_50_steps(device: str) -> None:
     settings = [replace(TRAINING, learning_rate=rate, weight_decay=rate) for rate in (5e-3, 2e-3, 1e-2)]
     together = losses(make_trainer(SEEDS, device=device, settings=settings), 50)
@@ -29,7 +33,6 @@ def test_loss_curves_alone_and_in_a_stack_agree_over_50_steps(device: str) -> No
     assert bool((together[-5:].mean(dim=0) < together[:5].mean(dim=0) - 0.5).all()), "nothing was learned"
 
 
-@pytest.mark.parametrize("device", DEVICES)
 def test_a_resumed_stack_repeats_its_steps_bit_for_bit(device: str) -> None:
     trainer = make_trainer(SEEDS, device=device)
     trainer.run(0, 10)
@@ -41,7 +44,6 @@ def test_a_resumed_stack_repeats_its_steps_bit_for_bit(device: str) -> None:
         assert torch.equal(tensor, resumed.state.tensors()[name]), name
 
 
-@pytest.mark.parametrize("device", DEVICES)
 def test_runs_taken_out_leave_the_others_as_they_were(device: str) -> None:
     whole, thinned = make_trainer(SEEDS, device=device), make_trainer(SEEDS, device=device)
     expected = losses(whole, 30)[:, [0, 2]]
@@ -51,7 +53,6 @@ def test_runs_taken_out_leave_the_others_as_they_were(device: str) -> None:
     torch.testing.assert_close(torch.cat((before, after)), expected, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("poison", [float("nan"), float("inf")])
 def test_a_diverged_run_touches_no_neighbour(device: str, poison: float) -> None:
     healthy, poisoned = make_trainer(SEEDS, device=device), make_trainer(SEEDS, device=device)

@@ -10,6 +10,7 @@ import torch
 from trainables.tasks.datasets import Dataset
 from trainables.transformer.architecture import ModelSettings, layout
 from trainables.transformer.model import initialise
+from trainables.transformer.native.trainer import NativeTrainer
 from trainables.transformer.stack import StackState, StackTrainer
 from trainables.transformer.training_settings import TrainingSettings
 from trainables.transformer.training_windows import WindowSampler
@@ -56,7 +57,7 @@ def make_trainer(
     return StackTrainer(state, model, where, settings, sampler, compile_step=compile_step)
 
 
-def losses(trainer: StackTrainer, steps: int, first: int = 0) -> torch.Tensor:
+def losses(trainer: StackTrainer | NativeTrainer, steps: int, first: int = 0) -> torch.Tensor:
     """The loss of every run at every step [K, S], on the CPU; trains the steps one by one."""
     curve = []
     for step in range(first, first + steps):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from orchestrator.transition.comparison import synergy
 from orchestrator.transition.curves import SPLIT, Evidence, curves_for
 from orchestrator.transition.posterior import Posterior, posterior_of
 from orchestrator.transition.transition import transition
-from orchestrator.transition.types import Between, Doubt, Estimate, Point, SizeShare, Transition, Verdict
+from orchestrator.transition.types import Estimate, Point, Transition, Verdict
 
 SIZES = (8, 12, 16, 24, 32, 48, 64, 96, 128)
 
@@ -29,25 +28,19 @@ def parameters(size: float) -> float:
     return 12 * size**2 + 40 * size
 
 
-def found(value: float, low: float | None, high: float | None, absolute: float | None = None) -> Transition:
-    middle = value if absolute is None else absolute
-    wide = Estimate(middle, middle * 0.9, middle * 1.1)
-    return Transition(Verdict.FOUND, Estimate(value, low, high), wide, None, (), 0.9, shares=counted(value))
-
-
-def counted(value: float, tried: int = 4) -> tuple[SizeShare, ...]:
-    """No run learned a little below ``value``, all did a little above."""
-    return tuple(SizeShare(round(value * by), tried * (by > 1), tried) for by in (0.8, 1.25))
+def found(value: float, low: float | None, high: float | None) -> Transition:
+    wide = Estimate(value, value * 0.9, value * 1.1)
+    return Transition(Verdict.FOUND, Estimate(value, low, high), wide, None, (), 0.9)
 
 
 def above(size: float) -> Transition:
     censored = Estimate(None, size, None)
-    return Transition(Verdict.ABOVE, censored, censored, None, (), 0.9, shares=counted(size * 1.25)[:1])
+    return Transition(Verdict.ABOVE, censored, censored, None, (), 0.9)
 
 
 def below(size: float) -> Transition:
     censored = Estimate(None, None, size)
-    return Transition(Verdict.BELOW, censored, censored, None, (), 0.9, shares=counted(size / 1.25)[1:])
+    return Transition(Verdict.BELOW, censored, censored, None, (), 0.9)
 
 
 def test_a_step_is_found_and_bracketed() -> None:
@@ -123,37 +116,7 @@ def test_everything_learned_is_censored_below() -> None:
     assert 8.0 <= result.relative.high < 10
 
 
-@pytest.mark.parametrize("level", [0.5, 0.7, 0.8])
-def test_levelling_off_low_is_a_plateau(level: float) -> None:
-    result = transition(step(32, high=level), SIZES)
-    assert result.verdict is Verdict.PLATEAU
-    assert result.relative.value is None
-
-
-LUCKY = [
-    Point(size, seed, 1.0 if (size, seed) == (24, 0) else 0.2, 0.2) for size in (16, 24, 96, 128) for seed in range(4)
-]
-
-
-def test_a_plateau_no_size_escapes_lies_above_the_largest() -> None:
-    result = transition(LUCKY, SIZES)
-    assert result.verdict is Verdict.PLATEAU
-    assert result.relative == result.absolute == Estimate(None, 128.0, None)
-    saved = synergy(result, found(20, 18, 22), parameters)
-    assert saved.doubt is Doubt.LEVELS_OFF
-    assert saved.low == pytest.approx(parameters(128) / parameters(22))
-
-
-@pytest.mark.parametrize("tried", [1, 2, 3])
-def test_a_plateau_that_a_size_may_escape_says_nothing_yet(tried: int) -> None:
-    """One run of one, two or three learned: four of five seeds may all the same."""
-    result = transition([point for point in LUCKY if point.size != 24 or point.seed < tried], SIZES)
-    assert result.verdict is Verdict.PLATEAU
-    assert result.relative == result.absolute == Estimate(None, None, None)
-    assert not synergy(result, found(20, 18, 22), parameters).decided
-
-
-def test_a_lapsed_run_is_no_plateau() -> None:
+def test_a_lapsed_run_hides_no_transition() -> None:
     points = step(32)
     points[-1] = Point(128, 2, 0.2, 0.2)
     assert transition(points, SIZES).verdict is Verdict.FOUND
@@ -165,12 +128,11 @@ def test_a_floor_near_the_level_leaves_nothing_to_tell(floor: float) -> None:
     points = runs({size: 0.98 if size >= 32 else floor for size in SIZES}, floor=floor)
     result = transition(points, SIZES)
     assert result.verdict is Verdict.NEAR_FLOOR
-    assert result.relative == result.absolute == result.half == Estimate(None, None, None)
+    assert result.relative == result.absolute == Estimate(None, None, None)
     assert result.floor == pytest.approx(floor)
     assert result.level is not None
     assert result.level - 0.2 < floor
-    assert (result.shares, result.density) == ((), None)
-    assert not synergy(found(40, 36, 44), result, parameters).decided
+    assert result.density is None
     assert transition(runs({64: floor, 128: floor}, floor=floor), SIZES).verdict is Verdict.NEAR_FLOOR
 
 
@@ -211,7 +173,6 @@ def test_synergy_of_two_found() -> None:
     # No wider than comparing the bounds themselves, no narrower than either interval alone.
     assert parameters(36) / parameters(22) <= result.low <= parameters(40) / parameters(22)
     assert parameters(44) / parameters(20) <= result.high <= parameters(44) / parameters(18)
-    assert result.decided
 
 
 def test_synergy_inverts_with_its_sides() -> None:
@@ -221,8 +182,6 @@ def test_synergy_inverts_with_its_sides() -> None:
     assert back.value == pytest.approx(1 / there.value)
     assert there.low is not None
     assert back.high == pytest.approx(1 / there.low)
-    assert there.decided
-    assert back.decided
 
 
 def test_synergy_with_the_baseline_off_the_scale_is_one_sided() -> None:
@@ -230,7 +189,6 @@ def test_synergy_with_the_baseline_off_the_scale_is_one_sided() -> None:
     assert result.value is None
     assert result.low == pytest.approx(parameters(96) / parameters(24))
     assert result.high is None
-    assert result.decided
 
 
 @pytest.mark.parametrize("side", [above, below])
@@ -238,7 +196,6 @@ def test_synergy_of_two_censored_alike_says_nothing(side: object) -> None:
     assert callable(side)
     result = synergy(side(64), side(64), parameters)
     assert (result.value, result.low, result.high) == (None, None, None)
-    assert not result.decided
 
 
 REAL = {  # Accuracies of ADD in ADD+PROD modulo 6 by n_embed: five seeds each, 65 test expressions.
@@ -299,60 +256,11 @@ def test_a_run_part_of_the_way_did_not_learn() -> None:
     assert abs(part_of_the_way - failed) < abs(part_of_the_way - learned) / 2
 
 
-def test_synergy_undecided_when_its_interval_holds_one() -> None:
-    assert not synergy(found(24, 20, 30), found(22, 18, 26), parameters).decided
-
-
-def test_synergy_undecided_when_the_criteria_disagree() -> None:
-    assert synergy(found(40, 36, 44, absolute=40), found(20, 18, 22, absolute=21), parameters).decided
-    assert not synergy(found(40, 36, 44, absolute=20), found(20, 18, 22, absolute=30), parameters).decided
-
-
-@pytest.mark.parametrize("verdict", [Verdict.PLATEAU, Verdict.FALLS])
-def test_nothing_is_compared_with_a_curve_that_levels_off_or_falls_again(verdict: Verdict) -> None:
-    odd = replace(found(40, 36, 44), verdict=verdict)
-    for one, other in ((odd, found(20, 18, 22)), (found(20, 18, 22), odd)):
-        result = synergy(one, other, parameters)
-        assert not result.decided
-        assert result.doubt is (Doubt.LEVELS_OFF if verdict is Verdict.PLATEAU else Doubt.FALLS)
-
-
-def test_a_comparison_needs_four_runs_a_side_between_the_transitions() -> None:
-    few = replace(found(20, 18, 22), shares=counted(20, tried=3))
-    assert synergy(found(40, 36, 44), few, parameters).doubt is Doubt.FEW
-    assert synergy(few, found(40, 36, 44), parameters).doubt is Doubt.FEW
-    result = synergy(found(40, 36, 44), found(20, 18, 22), parameters)
-    assert result.between is not None
-    assert replace(result.between, p=0.0) == Between(25, 32, 4, 4, 0, 4, 0.0)
-    assert result.between.p == pytest.approx(1 / 70)
-
-
-@pytest.mark.parametrize(("learned", "doubt"), [(0, Doubt.NONE), (1, Doubt.CHANCE), (3, Doubt.CHANCE)])
-def test_runs_in_between_have_to_say_the_same(learned: int, doubt: Doubt) -> None:
-    # One of four against four of four: 4/56 by chance. The same for a found baseline and for one that is censored.
-    lucky = SizeShare(32, learned, 4)
-    assert synergy(replace(found(40, 36, 44), shares=(lucky,)), found(20, 18, 22), parameters).doubt is doubt
-    assert synergy(replace(above(96), shares=(lucky,)), found(20, 18, 22), parameters).doubt is doubt
-
-
-def test_a_curve_that_falls_again_is_a_verdict_of_its_own() -> None:
-    rises = {16: 0.2, 24: 0.97, 32: 0.97}
-    falls_again = transition(runs({**rises, 64: 0.2, 96: 0.2, 128: 0.2}), SIZES)
-    assert falls_again.verdict is Verdict.FALLS
-    assert falls_again.relative.low is not None
-    assert falls_again.relative.high is not None
-    assert 15 < falls_again.relative.low < 24 < falls_again.relative.high < 32  # The rise, not the fall.
-    assert not synergy(falls_again, found(12, 11, 13), parameters).decided
-    one = [*runs({**rises, 48: 0.97, 64: 0.97, 96: 0.97, 128: 0.97}), Point(96, 3, 0.2, 0.2)]
-    assert transition(one, SIZES).verdict is Verdict.FOUND
-
-
 def test_synergy_keeps_a_censored_side_of_a_found_transition() -> None:
     result = synergy(found(40, 36, None), found(20, 18, 22), parameters)
     assert result.value is not None
     assert result.low is not None
     assert result.high is None
-    assert result.decided
 
 
 def test_where_one_side_is_censored_the_bounds_are_compared() -> None:

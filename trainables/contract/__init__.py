@@ -1,1 +1,1 @@
-"""The contract of a family (base.py at the root): its runs, arms and settings, and the suites that hold it to it."""
+"""The parts of the contract in base.py: runs, arms, settings, `SimpleFamily`, and the checks of a family."""

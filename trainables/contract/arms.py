@@ -1,4 +1,4 @@
-"""Arms, which a sweep compares: each is trained on one mix of tasks or on several in turn."""
+"""Arms, the things a sweep compares: each trains on one mix of tasks, or on several in turn."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from trainables.contract.settings import SettingsError
 ALL = "all"
 """Every part of a model."""
 BUDGET, RECIPE = " x", " @ "
-"""In the text of an arm of one phase: before its budget, and before the recipe it is trained with."""
+"""Separators in the text of an arm of one phase, before its budget and before its recipe."""
 MOST_UNEVEN = 1e6
-"""The largest weight in a mix, in units of the smallest: a rarer task would hardly ever occur."""
+"""Largest weight in a mix, in units of the smallest: a rarer task would hardly ever occur."""
 
 
 @dataclass(frozen=True)
 class Mix:
-    """A set of tasks trained together, with the share each has in the training data.
+    """A set of tasks trained together, with the share of each in the training data.
 
-    Tasks are kept in alphabetical order and shares sum to 1, so that equal mixes compare and hash equal however
-    they were written.
+    Tasks are in alphabetical order and shares sum to 1, so that equal mixes are equal however they were written.
     """
 
     tasks: tuple[str, ...]
@@ -29,7 +28,7 @@ class Mix:
 
     @classmethod
     def of(cls, weights: Mapping[str, float]) -> Mix:
-        """Build a mix from relative weights (any positive numbers). Raises :class:`SettingsError`."""
+        """Return a mix from relative weights (any positive numbers). Raises :class:`SettingsError`."""
         if not weights:
             raise SettingsError("a mix needs at least one task", key="mixes")
         for task, weight in weights.items():
@@ -39,7 +38,7 @@ class Mix:
         if most > MOST_UNEVEN * least:
             rare = min(weights, key=lambda task: weights[task])
             raise SettingsError(
-                f"the weight of {rare!r} is {least:g} beside {most:g}; the largest may be {MOST_UNEVEN:g} times it",
+                f"the weight of {rare!r} is {least:g} and the largest is {most:g}, over {MOST_UNEVEN:g} times as large",
                 key="mixes",
             )
         tasks = tuple(sorted(weights))
@@ -54,13 +53,13 @@ class Mix:
             task, _, weight = part.strip().partition(":")
             task = task.strip()
             if not task:
-                raise SettingsError(f"{text!r} is no mix: a task name is missing beside a '+'", key="mixes")
+                raise SettingsError(f"{text!r} is not a mix: a task name is missing next to a '+'", key="mixes")
             if task in weights:
-                raise SettingsError(f"{text!r} is no mix: {task!r} is named twice", key="mixes")
+                raise SettingsError(f"{text!r} is not a mix: it names {task!r} twice", key="mixes")
             try:
                 weights[task] = float(weight) if weight else 1.0
             except ValueError:
-                raise SettingsError(f"{text!r} is no mix: {weight!r} is not a number", key="mixes") from None
+                raise SettingsError(f"{text!r} is not a mix: {weight!r} is not a number", key="mixes") from None
         return cls.of(weights)
 
     @cached_property
@@ -72,7 +71,7 @@ class Mix:
 
     @property
     def ratios(self) -> dict[str, float]:
-        """Each task's share, relative to the smallest; all 1 where they differ by rounding alone."""
+        """Each task's share relative to the smallest; all are 1 if they differ only by rounding."""
         least = min(self.shares)
         ratios = {task: share / least for task, share in zip(self.tasks, self.shares, strict=True)}
         return dict.fromkeys(ratios, 1.0) if max(ratios.values()) < 1 + 1e-9 else ratios
@@ -83,13 +82,13 @@ class Mix:
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of an arm's training. ``share`` is its part of the arm's steps, in [0, 1].
+    """One phase of an arm's training. ``share`` is its part of the arm's steps, in [0, 1].
 
-    ``takes`` names the parts of the model that it goes on with from the phase before; the others start from first
-    weights. In every phase Adam's moments start from zero and the schedule of the learning rate, warm-up included, from
-    its first step: only weights are taken over.
-    ``frozen`` names the parts that it leaves as they are. Which parts a model has, its family says. ``size`` is that of
-    its models where it is not the run's own: one donor then serves every size that is asked for.
+    ``takes`` names the parts of the model that the phase takes over from the previous phase; the other parts start from
+    new weights. Only weights are taken over: Adam's moments start from zero, and the learning-rate schedule starts
+    again, warm-up included. ``frozen`` names the parts that the phase does not change. The family defines the parts of
+    a model. ``size`` is the size of the phase's models if it is not the run's own: one donor then serves runs of every
+    size.
     """
 
     mix: Mix
@@ -101,12 +100,11 @@ class Phase:
 
 @dataclass(frozen=True)
 class Arm:
-    """One of the things that a sweep compares: how a model of each size is trained. The last phase's mix holds the
-    target.
+    """One of the things that a sweep compares: a way to train a model of each size.
 
-    ``budget`` multiplies the steps and the training examples of the settings; ``recipe`` names the settings it is
-    trained with, where a sweep has several. ``label`` is what the arm is called, ``""`` for its phases' mixes. A name
-    is only ever a label: nothing reads it again.
+    The last phase's mix contains the target. ``budget`` multiplies the steps and the training examples of the settings.
+    ``recipe`` names the settings to train with, if a sweep has several. ``label`` is the name of the arm, ``""`` for
+    the mixes of its phases. Names are for people: no code parses them.
     """
 
     phases: tuple[Phase, ...]
@@ -123,53 +121,55 @@ class Arm:
         if min(shares) < 0 or abs(sum(shares) - 1) > 1e-6:
             raise SettingsError(f"the shares of the phases of {self} are {shares}; they must sum to 1", key="arms")
         if self.phases[0].takes not in ((), (ALL,)):
-            raise SettingsError(f"the first phase of {self} takes parts over, and none comes before it", key="arms")
+            raise SettingsError(f"the first phase of {self} takes parts over, but no phase comes before it", key="arms")
         if self.phases[-1].size is not None:
-            raise SettingsError(f"the last phase of {self} has a size, which is the one a run is asked at", key="arms")
+            raise SettingsError(f"the last phase of {self} has a size; it must have the size of its run", key="arms")
         if shares[-1] == 0:
             raise SettingsError(f"the last phase of {self} has no steps", key="arms")
 
     @classmethod
     def of(cls, mix: Mix, budget: float = 1.0, recipe: str = "", label: str = "") -> Arm:
-        """An arm of one phase. Raises :class:`SettingsError`."""
+        """Return an arm of one phase. Raises :class:`SettingsError`."""
         return cls((Phase(mix),), budget, recipe, label)
 
     @classmethod
     def parse(cls, text: str) -> Arm:
-        """An arm of one phase as a person writes it: ``"add+prod"``, with twice the budget ``"add+prod x2"``, under a
-        recipe ``"add+prod @ wide"``. Raises :class:`SettingsError`."""
+        """Read an arm of one phase: ``"add+prod"``, with twice the budget ``"add+prod x2"``, under a recipe
+        ``"add+prod @ wide"``. Raises :class:`SettingsError`."""
         mixed, _, recipe = text.partition(RECIPE)
         composition, times, factor = mixed.partition(BUDGET)
         try:
             budget = float(factor) if times else 1.0
         except ValueError:
-            raise SettingsError(f"{text!r} is no mix: {factor!r} is not a number", key="mixes") from None
+            raise SettingsError(f"{text!r} is not a mix: {factor!r} is not a number", key="mixes") from None
         return cls.of(Mix.parse(composition), budget, recipe)
 
     def with_as_much(self, task: str, other: Arm) -> Arm:
-        """The arm with the budget at which it holds as much of ``task`` as ``other`` does; both must hold it."""
+        """Return the arm with the budget at which it sees as much of ``task`` as ``other``; both must contain it."""
         return replace(self, budget=float(f"{other.seen(task) / self.seen(task) * self.budget:.6g}"))
 
     def seen(self, task: str) -> float:
-        """Number of examples of a task that it sees, in units of those of an arm of that task alone with
-        the settings' own budget."""
+        """Return the number of examples of a task that the arm sees.
+
+        The unit is the number that an arm of that task alone sees with the settings' own budget.
+        """
         shares = [dict(zip(phase.mix.tasks, phase.mix.shares, strict=True)) for phase in self.phases]
         parts = [phase.share * share.get(task, 0.0) for phase, share in zip(self.phases, shares, strict=True)]
         return self.budget * sum(parts)
 
     @property
     def mix(self) -> Mix:
-        """Mix of the last phase: a run is scored on it."""
+        """Mix of the last phase, on which a run is scored."""
         return self.phases[-1].mix
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks of its last phase."""
+        """Tasks of the last phase."""
         return self.mix.tasks
 
     @cached_property
     def name(self) -> str:
-        """``add+prod``; with a budget of its own ``add+prod x2``, under a recipe ``add+prod @ wide``."""
+        """The name: ``add+prod``, with a budget ``add+prod x2``, under a recipe ``add+prod @ wide``."""
         return f"{self.plain_name}{RECIPE}{self.recipe}" if self.recipe else self.plain_name
 
     @property
@@ -187,7 +187,7 @@ class Arm:
 
 
 def as_named(text: str, names: Collection[str]) -> str:
-    """The one of these mixes' names that a person may write so: ``max+add`` is ``add+max``. Other text as it is."""
+    """Return the name among ``names`` that a text means (``max+add`` means ``add+max``); other text unchanged."""
     try:
         return text if text in names else Arm.parse(text).name
     except SettingsError:

@@ -1,7 +1,9 @@
-"""Runs: what is asked of one, what is known of it in the end, and the words people read of it."""
+"""Runs: the request for one, its outcome, its key, and the words that reports use for it."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -10,19 +12,22 @@ from typing import Any
 from numpy.typing import NDArray
 
 from trainables.contract.arms import Mix
+from trainables.contract.settings import described_fields
+
+KEY_DIGITS = 16
+"""Hex digits of a run's key: 64 bits, so a clash among a million runs has a probability below 1e-7."""
 
 
 @dataclass(frozen=True)
 class Words:
-    """Words for things, for people.
+    """Names of a family's things, for people. Each fits after "unknown" or "without".
 
-    ``size`` is what ``Family.size_axis`` counts; ``task`` is one of the things that a mix is made of; ``item`` what a
-    row of the arrays kept of a model stands for, and ``held`` what those rows are. All in the form that fits after
-    "unknown" or "without". ``cyclic`` says that rows stand for the numbers modulo their count, so that a number's
-    residues mean something; ``run`` is what one run makes;
-    ``parameters`` are what :class:`Parameters` counts. ``score`` is a share of 1 that says how good a run is,
-    ``final_score`` that by which it is judged in the end; to come to enough of it is to ``learn``, to have come there
-    ``learned``.
+    ``size`` is what ``Family.size_axis`` counts, and ``parameters`` what :class:`Parameters` counts. ``task`` is one of
+    the things that a mix is made of. ``item`` is what a row of the arrays kept of a model stands for, and ``held`` the
+    name of those rows together. ``cyclic`` is True if the rows stand for the numbers modulo their count, so that
+    residues mean something. ``run`` is the product of one run. ``score`` is the share from 0 to 1 that says how good a
+    run is, and ``final_score`` the one it is judged by at the end. To ``learn`` is to reach enough of it; a run that
+    reached it has ``learned``.
     """
 
     size: str = "size"
@@ -40,16 +45,15 @@ class Words:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """One run: a cell (mix, size) with one seed, and every setting that changes its mathematics.
+    """One run: a mix, a size, a seed, and every setting that changes its mathematics.
 
-    ``settings`` is the family's own frozen dataclass, the run's budget in it. Device, stack, retries and the sweep's
-    target are not part of it: they do not change what is computed (beyond float rounding), so they do not change the
-    key; nor is ``arm``, the sweep's name for the run's arm.
+    ``settings`` is the family's own frozen dataclass and includes the run's budget. Device, stack, retries and the
+    sweep's target are not part of a run: they change its result by float rounding at most, so they are not in its key.
+    Nor is ``arm``, the sweep's name for the run's arm.
 
-    A run that goes on from another one says from which in ``start``; ``frozen`` are the parts of its model that keep
-    their first values. ``until`` says how much of the run is wanted, where that is not all of it. Its family does not
-    look at that: whoever trains the run ends it. ``salt`` changes the key and nothing else: a run with one is not taken
-    for another of the same mathematics.
+    ``start`` names the run whose weights this one continues from, and ``frozen`` the parts of the model that keep their
+    first values. With ``until``, only the beginning of the run is wanted; the engine ends it, the family ignores it.
+    ``salt`` changes the key and nothing else, so that a run does not count as an earlier one of the same mathematics.
     """
 
     mix: Mix
@@ -64,46 +68,71 @@ class RunConfig:
 
     @property
     def label(self) -> str:
-        """Name of the run's arm: its label, else its mix."""
+        """The name of the run's arm: its label, else its mix."""
         return self.arm or self.mix.name
 
     @property
     def phases(self) -> tuple[RunConfig, ...]:
-        """The runs it goes on from, the first phase first, and itself."""
+        """The runs of all phases up to this one, the first phase first."""
         return (*(self.start.donor.phases if self.start is not None else ()), self)
 
 
 @dataclass(frozen=True)
 class Start:
-    """Weights that a run begins with in place of new ones: of the finished run ``donor``, the parts of its model that
-    ``takes`` names."""
+    """Weights to start from: the parts named by ``takes`` of the model of the finished run ``donor``."""
 
     donor: RunConfig
     takes: tuple[str, ...]
 
 
 def salted(run: RunConfig, salt: str) -> RunConfig:
-    """The run, and those it goes on from, with this salt."""
+    """Return the run, and the phases before it, with this salt."""
     if not salt:
         return run
     start = run.start and replace(run.start, donor=salted(run.start.donor, salt))
     return replace(run, start=start, salt=salt)
 
 
+def run_key(family: str, version: int, run: RunConfig) -> str:
+    """Return a hash of a family's name, its version and everything that changes the mathematics of a run."""
+    described: dict[str, Any] = {
+        "family": family,
+        "version": version,
+        "mix": {task: round(share, 12) for task, share in zip(run.mix.tasks, run.mix.shares, strict=True)},
+        "size": run.size,
+        "seed": run.seed,
+        "settings": described_fields(run.settings),
+    }
+    if run.start is not None:
+        donor = run_key(family, version, run.start.donor)
+        described["start"] = {"donor": donor, "takes": sorted(run.start.takes)}
+    if run.frozen:
+        described["frozen"] = sorted(run.frozen)
+    if run.until is not None:
+        described["until"] = asdict(run.until)
+    if run.salt:
+        described["salt"] = run.salt
+    text = json.dumps(described, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
+
+
 @dataclass(frozen=True)
 class Until:
-    """A run is wanted up to its first evaluation at which ``task`` has at least this ``accuracy``, in (0, 1]."""
+    """The end of a shortened run: its first evaluation at which ``task`` has at least this ``accuracy``, in (0, 1]."""
 
     task: str
     accuracy: float
 
     def reached(self, evaluation: Evaluation) -> bool:
-        """True if the run ends at this point of its learning curve."""
+        """Return True if the run ends at this point of its learning curve."""
         return evaluation.accuracy[self.task] >= self.accuracy
 
 
 class Status(StrEnum):
-    """End of a run. Diverged is data (the model did not learn at this size); failed is a bug, and no data."""
+    """End of a run.
+
+    A diverged run is data: the model did not learn at this size. A failed run is a bug and no data.
+    """
 
     FINISHED = "finished"
     DIVERGED = "diverged"
@@ -114,9 +143,9 @@ class Status(StrEnum):
 class Evaluation:
     """One point of a learning curve: after ``step`` optimizer steps, on the validation part of the held-out data.
 
-    ``loss`` is the mean training loss since the last evaluation, in the family's unit (nats a token for a language
-    model); ``accuracy`` maps each task of the mix to a share in [0, 1]; ``measures`` are further numbers worth a curve
-    by their names (a gradient's norm, parts of the loss), which may be named like anything else.
+    ``loss`` is the mean training loss since the previous evaluation, in the family's unit (nats a token for a language
+    model). ``accuracy`` maps each task of the mix to a share in [0, 1]. ``measures`` are further numbers to plot, by
+    any name (a gradient's norm, parts of the loss).
     """
 
     step: int
@@ -127,17 +156,17 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of a run.
+    """Result of a run.
 
-    ``accuracy`` maps each task of the mix to its score on the test part of the held-out data, in [0, 1]; for a
-    diverged run it equals ``floor``, the score of the best constant answer on the same test set. ``measures`` are
-    further numbers worth recording (``seconds`` of training, by which a search and its estimates weigh sizes;
-    ``test_examples_add``, ``test_cases_add``, ...). ``error`` is the traceback of a failed run, whose ``accuracy`` is
-    empty. ``data`` is a hash (at most 36 characters) of the content of everything the run was trained and scored on,
-    ``""`` where its family has none.
+    ``accuracy`` maps each task of the mix to its score on the test part of the held-out data, in [0, 1]. ``floor`` maps
+    it to the score of the best constant answer on the same data; a diverged run has ``accuracy`` equal to ``floor``.
+    ``measures`` are further numbers to record: ``seconds`` of training, by which searchers weigh sizes,
+    ``test_examples_add``, ``test_cases_add``, ... ``error`` is the traceback of a failed run, whose ``accuracy`` is
+    empty. ``data`` is a hash (at most 36 characters) of everything the run was trained and scored on, ``""`` if its
+    family has none.
 
-    A run that ended where it was wanted ``until`` was not scored on the test part: ``accuracy`` and ``floor`` are
-    empty, and ``curve`` tells how it went.
+    A run that ended because of ``until`` was not scored on the test part: ``accuracy`` and ``floor`` are empty, and
+    ``curve`` shows its progress.
     """
 
     status: Status
@@ -150,23 +179,23 @@ class Outcome:
     data: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """A dictionary of plain JSON values; :meth:`from_json` is its inverse."""
+        """Return a dictionary of plain JSON values; :meth:`from_json` is its inverse."""
         return asdict(self) | {"status": self.status.value}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Outcome:
-        """Read what :meth:`to_json` wrote. Raises ``KeyError`` or ``TypeError`` for anything else."""
+        """Read the result of :meth:`to_json`. Raises ``KeyError`` or ``TypeError`` for anything else."""
         curve = tuple(Evaluation(**point) for point in data["curve"])
         return cls(**{**data, "status": Status(data["status"]), "curve": curve})
 
 
 @dataclass(frozen=True)
 class Report:
-    """Report of one run of a stack after the stack advanced to its next evaluation.
+    """Report on one run of a stack after the stack trained to its next evaluation.
 
-    ``index`` is the run's place in the stack as it was built. ``outcome`` and ``arrays`` are set once, when the run
-    ends; ``arrays`` are what is kept of the trained model for a look inside, by names of the family's own; ``weights``
-    are its parameters by name.
+    ``index`` is the run's place in the stack as it was built. ``outcome``, ``arrays`` and ``weights`` are set once,
+    when the run ends. ``arrays`` are kept for a look inside the model, by names of the family's own; ``weights`` are
+    the model's parameters by name.
     """
 
     index: int
@@ -178,8 +207,10 @@ class Report:
 
 @dataclass(frozen=True)
 class Parameters:
-    """Trainable parameters of a model: all of them, and those of its body (``core``), without what depends on the form
-    of the data rather than on what is learned."""
+    """Trainable parameters of a model.
+
+    ``total`` counts all; ``core`` leaves out those that depend on the form of the data rather than on what is learned.
+    """
 
     total: float
     core: float

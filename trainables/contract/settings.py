@@ -1,8 +1,7 @@
-"""Settings of a family: errors about them, and the plain values that run keys are made of.
+"""Settings of a family: errors about them, and the plain values in run keys.
 
-A setting that did not exist from the beginning is declared ``field(default=..., metadata=ADDED_LATER)``, at the default
-that computes what was computed before there was a choice. At that default it is left out, so that runs keep their keys
-and stacks their ids.
+Declare a new setting of an old family as ``field(default=..., metadata=ADDED_LATER)``. Its default must compute what
+the family computed before. At that default it is left out, so that runs keep their keys and stacks their ids.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ class SettingsError(ValueError):
     """A setting that cannot be used.
 
     ``key`` is the dotted path of the setting inside the family's settings (``task.modulus``), or ``""``.
-    ``allowed`` lists the values that would do, where they can be listed; callers name the nearest.
+    ``allowed`` lists the allowed values if they can be listed; callers name the nearest.
     """
 
     def __init__(self, message: str, *, key: str = "", given: str = "", allowed: Sequence[str] = ()) -> None:
@@ -36,27 +35,27 @@ def require(holds: bool, key: str, given: object, rule: str) -> None:
 
 
 ADDED_LATER: Mapping[str, bool] = {"added later": True}
-"""The metadata of such a field."""
+"""Metadata of a settings field that old runs did not have."""
 
 
 def digest_of(described: Any) -> str:
-    """A hash of plain values, in hex digits."""
+    """Return a hash of plain values, in hex digits."""
     return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
 
 def described_fields(settings: Any) -> dict[str, Any]:
-    """The fields of a settings dataclass as plain values, without those added later that have their default.
+    """Return the fields of a settings dataclass as plain values, without fields added later at their default.
 
-    Dataclasses among the values are described the same way, or by their own ``described()``: what of them decides the
+    Nested dataclasses are described the same way, or by a ``described()`` of their own that returns what changes the
     mathematics.
     """
     described = asdict(settings)
-    for one in fields(settings):
-        value = getattr(settings, one.name)
-        if one.metadata == ADDED_LATER and value == one.default:
-            del described[one.name]
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        if field.metadata == ADDED_LATER and value == field.default:
+            del described[field.name]
         elif hasattr(value, "described"):
-            described[one.name] = dict(value.described())
+            described[field.name] = dict(value.described())
         elif is_dataclass(value):
-            described[one.name] = described_fields(value)
+            described[field.name] = described_fields(value)
     return described

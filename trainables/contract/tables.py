@@ -1,7 +1,7 @@
-"""Tasks as tables: what each makes of every ordered tuple of N items.
+"""Tasks as tables: the result of each task for every ordered tuple of N items.
 
-``table[a, b, ...]`` is what a task of k arguments makes of items a, b, ...: an array [N] * k of codes. Codes below N
-are the items themselves, higher ones something else.
+``table[a, b, ...]`` is the result of a task of k arguments for items a, b, ...: an array [N] * k of codes. Codes below
+N are the items themselves; higher codes are other results.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ Integers = NDArray[np.int64]
 
 
 def entropy(values: Integers) -> float:
-    """Of the values in an array of any shape, in nats."""
+    """Return the entropy of the values in an array of any shape, in nats."""
     shares = np.unique(values, return_counts=True)[1] / values.size
     return float(-(shares * np.log(shares)).sum())
 
 
 def group_of(codes: Integers, labels: Integers, items: int) -> Integers:
-    """The group of each code of an array of any shape: its label in ``labels`` [N], N = ``items``; what is no item is a
-    group of its own."""
+    """Return the group of each code in an array of any shape: its label in ``labels`` [N], N = ``items``.
+
+    Each code from N on is a group of its own.
+    """
     count = int(labels.max()) + 1
     others = np.arange(items, max(items, int(codes.max()) + 1)) - items + count
     grouped: Integers = np.concatenate([labels, others])[codes]
@@ -28,8 +30,10 @@ def group_of(codes: Integers, labels: Integers, items: int) -> Integers:
 
 
 def respects(table: Integers, labels: Integers, items: int) -> bool:
-    """True if the task can be done with groups in place of items: the group of what comes out of a table [N] * k is a
-    function of the groups of what goes in, and not a constant."""
+    """Return True if the task can be done with groups in place of items.
+
+    That is: the group of the result in a table [N] * k is a function of the groups of the arguments, and not constant.
+    """
     out = group_of(table, labels, items).reshape(-1)
     count, cells = int(labels.max()) + 1, np.zeros(table.shape, dtype=np.int64)
     for axis in range(table.ndim):

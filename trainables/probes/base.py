@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from trainables.base import Family, RunConfig, SettingsError, find
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
-"""Names of probes and of their numbers: they become files, columns and metrics."""
+"""Pattern of the names of probes and their numbers, which become files, columns and metrics."""
 
 
 @dataclass(frozen=True)
 class Probed:
-    """The findings of a probe: ``numbers`` by name, finite (what is not known is left out), and ``arrays`` by name.
+    """Results of a probe: ``numbers`` and ``arrays``, both by name. Numbers are finite; leave out an unknown one.
 
-    Raises ``ValueError`` for a number that is not finite, an array of Python objects, or a name that no file or metric
-    could have.
+    Raises:
+        ValueError: A number is not finite, an array contains Python objects, or a name does not match :data:`NAME`.
     """
 
     numbers: Mapping[str, float] = field(default_factory=dict)
@@ -35,37 +35,39 @@ class Probed:
     def __post_init__(self) -> None:
         for name, value in self.numbers.items():
             if not math.isfinite(value):
-                raise ValueError(f"the number {name!r} is {value}; leave out what is not known")
+                raise ValueError(f"the number {name!r} is {value}; leave out an unknown number")
         for name, array in self.arrays.items():
             if not isinstance(array, np.ndarray) or array.dtype.hasobject:
-                raise ValueError(f"the array {name!r} is {type(array).__name__}; give a numpy array of plain values")
+                raise ValueError(
+                    f"the array {name!r} is {type(array).__name__}; it must be a numpy array of plain values"
+                )
         for name in (*self.numbers, *self.arrays):
             if not NAME.fullmatch(name):
-                raise ValueError(f"{name!r} is no name: letters, digits, '_', '-' and '.', 64 at most")
+                raise ValueError(f"{name!r} is not a name of letters, digits, '_', '-' and '.', 64 at most")
 
 
 class Probe(ABC):
-    """A look inside a trained model. Made without arguments; asked about many runs, one after another."""
+    """A look inside trained models. One instance, made without arguments, looks at many runs in turn."""
 
     name: ClassVar[str]
-    """The name of its results: see :data:`NAME`."""
+    """Name of the probe and its results, which matches :data:`NAME`."""
     version: ClassVar[int] = 1
-    """Raise it when a change alters what the same model gives: older results are then made anew."""
+    """Raise it when a change alters the results for the same model: older results are then computed again."""
     needs_arrays: ClassVar[tuple[str, ...]] = ()
-    """Arrays that the run must have left, of those its family keeps."""
+    """Names of the arrays of a run that the probe reads."""
     needs_model: ClassVar[bool] = False
-    """True if it asks the model itself: the family must be able to load it."""
+    """True if the probe runs the model: the family must be able to load it."""
     needs_data: ClassVar[bool] = False
-    """True if it looks at what the run was trained and scored on: the family must hand it out."""
+    """True if the probe reads the data of the run: the family must expose them."""
 
     @abstractmethod
     def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
-        """Look at one run that finished. A pure function: the same arguments give the same result, and no file is
-        written.
+        """Look at one finished run.
 
-        ``model`` is what :meth:`Family.load` gives and ``data`` what :meth:`Family.data` gives, None unless the probe
-        says that it needs them; ``arrays`` are those that the family keeps of a run. Whatever it raises is written down
-        as the probe's error; the run is not touched by it.
+        This is a pure function: the same arguments give the same result, and it writes no file. ``model`` is the result
+        of :meth:`Family.load` and ``data`` of :meth:`Family.data`, each None unless the probe needs it. ``arrays`` are
+        the arrays that the family keeps of the run. An exception is recorded as the probe's error and does not affect
+        the run.
         """
 
 
@@ -79,18 +81,19 @@ BUILT_IN = {
     "destruction": "trainables.probes.ablation:Destruction",
     "exchange": "trainables.probes.exchange:Exchange",
 }
-"""Short names of the probes that come with the project."""
+"""Short names of the probes in this repository."""
 
 
 def load_probe(name: str) -> Probe:
-    """The probe a search space names: a built-in one or ``package.module:Class``.
+    """Return the probe that a search space names: a built-in one or ``package.module:Class``.
 
-    Raises :class:`SettingsError` (key ``probes``) for anything that is not a complete :class:`Probe`.
+    Raises:
+        SettingsError: With key ``probes``, for anything that is not a complete :class:`Probe`.
     """
-    found = find(name, BUILT_IN, kind="probe", key="probes")
-    if not (isinstance(found, type) and issubclass(found, Probe)):
+    kind = find(name, BUILT_IN, kind="probe", key="probes")
+    if not (isinstance(kind, type) and issubclass(kind, Probe)):
         raise SettingsError(f"{name!r} is not a subclass of trainables.probes.base.Probe", key="probes", given=name)
-    if found.__abstractmethods__ or not NAME.fullmatch(getattr(found, "name", "")):
-        lacking = ", ".join(sorted(found.__abstractmethods__)) or "a usable name"
-        raise SettingsError(f"{name!r} is no complete probe: it lacks {lacking}", key="probes", given=name)
-    return found()
+    if kind.__abstractmethods__ or not NAME.fullmatch(getattr(kind, "name", "")):
+        lacking = ", ".join(sorted(kind.__abstractmethods__)) or "a usable name"
+        raise SettingsError(f"{name!r} is not a complete probe: it lacks {lacking}", key="probes", given=name)
+    return kind()

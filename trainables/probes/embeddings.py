@@ -1,4 +1,4 @@
-"""Probes of a run's embeddings: likeness of the items, principal components, groups told apart, curved structure."""
+"""Probes of a run's embeddings: similarity of items, principal components, separation of groups, curved structure."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ Floats = NDArray[np.float64]
 Pairs = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 KEPT = 3
+"""Number of principal components to keep."""
 NOTHING = 1e-9
-"""A variance an item, in cosines, that is rounding."""
+"""Largest variance per item, in cosines, that rounding explains."""
 SHUFFLES = 999
-"""Orders of the items that a score is measured against."""
+"""Number of random orders of the items to compare a score with."""
 FEWEST = 4
-"""Items below which nothing is said: there are too few orders to tell chance from structure."""
+"""Fewest items to score: fewer have too few orders to separate chance from structure."""
 FEWEST_MAPPED = 6
-"""Items below which Isomap says nothing."""
+"""Fewest items for Isomap."""
 NEIGHBOURS = 3
-"""Of each item, at first; more where that leaves the items in several parts."""
+"""Neighbours of each item in Isomap's graph; more if that leaves the graph in several parts."""
 
 
 class EmbeddingProbe(Probe):
@@ -39,18 +40,18 @@ class EmbeddingProbe(Probe):
 
     @abstractmethod
     def look(self, family: Family, embedding: NDArray[Any]) -> Probed:
-        """Look at the embeddings [n, C]: :meth:`Probe.run` without what is not needed."""
+        """Look at the embeddings [n, C]; see :meth:`Probe.run`."""
 
 
 class Similarity(EmbeddingProbe):
     """Cosine similarities of the rows of the array ``embedding`` [n, C], as the array ``similarity`` [n, n], float32.
 
-    Where the rows stand in an order that means something, two numbers, each a difference of cosines in [-2, 2], for n
-    of at least 4. The pairs that are no neighbours on the ring 0, 1, ..., n - 1, 0 are what both are measured against:
+    If the rows have a meaningful order and n is at least 4, there are two numbers, both differences of cosines in
+    [-2, 2]. Both compare with the mean cosine of all pairs that are not neighbours on the ring 0, 1, ..., n - 1, 0:
 
-    * ``ring``: the mean cosine of neighbours on the ring, less that of all other pairs. 0 where order leaves no trace.
-    * ``ends``: the cosine of the first and the last row, less the same. As large as ``ring`` where the rows close to a
-      ring; at or below 0 where they lie along a line. It rests on one pair, so it is noisy for a single run.
+    * ``ring``: the mean cosine of neighbours on the ring minus that of all other pairs; 0 if order leaves no trace.
+    * ``ends``: the cosine of the first and the last row minus that of all other pairs. It is as large as ``ring`` if
+      the rows close to a ring, and at most 0 if they lie along a line. It rests on one pair, so a single run is noisy.
     """
 
     name: ClassVar[str] = "similarity"
@@ -62,14 +63,14 @@ class Similarity(EmbeddingProbe):
 
 
 def cosines(embedding: NDArray[Any]) -> NDArray[Any]:
-    """Cosine similarities [n, n] of the rows of [n, C]; a row of zeros is unlike every row."""
+    """Return the cosine similarities [n, n] of the rows of [n, C]; a row of zeros has similarity 0 to every row."""
     unit = embedding / np.maximum(np.linalg.norm(embedding, axis=1, keepdims=True), 1e-12)
     similarity: NDArray[Any] = unit @ unit.T
     return similarity
 
 
 def ring_numbers(similarity: NDArray[Any]) -> dict[str, float]:
-    """``ring`` and ``ends`` of cosine similarities [n, n]; nothing for n below 4, where all pairs are neighbours."""
+    """Return ``ring`` and ``ends`` of cosine similarities [n, n]; nothing for n below 4: all pairs are neighbours."""
     count = len(similarity)
     if count < 4:
         return {}
@@ -82,12 +83,12 @@ def ring_numbers(similarity: NDArray[Any]) -> dict[str, float]:
 
 
 class Components(EmbeddingProbe):
-    """Classical scaling of the cosine similarities of the embeddings [n, C] (Torgerson 1952): principal components that
-    can be compared across widths, since they come from [n, n]. For n of at least 3.
+    """Classical scaling of the cosine similarities of the embeddings [n, C] (Torgerson 1952), for n of at least 3.
 
-    The array ``components`` [n, 3], float64, holds the items' coordinates, largest component first; each one's sign is
-    such that its largest coordinate is positive. ``first``, ``second``, ``third`` are the components' shares of the
-    variance, ``effective`` is how many would share it as evenly, (sum of variances)^2 / sum of squares.
+    These are principal components of a matrix [n, n], so they can be compared across widths. The array ``components``
+    [n, 3], float64, has the items' coordinates, the largest component first; the sign of a component makes its largest
+    coordinate positive. ``first``, ``second`` and ``third`` are the components' shares of the variance. ``effective``
+    is the number of equal components with the same spread, (sum of variances)^2 / sum of squares.
     """
 
     name: ClassVar[str] = "components"
@@ -106,8 +107,11 @@ class Components(EmbeddingProbe):
 
 
 def principal(similarity: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Variances [n], descending, and coordinates [n, 3] of a similarity matrix [n, n]: classical scaling (Gower 1966,
-    Biometrika 53:325). An axis's sign is arbitrary: its largest coordinate is made positive."""
+    """Return variances [n], descending, and coordinates [n, 3] of a similarity matrix [n, n].
+
+    This is classical scaling (Gower 1966, Biometrika 53:325). The sign of an axis is arbitrary: its largest coordinate
+    is made positive.
+    """
     count, kept = len(similarity), min(KEPT, len(similarity))
     centring = np.eye(count) - 1 / count
     values, vectors = np.linalg.eigh(centring @ similarity @ centring)
@@ -120,17 +124,17 @@ def principal(similarity: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np
 
 
 class Separation(EmbeddingProbe):
-    """Scores of the cosines of the embeddings [n, C], their mean over the items taken off, for n of at least 4.
+    """Scores of the cosines of the centred embeddings [n, C] (their mean over items subtracted), for n of at least 4.
 
-    * ``GROUPING``, for every grouping of the items that the family knows (parity is ``mod2``; none for a prime modulus,
-      rather than 0): the mean cosine of pairs within a group less that of pairs of two groups, in [-2, 2]. Pairs of an
-      item with itself are left out, and groupings without a pair of either kind.
-    * ``order``, where the items stand in an order that means something: Spearman's rank correlation, over pairs, of
-      cosines with nearness -|i - j|, in [-1, 1]. 1 on a line, below it on a ring.
+    * ``GROUPING``, for every grouping of the items that the family knows (parity is ``mod2``; a prime modulus has
+      none): the mean cosine of pairs within a group minus that of pairs across groups, in [-2, 2]. Pairs of an item
+      with itself are left out, and so are groupings that lack pairs of either kind.
+    * ``order``, if the items have a meaningful order: Spearman's rank correlation, over pairs, of cosines with nearness
+      -|i - j|, in [-1, 1]. It is 1 on a line and lower on a ring.
 
-    Behind each, as ``GROUPING.p`` and ``order.p``, the share of 999 random orders of the items whose score is as large
-    or larger, the one found counted in: a permutation test of no relation (Mantel 1967). With few items few orders
-    differ, and the smallest possible p is large: .1 for parity modulo 6.
+    For each score, ``GROUPING.p`` and ``order.p`` are the share of 999 random orders of the items, and this one, whose
+    score is at least as large: a permutation test of no relation (Mantel 1967). With few items, few orders differ and
+    the smallest possible p is large: .1 for parity modulo 6.
     """
 
     name: ClassVar[str] = "separation"
@@ -153,41 +157,41 @@ class Separation(EmbeddingProbe):
         orders = np.array([np.arange(count), *(rng.permutation(count) for _ in range(SHUFFLES))])
         numbers: dict[str, float] = {}
         for name, (values, weights) in scores.items():
-            found, *by_chance = values[orders[:, pairs[0]], orders[:, pairs[1]]] @ weights
-            numbers |= {name: float(found), f"{name}.p": p_value(found, by_chance)}
+            score, *null = values[orders[:, pairs[0]], orders[:, pairs[1]]] @ weights
+            numbers |= {name: float(score), f"{name}.p": p_value(score, null)}
         return Probed(numbers)
 
 
-# Both scores are weighted sums over pairs of items, and another order of the items moves values between the weights.
+# Both scores are weighted sums over pairs of items; another order of the items moves values between the weights.
 
 
 def _same_or_not(labels: NDArray[Any], pairs: Pairs) -> Floats:
-    """Weights with which a sum over pairs is the mean within the groups of ``labels`` [n] less that between them."""
+    """Return weights that turn a sum over pairs into the mean within groups of ``labels`` [n] minus that across."""
     same = labels[pairs[0]] == labels[pairs[1]]
     weights: Floats = np.where(same, 1 / same.sum(), -1 / (~same).sum())
     return weights
 
 
 def _nearness(pairs: Pairs) -> Floats:
-    """Weights with which a sum over standard ranks of pairs is their correlation with the ranks of -|i - j|."""
+    """Return weights that turn a sum over standardized ranks of pairs into their correlation with ranks of -|i - j|."""
     return _standard(_ranks(-(pairs[1] - pairs[0]).astype(np.float64))) / len(pairs[0])
 
 
 def _ranked(similarity: Floats, pairs: Pairs) -> Floats:
-    """The standard rank of every pair's similarity, as a symmetric matrix [n, n]."""
+    """Return the standardized rank of every pair's similarity as a symmetric matrix [n, n]."""
     ranks = np.zeros_like(similarity)
     ranks[pairs] = _standard(_ranks(similarity[pairs]))
     return ranks + ranks.T
 
 
 def _standard(values: Floats) -> Floats:
-    """These less their mean, over their standard deviation; 0 where there is none."""
+    """Return the values minus their mean, divided by their standard deviation; zeros if they are all equal."""
     spread = values.std()
     return (values - values.mean()) / spread if spread else np.zeros_like(values)
 
 
 def _ranks(values: Floats) -> Floats:
-    """Ranks from 0, equal values sharing their mean rank."""
+    """Return ranks from 0; equal values share their mean rank."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts) - 1
     ranks: Floats = (last - (counts - 1) / 2)[inverse]
@@ -200,13 +204,13 @@ def _has_both(labels: tuple[int, ...]) -> bool:
 
 
 class Manifold(EmbeddingProbe):
-    """Isomap (Tenenbaum, de Silva and Langford 2000, by scikit-learn) on the embeddings [n, C] at unit length, n of at
-    least 6: distances along the graph of each item's nearest 3 (or as many as connect it), then classical scaling.
+    """Isomap (Tenenbaum, de Silva and Langford 2000, by scikit-learn) on the embeddings [n, C] at unit length.
 
-    ``one`` and ``two`` are the residual variances in one and two dimensions, 1 - r^2 between distances along the graph
-    and distances in the map, in [0, 1]; ``plane`` is the same for the plane of the first two principal components. A
-    curved sheet has ``two`` well below ``plane``; where they are alike, there is nothing that the plane misses. The
-    array ``manifold`` [n, 2], float64, holds the items' coordinates.
+    It scales distances along the graph of each item's nearest 3 neighbours (or as many as connect the graph), for n of
+    at least 6. ``one`` and ``two`` are the residual variances in one and two dimensions: 1 - r^2 between distances
+    along the graph and in the map, in [0, 1]. ``plane`` is the same for the plane of the first two principal
+    components. A curved sheet has ``two`` well below ``plane``; if they are alike, the plane misses nothing. The array
+    ``manifold`` [n, 2], float64, has the items' coordinates.
     """
 
     name: ClassVar[str] = "manifold"
@@ -224,7 +228,7 @@ class Manifold(EmbeddingProbe):
         distances = np.sqrt(np.maximum(2 - 2 * similarity, 0))
         np.fill_diagonal(distances, 0)
         if np.ptp(distances[np.triu_indices(count, 1)]) < 1e-9:
-            return Probed()  # All equally far apart: there is no shape.
+            return Probed()  # All items are equally far apart and have no shape.
         neighbours = NEIGHBOURS
         while neighbours < count - 1:
             graph = kneighbors_graph(distances, neighbours, metric="precomputed")
@@ -244,7 +248,7 @@ class Manifold(EmbeddingProbe):
 
 
 def residual(distances: NDArray[Any], coordinates: NDArray[Any]) -> float:
-    """1 - r^2 between distances [n, n] and those between coordinates [n, d]; 1 where either does not vary."""
+    """Return 1 - r^2 between distances [n, n] and those of coordinates [n, d]; 1 if either does not vary."""
     pairs = np.triu_indices(len(distances), 1)
     apart = np.linalg.norm(coordinates[pairs[0]] - coordinates[pairs[1]], axis=1)
     given = distances[pairs]

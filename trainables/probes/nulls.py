@@ -1,4 +1,4 @@
-"""Nulls of probes: as large as what was found, and found in the same way."""
+"""Null distributions of probes, matched to a result in size and in how it was computed."""
 
 from __future__ import annotations
 
@@ -12,34 +12,39 @@ from numpy.typing import NDArray
 from trainables.contract.tables import Integers
 
 OTHERS = 19
-"""Other groupings that a grouping is compared with, at most: p is then .05 or more."""
+"""Largest number of other groupings to compare a grouping with: p is then at least .05."""
 
 
-def p_value(found: float, null: Sequence[float] | NDArray[np.float64]) -> float:
-    """The share of the null's values, the one found counted in, that are as large: a permutation test."""
-    return float(1 + (np.asarray(null) >= found - 1e-12).sum()) / (1 + len(null))
+def p_value(value: float, null: Sequence[float] | NDArray[np.float64]) -> float:
+    """Return the share of the null's values, ``value`` included, that are at least ``value``: a permutation test."""
+    return float(1 + (np.asarray(null) >= value - 1e-12).sum()) / (1 + len(null))
 
 
 def other_groupings(labels: Integers, rng: np.random.Generator, most: int = OTHERS) -> list[Integers]:
-    """Groupings of the same items into groups of the same sizes as ``labels`` [n], a label an item, none of them the
-    same grouping: all there are, or ``most`` at random. A :func:`p_value` among all there are is exact."""
+    """Return other groupings of the same items into groups of the same sizes as ``labels`` [n], one label per item.
+
+    These are all other groupings or, if there are more than ``most``, a random sample of that many. With all of them, a
+    :func:`p_value` is exact.
+    """
     wanted = min(most, grouping_count(labels) - 1)
-    found = {_names_of(labels): labels}
-    while len(found) <= wanted:
+    groupings = {_canonical(labels): labels}
+    while len(groupings) <= wanted:
         drawn = rng.permutation(labels)
-        found.setdefault(_names_of(drawn), drawn)
-    return list(found.values())[1:]
+        groupings.setdefault(_canonical(drawn), drawn)
+    return list(groupings.values())[1:]
 
 
 def grouping_count(labels: Sequence[int] | Integers) -> int:
-    """The groupings of so many items into groups of the same sizes, this one counted in: ten halvings of six, fifteen
-    ways to make three pairs of them."""
+    """Return the number of groupings into groups of the same sizes, this one included.
+
+    Six items can be halved in ten ways and paired in fifteen.
+    """
     sizes = np.unique(labels, return_counts=True)[1].tolist()
     alike = math.prod(map(math.factorial, Counter(sizes).values()))
     return math.factorial(len(labels)) // math.prod(map(math.factorial, sizes)) // alike
 
 
-def _names_of(labels: Integers) -> tuple[int, ...]:
-    """The grouping whatever its labels are: groups counted in the order of their first items."""
+def _canonical(labels: Integers) -> tuple[int, ...]:
+    """Return the grouping with its groups numbered in the order of their first items."""
     first = {label: place for place, label in enumerate(dict.fromkeys(labels.tolist()))}
     return tuple(first[label] for label in labels.tolist())

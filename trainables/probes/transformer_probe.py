@@ -1,4 +1,4 @@
-"""Probes that ask a trained transformer, with its sublayers or embeddings changed on the way.
+"""Probes that run a trained transformer, possibly with its sublayers or embeddings changed.
 
 Shape suffixes: B rows, T positions, C n_embed, H heads, D = C/H; M questions, V vocabulary.
 """
@@ -25,49 +25,51 @@ from trainables.transformer.architecture import ModelSettings
 from trainables.transformer.generation import TrainedTransformer
 
 ASKED = 300
-"""Expressions of each task that are asked, at most: their accuracy deviates by at most .03."""
+"""Largest number of expressions of a task: their accuracy then has a standard error of at most .03."""
 
 Sublayer = Literal["attention", "feed_forward"]
 Change = Callable[[Sublayer, int, Tensor], Tensor]
-"""The replacement of a sublayer's update [B, T, C] in an application, counted from 0."""
+"""A function of sublayer, application (from 0) and update [B, T, C] that returns the update to use instead."""
 
 
 class TransformerProbe(Probe):
-    """A probe that asks a transformer."""
+    """A probe that runs a transformer."""
 
     needs_model: ClassVar[bool] = True
     needs_data: ClassVar[bool] = True
 
     def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
-        """Raises ``TypeError`` for a model of another family."""
+        """Check the model's type and run :meth:`ask`. Raises ``TypeError`` for a model of another family."""
         if not isinstance(model, TrainedTransformer) or not isinstance(data, Dataset):
             raise TypeError(f"the probe {self.name} is for transformers; {family.name} is another family")
         return self.ask(family, run, model, data)
 
     @abstractmethod
     def ask(self, family: Family, run: RunConfig, model: TrainedTransformer, data: Dataset) -> Probed:
-        """Ask the model about its data: :meth:`Probe.run` for transformers."""
+        """Look at one finished run of a transformer; see :meth:`Probe.run`."""
 
 
 def unchanged(sublayer: Sublayer, application: int, update_BTC: Tensor) -> Tensor:
-    """Every sublayer writes what it writes."""
+    """Return the update of a sublayer as it is."""
     return update_BTC
 
 
 def traced(
     settings: ModelSettings, parameters: Mapping[str, Tensor], tokens_BT: Tensor, change: Change = unchanged
 ) -> Tensor:
-    """Logits [B, T, V] of a model for token ids [B, T], T at most ``block``, with what its sublayers write changed.
+    """Return the logits [B, T, V] for token ids [B, T], T at most ``block``, with the sublayers' updates changed.
 
-    Blocks are applied ``n_layer`` x ``n_recurrence`` times, all layers in one recurrence.
+    Blocks are applied ``n_layer`` x ``n_recurrence`` times; each recurrence goes through all layers.
     """
     p = parameters
     positions = tokens_BT.shape[1]
     x_BTC = p["token"][tokens_BT.long()] + p["position"][:positions]
     for application in range(settings.n_layer * settings.n_recurrence):
         layer = application % settings.n_layer
-        x_BTC = x_BTC + change("attention", application, _attention(settings, p, layer, x_BTC))
-        x_BTC = x_BTC + change("feed_forward", application, _feed_forward(settings, p, layer, x_BTC))
+        read_BTC = x_BTC
+        x_BTC = x_BTC + change("attention", application, _attention(settings, p, layer, read_BTC))
+        read_BTC = read_BTC if settings.parallel else x_BTC
+        x_BTC = x_BTC + change("feed_forward", application, _feed_forward(settings, p, layer, read_BTC))
     head = p["token"].T if settings.tied else p["head"]
     return _linear(p, "head", _norm(p, "final_norm", x_BTC), head)
 
@@ -101,47 +103,47 @@ def _linear(p: Mapping[str, Tensor], name: str, x: Tensor, matrix: Tensor) -> Te
 
 
 def questions_of(data: Dataset) -> dict[str, Tensor]:
-    """The first test expressions of each task of the run's mix: token ids [M, T] of the whole worked solutions, padded
-    with ``<eos>``."""
+    """Return the first test expressions by task: token ids [M, T] of worked solutions, padded with ``<eos>``."""
     return {task: torch.from_numpy(examples.tokens[:ASKED].astype(np.int64)) for task, examples in data.test.items()}
 
 
 def accuracy(
     model: TrainedTransformer, data: Dataset, change: Change = unchanged, **parameters: Tensor
 ) -> dict[str, float]:
-    """By task the share of test expressions whose whole worked solution, from the first '=' to its ``<eos>``, the model
-    chooses token by token, each given the right ones before; with what its sublayers write changed, and with some of
-    its ``parameters`` replaced.
+    """Return, by task, the share of test expressions that the model solves wholly.
 
-    Greedy generation would write just these solutions, and may besides come to the right answer by a wrong step; this
-    is stricter by that, and takes one pass where a model that was taken apart would need one for every wrong token.
+    The model must choose every token of the worked solution, from the first '=' to its ``<eos>``, given the right
+    earlier tokens. ``change`` replaces the sublayers' updates, and ``parameters`` some of the model's parameters.
+
+    Greedy generation would write just these solutions, and might reach a right answer through a wrong step. This score
+    is stricter, and takes one pass instead of one pass per wrong token.
     """
-    found = {}
+    shares = {}
     for task, tokens_MT in questions_of(data).items():
         with torch.no_grad():
             logits_MTV = traced(model.settings, {**model.parameters, **parameters}, tokens_MT, change)
-        found[task] = _right(logits_MTV, tokens_MT, data.test[task])
-    return found
+        shares[task] = _right(logits_MTV, tokens_MT, data.test[task])
+    return shares
 
 
 def _right(logits_MTV: Tensor, tokens_MT: Tensor, examples: Examples) -> float:
     chosen = logits_MTV[:, :-1].argmax(dim=-1) == tokens_MT[:, 1:]
     place = torch.arange(1, tokens_MT.shape[1])
     begin, end = (
-        torch.from_numpy(np.array(each[:ASKED], np.int64))[:, None]
-        for each in (examples.prompt_lengths, examples.lengths)
+        torch.from_numpy(np.array(lengths[:ASKED], np.int64))[:, None]
+        for lengths in (examples.prompt_lengths, examples.lengths)
     )
-    asked = (place >= begin) & (place < end)
-    return float((chosen | ~asked).all(dim=1).double().mean())
+    solution = (place >= begin) & (place < end)
+    return float((chosen | ~solution).all(dim=1).double().mean())
 
 
 @dataclass(frozen=True)
 class LastSteps:
     """The last steps of M different test expressions of one task.
 
-    ``tokens`` [M, T] are the whole worked solutions, ``equals`` [M] the places of the last '=' in them, where the model
-    gives the answer after the right steps before. ``places`` holds, for each, the places of the arguments of the last
-    step. ``answers`` [M] are the right answers, as token ids.
+    ``tokens`` [M, T] are the whole worked solutions. ``equals`` [M] are the positions of the last '=', where the model
+    answers after the right earlier steps. ``places`` has, for each expression, the positions of the arguments of its
+    last step. ``answers`` [M] are the right answers as token ids.
     """
 
     tokens: Tensor
@@ -151,27 +153,27 @@ class LastSteps:
 
 
 def last_steps(run: RunConfig, data: Dataset) -> Mapping[str, LastSteps]:
-    """The last steps of the first 300 different test expressions, by task."""
+    """Return the last steps of the first 300 different test expressions, by task."""
     vocabulary = run.settings.task.vocabulary()
     return {name: _of(examples, vocabulary.items, vocabulary.equals) for name, examples in data.test.items()}
 
 
 def _of(examples: Examples, items: int, equals: int) -> LastSteps:
     tokens_MT = examples.tokens.astype(np.int64)
-    # Random samples hold a short question many times.
-    kept = np.sort(np.unique(tokens_MT, axis=0, return_index=True)[1])[:ASKED]
-    tokens_MT = tokens_MT[kept]
+    # A random sample contains a short question many times.
+    rows = np.sort(np.unique(tokens_MT, axis=0, return_index=True)[1])[:ASKED]
+    tokens_MT = tokens_MT[rows]
     ends = [np.flatnonzero(row == equals) for row in tokens_MT]
     begins = [at[-2] + 1 if len(at) > 1 else 0 for at in ends]
     places = tuple(
         begin + np.flatnonzero(row[begin : at[-1]] < items)
         for row, begin, at in zip(tokens_MT, begins, ends, strict=True)
     )
-    return LastSteps(torch.from_numpy(tokens_MT), np.array([at[-1] for at in ends]), places, examples.answers[kept])
+    return LastSteps(torch.from_numpy(tokens_MT), np.array([at[-1] for at in ends]), places, examples.answers[rows])
 
 
 def answers(model: TrainedTransformer, questions: LastSteps, codes: int) -> Integers:
-    """The model's most likely answer to each question [M], among the tokens below ``codes``."""
+    """Return the model's most likely answer to each question [M], among the tokens below ``codes``."""
     logits_MV = model.logits(questions.tokens)[torch.arange(len(questions.equals)), questions.equals]
-    found: Integers = logits_MV[:, :codes].argmax(dim=-1).numpy()
-    return found
+    chosen: Integers = logits_MV[:, :codes].argmax(dim=-1).numpy()
+    return chosen

@@ -1,12 +1,8 @@
 """Graphs as sparse matrices, sums over their edges, and minimum spanning trees of points in the plane.
 
-Adjacency matrices are symmetric, of zeros and ones, without loops or double edges. Shapes: N nodes of a graph, D
-numbers a node has, E edges.
-
-The Vietoris-Rips filtration joins two points at the scale of their distance. Every class of H0 is born at scale 0, with
-a point of its own, and dies where an edge joins its component to an older one: the deaths are the lengths of the
-minimum spanning tree's edges (Edelsbrunner and Harer 2010, Computational Topology, chapter VII). The tree is a part of
-the Delaunay triangulation (Shamos and Hoey 1975, FOCS, p. 151), which has at most three edges a point: all is sparse.
+The classes of H0 of a Vietoris-Rips filtration die at the lengths of the minimum spanning tree's edges (Edelsbrunner
+and Harer 2010, Computational Topology, chapter VII). The tree is a part of the Delaunay triangulation (Shamos and Hoey
+1975, FOCS, p. 151), which has at most three edges a point. Shapes: N nodes, D numbers a node, E edges.
 """
 
 from __future__ import annotations
@@ -20,7 +16,7 @@ import scipy.sparse as sparse
 from numpy.typing import NDArray
 from scipy.spatial import Delaunay, QhullError
 
-from trainables.reparametrization.settings import FEWEST, GraphSettings
+from trainables.reparametrization.settings import GraphSettings
 
 Floats = NDArray[np.float64]
 Edges = NDArray[np.int64]
@@ -34,12 +30,7 @@ def rng_of(purpose: str, nodes: int, seed: int) -> np.random.Generator:
 
 
 def adjacency(settings: GraphSettings, nodes: int, rng: np.random.Generator) -> Any:
-    """The adjacency matrix [nodes, nodes] of a graph: scipy CSR, float64, sorted indices.
-
-    Raises ``ValueError`` for fewer than :data:`FEWEST` nodes.
-    """
-    if nodes < FEWEST:
-        raise ValueError(f"a graph has at least {FEWEST} nodes, got {nodes}")
+    """Return the adjacency matrix [nodes, nodes] of a graph without loops: scipy CSR, float64, sorted indices."""
     ends = _grid(nodes) if settings.kind == "grid" else _small_world(settings, nodes, rng)
     matrix = weighted(ends, np.ones(len(ends)), nodes)
     matrix.data[:] = 1.0  # An edge drawn twice was summed.
@@ -47,7 +38,7 @@ def adjacency(settings: GraphSettings, nodes: int, rng: np.random.Generator) -> 
 
 
 def weighted(ends: Edges, weights: Floats, nodes: int) -> Any:
-    """The symmetric matrix [nodes, nodes] of edges with weights: scipy CSR, sorted indices."""
+    """Return the symmetric matrix [nodes, nodes] of edges with weights: scipy CSR, sorted indices."""
     rows, columns = np.concatenate([ends, ends[:, ::-1]]).T
     matrix = sparse.coo_matrix((np.tile(weights, 2), (rows, columns)), shape=(nodes, nodes)).tocsr()
     matrix.sort_indices()
@@ -55,17 +46,16 @@ def weighted(ends: Edges, weights: Floats, nodes: int) -> Any:
 
 
 def laplacian(weights: Any) -> Any:
-    """``D - W`` of a symmetric matrix of edge weights; scipy CSR with sorted indices."""
-    found = (sparse.diags(np.asarray(weights.sum(axis=1)).ravel()) - weights).tocsr()
-    found.sort_indices()
-    return found
+    """Return ``D - W`` of a symmetric matrix of edge weights: scipy CSR, sorted indices."""
+    matrix = (sparse.diags(np.asarray(weights.sum(axis=1)).ravel()) - weights).tocsr()
+    matrix.sort_indices()
+    return matrix
 
 
 def edges(matrix: Any) -> Edges:
-    """Every edge of a symmetric matrix once, the smaller end first, in order."""
+    """Return every edge of a symmetric matrix once, the smaller end first, in order."""
     upper = sparse.triu(matrix, k=1).tocoo()
-    found: Edges = np.stack([upper.row, upper.col], axis=1).astype(np.int64)
-    return found[np.lexsort((found[:, 1], found[:, 0]))]
+    return _once(np.stack([upper.row, upper.col], axis=1), matrix.shape[0])
 
 
 def _grid(nodes: int) -> Edges:
@@ -88,27 +78,22 @@ def _small_world(settings: GraphSettings, nodes: int, rng: np.random.Generator) 
 
 
 def across(ends: Edges, x_ND: Floats) -> Floats:
-    """Differences across edges, [E, D]."""
+    """Return differences across edges, [E, D]."""
     return x_ND[ends[:, 0]] - x_ND[ends[:, 1]]
 
 
 def gathered(ends: Edges, edge_ED: Floats, nodes: int) -> Floats:
-    """Sums over edges [N, D], in their order: added to the first end, taken off the second."""
+    """Return sums over edges [N, D], in their order: added to the first end, subtracted from the second."""
     first, second = ends.T
     columns = [np.bincount(first, column, nodes) - np.bincount(second, column, nodes) for column in edge_ED.T]
     return np.stack(columns, axis=1)
 
 
 def spanning_tree(points: Floats) -> Edges:
-    """The minimum spanning tree of points in the plane, [N - 1, 2], the smaller end first, in order.
+    """Return the minimum spanning tree of at least two finite points in the plane, [N - 1, 2], in order.
 
-    Of lengths that are equal the edge with the smaller ends counts as the shorter. Raises ``ValueError`` for fewer than
-    two points, other than two coordinates, or coordinates that are not finite.
+    The smaller end comes first. Of equal lengths the edge with the smaller ends counts as the shorter.
     """
-    if points.ndim != 2 or points.shape[1] != 2 or len(points) < 2:
-        raise ValueError(f"a tree needs at least two points of the plane, [N, 2]; got an array {points.shape}")
-    if not np.isfinite(points).all():
-        raise ValueError("a tree needs points whose coordinates are finite")
     candidates = _candidates(points)
     far = across(candidates, points)
     # Ranks in place of lengths: scipy takes an edge of length 0 for none.
@@ -121,34 +106,25 @@ def spanning_tree(points: Floats) -> Edges:
 
 
 def deaths(points: Floats) -> NDArray[np.float64]:
-    """The scales at which the classes of H0 of a cloud die, ascending, [N - 1]; one class never does."""
+    """Return the scales at which the classes of H0 of a cloud die, ascending, [N - 1]; one class never does."""
     far = across(spanning_tree(points), points)
     return np.sort(np.hypot(far[:, 0], far[:, 1]))
 
 
 def _candidates(points: Floats) -> Edges:
-    """Edges that hold the minimum spanning tree, each once, in order: those of the Delaunay triangulation."""
+    """Edges of the Delaunay triangulation, each once, in order; they contain the minimum spanning tree."""
+    centred = points - points.mean(axis=0)  # Qhull loses numbers that are small next to the distance from the origin.
     try:
-        # Qhull loses what is small beside the distance from the origin.
-        made = Delaunay(points - points.mean(axis=0))
-    except QhullError:
-        # All on one line, as far as float64 can tell, or too few for a triangle: neighbours along the line.
-        return _along_a_line(points)
+        made = Delaunay(centred)
+    except QhullError:  # Points on one line, to float64's precision, or too few for a triangle.
+        direction = np.linalg.svd(centred / (np.abs(centred).max() or 1.0), full_matrices=False)[2][0]
+        order = np.argsort(centred @ direction, kind="stable")
+        return _once(np.stack([order[:-1], order[1:]], axis=1), len(points))
     ends = made.simplices[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
-    # A point that lies on another, or on an edge, as far as float64 can tell, is left out of the triangulation.
+    # The triangulation leaves out a point on another point or on an edge, to float64's precision.
     for left_out, triangle, nearest in made.coplanar:
-        ends = np.concatenate(
-            [ends, [(left_out, nearest), *((left_out, corner) for corner in made.simplices[triangle])]]
-        )
+        ends = np.concatenate([ends, [(left_out, corner) for corner in (nearest, *made.simplices[triangle])]])
     return _once(ends[ends[:, 0] != ends[:, 1]], len(points))
-
-
-def _along_a_line(points: Floats) -> Edges:
-    centred = points - points.mean(axis=0)
-    spread = np.abs(centred).max()
-    direction = np.linalg.svd(centred / spread if spread > 0 else centred, full_matrices=False)[2][0]
-    order = np.argsort(centred @ direction, kind="stable")
-    return _once(np.stack([order[:-1], order[1:]], axis=1), len(points))
 
 
 def _once(ends: NDArray[Any], nodes: int) -> Edges:

@@ -20,26 +20,18 @@ CHECKPOINT = "race.safetensors"
 
 
 def ahead(standings: Mapping[str, Standing], race: RaceSettings) -> dict[str, float]:
-    """1 for the method that is ahead (:class:`RaceSettings` defines it), 0 for the others.
-
-    A method that broke down never arrives. One without rivals is ahead if it arrived.
-    """
-    return {
-        name: float(
-            mine.arrives_within(race.steps)
-            and all(
-                theirs.broken or theirs.spent > race.factor * mine.spent
-                for other, theirs in standings.items()
-                if other != name
-            )
-        )
-        for name, mine in standings.items()
-    }
+    """Return 1 for the method that is ahead (:class:`RaceSettings` defines it), 0 for the others."""
+    scores = {}
+    for name, mine in standings.items():
+        rivals = [theirs for other, theirs in standings.items() if other != name]
+        beaten = all(theirs.broken or theirs.spent > race.factor * mine.spent for theirs in rivals)
+        scores[name] = float(mine.arrives_within(race.steps) and beaten)
+    return scores
 
 
 def is_over(standings: Mapping[str, Standing], spent: float, race: RaceSettings) -> bool:
-    """True if nothing can change any more once every method may have ``spent`` so much: ``race.steps``; or, once every
-    other has ended or spent more than ``factor`` times what the first to arrive needed, ``patience`` times that."""
+    """Return True if the race ends when every method may have ``spent`` so much: at ``race.steps``, or once the race is
+    decided and the others have spent ``patience`` times as much as the first to arrive."""
     first = min((one.spent for one in standings.values() if one.arrives_within(race.steps)), default=math.inf)
     decided = all(one.ended or one.spent > race.factor * first for one in standings.values())
     waited = decided and spent >= race.patience * first
@@ -48,7 +40,7 @@ def is_over(standings: Mapping[str, Standing], spent: float, race: RaceSettings)
 
 @dataclass
 class Race:
-    """One run: its key, a hash of its problem, every method of its mix, and its learning curve."""
+    """One run. ``digest`` is a hash of its problem."""
 
     key: str
     digest: str
@@ -61,7 +53,7 @@ class Race:
         return {name: method.standing for name, method in self.methods.items()}
 
     def advance(self, until: int) -> None:
-        """Let every method go on until it has spent ``until``."""
+        """Run every method until it has spent ``until``."""
         for method in self.methods.values():
             begun = computing_s(torch.device("cpu"))
             method.run(until)
@@ -69,16 +61,11 @@ class Race:
 
 
 class RaceLearner(Learner):
-    """Runs races of one mix, on graphs of one size, one after the other on the CPU.
-
-    Time is the budget of every method so far: between two evaluations each goes on for the same price.
-    """
+    """Runs races of one mix, on graphs of one size, on the CPU. A step is what every method may have spent so far."""
 
     def __init__(self, races: Sequence[Race], settings: RaceSettings) -> None:
-        self._races = tuple(races)
-        self._settings = settings
-        self._active = list(range(len(races)))
-        self._spent = 0
+        self._races, self._settings = tuple(races), settings
+        self._active, self._spent = list(range(len(races))), 0
 
     def advance(self) -> list[Report]:
         if not self._active:
@@ -108,13 +95,10 @@ class RaceLearner(Learner):
         return Report(index, evaluation, outcome)
 
     def _measures(self, standings: Mapping[str, Standing]) -> dict[str, float]:
-        """Each method's spending, in units of the race, steps and seconds, 1 if it arrived within the budget, and 1 if
-        it broke down."""
+        """Each method's spending, steps and seconds, whether it arrived within the budget, and whether it broke."""
         measures = {"seconds": sum(one.seconds for one in standings.values())}
         for name, one in standings.items():
-            measures[f"spent_{name}"] = one.spent
-            measures[f"steps_{name}"] = one.steps
-            measures[f"seconds_{name}"] = one.seconds
+            measures |= {f"spent_{name}": one.spent, f"steps_{name}": one.steps, f"seconds_{name}": one.seconds}
             measures[f"arrived_{name}"] = float(one.arrives_within(self._settings.steps))
             measures[f"broken_{name}"] = float(one.broken)
         return measures

@@ -21,26 +21,23 @@ from trainables.reparametrization.network import Network, propagation
 from trainables.reparametrization.problems import Problem
 from trainables.reparametrization.settings import HISTORY, REPARAMETRIZED, ReparametrizationSettings
 
-MOMENTUM = 0.9
-BETAS = (0.9, 0.999)
-EPSILON = 1e-8
+MOMENTUM, BETAS, EPSILON = 0.9, (0.9, 0.999), 1e-8
 """Constants of torch.optim. Only the learning rate is chosen."""
 SUFFICIENT = 1e-4
 """Armijo: a step is taken if the loss falls by this share of what its slope promises."""
-SHRINK = 0.5
-HALVINGS = 30
+SHRINK, HALVINGS = 0.5, 30
 """A line search that fails so often has met the limits of float64: the method stays where it is."""
 LOOSE = 0.5
-"""The largest residual of Newton's system that is left, as a share of the gradient."""
+"""Largest residual of Newton's system, as a share of the gradient."""
 MOST_PRODUCTS = 200
-"""In one of Newton's directions. Conjugate gradients go downhill from their first product on, so that fewer than it
-takes to solve the system cost steps and nothing else."""
+"""Most products in one of Newton's directions. Conjugate gradients descend from their first product on, so too few to
+solve the system cost steps and nothing else."""
 
 
 @dataclass(frozen=True)
 class Price:
     """A method's prices, in units of the race: once for the ``setup``, for every ``look`` at the loss and its gradient,
-    for a ``step`` beyond its look, and for a ``product`` with the Hessian."""
+    for a ``step`` in addition to its look, and for a ``product`` with the Hessian."""
 
     setup: float
     look: float
@@ -50,9 +47,8 @@ class Price:
 
 @dataclass
 class Standing:
-    """One method in one race: what it has ``spent``, in units of the race, its ``steps``, its last ``gap`` (the loss
-    above the solution's, as a share of that at the start), whether it has ``arrived``, and whether it is ``broken``:
-    its loss was no longer finite. ``seconds`` is the time it took."""
+    """One method in one race. ``spent`` is in units of the race, ``gap`` the last loss above the solution's as a share
+    of the first. A ``broken`` method's loss was not finite."""
 
     spent: float = 0.0
     steps: int = 0
@@ -67,50 +63,46 @@ class Standing:
         return self.arrived or self.broken
 
     def arrives_within(self, budget: float) -> bool:
-        """True if it arrived for no more than ``budget``: a line search, or one of Newton's directions, may end beyond
-        one."""
+        """Return True if it arrived for at most ``budget``, which a line search or Newton's direction may overrun."""
         return self.arrived and self.spent <= budget
 
 
 class Method(ABC):
-    """One method on one problem, from the problem's start, with its :class:`Standing`."""
+    """One method on one problem, from the problem's start."""
 
     kept: ClassVar[tuple[str, ...]] = ("x", "first")
-    """The attributes that a checkpoint holds, besides the standing."""
+    """Attributes in a checkpoint, in addition to the standing."""
 
     def __init__(self, problem: Problem, price: Price, tolerance: float) -> None:
-        self.problem = problem
-        self.price = price
-        self.tolerance = tolerance
+        self.problem, self.price, self.tolerance = problem, price, tolerance
         self.standing = Standing(spent=price.setup)
         self.x = problem.start
         self.first = problem.evaluate(self.x)[0]
 
     def run(self, until: float) -> None:
-        """Step until the next step would spend more than ``until`` at the least, or until the method has ended."""
+        """Step until the method has ended, or the next step would spend more than ``until`` at the least."""
         standing, least = self.standing, self.price.look + self.price.step
-        # Where a method diverges, squares overflow, and it is broken.
+        # If a method diverges, squares overflow, and it is broken.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             while not standing.ended and standing.spent + least <= until:
                 self._step()
 
     @abstractmethod
     def _step(self) -> None:
-        """One step: paid, counted and noted."""
+        """Take one step; pay, count and note it."""
 
     def _note(self, loss: float) -> None:
-        """Take down the loss above the solution's."""
         standing = self.standing
         standing.gap = loss / self.first
         standing.arrived = standing.gap <= self.tolerance
         standing.broken = not math.isfinite(standing.gap)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The state without the standing, by name."""
+        """Return the state without the standing, by name."""
         return {name: np.asarray(getattr(self, name)) for name in self.kept}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], standing: Standing) -> None:
-        """Go on from the state and the standing of the same method."""
+        """Continue from the state and the standing of the same method."""
         self.standing = standing
         for name in self.kept:
             setattr(self, name, arrays[name][()])
@@ -122,20 +114,13 @@ class Descent(Method):
     kept = (*Method.kept, "parameters", "moments")
 
     def __init__(
-        self,
-        problem: Problem,
-        price: Price,
-        tolerance: float,
-        optimizer: str,
-        rate: float,
-        network: Network | None = None,
-        parameters_P: Floats | None = None,
+        self, problem: Problem, price: Price, tolerance: float, optimizer: str, rate: float, network: Network | None
     ) -> None:
         super().__init__(problem, price, tolerance)
         self._optimizer, self._rate, self._network = optimizer, rate, network
-        self.parameters = self.x.ravel() if parameters_P is None else parameters_P
+        self.parameters = self.x.ravel() if network is None else network.features_P
         self.moments = np.zeros((1 if optimizer == "momentum" else 2, len(self.parameters)))
-        # The difference between the start of the problem and the network's first output.
+        # So that all methods start at the same state.
         self._offset = 0.0 if network is None else self.x - network(self.parameters)
 
     def _step(self) -> None:
@@ -143,7 +128,7 @@ class Descent(Method):
         self.x = self.parameters.reshape(self.x.shape) if network is None else network(self.parameters) + self._offset
         loss, gradient_ND = self.problem.evaluate(self.x)
         self._note(loss)
-        # A method that has arrived has paid for this look, and takes no step.
+        # A method that has arrived pays for this look and takes no step.
         standing.spent += self.price.look + (0.0 if standing.ended else self.price.step)
         if not standing.ended:
             standing.steps += 1
@@ -151,23 +136,21 @@ class Descent(Method):
             self.parameters = self.parameters - self._move(gradient_P)
 
     def _move(self, gradient_P: Floats) -> Floats:
-        """The optimiser's step, to be taken off the parameters, [P]."""
+        """The optimiser's step [P], to be subtracted from the parameters."""
         if self._optimizer == "momentum":
             self.moments = MOMENTUM * self.moments + gradient_P
-            moved_P: Floats = self._rate * self.moments[0]
-            return moved_P
+            return np.asarray(self._rate * self.moments[0])
         first, second = self.moments
         first *= BETAS[0]
         first += (1 - BETAS[0]) * gradient_P
         second *= BETAS[1]
         second += (1 - BETAS[1]) * gradient_P * gradient_P
         unbias, root = (1 - beta**self.standing.steps for beta in BETAS)
-        moved_P = self._rate / unbias * first / (np.sqrt(second) / math.sqrt(root) + EPSILON)
-        return moved_P
+        return np.asarray(self._rate / unbias * first / (np.sqrt(second) / math.sqrt(root) + EPSILON))
 
 
 class LineSearch(Method):
-    """A direction, then a line search that begins with all of it and halves until the loss falls enough."""
+    """A direction, then a line search that starts with all of it and halves until the loss falls enough."""
 
     kept = (*Method.kept, "loss", "gradient")
 
@@ -178,13 +161,13 @@ class LineSearch(Method):
 
     @abstractmethod
     def _direction(self) -> Floats:
-        """A direction downhill, [N, D]. Its cost beyond a step's price is paid here."""
+        """Return a direction downhill [N, D], and pay for its products."""
 
     def _moved(self, step_ND: Floats, change_ND: Floats) -> None:
-        """Learn from a move and its change of the gradient."""
+        """Use a move and its change of the gradient."""
 
     def _failed(self) -> None:
-        """Learn from a search that found nothing lower."""
+        """React to a search that found nothing lower."""
 
     def _step(self) -> None:
         direction_ND, standing = self._direction(), self.standing
@@ -206,16 +189,14 @@ class LineSearch(Method):
 
 
 class ConjugateGradients(LineSearch):
-    """Conjugate gradients with Jacobi's preconditioner (Nocedal and Wright 2006, sections 5.1 and 5.2): Polak and
-    Ribiere's directions, none with a negative share of the last, and the step that is least on the line by one product
-    with the Hessian. On a quadratic these are the linear method's. If curvature is not positive, the step is the
-    direction itself, which the preconditioner has scaled."""
+    """Conjugate gradients with Jacobi's preconditioner (Nocedal and Wright 2006, sections 5.1 and 5.2), Polak and
+    Ribiere's directions, and a step from one product with the Hessian: on a quadratic the linear method. Without
+    positive curvature the step is the direction itself."""
 
     kept = (*LineSearch.kept, "search", "last", "square")
-
-    def __init__(self, problem: Problem, price: Price, tolerance: float) -> None:
-        super().__init__(problem, price, tolerance)
-        self.search, self.last, self.square = np.zeros_like(self.x), np.zeros_like(self.x), 0.0
+    search: Floats | float = 0.0
+    last: Floats | float = 0.0
+    square = 0.0
 
     def _direction(self) -> Floats:
         gradient_ND = self.gradient
@@ -231,14 +212,12 @@ class ConjugateGradients(LineSearch):
         return (-slope / curvature if curvature > 0 else 1.0) * search_ND
 
     def _failed(self) -> None:
-        """The preconditioned gradient is next."""
-        self.square = 0.0
+        self.square = 0.0  # The preconditioned gradient is next.
 
 
 class Lbfgs(LineSearch):
-    """L-BFGS (Nocedal and Wright 2006, section 7.2). It keeps the last :data:`HISTORY` moves and changes of the
-    gradient, as ``pairs`` [M, 2, P], the newest last. After a line search that fails it forgets its pairs and goes on
-    downhill."""
+    """L-BFGS (Nocedal and Wright 2006, section 7.2). ``pairs`` [M, 2, P] are the last :data:`HISTORY` moves and changes
+    of the gradient, the newest last. A line search that fails clears them."""
 
     kept = (*LineSearch.kept, "pairs")
 
@@ -247,8 +226,7 @@ class Lbfgs(LineSearch):
         self.pairs = np.empty((0, 2, self.x.size))
 
     def _direction(self) -> Floats:
-        """Minus the inverse Hessian these pairs imply times the gradient; without pairs a step of length 1 down the
-        gradient."""
+        """Minus the pairs' inverse Hessian times the gradient; without pairs a step of length 1 down the gradient."""
         q_P = self.gradient.ravel().copy()
         scale, alphas = 1 / float(np.linalg.norm(q_P)), []
         for step_P, change_P in self.pairs[::-1]:
@@ -263,7 +241,7 @@ class Lbfgs(LineSearch):
         return -q_P.reshape(self.x.shape)
 
     def _moved(self, step_ND: Floats, change_ND: Floats) -> None:
-        """A pair without curvature is left out, so that directions go down."""
+        # A pair without curvature is left out, so that directions go down.
         if np.vdot(step_ND, change_ND) > 1e-12 * np.linalg.norm(step_ND) * np.linalg.norm(change_ND):
             new = np.stack([step_ND.ravel(), change_ND.ravel()])[None]
             self.pairs = np.concatenate([self.pairs, new])[-HISTORY:]
@@ -273,28 +251,24 @@ class Lbfgs(LineSearch):
 
 
 class Newton(LineSearch):
-    """Newton's method, its directions by conjugate gradients from products with the Hessian. Each product is paid. A
-    step's products end before the step does: one may end beyond what may be spent."""
+    """Newton's method. Its directions come from conjugate gradients; each product with the Hessian is paid."""
 
     kept = (*LineSearch.kept, "first_norm")
-
-    def __init__(self, problem: Problem, price: Price, tolerance: float) -> None:
-        super().__init__(problem, price, tolerance)
-        self.first_norm = float(np.linalg.norm(self.gradient))
+    first_norm = 0.0
 
     def _direction(self) -> Floats:
+        self.first_norm = self.first_norm or float(np.linalg.norm(self.gradient))
         direction_ND, products = newton_direction(self.problem.curvature(self.x), self.gradient, self.first_norm)
         self.standing.spent += products * self.price.product
         return direction_ND
 
 
 def newton_direction(product: Callable[[Floats], Floats], gradient_ND: Floats, first: float) -> tuple[Floats, int]:
-    """A direction d [N, D] with ``H d`` near minus the gradient, and the products it took (Nocedal and Wright 2006,
-    algorithm 7.1).
+    """Return a direction d [N, D] with ``H d`` near minus the gradient, and the number of products with H.
 
-    ``product`` is the Hessian's; ``first`` is the length of the first gradient. The residual left is the gradient's
-    length times the root of its share of the first, and at most :data:`LOOSE` of it, so that Newton's steps converge
-    faster than linearly. If curvature is not positive the direction stays; as the first, it is down the gradient.
+    Algorithm 7.1 of Nocedal and Wright 2006. ``first`` is the length of the first gradient. The residual is at most the
+    gradient's length times the root of its share of the first, and :data:`LOOSE` of it: Newton's steps then converge
+    faster than linearly. The search ends if curvature is not positive, at the earliest with the gradient's direction.
     """
     length = float(np.linalg.norm(gradient_ND))
     enough = min(math.sqrt(length / first), LOOSE) * length
@@ -319,17 +293,15 @@ SEARCHING: dict[str, type[LineSearch]] = {"cg": ConjugateGradients, "lbfgs": Lbf
 
 
 def method_of(name: str, problem: Problem, run: RunConfig, price: Price) -> Method:
-    """The method ``name`` at the start of a run's problem. A network begins with features from N(0, 1), whatever its
-    rule."""
+    """Return the method ``name`` at the start of a run's problem."""
     settings: ReparametrizationSettings = run.settings
     tolerance = settings.race.tolerance
     if name in SEARCHING:
         return SEARCHING[name](problem, price, tolerance)
-    rate = settings.rates.of(name)
+    rate = float(getattr(settings.rates, name))
     if name not in REPARAMETRIZED:
-        return Descent(problem, price, tolerance, name, rate)
+        return Descent(problem, price, tolerance, name, rate, None)
     nodes, numbers = problem.start.shape
     matrix = propagation(name, problem, settings.network, rng_of("shuffle", nodes, run.seed))
-    features_P = rng_of("network", nodes, run.seed).standard_normal(nodes * settings.network.width)
-    network = Network(settings.network, matrix, numbers)
-    return Descent(problem, price, tolerance, "adam", rate, network, features_P)
+    network = Network(settings.network, matrix, numbers, rng_of("network", nodes, run.seed))
+    return Descent(problem, price, tolerance, "adam", rate, network)

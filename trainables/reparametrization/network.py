@@ -1,15 +1,12 @@
 """The graph network whose output the unknowns are.
 
-Every node has C features, which are parameters. A layer is ``h <- M h``. M is fixed, made from ``P = 1 - D^-1/2 H
-D^-1/2`` with H the Hessian of the loss at the start and D the sums of absolute values in its rows (arXiv 2205.13624 has
-the idea; layers and scale are this project's reading of it), or from a control in place of H. Where the unknowns are
-``R z``, a step of gradient descent on z moves them against ``R R'`` times the gradient: Newton's step if ``R =
-H^-1/2``. Its series in P, ``sum_k c_k P^k`` with ``c_k = (2k choose k) / 4^k``, cut off at the depth, is ``residual:
-series`` (M is P), but for a factor that makes it 1 where H is 0. With ``halves`` M is ``(1 + P) / 2``, and the last
-layer is read out.
+Every node has C features, which are parameters. A layer is ``h <- M h``. M is made from ``P = 1 - D^-1/2 H D^-1/2``,
+with H the Hessian at the start and D the sums of absolute values in its rows (the idea is arXiv 2205.13624's; layers
+and scale are ours), or from a control in place of H. If the unknowns are ``R z``, gradient descent on z moves them
+against ``R R'`` times the gradient: Newton's step if ``R = H^-1/2``. Its series in P, cut off at the depth and scaled
+to 1 where H is 0, is ``residual: series`` (M is P). With ``halves`` M is ``(1 + P) / 2``, and the last layer is read.
 
-The network's first output is taken off and the start of the problem put in its place, so that all methods begin at the
-same state. Shapes: N nodes, C features a node, D numbers a node, P features of all nodes.
+Shapes: N nodes, C features a node, D numbers a node, P features of all nodes.
 """
 
 from __future__ import annotations
@@ -26,10 +23,10 @@ from trainables.reparametrization.settings import NetworkSettings
 
 
 def propagation(rule: str, problem: Problem, settings: NetworkSettings, rng: np.random.Generator) -> Any:
-    """The matrix M [N, N] by its rule, scipy CSR.
+    """Return the matrix M [N, N] by its rule, scipy CSR.
 
-    ``hessian`` is made from the Hessian at the start, ``laplacian`` from the Laplacian of the bare graph; ``random``
-    is the Hessian's with its nodes shuffled: the same spectrum and the same cost, about another graph.
+    ``hessian`` uses the Hessian at the start, ``laplacian`` the bare graph's Laplacian, ``random`` the Hessian with its
+    nodes shuffled: the same spectrum and cost on another graph.
     """
     matrix = problem.laplacian if rule == "laplacian" else problem.hessian
     if rule == "random":
@@ -38,36 +35,35 @@ def propagation(rule: str, problem: Problem, settings: NetworkSettings, rng: np.
     # Gershgorin: scaled so, the matrix has no eigenvalue beyond 1.
     scale = sparse.diags(1 / np.sqrt(np.asarray(np.abs(matrix).sum(axis=1)).ravel()))
     share = 0.5 if settings.residual == "halves" else 1.0
-    found = (sparse.eye(matrix.shape[0]) - share * (scale @ matrix @ scale)).tocsr()
-    found.sort_indices()
-    return found
+    propagated = (sparse.eye(matrix.shape[0]) - share * (scale @ matrix @ scale)).tocsr()
+    propagated.sort_indices()
+    return propagated
 
 
 def readout(width: int, numbers: int) -> Floats:
-    """The matrix [width, numbers] that reads numbers out of features, each out of its own; columns have length 1."""
-    assert width >= numbers, "with fewer features than numbers the output lies in a part of the space"
+    """Return the matrix [width, numbers] that reads each number from its own features; columns have length 1."""
     owners = np.arange(width) % numbers == np.arange(numbers)[:, None]
     return np.asarray((owners / np.sqrt(owners.sum(axis=1, keepdims=True))).T)
 
 
 def series(depth: int) -> list[float]:
-    """The first ``depth + 1`` coefficients of ``(1 - P)^-1/2`` in powers of P, as shares of their sum."""
+    """Return the first ``depth + 1`` coefficients of ``(1 - P)^-1/2`` in powers of P, divided by their sum."""
     coefficients = [math.comb(2 * power, power) / 4**power for power in range(depth + 1)]
     return [one / sum(coefficients) for one in coefficients]
 
 
 class Network:
-    """The network of one problem."""
+    """The network of one problem. Its ``features_P`` start from N(0, 1)."""
 
-    def __init__(self, settings: NetworkSettings, matrix: Any, numbers: int) -> None:
-        self._matrix = matrix
-        self._nodes = matrix.shape[0]
+    def __init__(self, settings: NetworkSettings, matrix: Any, numbers: int, rng: np.random.Generator) -> None:
+        self._matrix, self._nodes = matrix, matrix.shape[0]
+        self.features_P = rng.standard_normal(self._nodes * settings.width)
         self._readout_CD = readout(settings.width, numbers)
         depth = settings.depth
         self._shares = series(depth) if settings.residual == "series" else [0.0] * depth + [1.0]
 
     def __call__(self, features_P: Floats) -> Floats:
-        """The output [N, D]."""
+        """Return the output [N, D]."""
         h_NC = features_P.reshape(self._nodes, -1)
         read_NC = self._shares[0] * h_NC
         for share in self._shares[1:]:
@@ -77,7 +73,7 @@ class Network:
         return read_NC @ self._readout_CD
 
     def pullback(self, gradient_ND: Floats) -> Floats:
-        """The gradient of the features [P] from that of the output. M is symmetric."""
+        """Return the gradient of the features [P] from that of the output. M is symmetric."""
         read_NC = gradient_ND @ self._readout_CD.T
         back_NC = self._shares[-1] * read_NC
         for share in self._shares[-2::-1]:

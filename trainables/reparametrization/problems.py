@@ -1,24 +1,21 @@
 """The problems that are raced on: heat diffusion, synchronization and persistent homology, and their graphs.
 
 **Heat diffusion.** The Dirichlet energy ``1/2 sum_ij c_ij (x_i - x_j)^2`` over edges with conductances c is least where
-every free node has the mean temperature of its neighbours, weighted by conductance. With F the free nodes, B the held
-ones and L the Laplacian of the conductances it is ``1/2 x_F' L_FF x_F + x_F' L_FB t_B`` but for a constant: a linear
-system with a positive definite matrix, which a sparse factorisation solves.
+every free node has the mean temperature of its neighbours, weighted by conductance: a linear system with a positive
+definite matrix, which a sparse factorisation solves.
 
 **Synchronization.** In the frame that turns with Kuramoto's oscillators of one frequency, the flow ``dx_i/dt = sum_j
-k_ij sin(x_j - x_i)`` goes down the gradient of ``sum_ij k_ij (1 - cos(x_i - x_j))`` over edges with couplings k
-(Kuramoto 1975; Acebron et al. 2005, Rev. Mod. Phys. 77, 137). It is 0 where a connected graph has one phase, and
-nowhere less.
+k_ij sin(x_j - x_i)`` descends ``sum_ij k_ij (1 - cos(x_i - x_j))`` over edges with couplings k (Kuramoto 1975; Acebron
+et al. 2005, Rev. Mod. Phys. 77, 137). It is 0 only where a connected graph has one phase.
 
 **Persistent homology.** All classes of H0 of a cloud of points are to die at one scale t: the loss is ``1/2 sum_d (d -
-t)^2`` over the deaths d, which are the lengths of the minimum spanning tree's edges (graphs.py). Its gradient is
-that of springs of length t along the tree, which changes as points move (Gabrielsson et al. 2020, AISTATS, PMLR 108,
-1553; Carriere et al. 2021, ICML, PMLR 139, 1294). Where the tree changes two edges are equally long, and the loss is
-continuous. It is 0 where all deaths are t, as for points t apart on a line. As long as a tree stays, nothing else is
-stationary: the one edge of a leaf pulls at it unless it is t long, then that of a leaf of the rest does, and so on.
-Loops (H1) have no such solution.
+t)^2`` over the deaths d, the lengths of the minimum spanning tree's edges (graphs.py). Its gradient is that of springs
+of length t along the tree, which changes as points move (Gabrielsson et al. 2020, AISTATS, PMLR 108, 1553; Carriere et
+al. 2021, ICML, PMLR 139, 1294); the loss is continuous there, since two edges are equally long. It is 0 if all deaths
+are t, as for points t apart on a line. For a fixed tree nothing else is stationary: the one edge of a leaf pulls at it
+unless it is t long, then the edge of a leaf of the rest, and so on. Loops (H1) have no such solution.
 
-Shapes: N nodes of a graph, D numbers a node has, E edges.
+Shapes: N nodes of a graph, D numbers a node, E edges.
 """
 
 from __future__ import annotations
@@ -28,25 +25,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sparse
 import scipy.sparse.linalg as linear
 
-from trainables.reparametrization.graphs import (
-    Edges,
-    Floats,
-    across,
-    adjacency,
-    deaths,
-    edges,
-    gathered,
-    laplacian,
-    rng_of,
-    spanning_tree,
-    weighted,
-)
+from trainables.reparametrization import graphs
+from trainables.reparametrization.graphs import Edges, Floats, across, gathered, laplacian, rng_of, weighted
 from trainables.reparametrization.settings import PLANE, DiffusionSettings, HomologySettings, SynchronizationSettings
 
 Curvature = Callable[[Floats], Floats]
@@ -55,13 +41,11 @@ Curvature = Callable[[Floats], Floats]
 
 @dataclass(eq=False)
 class Problem(ABC):
-    """A loss on a sparse graph, made from (settings, nodes, seed) alone: the same for every method. Float64 throughout.
+    """A loss on a sparse graph, made from (settings, nodes, seed) alone, in float64.
 
-    ``start`` and ``solution`` are [N, D]; ``hessian`` is that of the loss at the start, ``laplacian`` that of the bare
-    graph without its weights: both scipy CSR [N, N].
-
-    A gradient that is 0 by the mathematics is exactly 0: Adam divides a gradient by its own size, so that rounding
-    would become a full step.
+    ``start`` and ``solution`` are [N, D]; ``hessian`` (at the start) and ``laplacian`` (of the graph without weights)
+    are scipy CSR [N, N]. A gradient that is 0 by the mathematics is exactly 0: Adam divides a gradient by its own size,
+    so rounding would become a full step.
     """
 
     start: Floats
@@ -72,39 +56,37 @@ class Problem(ABC):
     @classmethod
     @abstractmethod
     def drawn(cls, settings: Any, nodes: int, seed: int) -> Self:
-        """The problem of a graph with so many nodes, from its family's settings."""
+        """Return the problem of a graph with this many nodes."""
 
     @abstractmethod
     def evaluate(self, x_ND: Floats) -> tuple[float, Floats]:
-        """The loss above that of the solution, and its gradient [N, D]."""
+        """Return the loss above the solution's, and its gradient [N, D]."""
 
     @abstractmethod
     def curvature(self, x_ND: Floats) -> Curvature:
-        """Products with the Hessian at ``x_ND``."""
+        """Return the product with the Hessian at ``x_ND``."""
 
     @abstractmethod
     def diagonal(self, x_ND: Floats) -> Floats:
-        """Jacobi's preconditioner at ``x_ND``, [N, 1]: the Hessian's diagonal, or a positive bound of it."""
+        """Return the Hessian's diagonal at ``x_ND``, [N, 1], or a positive bound of it: Jacobi's preconditioner."""
 
     def digest(self) -> str:
-        """A hash of the problem."""
-        found = hashlib.sha256()
-        for one in fields(self):
-            value = getattr(self, one.name)
+        """Return a hash of the problem."""
+        digest = hashlib.sha256()
+        for value in (getattr(self, field.name) for field in fields(self)):
             parts = (value.data, value.indices, value.indptr) if sparse.issparse(value) else (np.asarray(value),)
             for part in parts:
-                found.update(np.ascontiguousarray(part).tobytes())
-        return found.hexdigest()[:32]
+                digest.update(np.ascontiguousarray(part).tobytes())
+        return digest.hexdigest()[:32]
 
 
 @dataclass(eq=False)
 class HeatProblem(Problem):
-    """The energy ``1/2 x' hessian x - source' x``, with ``source`` [N, 1], N the free nodes. ``held_at`` holds the
-    temperatures of the held nodes.
+    """The energy ``1/2 x' hessian x - source' x``, with ``source`` [N, 1], N the free nodes, and the temperatures
+    ``held_at`` of the held nodes.
 
-    Every free node begins at a temperature of its own, from N(0, 1). From one common temperature all gradients but
-    those next to held nodes are 0 at first; Adam makes full steps of rounding errors there, so that its steps are
-    chaotic.
+    Free nodes start at temperatures from N(0, 1). From one common temperature most gradients would be 0 at first, and
+    Adam would turn their rounding errors into full steps.
     """
 
     source: Floats
@@ -113,9 +95,9 @@ class HeatProblem(Problem):
     @classmethod
     def drawn(cls, settings: DiffusionSettings, nodes: int, seed: int) -> HeatProblem:
         """``nodes`` counts the held nodes too."""
-        heat, bare = settings.heat, adjacency(settings.graph, nodes, rng_of("graph", nodes, seed))
+        heat, bare = settings.heat, graphs.adjacency(settings.graph, nodes, rng_of("graph", nodes, seed))
         rng = rng_of("heat", nodes, seed)
-        ends = edges(bare)
+        ends = graphs.edges(bare)
         whole = laplacian(weighted(ends, np.exp(heat.spread * rng.standard_normal(len(ends))), nodes))
         held = np.sort(rng.choice(nodes, heat.held, replace=False))
         held_at = rng.standard_normal(heat.held)
@@ -147,8 +129,7 @@ class HeatProblem(Problem):
         return lambda v_ND: self.hessian @ v_ND
 
     def diagonal(self, x_ND: Floats) -> Floats:
-        found: Floats = self.hessian.diagonal()[:, None]
-        return found
+        return np.asarray(self.hessian.diagonal()[:, None])
 
 
 def solve(matrix: Any, source: Floats) -> Floats:
@@ -157,9 +138,8 @@ def solve(matrix: Any, source: Floats) -> Floats:
     factors = linear.splu(
         matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
     )
-    found = factors.solve(source)
-    refined: Floats = found + factors.solve(source - matrix @ found)
-    return refined
+    solution = factors.solve(source)
+    return np.asarray(solution + factors.solve(source - matrix @ solution))
 
 
 @dataclass(eq=False)
@@ -171,9 +151,9 @@ class PhaseProblem(Problem):
 
     @classmethod
     def drawn(cls, settings: SynchronizationSettings, nodes: int, seed: int) -> PhaseProblem:
-        oscillators, bare = settings.oscillators, adjacency(settings.graph, nodes, rng_of("graph", nodes, seed))
+        oscillators, bare = settings.oscillators, graphs.adjacency(settings.graph, nodes, rng_of("graph", nodes, seed))
         rng = rng_of("phases", nodes, seed)
-        ends = edges(bare)
+        ends = graphs.edges(bare)
         coupling = np.exp(oscillators.spread * rng.standard_normal(len(ends)))
         start = oscillators.arc * rng.random(nodes)
         # An edge that spans more than a quarter circle bends the other way: the Hessian at the start has both signs.
@@ -195,19 +175,36 @@ class PhaseProblem(Problem):
 
     def diagonal(self, x_ND: Floats) -> Floats:
         """Sums of a node's couplings: the diagonal where all phases are alike, and nowhere more."""
-        found: Floats = np.bincount(self.ends.ravel(), np.repeat(self.coupling, 2), len(x_ND))[:, None].astype(
-            np.float64
-        )
-        return found
+        sums_N = np.bincount(self.ends.ravel(), np.repeat(self.coupling, 2), len(x_ND))
+        return sums_N[:, None].astype(np.float64)
+
+
+class Springs(NamedTuple):
+    """A cloud's tree as springs: each edge's excess length, its unit vector and its curvature across itself."""
+
+    tree: Edges
+    over_E: Floats
+    along_ED: Floats
+    across_E: Floats
+
+    @classmethod
+    def of(cls, points: Floats, scale: float) -> Springs:
+        """Return the springs of the minimum spanning tree, each of length ``scale``."""
+        tree = graphs.spanning_tree(points)
+        far_ED = across(tree, points)
+        length_E = np.hypot(far_ED[:, 0], far_ED[:, 1])
+        # Points in one place have no direction, and stay there.
+        inverse_E = np.divide(1.0, length_E, out=np.zeros_like(length_E), where=length_E > 0)
+        across_E = np.where(length_E > 0, 1 - scale * inverse_E, 0.0)
+        return cls(tree, length_E - scale, far_ED * inverse_E[:, None], across_E)
 
 
 @dataclass(eq=False)
 class CloudProblem(Problem):
     """A cloud of points whose classes of H0 are to die at ``scale``. ``solution`` is one of many: points on a line.
 
-    ``hessian`` and ``laplacian`` are about the tree at the start. The Hessian's entry for two points is a 2 x 2 block;
-    here it is half of the block's trace, its mean over all directions, as a network moves points in all directions
-    alike.
+    ``hessian`` and ``laplacian`` are those of the tree at the start. The Hessian's entry for two points is a 2 x 2
+    block; here it is half of the block's trace, its mean over all directions: a network moves points in all of them.
     """
 
     scale: float
@@ -218,67 +215,40 @@ class CloudProblem(Problem):
     @classmethod
     def drawn(cls, settings: HomologySettings, nodes: int, seed: int) -> CloudProblem:
         start = math.sqrt(nodes) * rng_of("cloud", nodes, seed).random((nodes, PLANE))
-        scale = settings.diagram.deaths * float(deaths(start).mean())
-        tree = spanning_tree(start)
-        springs = Springs(start, tree, scale)
-        # Along an edge its block of the Hessian is 1, across it ``1 - t / length``.
+        scale = settings.diagram.deaths * float(graphs.deaths(start).mean())
+        springs = Springs.of(start, scale)
+        # An edge's block of the Hessian is 1 along the edge and ``1 - t / length`` across it.
         return cls(
             start=start,
             solution=np.stack([scale * np.arange(nodes), np.zeros(nodes)], axis=1),
-            hessian=laplacian(weighted(tree, (1 + springs.across) / 2, nodes)),
-            laplacian=laplacian(weighted(tree, np.ones(len(tree)), nodes)),
+            hessian=laplacian(weighted(springs.tree, (1 + springs.across_E) / 2, nodes)),
+            laplacian=laplacian(weighted(springs.tree, np.ones(nodes - 1), nodes)),
             scale=scale,
         )
 
     def evaluate(self, x_ND: Floats) -> tuple[float, Floats]:
-        """Points that are no longer finite have an infinite loss and no gradient."""
+        """Points that are not finite have an infinite loss and no gradient."""
         if not np.isfinite(x_ND).all():
             return math.inf, np.zeros_like(x_ND)
-        springs = self._springs(x_ND)
-        return springs.loss(), springs.gradient()
+        tree, over_E, along_ED, _ = self._springs(x_ND)
+        return float(np.square(over_E).sum() / 2), gathered(tree, over_E[:, None] * along_ED, len(x_ND))
 
     def curvature(self, x_ND: Floats) -> Curvature:
-        return self._springs(x_ND).product
+        tree, _, along_ED, across_E = self._springs(x_ND)
+
+        def product(v_ND: Floats) -> Floats:
+            apart_ED = across(tree, v_ND)
+            parallel_ED = (apart_ED * along_ED).sum(axis=1, keepdims=True) * along_ED
+            return gathered(tree, parallel_ED + across_E[:, None] * (apart_ED - parallel_ED), len(v_ND))
+
+        return product
 
     def diagonal(self, x_ND: Floats) -> Floats:
-        """Numbers of a point's edges: along an edge its block of the Hessian is 1, across it never more."""
-        return self._springs(x_ND).degrees()[:, None]
+        """Return each point's number of edges: an edge's block of the Hessian is 1 along it, never more across it."""
+        return np.bincount(self._springs(x_ND).tree.ravel(), minlength=len(x_ND)).astype(np.float64)[:, None]
 
     def _springs(self, points: Floats) -> Springs:
-        """The springs at these points; the last found are kept, for a method that stays where it is."""
+        """The springs at these points; the last ones are kept, for a method that stays where it is."""
         if self._seen is None or not np.array_equal(self._seen[0], points):
-            self._seen = (points.copy(), Springs(points, spanning_tree(points), self.scale))
+            self._seen = (points.copy(), Springs.of(points, self.scale))
         return self._seen[1]
-
-
-class Springs:
-    """The loss of a cloud whose tree is known, with its derivatives. ``across`` [E] is each edge's curvature across
-    itself."""
-
-    def __init__(self, points: Floats, tree: Edges, scale: float) -> None:
-        self._tree, self._nodes = tree, len(points)
-        far_ED = across(tree, points)
-        length_E = np.hypot(far_ED[:, 0], far_ED[:, 1])
-        self._over_E = length_E - scale
-        # Points in one place have no direction, and are left where they are.
-        inverse_E = np.divide(1.0, length_E, out=np.zeros_like(length_E), where=length_E > 0)
-        self._along_ED = far_ED * inverse_E[:, None]
-        self.across = np.where(length_E > 0, 1 - scale * inverse_E, 0.0)
-
-    def loss(self) -> float:
-        """Half of the sum of squares by which deaths miss the scale."""
-        return float(np.square(self._over_E).sum() / 2)
-
-    def gradient(self) -> Floats:
-        """Of the loss, [N, 2]."""
-        return gathered(self._tree, self._over_E[:, None] * self._along_ED, self._nodes)
-
-    def product(self, v_ND: Floats) -> Floats:
-        """The Hessian's with a direction, [N, 2]."""
-        apart_ED = across(self._tree, v_ND)
-        along_ED = (apart_ED * self._along_ED).sum(axis=1, keepdims=True) * self._along_ED
-        return gathered(self._tree, along_ED + self.across[:, None] * (apart_ED - along_ED), self._nodes)
-
-    def degrees(self) -> Floats:
-        """Edges of each point, [N]."""
-        return np.bincount(self._tree.ravel(), minlength=self._nodes).astype(np.float64)

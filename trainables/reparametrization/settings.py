@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, ClassVar, Literal
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
-from trainables.contract.settings import SettingsError, require
+from trainables.contract.settings import require
 
 Kind = Literal["grid", "small_world"]
 Counted = Literal["work", "steps"]
@@ -27,21 +27,23 @@ PLANE = 2
 
 @dataclass(frozen=True)
 class GraphSettings:
-    """``kind`` is a square ``grid``, or a ``small_world``: a ring on which each node has its ``degree`` nearest
-    neighbours, each edge with the probability ``rewired`` moved to a random end (Watts and Strogatz 1998, Nature 393,
-    440)."""
+    """The graph of a problem."""
 
     kind: Kind = "grid"
+    """A square ``grid``, or a ``small_world``: a ring with random shortcuts (Watts and Strogatz 1998, Nature 393,
+    440)."""
     degree: int = 4
+    """Neighbours of each node of a small world, the nearest on the ring."""
     rewired: float = 0.05
+    """Probability that an edge of a small world moves to a random end."""
 
     def __post_init__(self) -> None:
         even = 2 <= self.degree < FEWEST // 2 and self.degree % 2 == 0
         require(even, "graph.degree", self.degree, f"even, from 2 to {FEWEST // 2 - 2}")
         require(0 <= self.rewired <= 1, "graph.rewired", self.rewired, "in [0, 1]")
         for name, value in (("degree", self.degree), ("rewired", self.rewired)):
-            left_out = self.kind != "grid" or value == getattr(GraphSettings, name)
-            require(left_out, f"graph.{name}", value, "left out: a grid has none")
+            fits = self.kind != "grid" or value == getattr(GraphSettings, name)
+            require(fits, f"graph.{name}", value, "left out: a grid has none")
 
     @property
     def neighbours(self) -> float:
@@ -51,23 +53,21 @@ class GraphSettings:
 
 @dataclass(frozen=True)
 class RaceSettings:
-    """When a method has arrived, what it may spend, and when it is ahead.
-
-    A method has arrived when the loss above the solution's is ``tolerance`` times what it was at the start. It may
-    spend ``steps``. With ``counted: work`` one of these is as many floating-point operations as one loss and gradient
-    of the plain problem take. With ``steps`` every step counts as one, whatever it costs, and so does every look of a
-    line search and every product with the Hessian.
-
-    A method is *ahead* when it has arrived and every rival needed more than ``factor`` times as much, or had spent that
-    much without arriving. What the budget leaves open counts as not ahead. Once one method has arrived, the others go
-    on until they have spent ``patience`` times as much as it.
-    """
+    """When a method has arrived, how much it may spend, and when it is ahead."""
 
     steps: int = 4000
+    """Most steps that a method may spend."""
     tolerance: float = 1e-4
+    """A method has arrived when the loss above the solution's is this times its value at the start."""
     factor: float = 1.0
+    """A method is *ahead* when it has arrived and every rival needed more than this times as much, or had spent
+    that much without arriving. A race that the budget leaves open counts as not ahead."""
     counted: Counted = "work"
+    """Unit of cost. ``work``: one step is as many floating-point operations as one loss and gradient of the plain
+    problem take. ``steps``: every step counts as one, whatever it costs, and so does every evaluation of a line
+    search and every product with the Hessian."""
     patience: float = 30.0
+    """After the first arrival, the other methods continue until they have spent this times as much."""
     evaluate_every: int = 100
     """Steps between two points of a race's curve."""
 
@@ -75,25 +75,20 @@ class RaceSettings:
         for name in ("steps", "evaluate_every", "factor"):
             require(getattr(self, name) >= 1, f"race.{name}", getattr(self, name), "at least 1")
         require(0 < self.tolerance < 1, "race.tolerance", self.tolerance, "in (0, 1)")
-        if self.patience < self.factor:
-            raise SettingsError(
-                f"patience is {self.patience}, less than factor ({self.factor}): no race could be decided",
-                key="race.patience",
-            )
+        require(self.patience >= self.factor, "race.patience", self.patience, f"at least factor ({self.factor})")
 
 
 @dataclass(frozen=True)
 class NetworkSettings:
-    """The graph network whose output the unknowns are.
-
-    Every node has ``width`` features, which are parameters. Each of ``depth`` layers propagates them along the graph.
-    With ``residual: halves`` a layer gives the mean of its input and that, and the last layer is read out; with
-    ``series`` all layers are read out together, with the coefficients of an inverse square root (network.py).
-    """
+    """The graph network whose output the unknowns are."""
 
     width: int = 1
+    """Features of a node; they are the parameters."""
     depth: int = 1
+    """Layers; each propagates the features along the graph."""
     residual: Residual = "halves"
+    """``halves``: a layer returns the mean of its input and its propagation, and the last layer is the output.
+    ``series``: the output combines all layers with the coefficients of an inverse square root (network.py)."""
 
     def __post_init__(self) -> None:
         for name in ("width", "depth"):
@@ -106,31 +101,27 @@ class NetworkSettings:
 
 @dataclass(frozen=True)
 class RateSettings:
-    """Learning rates of the methods that have one: ``adam``, ``momentum``, and Adam on a network that propagates with
-    the ``hessian``, the bare graph's ``laplacian``, or ``random`` weights. ``cg``, ``lbfgs`` and ``newton`` search
-    along a line instead."""
+    """Learning rates of the methods that have one; ``cg``, ``lbfgs`` and ``newton`` search along a line instead."""
 
     adam: float = 0.1
+    """Of Adam on the unknowns."""
     momentum: float = 0.03
+    """Of gradient descent with momentum."""
     hessian: float = 0.1
+    """Of Adam on a network that propagates with the Hessian."""
     laplacian: float = 0.1
+    """Of Adam on a network that propagates with the bare graph's Laplacian."""
     random: float = 0.1
+    """Of Adam on a network that propagates with random weights."""
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            rate = getattr(self, one.name)
-            require(rate > 0, f"rates.{one.name}", rate, "positive")
-
-    def of(self, method: str) -> float:
-        """The rate of a method that has one."""
-        return float(getattr(self, method))
+        for name, rate in vars(self).items():
+            require(rate > 0, f"rates.{name}", rate, "positive")
 
 
 @dataclass(frozen=True)
 class ReparametrizationSettings:
     """Settings of every problem, without mix, nodes and seed. A family's own settings add its problem."""
-
-    __pydantic_config__: ClassVar = {"extra": "forbid"}
 
     network: NetworkSettings = field(default_factory=NetworkSettings)
     rates: RateSettings = field(default_factory=RateSettings)
@@ -146,12 +137,14 @@ class GraphRaceSettings(ReparametrizationSettings):
 
 @dataclass(frozen=True)
 class HeatSettings:
-    """``held`` nodes, drawn at random, keep temperatures from N(0, 1); all others begin at temperatures from the same
-    law. ``spread`` is the standard deviation of ln conductance: 0 makes all conductances 1, and the Hessian the
-    Laplacian of the bare graph."""
+    """The problem of ``heat_diffusion``."""
 
     held: int = 4
+    """Nodes, drawn at random, that keep temperatures from N(0, 1); all others start at temperatures from the same
+    law."""
     spread: float = 1.0
+    """Standard deviation of ln conductance. With 0 all conductances are 1, and the Hessian is the bare graph's
+    Laplacian."""
 
     def __post_init__(self) -> None:
         require(1 <= self.held < FEWEST, "heat.held", self.held, f"from 1 to {FEWEST - 1}")
@@ -160,12 +153,14 @@ class HeatSettings:
 
 @dataclass(frozen=True)
 class OscillatorSettings:
-    """Phases begin uniformly in an ``arc`` (radians, up to a full circle). From one shorter than half a circle the
-    gradient flow of any connected graph comes to one common phase; from a longer one it may be caught elsewhere, and a
-    method that is caught does not arrive. ``spread`` is the standard deviation of ln coupling."""
+    """The problem of ``synchronization``."""
 
     arc: float = 2.8
+    """Phases start uniformly in this arc (radians, up to a full circle). Below half a circle the gradient flow of
+    any connected graph reaches one common phase; above, it may get caught elsewhere, and a caught method does not
+    arrive."""
     spread: float = 1.0
+    """Standard deviation of ln coupling."""
 
     def __post_init__(self) -> None:
         require(0 < self.arc <= 2 * math.pi, "oscillators.arc", self.arc, f"in (0, {2 * math.pi:.4f}]")
@@ -174,10 +169,11 @@ class OscillatorSettings:
 
 @dataclass(frozen=True)
 class DiagramSettings:
-    """Points begin uniformly in a square, one to the unit of area in the mean. All their classes of H0 are to die at
-    one scale, ``deaths`` times the mean at the start: 0.5 asks for half of the total persistence."""
+    """The problem of ``persistent_homology``. Points start uniformly in a square, one per unit of area on average."""
 
     deaths: float = 0.5
+    """Scale at which all classes of H0 are to die, in times their mean at the start: 0.5 asks for half of the total
+    persistence."""
 
     def __post_init__(self) -> None:
         require(self.deaths > 0, "diagram.deaths", self.deaths, "above 0")

@@ -1,28 +1,19 @@
-"""The data of a run as arrays, made once and kept on disk.
-
-A dataset is a function of (task settings, mix, seed). It is written once and read by every run.
-"""
+"""The data of a run as arrays, and their file."""
 
 from __future__ import annotations
 
 import hashlib
-import os
-import secrets
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save
 
-from trainables.contract.arms import Mix
-from trainables.contract.settings import digest_of
-
-if TYPE_CHECKING:
-    from trainables.tasks.expressions import ExpressionTask
+from trainables.files import write_whole
 
 
 @dataclass(frozen=True)
@@ -75,56 +66,33 @@ class Dataset:
             content.update(np.ascontiguousarray(array).tobytes())
         return content.hexdigest()[:32]
 
+    def write(self, path: Path) -> None:
+        """Write it to a file. Two processes that write the same one leave the same file."""
+        arrays = _arrays(self) | {CASES: np.array(list(self.cases.values()), dtype=np.int64)}
+        write_whole(path, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
 
-LAYOUT_VERSION = 4
-"""Raise it whenever the same data are kept in another form."""
+    @classmethod
+    def read(cls, path: Path, tasks: Sequence[str]) -> Dataset:
+        """Return the dataset in a file, of a mix of these tasks."""
+        arrays = load_file(path)
+
+        def examples(name: str) -> Examples:
+            return Examples(**{field.name: arrays[f"{name}-{field.name}"] for field in fields(Examples)})
+
+        return cls(
+            tokens=arrays["tokens"],
+            answer=arrays["answer"],
+            starts=arrays["starts"],
+            validation={task: examples(f"validation-{task}") for task in tasks},
+            test={task: examples(f"test-{task}") for task in tasks},
+            mixed=examples("mixed") if "mixed-tokens" in arrays else None,
+            nodes=dict(zip(tasks, arrays["nodes"].tolist(), strict=True)),
+            cases=dict(zip(tasks, arrays[CASES].tolist(), strict=True)),
+        )
+
+
 CASES = "cases"
-"""The name of what is counted in the data and no part of their digest."""
-
-
-def load_dataset(task: ExpressionTask, mix: Mix, seed: int, cache: Path) -> Dataset:
-    """The dataset of (task, mix, seed), from ``cache`` or made there.
-
-    Several processes may ask for the same one at once: each finds it whole. Raises :class:`SettingsError` for a mix
-    that the task cannot give, ``OSError`` where the directory cannot be written.
-    """
-    path = cache / f"{_name(task, mix, seed)}.safetensors"
-    if not path.is_file():
-        dataset = task.make_dataset(mix, seed)
-        cache.mkdir(parents=True, exist_ok=True)
-        _write(dataset, path)
-    return _read(path, mix)
-
-
-def _name(task: ExpressionTask, mix: Mix, seed: int) -> str:
-    """The dataset's name: a hash of everything that decides its content (numpy's streams included)."""
-    described = {
-        "generator": task.generator_version,
-        "layout": LAYOUT_VERSION,
-        "numpy": np.__version__,
-        "words": task.vocabulary().words,
-        "settings": asdict(task),
-        "mix": {name: f"{share:.12f}" for name, share in zip(mix.tasks, mix.shares, strict=True)},
-        "seed": seed,
-    }
-    return f"{task.kind}-{digest_of(described)[:24]}"
-
-
-def _write(dataset: Dataset, path: Path) -> None:
-    """Write aside, flush, and rename into place. Whoever comes second puts the same in its place. Raises ``OSError``
-    that names the file."""
-    aside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
-    arrays = _arrays(dataset) | {CASES: np.array(list(dataset.cases.values()), dtype=np.int64)}
-    try:
-        with aside.open("wb") as file:
-            file.write(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-    except OSError as error:  # Of a write it says what is wrong, and not where.
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    finally:
-        aside.unlink(missing_ok=True)
+"""Name of the counts in a file that are not part of the digest."""
 
 
 def _arrays(dataset: Dataset) -> dict[str, NDArray[Any]]:
@@ -142,21 +110,3 @@ def _arrays(dataset: Dataset) -> dict[str, NDArray[Any]]:
     for name, examples in sets.items():
         arrays |= {f"{name}-{field.name}": getattr(examples, field.name) for field in fields(examples)}
     return arrays
-
-
-def _read(path: Path, mix: Mix) -> Dataset:
-    arrays = load_file(path)
-
-    def examples(name: str) -> Examples:
-        return Examples(**{field.name: arrays[f"{name}-{field.name}"] for field in fields(Examples)})
-
-    return Dataset(
-        tokens=arrays["tokens"],
-        answer=arrays["answer"],
-        starts=arrays["starts"],
-        validation={task: examples(f"validation-{task}") for task in mix.tasks},
-        test={task: examples(f"test-{task}") for task in mix.tasks},
-        mixed=examples("mixed") if "mixed-tokens" in arrays else None,
-        nodes=dict(zip(mix.tasks, arrays["nodes"].tolist(), strict=True)),
-        cases=dict(zip(mix.tasks, arrays[CASES].tolist(), strict=True)),
-    )

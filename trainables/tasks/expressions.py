@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from trainables.base import Mix, SettingsError
-from trainables.contract.settings import described_fields, require
+from trainables.contract.settings import ADDED_LATER, described_fields, require
 from trainables.contract.tables import Integers
-from trainables.tasks.datasets import Dataset
-from trainables.tasks.held_out_tuples import RAREST_HELD_OUT, multiset_count
-from trainables.tasks.texts import make_dataset
-from trainables.tasks.trees import Function
+from trainables.tasks.functions import Function
 from trainables.tasks.vocabulary import ExpressionVocabulary
 
 MOST_ARGUMENTS = 32
@@ -34,30 +32,18 @@ TRAIN_EXAMPLES_PER_VALUE = 5_000
 """The sibling code trains on 50 000 expressions at modulus 10 and scales them linearly."""
 TABLE_ENTRIES = 2_000_000
 """A table of three arguments holds S5, of 120 elements, and not much more."""
+RAREST_HELD_OUT = 1e-4
+"""Smallest share of random expressions that may end up in the test set."""
+
+
+def multiset_count(modulus: int, length: int) -> int:
+    """Return the number of multisets of ``length`` numbers below ``modulus``: C(n + k - 1, k)."""
+    return math.comb(modulus + length - 1, length)
 
 
 @dataclass(frozen=True)
 class ExpressionTask(ABC):
-    """Expressions of operations on values, of which there are ``value_count``. Two equal objects, a mix and a seed give
-    the same data.
-
-    ``depth``
-        Levels of operations: 1 is flat (``add(3,1,2)``), 2 lets an argument be a flat expression, and so on.
-    ``max_arguments``
-        An operation has 2..max_arguments arguments, each count equally likely.
-    ``nesting``
-        Probability in [0, 1] that an argument is itself an operation while depth is left.
-    ``held_out_fraction``
-        Share of all tuples of values, ``tuple_count`` of them, that never stand side by side in training text.
-    ``held_out``
-        What a tuple is. ``ordered``: of value_count**max_arguments tuples some are held out, and permutations of them
-        may be trained on (the paper). ``unordered``: of the multisets of max_arguments values some are held out, in
-        every order. A flat test set asks each order; as cases they count once (``test_cases_*`` in a run's record).
-    ``train_examples``
-        Training expressions; None means 5000 times ``value_count``.
-    ``validation_examples``, ``test_examples``
-        Expressions for each operation where expressions nest. Flat expressions use every tuple of the split once (of a
-        multiset every order), or about so many tuples where value_count**max_arguments is over a million.
+    """Expressions of operations on ``value_count`` values. Two equal objects, a mix and a seed give the same data.
 
     Raises :class:`SettingsError` with the key ``task.<field>``.
     """
@@ -72,13 +58,32 @@ class ExpressionTask(ABC):
     """The setting that gives more values, in a form that fits after "raise": ``task.modulus``."""
 
     depth: int = 2
+    """Levels of operations: 1 is flat (``add(3,1,2)``), 2 lets an argument be a flat expression, and so on."""
     max_arguments: int = 3
+    """Most arguments of an operation. It has 2..max_arguments of them, each count equally likely."""
     nesting: float = 0.25
+    """Probability in [0, 1] that an argument is itself an operation while depth is left."""
     held_out_fraction: float = 0.05
+    """Share of all tuples of values that never appear next to each other in training text."""
     held_out: Literal["ordered", "unordered"] = "ordered"
+    """What a tuple is. ``ordered``: some of the value_count**max_arguments tuples are held out, and training may
+    contain their permutations (the paper). ``unordered``: some multisets of max_arguments values are held out, in
+    every order. A flat test set asks each order; the orders count as one case (``test_cases_*`` in a run's
+    record)."""
     train_examples: int | None = None
+    """Training expressions; None means 5000 times the number of values."""
     validation_examples: int = 500
+    """Validation expressions for each operation where expressions nest. Flat expressions use every tuple of the
+    split once (of a multiset every order), or about this many tuples if value_count**max_arguments exceeds a
+    million."""
     test_examples: int = 2000
+    """Test expressions for each operation, counted as ``validation_examples``."""
+    held_out_numbers: Literal["any", "distinct"] = field(default="any", metadata=ADDED_LATER)
+    """Tuples that can be held out: ``any``, or only those of ``distinct`` values, as in the public code of the sibling
+    paper (github.com/bhoov/nrgpt). The share held out is of all tuples either way."""
+    decoding: Literal["greedy", "sampled"] = field(default="greedy", metadata=ADDED_LATER)
+    """How a model's text is written when it is scored: ``greedy``, or ``sampled`` from its own distribution at
+    temperature 1, as in the sibling's code. It changes scores alone, and no data."""
 
     def __post_init__(self) -> None:
         self._require("depth", 1 <= self.depth <= DEEPEST, f"at least 1 and at most {DEEPEST}")
@@ -131,6 +136,22 @@ class ExpressionTask(ABC):
         return int(self.held_out_fraction * self.tuple_count + 1e-9)
 
     @property
+    def eligible_tuples(self) -> int:
+        """Tuples (with ``unordered`` multisets) that can be held out."""
+        if self.held_out_numbers == "any":
+            return self.tuple_count
+        choose = math.comb if self.held_out == "unordered" else math.perm
+        return choose(self.value_count, self.max_arguments)
+
+    @property
+    def held_out_share(self) -> float:
+        """Share of all ordered tuples that are held out; with ``unordered`` in the mean over seeds."""
+        if self.held_out == "ordered" or self.held_out_numbers == "any":
+            return self.held_out_fraction
+        orders, tuples = math.factorial(self.max_arguments), float(self.value_count**self.max_arguments)
+        return min(1.0, self.held_out_fraction * self.tuple_count * orders / tuples)
+
+    @property
     def training_examples(self) -> int:
         """``train_examples`` with its default resolved."""
         return TRAIN_EXAMPLES_PER_VALUE * self.value_count if self.train_examples is None else self.train_examples
@@ -176,12 +197,18 @@ class ExpressionTask(ABC):
                 f"is {self.held_out_tuples}; at least {FEWEST_HELD_OUT} are needed for an accuracy that means "
                 f"something: raise the fraction, {self.values_setting} or task.max_arguments"
             )
-        elif self.share_clean(self.held_out_fraction) < RAREST_TRAINED:
+        elif self.held_out_tuples > self.eligible_tuples:
+            wrong = (
+                f"is {self.held_out_tuples}, but only {self.eligible_tuples} have {self.max_arguments} different "
+                f"{self.value_word}s: lower the fraction, raise {self.values_setting} or give "
+                "task.held_out_numbers=any"
+            )
+        elif self.share_clean(self.held_out_share) < RAREST_TRAINED:
             wrong = (
                 f"leaves under {RAREST_TRAINED:.0%} of all expressions for training: lower the fraction, task.depth or "
                 "task.nesting"
             )
-        elif 1 - self.share_clean(self.held_out_fraction / 2) < RAREST_HELD_OUT:
+        elif 1 - self.share_clean(self.held_out_share / 2) < RAREST_HELD_OUT:
             wrong = f"are met by fewer than 1 in {1 / RAREST_HELD_OUT:.0f} expressions: raise the fraction"
         else:
             return
@@ -238,19 +265,15 @@ class ExpressionTask(ABC):
                 )
 
     def stackable(self) -> Any:
-        """Part of the task that runs of one stack share, as a plain value: everything that decides the tokens."""
-        return self.value_count
+        """Part of the task that runs of one stack share, as a plain value: everything that decides the tokens, and how
+        they are scored."""
+        return self.value_count if self.decoding == "greedy" else [self.value_count, self.decoding]
 
     def with_examples(self, factor: float) -> Self:
         """The task with ``factor`` (positive) times the training examples."""
         if factor == 1:
             return self
         return replace(self, train_examples=max(1, round(self.training_examples * factor)))
-
-    def make_dataset(self, mix: Mix, seed: int) -> Dataset:
-        """Data for a run of this mix and data seed (>= 0), a pure function of the three. Raises
-        :class:`SettingsError` where these settings cannot give the data."""
-        return make_dataset(self, mix, seed)
 
     def warnings(self) -> list[str]:
         """Warnings about these settings, a sentence each, before anything is paid for."""

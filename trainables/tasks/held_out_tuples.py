@@ -4,7 +4,8 @@ A held-out tuple has as many values as the longest argument list. In any reducti
 values are arguments of one operation; so a window of that length is always the whole argument list of an
 operation with ``max_arguments`` arguments that are all values by then, and looking at those lists is enough.
 
-With ``unordered`` multisets are held out: tuples whose order does not count. Shapes: M multisets, k numbers of each,
+With ``unordered`` multisets are held out: tuples whose order does not count. With ``distinct`` numbers only tuples
+without a repeated value are held out. Shapes: M multisets, k numbers of each,
 ascending.
 """
 
@@ -12,24 +13,12 @@ from __future__ import annotations
 
 import math
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainables.tasks import stream
-
-if TYPE_CHECKING:
-    from trainables.tasks.expressions import ExpressionTask
-
-
-RAREST_HELD_OUT = 1e-4
-"""Smallest share of random expressions that may end up in the test set."""
-
-
-def multiset_count(modulus: int, length: int) -> int:
-    """Multisets of ``length`` numbers below ``modulus``: C(n + k - 1, k)."""
-    return math.comb(modulus + length - 1, length)
+from trainables.tasks.expressions import ExpressionTask
 
 
 class MultisetNumbering:
@@ -80,7 +69,8 @@ class Part(IntEnum):
 
 
 class HeldOut:
-    """The held-out tuples of one seed: a function of value_count, max_arguments, held_out_fraction, held_out and seed.
+    """The held-out tuples of one seed: a function of value_count, max_arguments, held_out_fraction, held_out,
+    held_out_numbers and seed.
 
     Halved once: half of them (rounded up) are for the test, the others for validation. With ``unordered`` multisets are
     held out and halved, every tuple going where its multiset goes.
@@ -90,7 +80,11 @@ class HeldOut:
         self._values = settings.value_count
         self._length = settings.max_arguments
         self._tuples = settings.value_count**settings.max_arguments
+        self._distinct = settings.held_out_numbers == "distinct"
         self._fraction = settings.held_out_fraction
+        if self._distinct:  # The same number of tuples, taken from fewer.
+            self._fraction *= settings.tuple_count / settings.eligible_tuples
+        self._share = settings.held_out_share
         self._unordered = settings.held_out == "unordered"
         rng = stream(seed, "held-out")
         self._key = rng.integers(2**64, dtype=np.uint64)
@@ -102,7 +96,7 @@ class HeldOut:
         if settings.tuple_count <= LARGEST_TABLE:
             if self._unordered:
                 self._numbering = MultisetNumbering(self._values, self._length)
-            self._table = _draw_table(settings.tuple_count, settings.held_out_tuples, rng)
+            self._table = _draw_table(self._eligible(settings.tuple_count), settings.held_out_tuples, rng)
 
     def part(self, arguments: NDArray[np.int64]) -> NDArray[np.uint8]:
         """The :class:`Part` [...] of each tuple of ``arguments`` [..., max_arguments]."""
@@ -111,6 +105,8 @@ class HeldOut:
             numbering = self._codes if self._numbering is None else self._numbering.number
             return self._table[numbering(canonical)]
         place = _scramble(self._codes(canonical) ^ self._key).astype(np.float64) / 2.0**64
+        if self._distinct:
+            place = np.where(_all_differ(arguments), place, 1.0)
         held, test = place < self._fraction, place < self._fraction / 2
         return held.astype(np.uint8) + test.astype(np.uint8)
 
@@ -130,7 +126,7 @@ class HeldOut:
             return listed
         multisets = self._multisets(part)
         sizes = None if multisets is None else orders(multisets)
-        limit = min(limit, int(self._fraction * self._tuples / 4 if sizes is None else sizes.sum() / 2))
+        limit = min(limit, int(self._share * self._tuples / 4 if sizes is None else sizes.sum() / 2))
         found = np.empty((0, self._length), dtype=np.int64)
         while len(found) < limit:
             count = LARGEST_TABLE // self._length
@@ -151,6 +147,13 @@ class HeldOut:
         found = np.unique(np.sort(rows, axis=1) if self._unordered else rows, axis=0)
         return int(np.count_nonzero(self.part(found) == part))
 
+    def _eligible(self, count: int) -> NDArray[np.bool_]:
+        """True for each of ``count`` tuples (multisets), by number, that can be held out."""
+        if not self._distinct:
+            return np.ones(count, dtype=np.bool_)
+        every = np.arange(count)
+        return _all_differ(self._digits(every) if self._numbering is None else self._numbering.multisets(every))
+
     def _multisets(self, part: Part) -> NDArray[np.int64] | None:
         """The multisets [M, max_arguments] of a part; None where they are not what is listed."""
         if self._table is None or self._numbering is None:
@@ -166,10 +169,16 @@ class HeldOut:
         return codes[:, None] // self._powers.astype(np.int64) % self._values
 
 
-def _draw_table(count: int, held_out: int, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """The part of each of ``count`` tuples: a random order of them is dealt out in turn."""
-    order = rng.permutation(count)
-    parts = np.full(count, Part.TRAINED, dtype=np.uint8)
+def _all_differ(tuples: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """True for each tuple [..., k] without a repeated value."""
+    different: NDArray[np.bool_] = (np.diff(np.sort(tuples, axis=-1), axis=-1) != 0).all(axis=-1)
+    return different
+
+
+def _draw_table(eligible: NDArray[np.bool_], held_out: int, rng: np.random.Generator) -> NDArray[np.uint8]:
+    """The part of each tuple: a random order of those that are eligible is dealt out in turn."""
+    order = np.flatnonzero(eligible)[rng.permutation(np.count_nonzero(eligible))]
+    parts = np.full(len(eligible), Part.TRAINED, dtype=np.uint8)
     parts[order[0:held_out:2]] = Part.TEST
     parts[order[1:held_out:2]] = Part.VALIDATION
     return parts

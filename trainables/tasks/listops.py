@@ -9,8 +9,8 @@ from typing import ClassVar
 from trainables.base import SettingsError, Words
 from trainables.contract.settings import ADDED_LATER
 from trainables.tasks.expressions import ExpressionTask
+from trainables.tasks.functions import Function
 from trainables.tasks.operations import FIRST_OPERATIONS, OPERATIONS, build_function
-from trainables.tasks.trees import Function
 from trainables.tasks.vocabulary import ExpressionVocabulary
 from trainables.transformer.family import TransformerFamily, TransformerSettings
 
@@ -28,25 +28,17 @@ LARGEST_MODULUS = 65_000
 
 @dataclass(frozen=True)
 class TaskSettings(ExpressionTask):
-    """The task, whole: two equal objects and a seed give the same data.
+    """Arithmetic modulo a number. Raises :class:`SettingsError` with the key ``task.<field>``."""
 
-    ``modulus``
-        Numbers are 0..modulus-1 and every operation is taken modulo it.
-    ``operations``
-        The operations that have a token, in the order of their tokens, whatever the mix. One that is not among the
-        first eight must be named here by the search space that uses it.
-
-    The others are those of ``ExpressionTask``. Raises :class:`SettingsError` with
-    the key ``task.<field>``.
-    """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
     kind: ClassVar[str] = "listops"
     value_word: ClassVar[str] = "number"
     values_setting: ClassVar[str] = "task.modulus"
 
     modulus: int = 20
+    """Numbers are 0..modulus-1, and every operation is taken modulo it."""
     operations: tuple[str, ...] = field(default=FIRST_OPERATIONS, metadata=ADDED_LATER)
+    """Operations that have a token, in the order of their tokens, for every mix. A search space must list an
+    operation here to use it, unless it is one of the first eight."""
 
     def __post_init__(self) -> None:
         self._require("modulus", 2 <= self.modulus <= LARGEST_MODULUS, f"at least 2 and at most {LARGEST_MODULUS}")

@@ -12,7 +12,7 @@ import numpy as np
 
 from trainables.contract.tables import Integers
 from trainables.tasks import stream
-from trainables.tasks.trees import Function, fold
+from trainables.tasks.functions import Function, fold
 
 
 @dataclass(frozen=True)

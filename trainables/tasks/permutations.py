@@ -12,8 +12,8 @@ import numpy as np
 from trainables.base import Mix, SettingsError, Words
 from trainables.contract.tables import Integers
 from trainables.tasks.expressions import ExpressionTask
+from trainables.tasks.functions import Function
 from trainables.tasks.permutation_groups import GIVE_ELEMENTS, OPERATIONS, SIGNS, Group, named_group, product
-from trainables.tasks.trees import Function
 from trainables.tasks.vocabulary import ExpressionVocabulary
 from trainables.transformer.family import TransformerFamily, TransformerSettings
 
@@ -31,28 +31,20 @@ class Vocabulary(ExpressionVocabulary):
 
 @dataclass(frozen=True)
 class TaskSettings(ExpressionTask):
-    """The task, whole: two equal objects and a seed give the same data.
+    """Products in a permutation group. Raises :class:`SettingsError` with the key ``task.<field>``."""
 
-    ``group``
-        The group: S3, S4, S5, A4, A5, C6, D4, ... (permutation_groups.py), of at most 1000 elements.
-    ``point``
-        The point whose image under the product ``image`` reports.
-    ``subgroup``
-        The subgroup H whose left coset x H ``coset`` says the product x lies in, by its first element; named as groups
-        are, on the group's own points (:meth:`Group.subgroup`). None where that is not asked.
-
-    ``max_arguments`` is the largest number of factors. The others are those of
-    ``ExpressionTask``. Raises :class:`SettingsError` with the key ``task.<field>``.
-    """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
     kind: ClassVar[str] = "permutations"
     value_word: ClassVar[str] = "element"
     values_setting: ClassVar[str] = "the order of task.group"
 
     group: str = "S3"
+    """The group: S3, S4, S5, A4, A5, C6, D4, ... (permutation_groups.py), with at most 1000 elements. An expression
+    has up to ``max_arguments`` factors."""
     point: int = 0
+    """The point whose image under the product ``image`` reports."""
     subgroup: str | None = None
+    """The subgroup H for ``coset``, which reports the left coset x H of the product x by its first element. Named
+    as groups are, on the group's own points (:meth:`Group.subgroup`); None if no mix contains ``coset``."""
 
     def __post_init__(self) -> None:
         group = named_group(self.group)

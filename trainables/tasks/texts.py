@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +19,10 @@ from numpy.typing import NDArray
 from trainables.base import Mix, SettingsError
 from trainables.tasks import stream
 from trainables.tasks.datasets import Dataset, Examples
-from trainables.tasks.held_out_tuples import RAREST_HELD_OUT, HeldOut, Part
+from trainables.tasks.expressions import RAREST_HELD_OUT, ExpressionTask
+from trainables.tasks.held_out_tuples import HeldOut, Part
 from trainables.tasks.trees import Draw, Trees, count_operations, evaluate, flat, grow, part_of, select
 from trainables.tasks.vocabulary import ExpressionVocabulary, Tokens
-
-if TYPE_CHECKING:
-    from trainables.tasks.expressions import ExpressionTask
-
 
 BATCH = 8_192
 """Expressions grown at once. Part of what is generated: another number gives other data."""
@@ -187,7 +183,10 @@ def _reduction_steps(trees: Trees) -> list[NDArray[np.int16]]:
 
 
 def make_dataset(settings: ExpressionTask, mix: Mix, seed: int) -> Dataset:
-    """The dataset of (settings, mix, seed), a pure function of the three (seed >= 0)."""
+    """Return the dataset of (settings, mix, seed), a pure function of the three (seed >= 0).
+
+    Raises :class:`SettingsError` if these settings cannot give the data.
+    """
     expressions = Expressions(settings, mix, seed)
     described = [f"{task}:{share:.12f}" for task, share in zip(mix.tasks, mix.shares, strict=True)]
     texts, nodes = expressions.sample(Part.TRAINED, settings.training_examples, stream(seed, "train", *described))

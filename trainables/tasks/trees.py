@@ -9,31 +9,16 @@ Shape legend: B expressions, S = k**level slots of a level.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainables.contract.tables import Integers
+from trainables.tasks.expressions import ExpressionTask
+from trainables.tasks.functions import Function
 from trainables.tasks.held_out_tuples import HeldOut
-
-if TYPE_CHECKING:
-    from trainables.tasks.expressions import ExpressionTask
-
-
-Function = Callable[[Integers], Integers]
-"""An operation as a function of values [..., k], k >= 2, to codes [...]."""
-
-
-def fold(combine: Callable[[Integers, Integers], Integers], arguments: Integers) -> Integers:
-    """Values [..., k] combined from the left, two at a time."""
-    value = arguments[..., 0]
-    for place in range(1, arguments.shape[-1]):
-        value = combine(value, arguments[..., place])
-    return value
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from trainables.base import Parameters
 from trainables.contract.arms import ALL
@@ -37,9 +37,7 @@ _PART_OF = {"token": "embedding", "position": "positions", HEAD: "head", f"{HEAD
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """The architecture without its width. ``block`` is the longest sequence in tokens."""
-
-    __pydantic_config__: ClassVar = {"extra": "forbid"}
+    """The architecture without its width."""
 
     n_layer: int = 1
     """Blocks with weights of their own."""
@@ -54,9 +52,14 @@ class ModelSettings:
     tied: bool = False
     """Use the token embedding as the output head too."""
     block: int = 128
+    """Longest sequence, in tokens."""
     bias: bool = field(default=False, metadata=ADDED_LATER)
     """Add a bias in every linear map, the head included, and in the layer norms; they start at 0."""
     init: InitSettings = field(default_factory=InitSettings)
+    parallel: bool = field(default=False, metadata=ADDED_LATER)
+    """Let attention and feed-forward of a block read the same stream: x + attention(norm x) + feed_forward(norm x),
+    each with a norm of its own. Otherwise the feed-forward reads what attention has added to. The baseline of
+    github.com/bhoov/nrgpt is parallel."""
 
     def __post_init__(self) -> None:
         for name, most in MOST.items():

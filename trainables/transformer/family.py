@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
 from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError
 from trainables.contract.settings import described_fields, digest_of
 from trainables.contract.tables import Integers
-from trainables.tasks.datasets import Dataset, load_dataset
+from trainables.tasks.cache import load_dataset
+from trainables.tasks.datasets import Dataset
 from trainables.tasks.expressions import ExpressionTask
 from trainables.transformer.architecture import (
     PARTS,
@@ -24,6 +25,7 @@ from trainables.transformer.architecture import (
     training_bytes,
 )
 from trainables.transformer.initialisation import scale_warning
+from trainables.transformer.native import NATIVE, TORCH, can_train
 from trainables.transformer.training_settings import TrainingSettings
 
 if TYPE_CHECKING:
@@ -39,8 +41,6 @@ MOST_BYTES = 1e13
 class TransformerSettings:
     """Everything but mix, size and seed. ``model.block`` must hold the longest possible text. A family's own settings
     say which task theirs is."""
-
-    __pydantic_config__: ClassVar = {"extra": "forbid"}
 
     task: ExpressionTask
     model: ModelSettings = field(default_factory=ModelSettings)
@@ -76,7 +76,6 @@ class TransformerFamily(Family):
         "model.init.std",
         "model.init.gain",
     )
-    scales_with_size = ("training.learning_rate", "training.learning_rate_end")
     probes = ("similarity",)
     parts = PARTS
     resizable = ("embedding",)
@@ -148,6 +147,9 @@ class TransformerFamily(Family):
         }
         described = [run.size, settings.task.stackable(), settings.model.stackable(), shared]
         return f"{self.size_axis}-{run.size}-{digest_of(described)[:8]}"
+
+    def training_step(self, device: str) -> str:
+        return NATIVE if can_train(self.settings.training, self._vocabulary_size, device) else TORCH
 
     def memory(self, size: int) -> float:
         model, training = self.settings.model, self.settings.training

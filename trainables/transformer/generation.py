@@ -1,10 +1,14 @@
-"""Scoring by greedy generation, for a whole stack at once.
+"""Scoring by generation, greedy or sampled, for a whole stack at once.
 
 Generation is exact but does not go token by token: the worked solution serves as a draft. One forward pass gives the
 model's own choice at every position; up to and including the first place where it differs from the draft, those
 choices are what greedy generation would have written. The choice replaces the draft there and the next pass goes on
 from it. A model that knows the task needs one pass, one that does not as many as it writes wrong tokens (speculative
 decoding: Leviathan, Kalman and Matias, ICML 2023, with a free draft).
+
+Sampling at temperature 1 is the same with noise on the logits: the largest logit plus Gumbel noise is a sample of their
+softmax (Gumbel 1954; Maddison, Tarlow and Minka, NeurIPS 2014). The noise of a token is a function of its place alone,
+so drafts, passes and neighbours in the stack change nothing.
 
 Shape suffixes: S stack, M expressions, W tokens of the longest one.
 """
@@ -34,11 +38,13 @@ TOKENS_A_PASS = 65_536
 
 @dataclass
 class _Texts:
-    """Texts being written: ``tokens`` [S, M, W] of drafts, final before ``position`` [S, M]; ``done`` [S, M]."""
+    """Texts being written: ``tokens`` [S, M, W] of drafts, final before ``position`` [S, M]; ``done`` [S, M].
+    ``keys`` [S] of the noise, None where the likeliest token is chosen."""
 
     tokens: Tensor
     position: Tensor
     done: Tensor
+    keys: Tensor | None = None
 
 
 def accuracies(
@@ -47,16 +53,20 @@ def accuracies(
     vocabulary: ExpressionVocabulary,
     device: torch.device,
     training_tokens: int = 0,
+    keys: Sequence[int] | None = None,
 ) -> list[list[float]]:
     """The share of right answers of every model of the stack on each of its sets of expressions.
 
     ``questions[s]`` are the sets of stack row s; rows may have different numbers of them. An expression is right when
     '=', its answer and the first ``<eos>`` end its text; one still going at the length of its set's longest solution is
     wrong.
+    ``keys`` are signed 64-bit seeds, one for each stack row: texts are then sampled at temperature 1, else greedy.
     A forward pass has up to ``training_tokens``, those of the stack's training step: without a backward pass they need
     less memory, whatever the device has.
     """
     texts = _lay_out(questions, vocabulary.eos, device)
+    if keys is not None:
+        texts.keys = torch.tensor(keys, dtype=torch.int64, device=device)
     while not bool(texts.done.all()):
         _extend(forward, texts, vocabulary.eos, max(TOKENS_A_PASS, training_tokens))
     written_SMW = texts.tokens.cpu().numpy()
@@ -91,7 +101,10 @@ def _extend(forward: Forward, texts: _Texts, eos: int, most_tokens: int) -> None
     was_done_SK = texts.done.gather(1, chosen_SK)
 
     own_SKW = draft_SKW.clone()
-    own_SKW[..., 1:] = forward(draft_SKW[..., :-1]).argmax(dim=-1)
+    logits_SKWV = forward(draft_SKW[..., :-1])
+    if texts.keys is not None:
+        logits_SKWV = logits_SKWV.double() + gumbel(texts.keys, chosen_SK, *logits_SKWV.shape[2:])
+    own_SKW[..., 1:] = logits_SKWV.argmax(dim=-1)
     index_W = torch.arange(width, device=draft_SKW.device)
     fresh_SKW = index_W >= start_SK.unsqueeze(-1)
     differs_SKW = (own_SKW != draft_SKW) & fresh_SKW
@@ -104,6 +117,32 @@ def _extend(forward: Forward, texts: _Texts, eos: int, most_tokens: int) -> None
     texts.tokens.scatter_(1, chosen_SK.unsqueeze(-1).expand(-1, -1, width), corrected_SKW)
     texts.position.scatter_(1, chosen_SK, last_SK + 1)
     texts.done.scatter_(1, chosen_SK, done_SK)
+
+
+def gumbel(key_S: Tensor, text_SK: Tensor, positions: int, vocabulary: int) -> Tensor:
+    """Standard Gumbel noise [S, K, T, V], float64: a function of a row's key, the number of a text in its row, the
+    position and the token, by SplitMix64's finaliser (2014) of each in turn."""
+    word_SKTV = key_S.view(-1, 1, 1, 1)
+    for counted in (text_SK[..., None, None], *_places(positions, vocabulary, key_S.device)):
+        word_SKTV = _scramble(word_SKTV + (counted + 1) * _GOLDEN)
+    uniform_SKTV = ((word_SKTV >> 11 & (1 << 53) - 1).double() + 0.5) * 2.0**-53
+    return -(-uniform_SKTV.log()).log()
+
+
+def _places(positions: int, vocabulary: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Positions [T, 1] and tokens [V]."""
+    return torch.arange(positions, device=device).unsqueeze(1), torch.arange(vocabulary, device=device)
+
+
+_GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
+"""2^64 over the golden ratio, and SplitMix64's factors below, as signed words."""
+
+
+def _scramble(word: Tensor) -> Tensor:
+    """A bijection of 64-bit words whose every output bit depends on every input bit."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9 - (1 << 64)), (27, 0x94D049BB133111EB - (1 << 64))):
+        word = (word ^ (word >> shift & (1 << 64 - shift) - 1)) * factor
+    return word ^ (word >> 31 & (1 << 33) - 1)
 
 
 def _score(text_MW: NDArray[np.int64], sets: Sequence[Examples], vocabulary: ExpressionVocabulary) -> list[float]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,24 +33,19 @@ OWNERS = {"std": "normal", "gain": "scaled"}
 class InitSettings:
     """Standard deviations of the first weights, tensor by tensor; norm gains start at 1, biases at 0.
 
-    ``normal``: every matrix and embedding N(0, ``std``) (Radford et al. 2019, GPT-2, and
-    the sibling code of arXiv 2505.18369: 0.02).
-
-    ``scaled``: N(0, ``gain`` / sqrt(fan-in)) (LeCun et al. 1998) for matrices and head; those that write into the
-    residual stream (``attention_out``, ``feed_forward_out``) are divided by sqrt(2 x n_layer x n_recurrence) besides,
-    the number of times a block adds to the stream (GPT-2). Token and position embeddings N(0, ``gain`` /
-    sqrt(n_embed)), as in Vaswani et al. (2017): of length about ``gain``, so that branches can soon outweigh them.
-
-    None stands for a ``std`` of 0.02, a ``gain`` of 1. Raises :class:`SettingsError` with the key
-    ``model.init.<field>``.
+    Raises :class:`SettingsError` with the key ``model.init.<field>``.
     """
-
-    __pydantic_config__: ClassVar = {"extra": "forbid"}
 
     kind: Literal["normal", "scaled"] = "normal"
     """``normal``: N(0, ``std``) for every matrix and embedding; ``scaled``: by fan-in."""
     std: float | None = None
+    """With ``normal``: the standard deviation of every matrix and embedding. None means 0.02 (Radford et al. 2019,
+    GPT-2, and the sibling code of arXiv 2505.18369)."""
     gain: float | None = None
+    """With ``scaled``: matrices and head are N(0, ``gain`` / sqrt(fan-in)) (LeCun et al. 1998). Matrices that write
+    into the residual stream are also divided by sqrt(2 x n_layer x n_recurrence), the number of times a block adds
+    to the stream (GPT-2). Token and position embeddings are N(0, ``gain`` / sqrt(n_embed)), as in Vaswani et al.
+    (2017): their length is about ``gain``, so branches can soon outweigh them. None means 1."""
 
     def __post_init__(self) -> None:
         for name, kind in OWNERS.items():

@@ -22,6 +22,8 @@ from trainables.transformer.architecture import Layout, ModelSettings, layout
 from trainables.transformer.generation import accuracies
 from trainables.transformer.initialisation import resized
 from trainables.transformer.model import initialise
+from trainables.transformer.native import NATIVE, TORCH, can_train, missing
+from trainables.transformer.native.trainer import NativeTrainer
 from trainables.transformer.stack import StackState, StackTrainer
 from trainables.transformer.training_settings import SOLVED, SOLVED_EVALUATIONS, TrainingSettings
 from trainables.transformer.training_windows import WindowSampler
@@ -78,6 +80,8 @@ class TransformerLearner(Learner):
         self._active = list(range(len(jobs)))
         self._progress = [_Progress() for _ in jobs]
         self._step = 0
+        training_step = can_train(self._training[0], len(vocabulary), self._device.type)
+        self._training_step = NATIVE if training_step else TORCH
         self._prepare_gpu()
         parameters = [self._initial_parameters(job) for job in jobs]
         self._trainer = self._make_trainer(StackState.start(torch.stack(parameters).to(self._device)))
@@ -119,6 +123,7 @@ class TransformerLearner(Learner):
     def save(self, directory: Path) -> None:
         notes = {
             "keys": [job.key for job in self._jobs],
+            "training_step": self._training_step,
             "active": self._active,
             "step": self._step,
             "loss_steps": self._trainer.state.loss_steps,
@@ -130,6 +135,12 @@ class TransformerLearner(Learner):
         tensors, notes = read_checkpoint(directory / CHECKPOINT, (job.key for job in self._jobs))
         places = [notes["keys"].index(job.key) for job in self._jobs]
         progress = [notes["progress"][place] for place in places]
+        self._training_step = notes.get(
+            "training_step", TORCH
+        )  # Checkpoints named none while torch's was the only one.
+        if self._training_step == NATIVE and not can_train(self._training[0], len(self._vocabulary), self._device.type):
+            why = "; ".join(missing() or ("",))
+            raise ValueError(f"the native step began these runs and cannot continue them here: {why}")
         self._step = notes["step"]
         self._active = [index for index, place in enumerate(places) if place in notes["active"]]
         self._progress = [
@@ -143,18 +154,22 @@ class TransformerLearner(Learner):
         generator = torch.Generator().manual_seed(run_seed("initialisation", job.config))
         return initialise(job.config.settings.model, self._where, generator)
 
-    def _make_trainer(self, state: StackState) -> StackTrainer:
+    def _make_trainer(self, state: StackState) -> StackTrainer | NativeTrainer:
         jobs = [self._jobs[index] for index in self._active]
         settings = [self._training[index] for index in self._active]
+        texts = [job.dataset for job in jobs]
+        keys = [run_seed("data order", job.config) for job in jobs]
+        frozen = [job.frozen for job in jobs]
+        if self._training_step == NATIVE:
+            return NativeTrainer(state, self._model, self._where, settings, texts, keys, frozen=frozen)
         sampler = WindowSampler(
-            [job.dataset for job in jobs],
-            [run_seed("data order", job.config) for job in jobs],
+            texts,
+            keys,
             block=self._model.block,
             batch=settings[0].batch,
             windows=settings[0].windows,
             device=self._device,
         )
-        frozen = [job.frozen for job in jobs]
         return StackTrainer(state, self._model, self._where, settings, sampler, frozen=frozen)
 
     def _prepare_gpu(self) -> None:
@@ -168,7 +183,8 @@ class TransformerLearner(Learner):
     def _evaluate(self) -> dict[int, Evaluation | None]:
         """Every active run's point on its learning curve; None for a run whose loss is no longer finite."""
         losses = self._take_losses()
-        scores = self._accuracies([list(self._jobs[index].dataset.validation.values()) for index in self._active])
+        questions = [list(self._jobs[index].dataset.validation.values()) for index in self._active]
+        scores = self._accuracies(questions, f"decoding of step {self._step}")
         return {
             index: Evaluation(self._step, loss, dict(zip(self._jobs[index].dataset.validation, score, strict=True)))
             if math.isfinite(loss)
@@ -184,9 +200,13 @@ class TransformerLearner(Learner):
         state.loss_steps = 0
         return [float(loss) for loss in losses]
 
-    def _accuracies(self, questions: Sequence[Sequence[Examples]]) -> list[list[float]]:
+    def _accuracies(self, questions: Sequence[Sequence[Examples]], purpose: str) -> list[list[float]]:
+        """The scores of all active runs; ``purpose`` names the noise of sampled texts."""
         tokens = len(self._active) * self._training[0].batch * self._model.block
-        return accuracies(self._trainer.logits, questions, self._vocabulary, self._device, tokens)
+        configs = [self._jobs[index].config for index in self._active]
+        sampled = configs[0].settings.task.decoding == "sampled"
+        keys = [run_seed(purpose, config) for config in configs] if sampled else None
+        return accuracies(self._trainer.logits, questions, self._vocabulary, self._device, tokens, keys)
 
     def _note(self, index: int, evaluation: Evaluation | None) -> None:
         if evaluation is not None:
@@ -204,7 +224,7 @@ class TransformerLearner(Learner):
         if not ended:
             return {}
         questions = [_test_sets(self._jobs[index].dataset) if index in ended else [] for index in self._active]
-        return dict(zip(self._active, self._accuracies(questions), strict=True))
+        return dict(zip(self._active, self._accuracies(questions, "decoding of the test"), strict=True))
 
     def _final_report(self, index: int, evaluation: Evaluation | None, scores: Sequence[float]) -> Report:
         """Report of an ended run; ``evaluation`` is None if it diverged."""
@@ -227,6 +247,7 @@ class TransformerLearner(Learner):
         passes = self._step * settings.batch * self._model.block / len(dataset.tokens)
         progress = self._progress[index]
         measures = {"seconds": progress.seconds, "wall_seconds": progress.wall_seconds, "passes_over_data": passes}
+        measures["native_step"] = float(self._training_step == NATIVE)
         for task, examples in dataset.test.items():
             measures[f"test_examples_{task}"] = len(examples.answers)
             measures[f"test_cases_{task}"] = dataset.cases[task]

@@ -5,7 +5,9 @@ over it, so a stack costs far fewer kernel launches than S models and no model s
 is a stack of 1.
 
 ``n_layer`` pre-norm blocks are applied ``n_recurrence`` times with shared weights (arXiv 2505.18369, section 3: one
-block, four times). Linear maps and norms carry biases where ``bias`` says so. Positions are learned.
+block, four times). A block is x + attention(norm x), then x + feed_forward(norm x); with ``parallel`` both read the
+same stream: x + attention(norm x) + feed_forward(norm x). Linear maps and norms carry biases where ``bias`` says so.
+Positions are learned.
 
 Shape suffixes: S stack, B rows, T positions, N = B*T, C n_embed, H heads, D = C/H, F feed-forward width, V vocabulary,
 P parameters of one model (padded).
@@ -46,7 +48,7 @@ def _norm(x_SNC: Tensor, width: int) -> Tensor:
     return functional.pad(normed_SNC, (0, x_SNC.shape[-1] - width)) if x_SNC.shape[-1] > width else normed_SNC
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # Older torch hashes what it traces while it is half made: by identity, that works.
 class _Linear:
     """A map of rows [S, N, C] to [S, N, K], with or without a bias [S, 1, K]."""
 
@@ -115,10 +117,12 @@ def forward(settings: ModelSettings, parameters: Mapping[str, Tensor], tokens_SB
         for i in layers
     ]
     for layer in settings.n_recurrence * list(layers):
-        qkv_SNK = into_attention[layer](_norm(x_SNC, n_embed))
-        mixed_SNC = attention(qkv_SNK, rows, settings.n_head, scale)
+        normed_SNC = _norm(x_SNC, n_embed)
+        mixed_SNC = attention(into_attention[layer](normed_SNC), rows, settings.n_head, scale)
         x_SNC = _add(x_SNC, mixed_SNC, p, f"{layer}.attention_out")
-        hidden_SNF = activation(into_hidden[layer](_norm(x_SNC, n_embed)))
+        if not settings.parallel:
+            normed_SNC = _norm(x_SNC, n_embed)
+        hidden_SNF = activation(into_hidden[layer](normed_SNC))
         x_SNC = _add(x_SNC, hidden_SNF, p, f"{layer}.feed_forward_out")
     head = _Linear.after_norm(p, "final_norm", "head", p["token"].transpose(1, 2) if settings.tied else p["head"])
     logits_SNV = head(_norm(x_SNC, n_embed))[..., :vocabulary]

@@ -101,8 +101,8 @@ class StackTrainer:
         self._pad_to = GPU_WIDTHS if device.type == "cuda" else 1
         self._compiled = can_compile(device) if compile_step is None else compile_step
         self._losses = compiled(stack_losses) if self._compiled else stack_losses
-        self._decayed_P = _decayed(where, settings[0].decay).to(device)
-        self._trained_SP = _trained(where, frozen, device)
+        self._decayed_P = decayed_mask(where, settings[0].decay).to(device)
+        self._trained_SP = trained_mask(where, frozen, device)
         self._step = torch.zeros((), dtype=torch.int64, device=device)
         if self._compiled and len(self._settings) > 1:
             self._compile_first()
@@ -241,7 +241,7 @@ def mean_loss(logits_SBTV: Tensor, targets_SBT: Tensor, counted_SBT: Tensor) -> 
     return (each.view(stack, -1) * weight_SN).sum(dim=1) / weight_SN.sum(dim=1).clamp(min=1)
 
 
-def _decayed(where: Layout, decay: Decay) -> Tensor:
+def decayed_mask(where: Layout, decay: Decay) -> Tensor:
     """1 for the elements weight decay applies to, 0 for the others and for padding; [P]."""
     mask = torch.zeros(1, where.width)
     for name, view in where.views(mask).items():
@@ -249,7 +249,7 @@ def _decayed(where: Layout, decay: Decay) -> Tensor:
     return mask[0]
 
 
-def _trained(where: Layout, frozen: Sequence[Collection[str]], device: torch.device) -> Tensor | None:
+def trained_mask(where: Layout, frozen: Sequence[Collection[str]], device: torch.device) -> Tensor | None:
     """0 for the elements of each run that are frozen, 1 for the others, [S, P]; None where nothing is frozen."""
     if not any(frozen):
         return None

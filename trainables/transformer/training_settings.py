@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,8 +56,6 @@ class TrainingSettings:
     the sibling leaves torch's 0.999 and 0.01, on everything. What arXiv 2505.18369 itself took of those two is not
     known here. The recipe as published is the profile ``paper`` of search_spaces/add_vs_add_prod.yaml.
     """
-
-    __pydantic_config__: ClassVar = {"extra": "forbid"}
 
     steps: int = 20_000
     """The most that a run is trained."""

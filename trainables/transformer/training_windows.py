@@ -32,7 +32,7 @@ def random_bits(key_S1: Tensor, counter_B: Tensor) -> Tensor:
     return _shift(x ^ _shift(x, 31), 2)
 
 
-def _fitting_starts(text: Dataset, block: int) -> NDArray[np.int64]:
+def fitting_starts(text: Dataset, block: int) -> NDArray[np.int64]:
     """The expression starts with a whole window after them. Raises ``ValueError`` where there is none."""
     fitting = np.asarray(text.starts)[np.asarray(text.starts) + block < len(text.tokens)]
     if len(fitting) == 0:
@@ -66,7 +66,7 @@ class WindowSampler:
         self._tokens = torch.from_numpy(tokens.astype(narrow)).to(device)
         self._answer = torch.from_numpy(np.concatenate([text.answer for text in distinct])).to(device)
         first_tokens = np.cumsum([0] + [len(text.tokens) for text in distinct])
-        fitting = [_fitting_starts(text, block) for text in distinct]
+        fitting = [fitting_starts(text, block) for text in distinct]
         self._begins: Tensor | None = None
         if windows == "expression":
             begins = [starts + first for starts, first in zip(fitting, first_tokens, strict=False)]

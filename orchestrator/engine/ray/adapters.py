@@ -6,9 +6,7 @@ is the memory.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -21,15 +19,8 @@ from ray.tune.search import Searcher
 from orchestrator.engine.base import StackJob, StackReport
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.ray.cluster import Room
+from orchestrator.engine.ray.deaths import machine_error_of, traceback_of
 from orchestrator.engine.ray.trial import REPORT
-
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-NODE = re.compile(r"the actor's node was (?:\w+ ?)+: *(.*)|its node has died", re.IGNORECASE)
-"""Words of Ray's GCS for an actor that is gone because its node is. Nothing else of it reaches Tune."""
-SILENT = re.compile(r"The actor \w+ is unavailable: (.*?)\.?(?: The task may or may not .*)?$", re.MULTILINE)
-"""Words of Ray for an actor that does not answer and whose end its node has not told within a second: so the node is
-gone, too, or cannot be reached."""
-ADDRESS = re.compile(r"^\s*ip: (\S+)", re.MULTILINE)
 
 
 class NotPickled:
@@ -127,12 +118,12 @@ class CampaignCallback(NotPickled, Callback):
             self._campaign.take_in(_job(trial).stack_id, replace(report, said=new))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        stack_id, said = _job(trial).stack_id, traceback_of(trial)
+        stack_id = _job(trial).stack_id
         self._over(trial)
-        if lost := lost_node(said):
-            self._campaign.stack_met_machine_error(stack_id, lost)
+        if machine_error := machine_error_of(trial):
+            self._campaign.stack_met_machine_error(stack_id, machine_error)
         else:
-            self._campaign.stack_failed(stack_id, said, retries=self._retries)
+            self._campaign.stack_failed(stack_id, traceback_of(trial), retries=self._retries)
 
     def _over(self, trial: Trial) -> None:
         self._started.pop(_job(trial).stack_id, None)
@@ -162,23 +153,3 @@ class CampaignStopper(NotPickled, Stopper):
 def _job(trial: Trial) -> StackJob:
     job: StackJob = trial.config["job"]
     return job
-
-
-def traceback_of(trial: Trial) -> str:
-    """Tune's record of a trial's failures, the last one at its end."""
-    if trial.error_file is None or not Path(trial.error_file).exists():
-        return f"trial {trial} failed and Ray left no traceback"
-    return COLOUR.sub("", Path(trial.error_file).read_text(encoding="utf-8"))
-
-
-def lost_node(said: str) -> str:
-    """A sentence that a node was lost, if that is the last failure in a trial's traceback; else ``""``."""
-    last = said.rpartition("Failure # ")[2]
-    if (silent := SILENT.search(last)) is not None:
-        return f"a node was lost, or cannot be reached ({silent[1]})"
-    found = NODE.search(last)
-    if found is None:
-        return ""
-    address = ADDRESS.search(last)
-    node = f"the node {address[1]}" if address else "a node"
-    return f"{node} was lost ({found[1]})" if found[1] else f"{node} was lost"

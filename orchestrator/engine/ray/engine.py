@@ -12,10 +12,11 @@ from typing import Self
 import ray
 from ray import tune
 
-from orchestrator.engine.base import Engine
 from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.engine import Engine
 from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, CampaignStopper, SlotScheduler
 from orchestrator.engine.ray.cluster import Room, has_autoscaler, slots_on
+from orchestrator.engine.ray.deaths import machine_error_behind
 from orchestrator.engine.ray.session import RaySession
 from orchestrator.engine.ray.trial import trainable
 from orchestrator.errors import SweepError, UserError
@@ -43,8 +44,11 @@ class RayEngine(Engine):
         totals = ray.cluster_resources()
         address = self._session.address
         where = f"Ray at {address}" if address else "Ray on this machine"
+        if self._session.joined:
+            where = "the Ray that this process uses already"
         gpus = f", {totals['GPU']:g} GPUs" if totals.get("GPU") else ""
-        dashboard = self._session.dashboard or ("none" if address else "off (--dashboard starts it)")
+        none = address or self._session.joined
+        dashboard = self._session.dashboard or ("none" if none else "off (--dashboard starts it)")
         slots = slots_on(ray.nodes(), self._resources)
         room = f"{slots} stacks at a time" if slots else f"{self._lacking()}: its autoscaler will add machines"
         return (
@@ -71,14 +75,21 @@ class RayEngine(Engine):
 
     def execute(self, campaign: Campaign) -> None:
         files = campaign.sweep.files
-        self._fit(campaign)
+        ended = False
+        while not (ended or campaign.done):
+            try:
+                self._fit(campaign)
+                ended = True
+            except Exception as error:
+                if not _is_taken_in(campaign, error):
+                    raise
         if not campaign.done:
             raise SweepError(f"Ray Tune ended before the sweep did; its files are in {files.tune}")
         shutil.rmtree(files.tune, ignore_errors=True)
         campaign.check_machine()
 
     def _fit(self, campaign: Campaign) -> None:
-        """Have Tune train whatever the campaign hands out."""
+        """Have Tune train what the campaign hands out."""
         adapter = CampaignSearcher(campaign, Room(self._resources))
         callback = CampaignCallback(campaign, self._resources.retries)
         shared = {"space": campaign.sweep.spec.to_dict()}
@@ -102,12 +113,22 @@ class RayEngine(Engine):
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),  # StackTrial keeps its own.
             ),
         )
-        try:
-            tuner.fit()
-        except Exception:
-            check_ray()
-            if not campaign.machine_error:  # Tune's own files are on the full disk.
-                raise
+        tuner.fit()
+
+
+def _is_taken_in(campaign: Campaign, error: Exception) -> bool:
+    """Return True if a machine error ended Tune, of which the campaign then knows.
+
+    Tune knows errors of tasks and of actors. It breaks down at all others, such as that of a worker that Ray's memory
+    monitor has ended.
+    """
+    check_ray()
+    if campaign.machine_error:  # Tune's own files are on the full disk.
+        return True
+    machine_error = machine_error_behind(error)
+    if machine_error:
+        campaign.engine_met_machine_error(machine_error)
+    return bool(machine_error)
 
 
 def try_ray(resources: Resources) -> tuple[float, float, str]:

@@ -9,20 +9,21 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
 from typing import Any, Self
 
 import psutil
 import ray
 from ray._private import ray_constants
 from ray._private.authentication.authentication_constants import AUTHORIZATION_BEARER_PREFIX
-from ray._private.authentication.authentication_token_generator import generate_new_authentication_token
 from ray._private.authentication.http_token_authentication import get_auth_headers_if_auth_enabled
 from ray.exceptions import AuthenticationError, RaySystemError
+from ray.job_config import JobConfig
 
-from orchestrator import supervisor
+from orchestrator import environment, supervisor
+from orchestrator.engine.ray.places import protect_token, temporary_directory, token_file
 from orchestrator.errors import SweepError, UserError
+from orchestrator.space.hardware import detect
 
 REACHABLE = ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR
 """With 0, Ray takes 127.0.0.1 for the machine's address, and everything listens there alone: Ray's own way on macOS and
@@ -52,9 +53,6 @@ ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # a stack without a GPU sees none; StackTrial does the same
 }
 
-TOKENS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
-"""Variables that choose a token, so that Ray writes none."""
-
 PARTS = ("raylet", "gcs_server")
 """Names of Ray's processes that a sweep cannot do without."""
 
@@ -77,20 +75,26 @@ class RaySession:
         self.dashboard = ""
         """Address of Ray's dashboard with the token it asks for; "" without one."""
         self._begun = False
+        self.joined = False
+        """True while it uses a Ray that this process had joined before."""
         self._before = ExitStack()
         """Puts this process's environment back."""
 
     def begin(self) -> None:
-        """Start or join Ray, until :meth:`release`. Raises what :func:`start` does, and :class:`UserError` for a
+        """Start Ray, or join it, until :meth:`release`. Raises what :func:`start` does, and :class:`UserError` for a
         dashboard that cannot be had."""
         if self._begun:
+            return
+        if ray.is_initialized():
+            self._join()
             return
         if self._with_dashboard:
             check_dashboard(self.address)
         self._before.enter_context(switch_kept())
+        self._before.enter_context(environment.without_foreign())
         os.environ.update(ENVIRONMENT)
-        protect_token(missing=self.address is None)
         try:
+            protect_token(missing=self.address is None)
             context = start(self.address, dashboard=self._with_dashboard)
         except BaseException:
             self._before.close()
@@ -104,6 +108,22 @@ class RaySession:
             # Its page takes the token from nothing but what is typed into it: no address can carry it.
             self.dashboard += f", which asks for this token, once a browser: {token}"
 
+    def _join(self) -> None:
+        """Use the Ray that this process has joined before: in a notebook, or in a script that uses Ray itself. It stays
+        when the session ends. Raises :class:`UserError` if it is not the one that was asked for."""
+        if ray.util.client.ray.is_connected():
+            raise UserError("this process uses Ray by its client (ray://): call ray.shutdown(), and give the address")
+        there = ray.get_runtime_context().gcs_address
+        if self.address not in (None, "auto", there):
+            raise UserError(
+                f"this process uses the Ray at {there} already, and the address is {self.address}: call ray.shutdown() "
+                "first, or leave the address out"
+            )
+        if self._with_dashboard:
+            raise UserError("this process uses a Ray already, which has a dashboard of its own or none: leave it out")
+        os.environ.update(ENVIRONMENT)
+        self._begun = self.joined = True
+
     def release(self, *, well: bool) -> None:
         """A sweep has ended, ``well`` or not: end Ray, unless it is kept."""
         if not (self._kept and well):
@@ -111,30 +131,17 @@ class RaySession:
 
     def end(self) -> None:
         """End Ray, or leave the cluster. Nothing happens if it has ended already."""
-        if self._begun:
+        if self._begun and not self.joined:
             supervisor.watch_ray([])
             ray.shutdown()
             self._before.close()
-            self._begun = False
+        self._begun = self.joined = False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *raised: object) -> None:
         self.end()
-
-
-def protect_token(*, missing: bool) -> None:
-    """Keep the token that guards Ray's ports readable by this user alone; with ``missing``, write one if there is none.
-    Ray itself would write one that all users of the machine may read."""
-    token = token_file()
-    missing &= os.environ.get("RAY_AUTH_MODE", "token").lower() == "token"
-    with suppress(OSError):  # A mounted secret, say; Ray will say what is wrong.
-        if missing and not any(map(os.environ.get, TOKENS)) and not token.exists():
-            token.parent.mkdir(parents=True, exist_ok=True)
-            with open(os.open(token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-                file.write(generate_new_authentication_token())
-        token.chmod(0o600)
 
 
 def check_dashboard(address: str | None) -> None:
@@ -174,10 +181,16 @@ def start(address: str | None, *, dashboard: bool = False) -> Any:
     if address is None:
         os.environ.update({name: os.environ.get(name, value) for name, value in PATIENT.items()})
         # Actors inherit it, so that a family found from here (a module in this directory, say) is found there.
-        os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+        here = environment.working_directory()
+        os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [*sys.path, here])))
+        job = JobConfig()
+        job._client_job = True  # Else Ray puts the working directory in front of every library.
+        # Without an address Ray would join the cluster that was started last on this machine, whosever it is.
+        asked = {"address": "local", "include_dashboard": dashboard, "dashboard_host": "127.0.0.1", "job_config": job}
+        place = str(temporary_directory() / "ray")
         try:
-            # Without an address Ray would join the cluster that was started last on this machine, whosever it is.
-            return _init(address="local", include_dashboard=dashboard, dashboard_host="127.0.0.1")
+            # Ray would count the cores of the machine, not those that this process may use.
+            return _init(**asked, num_cpus=detect().cpus, _temp_dir=place)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise SweepError(f"Ray does not start on this machine: {error}") from error
         except Exception as error:
@@ -186,6 +199,7 @@ def start(address: str | None, *, dashboard: bool = False) -> Any:
             # Ray raises just that if its raylet has not come within 30 s, which cannot be made longer.
             raise SweepError(f"Ray does not start on this machine, which may be too busy for it: {error}") from error
     _check_address(address)
+    environment.check_packages([environment.working_directory() or ""])  # Ray puts it in front of every library.
     with _stderr() as said:
         try:
             return _init(address=address)
@@ -239,11 +253,6 @@ def _refused(address: str) -> str:
 
 def _copy_the_token() -> str:
     return f"copy the head node's ~/.ray/auth_token to {token_file()} (or name another file in RAY_AUTH_TOKEN_PATH)"
-
-
-def token_file() -> Path:
-    """The file in which Ray looks for its token on this machine."""
-    return Path(os.environ.get("RAY_AUTH_TOKEN_PATH", Path.home() / ".ray" / "auth_token"))
 
 
 def token_asked() -> str:

@@ -49,6 +49,7 @@ def main_figure(spec: SweepSpec, answer: Answer, *, title: str | None = None) ->
     return draw(spec, answer, title=title)
 
 
+@style.own_style()
 def recipes_figure(spec: SweepSpec, answer: Answer, *, title: str | None = None) -> Figure:
     """A row for each recipe of an answer of several: accuracy of the target against size, headed by what each mix's
     comparison shows."""
@@ -88,6 +89,7 @@ def _draw_recipe(axes: Axes, answer: Answer, name: str, span: tuple[float, float
     style.dress(axes)
 
 
+@style.own_style()
 def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
     """Return a forest plot: each transition of several sweeps in trainable parameters, and each comparison in words.
 

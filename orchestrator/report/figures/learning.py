@@ -21,6 +21,7 @@ MOST_LINES = 200
 """From this many lines on they are pixels even where the figure is drawn as lines: pages stay small."""
 
 
+@style.own_style()
 def learning_figure(spec: SweepSpec, runs: Sequence[RunRecord], title: str = "") -> Figure:
     """Return a figure of validation accuracy on the target over optimizer steps, coloured by size."""
     mixes = [mix.name for mix in spec.mixes]

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-import matplotlib
 from matplotlib.figure import Figure
 
 from orchestrator.errors import UserError
 from orchestrator.home.sweeps import Sweep
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures.comparisons import main_figure
-from orchestrator.report.figures.style import NARROW_IN
+from orchestrator.report.figures.style import NARROW_IN, own_style
 from orchestrator.report.figures.transitions import transitions_figure
 from orchestrator.report.side_by_side import finding
 from orchestrator.report.words.numbers import counted
@@ -20,6 +16,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import CONFIDENCE, LEVEL
 
 
+@own_style()
 def paper_figure(spec: SweepSpec, answer: Answer, width: float) -> Figure:
     """The main figure ``width`` inches wide, without the question, which is in the caption. Type has 7.5 points or
     more at any width. Raises :class:`UserError` if several recipes have no room."""
@@ -31,13 +28,6 @@ def paper_figure(spec: SweepSpec, answer: Answer, width: float) -> Figure:
     figure.suptitle("")
     figure.set_size_inches(width, figure.get_figheight())
     return figure
-
-
-@contextmanager
-def embedded() -> Iterator[None]:
-    """A block in which PDF files get TrueType fonts (journals refuse Type 3). Text in SVG stays text."""
-    with matplotlib.rc_context({"pdf.fonttype": 42, "ps.fonttype": 42}):
-        yield
 
 
 def caption(sweep: Sweep, answer: Answer) -> str:

@@ -64,6 +64,7 @@ def similarity_of(run: Path) -> NDArray[np.float64] | None:
     return np.asarray(array, np.float64) if array.shape[0] == array.shape[1] > 0 else None
 
 
+@style.own_style()
 def similarity_figure(matrix: NDArray[Any], title: str, *, item: str = Words.item, cyclic: bool = False) -> Figure:
     """Cosine similarities [n, n] as a heat map, and their first two principal components. ``item`` is what a row stands
     for."""
@@ -165,6 +166,7 @@ def _pair(answer: Answer, mix: MixAnswer, runs: Sequence[RunRecord]) -> Pair:
     return Pair(mix.mix, smallest, None if largest is smallest else largest, bracketed=False)
 
 
+@style.own_style()
 def similarities_figure(answer: Answer, runs: Sequence[RunRecord]) -> Figure | None:
     """A row for each mix: similarities and principal components below its transition, and the same above it.
 

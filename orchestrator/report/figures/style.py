@@ -8,22 +8,30 @@ ink, never in the colour of a series, so that it can be read on light and dark g
 from __future__ import annotations
 
 import io
+import os
 import re
 import textwrap
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from orchestrator.home.files import write_whole
+from trainables.files import write_whole
 
-matplotlib.rcParams["svg.hashsalt"] = "transition-sweeps"
-"""Set once, for all threads: without it ids inside an SVG are random and the same data give another file."""
-matplotlib.rcParams["svg.fonttype"] = "none"
-"""Text in an SVG stays text."""
+SETTINGS: dict[Any, Any] = {key: value for key, value in matplotlib.rcParamsDefault.items() if key != "backend"} | {
+    "svg.hashsalt": "transition-sweeps",  # Without it ids inside an SVG are random: equal data give different files.
+    "svg.fonttype": "none",  # Text in an SVG stays text.
+    "pdf.fonttype": 42,  # TrueType: journals refuse Type 3.
+    "ps.fonttype": 42,
+}
+"""Every setting of matplotlib that our figures are drawn with: its defaults and ours."""
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -43,9 +51,30 @@ TITLE_CHARACTERS = 84
 """Characters of a title that fit the standard width."""
 
 
+_drawing = threading.RLock()
+
+
+@contextmanager
+def own_style() -> Iterator[None]:
+    """Draw with :data:`SETTINGS`, whatever a matplotlibrc or a notebook has set, and leave those settings alone.
+
+    Settings are global to a process, so threads draw one after another.
+    """
+    with _drawing:
+        # Backends parse it even for a file without a date, and raise on a value that is not a number.
+        epoch = os.environ.pop("SOURCE_DATE_EPOCH", None)
+        try:
+            with matplotlib.rc_context(SETTINGS):
+                yield
+        finally:
+            if epoch is not None:
+                os.environ["SOURCE_DATE_EPOCH"] = epoch
+
+
 class Picture(Figure):
     """A figure that notebooks show by themselves, though pyplot knows nothing of it."""
 
+    @own_style()
     def _repr_png_(self) -> bytes:
         buffer = io.BytesIO()
         self.savefig(buffer, format="png")
@@ -75,6 +104,7 @@ def dress(axes: Axes, *, spines: tuple[str, ...] = ("left", "bottom")) -> None:
     axes.yaxis.label.set_fontsize(TEXT)
 
 
+@own_style()
 def settle(figure: Figure) -> None:
     """Lay a finished figure out, once and for good: saving it would do so each time, and draw it twice to that end."""
     engine = figure.get_layout_engine()
@@ -83,6 +113,7 @@ def settle(figure: Figure) -> None:
         figure.set_layout_engine(None)
 
 
+@own_style()
 def inline_svg(figure: Figure, name: str, label: str) -> str:
     """A figure as an ``<svg>`` element for a page, in the page's colours. Its ids begin with ``name``; a screen reader
     reads ``label``. The same figure gives the same text."""
@@ -104,6 +135,7 @@ def inline_svg(figure: Figure, name: str, label: str) -> str:
     )
 
 
+@own_style()
 def save(figure: Figure, path: Path) -> Path:
     """Write a figure, its format named by the suffix (``.png``, ``.svg``, ``.pdf``), in one rename."""
     settle(figure)

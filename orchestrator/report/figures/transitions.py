@@ -40,6 +40,7 @@ USUAL_NAME, LETTER_IN, PANEL_IN = 15, 0.075, 4.6
 """Characters of a row's name that fit a figure, the width of one more in inches, and the usual width of the panel."""
 
 
+@style.own_style()
 def transitions_figure(
     spec: SweepSpec, answer: Answer, *, title: str | None = None, width_in: float = style.WIDTH_IN
 ) -> Figure:
@@ -50,6 +51,7 @@ def transitions_figure(
     return _figure(answer, mix_series(answer), head, label, ratios=True, width_in=width_in)
 
 
+@style.own_style()
 def curve_figure(spec: SweepSpec, answer: Answer, mix: str) -> Figure:
     """Accuracy of every task of one mix, the target in the mix's own colour. ``KeyError`` for an unknown mix."""
     found = answer.mix(mix)

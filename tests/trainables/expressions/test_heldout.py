@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 from collections import Counter
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from trainables.base import SettingsError
 from trainables.tasks.held_out_tuples import LARGEST_TABLE, HeldOut, Part
 from trainables.tasks.listops import TaskSettings
 
@@ -135,3 +137,38 @@ def test_cases_are_multisets_where_order_does_not_count() -> None:
             held_out = HeldOut(settings, seed)
             parts = [int(held_out.part(np.array(row))) for row in expected]
             assert [held_out.cases(text, part) for part in Part] == [parts.count(part) for part in Part]
+
+
+@pytest.mark.parametrize("how", ["ordered", "unordered"])
+@pytest.mark.parametrize(("modulus", "max_arguments"), [(20, 3), (45, 5)])
+def test_with_distinct_numbers_no_tuple_that_repeats_one_is_held_out(
+    how: Literal["ordered", "unordered"], modulus: int, max_arguments: int
+) -> None:
+    settings = TaskSettings(
+        modulus=modulus, max_arguments=max_arguments, depth=1, held_out=how, held_out_numbers="distinct"
+    )
+    held_out, rng = HeldOut(settings, 3), np.random.default_rng(0)
+    drawn = grid(modulus, max_arguments) if modulus == 20 else rng.integers(modulus, size=(200_000, max_arguments))
+    parts = held_out.part(drawn)
+    held = drawn[parts != Part.TRAINED]
+    assert all(len(set(row)) == max_arguments for row in held.tolist())
+    if modulus == 20:
+        counts = {"ordered": len(held), "unordered": len(multisets_of(held))}
+        assert counts[how] == settings.held_out_tuples == int(0.05 * settings.tuple_count)
+    assert len(held) / len(drawn) == pytest.approx(settings.held_out_share, rel=0.05)
+    assert (np.count_nonzero(parts == Part.TEST) / len(held)) == pytest.approx(0.5, abs=0.02)
+    tuples = held_out.tuples(Part.TEST, 300, rng)
+    assert (held_out.part(tuples) == Part.TEST).all()
+
+
+def test_held_out_numbers_of_any_kind_are_what_they_were() -> None:
+    plain, said = TaskSettings(modulus=8), TaskSettings(modulus=8, held_out_numbers="any")
+    assert plain.described() == said.described()
+    assert "held_out_numbers" not in plain.described()
+    assert hashlib.sha256(HeldOut(plain, 0).part(all_tuples(plain)).tobytes()).hexdigest()[:16] == "3449afe856bac5e5"
+
+
+def test_more_distinct_tuples_than_there_are_cannot_be_held_out() -> None:
+    with pytest.raises(SettingsError, match="only 24 have 3 different numbers") as caught:
+        TaskSettings(modulus=4, held_out_fraction=0.4, depth=1, held_out_numbers="distinct")
+    assert caught.value.key == "task.held_out_fraction"

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from trainables.tasks.held_out_tuples import MultisetNumbering, multiset_count, orders
+from trainables.tasks.expressions import multiset_count
+from trainables.tasks.held_out_tuples import MultisetNumbering, orders
 
 
 @hypothesis_settings(max_examples=40)

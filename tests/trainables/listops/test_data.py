@@ -16,7 +16,8 @@ import trainables.tasks.texts as data
 from tests.trainables.listops import naive
 from tests.trainables.spelling import spelt
 from trainables.base import Arm, Mix, SettingsError
-from trainables.tasks.datasets import Dataset, Examples, load_dataset
+from trainables.tasks.cache import load_dataset
+from trainables.tasks.datasets import Dataset, Examples
 from trainables.tasks.held_out_tuples import HeldOut, Part
 from trainables.tasks.listops import TaskSettings, Vocabulary
 from trainables.tasks.texts import Expressions, make_dataset
@@ -163,7 +164,7 @@ def test_made_once_then_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     def made_again(*_: object) -> Dataset:
         raise AssertionError("the dataset was made a second time")
 
-    monkeypatch.setattr(TaskSettings, "make_dataset", made_again)
+    monkeypatch.setattr("trainables.tasks.cache.make_dataset", made_again)
     again = load_dataset(SMALL, Mix.parse("prod+add"), 0, cache)
     assert first.digest == again.digest
     assert first.nodes == again.nodes
@@ -177,7 +178,7 @@ MAKE = """
 import sys
 from pathlib import Path
 from tests.trainables.listops.test_data import PAIR, SMALL
-from trainables.tasks.datasets import load_dataset
+from trainables.tasks.cache import load_dataset
 print("ready", flush=True)
 sys.stdin.readline()
 print(load_dataset(SMALL, PAIR, 0, Path(sys.argv[1])).digest)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter, ValidationError
 
+from orchestrator.space.mistakes import InvalidDataError, parse
 from trainables.base import SettingsError
 from trainables.contract.settings import described_fields
 from trainables.tasks.expressions import LONGEST_TEXT_TOKENS
@@ -106,13 +106,12 @@ def test_hopeless_held_out_shares_are_refused() -> None:
     assert caught.value.key == "task.held_out_fraction"
 
 
-def test_strict_validation_by_pydantic() -> None:
-    adapter = TypeAdapter(TaskSettings)
-    assert adapter.validate_python({"modulus": 6, "train_examples": None}) == TaskSettings(modulus=6)
-    with pytest.raises(ValidationError, match="modulo"):
-        adapter.validate_python({"modulo": 6})
-    with pytest.raises(ValidationError, match="at least 2"):
-        adapter.validate_python({"modulus": 1})
+def test_settings_from_a_file_are_strict() -> None:
+    assert parse(TaskSettings, {"modulus": 6, "train_examples": None}) == TaskSettings(modulus=6)
+    with pytest.raises(InvalidDataError, match="modulo"):
+        parse(TaskSettings, {"modulo": 6})
+    with pytest.raises(InvalidDataError, match="at least 2"):
+        parse(TaskSettings, {"modulus": 1})
 
 
 def test_the_vocabulary_is_that_of_the_operations_named() -> None:

@@ -17,7 +17,7 @@ from trainables.base import Mix
 from trainables.tasks.held_out_tuples import HeldOut, Part
 from trainables.tasks.permutation_groups import named_group
 from trainables.tasks.permutations import TaskSettings
-from trainables.tasks.texts import Expressions
+from trainables.tasks.texts import Expressions, make_dataset
 
 SHAPES: list[dict[str, Any]] = [
     {"group": "S3", "held_out_fraction": 0.2, "subgroup": "C3"},
@@ -40,7 +40,7 @@ def texts_of(settings: TaskSettings, mix: str, part: Part, count: int, seed: int
     texts, _ = expressions.sample(part, count, np.random.default_rng(seed))
     assert texts.lengths.max() <= settings.longest_text
     pieces = np.split(texts.tokens, np.cumsum(texts.lengths)[:-1])
-    found = [spelt(expressions.vocabulary, tokens) for tokens in pieces]
+    found = [spelt(expressions.vocabulary, piece) for piece in pieces]
     prompts = [tokens(expressions.vocabulary, text.split("=")[0] + "=") for text in found]
     assert [len(prompt) for prompt in prompts] == texts.prompt_lengths.tolist()
     return found
@@ -75,7 +75,7 @@ def test_every_step_is_right_and_every_list_belongs(
 
 def test_no_held_out_tuple_stands_anywhere_in_the_training_text() -> None:
     settings = TaskSettings(group="S3", held_out_fraction=0.2, train_examples=6_000)
-    dataset = settings.make_dataset(Mix.parse("product+sign+image"), 0)
+    dataset = make_dataset(settings, Mix.parse("product+sign+image"), 0)
     known, images = oracle(TaskSettings(**SHAPES[0])), named_group("S3").images
     # The stream as one text: an expression ends with <eos>, so nothing reaches from one into the next.
     seen = known.argument_lists(spelt(settings.vocabulary(), dataset.tokens))
@@ -93,7 +93,7 @@ def test_no_held_out_tuple_stands_anywhere_in_the_training_text() -> None:
 def test_reports_alone_are_flat_whatever_the_depth() -> None:
     """Nothing of that mix may stand inside another operation."""
     settings = TaskSettings(group="S3", held_out_fraction=0.2, train_examples=200)
-    dataset = settings.make_dataset(Mix.parse("sign+order"), 0)
+    dataset = make_dataset(settings, Mix.parse("sign+order"), 0)
     assert dataset.mixed is None
     assert spelt(settings.vocabulary(), dataset.tokens).count("=") == 200
     assert len(dataset.test["sign"].answers) == 22, "every held-out tuple once"
@@ -101,7 +101,7 @@ def test_reports_alone_are_flat_whatever_the_depth() -> None:
 
 def test_inner_operations_have_their_shares_among_those_that_may_stand_inside() -> None:
     settings = TaskSettings(group="S4", nesting=0.5, subgroup="D4", train_examples=20_000)
-    dataset = settings.make_dataset(Mix.parse("product+coset:3+sign:4"), 0)
+    dataset = make_dataset(settings, Mix.parse("product+coset:3+sign:4"), 0)
     prompts = re.findall(r"(?:^|<eos>)([^=]+)=", spelt(settings.vocabulary(), dataset.tokens))
     names = [re.findall(r"[a-z]+(?=\()", prompt) for prompt in prompts]
     outer = [found[0] for found in names]

@@ -35,7 +35,7 @@ THEIRS: dict[str, Callable[[list[torch.Tensor]], torch.optim.Optimizer]] = {
 @pytest.mark.parametrize("name", THEIRS)
 def test_first_order_methods_are_torchs(name: str) -> None:
     problem = heat().problem(36, 0)
-    mine = Descent(problem, PRICE, 1e-9, name, 0.03)
+    mine = Descent(problem, PRICE, 1e-9, name, 0.03, None)
     mine.run(51)
     theirs = torch.tensor(problem.start, requires_grad=True)
     optimizer = THEIRS[name]([theirs])

@@ -23,7 +23,7 @@ def problem(seed: int = 0, spread: float = 1.0) -> Problem:
 
 def network(settings: NetworkSettings, numbers: int = 2) -> tuple[Network, Array]:
     """A network from the Hessian, and its features."""
-    made = Network(settings, propagation("hessian", problem(), settings, RNG(0)), numbers)
+    made = Network(settings, propagation("hessian", problem(), settings, RNG(0)), numbers, RNG(1))
     return made, RNG(0).standard_normal(32 * settings.width)
 
 

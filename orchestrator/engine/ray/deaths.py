@@ -1,0 +1,93 @@
+"""Machine errors among the failures that Ray reports.
+
+A stack fails only if its own code raises an exception or ends its process on purpose. Ray reports every other end as a
+typed error (a node lost or preempted, a worker killed for memory or by hand, a full disk): the machine's, not a result.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ray.exceptions import RayActorError, RayError, RayTaskError
+from ray.tune.experiment import Trial
+
+from orchestrator.home.machine_errors import with_causes
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+NODE = re.compile(r"the actor's node was (?:\w+ ?)+: *(.*)|its node has died", re.IGNORECASE)
+"""Words of Ray's GCS for an actor that is gone because its node is."""
+SILENT = re.compile(r"The actor \w+ is unavailable: (.*?)\.?(?: The task may or may not .*)?$", re.MULTILINE)
+"""Words of Ray for an actor that does not answer and whose end its node has not reported within a second: the node is
+gone, too, or cannot be reached."""
+MEMORY = re.compile(r"killed due to .*memory|OutOfMemory|NODE_OUT_OF_MEMORY|low on memory", re.IGNORECASE)
+USED = re.compile(r"was ([\d.]+ ?\w+)(?: used)? / ([\d.]+ ?\w+)")
+"""Memory used and its limit, in the words of Ray's memory monitor."""
+DISK = re.compile(r"OutOfDisk|local disk's utilization is over capacity|No space left on device")
+ADDRESS = re.compile(r"\bip: (\S+?)[,)]?(?:\s|$)", re.IGNORECASE)
+ON_PURPOSE = re.compile(r"Worker exit type: (?:INTENDED_USER_EXIT|USER_ERROR)|Worker exits with an exit code")
+"""The code of the stack ended its process (``sys.exit``). A process that is killed has no exit code."""
+BY_RAY = re.compile(r"^ray\.exceptions\.", re.MULTILINE)
+"""Ray's own exception within the traceback of a process that could not begin."""
+
+FREE_MEMORY = "close other programs, or train fewer stacks at a time with --set resources.cpu_per_stack=2"
+
+
+def machine_error_of(trial: Trial) -> str:
+    """Return the machine error that ended a trial and its remedy, or ``""`` if the trial's own code failed."""
+    _, _, last = f"\n{traceback_of(trial)}".rpartition("\nFailure # ")
+    return machine_error_words(trial.get_pickled_error(), last.partition("\n")[2] or last)
+
+
+def machine_error_behind(error: BaseException) -> str:
+    """Return the machine error that ended all of Tune, or ``""`` if Ray reports none."""
+    reported = [each for each in with_causes(error) if isinstance(each, RayError)]
+    return machine_error_words(reported[0], str(reported[0])) if reported else ""
+
+
+def machine_error_words(error: BaseException | None, message: str) -> str:
+    """Return a sentence for an error of Ray's, or ``""`` for an exception of a stack's own code.
+
+    Args:
+        error: The error as Ray typed it. None stands for the types that Tune does not keep; none of them comes from a
+            stack's code.
+        message: The text of the error.
+    """
+    if isinstance(error, RayTaskError):
+        cause = error.cause
+        if isinstance(cause, RayTaskError) or not isinstance(cause, RayError):
+            return ""
+        return machine_error_words(cause, str(cause))
+    if isinstance(error, RayActorError) and error.actor_init_failed and not BY_RAY.search(message):
+        return ""
+    return "" if ON_PURPOSE.search(message) else _sentence(message)
+
+
+def traceback_of(trial: Trial) -> str:
+    """Return Tune's record of a trial's failures, the last one at its end."""
+    if trial.error_file is None or not Path(trial.error_file).exists():
+        return f"trial {trial} failed and Ray left no traceback"
+    return COLOUR.sub("", Path(trial.error_file).read_text(encoding="utf-8"))
+
+
+def _sentence(message: str) -> str:
+    address = ADDRESS.search(message)
+    node = f"the node {address[1]}" if address else "a node"
+    if (silent := SILENT.search(message)) is not None:
+        return f"a node was lost, or cannot be reached ({silent[1]})"
+    if (lost := NODE.search(message)) is not None:
+        return f"{node} was lost ({lost[1]})" if lost[1] else f"{node} was lost"
+    if MEMORY.search(message) and "Worker exit type: SYSTEM_ERROR" not in message:
+        used = USED.search(message)
+        share = f" ({used[1]} of {used[2]} used)" if used else ""
+        return f"{node} ran short of memory{share}, and Ray ended a process that trained there: {FREE_MEMORY}"
+    if DISK.search(message):
+        return f"the disk of Ray's files on {node} is full: free some space, or set RAY_TMPDIR to a directory with room"
+    if "worker process has died" in message or "died unexpectedly" in message:
+        return (
+            f"a process that trained on {node} was killed: by the system for lack of memory (dmesg says so; "
+            f"{FREE_MEMORY}), by hand, or by a crash in compiled code of the family"
+        )
+    lines = message.strip().splitlines() or ["it gave no reason"]
+    reason = lines[-1] if lines[0].startswith("Traceback") else lines[0]
+    return f"Ray gave up a process that trained on {node} ({reason})"

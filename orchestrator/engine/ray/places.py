@@ -1,0 +1,79 @@
+"""Where Ray keeps its files on this machine: the sockets of its sessions, and the token that guards its ports."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from ray._common.utils import get_default_system_temp_dir
+from ray._private.authentication.authentication_token_generator import generate_new_authentication_token
+
+from orchestrator import environment
+from orchestrator.errors import UserError
+
+TOKEN, TOKEN_PATH = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
+"""Variables that choose a token, so that Ray writes none."""
+TMPDIR = "RAY_TMPDIR"
+SYSTEM = Path("/tmp")
+"""The temporary directory of a Unix, which has a short name."""
+LONGEST_SOCKET = 103 if sys.platform == "darwin" else 107
+"""Bytes of a path that a Unix socket can have."""
+IN_SESSION = len("/ray/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store")
+"""Bytes that Ray appends to its temporary directory for a socket."""
+
+
+def temporary_directory() -> Path:
+    """Return the directory for Ray's sessions: the one that it would take itself, if that can be used, or ``/tmp``.
+
+    Raises :class:`UserError` if neither can, or if ``RAY_TMPDIR`` names one that cannot.
+    """
+    chosen = usual_directory()
+    why = _unusable(chosen)
+    if not why:
+        return chosen
+    if TMPDIR in os.environ or _unusable(SYSTEM):
+        remedy = f"set {TMPDIR} to another directory, such as {SYSTEM}"
+        raise UserError(f"Ray cannot keep its sockets in {chosen}, {why}: {remedy}")
+    return SYSTEM
+
+
+def usual_directory() -> Path:
+    """Return the temporary directory that Ray takes by itself."""
+    return Path(get_default_system_temp_dir())
+
+
+def _unusable(directory: Path) -> str:
+    """Return why Ray cannot use a temporary directory, ``""`` if it can."""
+    length, room = len(os.fsencode(directory)), LONGEST_SOCKET - IN_SESSION
+    if length > room:
+        return f"whose name has {length} bytes where {room} fit"
+    return "" if environment.is_writable(directory) else "which is missing or cannot be written"
+
+
+def token_file() -> Path:
+    """Return the file of Ray's token on this machine: the one that Ray looks for, or one in a private directory if the
+    home directory has none and cannot be written."""
+    if given := os.environ.get(TOKEN_PATH):
+        return Path(given)
+    usual = Path.home() / ".ray" / "auth_token"
+    if usual.exists() or environment.is_writable(Path.home()):
+        return usual
+    return environment.private_directory() / "ray_auth_token"
+
+
+def protect_token(*, missing: bool) -> None:
+    """Keep the token that guards Ray's ports readable by this user alone; with ``missing``, write one if there is none.
+    Ray itself would write one that all users of the machine may read."""
+    environment.settle_user()
+    token = token_file()
+    missing &= os.environ.get("RAY_AUTH_MODE", "token").lower() == "token"
+    with suppress(OSError):  # A mounted secret, say; Ray will say what is wrong.
+        if missing and not any(map(os.environ.get, (TOKEN, TOKEN_PATH))) and not token.exists():
+            token.parent.mkdir(parents=True, exist_ok=True)
+            with open(os.open(token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+                file.write(generate_new_authentication_token())
+        token.chmod(0o600)
+        if token.parent == environment.private_directory():
+            os.environ[TOKEN_PATH] = str(token)  # Ray would look in the home directory.

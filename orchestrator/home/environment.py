@@ -1,0 +1,49 @@
+"""The environment of a sweep: versions, commit and hardware, as its journal keeps them."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from orchestrator.space import hardware
+
+PACKAGES = ("torch", "ray", "mlflow", "numpy", "scipy", "scikit-learn")
+
+
+def describe_environment() -> dict[str, Any]:
+    """Return plain JSON values: ``versions`` by package, ``git`` (commit and whether it was edited, or None outside a
+    checkout), ``hardware``, ``platform``. Nothing in it names a user, a host or a path."""
+    return {
+        "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
+        "git": _git(),
+        "hardware": str(hardware.detect()),
+        "platform": platform.platform(),
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _git() -> dict[str, Any] | None:
+    """Commit of the checkout this code runs from; None where it runs from an installed package."""
+    here = Path(__file__).resolve().parent
+    commit = _ask_git(here, "rev-parse", "HEAD")
+    tracked = _ask_git(here, "ls-files", "--error-unmatch", Path(__file__).name)
+    if commit is None or tracked is None:
+        return None
+    return {"commit": commit, "edited": bool(_ask_git(here, "status", "--porcelain", "--untracked-files=no"))}
+
+
+def _ask_git(directory: Path, *words: str) -> str | None:
+    try:
+        done = subprocess.run(["git", *words], cwd=directory, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

@@ -1,0 +1,70 @@
+"""The earlier sweep that asks for the same runs, to be resumed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+
+from orchestrator.errors import UserError, first_of
+from orchestrator.home.files import Home
+from orchestrator.home.journal import recall
+from orchestrator.home.sweeps import Sweep, Unreadable, sweep_in
+from orchestrator.space.differences import differences
+from orchestrator.space.spec import SweepSpec
+
+log = logging.getLogger(__name__)
+
+
+def find_unfinished(spec: SweepSpec, home: Home) -> Sweep:
+    """Return the newest unfinished sweep that asks for the same runs.
+
+    If all of them have their answers it is the newest, which may have died before it printed its answer.
+
+    Raises:
+        UserError: if there is none, with what differs in the newest of the same name.
+    """
+    closest, answered = "", None
+    for sweep in _of_space(spec, home):
+        different = differences(spec, sweep.spec)
+        if recall(sweep.files, runs=False).answered:
+            answered = answered or (None if different else sweep)
+            continue
+        if not different:
+            return sweep
+        closest = closest or f" The newest, {sweep.id}, differs in {differences_text(different)}."
+    if answered is not None:
+        log.info(f"{answered.id} has its answer already; here it is again")
+        return answered
+    raise UserError(f"no unfinished sweep of {spec.name} with these settings is in {home.root}.{closest}")
+
+
+def newest_sweep(spec: SweepSpec, home: Home) -> Sweep | None:
+    """Return the newest sweep, finished or not, that asks for the same runs."""
+    return next((sweep for sweep in _of_space(spec, home) if not differences(spec, sweep.spec)), None)
+
+
+def check_same(spec: SweepSpec, sweep: Sweep) -> None:
+    """Raise :class:`UserError` unless a sweep asks for the runs of this spec."""
+    different = differences(spec, sweep.spec)
+    if different:
+        raise UserError(
+            f"{sweep.id} cannot be resumed with these settings: they differ in {differences_text(different)}. "
+            "Repeat the settings it was started with, or leave --resume out: a new sweep finds the runs that both want."
+        )
+
+
+def differences_text(different: Mapping[str, tuple[object, object]]) -> str:
+    """``seeds (now 3, then 5)``: the first of the settings that differ."""
+    return first_of([f"{key} (now {mine!r}, then {theirs!r})" for key, (mine, theirs) in sorted(different.items())])
+
+
+def _of_space(spec: SweepSpec, home: Home) -> Iterator[Sweep]:
+    """Readable sweeps of a search space and variant, newest first."""
+    for sweep_id in home.sweep_ids():
+        if not sweep_id.startswith(f"{spec.name}-"):
+            continue
+        sweep = sweep_in(home, sweep_id)
+        if isinstance(sweep, Unreadable):
+            log.info(f"passed over: {sweep}")
+        elif (sweep.spec.name, sweep.spec.variant) == (spec.name, spec.variant):
+            yield sweep

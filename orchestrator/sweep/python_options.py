@@ -1,0 +1,85 @@
+"""Options of a run as Python people write them: numbers, mappings, ``None`` for a default."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from orchestrator.errors import UserError
+from orchestrator.sweep.run_options import HOME
+
+NUMBERS = (int, float)
+SAMPLES = {
+    "overrides": '{"seeds": 5} or ["seeds=5"]',
+    "max_time": '"2h", 7200 (seconds) or a timedelta',
+    "resume": "True (the newest unfinished sweep) or a sweep's id",
+    "home": '"results" or a Path',
+    "scratch": '"/scratch" or a Path',
+    "stack": '4 or "auto"',
+    "gpu_fraction": '0.5 or "auto"',
+}
+"""Values to show for the options that take more than text."""
+SWITCHES = ("retry_failed", "fresh", "local_debug", "dashboard", "quiet")
+
+
+def from_python(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options with the values that the command line would give. An option that is None is left out.
+
+    Raises :class:`UserError` for a value of another type.
+    """
+    return {name: _option(name, value) for name, value in given.items() if value is not None}
+
+
+def home_from_python(given: Any) -> Path:
+    """Return a home directory; None stands for the default. Raises :class:`UserError`."""
+    return HOME if given is None else Path(_option("home", given))
+
+
+def _option(name: str, value: Any) -> Any:
+    if hasattr(value, "tolist"):  # A number of numpy's.
+        value = value.tolist()
+    number = isinstance(value, NUMBERS) and not isinstance(value, bool)
+    if name == "overrides":
+        return _overrides(value)
+    if name == "max_time" and isinstance(value, timedelta):
+        return f"{value.total_seconds():.3f}s"
+    if name == "max_time" and number:
+        return f"{value:.3f}s"
+    if name == "resume" and isinstance(value, bool):
+        return "" if value else None
+    if name in SWITCHES and isinstance(value, bool):
+        return value
+    if name in ("stack", "gpu_fraction") and number:
+        return str(value)
+    if name in ("home", "scratch") and isinstance(value, os.PathLike):
+        return Path(value)
+    if name not in SWITCHES and name != "overrides" and isinstance(value, str):
+        return value
+    sample = SAMPLES.get(name, "True or False" if name in SWITCHES else "text")
+    raise UserError(f"{name}={value!r} cannot be used: write {sample}")
+
+
+def _overrides(value: Any) -> list[str]:
+    """Overrides as ``key=value``, the value as JSON, which is YAML."""
+    if isinstance(value, Mapping):
+        return [f"{key}={_json(str(key), inner)}" for key, inner in value.items()]
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Sequence) and all(isinstance(each, str) for each in value):
+        return list(value)
+    raise UserError(f"overrides={value!r} cannot be used: write {SAMPLES['overrides']}")
+
+
+def _json(key: str, value: Any) -> str:
+    def plain(inner: Any) -> Any:
+        if hasattr(inner, "tolist"):
+            return inner.tolist()
+        if isinstance(inner, os.PathLike | range):
+            return str(inner) if isinstance(inner, os.PathLike) else list(inner)
+        raise UserError(f"overrides: {key} is {inner!r}, which no search space can hold")
+
+    return json.dumps(value, default=plain)

@@ -1,0 +1,285 @@
+"""Tuning of settings for each mix before its transition is searched.
+
+A study tunes one mix and is a pure function of the runs that have ended. Its first trial has the settings as written.
+The others come in two waves: the first fills the ranges evenly (a Latin hypercube), the second is Optuna's, from what
+the first showed. Every trial but the first trains its smallest size first, and the rest only if it can still beat the
+settings as written. Only settings with which more runs learn than luck explains are
+taken: settings that learn sooner may be learned by fewer seeds at the sizes near the transition.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import ClassVar
+
+import numpy as np
+
+from orchestrator.search.base import MixProgress, Observation, Problem, Request, Results, Searcher, SearchSettings
+from orchestrator.space.spec import SweepSpec
+from orchestrator.space.tuning import Tune
+from trainables.base import Evaluation, Outcome, Status
+
+LEARNED = 0.8
+"""Validation accuracy of the target at which a run has learned."""
+SURE = 80
+"""Least probability, in percent, that more of all runs learn with a trial's settings than with those as written."""
+NOTHING_BETTER = "found nothing better than the settings as written"
+
+
+@dataclass(frozen=True)
+class Learning(Observation):
+    """Outcome of a tuning run. ``learned_at`` is the step at which the target reached :data:`LEARNED`, or None."""
+
+    learned_at: float | None = None
+
+
+def observe_learning(outcome: Outcome, target: str) -> Learning | None:
+    """Read from a run's curve when the target was learned; None for a failed run, which is no evidence."""
+    if outcome.status is Status.FAILED:
+        return None
+    accuracy = outcome.curve[-1].accuracy[target] if outcome.curve else 0.0
+    return Learning(accuracy, 0.0, outcome.measures.get("seconds", 0.0), learned_at(outcome.curve, target))
+
+
+def learned_at(curve: Sequence[Evaluation], task: str) -> float | None:
+    """Return the step at which a learning curve first reaches :data:`LEARNED`, or None.
+
+    The curve is interpolated between its points and starts with accuracy 0 at step 0.
+    """
+    step, accuracy = 0.0, 0.0
+    for point in curve:
+        reached = point.accuracy[task]
+        if reached >= LEARNED:
+            return step + (LEARNED - accuracy) / (reached - accuracy) * (point.step - step)
+        step, accuracy = float(point.step), reached
+    return None
+
+
+def beats(learned: int, written: int, of: int) -> bool:
+    """Return True if ``learned`` runs of ``of``, against ``written`` of as many, show that more of all runs learn.
+
+    The probability must be at least :data:`SURE`. With uniform priors the two shares are order statistics of ``of + 1``
+    uniform numbers each, so it is a ratio of whole numbers: the orders in which at most ``learned`` numbers of the
+    first kind precede the second kind's number ``written + 1``.
+    """
+    more = sum(math.comb(k + written, k) * math.comb(2 * of + 1 - k - written, of + 1 - k) for k in range(learned + 1))
+    return 100 * more >= SURE * math.comb(2 * of + 2, of + 1)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Values by dotted setting, the trial's requests in order, and the outcomes so far."""
+
+    values: dict[str, float]
+    requests: tuple[Request, ...]
+    runs: Mapping[Request, Learning]
+
+    @property
+    def missing(self) -> list[Request]:
+        """Runs that have not ended."""
+        return [request for request in self.requests if request not in self.runs]
+
+    @property
+    def learned(self) -> int:
+        """Number of runs that learned."""
+        return sum(run.learned_at is not None for run in self.runs.values())
+
+    @property
+    def mean_steps(self) -> float:
+        """Mean steps to learn of the runs that learned; infinite if none did."""
+        steps = [run.learned_at for run in self.runs.values() if run.learned_at is not None]
+        return sum(steps) / len(steps) if steps else math.inf
+
+    def __str__(self) -> str:
+        """``3 of 4 runs learned, in 2390 steps (training.learning_rate 0.0031)``."""
+        steps = f", in {_digits(self.mean_steps)} steps" if self.learned else ""
+        return f"{self.learned} of {len(self.runs)} runs learned{steps} ({values_text(self.values)})"
+
+
+class Study:
+    """The tuning of one mix, as far as the runs that have ended take it."""
+
+    def __init__(self, spec: SweepSpec, mix: str, results: Results, suggest: Suggest) -> None:
+        assert spec.tune is not None
+        self.mix, self.asked = mix, spec.tune
+        self.sizes = spec.tune.sizes_of(spec.sizes)
+        self._results = results
+        self._cells = [(size, seed) for size in self.sizes for seed in spec.tune.seed_list]
+        self.written = self._trial({path: float(attrgetter(path)(spec.settings)) for path in spec.tune.settings}, {})
+        others = spec.tune.trials - 1
+        spread = spread_values(spec.tune, math.ceil(others / 2))
+        self.trials = [self.written, *(self._trial(values, values) for values in spread)]
+        if not self.wanted and self._may_win(len(self._cells)):
+            new = suggest(self, others - len(spread))
+            self.trials += [self._trial(values, values) for values in new]
+
+    @property
+    def wanted(self) -> list[Request]:
+        """Runs to train next, the most wanted first; empty when the tuning has ended."""
+        return [request for trial in self.trials for request in self._wanted_by(trial)]
+
+    @property
+    def ended(self) -> frozenset[int]:
+        """Positions of the trials that were trained and want no further run."""
+        trials = enumerate(self.trials)
+        return frozenset(number for number, trial in trials if trial.runs and not self._wanted_by(trial))
+
+    @property
+    def best(self) -> Trial:
+        """The trial to use, once the tuning has ended: the settings as written unless another one beats them."""
+        whole = [trial for trial in self.trials if not trial.missing]
+        best = min(whole, key=lambda trial: (-trial.learned, trial.mean_steps))
+        return best if self._may_win(best.learned) else self.written
+
+    @property
+    def result(self) -> dict[str, float]:
+        """Settings for the mix; none if the space's own are the best."""
+        return {} if self.best is self.written else self.best.values
+
+    def progress(self) -> MixProgress:
+        """Return the runs left at most; ``low`` and ``high`` are the first and the last of its sizes."""
+        done = not self.wanted
+        left = self.asked.trials * len(self._cells) - sum(len(trial.runs) for trial in self.trials)
+        note = f"{len(self.ended)} of {self.asked.trials} trials ended"
+        return MixProgress(self.mix, self.sizes[0], self.sizes[-1], 0 if done else left, done, note)
+
+    def __str__(self) -> str:
+        """The choice and its reason, in one line."""
+        best, written = self.best, self.written
+        as_written = f"{written.learned} of {len(written.runs)} runs learned as written"
+        if best is written:
+            return f"tuning {self.mix}: {NOTHING_BETTER} by more than luck ({as_written})"
+        learned = f"{best.learned} of {len(best.runs)} runs learned"
+        why = f"({as_written}; better with a probability of {SURE}% at least)"
+        return f"tuned {self.mix}: {values_text(best.values)}, {learned} {why}"
+
+    def at_smallest_size(self, trial: Trial) -> Trial:
+        """Return a trial with its runs at the smallest size alone, which every trial trains."""
+        settings = {} if trial is self.written else trial.values
+        return self._trial(trial.values, settings, self._cells[: self.asked.seeds])
+
+    def _may_win(self, learned: int) -> bool:
+        return beats(learned, self.written.learned, len(self._cells))
+
+    def _wanted_by(self, trial: Trial) -> list[Request]:
+        """Runs that a trial wants next: those of the smallest size, then all others if it may still win."""
+        if trial is self.written or not trial.missing:
+            return trial.missing
+        # The smallest size alone decides: more would make the result depend on the order in which runs end.
+        small = self.at_smallest_size(trial)
+        failed = 0 if small.missing else len(small.requests) - small.learned
+        hopeless = not self._may_win(len(self._cells) - failed)
+        return [] if self.written.missing or hopeless else small.missing or trial.missing
+
+    def _trial(
+        self, values: dict[str, float], settings: Mapping[str, float], cells: Sequence[tuple[int, int]] = ()
+    ) -> Trial:
+        """A trial at these cells, by default at all. The settings as written set nothing."""
+        requests = tuple(
+            Request(self.mix, size, seed, values=tuple(settings.items()), until=LEARNED)
+            for size, seed in cells or self._cells
+        )
+        ended = {request: self._results.get(request) for request in requests}
+        return Trial(values, requests, {request: run for request, run in ended.items() if isinstance(run, Learning)})
+
+
+Suggest = Callable[[Study, int], Sequence[dict[str, float]]]
+"""Values for the trials of a study's second wave, given the study with its first wave ended and their number."""
+
+
+class Tuner(Searcher):
+    """Asks for the runs of every mix's study; results are those of :func:`observe_learning`.
+
+    A failed run is not asked for again; the driver of the tuning stops there.
+    """
+
+    Settings: ClassVar[type[SearchSettings]] = SearchSettings
+
+    def __init__(self, spec: SweepSpec) -> None:
+        assert spec.tune is not None
+        super().__init__(Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.tune.seed_list))
+        self._spec = spec
+        self._suggested: dict[str, list[dict[str, float]]] = {}
+
+    def choose(self, results: Results, pending: Sequence[Request], limit: int) -> list[Request]:
+        studies = [Study(self._spec, mix, results, self._suggest) for mix in self.problem.mixes]
+        wanted = [request for study in studies for request in study.wanted]
+        return [request for request in wanted if request not in results and request not in pending][:limit]
+
+    def progress(self) -> list[MixProgress]:
+        return [self.study(mix).progress() for mix in self.problem.mixes]
+
+    def study(self, mix: str) -> Study:
+        """Return the tuning of a mix as it stands."""
+        return Study(self._spec, mix, self.results, self._suggest)
+
+    def _suggest(self, study: Study, count: int) -> list[dict[str, float]]:
+        """Suggest once for each mix: the outcomes of a first wave that has ended do not change."""
+        if study.mix not in self._suggested:
+            self._suggested[study.mix] = suggested_values(study, count)
+        return self._suggested[study.mix]
+
+
+def suggested_values(study: Study, count: int) -> list[dict[str, float]]:
+    """Return ``count`` values from Optuna's tree-structured Parzen estimator, given a study whose trials have ended.
+
+    The estimator only uses the order of the trials: more runs learned at the smallest size, then fewer steps.
+    """
+    import optuna  # Takes a second to import, and few sweeps tune.
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    asked = study.asked
+    spans: dict[str, optuna.distributions.BaseDistribution] = {
+        path: optuna.distributions.FloatDistribution(span.low, span.high, log=span.scale == "log")
+        for path, span in asked.settings.items()
+    }
+    # Optuna seeds numpy's RandomState, which takes 32 bits. Constant liar: the suggestions of a wave stay apart.
+    sampler = optuna.samplers.TPESampler(seed=asked.seed % 2**32, n_startup_trials=1, constant_liar=True)
+    optimizer = optuna.create_study(direction="minimize", sampler=sampler)
+    inside = [
+        trial
+        for trial in study.trials
+        if all(span.low <= trial.values[path] <= span.high for path, span in asked.settings.items())
+    ]
+    small = {id(trial): study.at_smallest_size(trial) for trial in inside}
+    inside.sort(key=lambda trial: (-small[id(trial)].learned, small[id(trial)].mean_steps))
+    for rank, trial in enumerate(inside):
+        optimizer.add_trial(optuna.trial.create_trial(params=trial.values, distributions=spans, value=float(rank)))
+    return [dict(optimizer.ask(spans).params) for _ in range(count)]
+
+
+def spread_values(asked: Tune, count: int) -> list[dict[str, float]]:
+    """Return ``count`` values that fill the ranges evenly: a Latin hypercube from the seed."""
+    rng = np.random.default_rng(asked.seed)
+    columns = [(rng.permutation(count) + rng.random(count)) / count for _ in asked.settings]
+    spans = list(zip(asked.settings.items(), columns, strict=True))
+    return [{path: span.at(float(places[number])) for (path, span), places in spans} for number in range(count)]
+
+
+def values_text(values: Mapping[str, float]) -> str:
+    """``training.learning_rate 0.0031, training.weight_decay 0.12``."""
+    return ", ".join(f"{path} {_digits(value)}" for path, value in values.items())
+
+
+def asked_text(asked: Tune) -> str:
+    """Return the question in one line."""
+    spans = ", ".join(
+        f"{path} {_digits(span.low)} to {_digits(span.high)}{' (log)' if span.scale == 'log' else ''}"
+        for path, span in asked.settings.items()
+    )
+    sizes = "two sizes" if asked.sizes == "auto" else f"sizes {', '.join(map(str, asked.sizes))}"
+    return f"{spans}: up to {asked.trials} trials for every mix, up to {asked.seeds} seeds at {sizes}"
+
+
+def found_text(mix: str, found: Mapping[str, float], asked: Tune | None) -> str:
+    """Return the settings that a mix was trained with, in one line."""
+    how = "set" if asked is None else "tuned"
+    return f"{mix}: {how}: {values_text(found)}" if found else f"{mix}: {NOTHING_BETTER}"
+
+
+def _digits(value: float) -> str:
+    """Three significant digits: ``0.0031``, ``845``."""
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"

@@ -1,0 +1,88 @@
+"""Ray finds a place for its sockets and its token whatever the user's directories are like."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.doctor import surroundings
+from orchestrator.doctor.finding import Verdict
+from orchestrator.engine.ray import places
+from orchestrator.engine.ray.places import SYSTEM, TOKEN, TOKEN_PATH, protect_token, temporary_directory, token_file
+from orchestrator.errors import UserError
+
+ROOT = Path(__file__).resolve().parents[2]
+READ_ONLY = Path("/proc")
+"""A directory in which even root makes no file."""
+
+
+@pytest.fixture(autouse=True)
+def nothing_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (TOKEN, TOKEN_PATH, "RAY_TMPDIR", "TMPDIR", "RAY_AUTH_MODE"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+
+
+def long_directory(tmp_path: Path) -> Path:
+    place = tmp_path / ("x" * 90)
+    place.mkdir()
+    return place
+
+
+def test_the_usual_directory_is_taken_where_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert temporary_directory() == SYSTEM
+    monkeypatch.setenv("TMPDIR", "/var/tmp")
+    assert temporary_directory() == Path("/var/tmp")
+
+
+@pytest.mark.parametrize("what", ["long", "missing", "read-only"])
+def test_a_temporary_directory_that_ray_cannot_use_is_replaced(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = {"long": long_directory(tmp_path), "missing": Path("/no/such"), "read-only": READ_ONLY}[what]
+    monkeypatch.setenv("TMPDIR", str(bad))
+    assert temporary_directory() == SYSTEM
+    found = surroundings.directories()
+    assert (found.verdict, "set RAY_TMPDIR" in found.todo) == (Verdict.SLOW, True)
+
+
+def test_one_that_was_named_for_ray_is_refused_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_TMPDIR", str(long_directory(tmp_path)))
+    with pytest.raises(UserError, match=r"whose name has \d+ bytes where 39 fit: set RAY_TMPDIR .* such as /tmp"):
+        temporary_directory()
+    assert surroundings.directories().verdict is Verdict.WRONG
+
+
+def test_a_session_has_room_for_the_longest_socket(tmp_path: Path) -> None:
+    place = "x" * (places.LONGEST_SOCKET - places.IN_SESSION)
+    assert len(f"{place}/ray/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store") == places.LONGEST_SOCKET
+
+
+@pytest.mark.parametrize("home", [READ_ONLY, Path("/sys")])
+def test_a_token_is_kept_where_it_can_be_and_ray_is_told(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    protect_token(missing=True)
+    token = token_file()
+    assert token.is_relative_to(tmp_path)
+    assert token.stat().st_mode & 0o777 == 0o600
+    assert os.environ[TOKEN_PATH] == str(token)
+
+
+@pytest.mark.slow
+def test_ray_starts_without_a_home_and_with_a_long_temporary_directory(tmp_path: Path) -> None:
+    code = "from orchestrator.engine.ray.session import *\nRaySession().begin()\nprint('token', token_asked())"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    settings = kept | {"HOME": str(READ_ONLY), "TMPDIR": str(long_directory(tmp_path))}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=settings, cwd=ROOT, capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    [token] = tmp_path.rglob("ray_auth_token")
+    assert done.stdout.strip() == f"token {token.read_text()}"

@@ -1,0 +1,24 @@
+"""Tests that need a CUDA device: all of this folder, and no others. They need neither Ray nor MLflow.
+
+python -m pytest -m gpu tests/gpu
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in (each for each in items if each.path.parent == Path(__file__).parent):
+        import torch
+
+        item.add_marker(pytest.mark.gpu)
+        if not torch.cuda.is_available():
+            item.add_marker(pytest.mark.skip(reason="torch finds no CUDA device"))
+
+
+@pytest.fixture
+def device() -> str:
+    return "cuda"

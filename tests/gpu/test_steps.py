@@ -1,0 +1,55 @@
+"""Steps on a GPU, recorded, compiled and padded, against those of the CPU, and what every stack must do, on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from tests.trainables.test_stack_step import (
+    test_a_diverged_run_touches_no_neighbour,
+    test_a_resumed_stack_repeats_its_steps_bit_for_bit,
+    test_loss_curves_alone_and_in_a_stack_agree_over_50_steps,
+    test_runs_taken_out_leave_the_others_as_they_were,
+)
+from tests.trainables.trainers import MODEL, TRAINING, losses, make_trainer
+
+__all__ = [  # Collected here once more, with this folder's `device`.
+    "test_a_diverged_run_touches_no_neighbour",
+    "test_a_resumed_stack_repeats_its_steps_bit_for_bit",
+    "test_loss_curves_alone_and_in_a_stack_agree_over_50_steps",
+    "test_runs_taken_out_leave_the_others_as_they_were",
+]
+
+
+@pytest.mark.parametrize("n_embed", [16, 37])
+@pytest.mark.parametrize("compile_step", [False, True])
+def test_on_a_gpu_captured_steps_follow_the_cpu(n_embed: int, compile_step: bool) -> None:
+    trainer = make_trainer([0, 1], device="cuda", n_embed=n_embed, compile_step=compile_step)
+    on_gpu = losses(trainer, 30)
+    assert trainer._captured is not None
+    assert trainer._captured.recorded
+    torch.testing.assert_close(on_gpu, losses(make_trainer([0, 1], n_embed=n_embed), 30), rtol=2e-3, atol=1e-3)
+
+
+@pytest.fixture
+def tf32_as_before() -> Iterator[None]:
+    """Whether float32 products may be rounded is set for the whole process."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    yield
+    torch.backends.cuda.matmul.allow_tf32 = before
+
+
+@pytest.mark.usefixtures("tf32_as_before")
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+def test_on_a_gpu_the_learning_outcome_survives_less_precision(precision: Any) -> None:
+    ends = []
+    for one in ("float32", precision):
+        trainer = make_trainer(range(8), device="cuda", model=MODEL, settings=[replace(TRAINING, precision=one)] * 8)
+        torch.backends.cuda.matmul.allow_tf32 = one == "tf32"
+        ends.append(losses(trainer, 200)[-20:].mean(dim=0))
+    noise = float(ends[0].std()) / 8**0.5
+    assert abs(float(ends[1].mean() - ends[0].mean())) < max(2 * noise, 0.02)

@@ -1,0 +1,308 @@
+"""A home in one file: what is exported comes in whole, once, and nothing else does."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import shutil
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import UserError
+from orchestrator.home import archive
+from orchestrator.home.archive import MARK, Exported, Imported, export_home, import_home
+from orchestrator.home.driver_lock import driving
+from orchestrator.home.files import Home
+from orchestrator.home.journal import State, recall
+from orchestrator.home.run_files import OUTCOME, ProbeResult, Storage, write_result
+from tests.catalogue.fabricated import runs_of, write_sweep
+from tests.cli.program import Program, command, started
+from tests.home.test_damage import Stopped, flip, stopped, undisturbed
+from tests.scripted import trained
+from tests.sweep.sweeps import spec, table_of
+from tests.waiting import wait_for
+
+__all__ = ["stopped", "undisturbed"]
+
+
+def contents(home: Home) -> dict[str, bytes]:
+    """All files of runs and sweeps."""
+    paths = [path for folder in ("runs", "sweeps") for path in (home.root / folder).rglob("*") if path.is_file()]
+    return {str(path.relative_to(home.root)): path.read_bytes() for path in paths if not path.name.endswith(".lock")}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """A home with a finished sweep and an unfinished one."""
+    found = Home(tmp_path / "home")
+    write_sweep(found, spec(name="whole"))
+    asked = spec(name="begun", sizes=[24, 48])
+    write_sweep(found, asked, runs=runs_of(asked)[:3], answered=False)
+    return found
+
+
+@pytest.fixture
+def file(home: Home, tmp_path: Path) -> Path:
+    export_home(home, tmp_path / "home.tar.gz", pytest.fail)
+    return tmp_path / "home.tar.gz"
+
+
+def test_an_exported_home_comes_in_as_it_was_and_once(home: Home, file: Path, tmp_path: Path) -> None:
+    (home.root / "claims").mkdir(exist_ok=True)
+    (home.root / "claims" / "key").write_text("begun-1")
+    (home.root / "mlflow.db").write_bytes(b"a database")
+    runs, new = len(Storage(home.runs).list()), Home(tmp_path / "new")
+    assert export_home(home, file, pytest.fail) == Exported(runs, 2)
+    assert import_home(new, file, pytest.fail) == Imported(runs, 2, 0, 0)
+    assert contents(new) == contents(home) != {}
+    assert sorted(path.name for path in new.root.iterdir()) == [".runs.lock", "runs", "sweeps"]
+    assert {recall(new.sweep(each)).state for each in new.sweep_ids()} == {State.FINISHED, State.INTERRUPTED}
+    assert import_home(new, file, pytest.fail) == Imported(0, 0, runs, 2)
+    assert contents(new) == contents(home)
+
+
+def test_runs_are_merged_by_key_and_a_damaged_one_is_replaced(home: Home, file: Path, tmp_path: Path) -> None:
+    other = Home(tmp_path / "other")
+    write_sweep(other, spec(name="other", sizes=[8, 12, 20]))
+    mine, theirs = Storage(other.runs), Storage(home.runs)
+    shared = sorted(set(mine.list()) & set(theirs.list()))
+    assert 2 < len(shared) < len(theirs.list())
+    flip(mine.get(shared[0]) / OUTCOME)
+    write_result(theirs, shared[1], ProbeResult("there", 1, {"number": 1.0}), {})
+    write_result(mine, shared[1], ProbeResult("here", 1, {"number": 2.0}), {})
+    before = (mine.get(shared[2]) / OUTCOME).stat().st_mtime_ns
+    export_home(home, file, pytest.fail)
+    found = import_home(other, file, pytest.fail)
+    assert (found.known_runs, found.known_sweeps) == (len(shared) - 1, 0)
+    assert set(theirs.list()) < set(mine.list())
+    assert (mine.get(shared[0]) / OUTCOME).read_bytes() == (theirs.get(shared[0]) / OUTCOME).read_bytes()
+    assert sorted(path.name for path in (mine.get(shared[1]) / "probes").iterdir()) == ["here.json", "there.json"]
+    assert (mine.get(shared[2]) / OUTCOME).stat().st_mtime_ns == before
+    assert len(other.sweep_ids()) == 3
+
+
+def truncated(path: Path) -> None:
+    os.truncate(path, path.stat().st_size * 2 // 3)
+
+
+def flipped(path: Path) -> None:
+    """One bit of stored content: only the checksum at the very end knows."""
+    with gzip.open(path) as stream:
+        data = bytearray(stream.read())
+    with path.open("wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=0) as stream:
+        stream.write(data)
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 2] ^= 1
+    path.write_bytes(whole)
+
+
+def cut(path: Path) -> None:
+    """A whole tar file whose run lacks the end of its outcome."""
+    rewritten(path, lambda name, data: (name, data[:-3] if name.endswith(OUTCOME) else data))
+
+
+def rewritten(path: Path, change: Callable[[str, bytes], tuple[str, bytes]]) -> None:
+    with tarfile.open(path) as old:
+        members = [(each.name, old.extractfile(each).read()) for each in old]  # type: ignore[union-attr]
+    with tarfile.open(path, "w:gz") as new:
+        for name, data in (change(*member) for member in members):
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            new.addfile(member, io.BytesIO(data))
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        (truncated, "damaged"),
+        (flipped, "damaged"),
+        (cut, "differs from its checksum; nothing is imported"),
+        (lambda path: path.write_bytes(b""), "damaged or not an exported home"),
+        (lambda path: path.write_bytes(b"PK\x03\x04 a zip file"), "damaged or not an exported home"),
+        (lambda path: path.unlink(), "cannot be read: No such file"),
+        (lambda path: rewritten(path, lambda name, data: (name, data.replace(b"1", b"2"))), "later version"),
+        (lambda path: rewritten(path, lambda name, data: (name.replace(MARK, "x"), data)), "not an exported home"),
+        (lambda path: rewritten(path, lambda name, data: (name, data.replace(b'"begun"', b'"began"'))), "be read by"),
+    ],
+)
+def test_of_a_damaged_file_nothing_is_imported(
+    damage: Callable[[Path], object], why: str, home: Home, file: Path, tmp_path: Path
+) -> None:
+    damage(file)
+    before = contents(home)
+    with pytest.raises(UserError, match=why):
+        import_home(home, file, pytest.fail)
+    assert contents(home) == before
+    with pytest.raises(UserError, match=why):
+        import_home(Home(tmp_path / "new"), file, pytest.fail)
+    assert list((tmp_path / "new").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../outside",
+        "runs/../../outside",
+        "/tmp/outside",
+        "runs/key/../../../outside",
+        "sweeps/.hidden/x",
+        "runs/key/.x",
+        "runs/a b/x",
+        "runs//key/x",
+        "claims/key/x",
+        "mlflow.db",
+        "runs/key",
+    ],
+)
+@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.DIRTYPE])
+def test_a_file_that_reaches_elsewhere_is_refused(name: str, kind: bytes, file: Path, tmp_path: Path) -> None:
+    with tarfile.open(file, "w:gz") as new:
+        for each, of in ((MARK, tarfile.REGTYPE), (name, kind)):
+            member = tarfile.TarInfo(each)
+            member.type, member.linkname = of, "/etc/passwd"
+            data = b'{"layout": 1}' if of == tarfile.REGTYPE else b""
+            member.size = len(data)
+            new.addfile(member, io.BytesIO(data))
+    with pytest.raises(UserError, match="not a file of a run or a sweep"):
+        import_home(Home(tmp_path / "new"), file, pytest.fail)
+    assert list((tmp_path / "new").iterdir()) == []
+    assert not (tmp_path / "outside").exists()
+
+
+def test_a_link_among_a_runs_files_is_refused(file: Path, tmp_path: Path) -> None:
+    with tarfile.open(file, "w:gz") as new:
+        for each, of in ((MARK, tarfile.REGTYPE), ("runs/key/weights.safetensors", tarfile.SYMTYPE)):
+            member = tarfile.TarInfo(each)
+            member.type, member.linkname = of, "/etc/passwd"
+            member.size = len(b'{"layout": 1}') if of == tarfile.REGTYPE else 0
+            new.addfile(member, io.BytesIO(b'{"layout": 1}'))
+    with pytest.raises(UserError, match="not a file of a run or a sweep"):
+        import_home(Home(tmp_path / "new"), file, pytest.fail)
+
+
+def test_a_stopped_sweep_goes_on_elsewhere_from_its_checkpoint(stopped: Stopped, tmp_path: Path) -> None:
+    file, new = tmp_path / "home.tar.gz", Home(tmp_path / "elsewhere")
+    export_home(stopped.home, file, pytest.fail)
+    shutil.rmtree(stopped.home.root)
+    import_home(new, file, pytest.fail)
+    done = command("run", stopped.space, "--local-debug", "--home", new.root, "--resume")
+    assert done.code == 0, done.err
+    assert "damaged" not in done.out + done.err
+    assert table_of(done.out) == stopped.table != []
+    assert sum(trained(stopped.log).values()) == 12 - stopped.done
+    assert not (new.sweep(new.sweep_ids()[0]).directory / "checkpoints").exists()
+
+
+def test_what_went_on_there_comes_back_and_what_went_on_here_stays(stopped: Stopped, tmp_path: Path) -> None:
+    """A sweep begun here, finished on another machine, and brought back; a copy that was finished twice."""
+    out, back, there = tmp_path / "out.tar.gz", tmp_path / "back.tar.gz", Home(tmp_path / "there")
+    early = tmp_path / "early"
+    export_home(stopped.home, out, pytest.fail)
+    import_home(there, out, pytest.fail)
+    shutil.copytree(stopped.home.root, early)
+    assert command("run", stopped.space, "--local-debug", "--home", there.root, "--resume").code == 0
+    export_home(there, back, pytest.fail)
+    with driving(stopped.files), pytest.raises(UserError, match="is being run here"):
+        import_home(stopped.home, back, pytest.fail)
+    found = import_home(stopped.home, back, pytest.fail)
+    assert (found.runs, found.sweeps) == (12 - stopped.done, 1)
+    memory = recall(stopped.files)
+    assert (len(memory.ended), memory.answered, memory.damaged) == (12, True, ())
+    assert not stopped.files.checkpoints.exists()
+    assert import_home(stopped.home, out, pytest.fail) == Imported(0, 0, stopped.done, 1)
+    assert command("run", stopped.space, "--local-debug", "--home", early, "--resume").code == 0
+    said: list[str] = []
+    journal = Home(early).sweep(stopped.files.id).journal
+    before = journal.read_bytes()
+    assert import_home(Home(early), back, said.append) == Imported(0, 0, 12, 1)
+    assert len(said) == 1
+    assert "the sweep here stays" in said[0]
+    assert journal.read_bytes() == before
+
+
+def test_a_running_sweep_is_copied_as_a_crash_would_leave_it(undisturbed: Stopped, tmp_path: Path) -> None:
+    here, file, log = Home(tmp_path / "here"), tmp_path / "home.tar.gz", tmp_path / "log"
+    space = tmp_path / "space.yaml"
+    text = undisturbed.space.read_text().replace(str(undisturbed.log), str(log)).replace("pace_s: 0.0", "pace_s: 0.3")
+    assert "pace_s: 0.3" in text
+    space.write_text(text)
+    running = started("run", space, "--local-debug", "--home", here.root)
+    copies = 0
+    try:
+        wait_for(lambda: len(Storage(here.runs).list()) > 1, words=lambda: str(running.poll()))
+        while running.poll() is None and copies < 8:
+            new = Home(tmp_path / f"copy-{copies}")
+            export_home(here, file, pytest.fail)
+            import_home(new, file, pytest.fail)
+            memory = recall(new.sweep(new.sweep_ids()[0]))
+            assert memory.damaged == ()
+            assert len(memory.ended) <= len(Storage(new.runs).list())
+            copies += 1
+    finally:
+        running.kill()
+        running.communicate()
+    assert copies > 2
+    done = command("run", space, "--local-debug", "--home", tmp_path / "copy-0", "--resume")
+    assert done.code == 0, done.err
+    assert "damaged" not in done.out + done.err
+    assert table_of(done.out) == undisturbed.table
+
+
+def test_an_import_that_is_cut_off_can_be_repeated(
+    home: Home, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new, moved = Home(tmp_path / "new"), 0
+    move = archive._move
+
+    def full(source: Path, target: Path) -> None:
+        nonlocal moved
+        moved += 1
+        if moved == 3:
+            raise OSError(28, "No space left on device", str(target))
+        move(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(archive, "_move", full)
+        with pytest.raises(OSError, match="No space left"):
+            import_home(new, file, pytest.fail)
+    assert len(Storage(new.runs).list()) == 2
+    assert new.sweep_ids() == []
+    found = import_home(new, file, pytest.fail)
+    assert (found.known_runs, found.sweeps) == (2, 2)
+    assert contents(new) == contents(home)
+
+
+def test_damaged_runs_are_left_out_and_named(home: Home, file: Path, tmp_path: Path) -> None:
+    key = Storage(home.runs).list()[0]
+    flip(home.runs / key / OUTCOME)
+    said: list[str] = []
+    written = export_home(home, file, said.append)
+    assert written.runs == len(Storage(home.runs).list()) - 1
+    assert [key in line for line in said] == [True]
+    import_home(Home(tmp_path / "new"), file, pytest.fail)
+
+
+def test_the_command_says_what_it_did(run: Program, home: Home, tmp_path: Path) -> None:
+    runs = len(Storage(home.runs).list())
+    done = run("home", "export", "kept.tar.gz", "--home", home.root)
+    assert done.code == 0, done.err
+    assert f"wrote kept.tar.gz: 2 sweeps, {runs} runs" in done.out
+    done = run("home", "import", "kept.tar.gz", "--home", tmp_path / "new")
+    assert done.code == 0, done.err
+    assert f"imported 2 sweeps and {runs} runs" in done.out
+    assert "sync --home" in done.out
+    assert run("sweeps", "--home", tmp_path / "new").out.count("whole-") == 1
+    for words, why in (
+        (("export", "no/such/folder/x.tar.gz"), "in a directory that exists"),
+        (("import", "none.tar.gz"), "cannot be read"),
+        (("export", "x.tar.gz", "--home", "empty"), "no runs and no sweeps"),
+        (("copy", "x.tar.gz"), "copy"),
+    ):
+        given = words if "--home" in words else (*words, "--home", str(home.root))
+        refused = run("home", *given)
+        assert (refused.code, refused.out) == (2, "")
+        assert why in refused.err

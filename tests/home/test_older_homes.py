@@ -1,0 +1,85 @@
+"""Homes of earlier versions are read to the last run, or refused in one line (tests/data/homes)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from orchestrator.catalogue.reading import StoredSweep, read_sweeps
+from orchestrator.home.files import Home
+from orchestrator.home.run_files import kept_runs
+from orchestrator.home.sweeps import Unreadable
+from tests.cli.program import Program
+from trainables.base import Status
+
+HOMES = Path(__file__).resolve().parents[1] / "data" / "homes"
+OUTCOMES = {
+    "schema-2": {("add", 4): 1 / 6, ("add", 8): 1 / 3, ("add+prod", 4): 1 / 3, ("add+prod", 8): 1 / 3},
+}
+"""ADD's accuracy of every run, by mix and size, as it was printed then."""
+
+
+@pytest.fixture(params=sorted(OUTCOMES))
+def older(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A copy of such a home."""
+    return Path(shutil.copytree(HOMES / request.param, tmp_path / request.param))
+
+
+def test_every_home_is_known() -> None:
+    assert {path.name for path in HOMES.iterdir() if path.is_dir()} == set(OUTCOMES)
+
+
+def test_a_home_is_read_whole_or_refused_in_one_line(older: Path) -> None:
+    for sweep in read_sweeps(Home(older)):
+        if isinstance(sweep, Unreadable):
+            assert "was written by another version of the program" in str(sweep)
+            assert len(str(sweep).splitlines()) == 1
+            continue
+        assert_whole(sweep, older)
+
+
+def assert_whole(sweep: StoredSweep, older: Path) -> None:
+    assert sweep.damage == ()
+    assert (sweep.state.value, sweep.training) == ("finished", ())
+    found = {(run.config.label, run.config.size): run.outcome.accuracy["add"] for run in sweep.runs}
+    assert found == pytest.approx(OUTCOMES[older.name])
+    assert {run.outcome.status for run in sweep.runs} == {Status.FINISHED}
+    assert {row.name for row in older.joinpath("runs").iterdir()} == {run.key for run in sweep.runs}
+    # Another sweep that asks for the same run finds it: its key is what it was.
+    family, spec = sweep.spec.make_family(), sweep.spec
+    assert {family.key(spec.config(request)) for request in spec.requests()} == {run.key for run in sweep.runs}
+    assert all(kept_runs(sweep.sweep.files).has(run.key) for run in sweep.runs)
+    assert [mix.runs for mix in sweep.answer.mixes] == [2, 2]
+
+
+def test_every_command_reads_it_or_refuses_it_in_one_line(older: Path, run: Program, tmp_path: Path) -> None:
+    sweep_id = next(older.joinpath("sweeps").iterdir()).name
+    commands = (
+        ("sweeps",),
+        ("status", sweep_id),
+        ("explain", sweep_id),
+        ("report", sweep_id, "--output", tmp_path / "report.html"),
+        ("export", sweep_id, "--output", tmp_path / "tables"),
+        ("compare", sweep_id, sweep_id),
+        ("logs", next(older.joinpath("runs").iterdir()).name),
+        ("probe", sweep_id),
+    )
+    for words in commands:
+        ended = run(*words, "--home", older)
+        assert "should not happen" not in ended.err, words
+        assert "Traceback" not in ended.err, words
+        assert ended.code == 0 or len(ended.err.strip().splitlines()) == 1, (words, ended.err)
+
+
+def test_a_new_sweep_trains_nothing_that_an_older_home_has(older: Path, run: Program) -> None:
+    [sweep] = read_sweeps(Home(older))
+    if isinstance(sweep, Unreadable):
+        pytest.skip("this version refuses it")
+    before = {path.name: json.loads((path / "origin.json").read_text()) for path in older.joinpath("runs").iterdir()}
+    ended = run("run", sweep.sweep.files.spec, "--local-debug", "--home", older)
+    assert ended.code == 0, ended.err
+    after = {path.name: json.loads((path / "origin.json").read_text()) for path in older.joinpath("runs").iterdir()}
+    assert after == before

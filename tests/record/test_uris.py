@@ -1,0 +1,55 @@
+"""A home of any name has its own record, in files of its own."""
+
+from __future__ import annotations
+
+import shutil
+import string
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from mlflow import MlflowClient
+from sqlalchemy.engine import make_url
+
+from orchestrator.record.store import DATABASE, check, choose, sqlite_path, sqlite_uri
+
+NAMES = st.text(st.sampled_from(string.printable.replace("/", "") + "é"), min_size=1, max_size=12)
+
+
+@given(NAMES)
+@example("job_feature%2Fx")
+@example("a?b")
+@example("%")
+def test_the_uri_of_a_path_is_read_as_that_path(name: str) -> None:
+    path = Path("/data") / name / DATABASE
+    uri = sqlite_uri(path)
+    assert make_url(uri).database == str(path)
+    assert sqlite_path(uri) == path
+    # MLflow makes the parent of this text: it may be the home, or the working directory, which is there.
+    assert Path(uri.removeprefix("sqlite:///")).parent in (path.parent, Path())
+
+
+def test_every_printable_character_is_itself() -> None:
+    for sign in string.printable.replace("/", ""):
+        path = Path(f"/data/{sign}{sign}20/{DATABASE}")
+        assert sqlite_path(sqlite_uri(path)) == path
+
+
+@pytest.mark.parametrize("name", ["job_feature%2Fx", "a%20b", "a?b", "a#b", "é;&=@[x]:\\'\"%"])
+def test_a_home_keeps_runs_and_artifacts_in_itself(
+    name: str, empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    home = tmp_path / "homes" / name
+    home.mkdir(parents=True)
+    shutil.copyfile(empty, home / DATABASE)
+    store = choose(home, {})
+    check(store)
+    client = MlflowClient(store.uri)
+    run_id = client.create_run(client.create_experiment("ours", store.location_of("ours"))).info.run_id
+    client.log_text(run_id, "answer", "answer.txt")
+    assert (home / "artifacts" / "ours" / run_id / "artifacts" / "answer.txt").read_text() == "answer"
+    assert [path.name for path in home.parent.iterdir()] == [name]
+    assert list((tmp_path / "here").iterdir()) == []

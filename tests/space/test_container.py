@@ -1,0 +1,118 @@
+"""The machine is read up to the limits of its container: control groups of both versions, the shell, the scheduler."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from orchestrator.space import hardware
+from orchestrator.space.container import GROUPS, Limits, limits
+
+ROOT = Path(__file__).resolve().parents[2]
+GB = 10**9
+SHOW = "from orchestrator.space.hardware import detect; here = detect(); print(here.cpus, f'{here.memory_gb:.2f}')"
+
+
+def tree(root: Path, own: str, **files: str) -> Limits:
+    """The limits of a process whose ``/proc/self/cgroup`` says ``own``, with these files of control groups."""
+    for name, content in files.items():
+        path = root / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{content}\n")
+    (root / "own").write_text(f"{own}\n")
+    return limits(root, root / "own")
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "expected"),
+    [
+        ("0::/", {"memory.max": "900000000", "cpu.max": "150000 100000"}, Limits(0.9 * GB, 1.5)),
+        ("0::/", {"memory.max": "max", "cpu.max": "max 100000"}, Limits()),
+        (
+            "0::/a/b",
+            {"a__memory.max": "5000", "a__b__memory.max": "max", "a__b__cpu.max": "50000 100000"},
+            Limits(5000, 0.5),
+        ),
+        ("0::/a", {"a__memory.max": "8000", "a__memory.high": "7000", "memory.max": "max"}, Limits(7000)),
+        ("0::/../elsewhere", {"memory.max": "6000"}, Limits(6000)),
+        ("4:memory:/docker/9f", {"memory__memory.limit_in_bytes": "4000"}, Limits(4000)),
+        (
+            "4:memory:/a\n1:cpu,cpuacct:/a",
+            {
+                "memory__a__memory.limit_in_bytes": "9223372036854771712",
+                "cpu,cpuacct__a__cpu.cfs_quota_us": "200000",
+                "cpu,cpuacct__a__cpu.cfs_period_us": "100000",
+            },
+            Limits(9223372036854771712, 2.0),
+        ),
+        ("1:cpu:/", {"cpu__cpu.cfs_quota_us": "-1", "cpu__cpu.cfs_period_us": "100000"}, Limits()),
+    ],
+)
+def test_a_process_is_bound_by_its_groups_and_those_above(
+    own: str, files: dict[str, str], expected: Limits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.space.container._address_space", lambda: math.inf)
+    assert tree(tmp_path, own, **files) == expected
+
+
+def test_without_control_groups_there_is_no_limit(tmp_path: Path) -> None:
+    assert limits(tmp_path, tmp_path / "missing").cpus == math.inf
+
+
+@pytest.fixture
+def group() -> Iterator[list[str]]:
+    """Words that run a command in real groups of 900 MB and half a core: version 1, as root."""
+    made = [GROUPS / kind / f"limits-{os.getpid()}" for kind in ("memory", "cpu")]
+    try:
+        for each in made:
+            each.mkdir()
+        (made[0] / "memory.limit_in_bytes").write_text("900000000")
+        (made[1] / "cpu.cfs_quota_us").write_text("50000")
+    except OSError as error:
+        for each in made:
+            with contextlib.suppress(OSError):
+                each.rmdir()
+        pytest.skip(f"control groups cannot be made here: {error}")
+    join = " && ".join(f"echo $$ > {each}/cgroup.procs" for each in made)
+    yield ["sh", "-c", f'{join} && exec "$@"', "sh"]
+    for each in made:
+        each.rmdir()
+
+
+def shown(*before: str) -> list[str]:
+    """The cores and the memory in GB that a process finds that is started with these words."""
+    command = [*before, sys.executable, "-c", SHOW]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_in_a_real_group_the_smaller_of_both_is_found(group: list[str]) -> None:
+    assert shown(*group) == ["1", "0.90"]
+
+
+def test_the_limits_of_the_shell_and_of_the_scheduler_count() -> None:
+    core = min(os.sched_getaffinity(0))
+    assert shown("sh", "-c", f'ulimit -v 3000000 && exec taskset -c {core} "$@"', "sh") == ["1", "3.07"]
+
+
+def test_no_limit_leaves_the_whole_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hardware, "limits", Limits)
+    assert hardware.detect().memory_gb == hardware.whole_machine().memory_gb
+
+
+@pytest.mark.slow
+def test_ray_offers_the_cores_that_this_process_may_use() -> None:
+    core = min(os.sched_getaffinity(0))
+    code = (
+        "from orchestrator.engine.ray.engine import RayEngine\nfrom orchestrator.space.resources import Resources\n"
+        "with RayEngine(Resources()) as engine: print(engine.slots)"
+    )
+    command = ["taskset", "-c", str(core), sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=200)
+    assert done.stdout.split() == ["1"]

@@ -1,0 +1,81 @@
+"""A specification made in Python is checked by the rule that reads it from its file, before anything starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import orchestrator as o
+from orchestrator.errors import UserError
+from orchestrator.home.files import Home
+from orchestrator.home.sweeps import create_sweep
+from orchestrator.space.resources import Resources
+from orchestrator.space.spaces import load_space
+from tests.families import LogisticSettings
+from tests.sweep.sweeps import spec
+
+
+@pytest.mark.parametrize(
+    ("update", "why"),
+    [
+        ({"sizes": (8, 4)}, r"sizes must be ascending and distinct, got \[8, 4\]"),
+        ({"seeds": 2.0}, r"seeds: must be a valid integer; got 2\.0"),
+        ({"seed": -1}, "seed: must be greater than or equal to 0"),
+        ({"seedz": 4}, "seedz: there is no such key. Did you mean 'seed'"),
+        ({"question": None}, "question: must be a valid string"),
+        ({"settings": LogisticSettings(steps="4")}, "settings.steps: must be a valid integer"),  # type: ignore[arg-type]
+        ({"resources": Resources.model_construct(retries=-1)}, "retries: must be greater than or equal to 0"),
+    ],
+)
+def test_a_copy_that_could_not_be_read_again_is_refused(update: dict[str, Any], why: str) -> None:
+    with pytest.raises(UserError, match=why):
+        spec().model_copy(update=update)
+
+
+@pytest.mark.parametrize(
+    ("update", "plain"),
+    [
+        ({"seeds": np.int64(3)}, {"seeds": 3}),
+        ({"sizes": np.array([8, 16])}, {"sizes": [8, 16]}),
+        ({"sizes": [np.int32(8), np.int64(16)]}, {"sizes": [8, 16]}),
+        ({"sizes": range(8, 10, 2)}, {"sizes": [8]}),
+        ({"mixes": ["add", "add+max"]}, {"mixes": ["add", "add+max"]}),
+        ({"settings": {"steps": np.int64(4)}}, {"settings": {"steps": 4}}),
+        ({"resources": {"retries": 0}}, {"resources": {"retries": 0}}),
+    ],
+)
+def test_what_python_people_write_is_taken_as_meant(update: dict[str, Any], plain: dict[str, Any]) -> None:
+    copy = spec().model_copy(update=update)
+    assert copy == spec(**plain)
+    assert copy == copy.checked()
+
+
+def test_numbers_of_numpy_make_a_specification() -> None:
+    made = spec(seeds=np.int64(2), sizes=list(np.array([8, 16])), settings={"steps": np.int64(4)})
+    assert made == spec(seeds=2, sizes=[8, 16], settings={"steps": 4})
+    assert made.checked() == made
+
+
+def test_a_copy_keeps_nothing_that_was_derived_from_the_old_values() -> None:
+    recipes = load_space("add_vs_add_prod_recipes", "smoke")
+    before = recipes.recipe_settings
+    base = load_space("add_vs_add_prod", "smoke")
+    slower = base.settings.__class__(**{**vars(base.settings), "training": base.settings.training})
+    copy = recipes.model_copy(update={"settings": slower, "sizes": (8, 16)})
+    assert copy.recipe_settings == copy.checked().recipe_settings
+    assert before == recipes.recipe_settings
+
+
+def test_a_specification_that_was_never_checked_starts_nothing(tmp_path: Path) -> None:
+    never = type(spec()).model_construct(**(dict(spec()) | {"sizes": (8, 4)}))
+    with pytest.raises(UserError, match="ascending"):
+        o.run(never, home=tmp_path, local_debug=True)
+    strange = type(spec()).model_construct(**(dict(spec()) | {"seeds": object()}))
+    with pytest.raises(UserError, match="a value that no file can hold"):
+        o.run(strange, home=tmp_path, local_debug=True)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(UserError, match="ascending"):
+        create_sweep(never, Home(tmp_path))

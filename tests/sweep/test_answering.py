@@ -1,0 +1,47 @@
+"""Nothing that comes after the last run takes the answer away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+
+from orchestrator.catalogue.reading import read_sweep
+from orchestrator.home.files import Home
+from orchestrator.home.journal import State
+from orchestrator.report.figures import style
+from orchestrator.report.page import report
+from orchestrator.sweep.run import run_sweep
+from orchestrator.sweep.run_options import RunOptions
+from tests.sweep.sweeps import printed, quiet, spec
+
+
+@pytest.mark.parametrize("fault", ["setting", "page"])
+def test_a_figure_that_fails_is_a_line(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if fault == "setting":  # As a font or a package that is broken on this machine.
+        monkeypatch.setitem(style.SETTINGS, "svg.fonttype", "no such type")
+    else:
+        monkeypatch.setattr(report, "render", _no_template)
+    console = quiet()
+    found = run_sweep(spec(sizes=[16, 64], seeds=1), RunOptions(home=tmp_path, local_debug=True), console)
+    out = printed(console)
+    lines = [line for line in out.splitlines() if "cannot be drawn" in line]
+    wanted = ["transitions.png", "report.html", "a figure"] if fault == "setting" else ["report.html"]
+    assert len(lines) == len(wanted)
+    assert all(any(line.startswith(name) for line in lines) for name in wanted)
+    assert [mix.mix in out for mix in found.mixes] == [True, True]
+    assert ("figure  " in out) == (fault == "page")
+    assert "report  " not in out
+    assert "not in MLflow" not in out
+    [sweep_id] = Home(tmp_path).sweep_ids()
+    assert read_sweep(Home(tmp_path), sweep_id).state is State.FINISHED
+    client = MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("logistic")
+    assert experiment is not None
+    [recorded] = client.search_runs([experiment.experiment_id], "tags.kind = 'sweep'")
+    assert recorded.info.status == "FINISHED"
+
+
+def _no_template(*given: object, **values: object) -> str:
+    raise OSError("no such template")

@@ -1,0 +1,67 @@
+"""Options of a run as Python people write them: taken as meant, or refused with what to write."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import orchestrator as o
+from orchestrator.errors import UserError
+from orchestrator.sweep.python_options import from_python
+from orchestrator.sweep.run_options import RunOptions
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"overrides": {"seeds": 5, "search.method": "grid"}}, ["--set", "seeds=5", "--set", 'search.method="grid"']),
+        (
+            {"overrides": {"sizes": np.array([4, 8]), "seeds": np.int64(2)}},
+            ["--set", "sizes=[4, 8]", "--set", "seeds=2"],
+        ),
+        ({"overrides": "seeds=5"}, ["--set", "seeds=5"]),
+        ({"overrides": ("seeds=5",)}, ["--set", "seeds=5"]),
+        ({"max_time": 3600}, ["--max-time", "3600.000s"]),
+        ({"max_time": timedelta(minutes=1.5)}, ["--max-time", "90.000s"]),
+        ({"max_time": "2h", "profile": None, "home": None}, ["--max-time", "2h"]),
+        ({"stack": 2, "gpu_fraction": np.float32(0.5)}, ["--stack", "2", "--gpu-fraction", "0.5"]),
+        ({"local_debug": True, "fresh": False}, ["--local-debug"]),
+    ],
+)
+def test_options_are_taken_as_python_people_write_them(options: dict[str, Any], words: list[str]) -> None:
+    assert RunOptions.of(from_python(options)).started().words() == words
+
+
+@pytest.mark.parametrize(("given", "meant"), [(True, ""), (False, None), ("", ""), ("add-1", "add-1"), (None, None)])
+def test_resume_may_be_true(given: Any, meant: str | None) -> None:
+    assert RunOptions.of(from_python({"resume": given})).started().resume == meant
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"max_time": True}, "max_time=True cannot be used: write .*7200 .seconds. or a timedelta"),
+        ({"max_time": -5}, "--max-time '-5.000s': write a time"),
+        ({"home": 5}, "home=5 cannot be used: write .*a Path"),
+        ({"profile": 5}, "profile=5 cannot be used: write text"),
+        ({"quiet": "no"}, "quiet='no' cannot be used: write True or False"),
+        ({"address": 6379}, "address=6379 cannot be used"),
+        ({"overrides": [("seeds", 1)]}, "overrides=.* cannot be used: write"),
+        ({"overrides": {"seeds": object()}}, "overrides: seeds is <object"),
+        ({"resume": 5}, "resume=5 cannot be used: write True"),
+    ],
+)
+def test_options_of_another_type_are_refused_with_what_to_write(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        o.run("add_vs_add_prod", **options)
+
+
+def test_no_space_at_all_is_refused_in_our_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="space=None cannot be used"):
+        o.run(None, home=tmp_path)  # type: ignore[arg-type]
+    monkeypatch.chdir(tmp_path)
+    assert o.sweeps(home=None).empty

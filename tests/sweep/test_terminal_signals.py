@@ -1,0 +1,185 @@
+"""Ctrl-Z, `fg`, a lost terminal, `nohup` and a terminal without a width, for real."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from orchestrator.home.checkpoints import Checkpoints
+from orchestrator.home.files import Home
+from orchestrator.terminal.size import with_usable_size
+from tests.chaos.paced import write_space
+from tests.chaos.program import ENVIRONMENT, ROOT, evaluations
+from tests.cli.program import line
+from tests.sweep.test_supervisor import PROGRAM, begin, read_until, rest
+from tests.waiting import wait_for
+
+
+def status(process: psutil.Process) -> str:
+    return str(process.status())
+
+
+def test_ctrl_z_stops_the_driver_as_well_and_fg_continues_both(tmp_path: Path) -> None:
+    with begin(tmp_path, "drives") as running:
+        driver = psutil.Process(int(read_until(running, "driver")))
+        parent = psutil.Process(running.pid)
+        for _ in range(2):
+            running.send_signal(signal.SIGTSTP)
+            wait_for(lambda: status(driver) == psutil.STATUS_STOPPED, 30)
+            wait_for(lambda: status(parent) == psutil.STATUS_STOPPED, 30)
+            running.send_signal(signal.SIGCONT)
+            wait_for(lambda: psutil.STATUS_STOPPED not in (status(driver), status(parent)), 30)
+        running.send_signal(signal.SIGTERM)
+        read_until(running, "stopping")
+        driver.kill()
+        rest(running)
+
+
+def test_a_driver_writes_to_a_terminal_that_stops_others(tmp_path: Path) -> None:
+    """After ``stty tostop`` a process that is not in the terminal's own group is stopped when it writes there."""
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "plan").write_text("drives")
+    program = f"exec {sys.executable} {tmp_path / 'program.py'} {tmp_path / 'plan'}"
+    with on_a_terminal(["sh", "-c", f"stty tostop; {program}"]) as (_, terminal):
+        assert b"driver" in os.read(terminal, 100)
+
+
+def test_a_lost_terminal_is_a_clean_stop(tmp_path: Path) -> None:
+    with begin(tmp_path, "drives") as running:
+        driver = psutil.Process(int(read_until(running, "driver")))
+        running.send_signal(signal.SIGHUP)
+        read_until(running, "stopping")
+        driver.kill()
+        rest(running)
+
+
+@pytest.mark.parametrize("local", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["local", "ray"])
+def test_a_sweep_that_loses_its_terminal_leaves_a_checkpoint_and_resumes(local: bool, tmp_path: Path) -> None:
+    space, home = write_space(tmp_path, pace_s=0.3, settings={"steps": 60, "pace_s": 0.3}), tmp_path / "home"
+    words = ["run", str(space), "--home", str(home), *(["--local-debug"] if local else [])]
+    with on_a_terminal(line(*words)) as (running, terminal):
+        wait_for(lambda: home.exists() and evaluations(home) > 1, 200)
+        os.close(terminal)  # The kernel sends SIGHUP, and every write there is an error from now on.
+        assert running.wait(timeout=100) == 130
+    [sweep_id] = Home(home).sweep_ids()
+    assert len(Checkpoints(Home(home).sweep(sweep_id).checkpoints).stacks()) == 1
+
+
+def test_a_sweep_under_nohup_does_not_notice(tmp_path: Path) -> None:
+    space, home, log = write_space(tmp_path, pace_s=0.1, sizes=[16], seeds=1), tmp_path / "home", tmp_path / "log"
+    command = ["nohup", *line("run", space, "--home", home, "--local-debug")]
+    with log.open("w") as said:
+        running = subprocess.Popen(command, cwd=ROOT, stdout=said, stderr=said, env=os.environ | ENVIRONMENT)
+    wait_for(lambda: home.exists() and evaluations(home) > 1, 100, log.read_text)
+    running.send_signal(signal.SIGHUP)
+    assert running.wait(timeout=200) == 0, log.read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_ctrl_z_at_a_shell_stops_all_of_ray_and_fg_ends_the_sweep(tmp_path: Path) -> None:
+    space, home = write_space(tmp_path, pace_s=0.3), tmp_path / "home"
+    with on_a_terminal(["bash", "--norc", "-i"]) as (shell, terminal):
+        os.write(terminal, f"{' '.join(line('run', space, '--home', home))}; echo code $?\n".encode())
+        wait_for(lambda: home.exists() and evaluations(home) > 1, 200)
+        family = psutil.Process(shell.pid).children(recursive=True)
+        os.write(terminal, b"\x1a")
+        wait_for(lambda: {status(each) for each in family if each.is_running()} == {psutil.STATUS_STOPPED}, 60)
+        before = evaluations(home)
+        time.sleep(2)
+        assert evaluations(home) == before
+        os.write(terminal, b"fg; echo code $?\n")
+        said = ""
+        while not (ended := re.search(r"code (\d+)\r", said.rpartition("fg;")[2])):
+            said += os.read(terminal, 1 << 16).decode(errors="replace")
+        assert ended[1] == "0", said
+        shell.kill()
+
+
+@contextmanager
+def on_a_terminal(command: list[str]) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """A block in which a command runs as the first process of a terminal, whose other end is given too."""
+    terminal, theirs = pty.openpty()
+    running = subprocess.Popen(
+        [sys.executable, "-c", LEADER, *command],
+        cwd=ROOT,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        env=os.environ | ENVIRONMENT | {"TERM": "xterm"},
+    )
+    os.close(theirs)
+    try:
+        yield running, terminal
+    finally:
+        if running.poll() is None:
+            for each in psutil.Process(running.pid).children(recursive=True):
+                each.kill()
+            running.kill()
+            running.wait()
+
+
+LEADER = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+"""Makes stdin the terminal of this session, and becomes another program."""
+
+
+@pytest.mark.parametrize("name", ["COLUMNS", "LINES"])
+@pytest.mark.parametrize(("given", "kept"), [("0", False), ("00", False), ("-1", False), ("", False), ("80", True)])
+def test_a_size_of_the_terminal_that_is_no_size_is_none(name: str, given: str, kept: bool) -> None:
+    assert (name in with_usable_size({name: given, "TERM": "xterm"})) is kept
+
+
+@pytest.mark.parametrize("size", [{"COLUMNS": "0"}, {"LINES": "0", "COLUMNS": "0", "FORCE_COLOR": "1"}])
+def test_with_a_width_of_zero_everything_is_printed(size: dict[str, str]) -> None:
+    done = subprocess.run(line("list"), cwd=ROOT, env=os.environ | size, capture_output=True, text=True, check=True)
+    assert "add_vs_add_prod" in done.stdout
+
+
+def test_the_api_prints_with_a_width_of_zero(tmp_path: Path) -> None:
+    code = (
+        "import orchestrator as o, sys\nfrom tests.sweep.sweeps import spec\n"
+        "o.run(spec(), home=sys.argv[1], local_debug=True)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        cwd=ROOT,
+        env=os.environ | {"COLUMNS": "0", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "90% intervals" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_script_that_sets_its_arguments_and_calls_main_drives_a_sweep(tmp_path: Path) -> None:
+    space = write_space(tmp_path, pace_s=0.0, sizes=[16], seeds=1)
+    script = tmp_path / "script.py"
+    words = ["orchestrator", "run", str(space), "--home", str(tmp_path / "home")]
+    script.write_text(f"import sys\nsys.argv = {words}\nfrom orchestrator.cli.main import main\nmain()\n")
+    done = subprocess.run(
+        [sys.executable, str(script), "an argument"],
+        cwd=ROOT,
+        env=os.environ | ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "90% intervals" in done.stdout

@@ -1,0 +1,145 @@
+"""Settings that were made for other work reach neither this program nor what it starts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from orchestrator import environment
+from orchestrator.environment import hiding, is_foreign, settle_user, user_path
+from orchestrator.errors import UserError
+from orchestrator.space.files import read_space
+from tests.sweep.sweeps import spec
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.mark.parametrize(
+    ("foreign", "names"),
+    [
+        (True, "MLFLOW_STATIC_PREFIX MLFLOW_SERVER_ALLOWED_HOSTS MLFLOW_SQLALCHEMYSTORE_POOLCLASS _MLFLOW_SERVER_X"),
+        (True, "UVICORN_PORT GUNICORN_CMD_ARGS FLASK_APP TUNE_RESULT_DIR MPLBACKEND SOURCE_DATE_EPOCH PYTHONWARNINGS"),
+        (False, "MLFLOW_TRACKING_URI MLFLOW_TRACKING_PASSWORD MLFLOW_TRACKING_SERVER_CERT_PATH MLFLOW_S3_ENDPOINT_URL"),
+        (False, "MLFLOW_HTTP_REQUEST_TIMEOUT REQUESTS_CA_BUNDLE AWS_ACCESS_KEY_ID HTTPS_PROXY RAY_TMPDIR PATH HOME"),
+    ],
+)
+def test_what_is_dropped_and_what_is_passed(foreign: bool, names: str) -> None:
+    assert {name: is_foreign(name) for name in names.split()} == dict.fromkeys(names.split(), foreign)
+
+
+def test_a_library_call_puts_the_environment_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TUNE_RESULT_DIR", "/elsewhere")
+    with environment.without_foreign():
+        assert "TUNE_RESULT_DIR" not in os.environ
+    assert os.environ["TUNE_RESULT_DIR"] == "/elsewhere"
+
+
+def python(*words: object, here: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Python, in which this project is installed, run in a directory with no other path than ``settings`` say."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    line = [sys.executable, *map(str, words)]
+    return subprocess.run(line, cwd=here, env=kept | settings, capture_output=True, text=True, timeout=250, check=False)
+
+
+def program(*words: object, here: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    """The program, run in a directory."""
+    return python("-m", "orchestrator", *words, here=here, **settings)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """A working directory with modules of other work, and with a family next to its search space."""
+    (place := tmp_path / "here").mkdir()
+    for name in ("trainables", "numpy", "ray", "rich", "typer", "environment", "supervisor"):
+        (place / f"{name}.py").write_text(f"raise SystemExit('the {name} of other work')\n")
+    (place / "search_spaces").mkdir()
+    (place / "my_family.py").write_text((ROOT / "tests" / "families.py").read_text())
+    asked = spec(sizes=[8, 16], seeds=1).to_yaml()
+    (place / "my_space.yaml").write_text(asked.replace("tests.families:", "my_family:"))
+    return place
+
+
+def test_modules_of_other_work_in_the_working_directory_are_not_imported(here: Path) -> None:
+    for words in (("list",), ("plan", "my_space.yaml"), ("show", "add_vs_add_prod")):
+        done = program(*words, here=here)
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", [["--local-debug"], []], ids=["here", "ray"])
+def test_a_sweep_trains_there_with_a_family_of_that_directory(here: Path, engine: list[str]) -> None:
+    done = program("run", "my_space.yaml", "--home", "home", *engine, here=here)
+    assert done.returncode == 0, done.stderr
+    assert "failed" not in done.stdout
+    assert "add+prod" in done.stdout
+
+
+def test_a_package_that_pythonpath_hides_is_a_line(here: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    done = program("list", here=tmp_path / "elsewhere", PYTHONPATH=os.pathsep.join([str(here), str(ROOT)]))
+    assert (done.returncode, done.stdout) == (2, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith(f"error: {here / 'trainables.py'} hides the package 'trainables' of this program: rename it")
+
+
+def test_from_python_too(here: Path) -> None:
+    done = python("-c", "import orchestrator as o\ntry: o.load\nexcept ValueError as e: print(e)", here=here)
+    assert "hides the package 'trainables'" in done.stdout
+
+
+def test_a_directory_hides_a_package_as_a_module_does(tmp_path: Path) -> None:
+    assert hiding("search_spaces", [str(tmp_path), str(ROOT)]) is None
+    (tmp_path / "search_spaces").mkdir()
+    assert hiding("search_spaces", [str(tmp_path)]) == str(tmp_path / "search_spaces")
+    assert hiding("search_spaces", [str(tmp_path), str(ROOT)]) is None, "a regular package goes before a directory"
+
+
+def test_warnings_that_raise_end_nothing(here: Path) -> None:
+    code = """
+        import sys
+        from orchestrator import environment
+        environment.begin()
+        import os, warnings
+        warnings.warn("deprecated", DeprecationWarning)
+        assert "PYTHONWARNINGS" not in os.environ and "MLFLOW_RUN_ID" not in os.environ
+    """
+    done = python("-c", textwrap.dedent(code), here=here, PYTHONWARNINGS="error", MLFLOW_RUN_ID="7")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("home", [None, "", "/no/such/home"])
+def test_a_user_without_a_name_or_a_home_has_a_private_directory(
+    home: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_entry(number: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {number}")
+
+    monkeypatch.setattr("pwd.getpwuid", no_entry)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", home or "")
+    if home is None:
+        monkeypatch.delenv("HOME")
+    monkeypatch.setenv("USER", "")
+    monkeypatch.delenv("USER")
+    settle_user()
+    assert Path.home().parent == tmp_path
+    assert Path.home().stat().st_mode & 0o077 == 0
+    if not home:
+        import getpass
+
+        assert getpass.getuser() == f"uid-{os.getuid()}"
+
+
+def test_a_tilde_is_a_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "asked.yaml").write_text(spec().to_yaml())
+    assert read_space("~/asked.yaml").source == str(tmp_path / "asked.yaml")
+    with pytest.raises(UserError, match="no home directory of that name"):
+        user_path("~nobody-of-this-name/x")

@@ -1,0 +1,152 @@
+"""Families of one generator each: good ones, and one for every mistake that a first ``train`` may contain."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+
+from trainables import SimpleFamily, SimpleSettings
+from trainables.contract.simple import Point
+
+
+class Curve(SimpleFamily):
+    """Accuracy is a known logistic in the size, with noise from the seed; two points a run."""
+
+    task_names = ("add", "prod")
+    size_axis = "hidden units"
+    floor = 0.1
+
+    @dataclass(frozen=True)
+    class Settings(SimpleSettings):
+        steps: int = 4
+        midpoint: float = 12.0
+
+    def parameter_count(self, size: float) -> float:
+        return 10 * size + 1
+
+    def train(self, tasks: Mapping[str, float], size: int, seed: int, settings: Settings) -> Iterator[Point]:
+        noise = np.random.default_rng([size, seed]).normal(0, 0.02)
+        learned = 1 / (1 + (settings.midpoint / (size * len(tasks))) ** 6)
+        for step in range(settings.steps // 2, settings.steps + 1, settings.steps // 2):
+            yield step, 1 / step, min(1.0, max(0.0, 0.1 + 0.88 * learned * step / settings.steps + noise))
+
+
+@pydantic_dataclass(frozen=True)
+class PydanticSettings:
+    steps: int = 6
+    learning_rate: float = 0.1
+
+
+class TorchFit(SimpleFamily):
+    """A line fitted with torch's global generator, which is why runs must not share a process step by step."""
+
+    task_names = ("line",)
+    Settings = PydanticSettings
+
+    def train(self, tasks: Mapping[str, float], size: int, seed: int, settings: Any) -> Iterator[Point]:
+        torch.manual_seed(seed)
+        weight = torch.zeros((), requires_grad=True)
+        for step in range(1, settings.steps + 1):
+            loss = ((weight - 1) * torch.randn(size)).square().mean()
+            (gradient,) = torch.autograd.grad(loss, weight)
+            weight = (weight - settings.learning_rate * gradient).detach().requires_grad_()
+            yield step, loss, {"line": 1 - (weight - 1).abs().clamp(max=1)}
+
+
+class Yields(SimpleFamily):
+    """Yields the points of its subclass."""
+
+    task_names = ("add", "prod")
+    Settings = Curve.Settings
+    points: tuple[Any, ...] = ()
+
+    def train(self, tasks: Mapping[str, float], size: int, seed: int, settings: Any) -> Iterator[Point]:
+        yield from self.points
+
+
+class PerCent(Yields):
+    points = ((1, 0.5, 87.5),)
+
+
+class AboveOne(Yields):
+    points = ((1, 0.5, {"add": 1.2, "prod": 0.1}),)
+
+
+class NotANumber(Yields):
+    points = ((1, 0.5, math.nan),)
+
+
+class Backwards(Yields):
+    points = ((2, 0.5, 0.2), (1, 0.4, 0.3))
+
+
+class FromZero(Yields):
+    points = ((0, 0.5, 0.2),)
+
+
+class TooFar(Yields):
+    points = ((5, 0.5, 0.2),)
+
+
+class HalfStep(Yields):
+    points = ((1.5, 0.5, 0.2),)
+
+
+class Silent(Yields):
+    points = ()
+
+
+class Pair(Yields):
+    points = ((1, 0.5),)
+
+
+class OneTask(Yields):
+    points = ((1, 0.5, {"add": 0.5}),)
+
+
+class Text(Yields):
+    points = ((1, "low", 0.5),)
+
+
+class HighFloor(Yields):
+    floor = 10.0
+    points = ((1, 0.5, 0.5),)
+
+
+class Diverges(Yields):
+    floor = 0.25
+    points = ((1, 0.5, 0.9), (2, math.nan, math.nan), (3, 0.1, 1.0))
+
+
+class Returns(SimpleFamily):
+    """``train`` without a ``yield``."""
+
+    task_names = ("add",)
+
+    def train(self, tasks: Mapping[str, float], size: int, seed: int, settings: Any) -> Any:
+        return [(1, 0.5, 0.5)]
+
+
+class Unseeded(SimpleFamily):
+    """Its accuracy does not follow from its seed."""
+
+    task_names = ("add",)
+
+    def train(self, tasks: Mapping[str, float], size: int, seed: int, settings: Any) -> Iterator[Point]:
+        yield 1, 0.5, np.random.default_rng().random()
+
+
+class Raises(SimpleFamily):
+    """A bug in the second step."""
+
+    task_names = ("add",)
+
+    def train(self, tasks: Mapping[str, float], size: int, seed: int, settings: Any) -> Iterator[Point]:
+        yield 1, 0.5, 0.5
+        raise RuntimeError("a bug of the user's")

@@ -1,0 +1,195 @@
+"""The native step: torch's step in float64 is the judge, and a run is the same bits alone, in a stack and resumed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.trainables.trainers import MODEL, TEXT, TRAINING, VOCABULARY, losses, make_trainer
+from trainables.transformer.architecture import Layout, ModelSettings, layout
+from trainables.transformer.model import initialise
+from trainables.transformer.native.trainer import NativeTrainer, loss_and_gradient
+from trainables.transformer.stack import StackState, stack_losses
+from trainables.transformer.training_settings import TrainingSettings
+
+CLOSE = 1e-5
+"""Largest distance from float64, as ``farthest`` measures it, that is never a defect."""
+MANY = 3
+"""Times torch's own distance in float32 that may come on top."""
+
+torch.set_num_threads(1)
+
+
+def native_trainer(
+    seeds: list[int],
+    *,
+    n_embed: int = 16,
+    model: ModelSettings = MODEL,
+    training: TrainingSettings = TRAINING,
+    rates: list[float] | None = None,
+    state: StackState | None = None,
+    frozen: list[set[str]] | None = None,
+) -> NativeTrainer:
+    """The native twin of ``make_trainer``."""
+    where = layout(model, n_embed, VOCABULARY)
+    models = [initialise(model, where, torch.Generator().manual_seed(seed)) for seed in seeds]
+    state = StackState.start(torch.stack(models)) if state is None else state
+    each = [replace(training, learning_rate=rate) for rate in rates or [training.learning_rate] * len(seeds)]
+    return NativeTrainer(state, model, where, each, [TEXT] * len(seeds), seeds, frozen=frozen or ())
+
+
+def noisy_model(model: ModelSettings, where: Layout, seed: int) -> torch.Tensor:
+    """A model whose gains and biases have left their first values."""
+    generator = torch.Generator().manual_seed(seed)
+    flat = initialise(model, where, generator)
+    for view in where.views(flat.unsqueeze(0)).values():
+        view.add_(0.2 * torch.randn(view.shape, generator=generator))
+    return flat
+
+
+def by_torch(
+    model: ModelSettings, where: Layout, flat: torch.Tensor, tokens: torch.Tensor, counted: torch.Tensor, dtype: Any
+) -> tuple[float, dict[str, torch.Tensor]]:
+    """Loss and gradients in a precision, by the reference."""
+    leaves = {name: view.detach().to(dtype).requires_grad_() for name, view in where.views(flat.unsqueeze(0)).items()}
+    loss = stack_losses(model, leaves, tokens.unsqueeze(0), counted[..., 1:].unsqueeze(0), 1).sum()
+    return float(loss.detach()), dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
+
+
+def farthest(gradients: Mapping[str, torch.Tensor], exact: Mapping[str, torch.Tensor]) -> float:
+    """The largest relative distance of a tensor's gradient; of a tensor that hardly matters, relative to the whole."""
+    whole = math.sqrt(sum(float(right.norm()) ** 2 for right in exact.values()))
+    return max(
+        float((gradients[name] - right).norm()) / max(float(right.norm()), 1e-2 * whole, 1e-12)
+        for name, right in exact.items()
+    )
+
+
+# The same examples each time: a ReLU whose input is 0 but for rounding may go either way, and then it is no defect.
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(
+    n_layer=st.integers(1, 3),
+    n_recurrence=st.integers(1, 4),
+    n_head=st.sampled_from((1, 2, 3)),
+    head_size=st.sampled_from((4, 5, 7, 8, 13)),
+    feed_forward=st.integers(1, 4),
+    activation=st.sampled_from(("relu", "gelu")),
+    tied=st.booleans(),
+    bias=st.booleans(),
+    block=st.sampled_from((1, 2, 5, 18, 20, 33)),
+    batch=st.integers(1, 19),
+    vocabulary=st.sampled_from((2, 18, 300)),
+    counted_share=st.sampled_from((0.0, 0.1, 0.5, 1.0)),
+    seed=st.integers(0, 2**20),
+)
+def test_loss_and_gradients_are_those_of_torch(
+    *,
+    n_layer: int,
+    n_recurrence: int,
+    n_head: int,
+    head_size: int,
+    feed_forward: int,
+    activation: Any,
+    tied: bool,
+    bias: bool,
+    block: int,
+    batch: int,
+    vocabulary: int,
+    counted_share: float,
+    seed: int,
+) -> None:
+    model = ModelSettings(n_layer, n_recurrence, n_head, feed_forward, activation, tied, block, bias)
+    where = layout(model, n_head * head_size, vocabulary)
+    flat = noisy_model(model, where, seed)
+    generator = torch.Generator().manual_seed(seed + 1)
+    tokens = torch.randint(0, vocabulary, (batch, block + 1), generator=generator)
+    counted = torch.rand(batch, block + 1, generator=generator) < counted_share
+    loss, gradient = loss_and_gradient(model, where, flat, tokens, counted)
+    judge, exact = by_torch(model, where, flat, tokens, counted, torch.float64)
+    single, inexact = by_torch(model, where, flat, tokens, counted, torch.float32)
+    assert abs(loss - judge) <= CLOSE * max(judge, 1) + MANY * abs(single - judge)
+    mine = where.views(gradient.unsqueeze(0))
+    assert farthest(mine, exact) <= CLOSE + MANY * farthest(inexact, exact)
+
+
+TRAININGS: dict[str, dict[str, Any]] = {
+    "all tokens": {},
+    "answers of whole expressions": {"loss": "answer", "windows": "expression"},
+    "decay of all, no momentum": {"decay": "all", "weight_decay": 0.5, "beta1": 0.0},
+    "tight clip": {"clip": 0.05, "beta2": 0.999},
+}
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_training_goes_the_way_of_torch(name: str) -> None:
+    """The first steps differ by rounding alone; later ones drift apart as any two roundings do."""
+    training, rates = replace(TRAINING, **TRAININGS[name]), [5e-3, 2e-3]
+    each = [replace(training, learning_rate=rate) for rate in rates]
+    reference, native = make_trainer([3, 1], settings=each), native_trainer([3, 1], training=training, rates=rates)
+    expected, got = losses(reference, 30), losses(native, 30)
+    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+    assert bool((got[-5:].mean(dim=0) < got[:5].mean(dim=0) - 0.2).all()), "nothing was learned"
+
+
+@pytest.mark.slow
+def test_a_long_training_ends_where_torch_ends() -> None:
+    training = replace(TRAINING, steps=500)
+    reference = losses(make_trainer([3, 1], settings=[training] * 2), 500)
+    got = losses(native_trainer([3, 1], training=training), 500)
+    torch.testing.assert_close(got[:200], reference[:200], rtol=2e-3, atol=1e-3)
+    torch.testing.assert_close(got[-50:].mean(0), reference[-50:].mean(0), rtol=1e-2, atol=1e-2)
+
+
+def test_a_run_is_the_same_bits_alone_in_a_stack_and_resumed() -> None:
+    together, first = native_trainer([3, 1, 4], n_embed=13), native_trainer([1], n_embed=13)
+    together.run(0, 25)
+    first.run(0, 7)
+    tensors = {name: tensor.clone() for name, tensor in first.state.tensors().items()}
+    resumed = native_trainer([1], n_embed=13, state=StackState.of(tensors, 7, torch.device("cpu")))
+    resumed.run(7, 25)
+    for name, tensor in resumed.state.tensors().items():
+        assert torch.equal(tensor, together.state.tensors()[name][1:2]), name
+
+
+def test_runs_taken_out_leave_the_others_as_they_were() -> None:
+    whole, thinned = native_trainer([3, 1, 4]), native_trainer([3, 1, 4])
+    expected = losses(whole, 20)[:, [0, 2]]
+    before = losses(thinned, 8)[:, [0, 2]]
+    thinned.keep(torch.tensor([0, 2]))
+    assert torch.equal(torch.cat((before, losses(thinned, 12, first=8))), expected)
+
+
+def test_what_is_frozen_keeps_its_first_values() -> None:
+    trainer = native_trainer([3, 1], training=replace(TRAINING, decay="all"), frozen=[{"token", "0.qkv"}, set()])
+    views = trainer._where.views(trainer.state.parameters_SP)
+    before = {name: view.clone() for name, view in views.items()}
+    trainer.run(0, 5)
+    stayed = [{name for name, view in views.items() if torch.equal(view[row], before[name][row])} for row in (0, 1)]
+    assert stayed == [{"token", "0.qkv"}, set()]
+
+
+@pytest.mark.parametrize("poison", [math.nan, math.inf, 1e30])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_a_diverged_run_has_no_finite_loss_and_touches_no_neighbour(poison: float, activation: Any) -> None:
+    model = replace(MODEL, activation=activation)
+    healthy, poisoned = native_trainer([3, 1], model=model), native_trainer([3, 1], model=model)
+    expected = losses(healthy, 6)
+    for trainer in (poisoned, reference := make_trainer([3, 1], model=model)):
+        trainer.state.parameters_SP[1] = poison
+    curve, theirs = losses(poisoned, 6), losses(reference, 6)
+    assert torch.equal(torch.isfinite(curve[:, 1]), torch.isfinite(theirs[:, 1]))
+    assert torch.equal(curve[:, 0], expected[:, 0])
+
+
+def test_a_text_with_words_beyond_the_vocabulary_is_refused() -> None:
+    where = layout(MODEL, 16, VOCABULARY - 1)
+    state = StackState.start(torch.zeros(1, where.width))
+    with pytest.raises(ValueError, match="the vocabulary ends before"):
+        NativeTrainer(state, MODEL, where, [TRAINING], [TEXT], [0])

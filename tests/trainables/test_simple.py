@@ -1,0 +1,209 @@
+"""Families of one generator: what they get without writing it, and what a wrong ``train`` is told."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.space.hardware import Hardware
+from orchestrator.space.mistakes import parse
+from orchestrator.space.settings import plain_settings
+from orchestrator.space.spaces import load_space
+from orchestrator.stacks import StackSizes
+from tests.trainables.simple_families import Curve, Diverges, TorchFit
+from trainables import SimpleFamily, SimpleSettings
+from trainables.base import Arm, Outcome, RunConfig, Status, load_family
+from trainables.contract.conformance import case_of, findings
+from trainables.contract.report_validator import BrokenFamilyError, ReportValidator
+
+HERE = "tests.trainables.simple_families"
+
+
+def made(name: str) -> SimpleFamily:
+    kind = load_family(f"{HERE}:{name}")
+    family = kind(kind.Settings())
+    assert isinstance(family, SimpleFamily)
+    return family
+
+
+def run_of(family: SimpleFamily, size: int = 8, seed: int = 3) -> RunConfig:
+    return family.config(Arm.parse("+".join(family.tasks())), size, seed)
+
+
+def trained(family: SimpleFamily, run: RunConfig) -> Outcome:
+    """Train a run as a worker does, every report checked."""
+    learner = family.learner([run], device="cpu", cache=Path("unused"))
+    validator = ReportValidator(family, [run])
+    while True:
+        for report in validator.check(learner.advance()):
+            if report.outcome is not None:
+                assert learner.advance() == []
+                return report.outcome
+
+
+@pytest.mark.parametrize("name", ["Curve", "TorchFit"])
+def test_it_keeps_the_contract_of_a_family(name: str, tmp_path: Path) -> None:
+    results = {found.name: found for found in findings(case_of(made(name), (), "cpu", tmp_path))}
+    assert {name: found.wrong for name, found in results.items() if found.wrong} == {}
+    assert [name for name, found in results.items() if found.skipped] == ["a run in a stack equals the run alone"]
+
+
+def test_a_run_ends_with_its_last_point_and_its_curve() -> None:
+    family = Curve(Curve.Settings())
+    outcome = trained(family, run_of(family, size=100))
+    assert (outcome.status, outcome.steps) == (Status.FINISHED, 4)
+    assert [point.step for point in outcome.curve] == [2, 4]
+    assert outcome.accuracy == outcome.curve[-1].accuracy
+    assert outcome.accuracy.keys() == {"add", "prod"}
+    assert outcome.accuracy["add"] == pytest.approx(0.98, abs=0.1)
+    assert outcome.floor == {"add": 0.1, "prod": 0.1}
+    assert outcome.measures["seconds"] > 0
+
+
+def test_a_loss_that_is_not_finite_is_divergence() -> None:
+    family = Diverges(Diverges.Settings())
+    outcome = trained(family, run_of(family))
+    assert (outcome.status, outcome.steps) == (Status.DIVERGED, 2)
+    assert outcome.accuracy == outcome.floor == {"add": 0.25, "prod": 0.25}
+    assert [point.step for point in outcome.curve] == [1]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("PerCent", "the accuracy at step 1 is 87.5; it must be a share from 0 to 1; divide per cent by 100"),
+        ("AboveOne", "the accuracy at step 1 is 1.2; it must be a share from 0 to 1"),
+        ("NotANumber", "the accuracy at step 1 is nan; it must be a share from 0 to 1"),
+        ("Backwards", "the step is 1; it must be at least 3: count the optimizer steps taken"),
+        ("FromZero", "the step is 0; it must be at least 1: count the optimizer steps taken"),
+        ("TooFar", "step 5 is beyond settings.steps, which is 4"),
+        ("HalfStep", "the step is float 1.5; it must be a whole number"),
+        ("Silent", "no point came; yield (step, loss, accuracy) at least once"),
+        ("Pair", "yielded tuple (1, 0.5); yield (step, loss, accuracy)"),
+        ("OneTask", "the accuracy at step 1 lacks the task 'prod': it is dict {'add': 0.5}"),
+        ("Text", "the loss at step 1 is str 'low'; it must be a number"),
+        ("HighFloor", "floor is 10; it must be a share from 0 to 1; divide per cent by 100"),
+        ("Returns", "returned list [(1, 0.5, 0.5)]; make it a generator that yields (step, loss, accuracy)"),
+    ],
+)
+def test_a_wrong_train_is_told_what_to_yield(name: str, message: str) -> None:
+    family = made(name)
+    run = run_of(family)
+    with pytest.raises(BrokenFamilyError) as error:
+        trained(family, run)
+    where = f"(mix {run.label}, size 8, seed 3)"
+    assert str(error.value) == f"the family '{HERE}:{name}' does not keep its contract: {name}.train {where}: {message}"
+
+
+def test_randomness_without_a_seed_is_found(tmp_path: Path) -> None:
+    wrong = {found.name: found.wrong for found in findings(case_of(made("Unseeded"), (8,), "cpu", tmp_path))}
+    assert "a seed must determine a run" in wrong["a seed determines a run"]
+
+
+def test_a_bug_is_the_runs_own_exception() -> None:
+    family = made("Raises")
+    learner = family.learner([run_of(family)], device="cpu", cache=Path("unused"))
+    learner.advance()
+    with pytest.raises(RuntimeError, match="a bug of the user's"):
+        learner.advance()
+
+
+def test_a_killed_run_starts_again_and_reports_no_step_twice(tmp_path: Path) -> None:
+    family = TorchFit(TorchFit.Settings())
+    run = run_of(family)
+    whole = trained(family, run)
+    learner = family.learner([run], device="cpu", cache=tmp_path)
+    for _ in range(3):
+        learner.advance()
+    learner.save(tmp_path / "checkpoint")
+    again = family.learner([run], device="cpu", cache=tmp_path)
+    again.restore(tmp_path / "checkpoint")
+    (report,) = again.advance()
+    assert report.evaluation == whole.curve[3]
+    with pytest.raises(FileNotFoundError):
+        again.restore(tmp_path / "nothing")
+    other = family.learner([run_of(family, seed=4)], device="cpu", cache=tmp_path)
+    with pytest.raises(ValueError, match="belongs to another run"):
+        other.restore(tmp_path / "checkpoint")
+
+
+def test_keys_hold_settings_and_version() -> None:
+    def key(kind: type[SimpleFamily], **settings: Any) -> str:
+        family = kind(kind.Settings(**settings))
+        return family.key(run_of(family))
+
+    class Next(Curve):
+        name = Curve.name
+        version = 2
+
+    assert key(Curve) == key(Curve)
+    assert len({key(Curve), key(Curve, midpoint=13.0), key(Curve, steps=6), key(Next)}) == 4
+
+
+def test_a_longer_budget_scales_the_steps() -> None:
+    family = Curve(Curve.Settings(steps=4))
+    longer = family.config(Arm.parse("add x2.5"), 8, 0)
+    assert (family.steps(longer), longer.settings.midpoint) == (10, 12.0)
+
+
+def test_without_a_count_of_parameters_sizes_are_compared() -> None:
+    assert TorchFit.words.parameters == "units of size"
+    assert Curve.words.parameters == "parameters"
+    assert (TorchFit(TorchFit.Settings()).parameters(7.5).total, Curve(Curve.Settings()).parameters(2).core) == (
+        7.5,
+        21,
+    )
+
+
+def test_settings_of_every_kind_come_from_a_search_space_and_go_to_workers() -> None:
+    for kind in (Curve, TorchFit):
+        settings = parse(kind.Settings, {"steps": 8})
+        assert plain_settings(settings)["steps"] == 8
+        run = run_of(kind(settings))
+        assert pickle.loads(pickle.dumps(run)) == run
+
+
+def test_no_stack_holds_two_of_its_runs(tmp_path: Path) -> None:
+    space = tmp_path / "space.yaml"
+    space.write_text(
+        f"question: Why?\nfamily: {HERE}:Curve\ntarget: add\nmixes: [add]\nsizes: [8, 16]\nseeds: 4\n"
+        "resources: {max_stack: 4}\n"
+    )
+    spec = load_space(str(space))
+    assert StackSizes(spec, Hardware(cpus=2, memory_gb=8.0)).most(8) == 1
+
+
+def test_what_no_default_can_give_is_asked_for_by_name() -> None:
+    with pytest.raises(TypeError, match=r"Nameless.task_names must be a tuple of names such as \('add',\); it is \(\)"):
+
+        class Nameless(SimpleFamily):
+            def train(self, *given: Any) -> Any: ...
+
+    with pytest.raises(TypeError, match=r"Word.task_names must be .* it is 'add'"):
+
+        class Word(SimpleFamily):
+            task_names = "add"  # type: ignore[assignment]
+
+            def train(self, *given: Any) -> Any: ...
+
+    with pytest.raises(TypeError, match=r"Stepless\.Settings must be a frozen dataclass with a whole number `steps`"):
+
+        class Stepless(SimpleFamily):
+            task_names = ("add",)
+            Settings = dict
+
+            def train(self, *given: Any) -> Any: ...
+
+
+def test_the_names_of_classes_are_their_own() -> None:
+    class Child(Curve):
+        pass
+
+    assert Curve.name == f"{HERE}:Curve"
+    assert Child.name.endswith("Child")
+    assert Child.name != Curve.name
+    with pytest.raises(ValueError, match="steps is 0; it must be at least 1"):
+        SimpleSettings(steps=0)

@@ -1,0 +1,127 @@
+"""The members of a family that have defaults: override one when you need what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from numpy.typing import NDArray
+
+from trainables.contract.arms import Mix
+from trainables.contract.runs import RunConfig, Words
+from trainables.contract.tables import Integers
+
+
+class OptionalMembers:
+    """Everything that a family may define and need not."""
+
+    settings: Any
+    name: ClassVar[str]
+
+    # How runs train.
+    stacks: ClassVar[bool] = True
+    """False if every run trains alone: ``learner`` then gets one run at a time."""
+    tunable: ClassVar[tuple[str, ...]] = ()
+    """Settings that may be tuned for each mix, by dotted name.
+
+    They are numbers that decide how well a run is trained, not what it learns nor how much it may spend.
+    """
+    parts: ClassVar[tuple[str, ...]] = ()
+    """Parts of a model that a phase may freeze or take over from the previous one. Without any, arms have one phase."""
+    resizable: ClassVar[tuple[str, ...]] = ()
+    """Parts that a phase may take over from a model of another size."""
+
+    # What a report says.
+    divides_examples: ClassVar[bool] = True
+    """True if the tasks of a mix share its examples, so that each task sees fewer in a larger mix."""
+    compares_mixes: ClassVar[bool] = True
+    """True if each mix is compared with the first; False if each mix is a question of its own."""
+    words: ClassVar[Words] = Words()
+    """Names of a family's things in reports."""
+    probes: ClassVar[tuple[str, ...]] = ()
+    """Default probes (trainables/probes/) of a search space that lists none."""
+
+    def check(self, mix: Mix, size: int) -> None:
+        """Raise :class:`SettingsError` unless these settings can train a run of this mix and size."""
+
+    def warnings(self, sizes: Sequence[int]) -> list[str]:
+        """Return warnings about these settings at these sizes, one sentence each, to show before a sweep starts."""
+        return []
+
+    def training_step(self, device: str) -> str:
+        """Return the name of the code that trains on this device here; ``""`` if there is no choice."""
+        return ""
+
+    def memory(self, size: int) -> float:
+        """Return the peak bytes of memory of one run in a stack, rounded up; 0 if unknown."""
+        return 0.0
+
+    def adjusted(self, values: Mapping[str, float]) -> Any:
+        """Return the settings with other values, by dotted name; whole numbers are rounded.
+
+        Raises:
+            SettingsError: A value cannot be used.
+            AttributeError: A name is unknown.
+        """
+        settings = self.settings
+        for path, value in values.items():
+            settings = _replaced(settings, path.split("."), value)
+        return settings
+
+    def subject(self) -> str:
+        """Return what is learned in a few words, such as ``modulus 6``, for the head of an answer; ``""`` for none."""
+        return ""
+
+    def items_in_order(self) -> bool:
+        """Return True if the rows of the arrays kept of a model have a meaningful order, as numbers do."""
+        return True
+
+    def groupings(self) -> dict[str, tuple[int, ...]]:
+        """Return ways to divide the items into groups that the tasks know.
+
+        Items are the rows of the arrays kept of a model. Each grouping has a name (``mod2``) and one label per item
+        (0, 1, 0, 1, ...). The names appear in the names of probes' numbers.
+        """
+        return {}
+
+    def grouping_words(self) -> dict[str, str]:
+        """Return words for items of different groups, by the name of the grouping.
+
+        The words come before "are apart": ``even and odd numbers`` for ``mod2``. A missing grouping goes by its name.
+        """
+        return {}
+
+    def tables(self, tasks: Sequence[str], seed: int) -> dict[str, Integers] | None:
+        """Return the tasks as tables (contract/tables.py) for a data seed; None if they are not functions of items."""
+        return None
+
+    def load(self, run: RunConfig, weights: Mapping[str, NDArray[Any]]) -> Any:
+        """Return the trained model of a run from its weights, on the CPU, for inference.
+
+        The type of the model is the family's own; callers know the family.
+
+        Raises:
+            ValueError: The weights have another shape.
+            NotImplementedError: The family does not load models.
+        """
+        raise NotImplementedError(f"the family {self.name!r} does not load models: it has no method load(run, weights)")
+
+    def data(self, run: RunConfig, cache: Path) -> Any:
+        """Return the data that a run is trained and scored on, from ``cache`` or made there.
+
+        The type of the data is the family's own.
+
+        Raises:
+            NotImplementedError: The family does not expose its data.
+        """
+        raise NotImplementedError(f"the family {self.name!r} does not expose data: it has no method data(run, cache)")
+
+
+def _replaced(settings: Any, path: Sequence[str], value: float) -> Any:
+    """Return a dataclass with the number at ``path`` inside it replaced."""
+    old = getattr(settings, path[0])
+    if len(path) > 1:
+        return replace(settings, **{path[0]: _replaced(old, path[1:], value)})
+    return replace(settings, **{path[0]: round(value) if isinstance(old, int) else float(value)})

@@ -1,0 +1,257 @@
+"""The shortest way to a family of one's own: one method that trains a model and yields points of its learning curve.
+
+    class Board(SimpleFamily):
+        task_names = ("checkers", "stripes")
+
+        def train(self, tasks, size, seed, settings):
+            model = ...  # of this size, from this seed
+            for step in range(1, settings.steps + 1):
+                loss = ...  # train for one step
+                if step % 100 == 0:
+                    yield step, loss, accuracy  # on data held out of training
+
+Everything else of :class:`Family` has a default. Runs train alone, never as one batched model, so that ``train`` may
+seed a global random generator. A run leaves no weights, and a run that is killed starts again at its first step.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, SupportsFloat
+
+from trainables.base import Evaluation, Family, Learner, Outcome, Parameters, Report, RunConfig, Status
+from trainables.contract.report_validator import BrokenFamilyError, share_rule, shortened
+from trainables.contract.settings import require
+
+Accuracy = SupportsFloat | Mapping[str, SupportsFloat]
+"""A share of right answers from 0 to 1: the same for all tasks of a run, or one for each task by its name."""
+Point = tuple[int, SupportsFloat, Accuracy]
+"""A point of a learning curve: optimizer steps taken, training loss, accuracy on data held out of training."""
+
+CHECKPOINT = "reported.json"
+FLOPS_PER_PARAMETER = 6
+"""Operations that one example costs for each parameter: a product and a sum, forward once and backward twice."""
+GUESSED_BATCH = 32
+"""Examples in a step, for estimates of cost only, if the settings have no field ``batch``."""
+
+
+@dataclass(frozen=True)
+class SimpleSettings:
+    """Settings of a family that has none of its own."""
+
+    steps: int = 1000
+    """Optimizer steps that a run may take."""
+
+    def __post_init__(self) -> None:
+        require(self.steps >= 1, "steps", self.steps, "at least 1")
+
+
+class SimpleFamily(Family):
+    """A family that is one generator, :meth:`train`, and the names of its tasks.
+
+    ``Settings`` may be any frozen dataclass (of the standard library or of pydantic) with a whole number ``steps``.
+    """
+
+    name: ClassVar[str]
+    """By default ``module:Class``."""
+    version: ClassVar[int] = 1
+    """Raise it when you change what ``train`` computes: finished runs are reused until you do."""
+    size_axis: ClassVar[str] = "size"
+    Settings: ClassVar[type] = SimpleSettings
+    stacks: ClassVar[bool] = False
+    task_names: ClassVar[tuple[str, ...]]
+    """Names of the tasks that mixes are made of."""
+    floor: ClassVar[Accuracy] = 0.0
+    """Accuracy of the best constant answer; the score of a run that diverges."""
+    device: str = "cpu"
+    """The torch device to train on (``cpu``, ``cuda``)."""
+
+    @abstractmethod
+    def train(self, tasks: Mapping[str, float], size: int, seed: int, settings: Any) -> Iterator[Point]:
+        """Train one model and yield ``(step, loss, accuracy)`` at each evaluation.
+
+        The last accuracy is the score of the run. Stop early by returning; stop at ``settings.steps`` at the latest.
+        A loss that is not finite ends the run as diverged. Take all randomness from ``seed``.
+
+        Args:
+            tasks: The tasks to train together, each with its share of the training data (shares sum to 1).
+            size: The size of the model, in units of ``size_axis``.
+            seed: The seed of the run.
+            settings: An instance of ``Settings``.
+        """
+
+    def parameter_count(self, size: float) -> float:
+        """Return the trainable parameters of a model; by default the size, for a comparison in units of size.
+
+        ``size`` may be fractional: an interpolated transition.
+        """
+        return size
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "name" not in vars(cls):
+            cls.name = f"{cls.__module__}:{cls.__qualname__}"
+        _check_class(cls)
+        if "words" not in vars(cls) and cls.parameter_count is SimpleFamily.parameter_count:
+            cls.words = replace(cls.words, parameters=f"units of {cls.size_axis}")
+
+    def tasks(self) -> tuple[str, ...]:
+        return self.task_names
+
+    def parameters(self, size: float) -> Parameters:
+        count = self.parameter_count(size)
+        return Parameters(count, count)
+
+    def scaled(self, steps: float, examples: float) -> Any:
+        """Scale the steps alone; ``train`` decides how many examples a step sees."""
+        return self.settings if steps == 1 else replace(self.settings, steps=max(1, round(self.settings.steps * steps)))
+
+    def steps(self, run: RunConfig) -> int:
+        return int(run.settings.steps)
+
+    def flops(self, run: RunConfig) -> float:
+        """Estimate the operations of a run from its parameters, its steps and the ``batch`` in its settings."""
+        batch = float(getattr(run.settings, "batch", GUESSED_BATCH))
+        return FLOPS_PER_PARAMETER * self.parameter_count(run.size) * self.steps(run) * batch
+
+    def shape(self, run: RunConfig) -> str:
+        return f"{self.size_axis}-{run.size}".replace(" ", "_")
+
+    def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
+        (run,) = runs
+        family = type(self)(run.settings)
+        family.device = device
+        return SimpleLearner(family, run)
+
+
+class SimpleLearner(Learner):
+    """Draws the points of one run from :meth:`SimpleFamily.train` and checks each."""
+
+    def __init__(self, family: SimpleFamily, run: RunConfig) -> None:
+        self._family, self._run = family, run
+        self._points: Iterator[Any] | None = None
+        self._curve: list[Evaluation] = []
+        self._seconds = 0.0
+        self._reported_step = 0
+        self._ended = False
+
+    def advance(self) -> list[Report]:
+        if self._ended:
+            return []
+        while (evaluation := self._next()) is not None:
+            if not math.isfinite(evaluation.loss):
+                return [self._end(Status.DIVERGED, evaluation.step, self._floor)]
+            self._curve.append(evaluation)
+            if evaluation.step > self._reported_step:
+                self._reported_step = evaluation.step
+                return [Report(0, evaluation)]
+        if not self._curve:
+            raise self._broken("no point came; yield (step, loss, accuracy) at least once")
+        return [self._end(Status.FINISHED, self._curve[-1].step, self._curve[-1].accuracy)]
+
+    def save(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        aside = directory / f".{CHECKPOINT}.{os.getpid()}"
+        aside.write_text(json.dumps({"key": self._key, "step": self._reported_step}), encoding="utf-8")
+        os.replace(aside, directory / CHECKPOINT)
+
+    def restore(self, directory: Path) -> None:
+        """Start again from the first step, and report nothing up to the step reported before."""
+        saved = json.loads((directory / CHECKPOINT).read_text(encoding="utf-8"))
+        if saved["key"] != self._key:
+            raise ValueError(f"the checkpoint in {directory} belongs to another run")
+        self._reported_step = saved["step"]
+
+    @property
+    def _floor(self) -> dict[str, float]:
+        return self._shares(self._family.floor, "floor")
+
+    @property
+    def _key(self) -> str:
+        return self._family.key(self._run)
+
+    def _next(self) -> Evaluation | None:
+        """Train to the next point; None if there is none."""
+        begun = time.perf_counter()
+        try:
+            self._points = self._started() if self._points is None else self._points
+            point = next(self._points)
+        except StopIteration:
+            return None
+        finally:
+            self._seconds += time.perf_counter() - begun
+        return self._evaluation(point)
+
+    def _started(self) -> Iterator[Any]:
+        run = self._run
+        tasks = dict(zip(run.mix.tasks, run.mix.shares, strict=True))
+        points: Any = self._family.train(tasks, run.size, run.seed, run.settings)
+        if not isinstance(points, Iterator):
+            raise self._broken(f"returned {shortened(points)}; make it a generator that yields (step, loss, accuracy)")
+        return points
+
+    def _evaluation(self, point: Any) -> Evaluation:
+        """Check a point for what ReportValidator cannot know: what a generator may have got wrong."""
+        if not (isinstance(point, tuple) and len(point) == 3):
+            raise self._broken(f"yielded {shortened(point)}; yield (step, loss, accuracy)")
+        step, loss, accuracy = point
+        before = self._curve[-1].step if self._curve else 0
+        if isinstance(step, bool) or not hasattr(step, "__index__"):
+            raise self._broken(f"the step is {shortened(step)}; it must be a whole number")
+        if step <= before:
+            raise self._broken(f"the step is {step}; it must be at least {before + 1}: count the optimizer steps taken")
+        if step > self._run.settings.steps:
+            raise self._broken(f"step {step} is beyond settings.steps, which is {self._run.settings.steps}")
+        loss = self._number(loss, f"the loss at step {step}")
+        shares = self._shares(accuracy, f"the accuracy at step {step}") if math.isfinite(loss) else {}
+        return Evaluation(int(step), loss, shares)
+
+    def _shares(self, given: Any, what: str) -> dict[str, float]:
+        """Return an accuracy for each task of the mix."""
+        tasks = self._run.mix.tasks
+        named = given if isinstance(given, Mapping) else dict.fromkeys(tasks, given)
+        if missing := [task for task in tasks if task not in named]:
+            raise self._broken(f"{what} lacks the task {missing[0]!r}: it is {shortened(given)}")
+        shares = {task: self._number(named[task], what) for task in tasks}
+        for share in shares.values():
+            if not 0 <= share <= 1:  # NaN is in no range, either.
+                raise self._broken(f"{what} is {share:g}; it {share_rule(share)}")
+        return shares
+
+    def _number(self, given: Any, what: str) -> float:
+        if isinstance(given, str | bytes) or not isinstance(given, SupportsFloat):
+            raise self._broken(f"{what} is {shortened(given)}; it must be a number")
+        return float(given.detach() if hasattr(given, "detach") else given)  # torch warns about tensors with a graph
+
+    def _end(self, status: Status, step: int, accuracy: Mapping[str, float]) -> Report:
+        self._ended, self._points = True, None
+        measures = {"seconds": self._seconds}
+        outcome = Outcome(status, step, dict(accuracy), self._floor, tuple(self._curve), measures)
+        return Report(0, None, outcome)
+
+    def _broken(self, what: str) -> BrokenFamilyError:
+        run, family = self._run, self._family
+        which = f"mix {run.label}, {family.size_axis} {run.size}, seed {run.seed}"
+        return BrokenFamilyError(
+            f"the family {family.name!r} does not keep its contract: {type(family).__name__}.train ({which}): {what}"
+        )
+
+
+def _check_class(cls: type[SimpleFamily]) -> None:
+    """Raise ``TypeError`` for a class that lacks what no default can give."""
+    if getattr(cls.train, "__isabstractmethod__", False):
+        return
+    names: Any = getattr(cls, "task_names", ())
+    if not isinstance(names, tuple) or not names or not all(isinstance(name, str) and name for name in names):
+        raise TypeError(f"{cls.__name__}.task_names must be a tuple of names such as ('add',); it is {names!r}")
+    kind: Any = cls.Settings
+    frozen = is_dataclass(kind) and getattr(kind, "__dataclass_params__").frozen  # noqa: B009 - not in its type
+    if not frozen or "steps" not in {field.name for field in fields(kind)}:
+        raise TypeError(f"{cls.__name__}.Settings must be a frozen dataclass with a whole number `steps`")

@@ -1,0 +1,35 @@
+"""Files that are on disk whole or not at all, whatever happens."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file so that ``path`` is either the old file or the new one, whole.
+
+    Raises:
+        OSError: with the path, which Python's own error of a write does not name.
+    """
+    aside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside.write_bytes(content if isinstance(content, bytes) else content.encode())
+        flush(aside)
+        os.replace(aside, path)
+        flush(path.parent)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, error.filename or str(path)) from error
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def flush(path: Path) -> None:
+    """Wait until a file, or the names in a directory, are on disk: a power failure can lose both."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

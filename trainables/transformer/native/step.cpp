@@ -1,0 +1,835 @@
+// The training step of a tiny transformer on one CPU core: forward, backward, clip and AdamW.
+//
+// The model is that of model.py, and torch's step (stack.py) is the reference that the tests hold this one against. This
+// one is several times faster because it never leaves the core's small caches: a torch step is hundreds of kernels, and
+// each of them streams activations of the whole batch through memory.
+//
+// Eight windows, eight lanes. A batch is cut into groups of eight windows. Every number of a window sits in a lane of
+// its own, so a vector (`Vec`) holds the same number of eight windows. Norms, softmax and causal attention then need no
+// sum across lanes, and n_embed needs no padding. Only gradients of parameters and the loss sum over lanes.
+//
+// Panels. Positions are computed four at a time. An activation with R features is a row of panels, each a block
+// [R][PANEL] of vectors. A product loads four vectors of inputs once for three outputs: twelve running sums, one
+// weight, and the inputs fill the sixteen registers of AVX2.
+//
+// One small buffer. A group goes forward through all blocks and back again before the next group starts. What the
+// backward pass needs stays in one buffer that every group reuses, a few hundred kilobytes.
+//
+// Gains of norms are folded into the matrix behind them once a step, as model.py does it: (n g + b) W + c is
+// n (g W) + (b W + c). Gradients of the folded matrix are unfolded after the last group.
+//
+// The same bits everywhere. There are eight lanes whatever the machine's vectors; sums run in a fixed order; only `fma`
+// fuses (the build forbids the compiler to do so: -ffp-contract=off); exp, log and the normal distribution are computed
+// here. So a run's weights are the same on every x86-64 machine with AVX2 and FMA, alone or next to other runs, resumed
+// or not. A run that overflows ends in NaN, as with torch: comparisons below are written so that NaN passes them.
+//
+// Names of arrays: [layer] means that each layer has one. Tensors are [in][out], row by row, as in architecture.py.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+// What the library needs of the CPU. Asked before any other function is called, so compiled for any CPU.
+extern "C" int32_t cpu_is_supported() {
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+    return 1;
+#endif
+}
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+#pragma GCC target("avx2,fma")
+#endif
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
+#endif
+
+namespace {
+
+constexpr int LANES = 8;  // Windows computed side by side.
+constexpr int PANEL = 4;  // Positions computed together.
+constexpr int TILE = 3;   // Outputs of a product computed together.
+constexpr int CACHE = 700 * 1024;  // Bytes of activations that stay in a core's second cache.
+constexpr float NORM_EPSILON = 1e-5f, ADAM_EPSILON = 1e-8f, CLIP_EPSILON = 1e-6f;
+
+typedef float Vec __attribute__((vector_size(4 * LANES)));
+typedef int32_t Ints __attribute__((vector_size(4 * LANES)));
+typedef uint32_t Bits __attribute__((vector_size(4 * LANES)));
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Vectors of eight floats
+
+inline Vec all(float x) { return x - Vec{}; }
+
+// a * b + c, rounded once.
+inline Vec fma(Vec a, Vec b, Vec c) {
+#if defined(__x86_64__)
+    return (Vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__ARM_NEON)
+    float32x4_t x[2], y[2], z[2];
+    memcpy(x, &a, sizeof a), memcpy(y, &b, sizeof b), memcpy(z, &c, sizeof c);
+    for (int half = 0; half < 2; half++) z[half] = vfmaq_f32(z[half], x[half], y[half]);
+    memcpy(&c, z, sizeof c);
+    return c;
+#else
+    for (int l = 0; l < LANES; l++) c[l] = __builtin_fmaf(a[l], b[l], c[l]);
+    return c;
+#endif
+}
+
+inline Vec square_root(Vec x) {
+#if defined(__x86_64__)
+    return (Vec)_mm256_sqrt_ps((__m256)x);
+#else
+    for (int l = 0; l < LANES; l++) x[l] = std::sqrt(x[l]);
+    return x;
+#endif
+}
+
+inline Vec larger(Vec a, Vec b) { return a < b ? b : a; }  // NaN if a is.
+
+// e^x for x <= 0, to two units in the last place: 2^n e^r with |r| <= ln(2) / 2. At least 2^-126.
+inline Vec exponential(Vec x) {
+    x = larger(x, all(-87.3f));
+    Vec n = x * 1.44269504f + 12582912.f;  // 1.5 * 2^23: the sum has no digits behind the point.
+    Bits exponent = (Bits)n << 23;
+    n -= 12582912.f;
+    Vec r = fma(n, all(-0.693359375f), x);  // ln 2 in two parts, the first short enough that n times it is exact.
+    r = fma(n, all(2.12194440e-4f), r);
+    Vec sum = all(1.f / 5040);
+    for (float c : {1.f / 720, 1.f / 120, 1.f / 24, 1.f / 6, .5f, 1.f, 1.f}) sum = fma(sum, r, all(c));
+    return (Vec)((Bits)sum + exponent);
+}
+
+// ln(x) for normal x > 0, to two units in the last place: n ln(2) + ln(m), m in [.7, 1.4], by the series of artanh.
+inline Vec logarithm(Vec x) {
+    const int32_t least = 0x3f3504f3;  // The bits of sqrt(1/2), the least m.
+    Ints above = (Ints)x - least;
+    Vec n = __builtin_convertvector(above >> 23, Vec);
+    Vec m = (Vec)((above & 0x007fffff) + least);
+    Vec s = (m - 1.f) / (m + 1.f), z = s * s;
+    Vec sum = all(2.f / 11);
+    for (float c : {2.f / 9, 2.f / 7, 2.f / 5, 2.f / 3, 2.f}) sum = fma(sum, z, all(c));
+    return fma(n, all(0.693147181f), s * sum) + (x - x);  // x - x: NaN for NaN.
+}
+
+// GELU, x P(X <= x) for a standard normal X, and its slope. The tail P(X > a) is the density times a polynomial in
+// 1 / (1 + .35 a), fitted to 3e-8 of it for a from 0 to 14.
+inline void gelu(Vec x, Vec& value, Vec& slope) {
+    Vec a = x < 0.f ? -x : x, t = 1.f / (1.f + .35f * a);
+    Vec sum = all(-2.914480157e-2f);
+    for (float c : {1.439666418e-1f, -2.557046417e-1f, 1.591640469e-1f, -2.310340638e-2f, 1.055054807e-1f, 1.198334635e-1f, 1.398617925e-1f, 1.396214085e-1f}) sum = fma(sum, t, all(c));
+    Vec bell = exponential(x * x * -.5f), tail = bell * sum * t;
+    Vec below = x < 0.f ? tail : 1.f - tail;
+    value = x * below;
+    slope = fma(x * .398942280f, bell, below);
+}
+
+// The sums over the lanes of eight vectors, as the lanes of one: halves, quarters, then eighths are added.
+template <int GROUP, int HALF, size_t... N> inline Vec pick(Vec u, Vec v, std::index_sequence<N...>) {
+    constexpr int G = GROUP / 2;
+    return __builtin_shufflevector(u, v, int((N / G % 2) * LANES + N / GROUP * GROUP + HALF * G + N % G)...);
+}
+template <int GROUP> __attribute__((always_inline)) inline void merge(Vec* v) {
+    constexpr auto lanes = std::make_index_sequence<LANES>();
+    for (int i = 0; i < GROUP / 2; i++)
+        v[i] = pick<GROUP, 0>(v[i], v[i + GROUP / 2], lanes) + pick<GROUP, 1>(v[i], v[i + GROUP / 2], lanes);
+    if constexpr (GROUP > 2) merge<GROUP / 2>(v);
+}
+__attribute__((always_inline)) inline Vec lane_sums(Vec* v) {
+    merge<LANES>(v);
+    return v[0];
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Products of panels with matrices
+
+// Cut n into pieces of at most MOST, as equal as they can be, and call f(std::integral_constant<int, piece>, begin).
+template <int MOST, int PIECE = MOST, class F> inline void with_size(int n, F&& f) {
+    if (n == PIECE) return f(std::integral_constant<int, PIECE>());
+    if constexpr (PIECE > 1) with_size<MOST, PIECE - 1>(n, f);
+}
+template <int MOST, class F> inline void in_tiles(int n, F&& f) {
+    const int tiles = (n + MOST - 1) / MOST;
+    for (int tile = 0, begin = 0; tile < tiles; tile++) {
+        int size = n / tiles + (tile < n % tiles);
+        with_size<MOST>(size, [&](auto piece) { f(piece, begin); });
+        begin += size;
+    }
+}
+
+// A matrix whose element [i][j] is at[i * row + j * column].
+template <class Number> struct Matrix {
+    Number* at;
+    int64_t row, column;
+    Number& operator()(int64_t i, int64_t j) const { return at[i * row + j * column]; }
+    Matrix transposed() const { return {at, column, row}; }
+};
+typedef Matrix<const float> Weights;
+
+// What becomes of a product s: y = s, y += s, y = relu(s), y = gelu(s) with its slope in `other`; or, backward, y = s
+// where `other`, relu's output, is positive, and y = s * other.
+enum End { SET, ADD, RELU, GELU, WHERE_POSITIVE, TIMES };
+template <End END> inline void finish(Vec s, Vec& y, Vec& other) {
+    if (END == SET) y = s;
+    if (END == ADD) y += s;
+    if (END == RELU) y = s < 0.f ? Vec{} : s;
+    if (END == GELU) gelu(s, y, other);
+    if (END == WHERE_POSITIVE) y = other <= 0.f ? Vec{} : s;
+    if (END == TIMES) y = s * other;
+}
+
+// For one panel: y[j] ends as bias[j] + the sum over i of x[i] w(i, j), for i < inputs and j < outputs.
+template <End END>
+void product(int inputs, const Vec* x, Weights w, const float* bias, int outputs, Vec* y, Vec* other = nullptr) {
+    in_tiles<TILE>(outputs, [&](auto size, int first) {
+        constexpr int SIZE = decltype(size)::value;
+        Vec sum[SIZE][PANEL];
+        for (int j = 0; j < SIZE; j++)
+            for (int p = 0; p < PANEL; p++) sum[j][p] = all(bias ? bias[first + j] : 0.f);
+        const float* weight = w.at + first * w.column;
+        for (int i = 0; i < inputs; i++, weight += w.row) {
+            Vec a[PANEL];
+            for (int p = 0; p < PANEL; p++) a[p] = x[i * PANEL + p];
+            for (int j = 0; j < SIZE; j++) {
+                Vec b = all(weight[j * w.column]);
+                for (int p = 0; p < PANEL; p++) sum[j][p] = fma(a[p], b, sum[j][p]);
+            }
+        }
+        for (int j = 0; j < SIZE; j++)
+            for (int p = 0; p < PANEL; p++) {
+                int at = (first + j) * PANEL + p;
+                finish<END>(sum[j][p], y[at], other ? other[at] : y[at]);
+            }
+    });
+}
+
+// The gradient of a matrix, d[i][j] += the sum over positions and windows of x[i] y[j]; some panels at a time, so that
+// they are read from the cache.
+void outer(int panels, int rows, const Vec* x, int columns, const Vec* y, float* d) {
+    const int at_once = std::max(4, CACHE / int(sizeof(Vec) * PANEL * (rows + columns)));
+    for (int begin = 0; begin < panels; begin += at_once) {
+        const int end = std::min(panels, begin + at_once);
+        in_tiles<4>(rows, [&](auto size_i, int first_i) {
+            in_tiles<TILE>(columns, [&](auto size_j, int first_j) {
+                constexpr int I = decltype(size_i)::value, J = decltype(size_j)::value;
+                Vec sum[I][J] = {};
+                const Vec *a = x + (begin * rows + first_i) * PANEL, *b = y + (begin * columns + first_j) * PANEL;
+                for (int panel = begin; panel < end; panel++, a += rows * PANEL, b += columns * PANEL)
+#pragma GCC unroll 1  // Unrolled, the sums do not fit the registers.
+                    for (int p = 0; p < PANEL; p++)
+                        for (int i = 0; i < I; i++)
+                            for (int j = 0; j < J; j++)
+                                sum[i][j] = fma(a[i * PANEL + p], b[j * PANEL + p], sum[i][j]);
+                Vec flat[2 * LANES] = {};
+                for (int i = 0; i < I; i++)
+                    for (int j = 0; j < J; j++) flat[i * J + j] = sum[i][j];
+                float total[2 * LANES];
+                for (int half = 0; half < 2 * LANES; half += LANES) {
+                    Vec sums = lane_sums(flat + half);
+                    memcpy(total + half, &sums, sizeof sums);
+                }
+                for (int i = 0; i < I; i++)
+                    for (int j = 0; j < J; j++) d[int64_t(first_i + i) * columns + first_j + j] += total[i * J + j];
+            });
+        });
+    }
+}
+
+// The gradient of a bias, d[j] += the sum over positions and windows of y[j].
+void row_sums(int panels, int rows, const Vec* y, float* d) {
+    for (int first = 0; first < rows; first += LANES) {
+        const int size = std::min(LANES, rows - first);
+        Vec sum[LANES] = {};
+        for (int panel = 0; panel < panels; panel++)
+            for (int j = 0; j < size; j++)
+                for (int p = 0; p < PANEL; p++) sum[j] += y[(panel * rows + first + j) * PANEL + p];
+        Vec total = lane_sums(sum);
+        for (int j = 0; j < size; j++) d[first + j] += total[j];
+    }
+}
+
+// A linear map behind a layer norm, with the norm's gain and bias folded into it, and the gradients of the folded one.
+struct AfterNorm {
+    int inputs = 0, outputs = 0;
+    std::vector<float> matrix, bias, d_matrix, d_bias;
+
+    Weights weights() const { return {matrix.data(), outputs, 1}; }
+
+    void fold(const float* gain, const float* shift, Weights w, const float* b, int n, int k) {
+        inputs = n, outputs = k;
+        matrix.resize(size_t(n) * k), d_matrix.assign(size_t(n) * k, 0.f);
+        bias.assign(k, 0.f), d_bias.assign(k, 0.f);
+        if (b) std::copy(b, b + k, bias.begin());
+        for (int i = 0; i < n; i++)
+            for (int j = 0; j < k; j++) {
+                matrix[size_t(i) * k + j] = gain[i] * w(i, j);
+                if (shift) bias[j] = __builtin_fmaf(shift[i], w(i, j), bias[j]);
+            }
+    }
+
+    void unfold(const float* gain, const float* shift, Weights w, float* d_gain, float* d_shift, Matrix<float> d_w,
+                float* d_b) const {
+        for (int i = 0; i < inputs; i++) {
+            float of_gain = 0, of_shift = 0;
+            for (int j = 0; j < outputs; j++) {
+                const float d = d_matrix[size_t(i) * outputs + j];
+                of_gain = __builtin_fmaf(d, w(i, j), of_gain);
+                d_w(i, j) = __builtin_fmaf(gain[i], d, d_w(i, j));
+                if (shift) {
+                    of_shift = __builtin_fmaf(d_bias[j], w(i, j), of_shift);
+                    d_w(i, j) = __builtin_fmaf(shift[i], d_bias[j], d_w(i, j));
+                }
+            }
+            d_gain[i] = of_gain;
+            if (shift) d_shift[i] = of_shift;
+        }
+        if (d_b) std::copy(d_bias.begin(), d_bias.end(), d_b);
+    }
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Layer norm, for one panel
+
+// normed = (x - mean) / deviation over `n` features; `inverse` is 1 / deviation.
+void norm(int n, const Vec* x, Vec* normed, Vec* inverse) {
+    Vec mean[PANEL] = {}, variance[PANEL] = {};
+    for (int i = 0; i < n; i++)
+        for (int p = 0; p < PANEL; p++) mean[p] += x[i * PANEL + p];
+    for (int p = 0; p < PANEL; p++) mean[p] *= 1.f / n;
+    for (int i = 0; i < n; i++)
+        for (int p = 0; p < PANEL; p++) {
+            Vec difference = x[i * PANEL + p] - mean[p];
+            normed[i * PANEL + p] = difference;
+            variance[p] = fma(difference, difference, variance[p]);
+        }
+    for (int p = 0; p < PANEL; p++) inverse[p] = 1.f / square_root(variance[p] * (1.f / n) + NORM_EPSILON);
+    for (int i = 0; i < n; i++)
+        for (int p = 0; p < PANEL; p++) normed[i * PANEL + p] *= inverse[p];
+}
+
+// d_x = `before` (if any) + the gradient that comes through the norm.
+void norm_back(int n, const Vec* d_normed, const Vec* normed, const Vec* inverse, const Vec* before, Vec* d_x) {
+    Vec mean[PANEL] = {}, along[PANEL] = {};
+    for (int i = 0; i < n; i++)
+        for (int p = 0; p < PANEL; p++) {
+            int at = i * PANEL + p;
+            mean[p] += d_normed[at];
+            along[p] = fma(d_normed[at], normed[at], along[p]);
+        }
+    for (int p = 0; p < PANEL; p++) mean[p] *= 1.f / n, along[p] *= 1.f / n;
+    for (int i = 0; i < n; i++)
+        for (int p = 0; p < PANEL; p++) {
+            int at = i * PANEL + p;
+            Vec d = inverse[p] * (d_normed[at] - mean[p] - normed[at] * along[p]);
+            d_x[at] = before ? before[at] + d : d;
+        }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Causal attention of one head, tile by tile: PANEL queries i against PANEL keys j. Weights lie as [key][query], the
+// key panels of one query panel after the other, those of a later query panel behind them.
+
+inline int64_t triangle(int64_t panels) { return PANEL * PANEL * (panels * (panels + 1) / 2); }
+
+// out[j][i] = the sum over features of a[.][i] b[.][j].
+void scores(int features, const Vec* a, const Vec* b, Vec* out) {
+    Vec sum[PANEL][PANEL] = {};
+    for (int f = 0; f < features; f++)
+        for (int j = 0; j < PANEL; j++)
+            for (int i = 0; i < PANEL; i++) sum[j][i] = fma(a[f * PANEL + i], b[f * PANEL + j], sum[j][i]);
+    for (int j = 0; j < PANEL; j++)
+        for (int i = 0; i < PANEL; i++) out[j * PANEL + i] = sum[j][i];
+}
+
+// out[f][i] = the sum over keys j, of panels up to `last`, of weights[j][i] x[f][j]; x has a panel every `stride`.
+void mix(int last, int features, const Vec* weights, const Vec* x, int stride, Vec* out) {
+    in_tiles<TILE>(features, [&](auto size, int first) {
+        constexpr int SIZE = decltype(size)::value;
+        Vec sum[SIZE][PANEL] = {};
+        const Vec *xs = x + first * PANEL, *w = weights;
+        for (int panel = 0; panel <= last; panel++, xs += stride, w += PANEL * PANEL)
+            for (int j = 0; j < PANEL; j++)
+                for (int f = 0; f < SIZE; f++)
+                    for (int i = 0; i < PANEL; i++) sum[f][i] = fma(xs[f * PANEL + j], w[j * PANEL + i], sum[f][i]);
+        for (int f = 0; f < SIZE; f++)
+            for (int i = 0; i < PANEL; i++) out[(first + f) * PANEL + i] = sum[f][i];
+    });
+}
+
+// out[f][j] = the sum over queries i, of panels from that of the keys on, of weights[j][i] x[f][i].
+void mix_back(int of_keys, int panels, int features, const Vec* weights, const Vec* x, int stride, Vec* out) {
+    in_tiles<TILE>(features, [&](auto size, int first) {
+        constexpr int SIZE = decltype(size)::value;
+        Vec sum[SIZE][PANEL] = {};
+        for (int panel = of_keys; panel < panels; panel++) {
+            const Vec* xs = x + panel * int64_t(stride) + first * PANEL;
+            const Vec* w = weights + triangle(panel) + of_keys * PANEL * PANEL;
+            for (int i = 0; i < PANEL; i++)
+                for (int f = 0; f < SIZE; f++)
+                    for (int j = 0; j < PANEL; j++) sum[f][j] = fma(xs[f * PANEL + i], w[j * PANEL + i], sum[f][j]);
+        }
+        for (int f = 0; f < SIZE; f++)
+            for (int j = 0; j < PANEL; j++) out[(first + f) * PANEL + j] = sum[f][j];
+    });
+}
+
+// Turn the scores of one query panel into weights that sum to 1 over the keys that each query sees.
+void softmax(int panel, float scale, Vec* w) {
+    const int own = panel * PANEL;  // Query i sees keys up to own + i.
+    Vec most[PANEL], sum[PANEL] = {};
+    for (int i = 0; i < PANEL; i++) most[i] = w[i];
+    for (int j = 1; j < own + PANEL; j++)
+        for (int i = std::max(0, j - own); i < PANEL; i++) most[i] = larger(most[i], w[j * PANEL + i]);
+    for (int j = 0; j < own + PANEL; j++)
+        for (int i = 0; i < PANEL; i++) {
+            Vec e = j > own + i ? Vec{} : exponential((w[j * PANEL + i] - most[i]) * scale);
+            w[j * PANEL + i] = e;
+            sum[i] += e;
+        }
+    for (int i = 0; i < PANEL; i++) sum[i] = 1.f / sum[i];
+    for (int j = 0; j < own + PANEL; j++)
+        for (int i = 0; i < PANEL; i++) w[j * PANEL + i] *= sum[i];
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// A model and its place in memory; the structures that begin with extern "C" are filled by __init__.py
+
+enum OfModel { TOKEN, POSITION, FINAL_NORM, FINAL_NORM_BIAS, HEAD, HEAD_BIAS, OF_MODEL };
+enum OfLayer {
+    ATTENTION_NORM, ATTENTION_NORM_BIAS, QKV, QKV_BIAS, ATTENTION_OUT, ATTENTION_OUT_BIAS,
+    FEED_FORWARD_NORM, FEED_FORWARD_NORM_BIAS, FEED_FORWARD_IN, FEED_FORWARD_IN_BIAS,
+    FEED_FORWARD_OUT, FEED_FORWARD_OUT_BIAS, OF_LAYER
+};
+
+}  // namespace
+
+extern "C" struct Shape {
+    int32_t n_layer, n_recurrence, n_head, n_embed, hidden, block, vocabulary, is_gelu;
+    int64_t parameters;      // Floats of a model's flat vector, with its padding.
+    const int64_t* offsets;  // Of its tensors, those of the model and then those of each layer; -1: there is none.
+};
+
+namespace {
+
+// The tensors in a flat vector of a model: parameters, or their gradient.
+template <class Number> struct Tensors {
+    Number* flat;
+    const int64_t* offsets;
+    Number* of_model(OfModel which) const { return at(which); }
+    Number* of_layer(int layer, OfLayer which) const { return at(OF_MODEL + layer * OF_LAYER + which); }
+
+   private:
+    Number* at(int which) const { return offsets[which] < 0 ? nullptr : flat + offsets[which]; }
+};
+
+// A window of a text: the model predicts tokens[t + 1] from tokens up to t, where counted[t + 1]; nullptr counts all.
+struct Window {
+    const uint16_t* tokens;
+    const uint8_t* counted;
+    int last;  // The last t that counts, -1 if none does.
+    bool counts(int t) const { return !counted || counted[t + 1]; }
+};
+
+// What one application of a block keeps for its backward pass, of one group of windows; slope for GELU alone.
+struct Block {
+    Vec *normed_1, *inverse_1, *qkv, *weights, *mixed, *normed_2, *inverse_2, *hidden, *slope;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The loss of one model on a batch, and its gradient
+
+class Gradient {
+   public:
+    explicit Gradient(const Shape& shape)
+        : s(shape), C(s.n_embed), F(s.hidden), V(s.vocabulary), T(s.block), all_panels((T + PANEL - 1) / PANEL),
+          head_size(C / s.n_head), scale(1.f / std::sqrt(float(head_size))), into_attention(s.n_layer),
+          into_hidden(s.n_layer), blocks(size_t(s.n_layer) * s.n_recurrence) {
+        auto features = [&](int n) { return take(int64_t(n) * all_panels * PANEL); };
+        for (Block& block : blocks)
+            block = {features(C), features(1), features(3 * C), take(s.n_head * triangle(all_panels)), features(C),
+                     features(C), features(1), features(F), s.is_gelu ? features(F) : nullptr};
+        x = features(C), final_normed = features(C), final_inverse = features(1), logits = features(V);
+        d_x = features(C), d_middle = features(C), d_hidden = features(F), d_qkv = features(3 * C);
+        d_mixed = features(C), d_weights = take(s.n_head * triangle(all_panels)), d_normed = take(PANEL * C);
+        weight = features(1);
+        token.resize(size_t(all_panels) * PANEL * LANES), target.resize(token.size());
+    }
+
+    // The mean loss over the counted tokens of `windows`, which are sorted, and its gradient in all parameters.
+    float operator()(const float* parameters, std::vector<Window>& windows, float* gradient) {
+        p = {parameters, s.offsets}, d = {gradient, s.offsets};
+        std::fill(gradient, gradient + s.parameters, 0.f);
+        fold();
+        const float share = 1.f / std::max(1, sort(windows));
+        float loss = 0;
+        for (size_t first = 0; first < windows.size(); first += LANES) {
+            panels = (windows[first].last + PANEL) / PANEL;  // Later positions change nothing.
+            if (!panels) break;
+            lay_out(&windows[first], int(std::min(windows.size() - first, size_t(LANES))), share);
+            embed();
+            for (size_t i = 0; i < blocks.size(); i++) forward(int(i % s.n_layer), blocks[i]);
+            loss += predict();
+            for (size_t i = blocks.size(); i-- > 0;) backward(int(i % s.n_layer), blocks[i]);
+            embed_back();
+        }
+        unfold();
+        return loss;
+    }
+
+   private:
+    const Shape& s;
+    const int C, F, V, T, all_panels, head_size;  // Features, of the hidden layer, vocabulary, positions.
+    const float scale;
+    Tensors<const float> p{};
+    Tensors<float> d{};
+    std::vector<AfterNorm> into_attention, into_hidden;  // [layer]
+    AfterNorm head;
+    std::vector<Block> blocks;  // As they are applied: recurrence by recurrence, layer by layer.
+    std::vector<std::unique_ptr<void, void (*)(void*)>> memory;
+    int panels = 0;  // Of the present group: up to the last counted token of its windows.
+    Vec *x, *final_normed, *final_inverse, *logits, *weight;
+    Vec *d_x, *d_middle, *d_hidden, *d_qkv, *d_mixed, *d_weights, *d_normed;
+    std::vector<int32_t> token, target;  // [position][lane]
+
+    Vec* take(int64_t vectors) {
+        const size_t bytes = (vectors * sizeof(Vec) + 63) / 64 * 64;
+        memory.emplace_back(std::aligned_alloc(64, bytes), std::free);
+        if (!memory.back()) throw std::bad_alloc();
+        return static_cast<Vec*>(memory.back().get());
+    }
+
+    // The head's matrix: its own, or the token embedding turned around.
+    template <class Number> Matrix<Number> head_matrix(const Tensors<Number>& of) const {
+        Number* own = of.of_model(HEAD);
+        return own ? Matrix<Number>{own, V, 1} : Matrix<Number>{of.of_model(TOKEN), 1, C};
+    }
+    Weights matrix(int layer, OfLayer which, int columns) const { return {p.of_layer(layer, which), columns, 1}; }
+
+    void fold() {
+        for (int l = 0; l < s.n_layer; l++) {
+            into_attention[l].fold(p.of_layer(l, ATTENTION_NORM), p.of_layer(l, ATTENTION_NORM_BIAS),
+                                   matrix(l, QKV, 3 * C), p.of_layer(l, QKV_BIAS), C, 3 * C);
+            into_hidden[l].fold(p.of_layer(l, FEED_FORWARD_NORM), p.of_layer(l, FEED_FORWARD_NORM_BIAS),
+                                matrix(l, FEED_FORWARD_IN, F), p.of_layer(l, FEED_FORWARD_IN_BIAS), C, F);
+        }
+        head.fold(p.of_model(FINAL_NORM), p.of_model(FINAL_NORM_BIAS), head_matrix(p), p.of_model(HEAD_BIAS), C, V);
+    }
+    void unfold() {
+        for (int l = 0; l < s.n_layer; l++) {
+            into_attention[l].unfold(p.of_layer(l, ATTENTION_NORM), p.of_layer(l, ATTENTION_NORM_BIAS),
+                                     matrix(l, QKV, 3 * C), d.of_layer(l, ATTENTION_NORM),
+                                     d.of_layer(l, ATTENTION_NORM_BIAS), {d.of_layer(l, QKV), 3 * C, 1},
+                                     d.of_layer(l, QKV_BIAS));
+            into_hidden[l].unfold(p.of_layer(l, FEED_FORWARD_NORM), p.of_layer(l, FEED_FORWARD_NORM_BIAS),
+                                  matrix(l, FEED_FORWARD_IN, F), d.of_layer(l, FEED_FORWARD_NORM),
+                                  d.of_layer(l, FEED_FORWARD_NORM_BIAS), {d.of_layer(l, FEED_FORWARD_IN), F, 1},
+                                  d.of_layer(l, FEED_FORWARD_IN_BIAS));
+        }
+        head.unfold(p.of_model(FINAL_NORM), p.of_model(FINAL_NORM_BIAS), head_matrix(p), d.of_model(FINAL_NORM),
+                    d.of_model(FINAL_NORM_BIAS), head_matrix(d), d.of_model(HEAD_BIAS));
+    }
+
+    // Bring windows of like length into the same groups, the longest first; returns how many tokens count.
+    int sort(std::vector<Window>& windows) const {
+        int count = 0;
+        for (Window& window : windows) {
+            window.last = -1;
+            for (int t = 0; t < T; t++)
+                if (window.counts(t)) count++, window.last = t;
+        }
+        std::stable_sort(windows.begin(), windows.end(),
+                         [](const Window& a, const Window& b) { return a.last > b.last; });
+        return count;
+    }
+    // Tokens of `given` windows, lane by lane. Lanes and positions beyond repeat a window and weigh nothing.
+    void lay_out(const Window* windows, int given, float share) {
+        for (int t = 0; t < panels * PANEL; t++)
+            for (int l = 0; l < LANES; l++) {
+                const Window& window = windows[l < given ? l : 0];
+                const int from = std::min(t, T - 1);
+                token[t * LANES + l] = window.tokens[from];
+                target[t * LANES + l] = window.tokens[from + 1];
+                weight[t][l] = l < given && t < T && window.counts(t) ? share : 0.f;
+            }
+    }
+
+    void embed() {
+        const float *tokens = p.of_model(TOKEN), *positions = p.of_model(POSITION);
+        for (int t = 0; t < panels * PANEL; t++) {
+            Vec* to = x + int64_t(t / PANEL) * C * PANEL + t % PANEL;
+            const float* position = positions + int64_t(std::min(t, T - 1)) * C;
+            for (int l = 0; l < LANES; l++) {
+                const float* row = tokens + int64_t(token[t * LANES + l]) * C;
+                for (int i = 0; i < C; i++) to[i * PANEL][l] = row[i] + position[i];
+            }
+        }
+    }
+    void embed_back() {
+        float *tokens = d.of_model(TOKEN), *positions = d.of_model(POSITION);
+        for (int t = 0; t < std::min(T, panels * PANEL); t++) {
+            const Vec* from = d_x + int64_t(t / PANEL) * C * PANEL + t % PANEL;
+            for (int l = 0; l < LANES; l++) {
+                float* row = tokens + int64_t(token[t * LANES + l]) * C;
+                for (int i = 0; i < C; i++) row[i] += from[i * PANEL][l];
+            }
+            for (int first = 0; first < C; first += LANES) {
+                const int size = std::min(LANES, C - first);
+                Vec of[LANES] = {};
+                for (int i = 0; i < size; i++) of[i] = from[(first + i) * PANEL];
+                Vec total = lane_sums(of);
+                for (int i = 0; i < size; i++) positions[int64_t(t) * C + first + i] += total[i];
+            }
+        }
+    }
+
+    void attend(int panel, const Block& block) {
+        const int64_t own = int64_t(panel) * C * PANEL;
+        for (int h = 0; h < s.n_head; h++) {
+            const int64_t of_head = int64_t(h) * head_size * PANEL;
+            Vec* w = block.weights + h * triangle(all_panels) + triangle(panel);
+            const Vec *q = block.qkv + 3 * own + of_head, *k = block.qkv + C * PANEL + of_head;
+            for (int j = 0; j <= panel; j++)
+                scores(head_size, q, k + int64_t(j) * 3 * C * PANEL, w + j * PANEL * PANEL);
+            softmax(panel, scale, w);
+            mix(panel, head_size, w, k + C * PANEL, 3 * C * PANEL, block.mixed + own + of_head);
+        }
+    }
+    void forward(int l, const Block& block) {
+        for (int panel = 0; panel < panels; panel++) {
+            const int64_t own = int64_t(panel) * C * PANEL;
+            Vec* hidden = block.hidden + int64_t(panel) * F * PANEL;
+            norm(C, x + own, block.normed_1 + own, block.inverse_1 + panel * PANEL);
+            const AfterNorm &qkv = into_attention[l], &in = into_hidden[l];
+            product<SET>(C, block.normed_1 + own, qkv.weights(), qkv.bias.data(), 3 * C, block.qkv + 3 * own);
+            attend(panel, block);
+            product<ADD>(C, block.mixed + own, matrix(l, ATTENTION_OUT, C), p.of_layer(l, ATTENTION_OUT_BIAS), C, x + own);
+            norm(C, x + own, block.normed_2 + own, block.inverse_2 + panel * PANEL);
+            if (s.is_gelu)
+                product<GELU>(C, block.normed_2 + own, in.weights(), in.bias.data(), F, hidden,
+                              block.slope + int64_t(panel) * F * PANEL);
+            else
+                product<RELU>(C, block.normed_2 + own, in.weights(), in.bias.data(), F, hidden);
+            product<ADD>(F, hidden, matrix(l, FEED_FORWARD_OUT, C), p.of_layer(l, FEED_FORWARD_OUT_BIAS), C, x + own);
+        }
+    }
+
+    // The gradient of a head's scores from that of what it mixed, into d_weights; and of its queries.
+    void attend_back(int panel, const Block& block) {
+        const int64_t own = int64_t(panel) * C * PANEL;
+        for (int h = 0; h < s.n_head; h++) {
+            const int64_t of_head = int64_t(h) * head_size * PANEL;
+            const int64_t at = h * triangle(all_panels) + triangle(panel);
+            const Vec *w = block.weights + at, *k = block.qkv + C * PANEL + of_head, *v = k + C * PANEL;
+            const Vec *d_out = d_mixed + own + of_head, *out = block.mixed + own + of_head;
+            Vec *d_w = d_weights + at, mean[PANEL] = {};
+            for (int f = 0; f < head_size; f++)
+                for (int i = 0; i < PANEL; i++) mean[i] = fma(d_out[f * PANEL + i], out[f * PANEL + i], mean[i]);
+            for (int tile = 0; tile <= panel; tile++) {
+                Vec* to = d_w + tile * PANEL * PANEL;
+                scores(head_size, d_out, v + int64_t(tile) * 3 * C * PANEL, to);
+                for (int j = 0; j < PANEL; j++)
+                    for (int i = 0; i < PANEL; i++)
+                        to[j * PANEL + i] = w[(tile * PANEL + j) * PANEL + i] * (to[j * PANEL + i] - mean[i]) * scale;
+            }
+            mix(panel, head_size, d_w, k, 3 * C * PANEL, d_qkv + 3 * own + of_head);
+        }
+    }
+    // d_x is the gradient of the stream behind the block on entry, and of that before it in the end; d_middle that of
+    // the stream between attention and feed-forward.
+    void backward(int l, const Block& block) {
+        const Weights out = matrix(l, ATTENTION_OUT, C), back = matrix(l, FEED_FORWARD_OUT, C);
+        AfterNorm &qkv = into_attention[l], &in = into_hidden[l];
+        for (int panel = 0; panel < panels; panel++) {
+            const int64_t own = int64_t(panel) * C * PANEL, own_hidden = int64_t(panel) * F * PANEL;
+            if (s.is_gelu)
+                product<TIMES>(C, d_x + own, back.transposed(), nullptr, F, d_hidden + own_hidden, block.slope + own_hidden);
+            else
+                product<WHERE_POSITIVE>(C, d_x + own, back.transposed(), nullptr, F, d_hidden + own_hidden,
+                                        block.hidden + own_hidden);
+            product<SET>(F, d_hidden + own_hidden, in.weights().transposed(), nullptr, C, d_normed);
+            norm_back(C, d_normed, block.normed_2 + own, block.inverse_2 + panel * PANEL, d_x + own, d_middle + own);
+            product<SET>(C, d_middle + own, out.transposed(), nullptr, C, d_mixed + own);
+            attend_back(panel, block);
+        }
+        for (int panel = 0; panel < panels; panel++)
+            for (int h = 0; h < s.n_head; h++) {
+                const int64_t of_head = int64_t(h) * head_size * PANEL, at = h * triangle(all_panels);
+                Vec* d_k = d_qkv + int64_t(panel) * 3 * C * PANEL + C * PANEL + of_head;
+                mix_back(panel, panels, head_size, d_weights + at, block.qkv + of_head, 3 * C * PANEL, d_k);
+                mix_back(panel, panels, head_size, block.weights + at, d_mixed + of_head, C * PANEL, d_k + C * PANEL);
+            }
+        outer(panels, F, block.hidden, C, d_x, d.of_layer(l, FEED_FORWARD_OUT));
+        outer(panels, C, block.normed_2, F, d_hidden, in.d_matrix.data());
+        outer(panels, C, block.mixed, C, d_middle, d.of_layer(l, ATTENTION_OUT));
+        outer(panels, C, block.normed_1, 3 * C, d_qkv, qkv.d_matrix.data());
+        if (d.of_layer(l, ATTENTION_OUT_BIAS)) {
+            row_sums(panels, C, d_x, d.of_layer(l, FEED_FORWARD_OUT_BIAS));
+            row_sums(panels, F, d_hidden, in.d_bias.data());
+            row_sums(panels, C, d_middle, d.of_layer(l, ATTENTION_OUT_BIAS));
+            row_sums(panels, 3 * C, d_qkv, qkv.d_bias.data());
+        }
+        for (int panel = 0; panel < panels; panel++) {
+            const int64_t own = int64_t(panel) * C * PANEL;
+            product<SET>(3 * C, d_qkv + 3 * own, qkv.weights().transposed(), nullptr, C, d_normed);
+            norm_back(C, d_normed, block.normed_1 + own, block.inverse_1 + panel * PANEL, d_middle + own, d_x + own);
+        }
+    }
+
+    // The group's part of the loss; leaves the gradient of the stream behind the last block in d_x.
+    float predict() {
+        Vec loss[LANES] = {};
+        for (int panel = 0; panel < panels; panel++) {
+            const int64_t own = int64_t(panel) * C * PANEL;
+            Vec *z = logits + int64_t(panel) * V * PANEL, *inverse = final_inverse + panel * PANEL;
+            norm(C, x + own, final_normed + own, inverse);
+            product<SET>(C, final_normed + own, head.weights(), head.bias.data(), V, z);
+            loss[0] += cross_entropy(panel, z);
+            product<SET>(V, z, head.weights().transposed(), nullptr, C, d_normed);
+            norm_back(C, d_normed, final_normed + own, inverse, nullptr, d_x + own);
+        }
+        outer(panels, C, final_normed, V, logits, head.d_matrix.data());
+        row_sums(panels, V, logits, head.d_bias.data());
+        return lane_sums(loss)[0];
+    }
+    // The weighted loss of one panel; turns its logits into their gradient.
+    Vec cross_entropy(int panel, Vec* z) const {
+        const Vec* w = weight + panel * PANEL;
+        const int32_t* right = target.data() + panel * PANEL * LANES;
+        Vec most[PANEL], sum[PANEL] = {}, loss = {};
+        for (int i = 0; i < PANEL; i++) most[i] = z[i];
+        for (int v = 1; v < V; v++)
+            for (int i = 0; i < PANEL; i++) most[i] = larger(most[i], z[v * PANEL + i]);
+        for (int i = 0; i < PANEL; i++)
+            for (int l = 0; l < LANES; l++) loss[l] -= w[i][l] * (z[right[i * LANES + l] * PANEL + i][l] - most[i][l]);
+        for (int v = 0; v < V; v++)
+            for (int i = 0; i < PANEL; i++) {
+                Vec e = exponential(z[v * PANEL + i] - most[i]);
+                z[v * PANEL + i] = e;
+                sum[i] += e;
+            }
+        for (int i = 0; i < PANEL; i++) {
+            loss += w[i] * logarithm(sum[i]);
+            sum[i] = w[i] / sum[i];
+        }
+        for (int v = 0; v < V; v++)
+            for (int i = 0; i < PANEL; i++) z[v * PANEL + i] *= sum[i];
+        for (int i = 0; i < PANEL; i++)
+            for (int l = 0; l < LANES; l++) z[right[i * LANES + l] * PANEL + i][l] -= w[i][l];
+        return loss;
+    }
+};
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Training
+
+extern "C" {
+
+struct Text {  // Where a run's windows come from; see training_windows.py.
+    const uint16_t* tokens;
+    const uint8_t* answer;  // nullptr: all tokens count.
+    const int64_t* begins;  // Where windows may begin; nullptr: at the first `count` tokens.
+    int64_t count, key;
+};
+struct Optimizer {  // See optimizer.py; `decayed` is 1 where weight decay applies, `trained` 0 where a run is frozen.
+    float clip, first_weight, second_decay, second_weight;
+    const float *decayed, *trained;  // trained may be nullptr: everything is.
+};
+struct State {  // A run's parameters, their moments, and the sum of its losses.
+    float *parameters, *first, *second, *loss;
+};
+
+}  // extern "C"
+
+namespace {
+
+// The windows of a step: splitmix64 of (key, step, row), as WindowSampler.draw.
+void draw(const Text& text, int64_t step, int batch, std::vector<Window>& windows) {
+    windows.clear();
+    for (int row = 0; row < batch; row++) {
+        uint64_t z = uint64_t(text.key) + uint64_t(step * batch + row + 1) * 0x9E3779B97F4A7C15u;
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+        z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+        int64_t at = int64_t((z ^ z >> 31) >> 2) % text.count;
+        if (text.begins) at = text.begins[at];
+        windows.push_back({text.tokens + at, text.answer ? text.answer + at : nullptr, 0});
+    }
+}
+
+// adamw_step of optimizer.py on one run. `sizes`: the rate, the decay, and the root of the second bias correction.
+void adamw(int64_t n, float* g, const State& run, const Optimizer& o, const float* sizes) {
+    Vec squares = {};
+    for (int64_t i = 0; i < n; i += LANES) {  // n is a multiple of 16.
+        Vec part;
+        memcpy(&part, g + i, sizeof part);
+        if (o.trained) {
+            Vec trained;
+            memcpy(&trained, o.trained + i, sizeof trained);
+            part *= trained;
+            memcpy(g + i, &part, sizeof part);
+        }
+        squares = fma(part, part, squares);
+    }
+    Vec of[LANES] = {squares};
+    float shrink = o.clip / (std::sqrt(lane_sums(of)[0]) + CLIP_EPSILON);
+    if (shrink > 1.f) shrink = 1.f;  // NaN stays.
+    const float rate = sizes[0], decay = sizes[1], root = sizes[2], weight = o.first_weight;
+    for (int64_t i = 0; i < n; i++) {
+        const float part = g[i] * shrink;
+        const float decayed = o.trained ? o.decayed[i] * o.trained[i] : o.decayed[i];
+        const float ahead = part - run.first[i];  // From whichever end is nearer, as torch.lerp.
+        run.first[i] = weight < .5f ? run.first[i] + weight * ahead : part - (1 - weight) * ahead;
+        run.second[i] = run.second[i] * o.second_decay + o.second_weight * part * part;
+        const float step = run.first[i] / (std::sqrt(run.second[i]) / root + ADAM_EPSILON) * rate;
+        run.parameters[i] = run.parameters[i] * (1 - decay * decayed) - step;
+    }
+}
+
+}  // namespace
+
+extern "C" {
+
+// Train steps first .. last - 1 of one run; `sizes` are three numbers a step. Adds the steps' losses to the run's.
+// Returns 0 if there is no memory for it.
+int32_t train(const Shape* shape, int32_t batch, const Text* text, const Optimizer* optimizer, const State* run,
+              int64_t first, int64_t last, const float* sizes) try {
+    Gradient gradient(*shape);
+    std::vector<float> g(shape->parameters);
+    std::vector<Window> windows;
+    for (int64_t step = first; step < last; step++, sizes += 3) {
+        draw(*text, step, batch, windows);
+        *run->loss += gradient(run->parameters, windows, g.data());
+        adamw(shape->parameters, g.data(), *run, *optimizer, sizes);
+    }
+    return 1;
+} catch (const std::bad_alloc&) {
+    return 0;
+}
+
+// The mean loss of a model on `batch` windows of block + 1 tokens, and its gradient.
+void differentiate(const Shape* shape, const float* parameters, int32_t batch, const uint16_t* tokens,
+                   const uint8_t* counted, float* loss, float* gradient) {
+    std::vector<Window> windows;
+    for (int64_t row = 0, at = 0; row < batch; row++, at += shape->block + 1)
+        windows.push_back({tokens + at, counted + at, 0});
+    *loss = Gradient(*shape)(parameters, windows, gradient);
+}
+
+}  // extern "C"
+
+#if defined(__x86_64__) && defined(__clang__)
+#pragma clang attribute pop
+#endif

@@ -1,0 +1,185 @@
+"""A stack on one CPU core, trained by the native step: its runs one after the other.
+
+Shape suffixes as in model.py: S stack, P parameters of one model, K steps.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from trainables.tasks.datasets import Dataset
+from trainables.transformer.architecture import Layout, ModelSettings, flops_per_token
+from trainables.transformer.model import forward
+from trainables.transformer.native import MOST_WORDS, library
+from trainables.transformer.optimizer import step_sizes
+from trainables.transformer.stack import StackState, decayed_mask, trained_mask
+from trainables.transformer.training_settings import TrainingSettings
+from trainables.transformer.training_windows import fitting_starts
+
+OF_MODEL = ("token", "position", "final_norm", "final_norm_bias", "head", "head_bias")
+"""Tensors of a model, in the order of step.cpp."""
+OF_LAYER = ("attention_norm", "qkv", "attention_out", "feed_forward_norm", "feed_forward_in", "feed_forward_out")
+"""Tensors of each layer, likewise; each is followed by its bias."""
+CALL_FLOPS = 1e10
+"""Operations of one call: some tenths of a second, in which no signal is handled."""
+
+
+class Shape(ctypes.Structure):
+    """A model and the places of its tensors; step.cpp explains the fields of this and the next structures."""
+
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in ("n_layer", "n_recurrence", "n_head", "n_embed", "hidden")),
+        *((name, ctypes.c_int32) for name in ("block", "vocabulary", "is_gelu")),
+        ("parameters", ctypes.c_int64),
+        ("offsets", ctypes.c_void_p),
+    )
+
+    @classmethod
+    def of(cls, model: ModelSettings, where: Layout) -> Shape:
+        """The shape of models of this layout."""
+        vocabulary, n_embed = where.shapes["token"]
+        layers = (f"{layer}.{name}" for layer in range(model.n_layer) for name in OF_LAYER)
+        names = (*OF_MODEL, *(full for name in layers for full in (name, f"{name}_bias")))
+        offsets = np.array([where.offsets.get(name, -1) for name in names], np.int64)
+        sizes = (model.n_layer, model.n_recurrence, model.n_head, n_embed, model.feed_forward * n_embed)
+        rest = (model.block, vocabulary, model.activation == "gelu", where.width)
+        shape = cls(*sizes, *rest, offsets.ctypes.data)
+        shape.memory = offsets  # Kept as long as the structure that points to it.
+        return shape
+
+
+class Text(ctypes.Structure):
+    """A run's text and the generator that draws its windows."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("tokens", "answer", "begins")),
+        ("count", ctypes.c_int64),
+        ("key", ctypes.c_int64),
+    )
+
+    @classmethod
+    def of(cls, text: Dataset, key: int, block: int, training: TrainingSettings) -> Text:
+        """The text of a run, read from the dataset's own arrays if they have the right type."""
+        tokens = np.ascontiguousarray(text.tokens, np.uint16)
+        answer = np.ascontiguousarray(text.answer) if training.loss == "answer" else None
+        starts = np.ascontiguousarray(fitting_starts(text, block), np.int64)
+        begins = starts if training.windows == "expression" else None
+        count = len(tokens) - block if begins is None else len(begins)
+        made = cls(_address(tokens), _address(answer), _address(begins), count, key)
+        made.memory = tokens, answer, begins
+        return made
+
+
+class Optimizer(ctypes.Structure):
+    """The settings of AdamW that a run's steps share."""
+
+    _fields_ = (
+        *((name, ctypes.c_float) for name in ("clip", "first_weight", "second_decay", "second_weight")),
+        ("decayed", ctypes.c_void_p),
+        ("trained", ctypes.c_void_p),
+    )
+
+
+class State(ctypes.Structure):
+    """Addresses of a run's parameters, their moments, and its loss."""
+
+    _fields_ = tuple((name, ctypes.c_void_p) for name in ("parameters", "first", "second", "loss"))
+
+
+class NativeTrainer:
+    """Runs optimizer steps of a stack on the CPU, as :class:`~trainables.transformer.stack.StackTrainer` does.
+
+    A run's numbers are the same bits alone and in any stack. ``texts`` and ``keys`` are what WindowSampler takes.
+    """
+
+    def __init__(
+        self,
+        state: StackState,
+        model: ModelSettings,
+        where: Layout,
+        settings: Sequence[TrainingSettings],
+        texts: Sequence[Dataset],
+        keys: Sequence[int],
+        *,
+        frozen: Sequence[Collection[str]] = (),
+    ) -> None:
+        vocabulary, n_embed = where.shapes["token"]
+        if (largest := max(int(text.tokens.max()) for text in texts)) >= min(vocabulary, MOST_WORDS):
+            raise ValueError(f"a text has the token {largest}, but the vocabulary ends before {vocabulary}")
+        self.state = state
+        self._model = model
+        self._where = where
+        self._settings = tuple(settings)
+        self._shape = Shape.of(model, where)
+        self._texts = [Text.of(*pair, model.block, settings[0]) for pair in zip(texts, keys, strict=True)]
+        self._decayed_P = decayed_mask(where, settings[0].decay)
+        self._trained_SP = trained_mask(where, frozen, torch.device("cpu"))
+        step_flops = settings[0].batch * model.block * flops_per_token(model, n_embed, vocabulary)
+        self._steps_a_call = max(1, int(CALL_FLOPS / step_flops))
+
+    def run(self, first: int, last: int) -> None:
+        """Train steps ``first`` .. ``last - 1`` (0-based)."""
+        sizes_SK3 = np.ascontiguousarray(step_sizes(self._settings, first, last).transpose(2, 0, 1))
+        for row in range(len(self._settings)):
+            for begin in range(first, last, self._steps_a_call):
+                end = min(last, begin + self._steps_a_call)
+                self._train(row, begin, end, sizes_SK3[row, begin - first :])
+        self.state.loss_steps += last - first
+
+    def keep(self, rows: Tensor) -> None:
+        """Go on with these rows of the stack alone."""
+        self.state.keep(rows)
+        self._settings = tuple(self._settings[int(row)] for row in rows)
+        self._texts = [self._texts[int(row)] for row in rows]
+        if self._trained_SP is not None:
+            self._trained_SP = self._trained_SP[rows].clone()
+
+    def logits(self, tokens_SMT: Tensor) -> Tensor:
+        """Logits of the stack for these tokens."""
+        with torch.no_grad():
+            return forward(self._model, self._where.views(self.state.parameters_SP), tokens_SMT)
+
+    def _train(self, row: int, first: int, last: int, sizes_K3: NDArray[np.float32]) -> None:
+        native, state, training = library(), self.state, self._settings[row]
+        assert native is not None
+        trained = None if self._trained_SP is None else self._trained_SP[row].data_ptr()
+        weights = (training.clip, 1 - training.beta1, training.beta2, 1 - training.beta2)
+        optimizer = Optimizer(*weights, self._decayed_P.data_ptr(), trained)
+        moments = (state.adam.first_SP, state.adam.second_SP)
+        run = State(*(tensor[row].data_ptr() for tensor in (state.parameters_SP, *moments, state.loss_S)))
+        pointers = (ctypes.byref(each) for each in (self._shape, self._texts[row], optimizer, run))
+        shape, text, *rest = pointers
+        steps = (ctypes.c_int64(first), ctypes.c_int64(last), ctypes.c_void_p(_address(sizes_K3)))
+        if not native.train(shape, ctypes.c_int32(training.batch), text, *rest, *steps):
+            raise MemoryError("no memory for the activations of one group of windows")
+
+
+def loss_and_gradient(
+    model: ModelSettings, where: Layout, parameters_P: Tensor, tokens_BW: Tensor, counted_BW: Tensor
+) -> tuple[float, Tensor]:
+    """The mean loss of one model in predicting its windows, over the counted tokens, and the gradient [P]."""
+    native = library()
+    assert native is not None
+    tokens = np.ascontiguousarray(tokens_BW.numpy(), np.uint16)
+    counted = np.ascontiguousarray(counted_BW.numpy(), np.bool_)
+    parameters_P, gradient_P, loss = parameters_P.contiguous(), torch.empty_like(parameters_P), torch.empty(1)
+    native.differentiate(
+        ctypes.byref(Shape.of(model, where)),
+        ctypes.c_void_p(parameters_P.data_ptr()),
+        ctypes.c_int32(len(tokens)),
+        ctypes.c_void_p(_address(tokens)),
+        ctypes.c_void_p(_address(counted)),
+        ctypes.c_void_p(loss.data_ptr()),
+        ctypes.c_void_p(gradient_P.data_ptr()),
+    )
+    return float(loss), gradient_P
+
+
+def _address(array: NDArray[np.generic] | None) -> int | None:
+    return None if array is None else array.ctypes.data
