@@ -72,7 +72,8 @@ def _decided_sentence(
     where, elsewhere = _size_range(answer, own.sizes), _size_range(answer, other.sizes)
     if where == elsewhere:
         return f"{head}: at {where} it was {words.learned} in {_share(own)} runs, {there} in {_share(other)}."
-    return f"{head}: it was {words.learned} in {_share(own)} runs at {where}, {there} in {_share(other)} at {elsewhere}."
+    at = f"it was {words.learned} in {_share(own)} runs at {where}"
+    return f"{head}: {at}, {there} in {_share(other)} at {elsewhere}."
 
 
 def _open_sentence(answer: Answer, mix: MixAnswer, baseline: MixAnswer, comparison: Comparison) -> str:
