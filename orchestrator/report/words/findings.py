@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.findings import Finding, Kind, Side, finding_of, findings, sides
 from orchestrator.report.words.numbers import bare, counted, exact, listed, times
-from orchestrator.report.words.transitions import called, largest_tested, own_sentence
+from orchestrator.report.words.transitions import MOST_LISTED, called, largest_tested, own_sentence
 from orchestrator.search.base import BY_HAND
 from orchestrator.transition.evidence import Comparison, Direction
 from orchestrator.transition.types import CONFIDENCE, Synergy
@@ -156,6 +156,9 @@ def evidence_words(answer: Answer) -> str:
         f"{odds(_shown_evidence(found))}{f' for {called(mix)}' if several else ''} from {counted(found.pairs, 'pair')}"
         for mix, found in compared
     ]
+    if len(parts) > MOST_LISTED:
+        evidence = [_shown_evidence(found) for _, found in compared]
+        parts = [f"{odds(min(evidence))} to {odds(max(evidence))} in {len(parts)} comparisons"]
     needed = compared[0][1].threshold
     meaning = f"Without any difference, at most 1 comparison in {needed:.0f} gets to {needed:.0f}:1."
     return f"Evidence {listed(parts)}. {meaning}"

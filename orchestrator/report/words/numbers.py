@@ -111,12 +111,23 @@ def asked(spec: SweepSpec) -> dict[str, str]:
         }[spec.budget],
         spec.size_axis: " ".join(map(str, spec.sizes)),
         "seeds": " ".join(map(str, spec.seed_list)),
+        **_learned(spec),
         "search": _search(spec.search.method, spec.search.settings),
     }
 
 
+def _learned(spec: SweepSpec) -> dict[str, str]:
+    """The bar for runs that count as learned, set before the first run; empty for methods without one."""
+    share, words = spec.search.settings.get("learned"), spec.family_class.words
+    if share is None:
+        return {}
+    return {
+        words.learned: f"a {words.run} that scores {share:.0%} of what can be scored above the best constant answer"
+    }
+
+
 def _search(method: str, settings: Mapping[str, Any]) -> str:
-    """A searcher with its settings: ``bayes (precision 0.33, max_cost 420 s a mix)``."""
+    """A searcher with its settings: ``pairs (aim locate, max_cost 420 s a mix)``."""
     units = {"max_runs": " a mix", "max_cost": " s a mix"}
     given = ((name, value) for name, value in settings.items() if value is not None)
     values = ((name, f"{value:g}" if isinstance(value, float) else value) for name, value in given)
