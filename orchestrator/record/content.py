@@ -75,8 +75,8 @@ class Content:
     def digest(self) -> str:
         """Hash of the record, without its note: a record with an equal digest need not be written again."""
         samples = [(each.name, each.value, each.step, each.progress) for each in self.samples]
-        said = [self.name, self.tags, self.params, samples, self.texts]
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+        parts = [self.name, self.tags, self.params, samples, self.texts]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def sweep_content(sweep: Sweep) -> Content:
