@@ -58,6 +58,8 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
     if below := at[Verdict.BELOW]:
         because = f"{_names(below)} {_was(below)} {answer.words.learned} already at {exact(smallest)}"
         return _other_size(spec, smallest // MORE, because)
+    if at[Verdict.NEAR_FLOOR]:
+        return NextStep("No further run can tell: use test data whose commonest answer is rarer.")
     if undecided := [mix for mix in answer.mixes if _is_undecided(mix)]:
         both = [*(answer.mix(answer.baseline_of(mix)) for mix in undecided), *undecided]
         many = f"no difference is shown yet in {len(undecided)} comparisons"
@@ -69,8 +71,6 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
         return NextStep(why, (f"search.method={PAIRS}",))
     if unplaced := at[Verdict.UNDECIDED]:
         return _continued(spec, unplaced, f"the transition of {_names(unplaced)} is undecided")
-    if at[Verdict.NEAR_FLOOR]:
-        return NextStep("No further run can tell: use test data whose commonest answer is rarer.")
     return None
 
 
