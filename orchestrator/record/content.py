@@ -8,7 +8,7 @@ Names are stable, for sorting, filtering and charts:
   ``parameters``, ``core_parameters``, ``steps``, the run's own measures (as ``measure/NAME`` if one has a name of
   these) and ``probe/PROBE/NUMBER``; tags ``status`` and ``data``, a hash of what the run was trained and scored on.
 * transitions (``kind`` = ``transition``), one a mix: parameters ``mix``, ``recipe``, ``target``, ``baseline``,
-  ``verdict`` and the settings; metrics ``transition``, ``low``, ``high`` (on the size axis, at 80 % of the
+  ``verdict``, ``decided`` and the settings; metrics ``transition``, ``low``, ``high`` (on the size axis, at 80 % of the
   asymptote), the same with ``_parameters`` or ``_core_parameters`` behind them, with ``_absolute`` (at accuracy 0.8),
   with ``/TASK`` for the other tasks; ``p_above``, ``p_below``; ``fit.midpoint``, ``fit.slope``, ``fit.floor``,
   ``fit.asymptote``; ``evidence`` and ``at_least`` of the comparison with the baseline
