@@ -145,8 +145,8 @@ def find_run(home: Home, given: str) -> tuple[str, list[StoredSweep]]:
         return holders.popitem()
     if holders:
         raise UserError(f"{given!r} fits {len(holders)} runs: {first_of(sorted(holders))}. Give more of the key.")
-    said = f"there is no run {given!r} in {home.root}; `status SWEEP --runs` lists the keys of a sweep's runs"
-    raise UserError("\n".join([said, *unread]))
+    message = f"there is no run {given!r} in {home.root}; `status SWEEP --runs` lists the keys of a sweep's runs"
+    raise UserError("\n".join([message, *unread]))
 
 
 def read_arrays(run: RunRecord) -> dict[str, NDArray[Any]]:

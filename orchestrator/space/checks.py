@@ -10,9 +10,12 @@ from orchestrator.errors import did_you_mean, unknown
 from orchestrator.space.mistakes import InvalidDataError, Key, Mistake, explain
 from orchestrator.space.settings import flatten, plain_settings, resolve
 from orchestrator.space.tuning import Tune
+from orchestrator.transition.evidence import bar
 from trainables.base import Family, RunConfig, SettingsError, Start
 from trainables.contract.arms import ALL, Arm
 
+CLEAR = 0.1
+"""Accuracy by which a run that learned is above the best constant answer, at least."""
 MOST_RUNS = 100_000
 """Most runs of the whole grid; planning and resuming go through them one by one."""
 
@@ -41,6 +44,17 @@ def in_mixes(mixes: Sequence[Arm], target: str, family: Family) -> Iterator[Mist
             yield Mistake(("mixes", place), str(unknown(family.words.task, task, known, where=f"the mix {mix}")))
         if not strangers and target not in mix.tasks:
             yield Mistake(("target",), f"every mix must hold the target {target!r}; the mix {mix} does not")
+
+
+def in_bar(learned: float, target: str, family: Family) -> Iterator[Mistake]:
+    """A bar for what counts as learned that the best constant answer nearly reaches: no run could say anything."""
+    constant = family.best_constant(target) if target in family.tasks() else None
+    if constant is not None and bar(constant, learned) - constant < CLEAR:
+        yield Mistake(
+            ("target",),
+            f"cannot be measured: the best constant answer scores {constant:.2f} on {target}, and a run counts as "
+            f"learned from {bar(constant, learned):.2f} on. Choose a target whose commonest answer is rarer",
+        )
 
 
 def in_tuned(tuned: Mapping[str, Mapping[str, float]], names: Iterable[str], family: Family) -> Iterator[Mistake]:

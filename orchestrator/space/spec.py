@@ -28,6 +28,7 @@ from orchestrator.space.resources import Resources
 from orchestrator.space.search import Search, SizeRange
 from orchestrator.space.settings import flatten, plain_settings, plain_value, python_numbers, resolve
 from orchestrator.space.tuning import LARGEST_SEED, Tune
+from orchestrator.transition.evidence import LEARNED
 from trainables.base import Family, RunConfig, Until, load_family
 from trainables.contract.arms import Arm
 from trainables.contract.runs import salted
@@ -186,6 +187,7 @@ class SweepSpec(BaseModel):
         family, tune = self.make_family(), self.tune
         mistakes = [
             *checks.in_mixes(self.mixes, self.target, family),
+            *checks.in_bar(self.search.settings.get("learned", LEARNED), self.target, family),
             *checks.in_tuned(self.tuned, self.mix_named, family),
             *(checks.in_tune(tune, self.mixes, self.sizes, self.seed_list, family) if tune is not None else ()),
             *checks.in_recipes(self.recipes, tune, family, self.sizes),

@@ -12,7 +12,7 @@ from orchestrator.errors import UserError
 from orchestrator.home.driver_lock import check_free
 from orchestrator.home.files import Home, make_home, scratch
 from orchestrator.home.journal import Ended, Journal, Memory, recall
-from orchestrator.home.known_runs import adopt_outcomes, reusable, reuse_runs
+from orchestrator.home.known_runs import adopt_outcomes, continued_blocks, reusable, reuse_runs
 from orchestrator.home.resuming import check_same, find_unfinished
 from orchestrator.home.sweeps import Sweep, load_sweep
 from orchestrator.space.hardware import Hardware
@@ -63,7 +63,9 @@ def extended_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
     from orchestrator.catalogue.lookup import find_sweep
 
     older = load_sweep(home, find_sweep(home, sweep_id))
-    reusable(spec.model_copy(update={"salt": older.spec.salt}), older)
+    continued = spec.model_copy(update={"salt": older.spec.salt})
+    reusable(continued, older)
+    continued_blocks(continued, older)
     return older
 
 

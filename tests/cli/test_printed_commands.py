@@ -44,38 +44,51 @@ def begin(run: Program, tmp_path: Path, *words: str, **changes: object) -> Ended
     return done
 
 
+PAIRS = {"search": {"method": "pairs"}}
+
+
 @pytest.mark.parametrize(
     ("changes", "trains"),
     [
         ({"search": {"method": "pairs", "max_runs": 2}}, "seeds=4"),
-        ({"sizes": [8, 12]}, "x2"),
-        ({"sizes": [64, 96]}, "sizes="),
-        ({"sizes": [24, 32], "settings": {"curve": {"midpoint": 60, "help": 1.5}}}, "sizes="),
+        ({"sizes": [8, 12]} | PAIRS, "x2"),
+        ({"sizes": [64, 96]} | PAIRS, "sizes="),
+        ({"sizes": [24, 32], "settings": {"curve": {"midpoint": 60, "help": 1.5}}} | PAIRS, "sizes="),
+        (
+            {"sizes": [16, 32, 64, 128], "seeds": 4, "settings": {"curve": {"help": 0.0, "slope": 6.0}}} | PAIRS,
+            "seeds=8",
+        ),
+        ({"search": {"method": "bisection"}}, "search.method=pairs"),
     ],
-    ids=["undecided after max_runs=2", "nothing learned", "learned at every size", "one not learned"],
+    ids=[
+        "undecided",
+        "nothing learned",
+        "learned at the smallest size",
+        "one not learned",
+        "no difference",
+        "no pairs",
+    ],
 )
-def test_the_next_step_trains_what_it_says(
+def test_the_next_step_trains_what_it_says_twice(
     run: Program, tmp_path: Path, changes: dict[str, object], trains: str
 ) -> None:
     home = tmp_path / "home"
-    first = begin(run, tmp_path, **changes)
-    words, before = printed_command(first.out, "next"), newest(home)
-    assert trains in " ".join(words)
-    done = run(*words)
-    assert done.code == 0, done.err
-    assert newest(home) != before
-    assert trained(home) > 0
-
-
-def test_the_next_step_can_be_followed_again_and_again(run: Program, tmp_path: Path) -> None:
-    """Where the sizes are coarse, more seeds alone train nothing new."""
-    home = tmp_path / "home"
-    alike = {"curve": {"help": 0.0, "slope": 6.0}}
-    done = begin(run, tmp_path, sizes=[16, 32, 64, 128], seeds=4, search={"method": "pairs"}, settings=alike)
+    done = begin(run, tmp_path, **changes)
+    assert trains in " ".join(printed_command(done.out, "next"))
     for _ in range(2):
-        done = run(*printed_command(done.out, "next"))
+        words, before = printed_command(done.out, "next"), newest(home)
+        done = run(*words)
         assert done.code == 0, done.err
+        assert newest(home) != before
         assert trained(home) > 0
+
+
+def test_nothing_is_left_to_do_once_a_comparison_is_decided(run: Program, tmp_path: Path) -> None:
+    done = begin(run, tmp_path, **PAIRS, seeds=5)
+    assert "add+prod needs fewer parameters than add" in done.out
+    assert not re.search("^next", done.out, re.MULTILINE)
+    explained = run("explain", newest(tmp_path / "home"), "--home", tmp_path / "home").out
+    assert "Next: No run is needed." in explained
 
 
 def test_explain_prints_the_same_step_as_a_command_of_its_own(run: Program, tmp_path: Path) -> None:

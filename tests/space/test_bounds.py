@@ -118,3 +118,11 @@ def test_a_variant_in_a_resolved_space_becomes_no_path(variant: str) -> None:
     resolved = load_space("add_vs_add_prod", "smoke", hardware=LAPTOP).to_dict() | {"variant": variant}
     with pytest.raises(ValueError, match="a name is a letter followed by"):
         SweepSpec.model_validate(resolved)
+
+
+def test_a_target_that_a_constant_answer_nearly_learns_is_refused() -> None:
+    """With a bar near the best constant answer no run could say anything."""
+    load_space("add_vs_add_prod", "laptop")
+    message = r"the best constant answer scores 0\.17 on add, and a run counts as learned from 0\.23 on"
+    with pytest.raises(UserError, match=message):
+        load_space("add_vs_add_prod", "laptop", ["search.learned=0.08"])

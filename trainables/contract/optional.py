@@ -46,6 +46,10 @@ class OptionalMembers:
     def check(self, mix: Mix, size: int) -> None:
         """Raise :class:`SettingsError` unless these settings can train a run of this mix and size."""
 
+    def best_constant(self, task: str) -> float | None:
+        """Return about what the best constant answer scores on a task, known before any data; None if it is not."""
+        return None
+
     def warnings(self, sizes: Sequence[int]) -> list[str]:
         """Return warnings about these settings at these sizes, one sentence each, to show before a sweep starts."""
         return []

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError
@@ -109,6 +110,10 @@ class TransformerFamily(Family):
 
     def tables(self, tasks: Sequence[str], seed: int) -> dict[str, Integers] | None:
         return self.settings.task.tables(tasks, seed)
+
+    def best_constant(self, task: str) -> float:
+        values = self.settings.task.tables([task], 0)[task]
+        return float(np.bincount(values.ravel()).max() / values.size)
 
     def warnings(self, sizes: Sequence[int]) -> list[str]:
         start = scale_warning(self.settings.model.init, sizes)

@@ -1,0 +1,91 @@
+"""Evidence over the life of a sweep: blocks are journalled before their runs, and continue when a sweep does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import UserError
+from orchestrator.home.files import Home
+from orchestrator.home.journal import Asked, EndedLine, read_journal, recall
+from orchestrator.search.base import requests_of
+from orchestrator.space.evidence import searcher_of
+from orchestrator.sweep.run import run_sweep
+from orchestrator.sweep.run_options import RunOptions
+from orchestrator.transition.evidence import Block, Direction
+from tests.sweep.sweeps import interrupt_after, quiet, spec
+
+PAIRS = {"search": {"method": "pairs", "aim": "factor"}, "seeds": 4}
+
+
+def blocks(home: Path, sweep_id: str) -> tuple[Block, ...]:
+    return recall(Home(home).sweep(sweep_id)).blocks
+
+
+def swept(home: Path, **changes: object) -> str:
+    """The id of the sweep that this runs."""
+    run_sweep(spec(**PAIRS | changes), RunOptions(home=home, local_debug=True), quiet())
+    return Home(home).sweep_ids()[0]
+
+
+def test_a_block_is_on_disk_before_its_runs_and_the_answer_rests_on_it(tmp_path: Path) -> None:
+    found = run_sweep(spec(**PAIRS), RunOptions(home=tmp_path, local_debug=True), quiet())
+    [sweep_id] = Home(tmp_path).sweep_ids()
+    asked = set()
+    for line in read_journal(Home(tmp_path).sweep(sweep_id).journal):
+        if isinstance(line, Asked):
+            asked |= {run for block in line.blocks for run in requests_of(block)}
+        elif isinstance(line, EndedLine):
+            assert line.request in asked
+    shown = found.mix("add+prod").comparison
+    assert shown is not None
+    assert shown.decided is Direction.FEWER
+    assert shown.pairs == len(blocks(tmp_path, sweep_id))
+
+
+def test_a_resumed_sweep_asks_for_the_blocks_of_an_undisturbed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = swept(tmp_path / "whole")
+    interrupt_after(9, monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        swept(tmp_path / "broken")
+    [broken] = Home(tmp_path / "broken").sweep_ids()
+    before = blocks(tmp_path / "broken", broken)
+    run_sweep(spec(**PAIRS), RunOptions(home=tmp_path / "broken", local_debug=True, resume=broken), quiet())
+    after = blocks(tmp_path / "broken", broken)
+    assert after == blocks(tmp_path / "whole", whole)
+    assert 0 < len(before) < len(after)
+
+
+def test_an_extension_continues_the_blocks_and_refuses_another_bar(tmp_path: Path) -> None:
+    first = swept(tmp_path, seeds=1)
+    options = RunOptions(home=tmp_path, local_debug=True, extend=first)
+    run_sweep(spec(**PAIRS), options, quiet())
+    second = Home(tmp_path).sweep_ids()[0]
+    older, newer = blocks(tmp_path, first), blocks(tmp_path, second)
+    assert newer[: len(older)] == older
+    assert len(newer) > len(older)
+    with pytest.raises(UserError, match=r"search\.learned is 0\.7 and was 0\.8 in logistic"):
+        run_sweep(spec(seeds=4, search={"method": "pairs", "learned": 0.7}), options, quiet())
+
+
+def test_a_journal_without_blocks_gives_estimates_and_no_decision(tmp_path: Path) -> None:
+    sweep_id = swept(tmp_path, search={"method": "bisection"})
+    assert blocks(tmp_path, sweep_id) == ()
+    found = run_sweep(
+        spec(seeds=4, search={"method": "bisection"}),
+        RunOptions(home=tmp_path, local_debug=True, resume=sweep_id),
+        quiet(),
+    )
+    assert found.mix("add+prod").comparison is None
+    assert found.mix("add+prod").synergy_total is not None
+
+
+def test_old_blocks_outside_the_sizes_asked_for_now_do_no_harm() -> None:
+    searcher = searcher_of(
+        spec(**PAIRS), blocks=[Block("add+prod", "add", 10, 10, 0), Block("add+prod", "add", 8, 8, 77)]
+    )
+    assert searcher.ask(2)
+    assert {run.size for run in searcher.pending} <= set(spec().sizes)
