@@ -10,6 +10,7 @@ from typing import Any
 
 import matplotlib
 import pytest
+from cycler import cycler
 
 from orchestrator.catalogue.reading import read_sweep
 from orchestrator.home.files import Home
@@ -23,11 +24,11 @@ from orchestrator.report.side_by_side import Compared
 from tests.catalogue.fabricated import write_sweep
 
 ROOT = Path(__file__).resolve().parents[2]
-SETTINGS: list[dict[str, Any]] = [
+SETTINGS: list[dict[Any, Any]] = [
     {"text.usetex": True, "svg.fonttype": "path", "axes.unicode_minus": False},
     {"savefig.bbox": "tight", "figure.autolayout": True, "font.family": "cursive", "xtick.direction": "in"},
     {
-        "axes.prop_cycle": matplotlib.cycler(color=["red"]),
+        "axes.prop_cycle": cycler(color=["red"]),
         "axes.spines.top": False,
         "lines.linewidth": 9,
         "image.cmap": "jet",
@@ -59,7 +60,7 @@ def every_figure(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=["latex", "layout", "looks"])
-def test_a_matplotlibrc_changes_no_figure(settings: dict[str, Any], drawn: Any) -> None:
+def test_a_matplotlibrc_changes_no_figure(settings: dict[Any, Any], drawn: Any) -> None:
     undisturbed = drawn()
     with matplotlib.rc_context(settings):
         before = dict(matplotlib.rcParams)
