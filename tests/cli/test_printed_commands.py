@@ -162,3 +162,32 @@ def test_python_takes_the_same_options(tmp_path: Path) -> None:
         api.run("add_vs_add_prod", profil="smoke")
     with pytest.raises(UserError, match="no --dashboard: give one of them"):
         api.run("add_vs_add_prod", home=tmp_path, engine="local", dashboard=True)
+
+
+def test_every_line_of_a_home_with_a_space_can_be_pasted(run: Program, tmp_path: Path) -> None:
+    space, home = tmp_path / "asked.yaml", tmp_path / "a home; of mine"
+    space.write_text(spec(sizes=[16, 64], seeds=1).to_yaml())
+    done = run("run", space, "--home", home, "--engine=local")
+    lines = re.findall(r"python -m orchestrator ([^`\n]*)", done.out)
+    assert len(lines) == 2, "the next step, and the record"
+    for line in lines:
+        words = shlex.split(line)
+        assert words[words.index("--home") + 1] == str(home)
+    words = shlex.split(run("explain", newest(home), "--home", home).out.strip().splitlines()[-1])
+    assert words[words.index("--home") + 1] == str(home)
+
+
+@pytest.mark.parametrize("words", ["--home=~/kept", "--home ~/kept"])
+def test_a_tilde_that_a_shell_left_alone_is_the_home_directory(
+    words: str, run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "ann"))
+    (tmp_path / "ann").mkdir()
+    (tmp_path / "ann" / "asked.yaml").write_text(spec(sizes=[16, 64], seeds=1).to_yaml())
+    assert run("run", "~/asked.yaml", *words.split(), "--engine=local").code == 0
+    sweep_id = newest(tmp_path / "ann" / "kept")
+    assert run("report", sweep_id, *words.split(), "--output=~/report.html").code == 0
+    assert run("figure", sweep_id, *words.split(), "--output=~/figure.svg").code == 0
+    assert {path.name for path in (tmp_path / "ann").iterdir()} == {"asked.yaml", "kept", "report.html", "figure.svg"}
+    assert api.load(sweep_id, home="~/kept").id == sweep_id
+    assert not (tmp_path / "~").exists()
