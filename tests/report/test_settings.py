@@ -62,7 +62,7 @@ def every_figure(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.mark.parametrize("settings", SETTINGS, ids=["latex", "layout", "looks"])
 def test_a_matplotlibrc_changes_no_figure(settings: dict[Any, Any], drawn: Any) -> None:
     undisturbed = drawn()
-    with matplotlib.rc_context(settings):  # type: ignore[arg-type] # its stub lists the names
+    with matplotlib.rc_context(settings):
         before = dict(matplotlib.rcParams)
         assert drawn() == undisturbed
         assert dict(matplotlib.rcParams) == before
