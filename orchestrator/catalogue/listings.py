@@ -34,7 +34,7 @@ def sweeps_view(sweeps: Sequence[StoredSweep | Unreadable], width: int) -> Rende
     known = [each for each in sweeps if not isinstance(each, Unreadable)]
     table = [_sweeps_table(known)] if known and width >= WIDE else map(_sweep_paragraph, known)
     unread = [(f"unreadable: {each}",) if isinstance(each, Unreadable) else each.damage for each in sweeps]
-    return Group(*table, *(Text(said, style="yellow") for lines in unread for said in lines))
+    return Group(*table, *(Text(text, style="yellow") for lines in unread for text in lines))
 
 
 def status_view(status: SweepStatus, *, runs: bool = False, width: int = WIDE) -> RenderableType:
@@ -60,7 +60,7 @@ def status_view(status: SweepStatus, *, runs: bool = False, width: int = WIDE) -
     ]
     parts += [Text(mix.words) for mix in status.mixes if mix.done]
     bad = {mix.mix: bad_runs(mix.diverged, mix.failed) for mix in status.mixes}
-    parts += [Text(f"{mix}: {said}", style="yellow") for mix, said in bad.items() if said]
+    parts += [Text(f"{mix}: {text}", style="yellow") for mix, text in bad.items() if text]
     training = [run for run in status.runs if run.status in ("training", "interrupted")]
     parts += [Text(_training_line(run)) for run in training]
     parts.append(Text(numbers.cost(status.cost), style="dim"))
@@ -101,13 +101,13 @@ def _sweeps_table(sweeps: Iterable[StoredSweep]) -> Table:
 
 def _sweep_paragraph(each: StoredSweep) -> RenderableType:
     profile = f"{each.spec.profile}, " if each.spec.profile else ""
-    said = Text.assemble(
+    text = Text.assemble(
         profile,
         (each.state.value, STATE_STYLES[each.state]),
         f", {numbers.counted(each.counted, 'run')}, {size_on_disk(each.disk_bytes)}, begun {moment(each.begun)}\n",
         sweep_words(each),
     )
-    return Group(Text(each.id, style="bold"), Padding(said, (0, 0, 0, 2)))
+    return Group(Text(each.id, style="bold"), Padding(text, (0, 0, 0, 2)))
 
 
 def _training_line(run: RunStatus) -> str:

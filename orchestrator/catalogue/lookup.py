@@ -87,8 +87,8 @@ def in_training(
         except (FileNotFoundError, NotADirectoryError):
             continue  # It ended while we looked, or is just being made.
         except (ValueError, KeyError, TypeError) as error:
-            said = f"{type(error).__name__}: {error}"
-            say(f"{directory} does not say what is trained there ({said}); `run --resume` puts it aside")
+            message = f"{type(error).__name__}: {error}"
+            say(f"{directory} does not say what is trained there ({message}); `run --resume` puts it aside")
             continue
         for config in configs:
             key = family.key(config)

@@ -78,8 +78,8 @@ class SweepStatus:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; names are kept from version to version."""
-        told = {name: value for name, value in asdict(self).items() if name != "words"}
-        return told | {"state": self.state.value, "cost": asdict(self.cost) | {"share": self.cost.share}}
+        values = {name: value for name, value in asdict(self).items() if name != "words"}
+        return values | {"state": self.state.value, "cost": asdict(self.cost) | {"share": self.cost.share}}
 
 
 def status_of(stored: StoredSweep) -> SweepStatus:

@@ -8,7 +8,7 @@ Names are stable, for sorting, filtering and charts:
   ``parameters``, ``core_parameters``, ``steps``, the run's own measures (as ``measure/NAME`` if one has a name of
   these) and ``probe/PROBE/NUMBER``; tags ``status`` and ``data``, a hash of what the run was trained and scored on.
 * transitions (``kind`` = ``transition``), one a mix: parameters ``mix``, ``recipe``, ``target``, ``baseline``,
-  ``verdict`` and the settings; metrics ``transition``, ``low``, ``high`` (on the size axis, at 80 % of the
+  ``verdict``, ``decided`` and the settings; metrics ``transition``, ``low``, ``high`` (on the size axis, at 80 % of the
   asymptote), the same with ``_parameters`` or ``_core_parameters`` behind them, with ``_absolute`` (at accuracy 0.8),
   with ``/TASK`` for the other tasks; ``p_above``, ``p_below``; ``fit.midpoint``, ``fit.slope``, ``fit.floor``,
   ``fit.asymptote``; ``evidence`` and ``at_least`` of the comparison with the baseline
@@ -75,8 +75,8 @@ class Content:
     def digest(self) -> str:
         """Hash of the record, without its note: a record with an equal digest need not be written again."""
         samples = [(each.name, each.value, each.step, each.progress) for each in self.samples]
-        said = [self.name, self.tags, self.params, samples, self.texts]
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+        parts = [self.name, self.tags, self.params, samples, self.texts]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def sweep_content(sweep: Sweep) -> Content:

@@ -168,8 +168,8 @@ class MlflowTracker(Tracker):
             log.warning(message)
 
     def _create(self, sweep: Sweep, recorded: Content, tags: dict[str, str], start_ms: int) -> Run:
-        said = {**recorded.tags, **tags, NOTE: recorded.note}
-        shortened = {key: value[:LONGEST_TAG] for key, value in said.items()}
+        all_tags = {**recorded.tags, **tags, NOTE: recorded.note}
+        shortened = {key: value[:LONGEST_TAG] for key, value in all_tags.items()}
         return self._client.create_run(self._experiment(sweep), start_ms, shortened, recorded.name)
 
     def _fill(self, sweep: Sweep, run_id: str, recorded: Content, start_ms: int, end_ms: int) -> None:

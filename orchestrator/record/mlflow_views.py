@@ -128,13 +128,13 @@ def views(sweep: Sweep) -> list[View]:
     tasks = sorted({task for mix in spec.mixes for task in mix.tasks}, key=lambda task: (task != spec.target, task))
     comparison = ["evidence", "at_least"] if compared else []
     found = ("transition", "low", "high", *comparison, "runs")
-    said = ("mix", "found", *(["compared"] if compared else []), "found_parameters", "seeds_learned", "sweep")
+    tag_names = ("mix", "found", *(["compared"] if compared else []), "found_parameters", "seeds_learned", "sweep")
     mixes, learning = tuple(mix.name for mix in spec.mixes), f"accuracy/{metric_name(spec.target)}"
     accuracies = [f"test_accuracy/{metric_name(task)}" for task in tasks[:MOST_TASKS]]
     return [
         View(
             TRANSITIONS,
-            (*_columns("tags", *said), *_columns("metrics", *found)),
+            (*_columns("tags", *tag_names), *_columns("metrics", *found)),
             "metrics.`transition`",
             charts=tuple(map(bars, ("transition", "low", "high", "transition_parameters", *comparison))),
             mixes=mixes,
@@ -173,7 +173,7 @@ def tags(sweep: Sweep, held: Mapping[str, str]) -> dict[str, str]:
     for place, view in enumerate(views(sweep)):
         # The page lists the latest first.
         at = made - place
-        told = {
+        state = {
             "name": view.name,
             "createdAt": at,
             "updatedAt": at,
@@ -181,5 +181,5 @@ def tags(sweep: Sweep, held: Mapping[str, str]) -> dict[str, str]:
         }
         kept = json.loads(held[TAG + view.key]) if TAG + view.key in held else None
         if kept is None or kept["createdAt"] < at:
-            wanted[TAG + view.key] = json.dumps(told)
+            wanted[TAG + view.key] = json.dumps(state)
     return wanted

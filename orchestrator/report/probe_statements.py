@@ -109,19 +109,19 @@ def _compare(
     else:
         sizes = [[each.size for each in runs] for runs in (own, other)]
         if len(set(sizes[0])) == len(set(sizes[1])) == 1 and sizes[0][0] != sizes[1][0]:
-            said = f"{expected.number} is known at size {sizes[0][0]} alone, of {baseline} at {sizes[1][0]} alone"
-            return said, Agreement.UNDECIDED
+            text = f"{expected.number} is known at size {sizes[0][0]} alone, of {baseline} at {sizes[1][0]} alone"
+            return text, Agreement.UNDECIDED
         found, how = at_equal_size(one, two, sizes[0], sizes[1]), "at equal size"
-    said = (
+    text = (
         f"{expected.number} {np.mean(one):.2f} in {len(own)} {which}, against "
         f"{np.mean(two):.2f} in {where}; {how} {found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
     )
     wanted, other_way = (found.above, found.below) if expected.finds == "higher" else (found.below, found.above)
-    said += f", permutation p {wanted:.2g}"
+    text += f", permutation p {wanted:.2g}"
     chance = QUANTILES[0] + 1e-9
     if wanted <= chance:
-        return said, Agreement.AGREES
-    return said, Agreement.CONTRADICTED if other_way <= chance else Agreement.UNDECIDED
+        return text, Agreement.AGREES
+    return text, Agreement.CONTRADICTED if other_way <= chance else Agreement.UNDECIDED
 
 
 def paired(own: Sequence[float], other: Sequence[float]) -> Difference:

@@ -37,27 +37,27 @@ def structure_words(answer: Answer, runs: Sequence[RunRecord], family: Family) -
     """A paragraph with the structure counted on both sides of each transition, over the runs that the probe
     ``separation`` looked at; none without such runs. Nothing is said of a mix that no run learned."""
     kept = [run for run in runs if stands_for_its_size(run.config, run.outcome)]
-    said, doubtful = [], set()
+    sentences, doubtful = [], set()
     for mix in answer.mixes:
         found = [(run.config.size, _found(run, family)) for run in kept if run.config.label == mix.mix]
         held = [(size, each) for size, each in found if each is not None]
         if mix.learned and (sides := {side: runs for side, runs in _sides(mix, held).items() if runs}):
             whats = dict.fromkeys(what for runs in sides.values() for each in runs for what in each)
             counts = " and ".join(_counted(what, sides) for what in whats)
-            said.append(f"{called(mix)}: {counts or 'no structure beyond chance'}.")
+            sentences.append(f"{called(mix)}: {counts or 'no structure beyond chance'}.")
             doubtful |= {what for runs in sides.values() for each in runs for what in each if each[what]}
     items = counted(max(map(len, family.groupings().values()), default=0), family.words.item)
-    said += [f"With {items}, {what} may be chance." for what in sorted(doubtful)]
-    return (Paragraph(family.words.held.capitalize(), " ".join(said)),) if said else ()
+    sentences += [f"With {items}, {what} may be chance." for what in sorted(doubtful)]
+    return (Paragraph(family.words.held.capitalize(), " ".join(sentences)),) if sentences else ()
 
 
 def _counted(what: str, sides: Mapping[str, Sequence[Mapping[str, bool]]]) -> str:
     """``even and odd numbers apart in 2 of 6 runs below, 5 of 5 above``."""
-    told = [
+    counts = [
         f"{sum(what in each for each in runs)} of {len(runs) if place else counted(len(runs), 'run')} {side}".rstrip()
         for place, (side, runs) in enumerate(sides.items())
     ]
-    return f"{what} in {', '.join(told)}"
+    return f"{what} in {', '.join(counts)}"
 
 
 def _sides(mix: MixAnswer, held: Sequence[tuple[int, dict[str, bool]]]) -> dict[str, list[dict[str, bool]]]:
@@ -128,7 +128,7 @@ def probe_notes(spec: SweepSpec, runs: Sequence[RunRecord]) -> list[str]:
     failed: dict[str, list[str]] = {}
     for _, result in failures(runs):
         failed.setdefault(result.name, []).append(result.reason)
-    said = [
+    sentences = [
         f"The probe {name} failed on {counted(len(why), 'run')} ({why[0]}); `logs RUN` shows the whole error."
         for name, why in sorted(failed.items())
     ]
@@ -137,5 +137,5 @@ def probe_notes(spec: SweepSpec, runs: Sequence[RunRecord]) -> list[str]:
     if lacking := [name for name in names if any(name not in results for results in found)]:
         runs_without = sum(any(name not in results for name in lacking) for results in found)
         few = f"The probe {lacking[0]} has" if len(lacking) == 1 else f"The probes {listed(lacking)} have"
-        said.append(f"{few} not run on {counted(runs_without, 'run')}; `probe SWEEP` runs what is missing.")
-    return said
+        sentences.append(f"{few} not run on {counted(runs_without, 'run')}; `probe SWEEP` runs what is missing.")
+    return sentences

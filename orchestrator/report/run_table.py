@@ -143,11 +143,11 @@ def _cell(column: RunColumn, value: Any) -> str:
 
 def columns_text() -> str:
     """A line for each exported column of runs."""
-    said = [f"    ``{column.name}``: {column.says}" for column in EXPORTED]
+    lines = [f"    ``{column.name}``: {column.says}" for column in EXPORTED]
     return "\n".join(
         [
             "``runs``, one row a run:",
-            *said,
+            *lines,
             "    ``test_accuracy/TASK``, ``floor/TASK``: the same for every task",
             "    ``probe/PROBE/NUMBER``: numbers of probes in its model",
             f"    further measures by their own names (``{MEASURE}NAME`` if a column above has that name)",

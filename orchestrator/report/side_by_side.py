@@ -49,9 +49,9 @@ def recipes_of(answer: Answer) -> list[Compared]:
 
 def finding(answer: Answer) -> tuple[str, ...]:
     """A sentence a comparison; over several recipes one a mix, so that none of them speaks for the others."""
-    recipes, said = recipes_of(answer), sentences(answer)
-    several = len(recipes) > 1 and len(said) > 1  # Not "Nothing was learned", which holds for all of them.
-    return tuple(comparison_sentences(recipes, "recipe")) if several else said
+    recipes, texts = recipes_of(answer), sentences(answer)
+    several = len(recipes) > 1 and len(texts) > 1  # Not "Nothing was learned", which holds for all of them.
+    return tuple(comparison_sentences(recipes, "recipe")) if several else texts
 
 
 def comparison_rows(compared: Sequence[Compared]) -> list[Row]:
@@ -72,7 +72,7 @@ def comparison_sentences(compared: Sequence[Compared], what: str) -> list[str]:
     same = len({(each.answer.target, each.answer.baseline) for each in compared}) == 1
     if same and len(compared) > 1 and outcomes:
         return [_sentence(mix, baseline, by_name, what) for (mix, baseline), by_name in outcomes.items()]
-    return [f"{each.label}: {said}" for each in compared for said in sentences(each.answer)]
+    return [f"{each.label}: {text}" for each in compared for text in sentences(each.answer)]
 
 
 def _sentence(mix: str, baseline: str, outcomes: Mapping[str, str], what: str) -> str:
@@ -109,10 +109,10 @@ def scaling_words(compared: Sequence[Compared]) -> Iterator[str]:
             yield f"{mix}: too little is known to say how {axis} at the transition moves with {name}"
             continue
         span = f"{law.exponent:.2f} [{law.low:.2f}, {law.high:.2f}]"
-        said = f"{mix}: {axis} at the transition goes as {name}^{span}, over {law.places} values"
+        text = f"{mix}: {axis} at the transition goes as {name}^{span}, over {law.places} values"
         if law.bounded:
-            said += f"; transitions beyond the sizes are counted at the largest {axis}"
-        yield said
+            text += f"; transitions beyond the sizes are counted at the largest {axis}"
+        yield text
 
 
 def _law(compared: Sequence[Compared], mix: str, rng: np.random.Generator) -> Scaling | None:

@@ -3,7 +3,8 @@
 A statement about what a mix needs compared with its baseline is decided by the evidence of their pairs alone
 (transition/evidence.py):
 
-* *undecided*: the evidence did not decide.
+* *undecided*: the evidence did not decide, or learning becomes rarer with size, so that learning more often does not
+  mean needing fewer parameters.
 * A claim of fewer parameters *agrees* if fewer was decided, and is *contradicted* if more was. A claimed factor is
   exceeded (*larger than claimed*) if the certified factor is above it; no factor is too large to agree, since pairs
   certify no upper bound.
@@ -27,6 +28,7 @@ from dataclasses import dataclass, replace
 
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.findings import Finding, finding_of
 from orchestrator.report.probe_statements import Agreement, Judged, Seen, compare
 from orchestrator.report.side_by_side import Compared, mix_scalings
 from orchestrator.report.words.findings import compared_words, factor_words, odds
@@ -80,22 +82,30 @@ def judge(
     runs: Sequence[RunRecord] = (),
     entropy: Mapping[str, float] | None = None,
 ) -> list[Row]:
-    """The statements about one sweep, a row for each mix they are about. ``runs`` are the sweep's; ``entropy`` of every
-    task's answers in nats, empty if unknown."""
-    kept = [run for run in runs if stands_for_its_size(run.config, run.outcome)]
-    by_mix = {mix.mix: [run for run in kept if run.config.label == mix.mix] for mix in answer.mixes}
+    """Return the verdicts on the statements about one sweep, a row for each mix they are about.
+
+    Args:
+        space: Name of the search space.
+        variant: Name of its variant, ``""`` without variants.
+        expected: The statements.
+        answer: The sweep's answer.
+        runs: The sweep's runs.
+        entropy: Entropy of every task's answers, in nats; empty if unknown.
+    """
+    finished = [run for run in runs if stands_for_its_size(run.config, run.outcome)]
+    by_mix = {mix.mix: [run for run in finished if run.config.label == mix.mix] for mix in answer.mixes}
     rows = []
-    for each in expected:
-        if each.finds in INSIDE:
-            seen = {mix.mix: [Seen.of(run, answer) for run in by_mix[mix.mix]] for mix in answer.mixes}
-            judged = compare(each, answer, seen)
-        elif each.finds in ORDER:
-            steps = {mix: [halfway_steps(run.outcome) for run in mine] for mix, mine in by_mix.items()}
-            judged = _orders(each, answer, steps, entropy or {})
+    for statement in expected:
+        if statement.finds in INSIDE:
+            seen = {mix: [Seen.of(run, answer) for run in own] for mix, own in by_mix.items()}
+            judged = compare(statement, answer, seen)
+        elif statement.finds in ORDER:
+            steps = {mix: [halfway_steps(run.outcome) for run in own] for mix, own in by_mix.items()}
+            judged = _orders(statement, answer, steps, entropy or {})
         else:
-            judged = _comparisons(each, answer)
+            judged = _comparisons(statement, answer)
         rows += [
-            Row(space, about_words(mix, variant), each.claim, found, agreement, _rests_on(each, answer, mix))
+            Row(space, about_words(mix, variant), statement.claim, found, agreement, _rests_on(statement, answer, mix))
             for mix, found, agreement in judged
         ]
     return rows
@@ -121,7 +131,7 @@ def over_table(rows: Sequence[Row]) -> list[Row]:
 
 
 def judge_law(space: str, expected: Expectation, compared: Sequence[Compared]) -> list[Row]:
-    """A statement about an exponent over all variants, a row for each mix it is about."""
+    """Return the verdicts on a statement about an exponent over all variants, a row for each mix it is about."""
     rows = []
     for mix, law in mix_scalings(compared).items():
         if expected.mix not in ("*", mix, compared[0].answer.mix(mix).plain):
@@ -140,13 +150,13 @@ def judge_law(space: str, expected: Expectation, compared: Sequence[Compared]) -
 
 
 def not_run(space: str, variant: str, expected: Expectation, mixes: Sequence[str], why: str) -> list[Row]:
-    """The rows of a statement without a sweep. ``mixes`` are the space's, the baseline first."""
+    """Return the rows of a statement without a sweep; ``mixes`` are the space's, the baseline first."""
     named = mixes[1:] if expected.mix == "*" else [expected.mix]
     return [Row(space, about_words(mix, variant), expected.claim, why, Agreement.NOT_RUN) for mix in named]
 
 
 def about_words(mix: str, variant: str) -> str:
-    """A mix and the variant it was asked in."""
+    """Return a mix and the variant it was asked in: ``add+prod (prime_5)``."""
     return f"{mix} ({variant})" if variant else mix
 
 
@@ -161,7 +171,7 @@ def _comparisons(expected: Expectation, answer: Answer) -> list[Judged]:
             found = f"{answer.size_axis} {size_words(answer, mix.target.transition)}"
             agreement = _within(mix.target.transition.verdict)
         elif mix.synergy_total is not None:
-            found, agreement = _compared(answer, mix), _agreement(expected, mix.comparison)
+            found, agreement = _compared(answer, mix), _agreement(expected, finding_of(answer, mix))
         else:
             continue
         failed = _failed_control(expected, answer, mix.recipe)
@@ -169,14 +179,15 @@ def _comparisons(expected: Expectation, answer: Answer) -> list[Judged]:
     return judged
 
 
-def _agreement(expected: Expectation, found: Comparison | None) -> Agreement:
+def _agreement(expected: Expectation, finding: Finding) -> Agreement:
     """The verdict on what a mix needs, by the rule above."""
-    if found is None or found.decided is None:
+    comparison = finding.comparison
+    if comparison is None or comparison.decided is None or finding.is_rarer:
         return Agreement.UNDECIDED
     wanted = Direction.MORE if expected.finds == "no fewer" else Direction.FEWER
-    if found.decided is not wanted:
+    if comparison.decided is not wanted:
         return Agreement.CONTRADICTED
-    is_larger = found.decided is Direction.FEWER and (found.at_least or 0.0) > expected.most_claimed
+    is_larger = wanted is Direction.FEWER and (comparison.at_least or 0.0) > expected.most_claimed
     return Agreement.LARGER if is_larger else Agreement.AGREES
 
 
@@ -206,7 +217,7 @@ def _compared(answer: Answer, mix: MixAnswer) -> str:
 
 
 def halfway_steps(outcome: Outcome) -> Steps:
-    """The step at which a run was halfway on each task, by its validation curve."""
+    """Return the step at which a run was halfway on each task, by its validation curve."""
     steps: dict[str, int | None] = {}
     for task, floor in outcome.floor.items():
         wanted = floor + HALFWAY * (1 - floor)
@@ -215,17 +226,20 @@ def halfway_steps(outcome: Outcome) -> Steps:
 
 
 def peaked_first(steps: Steps, entropy: Mapping[str, float]) -> float | None:
-    """Goodman and Kruskal's gamma in [-1, 1] over pairs of tasks that a run learned one after the other and whose
-    entropies differ: the share with the task of lower entropy first, less the share with it last. A task that was never
-    learned comes last. None if no pair tells."""
-    told = []
+    """Return whether a run learned tasks of peaked answers first, as Goodman and Kruskal's gamma in [-1, 1].
+
+    Over pairs of tasks that the run learned one after the other and whose entropies differ, it is the share with the
+    task of lower entropy first, less the share with it last. A task that was never learned comes last. None without
+    such a pair.
+    """
+    signs = []
     for one, other in itertools.combinations(sorted(steps), 2):
         first, second = steps[one], steps[other]
         if first == second or abs(entropy[one] - entropy[other]) < ALIKE:
             continue
         one_first = second is None or (first is not None and first < second)
-        told.append(1 if one_first == (entropy[one] < entropy[other]) else -1)
-    return sum(told) / len(told) if told else None
+        signs.append(1 if one_first == (entropy[one] < entropy[other]) else -1)
+    return sum(signs) / len(signs) if signs else None
 
 
 def _orders(
@@ -241,7 +255,7 @@ def _orders(
 
 
 def judge_order(runs: Sequence[Steps], entropy: Mapping[str, float]) -> tuple[str, Agreement]:
-    """The order in words, and its agreement: the share of runs with the peaked tasks first, against one half."""
+    """Return the order in words and the verdict on it: the share of runs with the peaked tasks first, against .5."""
     if not entropy:
         return "the family has no tables of its tasks", Agreement.UNDECIDED
     orders = [order for run in runs if (order := peaked_first(run, entropy)) is not None and order != 0]
@@ -253,13 +267,13 @@ def judge_order(runs: Sequence[Steps], entropy: Mapping[str, float]) -> tuple[st
     interval = binomtest(count, len(orders)).proportion_ci(CONFIDENCE)
     tasks = sorted({task for run in runs for task in run}, key=lambda task: entropy[task])
     entropies = ", ".join(f"{task} {entropy[task]:.2f}" for task in tasks)
-    said = (
+    text = (
         f"peaked tasks first in {count} of {len(orders)} runs in which an order shows, "
         f"{count / len(orders):.2f} [{interval.low:.2f}, {interval.high:.2f}]; entropy of the answers: {entropies}"
     )
     if interval.low > 0.5:
-        return said, Agreement.AGREES
-    return said, Agreement.CONTRADICTED if interval.high < 0.5 else Agreement.UNDECIDED
+        return text, Agreement.AGREES
+    return text, Agreement.CONTRADICTED if interval.high < 0.5 else Agreement.UNDECIDED
 
 
 def summary(rows: Sequence[Row]) -> str:
@@ -280,7 +294,7 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def markdown(rows: Sequence[Row], cost: str) -> str:
-    """The table for a README; ``cost`` is what was spent, in words."""
+    """Return the table for a README; ``cost`` is what was spent, in words."""
     lines = [HEADER, ("---",) * len(HEADER), *(row.cells for row in rows)]
     table = ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in line) + " |" for line in lines]
     return "\n".join([*table, "", f"{summary(rows)} {cost}", ""])

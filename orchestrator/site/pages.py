@@ -173,7 +173,7 @@ class SweepPages:
     def _underway(self, entry: Entry, found: StoredSweep) -> Entry:
         """The same with runs in training and requests to stop."""
         ended = frozenset(run.key for run in found.runs)
-        training = in_training(found.sweep, ended, lambda said: None)  # Files being written: on the next page.
+        training = in_training(found.sweep, ended, lambda text: None)  # Files being written: on the next page.
         asked = asked_to_stop(found.sweep.files)
         return replace(
             entry,
@@ -196,11 +196,11 @@ def _figure(stored: StoredSweep) -> str:
 def _training_words(run: Unfinished, axis: str, target: str) -> str:
     """``add n_embed 16 seed 0: step 400, 0.52``."""
     config = run.config
-    said = f"{config.label} {axis} {config.size} seed {config.seed}"
+    text = f"{config.label} {axis} {config.size} seed {config.seed}"
     if not run.curve:
-        return f"{said}: starting"
+        return f"{text}: starting"
     accuracy = run.curve[-1].accuracy.get(target)
-    return f"{said}: step {run.step}" + ("" if accuracy is None else f", {accuracy:.2f}")
+    return f"{text}: step {run.step}" + ("" if accuracy is None else f", {accuracy:.2f}")
 
 
 def age(now: datetime, then: datetime) -> str:

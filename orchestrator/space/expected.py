@@ -33,7 +33,7 @@ class Expectation(BaseModel):
     at equal size; ``among: all`` counts the runs that did not learn it, too; or that in most runs of a mix tasks whose
     answers are ``peaked`` (of low entropy) are learned ``first``.
 
-    ``factor`` is the claimed saving of ``fewer``, times fewer parameters: a number, or its lowest and highest.
+    ``factor`` is how many times fewer parameters ``fewer`` claims: a number, or its lowest and highest.
     ``control`` names a mix that must be learned as well for the statement to say anything.
 
     ``mix`` names the mix, ``"*"`` every one beside the baseline; with a transition, an exponent or ``than`` it may be
@@ -63,7 +63,7 @@ class Expectation(BaseModel):
         if self.than and not self.number:
             raise ValueError("`than` says what a `number` is compared with: there is none")
         if self.factor is not None and self.finds != "fewer":
-            raise ValueError("`factor` is a saving that is claimed: it goes with `finds: fewer`")
+            raise ValueError("`factor` says how many times fewer parameters are claimed: it goes with `finds: fewer`")
         least, most = self.factor if isinstance(self.factor, tuple) else (self.factor, self.factor)
         if least is not None and most is not None and not 1 < least <= most:
             raise ValueError("`factor` is a number above 1, or two of them, the lower one first")

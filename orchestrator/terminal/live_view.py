@@ -98,9 +98,9 @@ class LiveView:
     def _write_warnings(self, snapshot: Snapshot) -> None:
         """Each warning once; warnings that differ in their numbers alone count as the same."""
         for warning in snapshot.warnings:
-            said = "".join(letter for letter in warning if not letter.isdigit())
-            if said not in self._warned:
-                self._warned.add(said)
+            text = "".join(letter for letter in warning if not letter.isdigit())
+            if text not in self._warned:
+                self._warned.add(text)
                 self._print(f"warning: {warning}")
 
     def _print(self, line: str) -> None:
@@ -138,7 +138,7 @@ def render(snapshot: Snapshot, last: str, width: int) -> RenderableType:
     if snapshot.in_flight:
         parts.append(_in_training(snapshot, width))
     bad = {name: bad_runs(counts.diverged, counts.failed) for name, counts in snapshot.counts.items()}
-    parts += [Text(f"{name}: {said}", style="yellow") for name, said in bad.items() if said]
+    parts += [Text(f"{name}: {text}", style="yellow") for name, text in bad.items() if text]
     parts += [Text(warning, style="yellow") for warning in snapshot.warnings]
     if last:
         parts.append(Text(f"last: {last}", style="dim", no_wrap=True, overflow="ellipsis"))
@@ -256,9 +256,9 @@ def _left(snapshot: Snapshot) -> str:
 
 def cost_words(snapshot: Snapshot) -> str:
     """``1 h 05 min in ended runs, 34% of the grid's; 12,300 steps a second in all``."""
-    said = f"{duration(snapshot.trained_s)} in ended runs"
+    text = f"{duration(snapshot.trained_s)} in ended runs"
     if snapshot.grid_s:
-        said += f", {snapshot.trained_s / snapshot.grid_s:.0%} of the grid's"
+        text += f", {snapshot.trained_s / snapshot.grid_s:.0%} of the grid's"
     if snapshot.steps_per_s is not None:
-        said += f"; {number(snapshot.steps_per_s)} steps a second in all"
-    return said
+        text += f"; {number(snapshot.steps_per_s)} steps a second in all"
+    return text

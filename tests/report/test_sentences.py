@@ -147,7 +147,7 @@ def decided(case: Case, word: str, factor: str | None) -> bool:
 def decided_at_same_sizes(
     case: Case, word: str, factor: str | None, low: str, high: str | None, mix: str, other: str
 ) -> bool:
-    same = spans(case.side(0)[2], low, high) and case.side(0)[2] == case.side(1)[2]
+    same = spans(case.side(0)[2], low, high) and spans(case.side(1)[2], low, high)
     return decided(case, word, factor) and counts(case, mix, other) and same
 
 

@@ -30,6 +30,7 @@ from orchestrator.space.mistakes import InvalidDataError, parse
 from orchestrator.space.spaces import load_space
 from orchestrator.sweep.reproduce import entropies
 from orchestrator.transition.evidence import Comparison
+from orchestrator.transition.types import SizeShare
 from tests.golden.test_answers import COMPARISONS, FEWER
 from tests.report.samples import bracketed, make_spec, train
 from trainables.base import Evaluation, Outcome, RunConfig, Status
@@ -92,6 +93,16 @@ def test_a_certified_factor_can_exceed_a_claimed_one(factor: float | tuple[float
     assert found is not None
     assert found.at_least == pytest.approx(28 * 29 / (20 * 21))
     assert verdict(found, factor=factor) is agreement
+
+
+def test_nothing_about_parameters_is_decided_where_learning_becomes_rarer_with_size() -> None:
+    shares = tuple(SizeShare(size, learned, 6) for size, learned in ((8, 0), (16, 6), (32, 5), (64, 0)))
+    given = with_comparison(FEWER)
+    rarer = replace(given, mixes=(given.mixes[0], replace(given.mixes[1], shares=shares)))
+    statement = Expectation.model_validate({"claim": "A", "source": "B", "finds": "fewer"})
+    (row,) = judge("space", "", [statement], rarer)
+    assert row.agreement is Agreement.UNDECIDED
+    assert "learned more often (80:1)" in row.found
 
 
 def test_a_failed_control_leaves_a_statement_undecided() -> None:

@@ -147,16 +147,16 @@ def draw_rows(axes: Axes, shown: Sequence[Row], answer: Answer, span: tuple[floa
     for place, row in enumerate(shown):
         if isinstance(row, Ratio):
             _draw_ratio(axes, row, answer, place)
-            said = row.words
+            text = row.words
         else:
             found, (smallest, largest) = row.transition, answer.tested(row.transition)
             _draw_posterior(axes, row, place)
             bar = drawn_estimate(found.relative, found.verdict, smallest.size, largest.size)
             if bar is not None and found.points:
                 draw_interval(axes, bar, place, row.colour, span, row.marker)
-            said = size_words(answer, found)
+            text = size_words(answer, found)
         axes.annotate(
-            said,
+            text,
             (1.0, place - ABOVE) if narrow else (OUTSIDE, place),
             xycoords=("axes fraction", "data"),
             va="center",
@@ -178,8 +178,8 @@ def draw_rows(axes: Axes, shown: Sequence[Row], answer: Answer, span: tuple[floa
 
 def row_name(row: Row, *, narrow: bool) -> str:
     """The name of a row on as many lines as it takes."""
-    said = f"{row.mix.label} vs\N{NO-BREAK SPACE}{row.baseline.label}" if isinstance(row, Ratio) else row.label
-    return textwrap.fill(said, NARROW_NAME if narrow else NAME)
+    text = f"{row.mix.label} vs\N{NO-BREAK SPACE}{row.baseline.label}" if isinstance(row, Ratio) else row.label
+    return textwrap.fill(text, NARROW_NAME if narrow else NAME)
 
 
 def _draw_posterior(axes: Axes, series: Series, row: int) -> None:

@@ -115,8 +115,8 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
         elif isinstance(row, str):
             axes.text(0, place, textwrap.fill(row, WIDE_CHARACTERS), fontsize=style.SMALL + 0.5, **look)
         else:
-            said = _draw_forest_row(axes, row, place, known[row.mix].colour, span)
-            axes.text(1.04, place, textwrap.fill(said, FOREST_CHARACTERS), fontsize=style.SMALL + 0.5, **look)
+            text = _draw_forest_row(axes, row, place, known[row.mix].colour, span)
+            axes.text(1.04, place, textwrap.fill(text, FOREST_CHARACTERS), fontsize=style.SMALL + 0.5, **look)
     axes.set_xscale("log")
     axes.set_xlim(*span)
     axes.set_ylim(len(lines) - 0.4, -0.7)

@@ -87,9 +87,9 @@ def _heat_map(axes: Axes, matrix: NDArray[np.float64], item: str, *, values: boo
     if values and len(matrix) <= ANNOTATED:
         size = min(style.SMALL, 60 / len(matrix))
         for (row, column), value in np.ndenumerate(matrix):
-            said = f"{value:.2f}".replace("0.", ".").replace("1.00", "1").replace("-.00", ".00")
+            text = f"{value:.2f}".replace("0.", ".").replace("1.00", "1").replace("-.00", ".00")
             colour = "white" if abs(value) > 0.6 else style.INK
-            axes.text(column, row, said, ha="center", va="center", fontsize=size, color=colour)
+            axes.text(column, row, text, ha="center", va="center", fontsize=size, color=colour)
     style.dress(axes, spines=())
     axes.tick_params(length=0)
     return image
@@ -196,8 +196,8 @@ def similarities_figure(answer: Answer, runs: Sequence[RunRecord]) -> Figure | N
             _draw_plane(plane, matrix, small=True, cyclic=answer.words.cyclic)
             side = f", {word}" if pair.bracketed else ""
             scored = f"seed {run.config.seed}, {answer.target} {run.outcome.accuracy[answer.target]:.2f}"
-            said = f"{pair.mix}{side}: {answer.size_axis} {run.config.size}\n{scored}"
-            heat.set_title(said, fontsize=style.SMALL + 0.5, loc="left", color=style.INK)
+            text = f"{pair.mix}{side}: {answer.size_axis} {run.config.size}\n{scored}"
+            heat.set_title(text, fontsize=style.SMALL + 0.5, loc="left", color=style.INK)
     bar = panel(1.5, 0.45, 4.0, 0.08)
     _dress_bar(figure.colorbar(images[0], cax=bar, orientation="horizontal", ticks=(-1, -0.5, 0, 0.5, 1)))
     return figure

@@ -16,8 +16,8 @@ from orchestrator.space.evidence import is_evidence, point_of
 
 def explorer_data(answer: Answer, runs: Sequence[RunRecord]) -> Markup | None:
     """The data as JSON that can stand in a page; None without a run that ended with an accuracy."""
-    told = [each for place, mix in enumerate(answer.mixes) for each in _runs(answer, mix, place, runs)]
-    if not told:
+    shown = [each for place, mix in enumerate(answer.mixes) for each in _runs(answer, mix, place, runs)]
+    if not shown:
         return None
     data = {
         "axis": answer.size_axis,
@@ -25,7 +25,7 @@ def explorer_data(answer: Answer, runs: Sequence[RunRecord]) -> Markup | None:
         "final": answer.words.final_score,
         "learned": answer.words.learned,
         "mixes": [{"name": mix.mix, "points": points_id(mix)} for mix in answer.mixes],
-        "runs": told,
+        "runs": shown,
     }
     # What people write may hold "</script>"; JSON may escape any character.
     return Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"))

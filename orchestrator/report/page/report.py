@@ -35,7 +35,7 @@ def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], in
     """The HTML of a sweep's report; the same arguments give the same text. ``state`` of the sweep in a word; ``index``
     is the address of the page of all sweeps, if it is served."""
     spec = sweep.spec
-    said = table.answer_table(answer)
+    answered = table.answer_table(answer)
     return render(
         "report.html.j2",
         sweep=sweep,
@@ -43,7 +43,7 @@ def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], in
         state=state,
         begun=f"{datetime.fromisoformat(sweep.created).astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         index=index,
-        said=said,
+        answered=answered,
         judged=judged(spec, answer, state),
         words=answer.words,
         figures=_figures(spec, answer, runs),
@@ -60,7 +60,7 @@ def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], in
         cost=numbers.cost(cost_of(spec, runs)),
         fresh=sweep.fresh,
         probes=probe_tables(spec.size_axis, runs),
-        warnings=[*said.caveats, *probe_notes(spec, runs)],
+        warnings=[*answered.caveats, *probe_notes(spec, runs)],
         asked=numbers.asked(spec)
         | {"probes": ", ".join(spec.probes) or "none", "family": spec.family, "profile": spec.profile or "none"},
         settings=flatten(spec.to_dict()["settings"]),
@@ -88,8 +88,8 @@ def _figures(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord]) -> dict
     }
     # Drawn here; the text in them went through matplotlib, which escapes it.
     return {
-        name: None if figure is None else Markup(inline_svg(figure, name, said))
-        for name, (figure, said) in drawn.items()
+        name: None if figure is None else Markup(inline_svg(figure, name, label))
+        for name, (figure, label) in drawn.items()
     }
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.findings import Finding, Kind, Side, finding_of, findings, sides
 from orchestrator.report.words.numbers import bare, counted, exact, listed, times
-from orchestrator.report.words.transitions import called, largest_tested, own_sentence
+from orchestrator.report.words.transitions import MOST_LISTED, called, largest_tested, own_sentence
 from orchestrator.search.base import BY_HAND
 from orchestrator.transition.evidence import Comparison, Direction
 from orchestrator.transition.types import CONFIDENCE, Synergy
@@ -69,11 +69,11 @@ def _decided_sentence(
     head = f"{here} needs {comparison.decided} {words.parameters} than {there}"
     if comparison.at_least is not None and comparison.at_least >= SHOWN:
         head += f", at least {bare(comparison.at_least)} times {'fewer' if is_fewer else 'as many'}"
-    if own.sizes and own.sizes == other.sizes:
-        at = f"at {_size_range(answer, own.sizes)} it was {words.learned} in {_share(own)} runs"
-        return f"{head}: {at}, {there} in {_share(other)}."
-    at = f"it was {words.learned} in {_share(own)} runs at {_size_range(answer, own.sizes)}"
-    return f"{head}: {at}, {there} in {_share(other)} at {_size_range(answer, other.sizes)}."
+    where, elsewhere = _size_range(answer, own.sizes), _size_range(answer, other.sizes)
+    if where == elsewhere:
+        return f"{head}: at {where} it was {words.learned} in {_share(own)} runs, {there} in {_share(other)}."
+    at = f"it was {words.learned} in {_share(own)} runs at {where}"
+    return f"{head}: {at}, {there} in {_share(other)} at {elsewhere}."
 
 
 def _open_sentence(answer: Answer, mix: MixAnswer, baseline: MixAnswer, comparison: Comparison) -> str:
@@ -156,6 +156,9 @@ def evidence_words(answer: Answer) -> str:
         f"{odds(_shown_evidence(found))}{f' for {called(mix)}' if several else ''} from {counted(found.pairs, 'pair')}"
         for mix, found in compared
     ]
+    if len(parts) > MOST_LISTED:
+        evidence = [_shown_evidence(found) for _, found in compared]
+        parts = [f"{odds(min(evidence))} to {odds(max(evidence))} in {len(parts)} comparisons"]
     needed = compared[0][1].threshold
     meaning = f"Without any difference, at most 1 comparison in {needed:.0f} gets to {needed:.0f}:1."
     return f"Evidence {listed(parts)}. {meaning}"

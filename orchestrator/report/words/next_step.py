@@ -11,7 +11,7 @@ from itertools import pairwise
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.findings import nothing_learned
 from orchestrator.report.words.numbers import exact, listed
-from orchestrator.report.words.transitions import called, largest_tested, never_learned
+from orchestrator.report.words.transitions import MOST_LISTED, called, largest_tested, never_learned
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import Verdict
 from trainables.base import SettingsError
@@ -58,17 +58,19 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
     if below := at[Verdict.BELOW]:
         because = f"{_names(below)} {_was(below)} {answer.words.learned} already at {exact(smallest)}"
         return _other_size(spec, smallest // MORE, because)
+    if at[Verdict.NEAR_FLOOR]:
+        return NextStep("No further run can tell: use test data whose commonest answer is rarer.")
     if undecided := [mix for mix in answer.mixes if _is_undecided(mix)]:
         both = [*(answer.mix(answer.baseline_of(mix)) for mix in undecided), *undecided]
-        return _continued(spec, both, f"no difference between {_names(both)} is shown yet")
+        many = f"no difference is shown yet in {len(undecided)} comparisons"
+        few = f"no difference between {_names(both)} is shown yet"
+        return _continued(spec, both, many if len(undecided) > MOST_LISTED else few)
     if apart := [mix for mix in answer.mixes if mix.synergy_total is not None and mix.comparison is None]:
         baselines = [answer.mix(answer.baseline_of(mix)) for mix in apart]
         why = f"Compare in pairs: {_names([*baselines, *apart])} were not trained in pairs."
         return NextStep(why, (f"search.method={PAIRS}",))
     if unplaced := at[Verdict.UNDECIDED]:
         return _continued(spec, unplaced, f"the transition of {_names(unplaced)} is undecided")
-    if at[Verdict.NEAR_FLOOR]:
-        return NextStep("No further run can tell: use test data whose commonest answer is rarer.")
     return None
 
 

@@ -111,12 +111,23 @@ def asked(spec: SweepSpec) -> dict[str, str]:
         }[spec.budget],
         spec.size_axis: " ".join(map(str, spec.sizes)),
         "seeds": " ".join(map(str, spec.seed_list)),
+        **_learned(spec),
         "search": _search(spec.search.method, spec.search.settings),
     }
 
 
+def _learned(spec: SweepSpec) -> dict[str, str]:
+    """The bar for runs that count as learned, set before the first run; empty for methods without one."""
+    share, words = spec.search.settings.get("learned"), spec.family_class.words
+    if share is None:
+        return {}
+    return {
+        words.learned: f"a {words.run} that scores {share:.0%} of what can be scored above the best constant answer"
+    }
+
+
 def _search(method: str, settings: Mapping[str, Any]) -> str:
-    """A searcher with its settings: ``bayes (precision 0.33, max_cost 420 s a mix)``."""
+    """A searcher with its settings: ``pairs (aim locate, max_cost 420 s a mix)``."""
     units = {"max_runs": " a mix", "max_cost": " s a mix"}
     given = ((name, value) for name, value in settings.items() if value is not None)
     values = ((name, f"{value:g}" if isinstance(value, float) else value) for name, value in given)
@@ -127,13 +138,13 @@ def _search(method: str, settings: Mapping[str, Any]) -> str:
 def cost(found: Cost) -> str:
     """``3 min 54 s of training in 8 runs; the whole grid: about 12 min in 24 runs, 3.0 times as much``; with reused
     runs ``8 s of training in 2 runs, 22 more were there already (3 min 40 s when they were trained); ...``."""
-    said = f"{duration(found.spent_s)} of training in {counted(found.runs, 'run')}"
+    text = f"{duration(found.spent_s)} of training in {counted(found.runs, 'run')}"
     if found.found:
-        said += f", {found.found} more were there already ({duration(found.found_s)} when they were trained)"
+        text += f", {found.found} more were there already ({duration(found.found_s)} when they were trained)"
     if found.grid_s is None or found.share is None:
-        return f"{said}; the whole grid has {found.grid_runs}"
+        return f"{text}; the whole grid has {found.grid_runs}"
     saved = "" if found.share >= 1 else f", {bare(1 / found.share)} times as much"
-    return f"{said}; the whole grid: about {duration(found.grid_s)} in {counted(found.grid_runs, 'run')}{saved}"
+    return f"{text}; the whole grid: about {duration(found.grid_s)} in {counted(found.grid_runs, 'run')}{saved}"
 
 
 def found_runs(sweeps: Sequence[str]) -> str:
