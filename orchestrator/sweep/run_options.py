@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from orchestrator import supervisor
 from orchestrator.commands import command_line
 from orchestrator.environment import user_path
-from orchestrator.errors import UserError
+from orchestrator.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from orchestrator.engine.ray.session import RaySession
