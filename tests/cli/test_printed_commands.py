@@ -127,7 +127,7 @@ def test_a_printed_resume_line_is_read_as_the_same_options(given: dict[str, Any]
     program.command()(run_command)
     params = typer.main.get_command(program).make_context("run", words[1:]).params
     assert params["space"] == "my space.yaml"
-    again = RunOptions.of({name: params[name] for name in OPTIONS})
+    again = RunOptions(**{name: params[name] for name in OPTIONS})
     once = {name: each.default for name, each in OPTIONS.items() if each.metadata["once"]}
     wanted = {"overrides": []} | given | once | {"resume": "asked-1"}
     assert values(again) == values(RunOptions(**wanted))
