@@ -5,6 +5,9 @@ SPACE ?= add_vs_add_prod
 ARGS ?=
 TORCH ?= torch==2.13.0
 JOBS ?= 3
+# With a plain `torch` an index without CPU builds sends several GB.
+NEWEST_TORCH ?= $(TORCH)
+OTHER ?= python3.13
 HERE := not night and not gpu and not cluster and not browser
 
 VENV := .venv
@@ -12,7 +15,11 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help install run test night browser chaos cluster lint bench lock clean
+# The rooms that need neither torch nor Ray nor MLflow, and what they need.
+PURE := tests/space tests/search tests/transition tests/trainables/expressions tests/trainables/listops tests/trainables/permutations
+PURE_NEEDS := numpy scipy scikit-learn pydantic typer rich optuna filelock psutil packaging safetensors PyYAML pytest pytest-timeout pytest-xdist hypothesis sympy networkx
+
+.PHONY: help install run test other newest night browser chaos cluster lint bench lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 10
@@ -40,7 +47,18 @@ test: $(STAMP) ## Run every test a machine without a GPU can: make test ARGS="-k
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "$(HERE) and not alone" $(ARGS)
 	$(BIN)/python -m pytest $$(grep -rl --include='*.py' mark.alone tests) -m "$(HERE) and alone" $(ARGS) || [ $$? -eq 5 ]
 
-night: $(STAMP) ## Run the longest tests, such as the coverage of intervals over 300 truths of every kind.
+other: ## Run the pure rooms' fast tests on another Python: make other OTHER=python3.12
+	test -x $(VENV)-other/bin/pytest || { rm -rf $(VENV)-other && $(OTHER) -m venv $(VENV)-other && grep -v '^torch==' requirements.lock \
+		| $(VENV)-other/bin/python -m pip --disable-pip-version-check --quiet install -c /dev/stdin $(PURE_NEEDS); }
+	$(VENV)-other/bin/python -m pytest -p no:cacheprovider $(PURE)
+
+newest: ## Run the fast tests with the newest releases of everything that pyproject.toml allows (torch: NEWEST_TORCH).
+	rm -rf $(VENV)-newest && $(PYTHON) -m venv $(VENV)-newest
+	$(VENV)-newest/bin/python -m pip --disable-pip-version-check --quiet install $(NEWEST_TORCH)
+	$(VENV)-newest/bin/python -m pip --disable-pip-version-check --quiet install -e '.[test]'
+	$(VENV)-newest/bin/python -m pytest -n $(JOBS) --dist worksteal -m "$(HERE) and not slow and not alone"
+
+night: $(STAMP) newest ## Run the longest tests, such as the coverage of intervals over 300 truths of every kind.
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m night $(ARGS)
 
 browser: $(STAMP) ## Look at MLflow's page with Debian's chromium and chromium-driver.
@@ -73,5 +91,5 @@ lock: ## Renew requirements.lock from pyproject.toml in a fresh environment.
 	rm -rf $(VENV)-lock
 
 clean: ## Remove the environment, caches and build products; sweeps in results/ stay.
-	rm -rf $(VENV) $(VENV)-lock build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lock $(VENV)-other $(VENV)-newest build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -203,7 +203,7 @@ def run(space: SweepSpec | str | Path, *, console: Console | None = None, **opti
 
     ``space`` is a search space's name, a YAML file or a specification. ``options`` are those of the command `run`,
     with underscores (:class:`orchestrator.sweep.run_options.RunOptions`): ``profile="smoke"``,
-    ``overrides={"seeds": 5}``, ``home``, ``local_debug=True``, ``max_time=3600`` (seconds); ``resume=True`` continues
+    ``overrides={"seeds": 5}``, ``home``, ``engine="local"``, ``max_time=3600`` (seconds); ``resume=True`` continues
     the newest unfinished sweep of the same settings. A Ray that this process uses already is used, and left running.
     Interrupting the cell leaves a sweep that can be resumed; in a thread no signal is handled. Raises ``UserError`` for
     what was asked wrongly, ``SweepError`` where a part fails.

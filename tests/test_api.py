@@ -81,7 +81,7 @@ def test_sweeps_are_listed_newest_first(home: Path, tmp_path: Path) -> None:
 def test_a_sweep_is_run_with_the_progress_of_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     console = Console(file=io.StringIO(), width=200)
-    s = o.run(spec(), home=tmp_path, local_debug=True, console=console)
+    s = o.run(spec(), home=tmp_path, engine="local", console=console)
     assert isinstance(console.file, io.StringIO)
     said = console.file.getvalue()
     assert f"sweep {s.id}" in said
@@ -98,14 +98,14 @@ def in_a_thread(work: Callable[[], SweepResults]) -> SweepResults:
 
 def test_a_sweep_runs_in_a_thread(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGINT)
-    assert in_a_thread(lambda: o.run(spec(), home=tmp_path, local_debug=True, quiet=True)).state == "finished"
+    assert in_a_thread(lambda: o.run(spec(), home=tmp_path, engine="local", quiet=True)).state == "finished"
     assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_sweep_in_a_thread_ends_with_its_time_and_when_it_is_asked_to(tmp_path: Path) -> None:
     log = tmp_path / "log"
     slow = spec(family=FAMILY, settings={"log": str(log), "steps": 40, "pace_s": 0.2}, seeds=1)
-    options: dict[str, Any] = {"home": tmp_path / "home", "local_debug": True, "quiet": True}
+    options: dict[str, Any] = {"home": tmp_path / "home", "engine": "local", "quiet": True}
     with pytest.raises(SweepError, match="the 2 s that it was given are over"):
         in_a_thread(lambda: o.run(slow, max_time=2, **options))
     reached = len(events(log))
@@ -125,7 +125,7 @@ def test_a_library_in_c_that_handles_signals_is_no_obstacle(tmp_path: Path, monk
     monkeypatch.setattr(signal, "signal", signal_of_c)
     before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
-        assert o.run(spec(), home=tmp_path, local_debug=True, quiet=True).state == "finished"
+        assert o.run(spec(), home=tmp_path, engine="local", quiet=True).state == "finished"
     finally:
         for number, handler in before.items():
             install(number, handler)

@@ -132,7 +132,7 @@ def test_what_is_slow_to_import_waits(code: str, heavy: tuple[str, ...]) -> None
 
 
 def test_a_sweep_of_an_outside_family_runs_resumes_extends_and_syncs(run: Program, units: str, tmp_path: Path) -> None:
-    first = run("run", units, "--local-debug")
+    first = run("run", units, "--engine=local")
     assert first.code == 0, first.err
     (sweep,) = re.findall(r"^sweep (units-\S+)$", first.out, re.MULTILINE)
     assert re.search(r"^mix +units +parameters +runs$", first.out, re.MULTILINE)
@@ -140,12 +140,12 @@ def test_a_sweep_of_an_outside_family_runs_resumes_extends_and_syncs(run: Progra
     assert (tmp_path / "results/sweeps" / sweep / "transitions.png").is_file()
     trained = len(re.findall(r" seed 0: add ", first.out))
 
-    finished = run("run", units, "--local-debug", "--resume")
+    finished = run("run", units, "--engine=local", "--resume")
     assert finished.code == 0
     assert f"{sweep} has its answer already" in finished.out
     assert finished.out[finished.out.index("size at") :] == first.out[first.out.index("size at") :]
 
-    extended = run("run", units, "--local-debug", "--extend", sweep, "--set", "seeds=2")
+    extended = run("run", units, "--engine=local", "--extend", sweep, "--set", "seeds=2")
     assert extended.code == 0, extended.err
     assert len(re.findall(r" seed 0: add ", extended.out)) == 0
     assert len(re.findall(r" seed 1: add ", extended.out)) == trained
@@ -180,7 +180,7 @@ def test_a_sweep_of_an_outside_family_runs_resumes_extends_and_syncs(run: Progra
     ],
 )
 def test_a_mistake_on_the_command_line_is_explained(run: Program, arguments: list[str], expected: list[str]) -> None:
-    ended = run(*arguments, *(["--local-debug"] if "smoke" in arguments else []))
+    ended = run(*arguments, *(["--engine=local"] if "smoke" in arguments else []))
     assert ended.code == 2
     assert is_one_clear_message(ended.err)
     for part in expected:
@@ -215,7 +215,7 @@ def test_an_unreachable_tracking_server_stops_a_sweep_before_it_begins(
 ) -> None:
     uri = f"http://user:secret@127.0.0.1:{free_port()}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    ended = run("run", units, "--local-debug")
+    ended = run("run", units, "--engine=local")
     assert ended.code == 1
     assert is_one_clear_message(ended.err)
     assert "cannot be reached" in ended.err
@@ -354,7 +354,7 @@ def test_a_wheel_away_from_the_clone_knows_its_search_spaces(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_ui_serves_the_record_on_loopback_and_leaves_nothing_behind(run: Program, units: str, tmp_path: Path) -> None:
-    assert run("run", units, "--local-debug").code == 0
+    assert run("run", units, "--engine=local").code == 0
     own = free_port()
     with started("ui", "--home", tmp_path / "results", "--port", own) as server:
         try:

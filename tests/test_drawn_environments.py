@@ -107,7 +107,7 @@ def sweep(place: Path, *settings: str, local: bool = True) -> subprocess.Complet
     home = place / "-".join([str(len(list(place.iterdir()))), "home"])
     words = ["run", "add_vs_add_prod", "--profile", "smoke", "--set", "seeds=1", "--home", str(home)]
     return subprocess.run(
-        line(*words, *(["--local-debug"] if local else [])),
+        line(*words, *(["--engine=local"] if local else [])),
         cwd=ROOT,
         env=os.environ | {"COLUMNS": "200"} | exported,
         capture_output=True,

@@ -71,7 +71,7 @@ def test_modules_of_other_work_in_the_working_directory_are_not_imported(here: P
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", [["--local-debug"], []], ids=["here", "ray"])
+@pytest.mark.parametrize("engine", [["--engine=local"], []], ids=["here", "ray"])
 def test_a_sweep_trains_there_with_a_family_of_that_directory(here: Path, engine: list[str]) -> None:
     done = program("run", "my_space.yaml", "--home", "home", *engine, here=here)
     assert done.returncode == 0, done.stderr

@@ -58,7 +58,7 @@ def test_every_smoke_profile_ends_in_its_rows() -> None:
     wanted = {(name, variant) for name in asked() for variant in few(name)}
     for name, variant in sorted(wanted):
         of = ("--variant", variant) if variant else ()
-        ended = command("run", name, *of, "--profile", "smoke", "--local-debug", "--quiet")
+        ended = command("run", name, *of, "--profile", "smoke", "--engine=local", "--quiet")
         assert ended.code == 0, ended.err
     assert swept() == wanted
     ended = command("reproduce", "--profile", "smoke", "--budget", "0s")
@@ -72,7 +72,7 @@ def test_every_smoke_profile_ends_in_its_rows() -> None:
 @pytest.mark.night
 @pytest.mark.timeout(1500)
 def test_every_variant_of_every_smoke_profile_ends_in_its_rows() -> None:
-    ended = command("reproduce", "--profile", "smoke", "--local-debug")
+    ended = command("reproduce", "--profile", "smoke", "--engine=local")
     assert ended.code == 0, ended.err
     wanted = {(name, variant) for name in asked() for variant in variant_names(name, "smoke") or ("",)}
     assert swept() <= wanted

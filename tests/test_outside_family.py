@@ -53,7 +53,7 @@ def alone_in_a_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
 def told_of_mazes(alone_in_a_directory: None) -> Told:
     """The sweep run by the command line, and told by every command that tells."""
     Path("mazes.yaml").write_text(MAZES)
-    ran = command("run", "mazes.yaml", "--local-debug")
+    ran = command("run", "mazes.yaml", "--engine=local")
     assert ran.code == 0, ran.err
     (sweep,) = re.findall(r"^sweep (mazes-\S+)$", ran.out, re.MULTILINE)
     key = o.load(sweep).runs["key"].iloc[0]

@@ -30,7 +30,7 @@ def test_a_space_goes_to_the_report_in_its_own_words(tmp_path: Path, monkeypatch
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setenv("COLUMNS", "200")
     Path("races.yaml").write_text(SPACE)
-    ran = command("run", "races.yaml", "--profile", "smoke", "--variant", "work", "--local-debug")
+    ran = command("run", "races.yaml", "--profile", "smoke", "--variant", "work", "--engine=local")
     assert ran.code == 0, ran.err
     (sweep,) = re.findall(r"^sweep (races-\S+)$", ran.out, re.MULTILINE)
     said = {"run": ran.out}

@@ -118,6 +118,9 @@ def read_known(home: Home, sweep_id: str) -> StoredSweep | Unreadable:
     damage = list(memory.damaged)
     if damage:
         damage.append(f"`run ... --resume {sweep_id}` finds or trains again what is left out")
+    if sweep.spec.lacks_family:
+        shown = "its runs are shown as the family was described when the sweep began"
+        damage.append(f"the family {sweep.spec.family} of {sweep_id} cannot be imported: {shown}")
     ended = frozenset(run.key for run in runs)
     training = () if memory.answered else in_training(sweep, ended, damage.append)
     changed = datetime.fromisoformat(memory.changed or sweep.created)

@@ -10,17 +10,23 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from io import TextIOWrapper
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 
 from orchestrator import supervisor
 from orchestrator.terminal.error_output import exit_code_of, say
 from orchestrator.terminal.size import with_usable_size
 
+OLD_NAMES = {"--local-debug": "--engine=local"}
+"""Words of earlier versions that still work."""
+
 
 def with_bare_resume(arguments: Sequence[str]) -> list[str]:
-    """``--resume`` may stand alone, which options with values cannot: say ``--resume=`` where nothing follows it."""
+    """Replace a ``--resume`` that stands alone by ``--resume=``, for options with values cannot, and old names by
+    today's."""
     return [
-        "--resume=" if word == "--resume" and (following is None or following.startswith("-")) else word
+        "--resume="
+        if word == "--resume" and (following is None or following.startswith("-"))
+        else OLD_NAMES.get(word, word)
         for word, following in zip_longest(arguments, arguments[1:])
     ]
 
@@ -71,4 +77,5 @@ class _End:
 
 def _may_die(given: Sequence[str]) -> bool:
     """Whether a command drives a sweep with Ray, so that something beyond it can end it. A debugger wants it here."""
-    return given[0] == "run" and not {"--local-debug", "--help"}.intersection(given)
+    local = ("--engine", "local") in pairwise(given) or not {"--engine=local", *OLD_NAMES}.isdisjoint(given)
+    return given[0] == "run" and not local and "--help" not in given

@@ -33,9 +33,9 @@ def reproduce_command(
     ] = None,
     home: HomeOption = HOME,
     address: Annotated[str | None, typer.Option(help="Use the Ray cluster at this address.")] = None,
-    local_debug: Annotated[
-        bool, typer.Option("--local-debug", help="Train in this process, without Ray, to step through in a debugger.")
-    ] = False,
+    engine: Annotated[
+        str, typer.Option(metavar="ray|local", help="Train under Ray, or one stack after another in this process.")
+    ] = "ray",
     debug: Debug = False,
 ) -> None:
     """Run all experiments and compare them with what is expected.
@@ -50,7 +50,7 @@ def reproduce_command(
     experiments = [_experiment(name, profile, address) for name in spaces or _all(profile)]
     found = Reproduction(experiments, place, hardware, console)
     folder = place.root / "reproduce" / profile
-    options = RunOptions(home=home, address=address, hardware=hardware, local_debug=local_debug)
+    options = RunOptions(home=home, address=address, hardware=hardware, engine=engine).started()
     try:
         found.run(options, seconds, lambda: _write(found, folder))
     finally:

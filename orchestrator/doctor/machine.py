@@ -181,7 +181,7 @@ def machine_part() -> Finding:
         said += f", of {whole.cpus} and {whole.memory_gb:.1f} GB: a container, a batch job or the shell sets a limit"
     if here.memory_gb < RAY_GB:
         return slow(
-            said, f"a sweep under Ray takes {RAY_GB:g} GB or more: raise the limit, or train with --local-debug"
+            said, f"a sweep under Ray takes {RAY_GB:g} GB or more: raise the limit, or train with --engine local"
         )
     return ok(said)
 

@@ -32,7 +32,7 @@ class LocalEngine(Engine):
         return 1
 
     def describe(self) -> str:
-        return "this process alone (--local-debug), without Ray"
+        return "this process alone (--engine local), without Ray"
 
     def execute(self, campaign: Campaign) -> None:
         self._thread = threading.get_ident()

@@ -45,6 +45,11 @@ class SweepFiles:
         return self.directory / "space.yaml"
 
     @property
+    def family(self) -> Path:
+        """Description of the family (JSON), for a time when it cannot be imported."""
+        return self.directory / "family.json"
+
+    @property
     def journal(self) -> Path:
         """Journal of the sweep, a JSON line an event."""
         return self.directory / "journal.jsonl"

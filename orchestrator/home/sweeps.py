@@ -3,6 +3,7 @@ cannot be: all other sweeps stay readable."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,10 +17,12 @@ from orchestrator.home.environment import describe_environment
 from orchestrator.home.files import Home, SweepFiles
 from orchestrator.home.journal import SCHEMA, BadLine, Begun, Ended, Journal, read_journal
 from orchestrator.home.run_files import ProbeResult, Storage, kept_runs, read_results
+from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
 from orchestrator.space.mistakes import parse
 from orchestrator.space.spec import SweepSpec
-from trainables.base import Outcome, RunConfig, Status
+from trainables.base import Outcome, RunConfig, SettingsError, Status, load_family
+from trainables.contract.stand_in import StandIn, description, stand_in
 from trainables.files import write_whole
 
 FIGURE = "transitions.png"
@@ -114,6 +117,8 @@ def write_spec(files: SweepFiles, spec: SweepSpec) -> SweepSpec:
     """Write a sweep's specification and return it as :func:`sweep_in` will read it. Raises :class:`UserError` for one
     that could not be read again."""
     checked = spec.checked()
+    runs = [checked.config(Request(checked.baseline.name, size, checked.seed)) for size in checked.sizes]
+    write_whole(files.family, json.dumps(description(checked.family_of(checked.baseline), runs)))
     write_whole(files.spec, checked.to_yaml())
     return checked
 
@@ -126,7 +131,7 @@ class Unreadable:
     why: str
 
     def __str__(self) -> str:
-        return f"{self.id} cannot be read: {self.why}. Mend that, or restore it from a copy; `rm` removes it for good."
+        return f"{self.id} cannot be read: {self.why}. Repair that, or restore it from a copy."
 
 
 class UnreadableError(SweepError):
@@ -148,9 +153,21 @@ def sweep_in(home: Home, sweep_id: str) -> Sweep | Unreadable:
         if begun.schema != SCHEMA:
             why = f"was written by another version of the program; this one reads schema {SCHEMA}"
             return Unreadable(sweep_id, f"{files.journal} {why}")
-        spec = parse(SweepSpec, strict_yaml.read(files.spec.read_text(encoding="utf-8"), files.spec.name).data)
+        data = strict_yaml.read(files.spec.read_text(encoding="utf-8"), files.spec.name).data
+        spec = parse(SweepSpec, data, _stand_in_for(files, data))
     except OSError as error:
         return Unreadable(sweep_id, f"{error.filename}: {error.strerror}")
     except ValueError as error:  # No text, no YAML, or a family that refuses it.
         return Unreadable(sweep_id, f"{files.spec} cannot be used: {error}")
     return Sweep(files, spec, begun.created, begun.environment)
+
+
+def _stand_in_for(files: SweepFiles, data: Any) -> type[StandIn] | None:
+    """Return a stand-in for a sweep's family if it cannot be imported and the sweep's directory describes it."""
+    if not isinstance(data, dict) or not isinstance(data.get("settings"), dict) or not files.family.is_file():
+        return None
+    try:
+        load_family(str(data.get("family")))
+    except SettingsError:
+        return stand_in(files.family.read_text(encoding="utf-8"), tuple(data["settings"]))
+    return None

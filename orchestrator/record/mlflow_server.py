@@ -62,10 +62,11 @@ def serve(store: Store, port: int) -> int:
         # Not as an option: it may hold a password, and all users of a machine can read command lines.
         "MLFLOW_BACKEND_STORE_URI": store.uri,
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-        "PYTHONSAFEPATH": "1",  # A module of this name in the working directory is somebody else's.
+        "PYTHONSAFEPATH": "1",
     }
     before = signal.signal(signal.SIGTERM, _interrupt)
-    server = subprocess.Popen(command, env=settings, start_new_session=True)
+    # Not in the working directory: its web server imports mlflow from there first, whatever the settings.
+    server = subprocess.Popen(command, env=settings, cwd=environment.private_directory(), start_new_session=True)
     try:
         return server.wait()
     except KeyboardInterrupt:

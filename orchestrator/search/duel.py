@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.search.base import Problem
-from orchestrator.transition.chances import Chances
+from orchestrator.search.locating import chances_of
 from orchestrator.transition.evidence import Block, Comparison, Direction, Run, compare, counted
 
 Floats = NDArray[np.float64]
@@ -30,8 +30,6 @@ OVERHEAD = 17_000.0
 the rate of a large model."""
 THRIFT = 0.75
 """Growth is divided by cost to this power."""
-BEYOND = math.log(2)
-"""Curves may rise so far outside the candidate sizes, in ln size."""
 STEP = 1.2
 """The next factor to certify is this many times the last one."""
 HOPELESS = {False: 0.02, True: 0.05}
@@ -73,9 +71,7 @@ class Duel:
         self._problem, self._names = problem, (mix, baseline)
         self._counts = problem.counts()
         self.comparison: Comparison = compare(counted(blocks, learned), self._parameters, error)
-        middle = math.sqrt(problem.sizes[0] * problem.sizes[-1])
-        reach = math.log(problem.sizes[-1] / problem.sizes[0]) / 2 + BEYOND
-        self._chances = Chances(middle, reach), Chances(middle, reach)
+        self._chances = chances_of(problem), chances_of(problem)
         complete = [block for block in blocks if all(run in learned for run in block.runs)]
         for block in complete:
             for chances, run in zip(self._chances, block.runs, strict=True):

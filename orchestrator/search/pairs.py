@@ -18,9 +18,8 @@ from orchestrator.search.base import (
     check_range,
     requests_of,
 )
-from orchestrator.search.belief import MixView, view_of
 from orchestrator.search.duel import Duel
-from orchestrator.search.locating import locate
+from orchestrator.search.locating import Location
 from orchestrator.search.results import by_mix, cost_model, learned_runs
 from orchestrator.transition.evidence import Block
 
@@ -64,7 +63,7 @@ class Pairs(Searcher):
 
     def __init__(self, problem: Problem, **settings: Any) -> None:
         super().__init__(problem, **settings)
-        self.views: dict[str, MixView] = {}
+        self.locations: dict[str, tuple[object, Location]] = {}
         self.duels: dict[str, tuple[object, Duel]] = {}
 
     def choose(self, results: Results, pending: Sequence[Request], limit: int) -> Sequence[Request | Block]:
@@ -134,17 +133,17 @@ class _Turn:
 
     def progress(self, mix: str) -> MixProgress:
         """Return the state of the search for a mix."""
-        view, settings = self._view(mix), self._settings
-        under, over = view.bracket
+        settings = self._settings
+        under, over = self._location(mix).bracket
         waiting = sum(run.mix == mix for run in self.unfinished())
         open_ = any(self._offer(pair) for pair in self._problem.comparisons if mix in pair)
         done = not (waiting or open_ or self._wanted(mix, 1))
         cells = len(self._problem.sizes) * len(self._problem.seeds)
-        left = 0 if done else max(min(settings.max_runs * self._share(mix), cells) - view.ended, waiting)
-        return MixProgress(mix, under, over, left, done, self._note(mix, view))
+        left = 0 if done else max(min(settings.max_runs * self._share(mix), cells) - len(self._known[mix]), waiting)
+        return MixProgress(mix, under, over, left, done, self._note(mix))
 
-    def _note(self, mix: str, view: MixView) -> str:
-        notes = [str(view)]
+    def _note(self, mix: str) -> str:
+        notes = [str(self._location(mix))]
         for pair in self._problem.comparisons:
             if pair[0] == mix:
                 comparison = self._duel(pair).comparison
@@ -164,7 +163,7 @@ class _Turn:
             return []
         runs = self._settings.max_runs * self._share(mix) - self._used(mix)[0]
         most = min(self._searcher.stack, room, int(runs))
-        return list(locate(self._problem, self._view(mix), self._results, self._taken, self._costs, most))
+        return list(self._location(mix).next_runs(self._results, self._taken, self._costs, most))
 
     def _offer(self, pair: tuple[str, str]) -> list[Block]:
         """The next blocks of a comparison."""
@@ -210,8 +209,10 @@ class _Turn:
             kept = self._searcher.duels[pair[0]] = state, duel
         return kept[1]
 
-    def _view(self, mix: str) -> MixView:
-        """The view of a mix's results. The last one is reused as far as it still holds."""
-        views = self._searcher.views
-        views[mix] = view_of(self._problem, self._known[mix], mix, views.get(mix))
-        return views[mix]
+    def _location(self, mix: str) -> Location:
+        """The mix's transition as all of its runs show it. The last one is reused while they are the same."""
+        state = [(run, outcome) for run, outcome in self._learned.items() if run[0] == mix]
+        kept = self._searcher.locations.get(mix)
+        if kept is None or kept[0] != state:
+            kept = self._searcher.locations[mix] = state, Location(self._problem, mix, dict(state))
+        return kept[1]

@@ -68,14 +68,16 @@ def dotted(key: Key) -> str:
     return text
 
 
-def parse(kind: type[T], data: Any) -> T:
+def parse(kind: type[T], data: Any, context: object = None) -> T:
     """An instance of ``kind`` (a pydantic model or a standard dataclass) made from plain data.
 
-    Keys that ``kind`` does not have are refused at every depth. Raises :class:`InvalidDataError`.
+    Keys that ``kind`` does not have are refused at every depth. Validators get the ``context``. Raises
+    :class:`InvalidDataError`.
     """
     holder = _holder(typing.cast(Hashable, kind))
     try:
-        return typing.cast(T, holder.model_validate_json(json.dumps({"value": data}), strict=True).value)  # type: ignore[attr-defined]
+        held = holder.model_validate_json(json.dumps({"value": data}), strict=True, context=context)
+        return typing.cast(T, held.value)  # type: ignore[attr-defined]
     except ValidationError as error:
         raise InvalidDataError(list(mistakes(error, kind))) from error
 

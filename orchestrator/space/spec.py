@@ -12,6 +12,7 @@ from pydantic import (
     Field,
     PlainSerializer,
     PlainValidator,
+    PrivateAttr,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -86,6 +87,8 @@ class SweepSpec(BaseModel):
     """The setting in which variants differ, if it is a number (``settings.task.modulus``)."""
     salt: str = ""
     """Part of every run's key, so that no other sweep's run is taken (``--fresh``); ``""`` shares runs."""
+    _stand_in: type[Family] | None = PrivateAttr(default=None)
+    """The context of validation: what stands in for a family that cannot be imported."""
 
     @model_validator(mode="before")
     @classmethod
@@ -137,8 +140,8 @@ class SweepSpec(BaseModel):
 
     @field_validator("family")
     @classmethod
-    def _known_family(cls, value: str) -> str:
-        missing = sorted(load_family(value).__abstractmethods__)
+    def _known_family(cls, value: str, info: ValidationInfo) -> str:
+        missing = sorted(_family_class(value, info).__abstractmethods__)
         if missing:
             raise ValueError(f"{value!r} is no complete family: it lacks {', '.join(missing)}")
         return value
@@ -147,12 +150,14 @@ class SweepSpec(BaseModel):
     @classmethod
     def _probe_list(cls, value: Any, info: ValidationInfo) -> Any:
         if value is None:
-            return load_family(info.data["family"]).probes if "family" in info.data else ()
+            return _family_class(info.data["family"], info).probes if "family" in info.data else ()
         return tuple(value) if isinstance(value, list) else value
 
     @field_validator("probes")
     @classmethod
-    def _distinct_probes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _distinct_probes(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if info.context is not None:  # Probes of a family that cannot be imported are often in the same module.
+            return value
         names = [load_probe(each).name for each in value]
         for name in names:
             if names.count(name) > 1:
@@ -164,12 +169,13 @@ class SweepSpec(BaseModel):
     def _family_settings(cls, value: Any, info: ValidationInfo) -> Any:
         if "family" not in info.data:
             return value  # The family is wrong, which is reported; nothing can be said about its settings.
-        kind = load_family(info.data["family"]).Settings
+        kind = _family_class(info.data["family"], info).Settings
         # Workers read them from plain values: a whole number in the place of another would make other keys there.
         return parse(kind, plain_settings(value) if isinstance(value, kind) else value)
 
     @model_validator(mode="after")
-    def _fits_together(self) -> SweepSpec:
+    def _fits_together(self, info: ValidationInfo) -> SweepSpec:
+        self._stand_in = info.context
         if mistakes := self._mistakes():
             raise InvalidDataError(mistakes)
         return self
@@ -208,7 +214,12 @@ class SweepSpec(BaseModel):
 
     @property
     def family_class(self) -> type[Family]:
-        return load_family(self.family)
+        return self._stand_in or load_family(self.family)
+
+    @property
+    def lacks_family(self) -> bool:
+        """True if the family cannot be imported, so that the sweep can be shown and not continued."""
+        return self._stand_in is not None
 
     def make_family(self) -> Family:
         return self.family_class(self.settings)
@@ -340,3 +351,9 @@ class SweepSpec(BaseModel):
         data = self.to_dict()
         ordered = {field: data[field] for field in type(self).model_fields if field in data}
         return strict_yaml.write(ordered)
+
+
+def _family_class(name: str, info: ValidationInfo) -> type[Family]:
+    """Return the family of this name, or its stand-in from the context of validation."""
+    stand_in: type[Family] | None = info.context
+    return stand_in or load_family(name)

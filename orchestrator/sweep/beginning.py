@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 
 
 def engine_for(spec: SweepSpec, options: RunOptions) -> Engine:
-    """The engine that a sweep's options ask for: this process with ``--local-debug``, else Ray."""
-    if options.local_debug:
+    """The engine that a sweep's options ask for: this process with ``--engine local``, else Ray."""
+    if options.local:
         from orchestrator.engine.local_engine import LocalEngine
 
         return LocalEngine()
@@ -38,7 +38,7 @@ def engine_for(spec: SweepSpec, options: RunOptions) -> Engine:
 @contextmanager
 def one_ray(options: RunOptions) -> Iterator[RunOptions]:
     """A block for several sweeps: their options with one Ray that they share, which the first of them starts."""
-    if options.local_debug:
+    if options.local:
         yield options
         return
     from orchestrator.engine.ray.session import RaySession

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import UserError
-from orchestrator.sweep.run_options import HOME
+from orchestrator.sweep.run_options import HOME, RunOptions
 
 NUMBERS = (int, float)
 SAMPLES = {
@@ -23,7 +24,7 @@ SAMPLES = {
     "gpu_fraction": '0.5 or "auto"',
 }
 """Values to show for the options that take more than text."""
-SWITCHES = ("retry_failed", "fresh", "local_debug", "dashboard", "quiet")
+SWITCHES = [each.name for each in fields(RunOptions) if "option" in each.metadata and each.type == "bool"]
 
 
 def from_python(given: Mapping[str, Any]) -> dict[str, Any]:

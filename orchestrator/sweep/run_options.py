@@ -164,10 +164,12 @@ EXCLUDED = (
     ("resume", "extend", "--resume continues a sweep and --extend starts a new one"),
     ("fresh", "resume", "--fresh trains every run and --resume begins with what is there"),
     ("fresh", "extend", "--fresh trains every run and --extend begins with what is there"),
-    ("local_debug", "dashboard", "--local-debug trains without Ray, so there is no --dashboard"),
-    ("local_debug", "address", "--local-debug trains in this process, without Ray, so there is no --address"),
+    ("local", "dashboard", "--engine local trains without Ray, so there is no --dashboard"),
+    ("local", "address", "--engine local trains in this process, without Ray, so there is no --address"),
 )
 """Pairs of options that exclude each other, and the reason."""
+ENGINES = ("ray", "local")
+"""Values of ``--engine``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,8 +192,10 @@ class RunOptions(SizedOptions):
         None, metavar="SWEEP", once=True, help="Start a new sweep that begins with this one's finished runs."
     )
     fresh: bool = option(False, "--fresh", once=True, help="Train every run, also those that are in the home already.")
-    local_debug: bool = option(
-        False, "--local-debug", help="Train in this process, without Ray, to step through in a debugger."
+    engine: str = option(
+        "ray",
+        metavar="ray|local",
+        help="Train under Ray, or one stack after another in this process: for a single GPU, or a debugger.",
     )
     dashboard: bool = option(
         False, "--dashboard", help="Start Ray's dashboard as well, reachable from this machine only."
@@ -213,6 +217,8 @@ class RunOptions(SizedOptions):
         time at all."""
         if (again := supervisor.resumed()) is not None:
             self = replace(self, resume=again, extend=None, fresh=False)
+        if self.engine not in ENGINES:
+            raise unknown("engine", self.engine, ENGINES)
         for one, other, why in EXCLUDED:
             if {getattr(self, one), getattr(self, other)}.isdisjoint({None, False}):
                 raise UserError(f"{why}: give one of them")
@@ -222,6 +228,11 @@ class RunOptions(SizedOptions):
         if seconds == 0:
             raise UserError(f"--max-time {self.max_time!r}: no run ends in no time; leave it out, or write 2h, say")
         return replace(self, space=space, limit=TimeLimit(seconds))
+
+    @property
+    def local(self) -> bool:
+        """True if stacks train in this process."""
+        return self.engine == "local"
 
     @property
     def line(self) -> str:

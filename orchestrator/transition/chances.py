@@ -37,31 +37,37 @@ class Chances:
 
     def add(self, size: float, learned: bool) -> None:
         """Count a run in."""
-        curves = self._curves(size)
+        curves = self.curves(size)
         self._log_weights += np.log(curves if learned else 1 - curves)
 
     def predict(self, size: float) -> float:
         """Return the probability that the next run at a size learns."""
-        return float(self._weights() @ self._curves(size))
+        return float(self.weights() @ self.curves(size))
 
     def draw(self, sizes: Sequence[float], uniform: Floats) -> Floats:
         """Draw curves, one for each number of ``uniform`` in [0, 1): draws x sizes."""
-        cumulative = np.cumsum(self._weights())
+        cumulative = np.cumsum(self.weights())
         places = np.minimum(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"), len(cumulative) - 1)
-        return np.stack([self._curves(size)[places] for size in sizes], axis=1)
+        return np.stack([self.curves(size)[places] for size in sizes], axis=1)
 
-    def _weights(self) -> Floats:
+    def weights(self) -> Floats:
+        """Return the probability of each curve."""
         weights: Floats = np.exp(self._log_weights - self._log_weights.max())
         weights /= weights.sum()
         return weights
 
-    def _curves(self, size: float) -> Floats:
+    def curves(self, size: float) -> Floats:
+        """Return the probability that a run at a size learns on each curve: midpoints x slopes x lapses as one axis."""
         return _curves(tuple(self._midpoints[[0, -1]]), len(self._midpoints), size)
+
+    def crossings(self, share: float) -> Floats:
+        """Return the ln size at which each curve reaches a share of its own top."""
+        place_MK = self._midpoints[:, None] + math.log(share / (1 - share)) / SLOPES
+        return np.repeat(place_MK.ravel(), len(LAPSES))
 
 
 @lru_cache(maxsize=4096)
 def _curves(ends: tuple[float, float], count: int, size: float) -> Floats:
-    """The probability to learn at a size on every curve: midpoints x slopes x lapses as one axis."""
     distance_M = math.log(size) - np.linspace(*ends, count)
     rise_MK = 1 / (1 + np.exp(-np.clip(SLOPES * distance_M[:, None], -50, 50)))
     curves: Floats = np.clip(rise_MK[:, :, None] * (1 - LAPSES), LEAST, MOST).ravel()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 import os
 import platform
 import statistics
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from importlib import metadata
@@ -81,6 +85,21 @@ def matmul_ceiling(device: str, precision: str) -> float:
 
     multiply(3)
     return 2 * size**3 * statistics.median(steps_a_second(multiply, device, 0.2) for _ in range(5))
+
+
+def core_ceiling() -> float:
+    """FLOP/s of this core in multiply-adds without memory (peak.cpp), the best of many bursts. Needs a C++ compiler."""
+    with tempfile.TemporaryDirectory() as place:
+        library = Path(place) / "peak.so"
+        source = Path(__file__).with_name("peak.cpp")
+        subprocess.run([os.environ.get("CXX", "c++"), "-O3", "-shared", "-fPIC", "-o", library, source], check=True)
+        multiply_adds = ctypes.CDLL(str(library)).multiply_adds
+    rounds, best = ctypes.c_int64(200_000), math.inf
+    for _ in range(50):
+        begun = time.thread_time()
+        multiply_adds(rounds)
+        best = min(best, time.thread_time() - begun)
+    return 2 * 8 * 12 * rounds.value / best
 
 
 def peak_memory_gb(device: str) -> float:

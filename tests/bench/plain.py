@@ -18,6 +18,7 @@ from trainables.tasks.datasets import Dataset
 from trainables.transformer.architecture import ModelSettings, flops_per_token, layout
 from trainables.transformer.gpu_step import CapturedStep
 from trainables.transformer.model import initialise
+from trainables.transformer.native.trainer import NativeTrainer
 from trainables.transformer.stack import StackState, StackTrainer
 from trainables.transformer.training_settings import Precision, TrainingSettings
 from trainables.transformer.training_windows import WindowSampler
@@ -39,7 +40,12 @@ class Shape:
         return self.block * self.batch
 
 
-SHAPES = {"paper": Shape(block=128, batch=64, vocabulary=32), "laptop": Shape(block=18, batch=64, vocabulary=18)}
+SHAPES = {
+    "paper": Shape(block=128, batch=64, vocabulary=32),
+    "nested": Shape(block=60, batch=33, vocabulary=18),
+    "laptop": Shape(block=20, batch=64, vocabulary=18),
+}
+"""Those of profiles: paper, evening (nested expressions) and laptop."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,13 @@ class Case:
         )
         state = StackState.start(torch.stack(models).to(self.device))
         return StackTrainer(state, self.model, where, [self.training] * size, sampler, compile_step=compile_step)
+
+    def native(self) -> NativeTrainer:
+        """One run by the native step, at step 0."""
+        where = layout(self.model, self.width, self.shape.vocabulary)
+        first = initialise(self.model, where, torch.Generator().manual_seed(0))
+        state = StackState.start(first.unsqueeze(0))
+        return NativeTrainer(state, self.model, where, [self.training], [self.text()], [0])
 
 
 class Block(nn.Module):

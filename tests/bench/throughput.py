@@ -1,12 +1,15 @@
-"""How many runs x steps a second: stacks against one process per run and against processes that share the device.
+"""How many runs x steps a second: the project's steps against plain PyTorch, one process or several on a device.
 
     python -m tests.bench.throughput --device cuda        # the paper's shape on one GPU
     python -m tests.bench.throughput --device cuda --precision bf16 --within 300 --json rates.json
     python -m tests.bench.throughput --device cpu --quick # the laptop profile's shape, one thread, a few minutes
+    python -m tests.bench.throughput --device cpu --shape nested --widths 12 24 48
 
 Forms: ``a1`` a plain eager process, ``a2`` the same compiled (on a GPU with a CUDA graph; on a CPU not with
-``--quick``), ``b`` k plain processes at once (on a GPU compiled ones), ``stack of S`` the project's own. On a CPU every
-rate is per core: runs x steps per second of that core's computing time.
+``--quick``), ``b`` k plain processes at once (on a GPU compiled ones), ``stack of S`` torch's step of S runs,
+``native`` the step of one run in native code. On a CPU every rate is per core: runs x steps per second of that core's
+computing time. There all forms but ``b`` take turns in one process, and the best of many short bursts counts: other
+programs on the machine can only slow a burst down.
 """
 
 from __future__ import annotations
@@ -21,29 +24,33 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cache, partial
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any, cast, get_args
 
 import torch
 
-from tests.bench.machine import clock, describe, matmul_ceiling, peak_memory_gb, steps_a_second
+from tests.bench.machine import clock, core_ceiling, describe, matmul_ceiling, peak_memory_gb, steps_a_second
 from tests.bench.plain import SHAPES, Case, make_run
 from trainables.files import write_whole
 from trainables.transformer.gpu_step import WARM_UP_CALLS
+from trainables.transformer.native.trainer import NativeTrainer
+from trainables.transformer.stack import StackTrainer
 from trainables.transformer.training_settings import Precision
 
 WIDTHS = (64, 16, 256, 32, 128)
 """In the order they are measured: what matters most comes first."""
 ROUNDS = 3
+BURST_S = 0.01
+"""Computing time of a burst, about."""
 _all_ready: Barrier
 HEAD = "| n_embed | form | runs x steps/s | / best plain | tokens/s | of ceiling | peak GB | prepare s |"
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The median rate of a form."""
+    """The rate of a form: the median of its rounds, or that of the best burst."""
 
     rate: float
     peak_gb: float
@@ -56,15 +63,8 @@ def stack(case: Case, runs: int, seconds: float) -> Measured:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
     torch.backends.cuda.matmul.allow_tf32 = case.precision == "tf32"
-    begun, step = time.perf_counter(), 0
-    trainer = case.stack(runs)
-
-    def train(steps: int) -> None:
-        nonlocal step
-        trainer.run(step, step + steps)
-        step += steps
-
-    found = _measured(train, case, seconds, begun, lambda: None)
+    begun = time.perf_counter()
+    found = _measured(_counted(case.stack(runs)), case, seconds, begun, lambda: None)
     return Measured(runs * found.rate, found.peak_gb, found.prepare_s)
 
 
@@ -77,6 +77,48 @@ def plain(case: Case, processes: int, seconds: float, *, compiled: bool) -> Meas
         each = [one.result() for one in asked]
     rate = sum(one.rate for one in each) / (processes if case.device == "cpu" else 1)
     return Measured(rate, sum(one.peak_gb for one in each), max(one.prepare_s for one in each))
+
+
+@cache
+def in_turns(case: Case, seconds: float, *, compiled: bool) -> dict[str, Measured]:
+    """The forms of one process on a CPU, each for about ``seconds``."""
+    begun = time.perf_counter()
+    runs = {"a1": make_run(case, compiled=False).train} | (
+        {"a2": make_run(case, compiled=True).train} if compiled else {}
+    )
+    trains: dict[str, tuple[int, Callable[[int], None]]] = {name: (1, train) for name, train in runs.items()}
+    trains |= {f"stack of {size}": (size, _counted(case.stack(size))) for size in (1, 4)}
+    trains["native"] = 1, _counted(case.native())
+    steps, best = {}, dict.fromkeys(trains, math.inf)
+    for name, (_, train) in trains.items():
+        train(2)
+        steps[name] = max(1, int(BURST_S / _burst_s(train, 1)))
+    prepare_s, end = time.perf_counter() - begun, time.process_time() + len(trains) * seconds
+    while time.process_time() < end:
+        for name, (_, train) in trains.items():
+            best[name] = min(best[name], _burst_s(train, steps[name]) / steps[name])
+    return {
+        name: Measured(size / best[name], peak_memory_gb(case.device), prepare_s) for name, (size, _) in trains.items()
+    }
+
+
+def _burst_s(train: Callable[[int], None], steps: int) -> float:
+    """Computing seconds of this thread that some steps take."""
+    begun = time.thread_time()
+    train(steps)
+    return time.thread_time() - begun
+
+
+def _counted(trainer: StackTrainer | NativeTrainer) -> Callable[[int], None]:
+    """Trains so many further steps."""
+    done = 0
+
+    def train(steps: int) -> None:
+        nonlocal done
+        trainer.run(done, done + steps)
+        done += steps
+
+    return train
 
 
 def _begin(meeting: Barrier) -> None:
@@ -118,17 +160,30 @@ class Form:
 
 def forms_of(case: Case, *, quick: bool) -> list[Form]:
     """Return all forms of a case: the plain ones first, which the others are compared with."""
-    gpu = case.device == "cuda"
+    if case.device == "cpu":
+        names = (
+            ("a1", "stack of 1", "stack of 4", "native")
+            if quick
+            else ("a1", "a2", "stack of 1", "stack of 4", "native")
+        )
+        forms = [
+            Form(case, name, partial(_of_turns, case, name, compiled=not quick), is_plain=name[0] == "a")
+            for name in names
+        ]
+        return [*forms, Form(case, "b, k = 2", partial(plain, case, 2, compiled=False), is_plain=True)]
     forms = [
         Form(case, "a2" if compiled else "a1", partial(plain, case, 1, compiled=compiled), is_plain=True)
-        for compiled in ((False, True) if gpu or not quick else (False,))
+        for compiled in (False, True)
     ]
     forms += [
-        Form(case, f"b, k = {count}", partial(plain, case, count, compiled=gpu), is_plain=True)
-        for count in ((2, 4, 8, 16) if gpu else (2,))
+        Form(case, f"b, k = {count}", partial(plain, case, count, compiled=True), is_plain=True)
+        for count in (2, 4, 8, 16)
     ]
-    counts = (1, 4, 16, 64, 256) if gpu else (1, 2, 4, 8)
-    return forms + [Form(case, f"stack of {runs}", partial(stack, case, runs)) for runs in counts]
+    return forms + [Form(case, f"stack of {runs}", partial(stack, case, runs)) for runs in (1, 4, 16, 64, 256)]
+
+
+def _of_turns(case: Case, name: str, seconds: float, *, compiled: bool) -> Measured:
+    return in_turns(case, seconds, compiled=compiled)[name]
 
 
 class Table:
@@ -180,7 +235,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure every form at every width."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cpu", "cuda"), required=True)
-    parser.add_argument("--quick", action="store_true", help="laptop shape, n_embed 16, 32 and 64, short measurements")
+    parser.add_argument("--quick", action="store_true", help="n_embed 16, 32 and 64, short measurements")
+    parser.add_argument("--shape", choices=tuple(SHAPES), help="default: laptop on a CPU, paper on a GPU")
     parser.add_argument("--precision", choices=get_args(Precision), default="float32", help="of matrix products")
     parser.add_argument("--widths", type=int, nargs="+")
     parser.add_argument("--seconds", type=float, help="length of one measurement")
@@ -193,12 +249,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error("--precision tf32 needs a GPU")
     seconds = given.seconds or (0.5 if given.quick else 1.0 if gpu else 3.0)
     torch.set_num_threads(1)
-    ceiling = matmul_ceiling(given.device, precision)
-    machine = {**describe(given.device), "precision": precision, "matmul GFLOP/s": f"{ceiling / 1e9:.1f}"}
+    ceiling = matmul_ceiling(given.device, precision) if gpu else core_ceiling()
+    machine = {**describe(given.device), "precision": precision, "ceiling in GFLOP/s": f"{ceiling / 1e9:.1f}"}
     print(", ".join(f"{key} {value}" for key, value in machine.items()))
     print(HEAD + "\n" + "|---" * 8 + "|")
     widths = given.widths or ((16, 32, 64) if given.quick or not gpu else WIDTHS)
-    shape = SHAPES["laptop" if given.quick else "paper"]
+    shape = SHAPES[given.shape or ("paper" if gpu else "laptop")]
     cases = [Case(shape, width, precision, given.device) for width in widths]
     forms = [form for case in cases for form in forms_of(case, quick=given.quick)]
     if given.within is not None:  # Processes side by side take longest and are asked about least.

@@ -60,7 +60,7 @@ def told(said: Path, pattern: str, driver: subprocess.Popen[str]) -> str:
 
 def test_a_sweep_is_followed_in_the_browser(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "REFRESH_S", 2)
-    with running(tmp_path, 0.7, "--local-debug") as (driver, said):
+    with running(tmp_path, 0.7, "--engine=local") as (driver, said):
         told(said, r"sweep (logistic-\S+)", driver)
         with serving(pages.SweepPages(Home(tmp_path / "home")), 0) as address:
             page.open(address)

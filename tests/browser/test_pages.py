@@ -60,7 +60,7 @@ def served_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     smoke = ("add_vs_add_prod", "--profile", "smoke", "--set", "sizes=[4, 8]")
     (home / "logistic.yaml").write_text(spec().to_yaml())
     for asked in (smoke, (home / "logistic.yaml",)):
-        done = command("run", *asked, "--local-debug", "--home", home)
+        done = command("run", *asked, "--engine=local", "--home", home)
         assert done.code == 0, done.err
     client = MlflowClient(f"sqlite:///{home / 'mlflow.db'}")
     experiment, telling = map(client.get_experiment_by_name, ("add_vs_add_prod", "logistic"))

@@ -86,7 +86,7 @@ def truth(directory: Path, **changes: Any) -> Truth:
     """A sweep in this process, at any pace; ``changes`` are fields of its search space."""
     console = Console(file=io.StringIO(), width=200)
     spec = SweepSpec.model_validate(SPACE | {"seeds": SEEDS} | changes)
-    run_sweep(spec, RunOptions(home=directory, local_debug=True), console)
+    run_sweep(spec, RunOptions(home=directory, engine="local"), console)
     said = console.file
     assert isinstance(said, io.StringIO)
     entries = [each for one in Home(directory).sweep_ids() for each in recall(Home(directory).sweep(one)).ended]

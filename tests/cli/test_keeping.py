@@ -36,7 +36,7 @@ def artifacts(home: Path) -> int:
 def test_a_sweep_is_deleted_from_everywhere_and_another_one_stays(run: Program, tmp_path: Path) -> None:
     small = spec(sizes=[16, 64], seeds=1)
     for _ in range(2):
-        run_sweep(small, RunOptions(home=tmp_path, local_debug=True), quiet())
+        run_sweep(small, RunOptions(home=tmp_path, engine="local"), quiet())
     kept, gone = Home(tmp_path).sweep_ids()
     before, files = records(tmp_path), artifacts(tmp_path)
     assert before[kept] == before[gone] > 4

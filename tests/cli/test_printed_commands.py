@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from orchestrator import api
-from orchestrator.cli.main import with_bare_resume
+from orchestrator.cli.main import _may_die, with_bare_resume
 from orchestrator.cli.run import run_command
 from orchestrator.errors import UserError
 from orchestrator.home.files import Home
@@ -39,7 +39,7 @@ def trained(home: Path) -> int:
 def begin(run: Program, tmp_path: Path, *words: str, **changes: object) -> Ended:
     space = tmp_path / "asked.yaml"
     space.write_text(spec(**changes).to_yaml())
-    done = run("run", space, "--home", tmp_path / "home", "--local-debug", *words)
+    done = run("run", space, "--home", tmp_path / "home", "--engine=local", *words)
     assert done.code == 0, done.err
     return done
 
@@ -98,7 +98,7 @@ def test_explain_prints_the_same_step_as_a_command_of_its_own(run: Program, tmp_
     [why] = re.findall(r"^next +(.*)$", first.out, re.MULTILINE)
     assert why in " ".join(said.split())
     [line] = re.findall(r"^ +python -m orchestrator (.*)$", said, re.MULTILINE)
-    done = run(*shlex.split(line), "--local-debug")
+    done = run(*shlex.split(line), "--engine=local")
     assert done.code == 0, done.err
     assert trained(home) > 0
 
@@ -108,7 +108,7 @@ GIVEN: list[dict[str, Any]] = [
     {},
     {"profile": "smoke", "variant": "odd", "overrides": ["seeds=5", "mixes=[add, 'add x2']"], "max_time": "2h"},
     {"stack": "auto", "gpu_fraction": "0.5", "scratch": Path("/tmp/a b"), "address": "10.0.0.1:6379"},
-    {"home": Path("else where").absolute(), "local_debug": True},
+    {"home": Path("else where").absolute(), "engine": "local"},
     {"dashboard": True, "quiet": True, "fresh": True, "extend": "other-1"},
     {"resume": "other-1", "retry_failed": True},
 ]
@@ -140,14 +140,54 @@ def test_every_option_is_in_one_of_these_lines() -> None:
 @pytest.mark.parametrize(("one", "other"), [pair[:2] for pair in EXCLUDED])
 def test_options_that_exclude_each_other_are_refused(run: Program, one: str, other: str) -> None:
     words = {"resume": ["--resume"], "extend": ["--extend", "x"], "address": ["--address", "x"]}
+    words["local"] = ["--engine", "local"]
     given = [word for name in (one, other) for word in words.get(name, [f"--{name.replace('_', '-')}"])]
     ended = run("run", "add_vs_add_prod", *given)
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.rstrip().endswith(": give one of them")
 
 
+def test_an_engine_by_its_old_name_still_works_and_an_unknown_one_is_refused(run: Program) -> None:
+    assert with_bare_resume(["run", "x", "--local-debug", "--resume"]) == ["run", "x", "--engine=local", "--resume="]
+    for words in (["--local-debug"], ["--engine=local"], ["--engine", "local"], ["--help"]):
+        assert not _may_die(["run", "x", *words])
+    assert _may_die(["run", "x", "--engine", "ray"])
+    refused = run("run", "add_vs_add_prod", "--engine", "locl")
+    assert (refused.code, refused.out) == (2, "")
+    assert "unknown engine 'locl'. Did you mean 'local'" in refused.err
+
+
 def test_python_takes_the_same_options(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"unknown option 'profil'\. Did you mean 'profile'"):
         api.run("add_vs_add_prod", profil="smoke")
     with pytest.raises(UserError, match="no --dashboard: give one of them"):
-        api.run("add_vs_add_prod", home=tmp_path, local_debug=True, dashboard=True)
+        api.run("add_vs_add_prod", home=tmp_path, engine="local", dashboard=True)
+
+
+def test_every_line_of_a_home_with_a_space_can_be_pasted(run: Program, tmp_path: Path) -> None:
+    space, home = tmp_path / "asked.yaml", tmp_path / "a home; of mine"
+    space.write_text(spec(sizes=[16, 64], seeds=1).to_yaml())
+    done = run("run", space, "--home", home, "--engine=local")
+    lines = re.findall(r"python -m orchestrator ([^`\n]*)", done.out)
+    assert len(lines) == 2, "the next step, and the record"
+    for line in lines:
+        words = shlex.split(line)
+        assert words[words.index("--home") + 1] == str(home)
+    words = shlex.split(run("explain", newest(home), "--home", home).out.strip().splitlines()[-1])
+    assert words[words.index("--home") + 1] == str(home)
+
+
+@pytest.mark.parametrize("words", ["--home=~/kept", "--home ~/kept"])
+def test_a_tilde_that_a_shell_left_alone_is_the_home_directory(
+    words: str, run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "ann"))
+    (tmp_path / "ann").mkdir()
+    (tmp_path / "ann" / "asked.yaml").write_text(spec(sizes=[16, 64], seeds=1).to_yaml())
+    assert run("run", "~/asked.yaml", *words.split(), "--engine=local").code == 0
+    sweep_id = newest(tmp_path / "ann" / "kept")
+    assert run("report", sweep_id, *words.split(), "--output=~/report.html").code == 0
+    assert run("figure", sweep_id, *words.split(), "--output=~/figure.svg").code == 0
+    assert {path.name for path in (tmp_path / "ann").iterdir()} == {"asked.yaml", "kept", "report.html", "figure.svg"}
+    assert api.load(sweep_id, home="~/kept").id == sweep_id
+    assert not (tmp_path / "~").exists()

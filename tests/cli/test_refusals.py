@@ -113,7 +113,7 @@ def test_a_store_elsewhere_leaves_nothing_in_the_working_directory(
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{elsewhere / 'mlflow.db'}")
-    ended = run("run", "units.yaml", "--home", "home", "--local-debug", "--quiet")
+    ended = run("run", "units.yaml", "--home", "home", "--engine=local", "--quiet")
     assert ended.code == 0, ended.err
     assert not (tmp_path / "mlruns").exists()
     assert any((elsewhere / "artifacts" / "units").iterdir())

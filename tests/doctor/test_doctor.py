@@ -17,9 +17,10 @@ from rich.console import Console
 
 from orchestrator.cli import doctor
 from orchestrator.cli.run import _ask_for_a_doctor
-from orchestrator.doctor import gpu, machine
+from orchestrator.doctor import gpu, machine, surroundings
 from orchestrator.doctor.finding import Finding, Verdict, ok, slow, wrong
 from orchestrator.doctor.machine import NAME, check_up, examined, passed_here
+from orchestrator.report.figures import style
 from orchestrator.space import hardware
 from orchestrator.space.container import Limits
 from orchestrator.space.hardware import Hardware
@@ -180,3 +181,25 @@ def test_the_checks_of_a_gpu_pass_where_the_cpu_stands_in_for_it(tmp_path: Path)
     assert found.said.startswith("losses are this far from the CPU's: 37 float32 0, 37 bf16 ")
     assert "64 float32 0, 64 bf16 0.0" in found.said
     assert gpu.two_processes(tmp_path, "cpu", gpu_share=1.0).verdict is Verdict.OK
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict"), [("orchestrator", Verdict.WRONG), ("trainables", Verdict.SLOW), ("numpy", Verdict.OK)]
+)
+def test_names_of_the_program_in_the_working_directory_are_found(
+    name: str, verdict: Verdict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / f"{name}.py").write_text("")
+    found = surroundings.names()
+    assert found.verdict is verdict
+    assert (f"{tmp_path / name}.py" in found.said) == (verdict is not Verdict.OK)
+
+
+def test_what_stops_figures_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert surroundings.drawing().verdict is Verdict.OK
+    monkeypatch.setitem(style.SETTINGS, "svg.fonttype", "no such type")
+    found = surroundings.drawing()
+    assert found.verdict is Verdict.WRONG
+    assert "svg.fonttype" in found.said
+    assert "matplotlibrc" in found.todo

@@ -1,4 +1,4 @@
-"""From `run --local-debug` to the first optimizer step: the project's files and stack frames that a reader meets."""
+"""From `run --engine local` to the first optimizer step: the project's files and stack frames that a reader meets."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def first_step(*arguments, **named):
     os._exit(0)
 
 stack.adamw_step = first_step
-sys.argv = ["orchestrator", "run", "add_vs_add_prod", "--profile", "smoke", "--local-debug", "--home", sys.argv[1]]
+sys.argv = ["orchestrator", "run", "add_vs_add_prod", "--profile", "smoke", "--engine=local", "--home", sys.argv[1]]
 from orchestrator.cli.main import main
 main()
 """

@@ -37,7 +37,7 @@ def asked(log: Path, **settings: int) -> SweepSpec:
 def sweep(home: Path, **settings: int) -> tuple[Counter[tuple[int, int]], str]:
     """Train them; how many of them reached which evaluation in a stack of so many, and what was printed."""
     log, console = home / "log", quiet()
-    run_sweep(asked(log, **settings), RunOptions(home=home, local_debug=True), console)
+    run_sweep(asked(log, **settings), RunOptions(home=home, engine="local"), console)
     [sweep_id] = Home(home).sweep_ids()
     entries = ended(home, sweep_id)
     assert {entry.request.seed for entry in entries} == set(range(8))
@@ -87,10 +87,10 @@ def test_a_single_run_that_does_not_fit_stops_the_sweep_and_is_no_outcome(
         search={"method": "grid"},
         settings={"log": str(tmp_path / "log"), "room": 0, "grows_at": 9},
     )
-    run_sweep(asked, RunOptions(home=tmp_path, local_debug=True), quiet())
+    run_sweep(asked, RunOptions(home=tmp_path, engine="local"), quiet())
     failing = asked.model_copy(update={"settings": asked.settings.__class__(room=0, grows_at=1, log="")})
     with pytest.raises(SweepError, match="a run at units 16 needs more memory than there is, alone"):
-        run_sweep(failing, RunOptions(home=tmp_path, local_debug=True), quiet())
+        run_sweep(failing, RunOptions(home=tmp_path, engine="local"), quiet())
     [newest, _] = Home(tmp_path).sweep_ids()
     assert ended(tmp_path, newest) == []
 

@@ -56,7 +56,7 @@ def asked(**changes: object) -> SweepSpec:
 
 def on_one_machine(home: Path) -> dict[str, Ended]:
     """The same sweep trained where there is but one disk: its runs by key."""
-    run_sweep(asked(), RunOptions(home=home, local_debug=True), quiet())
+    run_sweep(asked(), RunOptions(home=home, engine="local"), quiet())
     [sweep_id] = Home(home).sweep_ids()
     return {entry.key: entry for entry in ended(home, sweep_id)}
 

@@ -40,7 +40,7 @@ def write(path: Path, mixes: list[object], **settings: object) -> Path:
 def run(space: Path, *words: str) -> str:
     """What a sweep that ends well had to say: in this process, but for Ray, whose driver is one of its own."""
     given = ["run", str(space), "--home", str(space.parent), *words]
-    done = command(*given) if "--local-debug" in words else separate(*given, within_s=600)
+    done = command(*given) if "--engine=local" in words else separate(*given, within_s=600)
     assert done.code == 0, done.out + done.err
     return done.out
 
@@ -56,7 +56,7 @@ def scores(home: Path, space: str) -> dict[tuple[str, int, int, int], float]:
     }
 
 
-@pytest.mark.parametrize("engine", [["--local-debug"], pytest.param([], marks=pytest.mark.night)])
+@pytest.mark.parametrize("engine", [["--engine=local"], pytest.param([], marks=pytest.mark.night)])
 def test_a_later_phase_goes_on_from_the_weights_of_the_one_before(engine: list[str], tmp_path: Path) -> None:
     out = run(write(tmp_path / "first.yaml", ["add", MAX_FIRST]), *engine)
     found = scores(tmp_path, "first")
@@ -75,7 +75,7 @@ def test_a_later_phase_goes_on_from_the_weights_of_the_one_before(engine: list[s
 
 
 def test_every_command_counts_whole_runs_alone(tmp_path: Path) -> None:
-    run(write(tmp_path / "one.yaml", ["add", MAX_FIRST]), "--local-debug")
+    run(write(tmp_path / "one.yaml", ["add", MAX_FIRST]), "--engine=local")
     status = json.loads(command("status", "--json", "--home", tmp_path).out)
     assert status["cost"]["runs"] == sum(mix["done"] for mix in status["mixes"]) == 8
     assert len(scores(tmp_path, "one")) == 12
@@ -96,16 +96,16 @@ def test_a_phase_says_what_it_takes_over(takes: object, said: str) -> None:
 
 
 def test_first_phases_that_are_alike_are_trained_once(tmp_path: Path) -> None:
-    run(write(tmp_path / "one.yaml", ["add", MAX_FIRST]), "--local-debug")
+    run(write(tmp_path / "one.yaml", ["add", MAX_FIRST]), "--engine=local")
     both_then = {"name": "both then", "phases": [{"mix": "max"}, {"mix": "add+max"}]}
-    out = run(write(tmp_path / "two.yaml", ["add", MAX_FIRST, both_then]), "--local-debug")
+    out = run(write(tmp_path / "two.yaml", ["add", MAX_FIRST, both_then]), "--engine=local")
     assert "12 runs were there already" in out  # 4 of ADD, 4 of the first phase, 4 of the second.
     assert [trained(tmp_path / "trained.txt")[f"max 32 {seed}"] for seed in (0, 1)] == [1, 1]
 
 
 def test_a_sweep_killed_in_its_first_phase_is_resumed(tmp_path: Path) -> None:
     space = write(tmp_path / "killed.yaml", [MAX_FIRST], pace_s=0.15)
-    words = ["run", str(space), "--home", str(tmp_path), "--local-debug"]
+    words = ["run", str(space), "--home", str(tmp_path), "--engine=local"]
     process = started(*words)
     while not outcomes(tmp_path):
         assert process.poll() is None, process.communicate()
@@ -113,11 +113,11 @@ def test_a_sweep_killed_in_its_first_phase_is_resumed(tmp_path: Path) -> None:
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     assert len(scores(tmp_path, "killed")) < 8
-    run(space, "--local-debug", "--resume")
+    run(space, "--engine=local", "--resume")
     found = scores(tmp_path, "killed")
     assert len(found) == 8
     write(tmp_path / "whole.yaml", [MAX_FIRST], pace_s=0.15)
-    run(tmp_path / "whole.yaml", "--local-debug", "--fresh")
+    run(tmp_path / "whole.yaml", "--engine=local", "--fresh")
     assert scores(tmp_path, "whole") == found
 
 
@@ -138,7 +138,7 @@ resources: {{checkpoint_every_s: 0.000001, max_stack: 2}}
 def test_transformers_killed_in_their_second_phase_go_on_bit_for_bit(tmp_path: Path) -> None:
     for name in ("killed", "whole"):
         (tmp_path / f"{name}.yaml").write_text(TRANSFORMERS.format(name=name))
-    words = ["run", str(tmp_path / "killed.yaml"), "--profile", "smoke", "--home", str(tmp_path), "--local-debug"]
+    words = ["run", str(tmp_path / "killed.yaml"), "--profile", "smoke", "--home", str(tmp_path), "--engine=local"]
     process = started(*words)
     ended = 2  # Runs of the first phase, both in one stack.
     while not (outcomes(tmp_path) == ended and list(tmp_path.glob("sweeps/killed-*/checkpoints/*.[3-9]"))):
@@ -147,8 +147,8 @@ def test_transformers_killed_in_their_second_phase_go_on_bit_for_bit(tmp_path: P
         time.sleep(0.005)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    run(tmp_path / "killed.yaml", "--profile", "smoke", "--local-debug", "--resume")
-    run(tmp_path / "whole.yaml", "--profile", "smoke", "--local-debug", "--fresh")
+    run(tmp_path / "killed.yaml", "--profile", "smoke", "--engine=local", "--resume")
+    run(tmp_path / "whole.yaml", "--profile", "smoke", "--engine=local", "--fresh")
     found = scores(tmp_path, "killed")
     assert len(found) == 4
     assert scores(tmp_path, "whole") == found

@@ -72,7 +72,7 @@ def statuses(home: Path) -> list[Status]:
 def test_trouble_that_passes_costs_no_run(trouble: str, tmp_path: Path) -> None:
     home, wanted = tmp_path / "home", asked(tmp_path, times=2, trouble=trouble)
     console = quiet()
-    run_sweep(wanted, RunOptions(home=home, local_debug=True), console)
+    run_sweep(wanted, RunOptions(home=home, engine="local"), console)
     assert statuses(home) == [Status.FINISHED] * 4
     assert printed(console).count("Machine error (not a result): the disk of /data/stream.bin") == 2
 
@@ -80,14 +80,14 @@ def test_trouble_that_passes_costs_no_run(trouble: str, tmp_path: Path) -> None:
 def test_trouble_that_stays_stops_the_sweep_and_a_resumed_one_goes_on(tmp_path: Path) -> None:
     home, wanted = tmp_path / "home", asked(tmp_path, times=4)
     with pytest.raises(SweepError, match=r"the disk of /data/stream\.bin is full: free some space") as stopped:
-        run_sweep(wanted, RunOptions(home=home, local_debug=True), quiet())
+        run_sweep(wanted, RunOptions(home=home, engine="local"), quiet())
     [sweep_id] = Home(home).sweep_ids()
     assert stopped.value.exit_code == 1
     assert str(stopped.value).endswith(f"continue then with\nthe same command and --resume {sweep_id}")
     before = statuses(home)
     assert set(before) == {Status.FINISHED}
     assert len(before) < 4
-    run_sweep(wanted, RunOptions(home=home, local_debug=True, resume=sweep_id), quiet())
+    run_sweep(wanted, RunOptions(home=home, engine="local", resume=sweep_id), quiet())
     assert statuses(home) == [Status.FINISHED] * 4
 
 
@@ -98,7 +98,7 @@ def test_a_disk_that_becomes_full_stops_the_sweep_and_a_resumed_one_goes_on(
     ballast = small_disk / "ballast"
     home, wanted = small_disk / "home", asked(tmp_path, times=1, ballast=str(ballast))
     with pytest.raises(SweepError, match="is full: free some space") as stopped:
-        run_sweep(wanted, RunOptions(home=home, local_debug=local), quiet())
+        run_sweep(wanted, RunOptions(home=home, engine="local" if local else "ray"), quiet())
     [sweep_id] = Home(home).sweep_ids()
     assert f"the disk of {home}" in str(stopped.value)
     before = statuses(home)
@@ -106,7 +106,7 @@ def test_a_disk_that_becomes_full_stops_the_sweep_and_a_resumed_one_goes_on(
     assert len(before) < 4
     ballast.unlink()
     console = quiet()
-    run_sweep(wanted, RunOptions(home=home, local_debug=True, resume=sweep_id), console)
+    run_sweep(wanted, RunOptions(home=home, engine="local", resume=sweep_id), console)
     assert statuses(home) == [Status.FINISHED] * 4
     assert "failed" not in printed(console)
     assert "cannot be read" not in printed(console)
@@ -135,13 +135,13 @@ def test_a_run_that_ended_as_the_disk_became_full_is_not_lost(small_disk: Path) 
 def test_runs_that_failed_are_trained_again_when_that_is_asked(tmp_path: Path) -> None:
     home, wanted = tmp_path / "home", asked(tmp_path, times=2, trouble="bug")
     console = quiet()
-    run_sweep(wanted, RunOptions(home=home, local_debug=True), console)
+    run_sweep(wanted, RunOptions(home=home, engine="local"), console)
     [sweep_id] = Home(home).sweep_ids()
     assert sorted(statuses(home)) == [Status.FAILED] * 2 + [Status.FINISHED] * 2
     assert f"--resume {sweep_id} --retry-failed\n" in printed(console)
-    run_sweep(wanted, RunOptions(home=home, local_debug=True, resume=sweep_id), quiet())
+    run_sweep(wanted, RunOptions(home=home, engine="local", resume=sweep_id), quiet())
     assert len(statuses(home)) == 4
-    run_sweep(wanted, RunOptions(home=home, local_debug=True, resume=sweep_id, retry_failed=True), quiet())
+    run_sweep(wanted, RunOptions(home=home, engine="local", resume=sweep_id, retry_failed=True), quiet())
     memory = recall(Home(home).sweep(sweep_id))
     assert memory.answered
     assert [entry.outcome.status for entry in memory.ended] == [Status.FINISHED] * 4

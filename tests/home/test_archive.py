@@ -189,7 +189,7 @@ def test_a_stopped_sweep_goes_on_elsewhere_from_its_checkpoint(stopped: Stopped,
     export_home(stopped.home, file, pytest.fail)
     shutil.rmtree(stopped.home.root)
     import_home(new, file, pytest.fail)
-    done = command("run", stopped.space, "--local-debug", "--home", new.root, "--resume")
+    done = command("run", stopped.space, "--engine=local", "--home", new.root, "--resume")
     assert done.code == 0, done.err
     assert "damaged" not in done.out + done.err
     assert table_of(done.out) == stopped.table != []
@@ -204,7 +204,7 @@ def test_what_went_on_there_comes_back_and_what_went_on_here_stays(stopped: Stop
     export_home(stopped.home, out, pytest.fail)
     import_home(there, out, pytest.fail)
     shutil.copytree(stopped.home.root, early)
-    assert command("run", stopped.space, "--local-debug", "--home", there.root, "--resume").code == 0
+    assert command("run", stopped.space, "--engine=local", "--home", there.root, "--resume").code == 0
     export_home(there, back, pytest.fail)
     with driving(stopped.files), pytest.raises(UserError, match="is being run here"):
         import_home(stopped.home, back, pytest.fail)
@@ -214,7 +214,7 @@ def test_what_went_on_there_comes_back_and_what_went_on_here_stays(stopped: Stop
     assert (len(memory.ended), memory.answered, memory.damaged) == (12, True, ())
     assert not stopped.files.checkpoints.exists()
     assert import_home(stopped.home, out, pytest.fail) == Imported(0, 0, stopped.done, 1)
-    assert command("run", stopped.space, "--local-debug", "--home", early, "--resume").code == 0
+    assert command("run", stopped.space, "--engine=local", "--home", early, "--resume").code == 0
     said: list[str] = []
     journal = Home(early).sweep(stopped.files.id).journal
     before = journal.read_bytes()
@@ -230,7 +230,7 @@ def test_a_running_sweep_is_copied_as_a_crash_would_leave_it(undisturbed: Stoppe
     text = undisturbed.space.read_text().replace(str(undisturbed.log), str(log)).replace("pace_s: 0.0", "pace_s: 0.3")
     assert "pace_s: 0.3" in text
     space.write_text(text)
-    running = started("run", space, "--local-debug", "--home", here.root)
+    running = started("run", space, "--engine=local", "--home", here.root)
     copies = 0
     try:
         wait_for(lambda: len(Storage(here.runs).list()) > 1, words=lambda: str(running.poll()))
@@ -246,7 +246,7 @@ def test_a_running_sweep_is_copied_as_a_crash_would_leave_it(undisturbed: Stoppe
         running.kill()
         running.communicate()
     assert copies > 2
-    done = command("run", space, "--local-debug", "--home", tmp_path / "copy-0", "--resume")
+    done = command("run", space, "--engine=local", "--home", tmp_path / "copy-0", "--resume")
     assert done.code == 0, done.err
     assert "damaged" not in done.out + done.err
     assert table_of(done.out) == undisturbed.table

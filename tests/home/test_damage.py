@@ -70,6 +70,11 @@ def newer(files: SweepFiles) -> None:
     files.journal.write_bytes(b"".join([to_line(begun), *lines]))
 
 
+def gone(files: SweepFiles) -> None:
+    """Make the family of a sweep one that cannot be imported."""
+    rewrite(files.spec, "tests.families:LogisticFamily", "gone.away:Family")
+
+
 UNREADABLE: dict[str, tuple[Callable[[SweepFiles], object], str]] = {
     "specification torn": (lambda files: files.spec.write_text("name: [hurt"), "not readable as YAML"),
     "specification empty": (lambda files: files.spec.write_text(""), "space.yaml cannot be used"),
@@ -78,9 +83,17 @@ UNREADABLE: dict[str, tuple[Callable[[SweepFiles], object], str]] = {
     "newer version": (newer, "journal.jsonl was written by another version"),
     "journal empty": (lambda files: files.journal.write_text(""), "no readable first line"),
     "first line damaged": (lambda files: rewrite(files.journal, '"begun"', '"began"'), "no readable first line"),
-    "family gone": (
-        lambda files: rewrite(files.spec, "tests.families:LogisticFamily", "gone.away:Family"),
+    "family gone, undescribed": (
+        lambda files: [gone(files), files.family.unlink()],  # type: ignore[func-returns-value]
         "family 'gone.away:Family' cannot be imported: there is no module 'gone'",
+    ),
+    "family gone, description torn": (
+        lambda files: [gone(files), files.family.write_text('{"name"')],  # type: ignore[func-returns-value]
+        "space.yaml cannot be used",
+    ),
+    "family gone, description empty": (
+        lambda files: [gone(files), files.family.write_text("{}")],  # type: ignore[func-returns-value]
+        "the description of its family is incomplete: 'name'",
     ),
 }
 
@@ -101,6 +114,22 @@ def test_an_unreadable_sweep_is_named_and_the_rest_works(kind: str, run: Program
         assert place.hurt in done.err
         assert why in done.err
         assert "Traceback" not in done.err
+
+
+def test_a_sweep_of_a_family_that_is_gone_is_still_shown(run: Program, place: Place, tmp_path: Path) -> None:
+    shown = (("sweeps",), ("status", place.hurt, "--runs"), ("explain", place.hurt), ("compare", place.hurt))
+    before = [run(*words, "--home", place.root) for words in shown]
+    gone(place.files)
+    for words, old in zip(shown, before, strict=True):
+        new = run(*words, "--home", place.root)
+        assert (new.code, old.code) == (0, 0), new.err
+        without_note = [line for line in new.out.splitlines() if "cannot be imported" not in line]
+        assert without_note == old.out.splitlines(), words
+    listed = run("sweeps", "--home", place.root).out
+    assert f"the family gone.away:Family of {place.hurt} cannot be imported" in " ".join(listed.split())
+    report = tmp_path / "gone.html"
+    assert run("report", place.hurt, "--output", report, "--home", place.root).code == 0
+    assert report.read_text(encoding="utf-8").count("<svg") >= 2
 
 
 @pytest.mark.slow
@@ -222,7 +251,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
     """Swept to its end, then cut back to where a kill would have left it."""
     root = tmp_path_factory.mktemp("undisturbed")
     (root / "space.yaml").write_text(counted(root / "log").to_yaml())
-    done = command("run", root / "space.yaml", "--local-debug", "--home", root / "home")
+    done = command("run", root / "space.yaml", "--engine=local", "--home", root / "home")
     assert done.code == 0, done.err
     for record in (root / "home").glob("mlflow.db*"):  # It names this directory, and each test has a copy elsewhere.
         record.unlink()
@@ -278,7 +307,7 @@ DAMAGE: dict[str, tuple[Callable[[Stopped], object], int, str]] = {
 def test_a_resumed_sweep_names_what_is_damaged_and_has_the_same_table(kind: str, stopped: Stopped) -> None:
     damage, again, named = DAMAGE[kind]
     damage(stopped)
-    done = command("run", stopped.space, "--local-debug", "--home", stopped.home.root, "--resume")
+    done = command("run", stopped.space, "--engine=local", "--home", stopped.home.root, "--resume")
     assert done.code == 0, done.err
     said = " ".join((done.out + done.err).split())
     assert said.count(" damaged ") == int(bool(named))
@@ -296,7 +325,7 @@ def test_a_resumed_sweep_names_what_is_damaged_and_has_the_same_table(kind: str,
 def test_a_new_sweep_trains_a_damaged_run_again(stopped: Stopped) -> None:
     hurt = stopped.run
     flip(hurt / OUTCOME)
-    done = command("run", stopped.space, "--local-debug", "--home", stopped.home.root)
+    done = command("run", stopped.space, "--engine=local", "--home", stopped.home.root)
     assert done.code == 0, done.err
     assert f"{hurt} is damaged" in " ".join((done.out + done.err).split())
     assert table_of(done.out) == stopped.table

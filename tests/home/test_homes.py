@@ -22,7 +22,7 @@ from tests.sweep.sweeps import spec
 def test_a_home_that_cannot_be_one_is_refused(home: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "space.yaml").write_text(spec().to_yaml())
-    done = command("run", tmp_path / "space.yaml", "--local-debug", "--home", tmp_path / home)
+    done = command("run", tmp_path / "space.yaml", "--engine=local", "--home", tmp_path / home)
     assert done.code == 2, done.err
     assert "--home" in done.err
 
@@ -91,7 +91,7 @@ def test_what_is_chosen_is_made_and_what_cannot_be_is_named(tmp_path: Path) -> N
 
 
 def test_a_sweep_keeps_its_training_data_there(tmp_path: Path) -> None:
-    words = ["run", "add_vs_add_prod", "--profile", "smoke", "--local-debug", "--home", tmp_path / "home"]
+    words = ["run", "add_vs_add_prod", "--profile", "smoke", "--engine=local", "--home", tmp_path / "home"]
     words += ["--set", "sizes=[4]", "--set", "seeds=1", "--set", "mixes=[add]", "--set", "settings.training.steps=50"]
     done = command(*words, "--scratch", tmp_path / "here: #1")
     assert done.code == 0, done.out + done.err

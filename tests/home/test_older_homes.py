@@ -79,7 +79,7 @@ def test_a_new_sweep_trains_nothing_that_an_older_home_has(older: Path, run: Pro
     if isinstance(sweep, Unreadable):
         pytest.skip("this version refuses it")
     before = {path.name: json.loads((path / "origin.json").read_text()) for path in older.joinpath("runs").iterdir()}
-    ended = run("run", sweep.sweep.files.spec, "--local-debug", "--home", older)
+    ended = run("run", sweep.sweep.files.spec, "--engine=local", "--home", older)
     assert ended.code == 0, ended.err
     after = {path.name: json.loads((path / "origin.json").read_text()) for path in older.joinpath("runs").iterdir()}
     assert after == before

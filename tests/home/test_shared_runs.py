@@ -71,32 +71,32 @@ def test_a_shared_baseline_is_trained_once_and_the_answer_is_the_same(
     spaces: Spaces, log: Path, tmp_path: Path
 ) -> None:
     first, second = spaces()
-    here(tmp_path / "home", "run", first, "--local-debug")
-    out = here(tmp_path / "home", "run", second, "--local-debug")
+    here(tmp_path / "home", "run", first, "--engine=local")
+    out = here(tmp_path / "home", "run", second, "--engine=local")
     assert set(trained(log).values()) == {1}
     assert len(trained(log)) == 12  # 4 of the baseline and 4 of each mix, where two sweeps alone would train 16.
     there = sweep_of(tmp_path / "home", "with_prod")
     assert f"4 runs were there already, trained for {there} (4)." in out
     status = here(tmp_path / "home", "status", "with_max")
     assert "in 4 runs, 4 more were there already" in status
-    alone = here(tmp_path / "other home", "run", second, "--local-debug")
+    alone = here(tmp_path / "other home", "run", second, "--engine=local")
     assert table_of(out) == table_of(alone) != []
 
 
 def test_fresh_trains_anew_and_says_so(spaces: Spaces, log: Path, tmp_path: Path) -> None:
     first, second = spaces()
-    here(tmp_path, "run", first, "--local-debug")
-    out = here(tmp_path, "run", second, "--local-debug", "--fresh")
+    here(tmp_path, "run", first, "--engine=local")
+    out = here(tmp_path, "run", second, "--engine=local", "--fresh")
     assert "every run is trained" in out
     assert "there already" not in out
     assert trained(log)["add 8 0"] == 2
     assert "trained again" in (tmp_path / "sweeps" / sweep_of(tmp_path, "with_max") / "report.html").read_text()
     assert len(list((tmp_path / "runs").iterdir())) == 16  # Those of a fresh sweep have keys of their own.
-    here(tmp_path, "run", second, "--local-debug", "--extend", sweep_of(tmp_path, "with_max"))
+    here(tmp_path, "run", second, "--engine=local", "--extend", sweep_of(tmp_path, "with_max"))
     assert trained(log)["add 8 0"] == 2
 
 
-@pytest.mark.parametrize("engine", [["--local-debug"], pytest.param([], marks=pytest.mark.night)])
+@pytest.mark.parametrize("engine", [["--engine=local"], pytest.param([], marks=pytest.mark.night)])
 def test_two_sweeps_at_once_train_a_run_once(engine: list[str], spaces: Spaces, log: Path, tmp_path: Path) -> None:
     both = [started("run", space, *engine, "--home", tmp_path) for space in spaces(pace_s=0.1)]
     outs = [said(each) for each in both]
@@ -112,18 +112,18 @@ def test_after_a_kill_another_sweep_goes_on_and_the_first_can_be_resumed(
     spaces: Spaces, log: Path, tmp_path: Path
 ) -> None:
     first, second = spaces(pace_s=0.3)
-    killed = started("run", first, "--local-debug", "--home", tmp_path)
+    killed = started("run", first, "--engine=local", "--home", tmp_path)
     while len(kept := list((tmp_path / "runs").glob("[0-9a-f]*/outcome.json"))) < 2:
         assert killed.poll() is None, killed.communicate()
         time.sleep(0.02)
     os.kill(killed.pid, signal.SIGKILL)
     killed.communicate()
     lost = trained(log).total() - len(kept)  # Trained to their end, and killed before they were on disk.
-    out = here(tmp_path, "run", second, "--local-debug")
+    out = here(tmp_path, "run", second, "--engine=local")
     there = re.search(r"^(\d+) runs? w(?:ere|as) there already", out, re.M)
     assert there is not None
     assert int(there[1]) >= 1
-    here(tmp_path, "run", first, "--local-debug", "--resume")
+    here(tmp_path, "run", first, "--engine=local", "--resume")
     assert len(trained(log)) == 12
     assert trained(log).total() - 12 <= lost
     assert len(ended(tmp_path, sweep_of(tmp_path, "with_prod"))) == 8
@@ -132,8 +132,8 @@ def test_after_a_kill_another_sweep_goes_on_and_the_first_can_be_resumed(
 @pytest.mark.night
 def test_rm_keeps_the_runs_that_another_sweep_refers_to(spaces: Spaces, log: Path, tmp_path: Path) -> None:
     first, second = spaces()
-    here(tmp_path, "run", first, "--local-debug")
-    here(tmp_path, "run", second, "--local-debug")
+    here(tmp_path, "run", first, "--engine=local")
+    here(tmp_path, "run", second, "--engine=local")
     here(tmp_path, "rm", "with_prod", "--yes")
     assert len(list((tmp_path / "runs").iterdir())) == 8
     kept = here(tmp_path, "status", "with_max", "--json")
@@ -163,7 +163,7 @@ def test_a_claim_holds_while_its_sweep_is_driven(tmp_path: Path) -> None:
 
 def test_what_a_sweep_is_training_is_not_removed_with_another(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    run_sweep(spec(search={"method": "grid"}, sizes=[8]), RunOptions(home=tmp_path, local_debug=True), quiet())
+    run_sweep(spec(search={"method": "grid"}, sizes=[8]), RunOptions(home=tmp_path, engine="local"), quiet())
     [there] = home.sweep_ids()
     keys = Storage(home.runs).list()
     assert removable(home, there) == keys
@@ -176,7 +176,7 @@ def test_what_a_sweep_is_training_is_not_removed_with_another(tmp_path: Path) ->
 
 def test_the_runs_of_a_sweep_go_with_it_whether_it_trained_or_only_names_them(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    run_sweep(spec(search={"method": "grid"}, sizes=[8]), RunOptions(home=tmp_path, local_debug=True), quiet())
+    run_sweep(spec(search={"method": "grid"}, sizes=[8]), RunOptions(home=tmp_path, engine="local"), quiet())
     [there] = home.sweep_ids()
     keys, journal = Storage(home.runs).list(), home.sweep(there).journal
     whole = journal.read_bytes()

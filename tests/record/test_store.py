@@ -152,7 +152,7 @@ def logged(home: Path, experiment: str) -> Path:
     client = MlflowClient(choose(home, {}).uri)
     found = client.get_experiment_by_name(experiment)
     assert found is not None
-    run_id = client.create_run(found.experiment_id).info.run_id
+    run_id: str = client.create_run(found.experiment_id).info.run_id
     client.log_text(run_id, "answer", "answer.txt")
     artifact: Path = home / ARTIFACTS / experiment / run_id / "artifacts" / "answer.txt"
     return artifact

@@ -31,10 +31,10 @@ def swept_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sweep, "INTERRUPTED_TIMEOUT_S", 120.0)  # Nothing may be left to a later sync on a slow machine.
-        run_sweep(spec(sizes=SIZES), RunOptions(home=home, local_debug=True), quiet())
+        run_sweep(spec(sizes=SIZES), RunOptions(home=home, engine="local"), quiet())
         interrupt_after(5, patch)
         with pytest.raises(KeyboardInterrupt):
-            run_sweep(spec(sizes=SIZES, seed=7), RunOptions(home=home, local_debug=True), quiet())
+            run_sweep(spec(sizes=SIZES, seed=7), RunOptions(home=home, engine="local"), quiet())
     return home
 
 

@@ -221,7 +221,7 @@ def test_a_sweep_is_recorded_whole_and_no_password_with_it(team: Team, tmp_path:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
     login = {"MLFLOW_TRACKING_USERNAME": ANN, "MLFLOW_TRACKING_PASSWORD": ANNS_PASSWORD}
     done = subprocess.run(
-        [*COMMAND, "add_vs_add_prod", "--profile", "smoke", "--local-debug", "--home", str(tmp_path)],
+        [*COMMAND, "add_vs_add_prod", "--profile", "smoke", "--engine=local", "--home", str(tmp_path)],
         env=kept | login | {VARIABLE: team.uri, "PYTHONPATH": str(ROOT)},
         cwd=tmp_path,
         capture_output=True,

@@ -228,7 +228,7 @@ def asked_under_two_recipes(tmp_path_factory: pytest.TempPathFactory) -> tuple[A
     """A sweep of the outside family whose mix helps under one recipe and not under the other."""
     home, console = tmp_path_factory.mktemp("home"), quiet()
     asked = spec(recipes={"helps": {}, "alone": {"curve": {"help": 0.0}}}, search={"method": "pairs"}, seeds=5)
-    return run_sweep(asked, RunOptions(home=home, local_debug=True), console), printed(console), home
+    return run_sweep(asked, RunOptions(home=home, engine="local"), console), printed(console), home
 
 
 def test_an_answer_over_recipes(twice: tuple[Answer, str, Path]) -> None:
@@ -266,7 +266,7 @@ def test_the_runs_of_many_mixes_are_counted_in_a_line() -> None:
 
 def test_recipes_of_one_mix_are_drawn_without_a_comparison(tmp_path: Path) -> None:
     asked = spec(mixes=["add"], recipes={"helps": {}, "alone": {"curve": {"help": 0.0}}}, sizes=[16], seeds=2)
-    found = run_sweep(asked, RunOptions(home=tmp_path, local_debug=True), quiet())
+    found = run_sweep(asked, RunOptions(home=tmp_path, engine="local"), quiet())
     assert [axes.get_title(loc="left") for axes in main_figure(asked, found).axes] == ["helps", "alone"]
     assert "alone" in plain(answer_table(found))
 

@@ -77,10 +77,10 @@ def test_the_factor_is_raised_by_pairs_of_unequal_sizes_and_stays_below_the_trut
 
 def test_locating_comes_last_and_places_both_transitions() -> None:
     searcher = Pairs(TWO)
-    results = drive(searcher, HALF)
+    results = list(drive(searcher, HALF))
     paired = {Request(*run) for block in searcher.blocks for run in block.runs}
-    located = [run for run in results if run not in paired]
-    assert located
+    alone = [place for place, run in enumerate(results) if run not in paired]
+    assert alone == list(range(len(paired), len(results)))
     assert shown(searcher).decided is Direction.FEWER
     lows, highs = zip(*((mix.low, mix.high) for mix in searcher.progress()), strict=True)
     assert lows[0] is not None

@@ -72,10 +72,10 @@ def test_a_copy_keeps_nothing_that_was_derived_from_the_old_values() -> None:
 def test_a_specification_that_was_never_checked_starts_nothing(tmp_path: Path) -> None:
     never = type(spec()).model_construct(**(dict(spec()) | {"sizes": (8, 4)}))
     with pytest.raises(UserError, match="ascending"):
-        o.run(never, home=tmp_path, local_debug=True)
+        o.run(never, home=tmp_path, engine="local")
     strange = type(spec()).model_construct(**(dict(spec()) | {"seeds": object()}))
     with pytest.raises(UserError, match="a value that no file can hold"):
-        o.run(strange, home=tmp_path, local_debug=True)
+        o.run(strange, home=tmp_path, engine="local")
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(UserError, match="ascending"):
         create_sweep(never, Home(tmp_path))

@@ -24,7 +24,7 @@ def test_a_figure_that_fails_is_a_line(fault: str, tmp_path: Path, monkeypatch: 
     else:
         monkeypatch.setattr(report, "render", _no_template)
     console = quiet()
-    found = run_sweep(spec(sizes=[16, 64], seeds=1), RunOptions(home=tmp_path, local_debug=True), console)
+    found = run_sweep(spec(sizes=[16, 64], seeds=1), RunOptions(home=tmp_path, engine="local"), console)
     out = printed(console)
     lines = [line for line in out.splitlines() if "cannot be drawn" in line]
     wanted = ["transitions.png", "report.html", "a figure"] if fault == "setting" else ["report.html"]

@@ -25,12 +25,12 @@ def blocks(home: Path, sweep_id: str) -> tuple[Block, ...]:
 
 def swept(home: Path, **changes: object) -> str:
     """The id of the sweep that this runs."""
-    run_sweep(spec(**PAIRS | changes), RunOptions(home=home, local_debug=True), quiet())
+    run_sweep(spec(**PAIRS | changes), RunOptions(home=home, engine="local"), quiet())
     return Home(home).sweep_ids()[0]
 
 
 def test_a_block_is_on_disk_before_its_runs_and_the_answer_rests_on_it(tmp_path: Path) -> None:
-    found = run_sweep(spec(**PAIRS), RunOptions(home=tmp_path, local_debug=True), quiet())
+    found = run_sweep(spec(**PAIRS), RunOptions(home=tmp_path, engine="local"), quiet())
     [sweep_id] = Home(tmp_path).sweep_ids()
     asked = set()
     for line in read_journal(Home(tmp_path).sweep(sweep_id).journal):
@@ -53,7 +53,7 @@ def test_a_resumed_sweep_asks_for_the_blocks_of_an_undisturbed_one(
         swept(tmp_path / "broken")
     [broken] = Home(tmp_path / "broken").sweep_ids()
     before = blocks(tmp_path / "broken", broken)
-    run_sweep(spec(**PAIRS), RunOptions(home=tmp_path / "broken", local_debug=True, resume=broken), quiet())
+    run_sweep(spec(**PAIRS), RunOptions(home=tmp_path / "broken", engine="local", resume=broken), quiet())
     after = blocks(tmp_path / "broken", broken)
     assert after == blocks(tmp_path / "whole", whole)
     assert 0 < len(before) < len(after)
@@ -61,7 +61,7 @@ def test_a_resumed_sweep_asks_for_the_blocks_of_an_undisturbed_one(
 
 def test_an_extension_continues_the_blocks_and_refuses_another_bar(tmp_path: Path) -> None:
     first = swept(tmp_path, seeds=1)
-    options = RunOptions(home=tmp_path, local_debug=True, extend=first)
+    options = RunOptions(home=tmp_path, engine="local", extend=first)
     run_sweep(spec(**PAIRS), options, quiet())
     second = Home(tmp_path).sweep_ids()[0]
     older, newer = blocks(tmp_path, first), blocks(tmp_path, second)
@@ -76,7 +76,7 @@ def test_a_journal_without_blocks_gives_estimates_and_no_decision(tmp_path: Path
     assert blocks(tmp_path, sweep_id) == ()
     found = run_sweep(
         spec(seeds=4, search={"method": "bisection"}),
-        RunOptions(home=tmp_path, local_debug=True, resume=sweep_id),
+        RunOptions(home=tmp_path, engine="local", resume=sweep_id),
         quiet(),
     )
     assert found.mix("add+prod").comparison is None

@@ -56,21 +56,21 @@ def test_ctrl_c_leaves_a_checkpoint_of_the_stack_in_this_process(tmp_path: Path)
     sweep = asked(log, steps=20, pace_s=0.1)
     meanwhile(lambda: len(events(log)) >= 5, interrupt)
     with pytest.raises(KeyboardInterrupt):
-        run_sweep(sweep, RunOptions(home=tmp_path, local_debug=True), console)
+        run_sweep(sweep, RunOptions(home=tmp_path, engine="local"), console)
     assert 4 <= len(events(log)) < 19
     said = "the stack in training leaves a checkpoint at its next evaluation; the next Ctrl-C ends at once"
     assert said in printed(console)
     assert re.search(
         r"Stopped; (0 runs|1 run) kept, and 1 checkpoint of runs in training. Continue with", printed(console)
     )
-    run_sweep(sweep, RunOptions(home=tmp_path, local_debug=True, resume=""), quiet())
+    run_sweep(sweep, RunOptions(home=tmp_path, engine="local", resume=""), quiet())
     assert trained_once(log, 20)
 
 
 def test_a_sweep_whose_reader_is_gone_says_how_to_go_on(tmp_path: Path) -> None:
     file, log = tmp_path / "asked.yaml", tmp_path / "log"
     file.write_text(asked(log, steps=20, pace_s=0.05).to_yaml())
-    run = line("run", file, "--local-debug", "--home", tmp_path)
+    run = line("run", file, "--engine=local", "--home", tmp_path)
     driver = subprocess.Popen(run, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert driver.stdout is not None
     driver.stdout.readline()
@@ -85,7 +85,7 @@ def test_ctrl_c_does_not_wait_for_data_in_this_process(tmp_path: Path) -> None:
     meanwhile(lambda: begun(log), interrupt)
     since = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        run_sweep(asked(log, data_s=60), RunOptions(home=tmp_path, local_debug=True), quiet())
+        run_sweep(asked(log, data_s=60), RunOptions(home=tmp_path, engine="local"), quiet())
     assert time.monotonic() - since < 40
     assert (len(begun(log)), events(log)) == (1, [])
 
@@ -93,11 +93,11 @@ def test_ctrl_c_does_not_wait_for_data_in_this_process(tmp_path: Path) -> None:
 def test_at_the_end_of_its_time_a_sweep_stops_and_goes_on_later(tmp_path: Path) -> None:
     log = tmp_path / "log"
     sweep = asked(log, steps=20, pace_s=0.15)
-    options = RunOptions(home=tmp_path, local_debug=True, limit=TimeLimit(4.0))
+    options = RunOptions(home=tmp_path, engine="local", limit=TimeLimit(4.0))
     with pytest.raises(SweepError, match=r"the 4 s that it was given are over.*continue then with"):
         run_sweep(sweep, options, quiet())
     assert 1 <= len(events(log)) < 29
-    run_sweep(sweep, RunOptions(home=tmp_path, local_debug=True, resume="", limit=TimeLimit(600)), quiet())
+    run_sweep(sweep, RunOptions(home=tmp_path, engine="local", resume="", limit=TimeLimit(600)), quiet())
     assert trained_once(log, 20)
 
 

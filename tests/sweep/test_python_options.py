@@ -29,7 +29,7 @@ from orchestrator.sweep.run_options import RunOptions
         ({"max_time": timedelta(minutes=1.5)}, ["--max-time", "90.000s"]),
         ({"max_time": "2h", "profile": None, "home": None}, ["--max-time", "2h"]),
         ({"stack": 2, "gpu_fraction": np.float32(0.5)}, ["--stack", "2", "--gpu-fraction", "0.5"]),
-        ({"local_debug": True, "fresh": False}, ["--local-debug"]),
+        ({"engine": "local", "fresh": False}, ["--engine", "local"]),
     ],
 )
 def test_options_are_taken_as_python_people_write_them(options: dict[str, Any], words: list[str]) -> None:

@@ -49,7 +49,7 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def reproduce(*words: str) -> str:
-    ended = command("reproduce", "helps.yaml", "grows.yaml", "--profile", "tiny", "--local-debug", *words)
+    ended = command("reproduce", "helps.yaml", "grows.yaml", "--profile", "tiny", "--engine=local", *words)
     assert ended.code == 0, ended.err
     return ended.out
 
@@ -120,16 +120,16 @@ def test_a_space_that_is_like_another_takes_no_statements_over(there: Path) -> N
 
 def test_a_statement_about_the_inside_runs_its_probe_where_it_is_missing(there: Path) -> None:
     (there / "helps.yaml").write_text(HELPS)
-    ended = command("run", "helps.yaml", "--profile", "tiny", "--local-debug")
+    ended = command("run", "helps.yaml", "--profile", "tiny", "--engine=local")
     assert ended.code == 0, ended.err
     said = "{claim: its size is its size, source: nobody, finds: lower, number: later/size, than: later/size}"
     (there / "helps.yaml").write_text(
         HELPS.split("expects:")[0] + f"expects: [{said}]\nprobes: [tests.families:Later]\nprofiles: {{tiny: {{}}}}\n"
     )
-    ended = command("reproduce", "helps.yaml", "--profile", "tiny", "--local-debug")
+    ended = command("reproduce", "helps.yaml", "--profile", "tiny", "--engine=local")
     assert ended.code == 0, ended.err
     assert "helps, probe later:" in ended.out
     assert "probed" in ended.out
     written = (there / "results" / "reproduce" / "tiny" / "table.md").read_text()
     assert "difference +0.00 [+0.00, +0.00]" in written
-    assert "probe later" not in command("reproduce", "helps.yaml", "--profile", "tiny", "--local-debug").out
+    assert "probe later" not in command("reproduce", "helps.yaml", "--profile", "tiny", "--engine=local").out

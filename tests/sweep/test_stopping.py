@@ -46,7 +46,7 @@ def test_a_mix_is_stopped_from_another_terminal_and_the_answer_says_so(tmp_path:
     log, console = tmp_path / "log", quiet()
     sweep = asked(log, pace_s=0.5)
     asking = meanwhile(lambda: bool(events(log)), lambda: say_stop(tmp_path, "--mix", "add+prod"))
-    found = run_sweep(sweep, RunOptions(home=tmp_path, local_debug=True), console)
+    found = run_sweep(sweep, RunOptions(home=tmp_path, engine="local"), console)
     asking.join()
     said = printed(console)
     assert "add+prod is stopped by hand: no more of its runs are trained" in said
@@ -63,13 +63,13 @@ def test_a_mix_is_stopped_from_another_terminal_and_the_answer_says_so(tmp_path:
     assert read_sweep(Home(tmp_path), sweep_id).answer == found
     # What was stopped stays so, and the rest is there.
     again = quiet()
-    assert run_sweep(sweep, RunOptions(home=tmp_path, local_debug=True, resume=sweep_id), again) == found
+    assert run_sweep(sweep, RunOptions(home=tmp_path, engine="local", resume=sweep_id), again) == found
     assert f"a new sweep with --extend {sweep_id} asks for it again" in printed(again)
 
 
 def test_a_sweep_is_stopped_from_another_terminal_and_goes_on_later(tmp_path: Path) -> None:
     log, console = tmp_path / "log", quiet()
-    sweep, options = asked(log, pace_s=0.3), RunOptions(home=tmp_path, local_debug=True)
+    sweep, options = asked(log, pace_s=0.3), RunOptions(home=tmp_path, engine="local")
     asking = meanwhile(lambda: bool(events(log)), lambda: say_stop(tmp_path))
     with pytest.raises(KeyboardInterrupt):
         run_sweep(sweep, options, console)
@@ -82,7 +82,7 @@ def test_a_sweep_is_stopped_from_another_terminal_and_goes_on_later(tmp_path: Pa
     # As the page of all sweeps says it: by what lies in the sweep's own directory.
     again = load_space(str(Home(tmp_path).sweep(sweep_id).spec))
     assert f"run {Home(tmp_path).sweep(sweep_id).spec} --resume {sweep_id}" in SweepPages(Home(tmp_path)).index()
-    run_sweep(again, RunOptions(home=tmp_path, local_debug=True, resume=sweep_id), quiet())
+    run_sweep(again, RunOptions(home=tmp_path, engine="local", resume=sweep_id), quiet())
     entries = ended(tmp_path, sweep_id)
     assert len(entries) == 6
     assert {entry.outcome.status for entry in entries} == {Status.FINISHED}

@@ -26,7 +26,7 @@ from trainables.base import Status
 def run(asked: SweepSpec, home: Path, **options: Any) -> str:
     """Run a sweep in this process; its id."""
     before = set(Home(home).sweep_ids())
-    run_sweep(asked, RunOptions(home=home, local_debug=True, **options), quiet())
+    run_sweep(asked, RunOptions(home=home, engine="local", **options), quiet())
     new = set(Home(home).sweep_ids()) - before
     return new.pop() if new else ""
 
@@ -34,7 +34,7 @@ def run(asked: SweepSpec, home: Path, **options: Any) -> str:
 def test_a_sweep_finds_both_transitions_and_records_them(tmp_path: Path) -> None:
     console = quiet()
     # Three seeds: with two a size may be what is easier or harder, and nothing is decided.
-    found = run_sweep(spec(seeds=3), RunOptions(home=tmp_path, local_debug=True), console)
+    found = run_sweep(spec(seeds=3), RunOptions(home=tmp_path, engine="local"), console)
     alone, joint = (mix.target.transition for mix in found.mixes)
     assert alone.verdict is joint.verdict is Verdict.FOUND
     assert alone.relative.low is not None
@@ -63,7 +63,7 @@ def test_ctrl_c_leaves_a_sweep_that_resumes_to_the_same_runs(
     with monkeypatch.context() as patch:
         interrupt_after(5, patch)
         with pytest.raises(KeyboardInterrupt):
-            run_sweep(asked, RunOptions(home=tmp_path, local_debug=True), console)
+            run_sweep(asked, RunOptions(home=tmp_path, engine="local"), console)
     [sweep_id] = Home(tmp_path).sweep_ids()
     assert f"--resume {sweep_id}" in printed(console)
     kept = ended(tmp_path, sweep_id)

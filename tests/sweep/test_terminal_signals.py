@@ -67,7 +67,7 @@ def test_a_lost_terminal_is_a_clean_stop(tmp_path: Path) -> None:
 @pytest.mark.parametrize("local", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["local", "ray"])
 def test_a_sweep_that_loses_its_terminal_leaves_a_checkpoint_and_resumes(local: bool, tmp_path: Path) -> None:
     space, home = write_space(tmp_path, pace_s=0.3, settings={"steps": 60, "pace_s": 0.3}), tmp_path / "home"
-    words = ["run", str(space), "--home", str(home), *(["--local-debug"] if local else [])]
+    words = ["run", str(space), "--home", str(home), *(["--engine=local"] if local else [])]
     with on_a_terminal(line(*words)) as (running, terminal):
         wait_for(lambda: home.exists() and evaluations(home) > 1, 200)
         os.close(terminal)  # The kernel sends SIGHUP, and every write there is an error from now on.
@@ -78,7 +78,7 @@ def test_a_sweep_that_loses_its_terminal_leaves_a_checkpoint_and_resumes(local: 
 
 def test_a_sweep_under_nohup_does_not_notice(tmp_path: Path) -> None:
     space, home, log = write_space(tmp_path, pace_s=0.1, sizes=[16], seeds=1), tmp_path / "home", tmp_path / "log"
-    command = ["nohup", *line("run", space, "--home", home, "--local-debug")]
+    command = ["nohup", *line("run", space, "--home", home, "--engine=local")]
     with log.open("w") as said:
         running = subprocess.Popen(command, cwd=ROOT, stdout=said, stderr=said, env=os.environ | ENVIRONMENT)
     wait_for(lambda: home.exists() and evaluations(home) > 1, 100, log.read_text)
@@ -154,7 +154,7 @@ def test_with_a_width_of_zero_everything_is_printed(size: dict[str, str]) -> Non
 def test_the_api_prints_with_a_width_of_zero(tmp_path: Path) -> None:
     code = (
         "import orchestrator as o, sys\nfrom tests.sweep.sweeps import spec\n"
-        "o.run(spec(), home=sys.argv[1], local_debug=True)"
+        "o.run(spec(), home=sys.argv[1], engine='local')"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)],

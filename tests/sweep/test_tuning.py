@@ -70,7 +70,7 @@ def trained(home: Path) -> Counter[str]:
 
 def test_a_run_of_a_tuning_lies_in_the_home_and_ends_where_it_has_learned(tmp_path: Path) -> None:
     wanted = logged(tmp_path)
-    run_sweep(wanted, RunOptions(home=tmp_path, local_debug=True), quiet())
+    run_sweep(wanted, RunOptions(home=tmp_path, engine="local"), quiet())
     entries = tuning_runs(tmp_path)
     assert {entry.request.until for entry in entries} == {LEARNED}
     for entry in entries:
@@ -93,7 +93,7 @@ def test_a_kill_in_the_middle_loses_no_finished_run(tmp_path: Path) -> None:
         "import sys\nfrom pathlib import Path\nfrom orchestrator.sweep.run import logged_to, run_sweep\n"
         "from orchestrator.sweep.run_options import RunOptions\n"
         "from orchestrator.space.spaces import load_space\nfrom tests.sweep.sweeps import quiet\n"
-        "run_sweep(load_space(sys.argv[1]), RunOptions(home=Path(sys.argv[2]), local_debug=True), quiet())"
+        "run_sweep(load_space(sys.argv[1]), RunOptions(home=Path(sys.argv[2]), engine='local'), quiet())"
     )
     (tmp_path / "space.yaml").write_text(wanted.to_yaml())
     killed = subprocess.run(
@@ -108,7 +108,7 @@ def test_a_kill_in_the_middle_loses_no_finished_run(tmp_path: Path) -> None:
     lines = files.journal.read_bytes().splitlines(keepends=True)
     files.journal.write_bytes(b"".join(lines[:-1]))
     before = evaluated(tmp_path)
-    run_sweep(wanted, RunOptions(home=tmp_path, local_debug=True, resume=sweep_id), quiet())
+    run_sweep(wanted, RunOptions(home=tmp_path, engine="local", resume=sweep_id), quiet())
     # Only the evaluation that nobody heard of any more was trained again.
     again = trained(tmp_path) - Counter(set(trained(tmp_path)))
     step = before[-1].rsplit(" ", 1)[1]
@@ -118,7 +118,7 @@ def test_a_kill_in_the_middle_loses_no_finished_run(tmp_path: Path) -> None:
     assert len({entry.key for entry in entries}) == len(entries)
     undisturbed = tmp_path / "undisturbed"
     undisturbed.mkdir()
-    run_sweep(wanted.model_copy(), RunOptions(home=undisturbed, local_debug=True), quiet())
+    run_sweep(wanted.model_copy(), RunOptions(home=undisturbed, engine="local"), quiet())
     there, here = (load_sweep(Home(home), Home(home).sweep_ids()[0]) for home in (undisturbed, tmp_path))
     assert there.spec.tuned == here.spec.tuned != {}
 
@@ -129,7 +129,7 @@ def test_a_run_that_fails_ends_the_tuning_and_is_tried_again(tmp_path: Path) -> 
     tries = []
     for resume in (None, ""):
         with pytest.raises(SweepError, match=r"(?s)a run of tuning add failed:.*a bug that was mended since"):
-            run_sweep(wanted, RunOptions(home=tmp_path, local_debug=True, resume=resume), quiet())
+            run_sweep(wanted, RunOptions(home=tmp_path, engine="local", resume=resume), quiet())
         tries.append(len((tmp_path / "met.met").read_text()))
         assert tuning_runs(tmp_path)[-1].outcome.status is Status.FAILED
     assert 0 < tries[0] < tries[1]
@@ -137,7 +137,7 @@ def test_a_run_that_fails_ends_the_tuning_and_is_tried_again(tmp_path: Path) -> 
 
 def test_the_runs_of_a_tuning_go_with_the_last_sweep_that_used_them(tmp_path: Path) -> None:
     wanted = logged(tmp_path)
-    options = RunOptions(home=tmp_path, local_debug=True)
+    options = RunOptions(home=tmp_path, engine="local")
     run_sweep(wanted, options, quiet())
     once = trained(tmp_path)
     run_sweep(wanted.model_copy(update={"seed": 20}), options, quiet())
@@ -153,7 +153,7 @@ def test_the_runs_of_a_tuning_go_with_the_last_sweep_that_used_them(tmp_path: Pa
 
 
 def test_a_sweep_is_tuned_without_ray_and_another_one_reuses_it(tmp_path: Path) -> None:
-    options = RunOptions(home=tmp_path, local_debug=True)
+    options = RunOptions(home=tmp_path, engine="local")
     wanted = asked(trials=6, seeds=4)
     console = quiet()
     found = run_sweep(wanted, options, console)
@@ -179,12 +179,12 @@ def test_a_sweep_says_that_nothing_better_was_found(tmp_path: Path) -> None:
     # The best haste there is: learned at 64 units and, as with any other, not at 32.
     wanted = spec(mixes=["add"], tune={**HASTE, "sizes": [32, 64]}, settings={"haste": 3.0})
     console = quiet()
-    found = run_sweep(wanted, RunOptions(home=tmp_path, local_debug=True), console)
+    found = run_sweep(wanted, RunOptions(home=tmp_path, engine="local"), console)
     nothing = "found nothing better than the settings as written"
     assert f"tuning add: {nothing} by more than luck" in printed(console)
     assert found.tuned == (f"add: {nothing}",)
     untuned = run_sweep(
-        wanted.model_copy(update={"tune": None}), RunOptions(home=tmp_path / "plain", local_debug=True), quiet()
+        wanted.model_copy(update={"tune": None}), RunOptions(home=tmp_path / "plain", engine="local"), quiet()
     )
     assert found.mixes == untuned.mixes
 
@@ -199,6 +199,6 @@ def test_a_sweep_is_tuned_under_ray_and_a_second_one_reuses_it(tmp_path: Path) -
     assert len(trials) >= 2
     assert found.tuned[0].startswith(("add: tuned: haste ", "add: found nothing better"))
     # Where all is tuned, nothing is trained for it again, with Ray or without.
-    run_sweep(wanted.model_copy(update={"seed": 20}), RunOptions(home=tmp_path, local_debug=True), again)
+    run_sweep(wanted.model_copy(update={"seed": 20}), RunOptions(home=tmp_path, engine="local"), again)
     assert "tuning add, trial" not in printed(again)
     assert found.tuned[0] in printed(again)

@@ -35,12 +35,12 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_each_variant_is_a_sweep_and_their_answers_stand_side_by_side(there: Path) -> None:
-    first = command("run", "growing.yaml", "--local-debug", "--variant", "at_12")
+    first = command("run", "growing.yaml", "--engine=local", "--variant", "at_12")
     assert first.code == 0, first.err
     assert [each.rsplit("-", 3)[0] for each in Home(there / "results").sweep_ids()] == ["growing-at_12"]
 
     # What is answered stays so, the others are run.
-    rest = command("run", "growing.yaml", "--local-debug", "--resume", "")
+    rest = command("run", "growing.yaml", "--engine=local", "--resume", "")
     assert rest.code == 0, rest.err
     ids = Home(there / "results").sweep_ids()
     assert sorted(each.rsplit("-", 3)[0] for each in ids) == ["growing-at_12", "growing-at_24", "growing-at_48"]
@@ -61,7 +61,7 @@ def test_each_variant_is_a_sweep_and_their_answers_stand_side_by_side(there: Pat
 
 def test_what_names_one_sweep_needs_one_variant(there: Path) -> None:
     for option in ("--resume", "--extend"):
-        refused = command("run", "growing.yaml", "--local-debug", option, "growing-at_12-20260101-000000-abcd")
+        refused = command("run", "growing.yaml", "--engine=local", option, "growing-at_12-20260101-000000-abcd")
         assert refused.code == 2
         assert "give --variant, too (at_12, at_24, at_48)" in refused.err
     assert not (there / "results" / "sweeps").exists()

@@ -44,8 +44,7 @@ def test_a_briefing_names_the_step_that_trains_and_what_the_fast_one_lacks(monke
         return " ".join(printed(console).partition("training ")[2].partition("estimate")[0].split())
 
     assert training() == "native"
-    monkeypatch.setattr(native, "library", lambda: None)
-    monkeypatch.setattr(native, "_path", lambda: None)
+    monkeypatch.setattr(native, "_load", lambda: ("which was not built", "install a compiler"))
     assert training().startswith(
         "torch trains, 3 to 10 times slower than the native step, which was not built: install"
     )

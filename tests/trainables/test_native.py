@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.trainables.trainers import MODEL, TEXT, TRAINING, VOCABULARY, losses, make_trainer
+from trainables.transformer import native
 from trainables.transformer.architecture import Layout, ModelSettings, layout
 from trainables.transformer.model import initialise
 from trainables.transformer.native.trainer import NativeTrainer, loss_and_gradient
@@ -193,3 +194,17 @@ def test_a_text_with_words_beyond_the_vocabulary_is_refused() -> None:
     state = StackState.start(torch.zeros(1, where.width))
     with pytest.raises(ValueError, match="the vocabulary ends before"):
         NativeTrainer(state, MODEL, where, [TRAINING], [TEXT], [0])
+
+
+def test_a_library_of_other_source_code_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert native.library() is not None
+    monkeypatch.setattr(native, "INTERFACE", -1)
+    native._load.cache_clear()
+    try:
+        why, remedy = native.missing() or ("", "")
+        assert native.library() is None
+        assert not native.can_train(TRAINING, VOCABULARY, "cpu")
+    finally:
+        native._load.cache_clear()
+    assert "built from other source code" in why
+    assert "pip install -e ." in remedy

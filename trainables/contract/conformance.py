@@ -180,7 +180,7 @@ def _keys(case: Case) -> None:
 def _budget(case: Case) -> None:
     arm, size = case.arms[0], case.sizes[0]
     once, twice = (case.family.steps(case.family.config(replace(arm, budget=factor), size, 0)) for factor in (1, 2))
-    _require(twice == 2 * once, f"scaled(2, 1) must double steps(); {once} became {twice}")
+    _require(twice == 2 * once, f"scaled(2, 2) must double steps(); {once} became {twice}")
 
 
 def _training(case: Case) -> None:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +28,7 @@ from typing import Any, ClassVar, SupportsFloat
 from trainables.base import Evaluation, Family, Learner, Outcome, Parameters, Report, RunConfig, Status
 from trainables.contract.report_validator import BrokenFamilyError, share_rule, shortened
 from trainables.contract.settings import require
+from trainables.files import write_whole
 
 Accuracy = SupportsFloat | Mapping[str, SupportsFloat]
 """A share of right answers from 0 to 1: the same for all tasks of a run, or one for each task by its name."""
@@ -157,10 +157,7 @@ class SimpleLearner(Learner):
         return [self._end(Status.FINISHED, self._curve[-1].step, self._curve[-1].accuracy)]
 
     def save(self, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        aside = directory / f".{CHECKPOINT}.{os.getpid()}"
-        aside.write_text(json.dumps({"key": self._key, "step": self._reported_step}), encoding="utf-8")
-        os.replace(aside, directory / CHECKPOINT)
+        write_whole(directory / CHECKPOINT, json.dumps({"key": self._key, "step": self._reported_step}))
 
     def restore(self, directory: Path) -> None:
         """Start again from the first step, and report nothing up to the step reported before."""

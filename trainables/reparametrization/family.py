@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError, Words
-from trainables.contract.settings import described_fields, digest_of
+from trainables.contract.settings import described_fields, digest_of, require
 from trainables.reparametrization.methods import Price, method_of
 from trainables.reparametrization.problems import CloudProblem, HeatProblem, PhaseProblem, Problem
 from trainables.reparametrization.settings import (
@@ -41,9 +41,8 @@ LOSS = 3
 
 @dataclass(frozen=True)
 class Operations:
-    """Operations of a problem, per node: the loss with its gradient (``evaluation``, the unit of ``counted: work``),
-    the entries of the ``hessian`` after the gradient, and its ``product`` with a direction once they are known.
-    ``entries`` is the mean number of entries in a row of a graph's matrices."""
+    """Operations of a problem, per node: of the loss with its gradient (``evaluation``, the unit of work), then of the
+    ``hessian`` and of its ``product`` with a direction; and the mean ``entries`` in a row of a graph's matrices."""
 
     entries: float
     evaluation: float
@@ -80,16 +79,13 @@ class RaceFamily(Family):
         """Return the operations of the problem, from its formulas."""
 
     def problem(self, nodes: int, seed: int) -> Problem:
-        """Return the problem of one run: the same for every mix."""
         return self.problem_class.drawn(self.settings, nodes, seed)
 
     def tasks(self) -> tuple[str, ...]:
         return METHODS
 
     def check(self, mix: Mix, size: int) -> None:
-        if size < FEWEST:
-            message = f"a graph of {size} nodes cannot be raced on; it must have at least {FEWEST}"
-            raise SettingsError(message, key="sizes", given=str(size))
+        require(size >= FEWEST, "sizes", size, f"at least {FEWEST} nodes")
         if max(mix.ratios.values()) > 1:
             raise SettingsError(f"all methods of a race count alike; {mix} weighs them", key="mixes")
 
@@ -100,13 +96,11 @@ class RaceFamily(Family):
         return f"{graphs}, to {race.tolerance:g} of the first loss{by} in {race.counted}"
 
     def warnings(self, sizes: Sequence[int]) -> list[str]:
-        if self.settings.race.counted == "work":
-            return []
-        return ["Steps are counted alike whatever they cost: a step through a network costs several plain ones."]
+        note = "Steps are counted alike whatever they cost: a step through a network costs several plain ones."
+        return [note] if self.settings.race.counted == "steps" else []
 
     def parameters(self, size: float) -> Parameters:
-        unknowns = self.numbers * size
-        return Parameters(unknowns, unknowns)
+        return Parameters(self.numbers * size, self.numbers * size)
 
     def scaled(self, steps: float, examples: float) -> Any:
         race = self.settings.race
@@ -150,10 +144,9 @@ class RaceFamily(Family):
         known = method == "cg" and self.quadratic
         if self.settings.race.counted == "steps":
             return Price(0.0, 0.0 if known else 1.0, 0.0, 1.0)
-        own, setup = self.operations(), 0.0
-        unit = own.evaluation
-        if method in REPARAMETRIZED:  # The Hessian, its scale, the propagation, and the network's first output.
-            setup = own.hessian + 4 * own.entries + self._forward_flops()
+        own, unit = self.operations(), self.operations().evaluation
+        # A network's: the Hessian, its scale, the propagation, and the first output.
+        setup = own.hessian + 4 * own.entries + self._forward_flops() if method in REPARAMETRIZED else 0.0
         # Conjugate gradients take a product, two inner products and three sums a number.
         product = own.product + 10 * self.numbers
         look = LOSS * self.numbers if known else unit
@@ -213,10 +206,6 @@ class Synchronization(RaceFamily):
         return Operations(neighbours + 1, edges * (4 + 2 * SINE + 4 + 3 + 4), edges * (SINE + 3), edges * 4)
 
 
-TRIANGULATION_BYTES = 1000
-"""Bytes per point while the tree is computed; 10^5 points took 65 MB."""
-
-
 class PersistentHomology(RaceFamily):
     """Races to a cloud of points with the persistence diagram that is asked for (problems.py)."""
 
@@ -235,12 +224,11 @@ class PersistentHomology(RaceFamily):
 
     def operations(self) -> Operations:
         """For each of three edges a point of the triangulation (Euler's most) the loss takes a squared distance with a
-        comparison (5) and an in-circle test (29: six differences, three sums of squares, a determinant); sorting and
-        joining are not counted. For an edge of the tree it takes a difference, its length, its distance from the scale,
-        the loss, and both ends' sums; the Hessian its entry and both ends' sums; its product a difference, the part
-        along the edge, the rest with its factor, and both ends' sums."""
+        comparison (5) and an in-circle test (29); sorting and joining are not counted. For an edge of the tree it takes
+        a difference, its length, its distance from the scale, the loss, and both ends' sums; the Hessian its entry and
+        both ends' sums; its product a difference, the part along the edge, the rest, and both ends' sums."""
         evaluation = 3 * (5 + 29) + 2 + 4 + 1 + 2 + 3 + 4
         return Operations(3.0, evaluation, 3 + 2, 2 + 5 + 2 + 2 + 2 + 4)
 
     def memory(self, size: int) -> float:
-        return super().memory(size) + TRIANGULATION_BYTES * size
+        return super().memory(size) + 1000 * size  # For the triangulation: 10^5 points took 65 MB.

@@ -107,8 +107,7 @@ def spanning_tree(points: Floats) -> Edges:
 
 def deaths(points: Floats) -> NDArray[np.float64]:
     """Return the scales at which the classes of H0 of a cloud die, ascending, [N - 1]; one class never does."""
-    far = across(spanning_tree(points), points)
-    return np.sort(np.hypot(far[:, 0], far[:, 1]))
+    return np.sort(np.hypot(*across(spanning_tree(points), points).T))
 
 
 def _candidates(points: Floats) -> Edges:

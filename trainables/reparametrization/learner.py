@@ -49,11 +49,9 @@ class Race:
 
     @property
     def standings(self) -> dict[str, Standing]:
-        """The standing of each method."""
         return {name: method.standing for name, method in self.methods.items()}
 
     def advance(self, until: int) -> None:
-        """Run every method until it has spent ``until``."""
         for method in self.methods.values():
             begun = computing_s(torch.device("cpu"))
             method.run(until)
@@ -68,8 +66,6 @@ class RaceLearner(Learner):
         self._active, self._spent = list(range(len(races))), 0
 
     def advance(self) -> list[Report]:
-        if not self._active:
-            return []
         self._spent = min(self._spent + self._settings.evaluate_every, self._settings.steps)
         for index in self._active:
             self._races[index].advance(self._spent)
@@ -89,8 +85,7 @@ class RaceLearner(Learner):
         race.curve.append(evaluation)
         if not is_over(standings, self._spent, self._settings):
             return Report(index, evaluation)
-        floor, measures = dict.fromkeys(scores, 0.0), self._measures(standings)
-        curve = tuple(race.curve)
+        floor, curve, measures = dict.fromkeys(scores, 0.0), tuple(race.curve), self._measures(standings)
         outcome = Outcome(Status.FINISHED, self._spent, scores, floor, curve, measures, data=race.digest)
         return Report(index, evaluation, outcome)
 
@@ -99,8 +94,8 @@ class RaceLearner(Learner):
         measures = {"seconds": sum(one.seconds for one in standings.values())}
         for name, one in standings.items():
             measures |= {f"spent_{name}": one.spent, f"steps_{name}": one.steps, f"seconds_{name}": one.seconds}
-            measures[f"arrived_{name}"] = float(one.arrives_within(self._settings.steps))
-            measures[f"broken_{name}"] = float(one.broken)
+            arrived = one.arrives_within(self._settings.steps)
+            measures |= {f"arrived_{name}": float(arrived), f"broken_{name}": float(one.broken)}
         return measures
 
     def save(self, directory: Path) -> None:

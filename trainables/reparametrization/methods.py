@@ -23,15 +23,12 @@ from trainables.reparametrization.settings import HISTORY, REPARAMETRIZED, Repar
 
 MOMENTUM, BETAS, EPSILON = 0.9, (0.9, 0.999), 1e-8
 """Constants of torch.optim. Only the learning rate is chosen."""
-SUFFICIENT = 1e-4
-"""Armijo: a step is taken if the loss falls by this share of what its slope promises."""
-SHRINK, HALVINGS = 0.5, 30
-"""A line search that fails so often has met the limits of float64: the method stays where it is."""
-LOOSE = 0.5
-"""Largest residual of Newton's system, as a share of the gradient."""
-MOST_PRODUCTS = 200
-"""Most products in one of Newton's directions. Conjugate gradients descend from their first product on, so too few to
-solve the system cost steps and nothing else."""
+SUFFICIENT, SHRINK, HALVINGS = 1e-4, 0.5, 30
+"""Armijo: a step is taken if the loss falls by the first share of what its slope promises; else it shrinks. A search
+that fails 30 times has met the limits of float64: the method stays where it is."""
+LOOSE, MOST_PRODUCTS = 0.5, 200
+"""Largest residual of Newton's system, as a share of the gradient, and most products in one direction. Conjugate
+gradients descend from their first product on, so too few of them cost steps and nothing else."""
 
 
 @dataclass(frozen=True)
@@ -98,11 +95,9 @@ class Method(ABC):
         standing.broken = not math.isfinite(standing.gap)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the state without the standing, by name."""
         return {name: np.asarray(getattr(self, name)) for name in self.kept}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], standing: Standing) -> None:
-        """Continue from the state and the standing of the same method."""
         self.standing = standing
         for name in self.kept:
             setattr(self, name, arrays[name][()])
@@ -167,7 +162,7 @@ class LineSearch(Method):
         """Use a move and its change of the gradient."""
 
     def _failed(self) -> None:
-        """React to a search that found nothing lower."""
+        """Continue after a search that found nothing lower."""
 
     def _step(self) -> None:
         direction_ND, standing = self._direction(), self.standing
@@ -220,10 +215,7 @@ class Lbfgs(LineSearch):
     of the gradient, the newest last. A line search that fails clears them."""
 
     kept = (*LineSearch.kept, "pairs")
-
-    def __init__(self, problem: Problem, price: Price, tolerance: float) -> None:
-        super().__init__(problem, price, tolerance)
-        self.pairs = np.empty((0, 2, self.x.size))
+    pairs: Floats = np.empty((0, 2, 0))
 
     def _direction(self) -> Floats:
         """Minus the pairs' inverse Hessian times the gradient; without pairs a step of length 1 down the gradient."""
@@ -244,7 +236,7 @@ class Lbfgs(LineSearch):
         # A pair without curvature is left out, so that directions go down.
         if np.vdot(step_ND, change_ND) > 1e-12 * np.linalg.norm(step_ND) * np.linalg.norm(change_ND):
             new = np.stack([step_ND.ravel(), change_ND.ravel()])[None]
-            self.pairs = np.concatenate([self.pairs, new])[-HISTORY:]
+            self.pairs = np.concatenate([self.pairs.reshape(-1, 2, step_ND.size), new])[-HISTORY:]
 
     def _failed(self) -> None:
         self.pairs = self.pairs[:0]
@@ -284,8 +276,7 @@ def newton_direction(product: Callable[[Floats], Floats], gradient_ND: Floats, f
         left = float(np.vdot(residual_ND, residual_ND))
         if math.sqrt(left) <= enough:
             return direction_ND, count
-        search_ND = left / square * search_ND - residual_ND
-        square = left
+        search_ND, square = left / square * search_ND - residual_ND, left
     return direction_ND, MOST_PRODUCTS
 
 

@@ -40,12 +40,6 @@ def propagation(rule: str, problem: Problem, settings: NetworkSettings, rng: np.
     return propagated
 
 
-def readout(width: int, numbers: int) -> Floats:
-    """Return the matrix [width, numbers] that reads each number from its own features; columns have length 1."""
-    owners = np.arange(width) % numbers == np.arange(numbers)[:, None]
-    return np.asarray((owners / np.sqrt(owners.sum(axis=1, keepdims=True))).T)
-
-
 def series(depth: int) -> list[float]:
     """Return the first ``depth + 1`` coefficients of ``(1 - P)^-1/2`` in powers of P, divided by their sum."""
     coefficients = [math.comb(2 * power, power) / 4**power for power in range(depth + 1)]
@@ -58,7 +52,9 @@ class Network:
     def __init__(self, settings: NetworkSettings, matrix: Any, numbers: int, rng: np.random.Generator) -> None:
         self._matrix, self._nodes = matrix, matrix.shape[0]
         self.features_P = rng.standard_normal(self._nodes * settings.width)
-        self._readout_CD = readout(settings.width, numbers)
+        # Each number is read from its own features; columns have length 1.
+        owners_DC = np.arange(settings.width) % numbers == np.arange(numbers)[:, None]
+        self._readout_CD: Floats = np.asarray(owners_DC / np.sqrt(owners_DC.sum(axis=1, keepdims=True))).T
         depth = settings.depth
         self._shares = series(depth) if settings.residual == "series" else [0.0] * depth + [1.0]
 

@@ -11,9 +11,8 @@ et al. 2005, Rev. Mod. Phys. 77, 137). It is 0 only where a connected graph has 
 **Persistent homology.** All classes of H0 of a cloud of points are to die at one scale t: the loss is ``1/2 sum_d (d -
 t)^2`` over the deaths d, the lengths of the minimum spanning tree's edges (graphs.py). Its gradient is that of springs
 of length t along the tree, which changes as points move (Gabrielsson et al. 2020, AISTATS, PMLR 108, 1553; Carriere et
-al. 2021, ICML, PMLR 139, 1294); the loss is continuous there, since two edges are equally long. It is 0 if all deaths
-are t, as for points t apart on a line. For a fixed tree nothing else is stationary: the one edge of a leaf pulls at it
-unless it is t long, then the edge of a leaf of the rest, and so on. Loops (H1) have no such solution.
+al. 2021, ICML, PMLR 139, 1294). It is 0 if all deaths are t, as for points t apart on a line. For a fixed tree nothing
+else is stationary: a leaf's one edge pulls at it unless it is t long. Loops (H1) have no such solution.
 
 Shapes: N nodes of a graph, D numbers a node, E edges.
 """
@@ -71,7 +70,6 @@ class Problem(ABC):
         """Return the Hessian's diagonal at ``x_ND``, [N, 1], or a positive bound of it: Jacobi's preconditioner."""
 
     def digest(self) -> str:
-        """Return a hash of the problem."""
         digest = hashlib.sha256()
         for value in (getattr(self, field.name) for field in fields(self)):
             parts = (value.data, value.indices, value.indptr) if sparse.issparse(value) else (np.asarray(value),)
@@ -82,12 +80,9 @@ class Problem(ABC):
 
 @dataclass(eq=False)
 class HeatProblem(Problem):
-    """The energy ``1/2 x' hessian x - source' x``, with ``source`` [N, 1], N the free nodes, and the temperatures
-    ``held_at`` of the held nodes.
-
-    Free nodes start at temperatures from N(0, 1). From one common temperature most gradients would be 0 at first, and
-    Adam would turn their rounding errors into full steps.
-    """
+    """The energy ``1/2 x' hessian x - source' x`` of N free nodes, with ``source`` [N, 1] and the temperatures
+    ``held_at`` of the held nodes. Free nodes start from N(0, 1): from one temperature most gradients would be 0, and
+    Adam would turn their rounding errors into full steps."""
 
     source: Floats
     held_at: Floats
@@ -119,13 +114,11 @@ class HeatProblem(Problem):
         )
 
     def evaluate(self, x_ND: Floats) -> tuple[float, Floats]:
-        """The gradient is ``H x - source``, as one without the solution computes it: exactly 0 wherever both are. With
-        e the error the energy is ``1/2 e' H e`` above the least one."""
+        """With e the error the energy is ``1/2 e' H e`` above the least one."""
         gradient_ND = self.hessian @ x_ND - self.source
         return float(np.vdot(x_ND - self.solution, gradient_ND)) / 2, gradient_ND
 
     def curvature(self, x_ND: Floats) -> Curvature:
-        """The same everywhere."""
         return lambda v_ND: self.hessian @ v_ND
 
     def diagonal(self, x_ND: Floats) -> Floats:
@@ -202,10 +195,8 @@ class Springs(NamedTuple):
 @dataclass(eq=False)
 class CloudProblem(Problem):
     """A cloud of points whose classes of H0 are to die at ``scale``. ``solution`` is one of many: points on a line.
-
-    ``hessian`` and ``laplacian`` are those of the tree at the start. The Hessian's entry for two points is a 2 x 2
-    block; here it is half of the block's trace, its mean over all directions: a network moves points in all of them.
-    """
+    ``hessian`` and ``laplacian`` are those of the tree at the start. The Hessian's entry for two points, a 2 x 2 block,
+    is here half of the block's trace, its mean over all directions: a network moves points in all of them."""
 
     scale: float
 
@@ -227,7 +218,6 @@ class CloudProblem(Problem):
         )
 
     def evaluate(self, x_ND: Floats) -> tuple[float, Floats]:
-        """Points that are not finite have an infinite loss and no gradient."""
         if not np.isfinite(x_ND).all():
             return math.inf, np.zeros_like(x_ND)
         tree, over_E, along_ED, _ = self._springs(x_ND)

@@ -12,17 +12,11 @@ Kind = Literal["grid", "small_world"]
 Counted = Literal["work", "steps"]
 Residual = Literal["halves", "series"]
 
-PLAIN = ("adam", "cg", "lbfgs", "momentum", "newton")
-"""Methods that move the unknowns themselves."""
 REPARAMETRIZED = ("hessian", "laplacian", "random")
 """Methods that move the parameters of a graph network whose output the unknowns are, by its propagation."""
-METHODS = tuple(sorted((*PLAIN, *REPARAMETRIZED)))
-FEWEST = 16
-"""Nodes of the smallest graph."""
-HISTORY = 10
-"""Pairs that L-BFGS keeps."""
-PLANE = 2
-"""Coordinates of a point of a cloud."""
+METHODS = ("adam", "cg", "hessian", "laplacian", "lbfgs", "momentum", "newton", "random")
+FEWEST, HISTORY, PLANE = 16, 10, 2
+"""Nodes of the smallest graph, pairs that L-BFGS keeps, and coordinates of a point of a cloud."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +54,11 @@ class RaceSettings:
     tolerance: float = 1e-4
     """A method has arrived when the loss above the solution's is this times its value at the start."""
     factor: float = 1.0
-    """A method is *ahead* when it has arrived and every rival needed more than this times as much, or had spent
-    that much without arriving. A race that the budget leaves open counts as not ahead."""
+    """A method is *ahead* when it has arrived and every rival needed more than this times as much, or spent that much
+    without arriving. A race that the budget leaves open counts as not ahead."""
     counted: Counted = "work"
-    """Unit of cost. ``work``: one step is as many floating-point operations as one loss and gradient of the plain
-    problem take. ``steps``: every step counts as one, whatever it costs, and so does every evaluation of a line
-    search and every product with the Hessian."""
+    """Unit of cost. ``work``: the floating-point operations of one loss and gradient of the plain problem. ``steps``:
+    every step, every evaluation of a line search and every product with the Hessian counts as one."""
     patience: float = 30.0
     """After the first arrival, the other methods continue until they have spent this times as much."""
     evaluate_every: int = 100
@@ -156,9 +149,8 @@ class OscillatorSettings:
     """The problem of ``synchronization``."""
 
     arc: float = 2.8
-    """Phases start uniformly in this arc (radians, up to a full circle). Below half a circle the gradient flow of
-    any connected graph reaches one common phase; above, it may get caught elsewhere, and a caught method does not
-    arrive."""
+    """Phases start uniformly in this arc (radians). Below half a circle the gradient flow of any connected graph
+    reaches one common phase; above, a method may get caught elsewhere and does not arrive."""
     spread: float = 1.0
     """Standard deviation of ln coupling."""
 

@@ -102,7 +102,7 @@ class RaySession:
         self._begun = True
         if self.address is None:
             supervisor.watch_ray([each for each in psutil.Process().children() if each.name() in PARTS])
-        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # Failed trials are reported by the sweep.
+        _quieten()
         self.dashboard = f"http://{context.dashboard_url}" if context.dashboard_url else ""
         if self.dashboard and (token := token_asked()):
             # Its page takes the token from nothing but what is typed into it: no address can carry it.
@@ -121,8 +121,11 @@ class RaySession:
             )
         if self._with_dashboard:
             raise UserError("this process uses a Ray already, which has a dashboard of its own or none: leave it out")
+        environment.check_packages([environment.working_directory() or ""])  # Ray puts it in front of every library.
+        self._before.enter_context(environment.without_foreign())
         os.environ.update(ENVIRONMENT)
         self._begun = self.joined = True
+        _quieten()
 
     def release(self, *, well: bool) -> None:
         """A sweep has ended, ``well`` or not: end Ray, unless it is kept."""
@@ -134,7 +137,7 @@ class RaySession:
         if self._begun and not self.joined:
             supervisor.watch_ray([])
             ray.shutdown()
-            self._before.close()
+        self._before.close()
         self._begun = self.joined = False
 
     def __enter__(self) -> Self:
@@ -142,6 +145,10 @@ class RaySession:
 
     def __exit__(self, *raised: object) -> None:
         self.end()
+
+
+def _quieten() -> None:
+    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # Failed trials are reported by the sweep.
 
 
 def check_dashboard(address: str | None) -> None:

@@ -16,25 +16,24 @@ EXTENSION = "trainables.transformer.native._step"
 """The compiled library, declared in pyproject.toml. It is no Python module: ctypes loads it and needs no headers."""
 NATIVE, TORCH = "native", "torch"
 """The two training steps, by their names in checkpoints. A run that began with one ends with it."""
+INTERFACE = 1
+"""The version of step.cpp's functions and structures that this code calls."""
+SLOWER = "torch trains, 3 to 10 times slower than the native step"
+REBUILD = "build it again: pip install -e ."
 MOST_WORDS = 2**16
 """The largest vocabulary: texts are read as 16-bit token ids."""
 
 
-@functools.cache
 def library() -> ctypes.CDLL | None:
-    """The compiled step, or None if it was not built or this CPU cannot run it."""
-    return None if _path() is None or not _loaded().cpu_is_supported() else _loaded()
+    """The compiled step, or None if it was not built or this machine cannot run it."""
+    found = _load()
+    return found if isinstance(found, ctypes.CDLL) else None
 
 
 def missing() -> tuple[str, str] | None:
     """Why the native step is missing on this machine, and the remedy; None if it is there."""
-    if library() is not None:
-        return None
-    if _path() is None:
-        remedy = "install a C++ compiler (Debian: apt install g++), then pip install -e . again"
-        return "torch trains, 3 to 10 times slower than the native step, which was not built", remedy
-    why = "torch trains, 3 to 10 times slower than the native step, which needs a CPU with AVX2 and FMA"
-    return why, "use a newer CPU, or a GPU"
+    found = _load()
+    return None if isinstance(found, ctypes.CDLL) else (f"{SLOWER}, {found[0]}", found[1])
 
 
 def can_train(training: TrainingSettings, vocabulary: int, device: str) -> bool:
@@ -43,13 +42,18 @@ def can_train(training: TrainingSettings, vocabulary: int, device: str) -> bool:
     return device == "cpu" and fits and library() is not None
 
 
-def _path() -> str | None:
-    found = find_spec(EXTENSION)
-    return None if found is None else found.origin
-
-
 @functools.cache
-def _loaded() -> ctypes.CDLL:
-    path = _path()
-    assert path is not None
-    return ctypes.CDLL(path)
+def _load() -> ctypes.CDLL | tuple[str, str]:
+    """The library, or why there is none and the remedy."""
+    found = find_spec(EXTENSION)
+    if found is None or found.origin is None:
+        return "which was not built", "install a C++ compiler (Debian: apt install g++), then pip install -e . again"
+    try:
+        native = ctypes.CDLL(found.origin)
+    except OSError as error:
+        return f"which cannot be loaded ({error})", REBUILD
+    if not hasattr(native, "interface") or native.interface() != INTERFACE:
+        return "which was built from other source code", REBUILD
+    if not native.cpu_is_supported():
+        return "which needs a CPU with AVX2 and FMA", "use a newer CPU, or a GPU"
+    return native

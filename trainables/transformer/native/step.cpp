@@ -20,8 +20,8 @@
 //
 // The same bits everywhere. There are eight lanes whatever the machine's vectors; sums run in a fixed order; only `fma`
 // fuses (the build forbids the compiler to do so: -ffp-contract=off); exp, log and the normal distribution are computed
-// here. So a run's weights are the same on every x86-64 machine with AVX2 and FMA, alone or next to other runs, resumed
-// or not. A run that overflows ends in NaN, as with torch: comparisons below are written so that NaN passes them.
+// here. So a run's weights are the same on every x86-64 machine with AVX2 and FMA, and on Arm, alone or next to other
+// runs, resumed or not. A run that overflows ends in NaN, as with torch: comparisons below are written so that NaN passes them.
 //
 // Names of arrays: [layer] means that each layer has one. Tensors are [in][out], row by row, as in architecture.py.
 
@@ -35,7 +35,10 @@
 #include <utility>
 #include <vector>
 
-// What the library needs of the CPU. Asked before any other function is called, so compiled for any CPU.
+// These two are asked before any other function is called, so compiled for any CPU.
+// The version of the functions and structures below; INTERFACE in __init__.py is the one that Python expects.
+extern "C" int32_t interface() { return 1; }
+// Whether this CPU has what the library needs.
 extern "C" int32_t cpu_is_supported() {
 #if defined(__x86_64__)
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");

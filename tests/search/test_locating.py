@@ -9,22 +9,19 @@ import numpy as np
 import pytest
 
 from orchestrator.search.base import Observation, Problem, Request
-from orchestrator.search.belief import Belief, Fantasy
+from orchestrator.search.locating import Location
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.results import cost_model, points
-from orchestrator.transition.curves import Evidence, curves_for
 from orchestrator.transition.transition import transition
-from orchestrator.transition.types import Point, Verdict
+from orchestrator.transition.types import Verdict
 from tests.conformance.searchers import drive, flat, mixed, step
 
 FINE = tuple(int(size) for size in np.unique(np.geomspace(8, 256, 46).round().astype(int)))
 ONE = Problem(("add",), FINE, tuple(range(6)))
 
 
-def belief(runs: list[tuple[int, float]]) -> Belief:
-    curves = curves_for(FINE, 0.2)
-    seen = [Point(size, seed, accuracy, 0.2) for seed, (size, accuracy) in enumerate(runs)]
-    return Belief(curves, Evidence.none(curves).plus(seen).total, FINE)
+def located(runs: list[tuple[int, bool]]) -> Location:
+    return Location(ONE, "add", {("add", size, seed): learned for seed, (size, learned) in enumerate(runs)})
 
 
 @pytest.mark.parametrize("at", [12, 40, 120])
@@ -49,10 +46,7 @@ def test_a_transition_outside_the_sizes_takes_two_runs_there(accuracy: float, en
 
 
 def test_nothing_is_learned_about_how_far_above_the_sizes_a_transition_lies() -> None:
-    """Two of five runs learn at the largest size: luck, or the foot of a curve beyond it. Small sizes could tell, but
-    the answer is "above" either way."""
-    failed = [(size, 0.2) for size in (FINE[0], 32, 64, 128, FINE[-1], FINE[-1], FINE[-1])]
-    gains = belief([*failed, (FINE[-1], 0.97), (FINE[-1], 0.97)]).gains((), 1)
+    gains = located([(size, False) for size in (8, 32, 64, 128, 256, 256)]).information({})
     assert gains[0] < 0.1 * gains[-1]
 
 
@@ -90,18 +84,15 @@ def test_cheaper_sizes_are_preferred_once_costs_are_known() -> None:
 
 
 def test_information_is_positive_and_falls_where_runs_are_pending() -> None:
-    known = belief([(8, 0.2), (128, 0.97)])
-    alone, twice = known.gains((), 1), known.gains((), 2)
+    known = located([(8, False), (128, True)])
+    alone = known.information({})
     assert (alone >= -1e-12).all()
-    assert (twice >= alone - 1e-12).all()
-    assert (twice <= 2 * alone + 1e-9).all()
     best = int(np.argmax(alone))
-    assert known.gains((Fantasy(FINE[best], 2),), 1)[best] < alone[best]
+    assert known.information({FINE[best]: 2})[best] < alone[best]
 
 
 def test_information_vanishes_where_the_outcome_is_known() -> None:
-    known = belief([(FINE[20], 0.2)] * 6 + [(FINE[24], 0.97)] * 6)
-    gains = known.gains((), 1)
+    gains = located([(FINE[20], False)] * 6 + [(FINE[24], True)] * 6).information({})
     assert gains[0] < 0.1 * gains.max()
     assert FINE[15] <= FINE[int(np.argmax(gains))] <= FINE[30]
 

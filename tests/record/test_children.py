@@ -1,0 +1,71 @@
+"""MLflow's page is served as this program means it, whatever servers of the user's own were set to."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from orchestrator.record.store import DATABASE
+from tests.record.servers import free_port
+from tests.waiting import wait_for
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = """
+import sys
+from pathlib import Path
+from orchestrator.record.mlflow_server import serve
+from orchestrator.record.store import choose
+sys.exit(serve(choose(Path(sys.argv[1])), int(sys.argv[2])))
+"""
+SETTINGS = [
+    {"MLFLOW_STATIC_PREFIX": "/proxied", "MLFLOW_SERVER_ALLOWED_HOSTS": "tracker.example"},
+    {
+        "MLFLOW_WORKERS": "7",
+        "UVICORN_PORT": "1",
+        "MLFLOW_BACKEND_STORE_URI": "sqlite:////no/such.db",
+        "MLFLOW_PORT": "1",
+    },
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", SETTINGS, ids=["prefix and hosts", "ports and stores"])
+def test_the_page_answers(settings: dict[str, str], empty: Path, tmp_path: Path) -> None:
+    home, port = tmp_path / "job_feature%2Fx", free_port()
+    home.mkdir()
+    shutil.copyfile(empty, home / DATABASE)
+    (tmp_path / "mlflow.py").write_text("raise SystemExit('the mlflow of other work')\n")
+    environment = os.environ | settings | {"PYTHONPATH": str(ROOT)}
+    words = [sys.executable, "-P", "-c", SCRIPT, str(home), str(port)]
+    page = subprocess.Popen(words, cwd=tmp_path, env=environment)
+    try:
+        assert wait_for(lambda: _experiments(port, page), 180) == ["Default"]
+    finally:
+        page.terminate()
+        page.wait(60)
+    assert {path.name for path in tmp_path.iterdir()} == {home.name, "mlflow.py"}
+
+
+def _experiments(port: int, page: subprocess.Popen[bytes]) -> list[str]:
+    """The experiments that the server names; none before it answers."""
+    assert page.poll() is None, "the server ended"
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/ajax-api/2.0/mlflow/experiments/search",
+        data=b'{"max_results": 5}',
+        headers={"Content-Type": "application/json"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            return [each["name"] for each in json.load(answer)["experiments"]]
+    except urllib.error.HTTPError as error:
+        pytest.fail(f"the server refuses: {error}")
+    except OSError:
+        return []

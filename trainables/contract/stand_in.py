@@ -1,0 +1,107 @@
+"""Stand-ins for families that can no longer be imported: they show finished runs and cannot train."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, make_dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar
+
+from trainables.base import Family, Learner, Parameters, RunConfig
+from trainables.contract.runs import Words
+
+CLASS_MEMBERS = ("name", "version", "size_axis", "tunable", "parts", "resizable", "divides_examples", "compares_mixes")
+"""Members of the class that a description contains as they are."""
+
+
+def description(family: Family, runs: Sequence[RunConfig]) -> dict[str, Any]:
+    """Return everything that reports ask of a family, as plain JSON values; ``runs`` has one run of each size."""
+    return {
+        **{name: getattr(family, name) for name in CLASS_MEMBERS},
+        "words": asdict(family.words),
+        "tasks": family.tasks(),
+        "subject": family.subject(),
+        "items_in_order": family.items_in_order(),
+        "groupings": family.groupings(),
+        "grouping_words": family.grouping_words(),
+        "sizes": [run.size for run in runs],
+        "parameters": [asdict(family.parameters(run.size)) for run in runs],
+        "steps": [family.steps(run) for run in runs],
+        "flops": [family.flops(run) for run in runs],
+    }
+
+
+class StandIn(Family):
+    """A family as it was described. It knows its settings by their names only, and cannot train."""
+
+    described: ClassVar[Mapping[str, Any]]
+
+    def tasks(self) -> tuple[str, ...]:
+        return tuple(self.described["tasks"])
+
+    def subject(self) -> str:
+        return str(self.described["subject"])
+
+    def items_in_order(self) -> bool:
+        return bool(self.described["items_in_order"])
+
+    def groupings(self) -> dict[str, tuple[int, ...]]:
+        return {name: tuple(labels) for name, labels in self.described["groupings"].items()}
+
+    def grouping_words(self) -> dict[str, str]:
+        return dict(self.described["grouping_words"])
+
+    def parameters(self, size: float) -> Parameters:
+        counts = self.described["parameters"]
+        total, core = (self._at(size, [count[kind] for count in counts]) for kind in ("total", "core"))
+        return Parameters(total, core)
+
+    def scaled(self, steps: float, examples: float) -> Any:
+        return self.settings
+
+    def adjusted(self, values: Mapping[str, float]) -> Any:
+        return self.settings
+
+    def steps(self, run: RunConfig) -> int:
+        return round(self._at(run.size, self.described["steps"]))
+
+    def flops(self, run: RunConfig) -> float:
+        return self._at(run.size, self.described["flops"])
+
+    def shape(self, run: RunConfig) -> str:
+        return f"{self.size_axis}-{run.size}"
+
+    def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
+        raise NotImplementedError(f"the family {self.name!r} cannot be imported, so it cannot train")
+
+    def _at(self, size: float, values: Sequence[float]) -> float:
+        """Interpolate between the described sizes, and continue beyond them, by power laws."""
+        sizes = self.described["sizes"]
+        if size in sizes:
+            return float(values[sizes.index(size)])
+        if len(sizes) == 1:
+            return float(values[0] * size / sizes[0])
+        pieces = list(pairwise(zip(sizes, values, strict=True)))
+        (left, low), (right, high) = next((piece for piece in pieces if size < piece[1][0]), pieces[-1])
+        return float(low * (size / left) ** (math.log(high / low) / math.log(right / left)))
+
+
+@cache  # Parsing keeps a model for every class of settings, and a page reads each sweep again and again.
+def stand_in(text: str, settings: tuple[str, ...]) -> type[StandIn]:
+    """Return the class of a family from the JSON text of its description; its ``Settings`` have these fields.
+
+    Raises:
+        ValueError: The text is not JSON, or the description is incomplete.
+    """
+    described = json.loads(text)
+    try:
+        members = {name: described[name] for name in CLASS_MEMBERS} | {"words": Words(**described["words"])}
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"the description of its family is incomplete: {error}") from error
+    fields = [(name, Any) for name in settings]
+    members |= {"described": described, "Settings": make_dataclass("Settings", fields, frozen=True)}
+    return type("StandIn", (StandIn,), members)
