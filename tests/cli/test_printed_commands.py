@@ -76,6 +76,8 @@ def test_the_next_step_trains_what_it_says_twice(
     done = begin(run, tmp_path, **changes)
     assert trains in " ".join(printed_command(done.out, "next"))
     for _ in range(2):
+        if "add+prod needs fewer parameters than add" in done.out:
+            break  # The step before has answered the question.
         words, before = printed_command(done.out, "next"), newest(home)
         done = run(*words)
         assert done.code == 0, done.err
