@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -98,11 +97,8 @@ class Duel:
         logs = np.interp(math.log(size), [math.log(each) for each, _ in known], [math.log(count) for _, count in known])
         return Count(math.exp(float(logs)))
 
-    def place(self, blocks: Sequence[Block], open_blocks: Sequence[Block], most: int) -> list[Block]:
-        """Return the next blocks, up to ``most`` at the same sizes; none if evidence is not expected to grow.
-
-        ``open_blocks`` are those of ``blocks`` that are not complete.
-        """
+    def place(self, blocks: Sequence[Block], most: int) -> list[Block]:
+        """Return the next blocks after these, up to ``most`` at the same sizes; none if evidence would hardly grow."""
         growth_ST = self._growth(len(blocks))
         seeds = {place: self._free(blocks, *place) for place in np.ndindex(growth_ST.shape) if growth_ST[place] > 0}
         for place, free in seeds.items():
@@ -110,10 +106,6 @@ class Duel:
         if growth_ST.max() < HOPELESS[self.comparison.decided is not None]:
             return []
         score_ST = growth_ST / (self._cost_S[:, None] + self._cost_S) ** THRIFT
-        # Several blocks at once are spread: what one shows may move the next.
-        for sizes, count in Counter((block.mix_size, block.baseline_size) for block in open_blocks).items():
-            if set(sizes) <= set(self._problem.sizes):
-                score_ST[tuple(map(self._problem.sizes.index, sizes))] /= 1 + count
         place = divmod(int(score_ST.argmax()), len(self._problem.sizes))
         mix_size, baseline_size = (self._problem.sizes[axis] for axis in place)
         return [Block(*self._names, mix_size, baseline_size, seed) for seed in seeds[place][:most]]

@@ -178,10 +178,8 @@ class _Turn:
         raises = aim == "factor" or (aim == "locate" and self._has_budget(pair[0], RAISING))
         if duel.comparison.decided is not None and not raises:
             return []
-        blocks = self._blocks[pair]
-        open_blocks = [block for block in blocks if not all(run in self._learned for run in block.runs)]
         runs = min(self._settings.max_runs * self._share(mix) - self._used(mix)[0] for mix in pair)
-        return duel.place(blocks, open_blocks, max(1, min(self._searcher.stack // 2, int(runs))))
+        return duel.place(self._blocks[pair], max(1, min(self._searcher.stack // 2, int(runs))))
 
     def _has_budget(self, mix: str, share: float = 1.0) -> bool:
         runs, cost = self._used(mix)
