@@ -214,7 +214,7 @@ def run(space: SweepSpec | str | Path, *, console: Console | None = None, **opti
     from orchestrator.sweep.run import run_sweep
 
     home = options.pop("home", None)
-    asked = RunOptions.of(from_python(options) | {"home": _home(home).root}).started()
+    asked = RunOptions(**from_python(options), home=_home(home).root).started()
     if not isinstance(space, SweepSpec | str | Path):
         raise UserError(f"space={space!r:.60} cannot be used: write a search space's name or file, or a SweepSpec")
     if isinstance(space, SweepSpec):

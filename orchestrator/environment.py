@@ -19,13 +19,14 @@ from orchestrator.errors import UserError
 
 FOREIGN = re.compile(
     "_?MLFLOW_.*|TUNE_.*|RAY_AIR_.*|RAY_TRAIN_.*"  # experiments, servers and sweeps of the user's own
+    "|TORCH_(LOGS|TRACE).*"  # what to print of somebody's model
     "|(UVICORN|GUNICORN|FLASK|WERKZEUG)_.*|WEB_CONCURRENCY|FORWARDED_ALLOW_IPS"  # web servers; MLflow's page is one
     "|MPLBACKEND|MATPLOTLIBRC|SOURCE_DATE_EPOCH|PYTHONWARNINGS"  # how others draw, build and test
 )
 """Names that other programs read as we do not mean them."""
 PASSED = re.compile(
     "MLFLOW_(TRACKING|HTTP|S3|BOTO_CLIENT|KERBEROS)_.*"  # where the record is, how to sign in there, whom to trust
-    "|MLFLOW_(WORKSPACE|ARTIFACT_UPLOAD_DOWNLOAD_TIMEOUT|LOGGING_LEVEL|DISABLE_TELEMETRY|SUPPRESS_PRINTING_URL_TO_STDOUT)"
+    "|MLFLOW_(WORKSPACE|ARTIFACT_UPLOAD_DOWNLOAD_TIMEOUT|DISABLE_TELEMETRY|SUPPRESS_PRINTING_URL_TO_STDOUT)"
 )
 """Those among them that a user must be able to pass."""
 

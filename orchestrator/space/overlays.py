@@ -22,13 +22,15 @@ class Origin:
     """The place where a value was written: in a file, at a line (from 1) and in overlays such as ``profile laptop``, or
     on the command line.
 
-    ``sets`` is the whole key that an option on the command line sets; None for what a file says.
+    ``sets`` is the whole key that an option on the command line sets; None for what a file says. ``comment`` is the
+    file's own on its line, ``""`` without one.
     """
 
     source: str
     line: int | None = None
     overlays: tuple[str, ...] = ()
     sets: Key | None = None
+    comment: str = ""
 
     def __str__(self) -> str:
         text = self.source if self.line is None else f"{self.source}, line {self.line}"
@@ -74,7 +76,8 @@ class Values:
     @classmethod
     def of_file(cls, source: str, document: strict_yaml.Document) -> Values:
         """The values of a file that holds a mapping."""
-        lines = {key: Origin(source, line) for key, line in document.lines.items()}
+        comments = document.comments
+        lines = {key: Origin(source, line, comment=comments.get(key, "")) for key, line in document.lines.items()}
         return cls(document.data, lines | {(): Origin(source)})
 
     def under(self, over: Values) -> Values:

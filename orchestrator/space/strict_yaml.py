@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
@@ -20,10 +20,15 @@ from orchestrator.space.mistakes import Key, dotted
 
 @dataclass(frozen=True)
 class Document:
-    """Content of a YAML text: plain values, and the line (from 1) of each key by its path."""
+    """Content of a YAML text: plain values, and by its path the line (from 1) of each key and the comment behind it."""
 
     data: Any
     lines: dict[Key, int]
+    comments: dict[Key, str] = field(default_factory=dict)
+
+
+COMMENT = re.compile(r":?\s+#\s*(\S.*)")
+"""The rest of a line behind a key or its value."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -68,7 +73,8 @@ def read(text: str, source: str) -> Document:
         if node is None:
             return Document(None, {})
         lines = dict(_lines(node, (), source))
-        return Document(loader.construct_document(node), lines)
+        comments = dict(_comments(node, (), text.splitlines()))
+        return Document(loader.construct_document(node), lines, comments)
     except UserError:
         raise
     except yaml.MarkedYAMLError as error:
@@ -82,6 +88,15 @@ def read(text: str, source: str) -> Document:
 def write(data: Mapping[str, Any]) -> str:
     """Plain values as YAML that :func:`read` reads back: mappings in blocks, lists on one line, order kept."""
     return str(yaml.dump(dict(data), Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True))
+
+
+def commented(text: str, comments: Mapping[Key, str]) -> str:
+    """Return a YAML text with these comments behind the keys that it has."""
+    lines, rows = read(text, "").lines, text.splitlines()
+    for key, comment in comments.items():
+        if key in lines:
+            rows[lines[key] - 1] += f" # {comment}"
+    return "\n".join(rows) + "\n"
 
 
 class _Dumper(yaml.SafeDumper):
@@ -119,3 +134,12 @@ def _lines(node: yaml.Node, key: Key, source: str) -> Iterator[tuple[Key, int]]:
             first[name.value] = line
             yield from _lines(value, (*key, name.value), source)
             yield (*key, name.value), line
+
+
+def _comments(node: yaml.Node, key: Key, rows: list[str]) -> Iterator[tuple[Key, str]]:
+    """Yield the comment at the end of the line of each key below ``node``; of several keys on a line the outermost."""
+    for name, value in node.value if isinstance(node, yaml.MappingNode) else ():
+        end = value.end_mark if value.end_mark.line == name.start_mark.line else name.end_mark
+        if (found := COMMENT.fullmatch(rows[end.line][end.column :])) is not None:
+            yield (*key, name.value), found[1]
+        yield from _comments(value, (*key, name.value), rows)

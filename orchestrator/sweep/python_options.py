@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from orchestrator.errors import UserError
+from orchestrator.errors import UserError, unknown
 from orchestrator.sweep.run_options import HOME, RunOptions
 
 NUMBERS = (int, float)
@@ -24,14 +24,18 @@ SAMPLES = {
     "gpu_fraction": '0.5 or "auto"',
 }
 """Values to show for the options that take more than text."""
-SWITCHES = [each.name for each in fields(RunOptions) if "option" in each.metadata and each.type == "bool"]
+KNOWN = {each.name: each.type for each in fields(RunOptions) if "option" in each.metadata}
+SWITCHES = [name for name, kind in KNOWN.items() if kind == "bool"]
 
 
 def from_python(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options with the values that the command line would give. An option that is None is left out.
 
-    Raises :class:`UserError` for a value of another type.
+    Raises :class:`UserError` for an unknown option, and for a value of another type.
     """
+    for name in given:
+        if name not in KNOWN:
+            raise unknown("option", name, KNOWN)
     return {name: _option(name, value) for name, value in given.items() if value is not None}
 
 

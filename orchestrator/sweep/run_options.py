@@ -8,7 +8,7 @@ import re
 import shlex
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -90,15 +90,6 @@ class SpaceOptions:
     overrides: list[str] = option(
         (), "--set", metavar="KEY=VALUE", help="Override a field by its path: --set search.method=grid."
     )
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Self:
-        """The options of these names. Raises ``UserError`` for a name that is none."""
-        known = [each.name for each in fields(cls) if "option" in each.metadata]
-        for name in given:
-            if name not in known:
-                raise unknown("option", name, known)
-        return cls(**given)
 
     def words(self, *names: str) -> list[str]:
         """Options as words of a command: those of these names, by default all that are not meant once. A default is

@@ -43,9 +43,9 @@ class Shape:
 SHAPES = {
     "paper": Shape(block=128, batch=64, vocabulary=32),
     "nested": Shape(block=60, batch=33, vocabulary=18),
-    "laptop": Shape(block=20, batch=64, vocabulary=18),
+    "flat": Shape(block=20, batch=64, vocabulary=18),
 }
-"""Those of profiles: paper, evening (nested expressions) and laptop."""
+"""The paper profile, nested expressions (evening and laptop), and flat sums of two expressions."""
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def test_the_plain_run_has_the_loss_curve_of_a_stack_of_one() -> None:
 
 
 def test_the_table_has_a_row_a_form(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(throughput, "SHAPES", {"laptop": CASE.shape})
+    monkeypatch.setattr(throughput, "SHAPES", {"flat": CASE.shape})
     throughput.main(["--device", "cpu", "--quick", "--widths", "8", "--seconds", "0.01"])
     rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| 8 ")]
     assert [row[1] for row in rows] == ["a1", "stack of 1", "stack of 4", "native", "b, k = 2"]
@@ -68,7 +68,7 @@ def test_the_table_has_a_row_a_form(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 def test_within_a_time_slow_forms_are_left_out_and_what_was_measured_is_kept(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(throughput, "SHAPES", {"laptop": CASE.shape})
+    monkeypatch.setattr(throughput, "SHAPES", {"flat": CASE.shape})
     measured, now = throughput.Measured(1.0, 0.1, 0.1), 0.0
 
     def two_seconds(*args: object, **given: object) -> throughput.Measured:

@@ -2,7 +2,7 @@
 
     python -m tests.bench.throughput --device cuda        # the paper's shape on one GPU
     python -m tests.bench.throughput --device cuda --precision bf16 --within 300 --json rates.json
-    python -m tests.bench.throughput --device cpu --quick # the laptop profile's shape, one thread, a few minutes
+    python -m tests.bench.throughput --device cpu --quick # flat sums, one thread, a few minutes
     python -m tests.bench.throughput --device cpu --shape nested --widths 12 24 48
 
 Forms: ``a1`` a plain eager process, ``a2`` the same compiled (on a GPU with a CUDA graph; on a CPU not with
@@ -236,7 +236,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cpu", "cuda"), required=True)
     parser.add_argument("--quick", action="store_true", help="n_embed 16, 32 and 64, short measurements")
-    parser.add_argument("--shape", choices=tuple(SHAPES), help="default: laptop on a CPU, paper on a GPU")
+    parser.add_argument("--shape", choices=tuple(SHAPES), help="default: flat on a CPU, paper on a GPU")
     parser.add_argument("--precision", choices=get_args(Precision), default="float32", help="of matrix products")
     parser.add_argument("--widths", type=int, nargs="+")
     parser.add_argument("--seconds", type=float, help="length of one measurement")
@@ -254,7 +254,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(", ".join(f"{key} {value}" for key, value in machine.items()))
     print(HEAD + "\n" + "|---" * 8 + "|")
     widths = given.widths or ((16, 32, 64) if given.quick or not gpu else WIDTHS)
-    shape = SHAPES[given.shape or ("paper" if gpu else "laptop")]
+    shape = SHAPES[given.shape or ("paper" if gpu else "flat")]
     cases = [Case(shape, width, precision, given.device) for width in widths]
     forms = [form for case in cases for form in forms_of(case, quick=given.quick)]
     if given.within is not None:  # Processes side by side take longest and are asked about least.

@@ -76,6 +76,8 @@ def test_the_next_step_trains_what_it_says_twice(
     done = begin(run, tmp_path, **changes)
     assert trains in " ".join(printed_command(done.out, "next"))
     for _ in range(2):
+        if "add+prod needs fewer parameters than add" in done.out:
+            break  # The step before has answered the question.
         words, before = printed_command(done.out, "next"), newest(home)
         done = run(*words)
         assert done.code == 0, done.err
@@ -127,7 +129,7 @@ def test_a_printed_resume_line_is_read_as_the_same_options(given: dict[str, Any]
     program.command()(run_command)
     params = typer.main.get_command(program).make_context("run", words[1:]).params
     assert params["space"] == "my space.yaml"
-    again = RunOptions.of({name: params[name] for name in OPTIONS})
+    again = RunOptions(**{name: params[name] for name in OPTIONS})
     once = {name: each.default for name, each in OPTIONS.items() if each.metadata["once"]}
     wanted = {"overrides": []} | given | once | {"resume": "asked-1"}
     assert values(again) == values(RunOptions(**wanted))

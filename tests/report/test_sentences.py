@@ -140,8 +140,8 @@ def decided(case: Case, word: str, factor: str | None) -> bool:
     found = case.comparison
     assert found is not None
     assert found.at_least is not None
-    certified = f"{found.at_least:.1f}" if found.at_least < 10 else f"{found.at_least:.0f}"
-    return found.decided == word and not case.rarer() and (factor or "1.0") == certified
+    step = 1 if found.at_least >= 10 else 0.1  # A bound is rounded down.
+    return found.decided == word and not case.rarer() and 0 <= found.at_least - float(factor or 1) < step
 
 
 def decided_at_same_sizes(
@@ -191,7 +191,7 @@ SENTENCES: dict[str, Check] = {
     rf"add\+prod is learned (more|less) often than add at {RANGE}: in {SHARE} runs against {SHARE}\.": more_often,
     rf"{OPEN}: both were learned about as often at the same sizes \({SHARE} and {SHARE}\)\.": alike,
     rf"{OPEN}: neither was learned \({SHARE} and {SHARE}\)\.": lambda case, mix, other: (
-        is_open(case, mix, other) and mix.startswith("0 ")
+        is_open(case, mix, other) and mix.startswith("0 ") and other.startswith("0 ")
     ),
     rf"{OPEN}: at {RANGE} add\+prod was learned in {SHARE} runs, add in {SHARE}\.": lambda case, low, high, *shares: (
         is_open(case, *shares) and spans(case.side(0)[2] | case.side(1)[2], low, high)

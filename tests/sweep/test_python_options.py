@@ -33,12 +33,12 @@ from orchestrator.sweep.run_options import RunOptions
     ],
 )
 def test_options_are_taken_as_python_people_write_them(options: dict[str, Any], words: list[str]) -> None:
-    assert RunOptions.of(from_python(options)).started().words() == words
+    assert RunOptions(**from_python(options)).started().words() == words
 
 
 @pytest.mark.parametrize(("given", "meant"), [(True, ""), (False, None), ("", ""), ("add-1", "add-1"), (None, None)])
 def test_resume_may_be_true(given: Any, meant: str | None) -> None:
-    assert RunOptions.of(from_python({"resume": given})).started().resume == meant
+    assert RunOptions(**from_python({"resume": given})).started().resume == meant
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,7 @@ def test_resume_may_be_true(given: Any, meant: str | None) -> None:
         ({"overrides": [("seeds", 1)]}, "overrides=.* cannot be used: write"),
         ({"overrides": {"seeds": object()}}, "overrides: seeds is <object"),
         ({"resume": 5}, "resume=5 cannot be used: write True"),
+        ({"profil": 5}, "unknown option 'profil'. Did you mean 'profile'?"),
     ],
 )
 def test_options_of_another_type_are_refused_with_what_to_write(options: dict[str, Any], said: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,12 +13,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.trainables.stacks import SETTINGS, config, family_of, make_learner
 from tests.trainables.trainers import MODEL, TEXT, TRAINING, VOCABULARY, losses, make_trainer
 from trainables.transformer import native
 from trainables.transformer.architecture import Layout, ModelSettings, layout
 from trainables.transformer.model import initialise
 from trainables.transformer.native.trainer import NativeTrainer, loss_and_gradient
-from trainables.transformer.stack import StackState, stack_losses
+from trainables.transformer.stack import StackState, StackTrainer, stack_losses
 from trainables.transformer.training_settings import TrainingSettings
 
 CLOSE = 1e-5
@@ -203,8 +205,18 @@ def test_a_library_of_other_source_code_is_not_called(monkeypatch: pytest.Monkey
     try:
         why, remedy = native.missing() or ("", "")
         assert native.library() is None
-        assert not native.can_train(TRAINING, VOCABULARY, "cpu")
+        assert not native.can_train(MODEL, TRAINING, VOCABULARY, "cpu")
     finally:
         native._load.cache_clear()
     assert "built from other source code" in why
     assert "pip install -e ." in remedy
+
+
+def test_a_parallel_block_is_torchs(data_cache: Path) -> None:
+    """The native step knows none: it would train another model."""
+    plain = config()
+    parallel = replace(plain, settings=replace(SETTINGS, model=replace(SETTINGS.model, parallel=True)))
+    assert family_of(SETTINGS).training_step("cpu") == native.NATIVE
+    assert family_of(parallel.settings).training_step("cpu") == native.TORCH
+    learners = [make_learner([run], data_cache) for run in (plain, parallel)]
+    assert [type(learner._trainer) for learner in learners] == [NativeTrainer, StackTrainer]

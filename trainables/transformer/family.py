@@ -154,7 +154,8 @@ class TransformerFamily(Family):
         return f"{self.size_axis}-{run.size}-{digest_of(described)[:8]}"
 
     def training_step(self, device: str) -> str:
-        return NATIVE if can_train(self.settings.training, self._vocabulary_size, device) else TORCH
+        model, training = self.settings.model, self.settings.training
+        return NATIVE if can_train(model, training, self._vocabulary_size, device) else TORCH
 
     def memory(self, size: int) -> float:
         model, training = self.settings.model, self.settings.training

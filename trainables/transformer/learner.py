@@ -80,7 +80,7 @@ class TransformerLearner(Learner):
         self._active = list(range(len(jobs)))
         self._progress = [_Progress() for _ in jobs]
         self._step = 0
-        training_step = can_train(self._training[0], len(vocabulary), self._device.type)
+        training_step = can_train(self._model, self._training[0], len(vocabulary), self._device.type)
         self._training_step = NATIVE if training_step else TORCH
         self._prepare_gpu()
         parameters = [self._initial_parameters(job) for job in jobs]
@@ -138,7 +138,8 @@ class TransformerLearner(Learner):
         self._training_step = notes.get(
             "training_step", TORCH
         )  # Checkpoints named none while torch's was the only one.
-        if self._training_step == NATIVE and not can_train(self._training[0], len(self._vocabulary), self._device.type):
+        words, device = len(self._vocabulary), self._device.type
+        if self._training_step == NATIVE and not can_train(self._model, self._training[0], words, device):
             why = "; ".join(missing() or ("",))
             raise ValueError(f"the native step began these runs and cannot continue them here: {why}")
         self._step = notes["step"]

@@ -18,7 +18,7 @@ from orchestrator.transition.types import CONFIDENCE, Synergy
 
 ALIKE = 0.2
 """Shares of runs that learned count as about the same if they differ by at most this."""
-SHOWN = 1.05
+SHOWN = 1.1
 """A certified factor below this is not worth a number."""
 SAME = 1e-4
 """Relative error of budgets, which are written with six digits."""
@@ -68,7 +68,7 @@ def _decided_sentence(
         )
     head = f"{here} needs {comparison.decided} {words.parameters} than {there}"
     if comparison.at_least is not None and comparison.at_least >= SHOWN:
-        head += f", at least {bare(comparison.at_least)} times {'fewer' if is_fewer else 'as many'}"
+        head += f", at least {rounded_down(comparison.at_least)} times {'fewer' if is_fewer else 'as many'}"
     where, elsewhere = _size_range(answer, own.sizes), _size_range(answer, other.sizes)
     if where == elsewhere:
         return f"{head}: at {where} it was {words.learned} in {_share(own)} runs, {there} in {_share(other)}."
@@ -85,7 +85,8 @@ def _open_sentence(answer: Answer, mix: MixAnswer, baseline: MixAnswer, comparis
     if not own.tried or not other.tried:
         return f"{head}: no pair of their runs is complete."
     if abs(own.learned / own.tried - other.learned / other.tried) <= ALIKE and own.sizes == other.sizes:
-        alike = f"both were {learned} about as often at the same sizes" if own.learned else f"neither was {learned}"
+        neither = own.learned == other.learned == 0
+        alike = f"neither was {learned}" if neither else f"both were {learned} about as often at the same sizes"
         return f"{head}: {alike} ({_share(own)} and {_share(other)})."
     at = _size_range(answer, sorted({*own.sizes, *other.sizes}))
     return f"{head}: at {at} {here} was {learned} in {_share(own)} runs, {there} in {_share(other)}."
@@ -114,7 +115,8 @@ def compared_words(answer: Answer, mix: MixAnswer) -> str:
         return what
     certified = comparison.at_least
     if not finding.is_rarer and certified is not None and certified >= SHOWN:
-        what = f"at least {times(certified)} {'fewer' if comparison.decided is Direction.FEWER else 'as many'}"
+        many = "fewer" if comparison.decided is Direction.FEWER else "as many"
+        what = f"at least {rounded_down(certified)}x {many}"
     return f"{what} ({odds(_shown_evidence(comparison))})"
 
 
@@ -142,8 +144,13 @@ def odds(evidence: float) -> str:
     if evidence >= 10:
         return f"{math.floor(evidence):,}:1"
     if evidence >= 1:
-        return f"{math.floor(10 * evidence) / 10:g}:1"
+        return f"{rounded_down(evidence).removesuffix('.0')}:1"
     return f"1:{min(1 / evidence, MOST_ODDS):.2g}" if evidence > 0 else f"1:{MOST_ODDS:,.0f}"
+
+
+def rounded_down(bound: float) -> str:
+    """Return a lower bound of 1 or more with one decimal, from ten on with none, so that it claims no more: ``1.9``."""
+    return f"{math.floor(bound)}" if bound >= 10 else f"{math.floor(10 * bound) / 10:.1f}"
 
 
 def evidence_words(answer: Answer) -> str:

@@ -10,6 +10,7 @@ import ctypes
 import functools
 from importlib.util import find_spec
 
+from trainables.transformer.architecture import ModelSettings
 from trainables.transformer.training_settings import TrainingSettings
 
 EXTENSION = "trainables.transformer.native._step"
@@ -36,9 +37,9 @@ def missing() -> tuple[str, str] | None:
     return None if isinstance(found, ctypes.CDLL) else (f"{SLOWER}, {found[0]}", found[1])
 
 
-def can_train(training: TrainingSettings, vocabulary: int, device: str) -> bool:
-    """Return True if the native step trains runs with these settings on this device."""
-    fits = training.precision == "float32" and vocabulary <= MOST_WORDS
+def can_train(model: ModelSettings, training: TrainingSettings, vocabulary: int, device: str) -> bool:
+    """Return True if the native step trains runs with these settings on this device. It knows no parallel block."""
+    fits = not model.parallel and training.precision == "float32" and vocabulary <= MOST_WORDS
     return device == "cpu" and fits and library() is not None
 
 
