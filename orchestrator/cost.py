@@ -25,12 +25,14 @@ LEARNED, UNLEARNED = 0.98, 0.2
 """Made-up accuracies of runs at and above, and of runs below, a made-up transition."""
 MOST_REHEARSALS = 16
 
-NATIVE_RATE, NATIVE_HALF = 7.5e10, 500.0
+NATIVE_RATE, NATIVE_HALF = 6.5e10, 1_000.0
 CPU_RATE, CPU_HALF = 4.5e10, 17_000.0
 GPU_RATE, GPU_HALF = 3.0e13, 18_000.0
 """Operations a second of one core by the native step, by torch, and of one GPU, on a large model; and the parameters at
-which a model gets half of that, the rest going to overhead. Those of a core are fitted to float32 training of ListOps
-models of 1 200 to 116 000 parameters on a shared server (within 30 % there; expect a factor of three elsewhere).
+which a model gets half of that, the rest going to overhead. Those of a core by torch are fitted to float32 training of
+ListOps models of 1 200 to 116 000 parameters on a shared server (within 30 % there; expect a factor of three
+elsewhere). Those of the native step lie between whole runs at n_embed 8 on flat sums (59 GFLOP/s) and on nested
+expressions, whose evaluation takes a quarter of the time (36), and steps at 24 to 64 (65 to 90).
 
 The GPU's are counted, not measured: a run's step in a stack that fills an H100, in float32, takes its operations at
 50 TFLOP/s and its memory traffic at 3 TB/s. At n_embed 64 and 8 192 tokens the traffic is 1.06 GB (twice what the
