@@ -26,10 +26,11 @@ def _home(given: str | Path) -> Path:
     try:
         if not str(given).strip():
             raise UserError("it is empty: leave it out, or name a directory")
-        check_home(Path(given))
+        home = user_path(given)
+        check_home(home)
     except UserError as error:
         raise typer.BadParameter(str(error)) from error
-    return Path(given)
+    return home
 
 
 def _path(given: str | Path) -> Path:
