@@ -1,5 +1,19 @@
 """What is trained: families of models, their tasks and probes. Imports neither Ray nor MLflow nor the orchestrator."""
 
-from trainables.contract.simple import SimpleFamily, SimpleSettings
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trainables.contract.simple import SimpleFamily, SimpleSettings
 
 __all__ = ["SimpleFamily", "SimpleSettings"]
+
+
+def __getattr__(name: str) -> Any:
+    # Imported when it is asked for: numpy takes a tenth of a second, and every command imports this package.
+    if name in __all__:
+        from trainables.contract import simple
+
+        return getattr(simple, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -92,11 +92,21 @@ def write(data: Mapping[str, Any]) -> str:
 
 def commented(text: str, comments: Mapping[Key, str]) -> str:
     """Return a YAML text with these comments behind the keys that it has."""
-    lines, rows = read(text, "").lines, text.splitlines()
-    for key, comment in comments.items():
-        if key in lines:
-            rows[lines[key] - 1] += f" # {comment}"
+    rows = text.splitlines()
+    for key, row in _last_rows(yaml.compose(text, _Loader), ()):
+        if key in comments:
+            rows[row] += f" # {comments[key]}"
     return "\n".join(rows) + "\n"
+
+
+def _last_rows(node: yaml.Node, key: Key) -> Iterator[tuple[Key, int]]:
+    """The row (from 0) behind which the comment of each key below ``node`` goes: where its value ends, since a comment
+    within a list that is wrapped would cut it off; the key's own for a mapping."""
+    if isinstance(node, yaml.MappingNode):
+        for name, value in node.value:
+            path, has_rows = (*key, name.value), isinstance(value, yaml.MappingNode) and not value.flow_style
+            yield path, (name.start_mark if has_rows else value.end_mark).line
+            yield from _last_rows(value, path)
 
 
 class _Dumper(yaml.SafeDumper):

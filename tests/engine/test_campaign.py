@@ -29,7 +29,7 @@ def files(tmp_path: Path) -> Path:
 
 
 def make(path: Path, *, slots: int = 2, interrupted: list[list[Request]] | None = None, **changes: object) -> Campaign:
-    asked = spec(**({"search": {"method": "grid"}, "sizes": [8, 16]} | changes))
+    asked = spec(**({"search": {"method": "grid"}, "sizes": [8, 16], "resources": {"max_stack": 4}} | changes))
     sweep = Sweep(SweepFiles(path.parent), asked, "now", {})
     sizing = StackSizes(asked, Hardware(2, 16))
     journal = Journal(path)
