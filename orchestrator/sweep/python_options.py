@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from orchestrator.environment import user_path
 from orchestrator.errors import UserError, unknown
 from orchestrator.sweep.run_options import HOME, RunOptions
 
@@ -41,7 +42,7 @@ def from_python(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def home_from_python(given: Any) -> Path:
     """Return a home directory; None stands for the default. Raises :class:`UserError`."""
-    return HOME if given is None else Path(_option("home", given))
+    return HOME if given is None else user_path(_option("home", given))
 
 
 def _option(name: str, value: Any) -> Any:
