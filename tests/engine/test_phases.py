@@ -166,7 +166,7 @@ def outcomes(home: Path) -> int:
         ({"name": "x", "phases": [{"mix": "add"}, {"mix": "max"}]}, "must hold the target"),
         ({"name": "x", "phases": [{"mix": "min"}, {"mix": "add"}]}, "'min'"),
         ({"name": "x", "phases": []}, "either a mix or phases"),
-        ({"name": "x", "phases": [{"mix": "max", "takes": "body"}, {"mix": "add"}]}, "none comes before it"),
+        ({"name": "x", "phases": [{"mix": "max", "takes": "body"}, {"mix": "add"}]}, "no phase comes before it"),
         # A phase goes on from the one before it in the same arm: no run of another place can be named.
         ({"name": "x", "phases": [{"mix": "max", "donor": "/elsewhere/runs/0123"}, {"mix": "add"}]}, "no such key"),
         ({"name": "x", "phases": [{"mix": "max"}, {"mix": "add", "takes": "/elsewhere/runs/0123"}]}, "the part '/else"),

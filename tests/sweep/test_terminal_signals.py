@@ -101,7 +101,8 @@ def test_ctrl_z_at_a_shell_stops_all_of_ray_and_fg_ends_the_sweep(tmp_path: Path
         assert evaluations(home) == before
         os.write(terminal, b"fg; echo code $?\n")
         said = ""
-        while not (ended := re.search(r"code (\d+)\r", said.rpartition("fg;")[2])):
+        # The shell echoes `fg;` first; before it is the code of the stopped command.
+        while "fg;" not in said or not (ended := re.search(r"code (\d+)\r", said.rpartition("fg;")[2])):
             said += os.read(terminal, 1 << 16).decode(errors="replace")
         assert ended[1] == "0", said
         shell.kill()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from ray import cloudpickle
 from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.tune.experiment import Trial
 
@@ -36,7 +37,17 @@ FREE_MEMORY = "close other programs, or train fewer stacks at a time with --set 
 def machine_error_of(trial: Trial) -> str:
     """Return the machine error that ended a trial and its remedy, or ``""`` if the trial's own code failed."""
     _, _, last = f"\n{traceback_of(trial)}".rpartition("\nFailure # ")
-    return machine_error_words(trial.get_pickled_error(), last.partition("\n")[2] or last)
+    return machine_error_words(_error_of(trial), last.partition("\n")[2] or last)
+
+
+def _error_of(trial: Trial) -> BaseException | None:
+    """The error as this process pickled it a moment ago. Tune's own ``get_pickled_error`` looks into the storage, where
+    a copy arrives later."""
+    path = trial.pickled_error_file
+    if path is None or not Path(path).exists():
+        return None
+    error: BaseException = cloudpickle.loads(Path(path).read_bytes())
+    return error
 
 
 def machine_error_behind(error: BaseException) -> str:

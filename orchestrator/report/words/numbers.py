@@ -129,7 +129,8 @@ def _learned(spec: SweepSpec) -> dict[str, str]:
 def _search(method: str, settings: Mapping[str, Any]) -> str:
     """A searcher with its settings: ``pairs (aim locate, max_cost 420 s a mix)``."""
     units = {"max_runs": " a mix", "max_cost": " s a mix"}
-    given = ((name, value) for name, value in settings.items() if value is not None)
+    # The share that counts as learned has a line of its own.
+    given = ((name, value) for name, value in settings.items() if value is not None and name != "learned")
     values = ((name, f"{value:g}" if isinstance(value, float) else value) for name, value in given)
     named = ", ".join(f"{name} {value}{units.get(name, '')}" for name, value in values)
     return f"{method} ({named})" if named else method
