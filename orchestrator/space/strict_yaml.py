@@ -93,7 +93,8 @@ def write(data: Mapping[str, Any]) -> str:
 def commented(text: str, comments: Mapping[Key, str]) -> str:
     """Return a YAML text with these comments behind the keys that it has."""
     rows = text.splitlines()
-    for key, row in _last_rows(yaml.compose(text, _Loader), ()):
+    node = yaml.compose(text, _Loader)
+    for key, row in _last_rows(node, ()) if node is not None else ():
         if key in comments:
             rows[row] += f" # {comments[key]}"
     return "\n".join(rows) + "\n"

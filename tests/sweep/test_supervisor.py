@@ -99,7 +99,11 @@ def begin(tmp_path: Path, plan: str) -> Iterator[subprocess.Popen[str]]:
     (tmp_path / "plan").write_text(plan)
     command = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "plan")]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        process_group=0,  # As a shell starts a job. In a group without a parent outside it, SIGTSTP stops nothing.
     ) as running:
         try:
             yield running
