@@ -72,7 +72,7 @@ def test_a_sweep_is_followed_in_the_browser(page: Page, tmp_path: Path, monkeypa
             # It follows what runs by itself, without being loaded anew.
             page.run("window.kept = true")
             ended = int(re.findall(r"(\d+) runs ·", shown)[0])
-            page.wait_for(f"Number(document.body.innerText.match(/(\\d+) runs ·/)[1]) > {ended + 1}")
+            page.wait_for(f"Number(document.body.innerText.match(/(\\d+) runs? ·/)[1]) > {ended + 1}")
             page.wait_for("document.images[0]?.complete && document.images[0].naturalHeight > 0 && window.kept")
             driver.send_signal(signal.SIGINT)
             page.wait("interrupted", "To resume it, run python -m orchestrator run", without=("in training",))
