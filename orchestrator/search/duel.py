@@ -17,16 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.search.base import Problem
-from orchestrator.search.locating import chances_of
+from orchestrator.search.locating import prior_of
 from orchestrator.transition.evidence import Block, Comparison, Direction, Run, compare, counted
 
 Floats = NDArray[np.float64]
 
-DRAWS = 64
-"""Curves drawn of each mix for one placing."""
-OVERHEAD = 17_000.0
-"""Before any is measured, costs are taken to grow as parameters plus so many more: with so many one core reaches half
-the rate of a large model."""
+DRAWS = 512
+"""Curves drawn of each mix to place one block."""
+DEVIATIONS = 1.5
+"""Before the first pair, the candidate sizes are expected to contain both transitions: they end this many standard
+deviations of the prior from their middle."""
+OVERHEAD = 1_000.0
+"""Until costs are measured, the cost of a run is taken to grow as its parameters plus this many: at this size a core
+trains at half its full rate (tests/bench/results/throughput.md, nested)."""
 THRIFT = 0.75
 """Growth is divided by cost to this power."""
 STEP = 1.2
@@ -70,7 +73,7 @@ class Duel:
         self._problem, self._names = problem, (mix, baseline)
         self._counts = problem.counts()
         self.comparison: Comparison = compare(counted(blocks, learned), self._parameters, error)
-        self._chances = chances_of(problem), chances_of(problem)
+        self._chances = prior_of(problem, DEVIATIONS), prior_of(problem, DEVIATIONS)
         complete = [block for block in blocks if all(run in learned for run in block.runs)]
         for block in complete:
             for chances, run in zip(self._chances, block.runs, strict=True):

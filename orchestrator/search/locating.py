@@ -46,12 +46,24 @@ BEYOND = math.log(2)
 
 def chances_of(problem: Problem, learned: Mapping[Run, bool | None] = MappingProxyType({}), mix: str = "") -> Chances:
     """Return the chances to learn over the candidate sizes, of a mix whose runs ``learned`` or did not."""
-    smallest, largest = problem.sizes[0], problem.sizes[-1]
-    chances = Chances(math.sqrt(smallest * largest), math.log(largest / smallest) / 2 + BEYOND)
+    chances = prior_of(problem)
     for (name, size, _), outcome in sorted(learned.items()):
         if name == mix and outcome is not None:
             chances.add(size, outcome)
     return chances
+
+
+def prior_of(problem: Problem, deviations: float = 0.0) -> Chances:
+    """Return the chances to learn before any run.
+
+    The prior of the midpoint is normal around the middle of the candidate sizes, which end this many standard
+    ``deviations`` from it; with 0 it is flat.
+    """
+    smallest, largest = problem.sizes[0], problem.sizes[-1]
+    half = math.log(largest / smallest) / 2
+    return Chances(
+        math.sqrt(smallest * largest), half + BEYOND, max(half, BEYOND) / deviations if deviations else math.inf
+    )
 
 
 class Location:

@@ -28,12 +28,19 @@ LEAST, MOST = 0.01, 0.99
 
 
 class Chances:
-    """The posterior of one mix, whose curve rises within ``reach``, in ln size, of the size ``around``."""
+    """The posterior of one mix.
 
-    def __init__(self, around: float, reach: float = REACH) -> None:
+    Args:
+        around: The size in the middle of all midpoints.
+        reach: Midpoints reach this far from ``around``, in ln size.
+        spread: Standard deviation of a normal prior of the midpoint, in ln size; by default the prior is flat.
+    """
+
+    def __init__(self, around: float, reach: float = REACH, spread: float = math.inf) -> None:
         middle = math.log(around)
         self._midpoints = np.linspace(middle - reach, middle + reach, 1 + 2 * math.ceil(reach / STEP))
-        self._log_weights = np.zeros(len(self._midpoints) * len(SLOPES) * len(LAPSES))
+        prior_M = -0.5 * ((self._midpoints - middle) / spread) ** 2
+        self._log_weights = np.repeat(prior_M, len(SLOPES) * len(LAPSES))
 
     def add(self, size: float, learned: bool) -> None:
         """Count a run in."""
