@@ -16,9 +16,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Iterable
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -69,8 +67,6 @@ ROUNDING = 2.0**12
 """Log likelihoods are rounded to 1/ROUNDING nats: sums are then exact, whatever the order of the runs."""
 FAINTEST = np.float32(-80.0)
 """Log likelihoods this far below the best are all alike: single precision ends there."""
-SPLIT = 100
-"""From this many different runs on a second core helps to weigh them."""
 
 
 def curves_for(sizes: Iterable[int], floor: float) -> Curves:
@@ -113,7 +109,6 @@ class Curves:
         self.cells = math.prod(self.shape)
         self.all_cells = self.cells + len(LUCK) * len(self.floors)
         self._share: dict[float, Floats] = {}
-        self._expected: dict[float, Floats] = {}
 
     @cached_property
     def log_prior(self) -> Floats:
@@ -143,12 +138,6 @@ class Curves:
         if size not in self._share:
             self._share[size] = expit(SLOPES * (math.log(size) - self.midpoints[:, None]))
         return self._share[size]
-
-    def expected_share(self, size: float) -> Floats:
-        """The same in the mean over what the size may be easier or harder; M x K."""
-        if size not in self._expected:
-            self._expected[size] = _smoothed(self.share(size), self._effect, axis=0)
-        return self._expected[size]
 
     def log_likelihood(self, size: float, accuracy: float) -> Floats32:
         """Tempered log likelihood of one run's accuracy in each cell, the size being as the curve says."""
@@ -227,6 +216,20 @@ class Curves:
         flat: Floats = place.ravel()
         return flat
 
+    def log_likelihood_of(self, points: Iterable[Point]) -> Floats:
+        """Return the log likelihood of runs, in any order, in each cell."""
+        # Accuracies are shares of a test set. Many runs of a large sweep have the same one, at the floor or at 1.
+        runs_at: dict[int, Counter[float]] = {}
+        for point in points:
+            runs_at.setdefault(point.size, Counter())[point.accuracy] += 1
+        total = np.zeros(self.all_cells)
+        for size, runs_with in runs_at.items():
+            at_size = np.zeros(self.all_cells, np.float32)
+            for accuracy, runs in runs_with.items():
+                at_size += runs * self.log_likelihood(size, accuracy)
+            total += self.averaged(at_size)
+        return total
+
     @cached_property
     def relative(self) -> Crossing:
         """The crossing of :data:`LEVEL` of its own asymptote."""
@@ -253,49 +256,3 @@ def _graded_at(curves: Curves, size: float) -> tuple[Floats32, Floats32]:
 def _steps_at(curves: Curves, size: float) -> Floats32:
     """Probability of each step of the share of the task that a run of the size learns; M x K x S. Cached."""
     return share_probabilities(curves.share(size))
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """The log likelihood of a mix's runs: ``total`` in each cell, and ``by_size`` before and after the average over
-    what a size may be easier or harder. Sums of rounded numbers: the same in whatever order the runs came."""
-
-    curves: Curves
-    total: Floats
-    by_size: Mapping[int, tuple[Floats32, Floats32]]
-
-    @classmethod
-    def none(cls, curves: Curves) -> Evidence:
-        """No run yet."""
-        return cls(curves, np.zeros(curves.all_cells), {})
-
-    def plus(self, points: Iterable[Point]) -> Evidence:
-        """With these runs besides."""
-        # Accuracies are shares of a test set, so that many runs of a large sweep say the same: at the floor, at 1.
-        counted: dict[int, Counter[float]] = {}
-        for point in points:
-            counted.setdefault(point.size, Counter())[point.accuracy] += 1
-        sizes = sorted(counted)
-        if sum(map(len, counted.values())) < SPLIT:
-            found = [self._at(size, counted[size]) for size in sizes]
-        else:
-            # numpy lets go of Python's lock, and sums are exact: halves give what the whole would.
-            with ThreadPoolExecutor(max_workers=2) as cores:
-                found = list(cores.map(lambda size: self._at(size, counted[size]), sizes))
-        total, by_size = self.total.copy(), dict(self.by_size)
-        for size, sums in zip(sizes, found, strict=True):
-            if size in by_size:
-                total -= by_size[size][1]
-            by_size[size] = sums
-            total += sums[1]
-        return Evidence(self.curves, total, by_size)
-
-    def _at(self, size: int, counted: Counter[float]) -> tuple[Floats32, Floats32]:
-        """The summed log likelihood of all runs of one size, those counted added, before and after the average."""
-        known = self.by_size.get(size)
-        total = np.zeros(self.curves.all_cells, np.float32) if known is None else known[0].copy()
-        for accuracy, runs in counted.items():
-            seen = self.curves.log_likelihood(size, accuracy)
-            seen *= runs
-            total += seen
-        return total, self.curves.averaged(total)

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from orchestrator.transition.curves import KINDS, LUCK, Curves, Evidence, curves_for
+from orchestrator.transition.curves import KINDS, LUCK, Curves, curves_for
 from orchestrator.transition.scatter import BINS, Crossing, Floats
 from orchestrator.transition.types import QUANTILES, Density, Point
 
@@ -25,7 +25,7 @@ ACCURACY_BINS = 400
 
 def posterior_of(points: Iterable[Point], curves: Curves) -> Posterior:
     """The posterior of ``curves`` given these runs, in any order."""
-    return Posterior(curves, Evidence.none(curves).plus(points).total)
+    return Posterior(curves, curves.log_likelihood_of(points))
 
 
 class Posterior:
@@ -76,12 +76,6 @@ class Posterior:
         return self.weights.reshape(self.curves.shape[1:])
 
     @cached_property
-    def marginal(self) -> Floats:
-        """Weights over M x K x L: all that decides whether a run learns. Sums to 1 less the flat curves."""
-        total: Floats = self._curves.sum(axis=(3, 4))
-        return total
-
-    @cached_property
     def _levels(self) -> Floats:
         """Weights over L x F x A, given that the task is learned. Sums to 1."""
         weights: Floats = self._curves.sum(axis=(0, 1))
@@ -90,10 +84,6 @@ class Posterior:
     def mean_top(self) -> float:
         """Posterior mean of the asymptote of mean accuracy, lapses included, given that the task is learned."""
         return float((self._levels * self.curves.tops).sum())
-
-    def mean_floor(self) -> float:
-        """Posterior mean of the floor, given that the task is learned."""
-        return float((self._levels.sum(axis=(0, 2)) * self.curves.floors).sum())
 
     def density(self, crossing: Crossing) -> Density:
         """The crossing's distribution over :data:`DENSITY_BINS` equal bins of ln size, the range of midpoints."""

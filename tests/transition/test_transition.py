@@ -8,8 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.transition.comparison import synergy
-from orchestrator.transition.curves import SPLIT, Evidence, curves_for
-from orchestrator.transition.posterior import Posterior, posterior_of
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Estimate, Point, Transition, Verdict
 
@@ -84,19 +82,6 @@ def test_order_of_points_changes_nothing(order: list[int]) -> None:
     points[4] = Point(points[4].size, points[4].seed, 0.6, 0.2)
     expected = transition(points, SIZES)
     assert transition([points[index] for index in order], SIZES) == expected
-
-
-def test_many_runs_are_weighed_as_one_after_another() -> None:
-    rng = np.random.default_rng(0)
-    accuracies = np.round(rng.uniform(0.1, 1.0, 2 * SPLIT), 3)
-    points = [Point(SIZES[place % len(SIZES)], place, float(each), 0.2) for place, each in enumerate(accuracies)]
-    curves = curves_for(SIZES, 0.2)
-    evidence = Evidence.none(curves)
-    for point in points:
-        evidence = evidence.plus([point])
-    expected, found = Posterior(curves, evidence.total), posterior_of(points, curves)
-    assert np.array_equal(found.weights, expected.weights)
-    assert np.array_equal(found.flat, expected.flat)
 
 
 def test_nothing_learned_is_censored_above() -> None:
