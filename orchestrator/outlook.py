@@ -1,0 +1,63 @@
+"""What more runs are expected to decide: continuations of a search, simulated from the runs it has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from orchestrator.search.base import Observation, Request
+from orchestrator.search.duel import Count
+from orchestrator.search.locating import chances_of
+from orchestrator.search.pairs import Pairs
+from orchestrator.search.results import cost_model, learned_runs
+from orchestrator.simulation import World, simulate
+from orchestrator.transition.evidence import compare, counted
+
+CONTINUATIONS = 20
+"""Simulated continuations. The share of them that decides is known to within about 0.1."""
+
+
+def outlook(searcher: Pairs, continuations: int = CONTINUATIONS) -> dict[tuple[str, str], float]:
+    """Return how likely each comparison is to be decided once a search has used up its limits.
+
+    Each continuation draws a learning curve for every mix from what the mix's runs say, and runs the searcher on them
+    to its end. The draws have a fixed seed: the same runs have the same outlook.
+
+    Args:
+        searcher: A search with its results and blocks so far, and with the limits to come.
+        continuations: How many continuations to simulate.
+
+    Returns:
+        The share of continuations that decide each comparison, by mix and baseline, in [0, 1].
+    """
+    problem, settings = searcher.problem, searcher.settings
+    rng = np.random.default_rng(0)
+    learned = learned_runs(searcher.results, settings.learned)
+    costs = cost_model(searcher.results)
+    cost = {size: costs.cost(size) for size in problem.sizes}
+    chance_DS = {
+        mix: chances_of(problem, learned, mix).draw(problem.sizes, rng.random(continuations)) for mix in problem.mixes
+    }
+    decided = dict.fromkeys(problem.comparisons, 0)
+    for draw in range(continuations):
+        chance = {mix: dict(zip(problem.sizes, chances[draw], strict=True)) for mix, chances in chance_DS.items()}
+        branch = searcher.branch()
+        trace = simulate(branch, _world(chance, cost, draw))
+        outcomes = learned_runs(trace.results, settings.learned)
+        for pair in problem.comparisons:
+            own = [block for block in branch.blocks if (block.mix, block.baseline) == pair]
+            found = compare(counted(own, outcomes), lambda size: Count(size**2), settings.error)
+            decided[pair] += found.decided is not None
+    return {pair: count / continuations for pair, count in decided.items()}
+
+
+def _world(chance: Mapping[str, Mapping[int, float]], cost: Mapping[int, float], draw: int) -> World:
+    """A world in which runs learn with the chances of their mix and size."""
+    place = {mix: index for index, mix in enumerate(chance)}
+
+    def run(request: Request) -> Observation:
+        uniform = np.random.default_rng([draw, place[request.mix], request.size, request.seed]).random()
+        return Observation(float(uniform < chance[request.mix][request.size]), 0.0, cost[request.size])
+
+    return run
