@@ -19,7 +19,7 @@ from unittest.mock import patch
 import torch
 
 from orchestrator.space.spaces import load_space
-from orchestrator.transition.evidence import LEARNED
+from orchestrator.transition.evidence import bar
 from tests.bench.machine import describe
 from trainables.base import Arm, Family, Outcome
 from trainables.transformer import learner
@@ -41,8 +41,7 @@ def train(family: Family, mix: str, size: int, seed: int, cache: Path, *, native
 
 def learned(outcome: Outcome) -> bool:
     """Return True if the run learned the target."""
-    floor = outcome.floor[TARGET]
-    return outcome.accuracy[TARGET] >= floor + LEARNED * (1 - floor)
+    return outcome.accuracy[TARGET] >= bar(outcome.floor[TARGET])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
