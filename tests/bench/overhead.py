@@ -155,7 +155,8 @@ def computing_s() -> float:
 def recording_s() -> float:
     """Processor time of the recorder's thread; 0 while there is none."""
     recorders = {thread.native_id for thread in threading.enumerate() if thread.name == "recorder"}
-    return sum(one.user_time + one.system_time for one in psutil.Process().threads() if one.id in recorders)
+    threads = (thread for thread in psutil.Process().threads() if thread.id in recorders)
+    return float(sum(thread.user_time + thread.system_time for thread in threads))
 
 
 def space(runs: int) -> SweepSpec:

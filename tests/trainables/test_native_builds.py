@@ -40,7 +40,7 @@ def built(directory: Path, name: str, *flags: str, compiler: str = GCC) -> Path:
 
 def trained() -> dict[str, torch.Tensor]:
     """Parameters after some steps and texts written with them, by the names of the models."""
-    ends = {}
+    ends: dict[str, torch.Tensor] = {}
     for name, model in MODELS.items():
         runs = native_trainer([3, 1], n_embed=12, model=model, training=replace(TRAINING, loss="answer"))
         runs.run(0, 20)
