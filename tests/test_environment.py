@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -68,6 +69,16 @@ def test_modules_of_other_work_in_the_working_directory_are_not_imported(here: P
     for words in (("list",), ("plan", "my_space.yaml"), ("show", "add_vs_add_prod")):
         done = program(*words, here=here)
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
+
+
+def test_the_installed_command_runs_next_to_an_orchestrator_of_other_work(here: Path) -> None:
+    """With ``python -m orchestrator`` Python itself takes the other one."""
+    (here / "orchestrator.py").write_text("raise SystemExit('the orchestrator of other work')\n")
+    command = shutil.which("orchestrator", path=Path(sys.executable).parent)
+    if command is None:
+        pytest.skip("the package is not installed")
+    done = subprocess.run([command, "plan", "my_space.yaml"], cwd=here, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
 
 
 @pytest.mark.slow

@@ -52,5 +52,6 @@ def names() -> Finding:
         return ok("no module in this directory has a name of this program's packages")
     said = f"in this directory there is {', '.join(hiding.values())}, named as a package of this program"
     if "orchestrator" in hiding:
-        return wrong(said, "`python -m orchestrator` runs that one here: rename it, or work in another directory")
+        instead = "rename it, or start this program as `orchestrator`, which is next to that python"
+        return wrong(said, f"`python -m orchestrator` runs that one here: {instead}")
     return slow(said, "this program's own is taken all the same, but --address is refused: rename it")

@@ -9,8 +9,10 @@ from tests.bench.overhead import Sample, summary, table
 
 def samples(recorded_at_the_end: int) -> list[Sample]:
     """400 runs in 40 s, the record 4 s behind, memory growing by a tenth between 200 and 400."""
-    watched = [Sample(float(s), 10 * s, max(0, 10 * (s - 4)), 400 + max(0, s - 20) * 2) for s in range(41)]
-    return [*watched, Sample(44.0, 400, recorded_at_the_end, 440)]
+    watched = [
+        Sample(float(s), 10 * s, max(0, 10 * (s - 4)), 400 + max(0, s - 20) * 2, s / 2, s / 5) for s in range(41)
+    ]
+    return [*watched, Sample(44.0, 400, recorded_at_the_end, 440, 22.0, 9.0)]
 
 
 def test_a_summary_counts_from_the_first_end_to_the_last_record() -> None:
@@ -18,6 +20,8 @@ def test_a_summary_counts_from_the_first_end_to_the_last_record() -> None:
     assert found["runs"] == found["recorded"] == 400
     assert found["ms_a_run_ended"] == pytest.approx(100)
     assert found["ms_a_run_recorded"] == pytest.approx(1e3 * 43 / 400)
+    assert found["ms_a_run_computed"] == pytest.approx(50)
+    assert found["ms_a_run_recording"] == pytest.approx(20)
     assert found["largest_backlog"] == 40
     assert found["memory_growth"] == pytest.approx(0.1)
     assert "| <= 150 |" in table(found)

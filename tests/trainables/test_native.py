@@ -15,8 +15,12 @@ from hypothesis import strategies as st
 
 from tests.trainables.stacks import SETTINGS, config, family_of, make_learner
 from tests.trainables.trainers import MODEL, TEXT, TRAINING, VOCABULARY, losses, make_trainer
-from trainables.transformer import native
+from trainables.base import Mix
+from trainables.tasks.listops import TaskSettings
+from trainables.tasks.texts import make_dataset
+from trainables.transformer import generation, native
 from trainables.transformer.architecture import Layout, ModelSettings, layout
+from trainables.transformer.initialisation import InitSettings
 from trainables.transformer.model import initialise
 from trainables.transformer.native.trainer import NativeTrainer, loss_and_gradient
 from trainables.transformer.stack import StackState, StackTrainer, stack_losses
@@ -220,3 +224,34 @@ def test_a_parallel_block_is_torchs(data_cache: Path) -> None:
     assert family_of(parallel.settings).training_step("cpu") == native.TORCH
     learners = [make_learner([run], data_cache) for run in (plain, parallel)]
     assert [type(learner._trainer) for learner in learners] == [NativeTrainer, StackTrainer]
+
+
+TASK = TaskSettings(modulus=6, held_out_fraction=0.2, train_examples=100, validation_examples=40, test_examples=40)
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize(("spread", "n_embed"), [(0.3, 12), (0.7, 13), (2.0, 20)])
+def test_greedy_texts_are_those_of_torch(spread: float, n_embed: int, activation: Any) -> None:
+    """Random models, so that most drafts are wrong; of rows of unequal height and texts of unequal length."""
+    words = TASK.vocabulary()
+    model = ModelSettings(n_layer=2, n_recurrence=1, block=60, activation=activation, init=InitSettings(std=spread))
+    where = layout(model, n_embed, len(words))
+    first = [initialise(model, where, torch.Generator().manual_seed(seed)) for seed in (1, 2)]
+    trainer = NativeTrainer(StackState.start(torch.stack(first)), model, where, [TRAINING] * 2, [TEXT] * 2, [0, 1])
+    joint, alone = (make_dataset(TASK, Mix.parse(mix), seed) for mix, seed in (("add+max", 0), ("add", 1)))
+    questions = [list(joint.test.values()), list(alone.test.values())]
+    texts = generation._lay_out(questions, words.eos, torch.device("cpu"))
+    mine, begin = texts.tokens.clone(), texts.position.clone()
+    while not bool(texts.done.all()):
+        generation._extend(trainer.logits, texts, words.eos, generation.TOKENS_A_PASS)
+    trainer.write(mine, begin.clone(), words.eos)
+    written = 0
+    for expected, got, start in zip(texts.tokens.flatten(0, 1), mine.flatten(0, 1), begin.flatten(), strict=True):
+        ends = (expected[start:] == words.eos).nonzero()
+        end = int(start + ends[0]) + 1 if len(ends) else len(expected)
+        assert torch.equal(got[:end], expected[:end])
+        written += end - int(start)
+    assert written > 200
+    by_torch = generation.accuracies(trainer.logits, questions, words, torch.device("cpu"))
+    by_native = generation.accuracies(trainer.logits, questions, words, torch.device("cpu"), write=trainer.write)
+    assert by_native == by_torch

@@ -15,54 +15,71 @@ import pytest
 import torch
 
 from tests.trainables.test_native import native_trainer
-from tests.trainables.trainers import MODEL, TRAINING
+from tests.trainables.trainers import MODEL, TRAINING, VOCABULARY
 from trainables.transformer.native import trainer
 
 ROOT = Path(__file__).resolve().parents[2]
-COMPILER = shutil.which("g++") or shutil.which("c++") or ""
+GCC = shutil.which("g++") or ""
 MODELS = {
     "two heads, gelu, tied, biases": replace(MODEL, n_head=2, activation="gelu", tied=True, bias=True, block=9),
     "two layers": replace(MODEL, n_layer=2),
 }
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not COMPILER, reason="needs a C++ compiler")]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not GCC, reason="needs g++")]
 
 
-def built(directory: Path, name: str, *flags: str) -> Path:
+def built(directory: Path, name: str, *flags: str, compiler: str = GCC) -> Path:
     """A library of the step, built with the flags of pyproject.toml and these."""
     [extension] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["ext-modules"]
     path = directory / f"{name}.so"
     sources = [str(ROOT / source) for source in extension["sources"]]
-    command = [COMPILER, "-shared", "-fPIC", *extension["extra-compile-args"], *flags, "-o", str(path), *sources]
+    command = [compiler, "-shared", "-fPIC", *extension["extra-compile-args"], *flags, "-o", str(path), *sources]
     subprocess.run(command, check=True)
     return path
 
 
 def trained() -> dict[str, torch.Tensor]:
-    """Parameters after some steps, by the names of the models."""
-    ends = {}
+    """Parameters after some steps and texts written with them, by the names of the models."""
+    ends: dict[str, torch.Tensor] = {}
     for name, model in MODELS.items():
         runs = native_trainer([3, 1], n_embed=12, model=model, training=replace(TRAINING, loss="answer"))
         runs.run(0, 20)
-        ends[name] = runs.state.parameters_SP
+        texts = torch.arange(2 * 11 * model.block).reshape(2, 11, -1) % VOCABULARY
+        runs.write(texts, torch.arange(2, 13).clamp(max=model.block).repeat(2, 1), end=VOCABULARY - 1)
+        ends |= {name: runs.state.parameters_SP, f"texts of {name}": texts}
     return ends
 
 
-@pytest.mark.parametrize("flags", ["-march=native", "-O1"])
-def test_every_build_gives_the_same_bits(flags: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``-march=native`` uses AVX-512 where there is some."""
+BUILDS = {
+    "AVX-512": (GCC, "-mavx512f", "-mavx512vl", "-mavx512dq", "-mprefer-vector-width=512"),
+    "AVX2": (GCC, "-mavx2", "-mno-avx512f"),
+    "hardly optimised": (GCC, "-O1"),
+    "clang": (shutil.which("clang++") or "",),
+}
+"""Compilers and flags beyond those of pyproject.toml; the code itself asks for AVX2 and FMA."""
+
+
+@pytest.mark.parametrize("name", BUILDS)
+def test_every_build_gives_the_same_bits(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler, *flags = BUILDS[name]
+    if not compiler:
+        pytest.skip("needs clang++")
+    if name == "AVX-512" and not {"avx512f", "avx512vl", "avx512dq"} <= set(Path("/proc/cpuinfo").read_text().split()):
+        pytest.skip("needs a CPU with AVX-512")
     expected = trained()
-    library = ctypes.CDLL(str(built(tmp_path, "other", flags)))
+    path = built(tmp_path, "other", *flags, compiler=compiler)
+    if shutil.which("objdump"):
+        code = subprocess.check_output(["objdump", "-d", "--no-show-raw-insn", path], text=True)
+        assert ("%zmm" in code) == (name == "AVX-512")
+    library = ctypes.CDLL(str(path))
     monkeypatch.setattr(trainer, "library", lambda: library)
-    for name, parameters in trained().items():
-        assert torch.equal(parameters, expected[name]), name
+    for what, tensor in trained().items():
+        assert torch.equal(tensor, expected[what]), what
 
 
 def test_the_sanitizers_find_nothing(tmp_path: Path) -> None:
     library = built(tmp_path, "sanitized", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-    names = [
-        subprocess.check_output([COMPILER, f"-print-file-name=lib{name}.so"], text=True) for name in ("asan", "ubsan")
-    ]
+    names = [subprocess.check_output([GCC, f"-print-file-name=lib{name}.so"], text=True) for name in ("asan", "ubsan")]
     preload = os.pathsep.join(name.strip() for name in names)
     program = (
         "import ctypes\n"

@@ -1,18 +1,14 @@
-"""Causal attention of a stack, by torch's kernel or, for short rows on a CPU, by matrix products.
+"""Causal attention of a stack, by torch's kernel.
 
-Shape suffixes as in model.py: S stack, N = B*T, C n_embed, H heads, D = C/H, T positions, X = rows x heads.
+Shape suffixes as in model.py: S stack, N = B*T, C n_embed, H heads, D = C/H, T positions.
 """
 
 from __future__ import annotations
-
-import math
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-SHORT_ROW = 32
-"""On a CPU, rows up to this length attend by matrix products."""
 MOST_ROWS = 65_535
 """Attention kernels count rows along a grid dimension of CUDA, which ends here."""
 
@@ -26,10 +22,7 @@ def attention(qkv_SNK: Tensor, rows: int, n_head: int, scale: float) -> Tensor:
         each_SNC.view(stack, rows, tokens // rows, n_head, -1).flatten(0, 1).transpose(1, 2)
         for each_SNC in qkv_SNK.chunk(3, dim=-1)
     )
-    if qkv_SNK.is_cpu and tokens // rows <= SHORT_ROW:
-        mixed_BHTD = _by_products(q_BHTD, k_BHTD, v_BHTD, scale)
-    else:
-        mixed_BHTD = _by_kernel(q_BHTD, k_BHTD, v_BHTD, scale)
+    mixed_BHTD = _by_kernel(q_BHTD, k_BHTD, v_BHTD, scale)
     return mixed_BHTD.transpose(1, 2).reshape(stack, tokens, width3 // 3)
 
 
@@ -42,13 +35,3 @@ def _by_kernel(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, scale: float) -> 
         second_BHTD = _by_kernel(q_BHTD[half:], k_BHTD[half:], v_BHTD[half:], scale)
         return torch.cat((first_BHTD, second_BHTD))
     return functional.scaled_dot_product_attention(q_BHTD, k_BHTD, v_BHTD, is_causal=True, scale=scale)
-
-
-def _by_products(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, scale: float) -> Tensor:
-    """The same with every score written out. A core does that sooner for short rows, backward most of all: torch's
-    kernel works in blocks, which such rows do not fill."""
-    batch, heads, positions, _ = q_BHTD.shape
-    q_XTD, k_XTD, v_XTD = (each.flatten(0, 1) for each in (q_BHTD, k_BHTD, v_BHTD))
-    future_TT = q_XTD.new_full((positions, positions), -math.inf).triu(1)
-    score_XTT = torch.baddbmm(future_TT, q_XTD, k_XTD.transpose(1, 2), alpha=scale)
-    return torch.bmm(score_XTT.softmax(dim=-1), v_XTD).view(batch, heads, positions, -1)

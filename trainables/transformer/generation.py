@@ -31,6 +31,8 @@ from trainables.transformer.model import forward
 
 Forward = Callable[[Tensor], Tensor]
 """``tokens [S, M, T] -> logits [S, M, T, V]``: every model of the stack on its own expressions."""
+Write = Callable[[Tensor, Tensor, int], None]
+"""``(tokens [S, M, W], position [S, M], eos)``: write every text greedily from its position on, in place."""
 
 TOKENS_A_PASS = 65_536
 """Tokens in one forward pass, at most, unless a training step has more: some 0.8 GB at a width of 256, by estimate."""
@@ -54,6 +56,7 @@ def accuracies(
     device: torch.device,
     training_tokens: int = 0,
     keys: Sequence[int] | None = None,
+    write: Write | None = None,
 ) -> list[list[float]]:
     """The share of right answers of every model of the stack on each of its sets of expressions.
 
@@ -62,11 +65,14 @@ def accuracies(
     wrong.
     ``keys`` are signed 64-bit seeds, one for each stack row: texts are then sampled at temperature 1, else greedy.
     A forward pass has up to ``training_tokens``, those of the stack's training step: without a backward pass they need
-    less memory, whatever the device has.
+    less memory, whatever the device has. ``write`` replaces these passes where texts are greedy.
     """
     texts = _lay_out(questions, vocabulary.eos, device)
     if keys is not None:
         texts.keys = torch.tensor(keys, dtype=torch.int64, device=device)
+    elif write is not None:
+        write(texts.tokens, texts.position, vocabulary.eos)
+        texts.done.fill_(True)
     while not bool(texts.done.all()):
         _extend(forward, texts, vocabulary.eos, max(TOKENS_A_PASS, training_tokens))
     written_SMW = texts.tokens.cpu().numpy()

@@ -207,7 +207,8 @@ class TransformerLearner(Learner):
         configs = [self._jobs[index].config for index in self._active]
         sampled = configs[0].settings.task.decoding == "sampled"
         keys = [run_seed(purpose, config) for config in configs] if sampled else None
-        return accuracies(self._trainer.logits, questions, self._vocabulary, self._device, tokens, keys)
+        write = self._trainer.write if isinstance(self._trainer, NativeTrainer) else None
+        return accuracies(self._trainer.logits, questions, self._vocabulary, self._device, tokens, keys, write)
 
     def _note(self, index: int, evaluation: Evaluation | None) -> None:
         if evaluation is not None:

@@ -1,7 +1,7 @@
 """The training step of one CPU core in native code: step.cpp, which is compiled when the package is installed.
 
-Three to ten times as fast as torch's step on the same core. It trains in float32 on a CPU; torch (stack.py) trains
-everything else, evaluates, and trains where this step cannot be had.
+Three to ten times as fast as torch's step on the same core. It trains in float32 on a CPU and decodes greedily; torch
+(stack.py) trains everything else, samples, and trains where this step cannot be had.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ EXTENSION = "trainables.transformer.native._step"
 """The compiled library, declared in pyproject.toml. It is no Python module: ctypes loads it and needs no headers."""
 NATIVE, TORCH = "native", "torch"
 """The two training steps, by their names in checkpoints. A run that began with one ends with it."""
-INTERFACE = 1
+INTERFACE = 2
 """The version of step.cpp's functions and structures that this code calls."""
 SLOWER = "torch trains, 3 to 10 times slower than the native step"
 REBUILD = "build it again: pip install -e ."

@@ -1,4 +1,4 @@
-// The training step of a tiny transformer on one CPU core: forward, backward, clip and AdamW.
+// The training step of a tiny transformer on one CPU core (forward, backward, clip and AdamW), and greedy decoding.
 //
 // The model is that of model.py, and torch's step (stack.py) is the reference that the tests hold this one against. This
 // one is several times faster because it never leaves the core's small caches: a torch step is hundreds of kernels, and
@@ -37,7 +37,7 @@
 
 // These two are asked before any other function is called, so compiled for any CPU.
 // The version of the functions and structures below; INTERFACE in __init__.py is the one that Python expects.
-extern "C" int32_t interface() { return 1; }
+extern "C" int32_t interface() { return 2; }
 // Whether this CPU has what the library needs.
 extern "C" int32_t cpu_is_supported() {
 #if defined(__x86_64__)
@@ -445,17 +445,23 @@ struct Window {
     bool counts(int t) const { return !counted || counted[t + 1]; }
 };
 
+// A text to write from `begin` on. What stands there already is a draft; it ends with the token at `last`.
+struct Draft {
+    int64_t* tokens;
+    int64_t begin, last;
+};
+
 // What one application of a block keeps for its backward pass, of one group of windows; slope for GELU alone.
 struct Block {
     Vec *normed_1, *inverse_1, *qkv, *weights, *mixed, *normed_2, *inverse_2, *hidden, *slope;
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
-// The loss of one model on a batch, and its gradient
+// One model: its loss on a batch with the gradient, and the texts it writes
 
-class Gradient {
+class Model {
    public:
-    explicit Gradient(const Shape& shape)
+    explicit Model(const Shape& shape)
         : s(shape), C(s.n_embed), F(s.hidden), V(s.vocabulary), T(s.block), all_panels((T + PANEL - 1) / PANEL),
           head_size(C / s.n_head), scale(1.f / std::sqrt(float(head_size))), into_attention(s.n_layer),
           into_hidden(s.n_layer), blocks(size_t(s.n_layer) * s.n_recurrence) {
@@ -471,24 +477,34 @@ class Gradient {
     }
 
     // The mean loss over the counted tokens of `windows`, which are sorted, and its gradient in all parameters.
-    float operator()(const float* parameters, std::vector<Window>& windows, float* gradient) {
-        p = {parameters, s.offsets}, d = {gradient, s.offsets};
+    float loss(const float* parameters, std::vector<Window>& windows, float* gradient) {
+        d = {gradient, s.offsets};
         std::fill(gradient, gradient + s.parameters, 0.f);
-        fold();
+        fold(parameters);
         const float share = 1.f / std::max(1, sort(windows));
         float loss = 0;
         for (size_t first = 0; first < windows.size(); first += LANES) {
             panels = (windows[first].last + PANEL) / PANEL;  // Later positions change nothing.
             if (!panels) break;
             lay_out(&windows[first], int(std::min(windows.size() - first, size_t(LANES))), share);
-            embed();
-            for (size_t i = 0; i < blocks.size(); i++) forward(int(i % s.n_layer), blocks[i]);
+            for (int panel = 0; panel < panels; panel++) embed(panel);
+            for (size_t i = 0; i < blocks.size(); i++)
+                for (int panel = 0; panel < panels; panel++) forward(int(i % s.n_layer), blocks[i], panel);
             loss += predict();
             for (size_t i = blocks.size(); i-- > 0;) backward(int(i % s.n_layer), blocks[i]);
             embed_back();
         }
         unfold();
         return loss;
+    }
+
+    // Write texts of up to `width` tokens, each to its first `end`: the token that the model holds likeliest at every
+    // place. Texts of like length are written side by side.
+    void write(const float* parameters, std::vector<Draft>& texts, int64_t width, int64_t end) {
+        fold(parameters);
+        std::stable_sort(texts.begin(), texts.end(), [](const Draft& a, const Draft& b) { return a.last > b.last; });
+        for (size_t first = 0; first < texts.size(); first += LANES)
+            write(&texts[first], int(std::min(texts.size() - first, size_t(LANES))), width, end);
     }
 
    private:
@@ -520,7 +536,8 @@ class Gradient {
     }
     Weights matrix(int layer, OfLayer which, int columns) const { return {p.of_layer(layer, which), columns, 1}; }
 
-    void fold() {
+    void fold(const float* parameters) {
+        p = {parameters, s.offsets};
         for (int l = 0; l < s.n_layer; l++) {
             into_attention[l].fold(p.of_layer(l, ATTENTION_NORM), p.of_layer(l, ATTENTION_NORM_BIAS),
                                    matrix(l, QKV, 3 * C), p.of_layer(l, QKV_BIAS), C, 3 * C);
@@ -568,9 +585,9 @@ class Gradient {
             }
     }
 
-    void embed() {
+    void embed(int panel) {
         const float *tokens = p.of_model(TOKEN), *positions = p.of_model(POSITION);
-        for (int t = 0; t < panels * PANEL; t++) {
+        for (int t = panel * PANEL; t < (panel + 1) * PANEL; t++) {
             Vec* to = x + int64_t(t / PANEL) * C * PANEL + t % PANEL;
             const float* position = positions + int64_t(std::min(t, T - 1)) * C;
             for (int l = 0; l < LANES; l++) {
@@ -609,23 +626,21 @@ class Gradient {
             mix(panel, head_size, w, k + C * PANEL, 3 * C * PANEL, block.mixed + own + of_head);
         }
     }
-    void forward(int l, const Block& block) {
-        for (int panel = 0; panel < panels; panel++) {
-            const int64_t own = int64_t(panel) * C * PANEL;
-            Vec* hidden = block.hidden + int64_t(panel) * F * PANEL;
-            norm(C, x + own, block.normed_1 + own, block.inverse_1 + panel * PANEL);
-            const AfterNorm &qkv = into_attention[l], &in = into_hidden[l];
-            product<SET>(C, block.normed_1 + own, qkv.weights(), qkv.bias.data(), 3 * C, block.qkv + 3 * own);
-            attend(panel, block);
-            product<ADD>(C, block.mixed + own, matrix(l, ATTENTION_OUT, C), p.of_layer(l, ATTENTION_OUT_BIAS), C, x + own);
-            norm(C, x + own, block.normed_2 + own, block.inverse_2 + panel * PANEL);
-            if (s.is_gelu)
-                product<GELU>(C, block.normed_2 + own, in.weights(), in.bias.data(), F, hidden,
-                              block.slope + int64_t(panel) * F * PANEL);
-            else
-                product<RELU>(C, block.normed_2 + own, in.weights(), in.bias.data(), F, hidden);
-            product<ADD>(F, hidden, matrix(l, FEED_FORWARD_OUT, C), p.of_layer(l, FEED_FORWARD_OUT_BIAS), C, x + own);
-        }
+    void forward(int l, const Block& block, int panel) {
+        const int64_t own = int64_t(panel) * C * PANEL;
+        Vec* hidden = block.hidden + int64_t(panel) * F * PANEL;
+        norm(C, x + own, block.normed_1 + own, block.inverse_1 + panel * PANEL);
+        const AfterNorm &qkv = into_attention[l], &in = into_hidden[l];
+        product<SET>(C, block.normed_1 + own, qkv.weights(), qkv.bias.data(), 3 * C, block.qkv + 3 * own);
+        attend(panel, block);
+        product<ADD>(C, block.mixed + own, matrix(l, ATTENTION_OUT, C), p.of_layer(l, ATTENTION_OUT_BIAS), C, x + own);
+        norm(C, x + own, block.normed_2 + own, block.inverse_2 + panel * PANEL);
+        if (s.is_gelu)
+            product<GELU>(C, block.normed_2 + own, in.weights(), in.bias.data(), F, hidden,
+                          block.slope + int64_t(panel) * F * PANEL);
+        else
+            product<RELU>(C, block.normed_2 + own, in.weights(), in.bias.data(), F, hidden);
+        product<ADD>(F, hidden, matrix(l, FEED_FORWARD_OUT, C), p.of_layer(l, FEED_FORWARD_OUT_BIAS), C, x + own);
     }
 
     // The gradient of a head's scores from that of what it mixed, into d_weights; and of its queries.
@@ -732,12 +747,61 @@ class Gradient {
             for (int l = 0; l < LANES; l++) z[right[i * LANES + l] * PANEL + i][l] -= w[i][l];
         return loss;
     }
+
+    // Write some texts side by side, panel by panel: a panel's drafts are read, and its keys and values kept. The choices
+    // behind a wrong draft rest on it, so the panel is read again with that token corrected. A right draft costs one
+    // forward pass, a wrong one up to PANEL of them.
+    void write(Draft* texts, int given, int64_t width, int64_t end) {
+        auto begins_before = [&](int64_t place) {
+            return std::any_of(texts, texts + given, [&](const Draft& text) { return text.begin < place; });
+        };
+        for (int panel = 0; panel * PANEL + 1 < width && begins_before(width); panel++)
+            for (bool again = true; again;) {
+                for (int t = panel * PANEL; t < (panel + 1) * PANEL; t++)
+                    for (int l = 0; l < LANES; l++)
+                        token[t * LANES + l] = int32_t(texts[l < given ? l : 0].tokens[std::min<int64_t>(t, width - 1)]);
+                embed(panel);
+                for (size_t i = 0; i < blocks.size(); i++) forward(int(i % s.n_layer), blocks[i], panel);
+                if (!begins_before((panel + 1) * PANEL + 1)) break;  // Questions alone.
+                Ints choice[PANEL];
+                choose(panel, choice);
+                again = false;
+                for (int l = 0; l < given; l++) again |= accept(texts[l], l, panel, choice, width, end);
+            }
+    }
+    // The likeliest token behind each position of a panel.
+    void choose(int panel, Ints* choice) {
+        const int64_t own = int64_t(panel) * C * PANEL;
+        norm(C, x + own, final_normed + own, final_inverse + panel * PANEL);
+        product<SET>(C, final_normed + own, head.weights(), head.bias.data(), V, logits);
+        for (int i = 0; i < PANEL; i++) {
+            Vec most = logits[i];
+            choice[i] = Ints{};
+            for (int v = 1; v < V; v++) {
+                const Vec& z = logits[v * PANEL + i];
+                choice[i] = z > most ? Ints{} + v : choice[i];
+                most = larger(most, z);
+            }
+        }
+    }
+    // Take one text's choices up to the first that its draft had wrong; returns whether the panel must be read again.
+    static bool accept(Draft& text, int lane, int panel, const Ints* choice, int64_t width, int64_t end) {
+        for (int i = 0; i < PANEL; i++) {
+            const int64_t place = panel * PANEL + i + 1, chosen = choice[i][lane];
+            if (place < text.begin || place >= width) continue;
+            const bool right = text.tokens[place] == chosen;
+            text.tokens[place] = chosen;
+            text.begin = chosen == end ? width : place + 1;
+            if (!right && text.begin < width) return i + 1 < PANEL;
+        }
+        return false;
+    }
 };
 
 }  // namespace
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Training
+// Training and writing
 
 extern "C" {
 
@@ -809,14 +873,28 @@ extern "C" {
 // Returns 0 if there is no memory for it.
 int32_t train(const Shape* shape, int32_t batch, const Text* text, const Optimizer* optimizer, const State* run,
               int64_t first, int64_t last, const float* sizes) try {
-    Gradient gradient(*shape);
+    Model model(*shape);
     std::vector<float> g(shape->parameters);
     std::vector<Window> windows;
     for (int64_t step = first; step < last; step++, sizes += 3) {
         draw(*text, step, batch, windows);
-        *run->loss += gradient(run->parameters, windows, g.data());
+        *run->loss += model.loss(run->parameters, windows, g.data());
         adamw(shape->parameters, g.data(), *run, *optimizer, sizes);
     }
+    return 1;
+} catch (const std::bad_alloc&) {
+    return 0;
+}
+
+// Write `count` texts of `width` tokens in place, each from its own `begins` on; see Model::write. A text whose `begins`
+// is `width` stays. Returns 0 if there is no memory for it.
+int32_t write_texts(const Shape* shape, const float* parameters, int64_t count, int64_t width, int64_t* tokens,
+                    const int64_t* begins, int64_t end) try {
+    std::vector<Draft> texts;
+    for (int64_t i = 0; i < count; i++, tokens += width)
+        if (begins[i] < width)
+            texts.push_back({tokens, begins[i], std::find(tokens + begins[i], tokens + width, end) - tokens});
+    Model(*shape).write(parameters, texts, width, end);
     return 1;
 } catch (const std::bad_alloc&) {
     return 0;
@@ -828,7 +906,7 @@ void differentiate(const Shape* shape, const float* parameters, int32_t batch, c
     std::vector<Window> windows;
     for (int64_t row = 0, at = 0; row < batch; row++, at += shape->block + 1)
         windows.push_back({tokens + at, counted + at, 0});
-    *loss = Gradient(*shape)(parameters, windows, gradient);
+    *loss = Model(*shape).loss(parameters, windows, gradient);
 }
 
 }  // extern "C"

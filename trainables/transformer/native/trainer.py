@@ -26,6 +26,7 @@ OF_MODEL = ("token", "position", "final_norm", "final_norm_bias", "head", "head_
 """Tensors of a model, in the order of step.cpp."""
 OF_LAYER = ("attention_norm", "qkv", "attention_out", "feed_forward_norm", "feed_forward_in", "feed_forward_out")
 """Tensors of each layer, likewise; each is followed by its bias."""
+NO_MEMORY = "no memory for the activations of one group of windows"
 CALL_FLOPS = 1e10
 """Operations of one call: some tenths of a second, in which no signal is handled."""
 
@@ -145,6 +146,24 @@ class NativeTrainer:
         with torch.no_grad():
             return forward(self._model, self._where.views(self.state.parameters_SP), tokens_SMT)
 
+    def write(self, tokens_SMW: Tensor, begin_SM: Tensor, end: int) -> None:
+        """Write every model's texts in place by greedy decoding, each from ``begin_SM`` to its first ``end``.
+
+        The tokens behind ``begin_SM`` are a draft, which saves time where it is right. W is at most ``block`` + 1; all
+        tensors are int64.
+        """
+        native, (_, count, width) = library(), tokens_SMW.shape
+        assert native is not None
+        assert width <= self._model.block + 1
+        assert tokens_SMW.is_contiguous()
+        assert begin_SM.is_contiguous()
+        shape, sizes = ctypes.byref(self._shape), (ctypes.c_int64(count), ctypes.c_int64(width))
+        for row, parameters_P in enumerate(self.state.parameters_SP):
+            tensors = (parameters_P, tokens_SMW[row], begin_SM[row])
+            parameters, tokens, begin = (ctypes.c_void_p(tensor.data_ptr()) for tensor in tensors)
+            if not native.write_texts(shape, parameters, *sizes, tokens, begin, ctypes.c_int64(end)):
+                raise MemoryError(NO_MEMORY)
+
     def _train(self, row: int, first: int, last: int, sizes_K3: NDArray[np.float32]) -> None:
         native, state, training = library(), self.state, self._settings[row]
         assert native is not None
@@ -157,7 +176,7 @@ class NativeTrainer:
         shape, text, *rest = pointers
         steps = (ctypes.c_int64(first), ctypes.c_int64(last), ctypes.c_void_p(_address(sizes_K3)))
         if not native.train(shape, ctypes.c_int32(training.batch), text, *rest, *steps):
-            raise MemoryError("no memory for the activations of one group of windows")
+            raise MemoryError(NO_MEMORY)
 
 
 def loss_and_gradient(
