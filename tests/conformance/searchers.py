@@ -172,7 +172,7 @@ class SearcherConformance:
             twin.tell(request, Observation(0.0, 0.2))
             twin.tell(request, None)
         assert twin.results == searcher.results
-        assert twin.choose(twin.results, (), 8) == searcher.choose(searcher.results, (), 8)
+        assert twin.choose((), 8) == searcher.choose((), 8)
 
     def test_decides_by_what_is_known_not_by_its_order(self, make: Make) -> None:
         first = make(PROBLEM)
@@ -181,7 +181,7 @@ class SearcherConformance:
         asked.restore(first.blocks)
         for request, seen in known:
             asked.tell(request, seen)
-        expected = asked.choose(asked.results, first.pending, 6)
+        expected = asked.choose(first.pending, 6)
         rng = np.random.default_rng(7)
         for _ in range(3):
             other = make(PROBLEM)
@@ -189,18 +189,17 @@ class SearcherConformance:
             for index in rng.permutation(len(known)):
                 other.tell(*known[index])
             shuffled = [first.pending[index] for index in rng.permutation(len(first.pending))]
-            assert other.choose(other.results, shuffled, 6) == expected
+            assert other.choose(shuffled, 6) == expected
             assert other.progress() == asked.progress()
 
     def test_choosing_is_pure(self, make: Make) -> None:
         searcher = make(PROBLEM)
         drive(searcher, mixed(5), 2, order=8, stop=11)
-        first = searcher.choose(searcher.results, (), 4)
-        searcher.choose({}, (), 4)
-        assert searcher.choose(searcher.results, (), 4) == first
-        twin = make(PROBLEM)
-        twin.restore(searcher.blocks)
-        assert twin.choose(searcher.results, (), 4) == first
+        state = dict(searcher.results), searcher.blocks, searcher.pending
+        first = searcher.choose((), 4)
+        searcher.branch().ask(8)
+        assert (searcher.results, searcher.blocks, searcher.pending) == state
+        assert searcher.choose((), 4) == first
 
     @pytest.mark.parametrize("workers", [1, 8])
     def test_the_same_again(self, make: Make, workers: int) -> None:
