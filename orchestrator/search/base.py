@@ -161,7 +161,7 @@ class EvidenceSettings(SearchSettings):
 
 
 def check_range(name: str, value: float, least: float, most: float) -> None:
-    """Raise ``SettingsError`` if a setting of ``search:`` lies outside a range."""
+    """Raise ``SettingsError`` if a setting of ``search:`` is outside a range."""
     if not least <= value <= most:
         rule = f"be at least {least:g}" if most == math.inf else f"lie between {least:g} and {most:g}"
         raise SettingsError(f"search.{name} is {value!r}; it must {rule}.", key=name)
@@ -265,6 +265,6 @@ class Searcher(ABC):
 
 
 def requests_of(*items: Request | Block) -> list[Request]:
-    """Return the runs that a choice stands for, each once. A block has two: the mix's and the baseline's."""
+    """Return the distinct runs of requests and blocks. A block has two, the mix's and the baseline's."""
     runs = [[Request(*run) for run in item.runs] if isinstance(item, Block) else [item] for item in items]
     return list(dict.fromkeys(itertools.chain.from_iterable(runs)))

@@ -71,7 +71,7 @@ class CostModel:
 def cost_model(results: Results) -> CostModel:
     """Return the least-squares fit in ln size and ln cost to all runs with a known cost.
 
-    The exponent lies between 0 and :data:`MAX_EXPONENT`. It is 0 until runs of two sizes have ended, so that without a
+    The exponent is between 0 and :data:`MAX_EXPONENT`. It is 0 until runs of two sizes have ended, so that without a
     measurement all sizes count as equally expensive.
     """
     known = [

@@ -120,10 +120,9 @@ class Comparison:
 
     Attributes:
         decided: The direction whose evidence reached ``threshold`` after any of the counted pairs; never revoked.
-        evidence: E-value of the ``leaning`` direction after the last counted pair, from pairs of equal sizes.
+        evidence: The larger e-value of the two directions after the last counted pair, from pairs of equal sizes.
         highest: Largest e-value so far.
         threshold: The evidence that decides, 1 / error.
-        leaning: The direction with more evidence, None if both have the same.
         at_least: Once decided, the largest certified factor, at least 1. The baseline needs at least this many times
             the mix's parameters (or the mix this many times the baseline's, if the mix needs more).
         at_least_core: The same factor in parameters of the core.
@@ -136,7 +135,6 @@ class Comparison:
     evidence: float
     highest: float
     threshold: float
-    leaning: Direction | None
     at_least: float | None
     at_least_core: float | None
     pairs: int
@@ -219,8 +217,6 @@ def compare(
     paths = {direction: log_evidence(growth[direction][equal]) for direction in Direction}
     first = {direction: int(np.argmax(path >= needed)) for direction, path in paths.items() if path.max() >= needed}
     decided = min(first, key=lambda direction: first[direction]) if first else None
-    now = {direction: float(path[-1]) for direction, path in paths.items()}
-    ahead = max(now, key=lambda direction: now[direction])
 
     def certified(count: Callable[[float], float]) -> float | None:
         if decided is None:
@@ -231,10 +227,9 @@ def compare(
 
     return Comparison(
         decided=decided,
-        evidence=math.exp(min(now[ahead], LARGEST)),
+        evidence=math.exp(min(max(float(path[-1]) for path in paths.values()), LARGEST)),
         highest=math.exp(min(max(float(path.max()) for path in paths.values()), LARGEST)),
         threshold=1 / error,
-        leaning=ahead if len(set(now.values())) > 1 else None,
         at_least=certified(lambda size: parameters(size).total),
         at_least_core=certified(lambda size: parameters(size).core),
         pairs=len(pairs),

@@ -18,7 +18,7 @@ DRAWS = 4000
 class Place:
     """The posterior of a transition at one ``value`` (positive) of the varied setting.
 
-    ``largest`` is the largest candidate size. ``beyond`` is True if the transition was found to lie above it.
+    ``largest`` is the largest candidate size. ``beyond`` is True if the transition was found to be above it.
     """
 
     value: float
@@ -31,8 +31,8 @@ class Place:
 class Scaling:
     """transition ~ value ** exponent, from ``places`` values; ``low`` and ``high`` are the exponent's interval.
 
-    ``bounded`` is True if some transition lies beyond the sizes, or may do so at 90 %, and was counted at the largest
-    size. The true exponent may then lie further away.
+    ``bounded`` is True if some transition is beyond the sizes, or may be at 90 %, and was counted at the largest
+    size. The true exponent may then be further away.
     """
 
     exponent: float

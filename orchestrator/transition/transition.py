@@ -64,8 +64,8 @@ def _judge(
 
     Args:
         learned: Whether each tested size learned, ascending.
-        below: Probability that the transition lies below the tested sizes.
-        above: Probability that it lies above them.
+        below: Probability that the transition is below the tested sizes.
+        above: Probability that it is above them.
     """
     smallest, largest = min(learned), max(learned)
     if largest >= max(sizes) and not learned[largest] and above >= (SURE if any(learned.values()) else LIKELY):
@@ -80,7 +80,7 @@ def _estimate(posterior: Posterior, crossing: Crossing, learned: Mapping[int, bo
     """Return the median and interval of a crossing, limited to what the runs support.
 
     The interval includes the tested sizes that bracket the median: the largest below it that did not learn and the
-    smallest above it that did. A side whose quantile lies outside the candidate sizes is censored, and so is the
+    smallest above it that did. A side whose quantile is outside the candidate sizes is censored, and so is the
     median. The median also needs a size that learned and one that did not.
     """
     low, middle, high = (math.exp(place) for place in posterior.quantiles(crossing, QUANTILES))

@@ -70,7 +70,7 @@ class Fit:
 class Estimate:
     """A size, or a ratio of parameters, with its interval.
 
-    ``low`` or ``high`` is None if that side is censored. ``value`` is None if it lies outside the candidate sizes or if
+    ``low`` or ``high`` is None if that side is censored. ``value`` is None if it is outside the candidate sizes or if
     no sizes bracket it.
     """
 
@@ -79,7 +79,7 @@ class Estimate:
     high: float | None
 
     def is_placed(self, smallest: float, largest: float) -> bool:
-        """Return whether the value lies inside the tested sizes and is bounded on at least one side."""
+        """Return whether the value is inside the tested sizes and has a bound on at least one side."""
         bounded = self.low is not None or self.high is not None
         return bounded and self.value is not None and smallest <= self.value <= largest
 
@@ -104,7 +104,7 @@ class Density:
     """The posterior of a transition, for figures and comparisons.
 
     ``weights[i]`` is the probability of the bin around ``sizes[i]`` (bins are equal in ln size). ``above`` is the
-    probability that the transition lies beyond the last bin or that the task is never learned. All sum to 1.
+    probability that the transition is beyond the last bin or that the task is never learned. All sum to 1.
     """
 
     sizes: tuple[float, ...]
@@ -123,8 +123,8 @@ class Transition:
         relative: Size at :data:`LEVEL` of the mix's own asymptote.
         absolute: Size at accuracy 0.8.
         fit: The paper's least-squares curve, None if the points do not rise.
-        p_above: Posterior probability that the relative transition lies above the tested sizes.
-        p_below: Posterior probability that it lies below them.
+        p_above: Posterior probability that the relative transition is above the tested sizes.
+        p_below: Posterior probability that it is below them.
         density: Posterior of the relative transition, None without points and for :attr:`Verdict.NEAR_FLOOR`.
         level: Accuracy at the relative transition.
     """

@@ -107,7 +107,7 @@ class Drawn:
     decided: Direction | None
     at_least: float | None
 
-    def holds(self, mix: str, size: float) -> bool:
+    def contains(self, mix: str, size: float) -> bool:
         """Return whether a mix's interval has a bound and contains the size."""
         low, high = self.intervals[mix]
         return (low is not None or high is not None) and (low or 0) <= size <= (high or math.inf)
@@ -189,7 +189,7 @@ def rows(cell: Cell, method: str, drawn: Sequence[Drawn]) -> list[str]:
         truth = pool_of(cell.path, cell.recipe).crossing(mix)
         crossing, coverage = "-", "-"
         if truth is not None:
-            crossing, coverage = f"{truth:.2f}", _share([sweep.holds(mix, truth) for sweep in drawn])
+            crossing, coverage = f"{truth:.2f}", _share([sweep.contains(mix, truth) for sweep in drawn])
         counts = Counter(sweep.verdicts[mix].value for sweep in drawn)
         verdicts = ", ".join(f"{name} {count / len(drawn):.2f}" for name, count in counts.most_common())
         lines.append(f"| {' | '.join((cell.name, mix, crossing, method, coverage, verdicts, _mean_runs(drawn)))} |")

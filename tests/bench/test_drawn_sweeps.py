@@ -84,7 +84,7 @@ def test_the_recorded_runs_cross_where_their_sweeps_located_it() -> None:
 def test_an_interval_contains_sizes_on_its_open_side() -> None:
     intervals = ((8.0, 16.0), (None, 16.0), (None, None))
     drawn = [Drawn(5, 1.0, {"a": Verdict.FOUND}, {"a": interval}, None, None) for interval in intervals]
-    assert [sweep.holds("a", 4) for sweep in drawn] == [False, True, False]
+    assert [sweep.contains("a", 4) for sweep in drawn] == [False, True, False]
 
 
 def test_the_command_prints_coverage_of_every_pool(capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,7 +60,7 @@ def failing(world: World, every: int) -> World:
 def drive(searcher: Searcher, world: World, workers: int = 1, order: int | None = None, stop: int = 10**6) -> Results:
     """Run a searcher until it is done or ``stop`` runs have ended, and return its results.
 
-    Checks that each request lies within the problem and is new, that there are no more than asked for (except to
+    Checks that each request is within the problem and is new, that there are no more than asked for (except to
     complete a pair), and that the searcher is never stuck.
 
     Args:
@@ -73,19 +73,19 @@ def drive(searcher: Searcher, world: World, workers: int = 1, order: int | None 
         for size in searcher.problem.sizes
         for seed in searcher.problem.seeds
     }
-    asked: set[Request] = set(searcher.results)
+    requested: set[Request] = set(searcher.results)
     while len(searcher.results) < stop:
         free = workers - len(searcher.pending)
         wanted = searcher.ask(free)
         assert len(wanted) <= max(free, 0) + (free > 0 and bool(searcher.blocks))
         assert len(set(wanted)) == len(wanted)
-        assert not asked & set(wanted), "asked for a run twice"
-        assert set(wanted) <= everything, "asked for a run outside the problem"
-        asked |= set(wanted)
+        assert not requested & set(wanted), "requested a run twice"
+        assert set(wanted) <= everything, "requested a run outside the problem"
+        requested |= set(wanted)
         pending = searcher.pending
         assert set(wanted) <= set(pending)
         if not pending:
-            assert searcher.done, "nothing wanted, nothing pending, yet not done"
+            assert searcher.done, "no run requested or pending, but not done"
             break
         ended = pending[0 if order is None else int(rng.integers(len(pending)))]
         searcher.tell(ended, world(ended))

@@ -167,7 +167,7 @@ def test_budgets_end_the_search() -> None:
     assert max(sum(run.mix == mix for run in by_runs) for mix in TWO.mixes) <= 7
     by_cost = drive(Pairs(TWO, max_cost=200.0), ALIKE)
     for mix in TWO.mixes:
-        costs = [seen.cost for run, seen in by_cost.items() if run.mix == mix and seen is not None]
+        costs = [result.cost for run, result in by_cost.items() if run.mix == mix and result is not None]
         assert sum(costs[:-1]) < 200
 
 

@@ -44,7 +44,7 @@ def log_evidence_of(direction: Direction, *pairs: Pair) -> float:
 
 def test_starts_undecided_at_one_half() -> None:
     result = compared()
-    assert (result.decided, result.leaning, result.at_least, result.pairs, result.tallies) == (None, None, None, 0, ())
+    assert (result.decided, result.at_least, result.pairs, result.tallies) == (None, None, 0, ())
     assert result.evidence == pytest.approx(0.5)
     assert result.threshold == pytest.approx(20)
 
@@ -53,7 +53,7 @@ def test_starts_undecided_at_one_half() -> None:
 def test_five_agreeing_pairs_decide_in_either_direction(mix: bool, direction: Direction) -> None:
     undecided, decided = (compared(*pairs_of(count, mix, not mix)) for count in (3, 5))
     assert undecided.decided is None
-    assert (decided.decided, decided.leaning, decided.at_least, decided.at_least_core) == (direction, direction, 1, 1)
+    assert (decided.decided, decided.at_least, decided.at_least_core) == (direction, 1, 1)
     assert decided.evidence >= decided.threshold > undecided.evidence > 1
     assert decided.evidence == pytest.approx(compared(*pairs_of(5, not mix, mix)).evidence)
 

@@ -61,8 +61,8 @@ def test_intervals_contain_the_sizes_that_bracket_the_estimate(
     value, low, high = result.absolute.value, result.absolute.low, result.absolute.high
     if value is None:
         return
-    under = [size for size, seen in by_size.items() if np.mean(seen) < 0.8 and size <= value]
-    over = [size for size, seen in by_size.items() if np.mean(seen) >= 0.8 and size >= value]
+    under = [size for size, values in by_size.items() if np.mean(values) < 0.8 and size <= value]
+    over = [size for size, values in by_size.items() if np.mean(values) >= 0.8 and size >= value]
     if low is not None and under:
         assert low <= max(under)
     if high is not None and over:
@@ -131,7 +131,7 @@ REAL = {  # Accuracies of ADD in ADD+PROD modulo 6 by n_embed: five seeds each, 
 
 
 def test_real_runs_that_got_part_of_the_way() -> None:
-    points = [Point(size, seed, seen, 0.23) for size, cell in REAL.items() for seed, seen in enumerate(cell)]
+    points = [Point(size, seed, accuracy, 0.23) for size, cell in REAL.items() for seed, accuracy in enumerate(cell)]
     low, value, high = limits(transition(points, sorted({*REAL, 4, 5, 7, 14, 16, 20, 24, 32, 48})).relative)
     # Half of the runs at 8 and 10 learned, all at 12: the curve passes 80 % of the asymptote between 10 and 12.
     assert 9.5 < value < 12
@@ -151,7 +151,9 @@ MANY = {  # How many of 65 expressions of ADD runs of ADD+PROD modulo 6 got righ
 
 def test_many_real_runs_cross_where_their_means_do() -> None:
     accuracies = {size: [int(right) / 65 for right in cell.split()] for size, cell in MANY.items()}
-    points = [Point(size, seed, seen, 0.23) for size, cell in accuracies.items() for seed, seen in enumerate(cell)]
+    points = [
+        Point(size, seed, accuracy, 0.23) for size, cell in accuracies.items() for seed, accuracy in enumerate(cell)
+    ]
     level = 0.8 * float(np.mean(accuracies[64]))
     assert np.mean(accuracies[9]) < level < np.mean(accuracies[11])
     low, value, high = limits(transition(points, sorted({*MANY, 4, 5, 6, 13, 14, 16, 20, 24, 32, 48})).relative)
@@ -163,7 +165,7 @@ def test_many_real_runs_cross_where_their_means_do() -> None:
 def test_a_run_part_of_the_way_did_not_learn() -> None:
     def value_with(accuracy: float) -> float:
         rest = runs({16: 0.2, 32: 0.97, 48: 0.97, 64: 0.97})
-        cell = [Point(24, seed, seen, 0.2) for seed, seen in enumerate((0.97, 0.97, accuracy, accuracy))]
+        cell = [Point(24, seed, value, 0.2) for seed, value in enumerate((0.97, 0.97, accuracy, accuracy))]
         return math.log(limits(transition([*rest, *cell], SIZES).relative)[1])
 
     failed, part_of_the_way, learned = value_with(0.2), value_with(0.35), value_with(0.97)
