@@ -1,9 +1,8 @@
 """The next blocks of one comparison, by expected growth of its evidence per cost.
 
 A block depends only on the outcomes and costs of the comparison's own complete pairs, on parameters, and on the number
-of its blocks. Seeds are used in a fixed order at each size. A run of the baseline that is known from another mix or
-sweep therefore never influences where a block goes, and the evidence stays valid
-(:mod:`orchestrator.transition.evidence`, rule 2).
+of its blocks. Seeds are used in a fixed order at each size. Known runs of the baseline from another mix or sweep
+therefore never influence a block, as rule 2 of :mod:`orchestrator.transition.evidence` requires.
 
 Letters: D curves, S sizes of the mix, T sizes of the baseline, R runs.
 """

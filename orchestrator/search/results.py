@@ -31,8 +31,8 @@ def learned_runs(results: Results, learned: float) -> dict[Run, bool | None]:
 def cell_runs(problem: Problem, mix: str, size: int) -> tuple[Request, ...]:
     """Return every run of one cell, in the order in which its seeds are used.
 
-    Searchers use the runs of each cell several times per decision, and creating them takes most of the time of a search
-    with a hundred seeds.
+    The cache matters: each decision uses the runs of each cell several times. With a hundred seeds, creating them takes
+    most of the time of a search.
     """
     return tuple(Request(mix, size, seed) for seed in problem.seeds)
 

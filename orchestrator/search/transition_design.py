@@ -74,23 +74,25 @@ class TransitionDesign:
         return surrogate
 
     @cached_property
-    def _place_D(self) -> Floats:  # noqa: N802
+    def _places(self) -> Floats:
         """The ln size of the transition on each curve."""
         return self._surrogate.crossings(LEVEL)
 
     @cached_property
     def interval(self) -> tuple[float, float, float]:
         """Lower end, median and upper end of the transition's interval, in ln size."""
-        order = np.argsort(self._place_D)
+        order = np.argsort(self._places)
         cumulative = np.cumsum(self._surrogate.weights()[order])
         places = np.searchsorted(cumulative, np.array(QUANTILES) * cumulative[-1])
-        low, median, high = (float(place) for place in self._place_D[order][places])
+        low, median, high = (float(place) for place in self._places[order][places])
         return low, median, high
 
     @cached_property
     def bracket(self) -> tuple[int | None, int | None]:
-        """The largest size below the median at which most runs failed to learn, and the smallest above it at which at
-        least half of them learned."""
+        """The largest size that did not learn below the median, and the smallest that did above it.
+
+        A size learned if at least half of its runs did.
+        """
         _, median, _ = self.interval
         tried = Counter(size for size, _ in self.outcomes)
         good = Counter(size for size, learned in self.outcomes if learned)
@@ -118,8 +120,8 @@ class TransitionDesign:
             return sorted(runs, key=lambda run: used[run.seed])[:most]
 
         weight_D = self._surrogate.weights()
-        above = float(weight_D[self._place_D > math.log(sizes[-1])].sum())
-        below = float(weight_D[self._place_D < math.log(sizes[0])].sum())
+        above = float(weight_D[self._places > math.log(sizes[-1])].sum())
+        below = float(weight_D[self._places < math.log(sizes[0])].sum())
         for outside, end in ((above, -1), (below, 0)):
             if outside >= SURE:
                 cell = cell_runs(problem, mix, sizes[end])
@@ -151,7 +153,7 @@ class TransitionDesign:
             log_D += count * (predicted * np.log(learns_D) + (1 - predicted) * np.log1p(-learns_D))
         weight_D = weight_D * np.exp(log_D - log_D.max())
         weight_D /= weight_D.sum()
-        inside_D = np.clip(self._place_D, math.log(sizes[0]) - BIN, math.log(sizes[-1]) + BIN)
+        inside_D = np.clip(self._places, math.log(sizes[0]) - BIN, math.log(sizes[-1]) + BIN)
         bins, bin_D = np.unique(np.floor(inside_D / BIN), return_inverse=True)
         member_DB = (bin_D[:, None] == np.arange(len(bins))) * weight_D[:, None]
         gain_C = np.zeros(len(sizes))

@@ -53,7 +53,7 @@ BELOW_MARGIN, ABOVE_MARGIN = 0.92, 1.25
 MIDPOINT_STEP = 0.05
 MAX_MIDPOINTS = 160
 BETWEEN = 0.45
-"""Scatter of runs on a graded curve, as a share of its rise, is this times s (1 - s) after a share s of the rise."""
+"""Runs on a graded curve scatter by this times s (1 - s) of its rise after a share s of the rise."""
 SIZE_EFFECT = 0.1
 """Standard deviation of the shift that all runs of a size share, in ln size."""
 REACH = 3.0

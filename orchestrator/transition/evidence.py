@@ -21,12 +21,12 @@ This requires four rules, which searchers follow and ``tests/search/test_validit
 2. The next block of a comparison depends only on the outcomes of its own earlier blocks. Mixes share the baseline's
    runs, but the outcome of a run from elsewhere never influences the choice of a block that contains it.
 3. Both runs of a block are trained, whatever the outcome of the first.
-4. A failed run has no outcome. The failure may depend on how it trained (or on the person who stopped it), so it counts
-   in each direction as the less favorable outcome. A diverged run did not learn.
+4. A failed run has no outcome. It counts in each direction as the less favorable outcome, because the failure may
+   depend on how it trained or on the person who stopped it. A diverged run did not learn.
 
 The mix may also have the smaller model in a pair. Such a pair is not evidence about equal sizes. It counts against "the
-baseline needs at most r times the parameters" for every r up to the ratio of the two, if a larger model of the same mix
-does not learn less often. Those hypotheses are nested, so they are refuted one after the other without a correction.
+baseline needs at most r times the parameters" for every r up to the ratio of the two. This assumes that a larger model
+of the same mix does not learn less often. The hypotheses are nested, so they are refuted in turn without a correction.
 """
 
 from __future__ import annotations

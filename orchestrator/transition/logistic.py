@@ -30,8 +30,8 @@ def fit(points: Sequence[Point]) -> Fit | None:
     The fitted floor is at least the mean floor of the points; the asymptote is at most 1.
 
     Returns:
-        None for fewer than three points or two sizes, or if no size exceeds a smaller one by :data:`MIN_RISE` in mean
-        accuracy (everything learned, nothing learned).
+        None for fewer than three points or two sizes, or if the mean accuracy does not rise by :data:`MIN_RISE` between
+        any two sizes.
     """
     if len(points) < 3:
         return None

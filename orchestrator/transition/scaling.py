@@ -46,8 +46,8 @@ def scaling(places: Sequence[Place], rng: np.random.Generator) -> Scaling | None
     """Return the exponent, or None if fewer than two different values have a transition within the sizes.
 
     This is a random-effects regression of ln size on ln value (Thompson and Sharp 1999, section 2). Each transition is
-    drawn from its posterior and shifted by a draw of the scatter between places, whose variance comes from the method
-    of moments (DerSimonian and Laird 1986). Transitions beyond the largest size count as the largest size.
+    drawn from its posterior and shifted by a draw of the scatter between places. The variance of the scatter comes from
+    the method of moments (DerSimonian and Laird 1986). Transitions beyond the largest size count as that size.
     """
     if len({place.value for place in places if not place.beyond}) < 2:
         return None

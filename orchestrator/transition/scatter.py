@@ -1,7 +1,7 @@
 """Scatter of single runs about a learning curve, and the sizes at which the curves of a grid cross a level.
 
-A run *learned* (accuracy near the asymptote, sometimes with mistakes), *did not learn* (near the floor, sometimes part
-of the way up), or reached a *share* of the rise from floor to asymptote. Axes: F floors, A asymptotes, S shares.
+A run that *learned* is near the asymptote, sometimes with mistakes. A run that *did not learn* is near the floor,
+sometimes part of the way up. Other runs reach a *share* of the rise. Axes: F floors, A asymptotes, S shares.
 """
 
 from __future__ import annotations
