@@ -39,8 +39,8 @@ class Posterior:
         rising /= total
         self.weights: Floats = rising.reshape(len(KINDS), -1).sum(axis=0)
         """Weights of the rising curves, summed over kinds: M x K x L x F x A, flat."""
-        self.flat: Floats = weights[self.curves.cells :].reshape(len(LUCK), -1).sum(axis=1) / total
-        """Weights of the flat curves by luck."""
+        self.flat = float((weights[self.curves.cells :].reshape(len(LUCK), -1).sum(axis=1) / total).sum())
+        """Weight of the flat curves."""
 
     def _cumulative(self, crossing: Crossing) -> Floats:
         cumulative: Floats = np.minimum(np.cumsum(crossing.masses(self.weights)), 1.0)
@@ -72,7 +72,7 @@ class Posterior:
         index = np.clip(np.searchsorted(edges, places, side="right") - 1, 0, DENSITY_BINS)
         mass = np.bincount(index, weights=crossing.masses(self.weights), minlength=DENSITY_BINS + 1)
         centres = np.exp((edges[1:] + edges[:-1]) / 2)
-        return Density(tuple(centres.tolist()), tuple(mass[:-1].tolist()), float(mass[-1]) + float(self.flat.sum()))
+        return Density(tuple(centres.tolist()), tuple(mass[:-1].tolist()), float(mass[-1]) + self.flat)
 
 
 @dataclass(frozen=True)
