@@ -204,10 +204,9 @@ class Tuner(Searcher):
         self._spec = spec
         self._suggested: dict[str, list[dict[str, float]]] = {}
 
-    def choose(self, results: Results, pending: Sequence[Request], limit: int) -> list[Request]:
-        studies = [Study(self._spec, mix, results, self._suggest) for mix in self.problem.mixes]
-        wanted = [request for study in studies for request in study.wanted]
-        return [request for request in wanted if request not in results and request not in pending][:limit]
+    def choose(self, pending: Sequence[Request], limit: int) -> list[Request]:
+        wanted = [request for mix in self.problem.mixes for request in self.study(mix).wanted]
+        return [request for request in wanted if request not in self.results and request not in pending][:limit]
 
     def progress(self) -> list[MixProgress]:
         return [self.study(mix).progress() for mix in self.problem.mixes]

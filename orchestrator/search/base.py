@@ -1,13 +1,14 @@
-"""The contract of a searcher: which runs are wanted next, given what is known.
+"""The contract of a searcher: choose the next runs from the results so far.
 
-A searcher is ask/tell and knows no Ray, no clock and no files. Its whole state is the results, what it asked for
-(blocks in order) and which mixes were stopped: every decision is a pure function of these, so results may come in any
-order, twice, or from a journal, and the same results lead to the same decisions.
+A searcher has an ask/tell interface and knows no Ray, clock or files. Its state is the results, the blocks it asked for
+(in order) and the stopped mixes. Each decision is a pure function of that state: results may arrive in any order,
+twice, or from a journal, and the same results lead to the same decisions.
 """
 
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,20 +19,20 @@ from orchestrator.transition.evidence import ERROR, LEARNED, Block
 from trainables.contract.settings import SettingsError
 
 AUTO: Final = "auto"
-"""For a value that a rule decides before the sweep (orchestrator/stacks.py)."""
+"""Setting whose value a rule chooses before the sweep starts (orchestrator/stacks.py)."""
 BY_HAND: Final = "stopped by hand"
-"""Of a mix or run that a person stopped."""
+"""Note of a mix or run that a person stopped."""
 
 
 @dataclass(frozen=True, order=True)
 class Request:
-    """A run that is wanted: one cell (mix, size) with one seed.
+    """A requested run: one cell (mix, size) with one seed.
 
-    With ``phase`` above 0 it is that phase of the run, which a later one continues: no searcher asks for it, and none
-    gets its result.
-
-    ``values`` are settings by dotted name that the run has in the place of its mix's own. With ``until`` the run is
-    wanted up to its first evaluation at which the target has that accuracy, in (0, 1], and no further.
+    Attributes:
+        phase: Above 0 for one phase of a run that a later phase continues. Searchers neither ask for phases nor get
+            their results.
+        values: Settings by dotted name that replace those of the mix.
+        until: If set, the run stops at the first evaluation at which the target reaches this accuracy, in (0, 1].
     """
 
     mix: str
@@ -43,17 +44,19 @@ class Request:
 
     @property
     def is_evidence(self) -> bool:
-        """True if the outcome is evidence of the mix's transition: the run is trained whole. (For runs that ended,
-        orchestrator/space/evidence.py decides the same.)"""
+        """Whether the outcome is evidence of the mix's transition: the run is trained in full.
+
+        orchestrator/space/evidence.py applies the same rule to runs that ended.
+        """
         return not self.phase and self.until is None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Request:
-        """Return a request from its fields as plain values, of which JSON has made lists.
+        """Return a request from its fields, in which JSON has turned tuples into lists.
 
         Raises:
-            TypeError: for other fields.
-            ValueError: for a run of several times the steps, which earlier versions had.
+            TypeError: If a field is unknown.
+            ValueError: If the run has several times the steps, as audits of earlier versions did.
         """
         fields = dict(data)
         if fields.pop("steps_factor", 1) != 1:
@@ -64,8 +67,13 @@ class Request:
 
 @dataclass(frozen=True)
 class Observation:
-    """A finished run's evidence about the target: its test accuracy, the floor of its test set (both in [0, 1]) and
-    what the run cost in seconds on its device (0 where unknown)."""
+    """Evidence of a finished run about the target.
+
+    Attributes:
+        accuracy: Test accuracy in [0, 1].
+        floor: Accuracy of the best constant answer on the test set, in [0, 1].
+        cost: Seconds on the run's device, 0 if unknown.
+    """
 
     accuracy: float
     floor: float
@@ -73,19 +81,19 @@ class Observation:
 
 
 Results = Mapping[Request, Observation | None]
-"""Results by run. None stands for a failed run, which is not asked for again."""
+"""Results by run. None marks a failed run, which is not requested again."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The question searched.
+    """The question that a searcher answers.
 
     Attributes:
-        mixes: Mixes by name.
+        mixes: Names of the mixes.
         sizes: Candidate sizes, ascending.
-        seeds: Seeds in the order they are used.
-        comparisons: Each mix that is compared, with its baseline.
-        parameters: Parameters of a model of each size; without them the square of the size.
+        seeds: Seeds in order of use.
+        comparisons: Each compared mix with its baseline.
+        parameters: Parameters of a model of each size; if empty, the square of the size.
     """
 
     mixes: tuple[str, ...]
@@ -95,16 +103,19 @@ class Problem:
     parameters: tuple[float, ...] = ()
 
     def counts(self) -> dict[int, float]:
-        """Return the parameters of a model of each size."""
+        """Return the parameters of a model by size."""
         return dict(zip(self.sizes, self.parameters or [float(size) ** 2 for size in self.sizes], strict=True))
 
 
 @dataclass(frozen=True)
 class MixProgress:
-    """The state of the search for one mix.
+    """State of the search for one mix.
 
-    ``low`` is the largest size that did not learn and ``high`` the smallest that did, None while unknown.
-    ``runs_left`` is an upper bound on the runs still to come. ``note`` describes the state in a few words.
+    Attributes:
+        low: Largest size that did not learn, None if unknown.
+        high: Smallest size that learned, None if unknown.
+        runs_left: Upper bound on the remaining runs.
+        note: The state in a few words.
     """
 
     mix: str
@@ -120,7 +131,7 @@ class SearchSettings:
     """Settings under ``search:`` for every method."""
 
     stack: int | Literal["auto"] = AUTO
-    """Most seeds to ask for together at one size. The engine trains them as one batched model, at little more than
+    """Most seeds to request together at one size. The engine trains them as one batched model, at little more than
     the cost of one. ``auto`` leaves the number to the engine, and is 1 without one."""
 
     def __post_init__(self) -> None:
@@ -132,9 +143,9 @@ class SearchSettings:
 
 @dataclass(frozen=True)
 class EvidenceSettings(SearchSettings):
-    """Settings under ``search:`` of the methods whose runs are evidence for a comparison.
+    """Settings under ``search:`` of methods whose runs are evidence for a comparison.
 
-    Choose them before the first run: evidence under a bar that was chosen afterwards means nothing.
+    Choose them before the first run: a threshold chosen afterwards makes the evidence meaningless.
     """
 
     error: float = ERROR
@@ -150,19 +161,20 @@ class EvidenceSettings(SearchSettings):
 
 
 def check_range(name: str, value: float, least: float, most: float) -> None:
-    """Raise ``SettingsError`` unless a setting of ``search:`` lies between two values."""
+    """Raise ``SettingsError`` if a setting of ``search:`` is outside a range."""
     if not least <= value <= most:
         rule = f"be at least {least:g}" if most == math.inf else f"lie between {least:g} and {most:g}"
         raise SettingsError(f"search.{name} is {value!r}; it must {rule}.", key=name)
 
 
 class Searcher(ABC):
-    """Chooses runs. Subclasses decide in :meth:`choose` and :meth:`progress`; all bookkeeping is here.
+    """Base of searchers. A subclass decides in :meth:`choose` and :meth:`progress`; this class keeps the state.
 
-    ``Settings`` is a frozen dataclass of what can be set, refusing unknown fields; its values come as keywords.
-
-    :attr:`blocks` are the pairs of runs asked for as evidence, in the order asked
-    (:mod:`orchestrator.transition.evidence`). They are part of the state: :meth:`restore` continues after them.
+    Attributes:
+        Settings: Frozen dataclass of the settings, which are passed as keywords.
+        results: Results of the runs that ended.
+        blocks: Pairs of runs requested as evidence, in order of request (:mod:`orchestrator.transition.evidence`).
+        stopped: Mixes that a person stopped. They get no more runs.
     """
 
     Settings: ClassVar[type[SearchSettings]]
@@ -171,17 +183,19 @@ class Searcher(ABC):
     def __init__(self, problem: Problem, **settings: Any) -> None:
         self.problem = problem
         self.settings = self.Settings(**settings)
-        self._results: dict[Request, Observation | None] = {}
+        self.results: dict[Request, Observation | None] = {}
+        self.blocks: tuple[Block, ...] = ()
+        self.stopped: frozenset[str] = frozenset()
         self._pending: dict[Request, None] = {}
-        self._stopped: frozenset[str] = frozenset()
-        self._blocks: tuple[Block, ...] = ()
 
     @abstractmethod
-    def choose(self, results: Results, pending: Sequence[Request], limit: int) -> Sequence[Request | Block]:
-        """Return the runs to start now, most wanted first: none known or pending, none of a mix in :attr:`stopped`.
+    def choose(self, pending: Sequence[Request], limit: int) -> Sequence[Request | Block]:
+        """Return the next runs, most wanted first, without changing the state.
 
-        A block stands for those of its two runs that are neither known nor pending; there may be none. All together are
-        at most ``limit`` runs, or one more so that a block is whole. Pure, given :attr:`blocks` and :attr:`stopped`.
+        Args:
+            pending: Requested runs that have not ended. Neither they nor known runs are chosen again.
+            limit: Most runs to choose, or one more to complete a block. A block stands for those of its two runs that
+                are neither known nor pending, which may be none.
         """
 
     @abstractmethod
@@ -190,89 +204,67 @@ class Searcher(ABC):
 
     @property
     def stack(self) -> int:
-        """The most runs to ask for together at one size."""
+        """Most runs to request together at one size."""
         return 1 if self.settings.stack == AUTO else self.settings.stack
 
     @property
-    def results(self) -> Results:
-        """Results of the runs that ended."""
-        return self._results
-
-    @property
     def pending(self) -> tuple[Request, ...]:
-        """The runs that were asked for and have not ended."""
+        """Requested runs that have not ended."""
         return tuple(self._pending)
 
     @property
-    def stopped(self) -> frozenset[str]:
-        """Mixes that a person stopped: no more runs of them are wanted."""
-        return self._stopped
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        """The blocks asked for, in order."""
-        return self._blocks
-
-    @property
     def done(self) -> bool:
-        """True when nothing is pending and nothing more is wanted."""
-        return not self._pending and not self.choose(self._results, (), 1)
+        """Whether no run is pending and none is needed."""
+        return not self._pending and not self.choose((), 1)
 
     def ask(self, limit: int) -> list[Request]:
-        """Return up to ``limit`` runs to start now, or one more so that a block is whole.
+        """Return up to ``limit`` runs to start now, or one more to complete a block.
 
-        An empty list means wait for results, or, with :attr:`done`, stop.
+        An empty list means: wait for results, or stop if the searcher is :attr:`done`.
         """
         if limit < 1:
             return []
-        wanted = self.choose(self._results, self.pending, limit)
-        self._blocks += tuple(item for item in wanted if isinstance(item, Block))
-        requests = self._missing(wanted)
+        chosen = self.choose(self.pending, limit)
+        self.blocks += tuple(item for item in chosen if isinstance(item, Block))
+        requests = [run for run in requests_of(*chosen) if run not in self.results and run not in self._pending]
         self._pending.update(dict.fromkeys(requests))
         return requests
 
     def tell(self, request: Request, observation: Observation | None) -> None:
-        """Record how a run ended (None: it failed). The first result of a run counts; later ones change nothing.
+        """Record the result of a run, None if it failed. Later results of the same run are ignored.
 
-        Runs that were never asked for are accepted: a resumed or extended sweep passes on what its journal has.
+        The searcher accepts runs that it never requested: resumed and extended sweeps pass the results in their
+        journals.
         """
         self._pending.pop(request, None)
-        self._results.setdefault(request, observation)
+        self.results.setdefault(request, observation)
 
     def restore(self, blocks: Iterable[Block]) -> None:
-        """Continue after blocks that an earlier searcher asked for, in this order."""
-        self._blocks = tuple(dict.fromkeys((*blocks, *self._blocks)))
+        """Continue after blocks that an earlier searcher requested, in this order."""
+        self.blocks = tuple(dict.fromkeys((*blocks, *self.blocks)))
 
     def stop(self, mix: str) -> None:
-        """Want no more runs of a mix, and wait for none. Its results, also later ones, are kept."""
-        self._stopped |= {mix}
+        """Request no more runs of a mix and wait for none. Its results, including later ones, are kept."""
+        self.stopped |= {mix}
         for request in [request for request in self._pending if request.mix == mix]:
             del self._pending[request]
 
-    def as_stopped(self, found: MixProgress) -> MixProgress:
-        """Return the state of the search for a mix, taking a stop by hand into account."""
-        if found.mix not in self._stopped:
-            return found
-        return replace(found, runs_left=0, done=True, note=BY_HAND)
+    def as_stopped(self, progress: MixProgress) -> MixProgress:
+        """Return the progress of a mix, marked as done if a person stopped the mix."""
+        if progress.mix not in self.stopped:
+            return progress
+        return replace(progress, runs_left=0, done=True, note=BY_HAND)
 
     def branch(self) -> Self:
         """Return an independent copy. Results reported to one do not affect the other."""
-        made = copy.copy(self)
+        duplicate = copy.copy(self)
         for name, value in vars(self).items():
             if isinstance(value, dict):
-                setattr(made, name, dict(value))
-        return made
-
-    def _missing(self, wanted: Iterable[Request | Block]) -> list[Request]:
-        """The runs that a choice means."""
-        requests: dict[Request, None] = {}
-        for item in wanted:
-            runs = requests_of(item) if isinstance(item, Block) else (item,)
-            requests |= dict.fromkeys(run for run in runs if run not in self._results and run not in self._pending)
-        return list(requests)
+                setattr(duplicate, name, dict(value))
+        return duplicate
 
 
-def requests_of(block: Block) -> tuple[Request, Request]:
-    """Return the two runs of a block: the mix's and the baseline's."""
-    mix, baseline = block.runs
-    return Request(*mix), Request(*baseline)
+def requests_of(*items: Request | Block) -> list[Request]:
+    """Return the distinct runs of requests and blocks. A block has two, the mix's and the baseline's."""
+    runs = [[Request(*run) for run in item.runs] if isinstance(item, Block) else [item] for item in items]
+    return list(dict.fromkeys(itertools.chain.from_iterable(runs)))

@@ -1,33 +1,35 @@
-"""The statistical searcher: pairs of runs that decide a comparison and raise its factor, then runs that locate."""
+"""The default searcher: pairs that decide a comparison and raise its factor, then runs that locate transitions."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 from orchestrator.search.base import (
     EvidenceSettings,
     MixProgress,
-    Problem,
     Request,
-    Results,
     Searcher,
     SearchSettings,
     check_range,
     requests_of,
 )
-from orchestrator.search.duel import Duel
-from orchestrator.search.locating import Location
-from orchestrator.search.results import by_mix, cost_model, learned_runs
-from orchestrator.transition.evidence import Block
+from orchestrator.search.pair_design import PairDesign
+from orchestrator.search.results import cost_model, learned_runs
+from orchestrator.search.transition_design import TransitionDesign
+from orchestrator.transition.evidence import Block, pair_of
 
 MOST_RUNS = 1_000_000
 LEAST_COST_S = 1e-3
-"""The least a mix may cost: less would ask for nothing."""
+"""Least ``max_cost``. A smaller one would allow no run."""
 RAISING = 2 / 3
-"""If transitions are to be located too, a factor is raised while a mix has used less than this share of its budget."""
+"""Share of a mix's budget for raising a factor if transitions are to be located too."""
+MOST_ODDS = 1e6
+"""Largest evidence that is shown as a number."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class PairsSettings(EvidenceSettings):
 
     @property
     def most_spent(self) -> float:
-        """``max_cost``, infinite if there is none."""
+        """``max_cost``, infinite if it is not set."""
         return math.inf if self.max_cost is None else self.max_cost
 
     def __post_init__(self) -> None:
@@ -55,162 +57,152 @@ class PairsSettings(EvidenceSettings):
 
 
 class Pairs(Searcher):
-    """Asks for blocks where each comparison's own pairs let its evidence grow most for the cost, then for the runs that
-    say most about each transition. The mix with the fewest pending runs, then the fewest runs, is served next."""
+    """Requests blocks where each comparison's evidence grows most for the cost, then runs that locate transitions.
+
+    The mix with the fewest pending runs comes next, then the one with the fewest finished runs.
+    """
 
     Settings: ClassVar[type[SearchSettings]] = PairsSettings
     settings: PairsSettings
 
-    def __init__(self, problem: Problem, **settings: Any) -> None:
-        super().__init__(problem, **settings)
-        self.locations: dict[str, tuple[object, Location]] = {}
-        self.duels: dict[str, tuple[object, Duel]] = {}
-
-    def choose(self, results: Results, pending: Sequence[Request], limit: int) -> Sequence[Request | Block]:
-        turn = _Turn(self, results, pending)
-        wanted: list[Request | Block] = list(turn.unfinished()[:limit])
-        turn.start(wanted)
-        while turn.started < limit and (found := turn.next(limit - turn.started)):
-            turn.start(found)
-            wanted += found
-        return wanted
+    def choose(self, pending: Sequence[Request], limit: int) -> Sequence[Request | Block]:
+        decision = _Decision(self, pending)
+        before = len(decision.pending)
+        chosen: list[Request | Block] = []
+        chosen += decision.start(decision.unfinished()[:limit])
+        while (room := limit + before - len(decision.pending)) > 0 and (items := decision.next(room)):
+            chosen += decision.start(items)
+        return chosen
 
     def progress(self) -> list[MixProgress]:
-        turn = _Turn(self, self.results, ())
-        return [self.as_stopped(turn.progress(mix)) for mix in self.problem.mixes]
+        decision = _Decision(self, ())
+        return [self.as_stopped(decision.progress(mix)) for mix in self.problem.mixes]
 
 
-class _Turn:
-    """One decision: what is known and pending, and what was chosen so far."""
+class _Decision:
+    """The state that one decision rests on. Runs chosen so far count as pending."""
 
-    def __init__(self, searcher: Pairs, results: Results, pending: Sequence[Request]) -> None:
+    def __init__(self, searcher: Pairs, pending: Iterable[Request]) -> None:
         self._searcher, self._settings, self._problem = searcher, searcher.settings, searcher.problem
-        self._results = results
-        self._known = by_mix(self._problem, results)
-        self._costs = cost_model(results)
-        self._learned = learned_runs(results, self._settings.learned)
-        self._seconds = {
-            (run.mix, run.size, run.seed): seen.cost for run, seen in results.items() if run.is_evidence and seen
+        self.pending = dict.fromkeys(pending)
+        self._costs = cost_model(searcher.results)
+        self._learned = learned_runs(searcher.results, self._settings.learned)
+        self._blocks = {
+            pair: [block for block in searcher.blocks if (block.mix, block.baseline) == pair]
+            for pair in self._problem.comparisons
         }
-        self._taken = dict.fromkeys(pending)
-        self._blocks: dict[tuple[str, str], list[Block]] = {pair: [] for pair in self._problem.comparisons}
-        for block in searcher.blocks:
-            if (block.mix, block.baseline) in self._blocks:
-                self._blocks[block.mix, block.baseline].append(block)
-        self._offers: dict[tuple[str, str], list[Block]] = {}
-        self.started = 0
+        self._ended = Counter(run.mix for run in searcher.results)
+        costs = [(run, result.cost) for run, result in searcher.results.items() if result is not None]
+        self._run_cost = {(run.mix, run.size, run.seed): cost for run, cost in costs if run.is_evidence}
+        self._spent = {mix: sum(cost for run, cost in costs if run.mix == mix) for mix in self._problem.mixes}
+
+    def start(self, items: Sequence[Request | Block]) -> Sequence[Request | Block]:
+        """Count chosen items as pending, and return them."""
+        for item in items:
+            if isinstance(item, Block):
+                self._blocks[item.mix, item.baseline].append(item)
+        self.pending |= dict.fromkeys(run for run in requests_of(*items) if run not in self._searcher.results)
+        return items
 
     def unfinished(self) -> list[Request]:
-        """Return the runs of blocks asked for earlier that are neither known nor pending, as after a resume."""
-        sizes, seeds = set(self._problem.sizes), set(self._problem.seeds)
-        runs = [
-            run
+        """Return the runs of earlier blocks that are neither known nor pending, as after a resume."""
+        blocks = [
+            block
             for (mix, baseline), blocks in self._blocks.items()
             if not {mix, baseline} & self._searcher.stopped
             for block in blocks
-            for run in requests_of(block)
-            if run.size in sizes and run.seed in seeds  # A sweep that extends another may ask for fewer.
         ]
-        return [run for run in dict.fromkeys(runs) if run not in self._results and run not in self._taken]
+        # The sweep may extend another one that had more sizes and seeds.
+        sizes, seeds, known = self._problem.sizes, self._problem.seeds, self._searcher.results
+        runs = [run for run in requests_of(*blocks) if run.size in sizes and run.seed in seeds]
+        return [run for run in runs if run not in known and run not in self.pending]
 
-    def next(self, room: int) -> list[Request | Block]:
-        """Return what is wanted next, of the mix whose turn it is; empty if nothing is."""
-        pending = {mix: sum(run.mix == mix for run in self._taken) for mix in self._problem.mixes}
-        order = sorted(self._problem.mixes, key=lambda mix: (pending[mix], len(self._known[mix])))
-        return next((found for mix in order if (found := self._wanted(mix, room))), [])
-
-    def start(self, wanted: Sequence[Request | Block]) -> None:
-        """Count chosen runs as pending."""
-        for item in wanted:
-            runs = requests_of(item) if isinstance(item, Block) else (item,)
-            for run in runs:
-                if run not in self._results and run not in self._taken:
-                    self._taken[run] = None
-                    self.started += 1
-            if isinstance(item, Block):
-                self._blocks[item.mix, item.baseline].append(item)
-        self._offers.clear()
+    def next(self, room: int) -> Sequence[Request | Block]:
+        """Return the next blocks or runs of one mix, none if no mix needs any."""
+        pending = Counter(run.mix for run in self.pending)
+        order = sorted(self._problem.mixes, key=lambda mix: (pending[mix], self._ended[mix]))
+        return next((items for mix in order if (items := self._next_of(mix, room))), [])
 
     def progress(self, mix: str) -> MixProgress:
         """Return the state of the search for a mix."""
-        settings = self._settings
-        under, over = self._location(mix).bracket
+        low, high = self._transition(mix).bracket
         waiting = sum(run.mix == mix for run in self.unfinished())
-        open_ = any(self._offer(pair) for pair in self._problem.comparisons if mix in pair)
-        done = not (waiting or open_ or self._wanted(mix, 1))
+        is_open = any(self._next_blocks(pair) for pair in self._problem.comparisons if mix in pair)
+        done = not (waiting or is_open or self._next_of(mix, 1))
         cells = len(self._problem.sizes) * len(self._problem.seeds)
-        left = 0 if done else max(min(settings.max_runs * self._share(mix), cells) - len(self._known[mix]), waiting)
-        return MixProgress(mix, under, over, left, done, self._note(mix))
+        most = min(self._settings.max_runs * self._budgets(mix), cells)
+        left = 0 if done else max(most - self._ended[mix], waiting)
+        return MixProgress(mix, low, high, left, done, self._note(mix))
 
     def _note(self, mix: str) -> str:
-        notes = [str(self._location(mix))]
+        notes = [str(self._transition(mix))]
         for pair in self._problem.comparisons:
             if pair[0] == mix:
-                comparison = self._duel(pair).comparison
+                comparison = self._comparison(pair).comparison
                 decided = "" if comparison.decided is None else f", decided: {comparison.decided}"
-                notes.insert(0, f"evidence {comparison.highest:.3g}:1{decided}")
+                notes.insert(0, f"evidence {_odds(comparison.highest)}{decided}")
         return "; ".join(notes)
 
-    def _wanted(self, mix: str, room: int) -> list[Request | Block]:
-        """What one mix wants next."""
-        mine = [pair for pair in self._problem.comparisons if mix in pair]
-        for pair in mine:
-            if pair[0] == mix and (blocks := self._offer(pair)):
-                return list(blocks[: max(1, room // 2)])
-        if (self._settings.aim != "locate" and mine) or any(self._offer(pair) for pair in mine):
+    def _next_of(self, mix: str, room: int) -> Sequence[Request | Block]:
+        """Return the next blocks of a mix, or the next runs that locate its transition."""
+        compared = [pair for pair in self._problem.comparisons if mix in pair]
+        for pair in compared:
+            if pair[0] == mix and (blocks := self._next_blocks(pair)):
+                return blocks[: max(1, room // 2)]
+        if (self._settings.aim != "locate" and compared) or any(self._next_blocks(pair) for pair in compared):
             return []
         if mix in self._searcher.stopped or not self._has_budget(mix):
             return []
-        runs = self._settings.max_runs * self._share(mix) - self._used(mix)[0]
-        most = min(self._searcher.stack, room, int(runs))
-        return list(self._location(mix).next_runs(self._results, self._taken, self._costs, most))
+        most = min(self._searcher.stack, room, self._runs_left(mix))
+        return self._transition(mix).next_runs(self._searcher.results, self.pending, self._costs, most)
 
-    def _offer(self, pair: tuple[str, str]) -> list[Block]:
-        """The next blocks of a comparison."""
-        if pair not in self._offers:
-            self._offers[pair] = self._place(pair)
-        return self._offers[pair]
-
-    def _place(self, pair: tuple[str, str]) -> list[Block]:
+    def _next_blocks(self, pair: tuple[str, str]) -> list[Block]:
         if set(pair) & self._searcher.stopped or not all(map(self._has_budget, pair)):
             return []
-        duel, aim = self._duel(pair), self._settings.aim
+        design, aim = self._comparison(pair), self._settings.aim
         raises = aim == "factor" or (aim == "locate" and self._has_budget(pair[0], RAISING))
-        if duel.comparison.decided is not None and not raises:
+        if design.comparison.decided is not None and not raises:
             return []
-        runs = min(self._settings.max_runs * self._share(mix) - self._used(mix)[0] for mix in pair)
-        return duel.place(self._blocks[pair], max(1, min(self._searcher.stack // 2, int(runs))))
+        return design.next_blocks(max(1, min(self._searcher.stack // 2, *map(self._runs_left, pair))))
 
     def _has_budget(self, mix: str, share: float = 1.0) -> bool:
-        runs, cost = self._used(mix)
-        share *= self._share(mix)
+        """Return whether a mix has used less than a share of its budget."""
+        pending = [self._costs.cost(run.size) for run in self.pending if run.mix == mix]
+        share *= self._budgets(mix)
+        runs, cost = self._ended[mix] + len(pending), self._spent[mix] + sum(pending)
         return runs < share * self._settings.max_runs and cost < share * self._settings.most_spent
 
-    def _share(self, mix: str) -> int:
-        """How many times the budget of one mix a mix has."""
+    def _runs_left(self, mix: str) -> int:
+        used = self._ended[mix] + sum(run.mix == mix for run in self.pending)
+        return self._settings.max_runs * self._budgets(mix) - used
+
+    def _budgets(self, mix: str) -> int:
+        """Return the number of budgets of a mix: a baseline has one for each mix compared with it."""
         return max(sum(baseline == mix for _, baseline in self._problem.comparisons), 1)
 
-    def _used(self, mix: str) -> tuple[int, float]:
-        """Runs of a mix that ended or are pending, and their cost, as far as it is known."""
-        flying = [self._costs.cost(run.size) for run in self._taken if run.mix == mix]
-        spent = sum(seen.cost for _, seen in self._known[mix] if seen is not None)
-        return len(self._known[mix]) + len(flying), spent + sum(flying)
+    def _comparison(self, pair: tuple[str, str]) -> PairDesign:
+        blocks = tuple(self._blocks[pair])
+        pairs = tuple(pair_of(block, self._learned) for block in blocks)
+        runs = [run for block, complete in zip(blocks, pairs, strict=True) if complete for run in block.runs]
+        costs = tuple((run[1], cost) for run in runs if (cost := self._run_cost.get(run, 0.0)) > 0)
+        design: PairDesign = _reused(PairDesign(self._problem, *pair, blocks, pairs, costs, self._settings.error))
+        return design
 
-    def _duel(self, pair: tuple[str, str]) -> Duel:
-        """The comparison as its own blocks show it. The last one is reused while nothing of it has changed."""
-        blocks = self._blocks[pair]
-        outcomes = [tuple(self._learned.get(run, "open") for run in block.runs) for block in blocks]
-        state = [(block, outcome) for block, outcome in zip(blocks, outcomes, strict=True) if "open" not in outcome]
-        kept = self._searcher.duels.get(pair[0])
-        if kept is None or kept[0] != state:
-            duel = Duel(self._problem, *pair, blocks, self._learned, self._seconds, self._settings.error)
-            kept = self._searcher.duels[pair[0]] = state, duel
-        return kept[1]
+    def _transition(self, mix: str) -> TransitionDesign:
+        runs = sorted(run for run, learned in self._learned.items() if run[0] == mix and learned is not None)
+        outcomes = tuple((run[1], bool(self._learned[run])) for run in runs)
+        design: TransitionDesign = _reused(TransitionDesign(self._problem, mix, outcomes))
+        return design
 
-    def _location(self, mix: str) -> Location:
-        """The mix's transition as all of its runs show it. The last one is reused while they are the same."""
-        state = [(run, outcome) for run, outcome in self._learned.items() if run[0] == mix]
-        kept = self._searcher.locations.get(mix)
-        if kept is None or kept[0] != state:
-            kept = self._searcher.locations[mix] = state, Location(self._problem, mix, dict(state))
-        return kept[1]
+
+@lru_cache(maxsize=256)
+def _reused(design: Any) -> Any:
+    """Return an equal earlier design if there is one, because it has already computed its results."""
+    return design
+
+
+def _odds(evidence: float) -> str:
+    """Return evidence as odds, rounded down so that it never seems to reach a threshold: ``19:1``, ``1.9:1``."""
+    if evidence > MOST_ODDS:
+        return f"over {MOST_ODDS:,.0f}:1"
+    return f"{math.floor(evidence):,}:1" if evidence >= 10 else f"{math.floor(10 * evidence) / 10:g}:1"

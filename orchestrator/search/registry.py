@@ -1,4 +1,4 @@
-"""The searchers by the names that search spaces use. A new searcher is a file of its own and a line here."""
+"""Searchers by the names that search spaces use. A new searcher is a file of its own and a line here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 from orchestrator.errors import unknown
 from orchestrator.search.base import Problem, Searcher, SearchSettings
-from orchestrator.search.bisection import Bisection, Grid
+from orchestrator.search.bisection import Bisection
+from orchestrator.search.grid import Grid
 from orchestrator.search.pairs import Pairs
 
 METHODS: dict[str, type[Searcher]] = {
@@ -17,12 +18,16 @@ METHODS: dict[str, type[Searcher]] = {
 
 
 def settings_type(method: str) -> type[SearchSettings]:
-    """The frozen dataclass of a method's settings. Raises ``UserError`` for an unknown method."""
+    """Return the frozen dataclass of a method's settings.
+
+    Raises:
+        UserError: If the method is unknown.
+    """
     if method not in METHODS:
         raise unknown("search method", method, METHODS, where="search.method")
     return METHODS[method].Settings
 
 
 def make_searcher(method: str, problem: Problem, **settings: Any) -> Searcher:
-    """The searcher of that name."""
+    """Return a new searcher."""
     return METHODS[method](problem, **settings)

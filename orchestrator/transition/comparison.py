@@ -1,4 +1,4 @@
-"""The ratio of two transitions with its interval: an estimate, no decision."""
+"""The ratio of two transitions with its interval: an estimate, not a decision."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from orchestrator.transition.types import Estimate, Synergy, Transition
 
 
 def synergy(baseline: Transition, mix: Transition, parameters: Callable[[float], float]) -> Synergy:
-    """Return the factor by which ``mix`` is estimated to need fewer parameters than ``baseline``.
+    """Return the estimated factor by which ``mix`` needs fewer parameters than ``baseline``.
 
-    ``parameters`` maps a size, fractional or not, to a parameter count in closed form; it must rise with size. The
-    interval combines those of both transitions by the method of variance estimates recovery (Zou and Donner 2008,
-    Statistics in Medicine 27, 1693). If one side is censored the bounds themselves are compared, which is conservative.
+    The method of variance estimates recovery (Zou and Donner 2008, Statistics in Medicine 27, 1693) combines the
+    intervals of both transitions. If one side is censored, the bounds themselves are compared, which is conservative.
+
+    Args:
+        parameters: Parameter count of a size, fractional or not. It must rise with size.
     """
     top, bottom = _log_counts(baseline.relative, parameters), _log_counts(mix.relative, parameters)
     value = None if top.value is None or bottom.value is None else math.exp(top.value - bottom.value)
@@ -31,7 +33,7 @@ def _log_counts(estimate: Estimate, parameters: Callable[[float], float]) -> Est
 
 
 def _least(top: Estimate, bottom: Estimate) -> float | None:
-    """The lower bound of ``top - bottom``, None where either side of it is censored."""
+    """Return the lower bound of ``top - bottom``, None if either side of it is censored."""
     if top.low is None or bottom.high is None:
         return None
     if top.value is None or bottom.value is None:

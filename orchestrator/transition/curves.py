@@ -1,15 +1,14 @@
-"""Every learning curve on a grid, and how likely each makes the runs seen.
+"""A grid of learning curves, and the likelihood of runs on each of them.
 
-Mean accuracy rises from a floor to an asymptote along a logistic in ln size. How single runs scatter about it makes
-three kinds of curve. *All-or-nothing*: a run learned (accuracy near the asymptote) or did not (near the floor), with a
-probability that follows the logistic. *Shares*: a run learns a share of the task, which is beta distributed about the
-logistic: mostly little or nearly all of it, sometimes anything in between. *Graded*: every run's accuracy follows the
-logistic itself. A share of runs, the lapse, fails at any size. Flat curves, without a transition, say that no size
-learns, or that the same few runs are lucky at every size.
+Mean accuracy rises from a floor to an asymptote along a logistic in ln size. There are three kinds of curve, which
+differ in how single runs scatter. *All-or-nothing*: a run learned (accuracy near the asymptote) or did not (near the
+floor), with a probability that follows the logistic. *Shares*: a run learns a share of the task that is beta
+distributed about the logistic, mostly close to 0 or 1. *Graded*: the accuracy of every run follows the logistic itself.
+A fraction of runs, the lapse, fails at any size. On flat curves, which have no transition, no size learns, or the same
+small fraction of runs is lucky at every size.
 
-Each size is a little easier or harder than the logistic says: it lies elsewhere on it by an amount, in ln size, that
-all runs of the size share, and over which their likelihood is averaged.
-Axes: kind (3), M midpoint, K slope, L lapse, F floor, A asymptote, R luck.
+Each size is slightly easier or harder than the logistic predicts: all runs of a size share a shift in ln size, over
+which their likelihood is averaged. Axes: kind (3), M midpoint, K slope, L lapse, F floor, A asymptote, R luck.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 from scipy.special import expit, logit
@@ -29,7 +27,6 @@ from orchestrator.transition.scatter import (
     NEAR_TOP,
     OUTLIER,
     Crossing,
-    Floats,
     Floats32,
     learned,
     normal,
@@ -37,40 +34,40 @@ from orchestrator.transition.scatter import (
     part_of_the_way,
     share_probabilities,
 )
-from orchestrator.transition.types import LEVEL, Point
+from orchestrator.transition.types import LEVEL, Floats, Point
 
 SLOPES = np.geomspace(2.5, 80.0, 9)
 LAPSES = np.array([0.005, 0.03, 0.06])
 FLOORS = np.array([0.05, 0.11, 0.17, 0.23, 0.30])
-"""Accuracies of runs that did not learn; the target's constant-answer floor joins them."""
+"""Accuracies of runs that did not learn. The grid adds the floor of the target's best constant answer."""
 HIGHEST_FLOOR = 0.7
-"""Of the grid. Targets with a higher one are not reported on: see :data:`orchestrator.transition.types.NEAR_LEVEL`."""
+"""Highest floor of the grid. Targets above it get no estimate (:data:`orchestrator.transition.types.NEAR_LEVEL`)."""
 KINDS = np.array([0.4, 0.35, 0.25])
 """Prior probabilities of the kinds of curve: all-or-nothing, shares, graded."""
 LUCK = np.array([0.0, 0.1, 0.3, 0.6])
-"""Share of runs that learn on a flat curve, whatever their size: too few at each of these to call the task learned."""
+"""Share of runs that learn on a flat curve at any size. Each is too small to call the task learned."""
 FLAT = np.array([0.05, 0.01, 0.01, 0.01])
 """Prior probabilities of the flat curves."""
 BELOW_MARGIN, ABOVE_MARGIN = 0.92, 1.25
-"""Distance by which the midpoint may lie outside the candidate sizes, in ln size."""
+"""Largest distances of the midpoint below and above the candidate sizes, in ln size."""
 MIDPOINT_STEP = 0.05
 MAX_MIDPOINTS = 160
 BETWEEN = 0.45
-"""Runs on a graded curve scatter by this times s (1 - s) of its rise, where it has risen by the share s."""
+"""Runs on a graded curve scatter by this times s (1 - s) of its rise after a share s of the rise."""
 SIZE_EFFECT = 0.1
-"""Standard deviation, in ln size, of what a size is easier or harder than its curve says."""
+"""Standard deviation of the shift that all runs of a size share, in ln size."""
 REACH = 3.0
-"""Size effects are cut off at so many standard deviations."""
+"""Largest shift of a size, in standard deviations."""
 TEMPER = 0.82
-"""Likelihoods are taken to this power: intervals then cover also when the curve is no logistic."""
+"""Power of the likelihoods. It keeps the coverage of intervals when the true curve is not a logistic."""
 ROUNDING = 2.0**12
-"""Log likelihoods are rounded to 1/ROUNDING nats: sums are then exact, whatever the order of the runs."""
+"""Log likelihoods are rounded to 1/ROUNDING nats. Their sums are then exact in any order of the runs."""
 FAINTEST = np.float32(-80.0)
-"""Log likelihoods this far below the best are all alike: single precision ends there."""
+"""Least log likelihood relative to the best, at the end of single precision."""
 
 
 def curves_for(sizes: Iterable[int], floor: float) -> Curves:
-    """The curves to consider for candidate ``sizes`` and a constant-answer ``floor`` (rounded to 0.01). Cached."""
+    """Return the cached curves for candidate ``sizes`` and the ``floor`` of a constant answer, rounded to 0.01."""
     candidates = list(sizes)
     return _curves(min(candidates), max(candidates), round(min(max(floor, 0.01), HIGHEST_FLOOR), 2))
 
@@ -80,15 +77,8 @@ def _curves(smallest: int, largest: int, floor: float) -> Curves:
     return Curves(smallest, largest, floor)
 
 
-def _smoothed(values: Any, effect: Floats, *, axis: int) -> Any:
-    """``values`` averaged along an axis over what a size may be easier or harder."""
-    from scipy.ndimage import correlate1d  # Takes .3 s to import.
-
-    return correlate1d(values, effect, axis=axis, mode="nearest")
-
-
 def _rounded(log_D: Floats32) -> Floats32:
-    """The array itself, rounded to 1/:data:`ROUNDING`."""
+    """Round an array to 1/:data:`ROUNDING` in place and return it."""
     log_D *= ROUNDING
     np.rint(log_D, out=log_D)
     log_D /= ROUNDING
@@ -96,10 +86,10 @@ def _rounded(log_D: Floats32) -> Floats32:
 
 
 class Curves:
-    """The grid of curves and what each predicts. Arrays over cells have one axis, the flat curves' R x F cells last."""
+    """A grid of curves. Arrays over its cells have one axis, which ends with the R x F flat curves."""
 
     def __init__(self, smallest: int, largest: int, floor: float) -> None:
-        self.smallest, self.largest, self.floor = smallest, largest, floor
+        self.smallest, self.largest = smallest, largest
         start, stop = math.log(smallest) - BELOW_MARGIN, math.log(largest) + ABOVE_MARGIN
         count = min(MAX_MIDPOINTS, math.ceil((stop - start) / MIDPOINT_STEP) + 1)
         self.midpoints = np.linspace(start, stop, count)
@@ -112,7 +102,7 @@ class Curves:
 
     @cached_property
     def log_prior(self) -> Floats:
-        """Log prior probability of each cell: uniform but for the kind of curve and the flat ones."""
+        """Log prior probability of each cell, uniform within each kind of curve and each luck of the flat curves."""
         kind = KINDS * (1 - FLAT.sum()) / (self.cells / len(KINDS))
         flat = np.repeat(FLAT, len(self.floors)) / len(self.floors)
         prior: Floats = np.log(np.concatenate([np.repeat(kind, self.cells // len(KINDS)), flat]))
@@ -120,13 +110,13 @@ class Curves:
 
     @cached_property
     def tops(self) -> Floats:
-        """Asymptote of the mean accuracy, ``(1 - lapse) * A + lapse * f``; L x F x A."""
+        """Asymptote of the mean accuracy, ``(1 - lapse) * asymptote + lapse * floor``: L x F x A."""
         tops: Floats = (1 - LAPSES)[:, None, None] * ASYMPTOTES + LAPSES[:, None, None] * self.floors[:, None]
         return tops
 
     @cached_property
     def _effect(self) -> Floats:
-        """Probability that a size is easier or harder by so many midpoints, no effect in the middle."""
+        """Probability of each shift of a size in steps of the midpoints, with no shift in the middle."""
         step = float(self.midpoints[1] - self.midpoints[0])
         most = math.ceil(REACH * SIZE_EFFECT / step)
         weights = np.exp(-0.5 * (np.arange(-most, most + 1) * step / SIZE_EFFECT) ** 2)
@@ -134,13 +124,13 @@ class Curves:
         return effect
 
     def share(self, size: float) -> Floats:
-        """The place of ``size`` on each logistic, in (0, 1); M x K."""
+        """Return the height of each logistic at a size, in (0, 1): M x K."""
         if size not in self._share:
             self._share[size] = expit(SLOPES * (math.log(size) - self.midpoints[:, None]))
         return self._share[size]
 
     def log_likelihood(self, size: float, accuracy: float) -> Floats32:
-        """Tempered log likelihood of one run's accuracy in each cell, the size being as the curve says."""
+        """Return the tempered log likelihood of one run's accuracy in each cell, without a shift of the size."""
         not_learned_F = not_learned(accuracy, self.floors)
         density = np.empty(self.all_cells, np.float32)
         kinds = density[: self.cells].reshape(self.shape)
@@ -154,19 +144,21 @@ class Curves:
         return _rounded(density)
 
     def averaged(self, log_D: Floats32) -> Floats32:
-        """The log likelihood of all runs of one size, averaged over what the size may be easier or harder."""
+        """Return the log likelihood of all runs of one size, averaged over the shifts of the size."""
+        from scipy.ndimage import correlate1d  # Takes .3 s to import.
+
         averaged = log_D.copy()
         kinds = averaged[: self.cells].reshape(len(KINDS), len(self.midpoints), -1)
-        # Relative to the best midpoint of each kind, slope and so on, so that nothing near it is lost.
+        # Likelihoods relative to the best midpoint of each kind, slope and so on do not underflow near it.
         best = kinds.max(axis=1, keepdims=True)
         kinds -= best
         np.exp(np.maximum(kinds, FAINTEST, out=kinds), out=kinds)
-        kinds[:] = _smoothed(kinds, self._effect, axis=1)
+        kinds[:] = correlate1d(kinds, self._effect, axis=1, mode="nearest")
         np.log(kinds, out=kinds)
         kinds += best
         return _rounded(averaged)
 
-    # Small arrays are spread over floors and asymptotes first: numpy then runs along 24 cells at a time, not along 4.
+    # Small arrays are broadcast over floors and asymptotes first, so that numpy's inner loops have 24 cells, not 4.
 
     def _all_or_nothing(self, size: float, accuracy: float, not_learned_F: Floats32, out: Floats32) -> None:
         learned_A = (learned(accuracy) + OUTLIER).astype(np.float32)
@@ -196,29 +188,23 @@ class Curves:
         self._lapsing(near_MKFA, not_learned_F, out)
 
     def _lapsing(self, density_MKFA: Floats32, not_learned_F: Floats32, out: Floats32) -> None:
-        """Density of runs that may lapse, or be outliers."""
+        """Write the density of runs that may lapse or be outliers to ``out``."""
         lapses_L = LAPSES.astype(np.float32)
         np.multiply(density_MKFA[:, :, None], 1 - lapses_L[:, None, None], out=out)
         lapsed_LF = lapses_L[:, None] * not_learned_F + np.float32(OUTLIER)
         out += np.repeat(lapsed_LF, len(ASYMPTOTES), axis=1).reshape(*lapsed_LF.shape, -1)
 
-    def crossing(self, level: float | None, share: float = LEVEL) -> Floats:
-        """The ln size at which each cell's mean accuracy is ``level``, or (None) the ``share`` of its own asymptote.
-
-        One value a curve, M x K x L x F x A, flat.
-        """
-        top_LFA = self.tops
-        reached = share * top_LFA if level is None else np.full_like(top_LFA, level)
-        share_LFA = (reached - self.floors[:, None]) / (top_LFA - self.floors[:, None])
-        # A floor near the level leaves nothing to rise: the crossing is then taken low on the curve.
+    def _crossing(self, level_LFA: Floats) -> Crossing:
+        """Return where the mean accuracy of each curve reaches a level: M x K x L x F x A, flat."""
+        share_LFA = (level_LFA - self.floors[:, None]) / (self.tops - self.floors[:, None])
+        # If the floor is near the level there is no rise to cross it, so the crossing is set low on the curve.
         offset_LFA = logit(np.clip(share_LFA, 0.02, 0.98))
         place = self.midpoints[:, None, None, None, None] + offset_LFA / SLOPES[:, None, None, None]
-        flat: Floats = place.ravel()
-        return flat
+        return Crossing(place.ravel())
 
     def log_likelihood_of(self, points: Iterable[Point]) -> Floats:
         """Return the log likelihood of runs, in any order, in each cell."""
-        # Accuracies are shares of a test set. Many runs of a large sweep have the same one, at the floor or at 1.
+        # Accuracies are shares of a test set: in a large sweep many runs have the same one, at the floor or at 1.
         runs_at: dict[int, Counter[float]] = {}
         for point in points:
             runs_at.setdefault(point.size, Counter())[point.accuracy] += 1
@@ -232,19 +218,21 @@ class Curves:
 
     @cached_property
     def relative(self) -> Crossing:
-        """The crossing of :data:`LEVEL` of its own asymptote."""
-        return Crossing(self.crossing(None))
+        """Where each curve reaches :data:`LEVEL` of its own asymptote."""
+        return self._crossing(LEVEL * self.tops)
 
     @cached_property
     def absolute(self) -> Crossing:
-        """The crossing of the accuracy :data:`LEVEL`."""
-        return Crossing(self.crossing(LEVEL))
+        """Where each curve reaches the accuracy :data:`LEVEL`."""
+        return self._crossing(np.full_like(self.tops, LEVEL))
 
 
 @lru_cache(maxsize=64)
 def _graded_at(curves: Curves, size: float) -> tuple[Floats32, Floats32]:
-    """Rise of accuracy above the floor on each graded curve, and the scatter of runs; M x K x F x A. Cached:
-    a search has dozens of sizes, each with many runs."""
+    """Return the rise above the floor on each graded curve and the scatter of runs: M x K x F x A.
+
+    The cache serves searches with dozens of sizes and many runs at each.
+    """
     share_MK11 = curves.share(size)[..., None, None].astype(np.float32)
     rise_FA = (ASYMPTOTES - curves.floors[:, None]).astype(np.float32)
     ends_MK11 = np.float32(NEAR_FLOOR) + np.float32(NEAR_TOP - NEAR_FLOOR) * share_MK11
@@ -254,5 +242,5 @@ def _graded_at(curves: Curves, size: float) -> tuple[Floats32, Floats32]:
 
 @lru_cache(maxsize=64)
 def _steps_at(curves: Curves, size: float) -> Floats32:
-    """Probability of each step of the share of the task that a run of the size learns; M x K x S. Cached."""
+    """Return the cached probability of each step of the share that a run of a size learns: M x K x S."""
     return share_probabilities(curves.share(size))

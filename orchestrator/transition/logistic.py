@@ -7,33 +7,31 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
-from orchestrator.transition.types import Fit, Point
-
-Floats = NDArray[np.float64]
+from orchestrator.transition.types import Fit, Floats, Point
 
 MIN_RISE = 0.1
-"""Accuracy has to rise by this much between sizes before there is a curve to fit."""
+"""Least rise of the mean accuracy between sizes for which a curve is fitted."""
 MARGIN = math.log(2)
-"""Distance outside the tested sizes (in ln size) the midpoint may be fitted."""
+"""Largest distance of the midpoint outside the tested sizes, in ln size."""
 MIN_SLOPE = 0.5
 SHARPEST = 20.0
-"""The steepest slope worth telling apart, times the smallest gap in ln size: 10 to 90 % within a quarter of it."""
-
+"""Largest slope, times the smallest gap in ln size: accuracy rises from 10 to 90 % within a quarter of the gap."""
 STARTS = 4
-"""Least squares ends in the basin it starts in: so many are tried."""
+"""Number of starts of the solver, which ends in the basin it starts in."""
 SAME_COST = 1e-7
-"""Half a sum of squares: what two ends of the solver may differ by in one basin."""
+"""Largest difference in cost (half a sum of squares) between two results of the solver in one basin."""
 
 
 def fit(points: Sequence[Point]) -> Fit | None:
-    """Fit the logistic to accuracies, one point a run.
+    """Fit the logistic to accuracies, one point per run.
 
-    The floor is at the mean constant-answer floor of the points or above it, the asymptote at most 1. None where
-    there is no curve to fit: fewer than two sizes or three points, or mean accuracies at the sizes that rise by
-    less than :data:`MIN_RISE` (everything learned, nothing learned).
+    The fitted floor is at least the mean floor of the points; the asymptote is at most 1.
+
+    Returns:
+        None for fewer than three points or two sizes, or if the mean accuracy does not rise by :data:`MIN_RISE` between
+        any two sizes.
     """
     if len(points) < 3:
         return None
@@ -44,7 +42,7 @@ def fit(points: Sequence[Point]) -> Fit | None:
     if len(levels) < 2:
         return None
     means = np.array([y[x == level].mean() for level in levels])
-    if not _rises(means):
+    if (means[1:] - np.minimum.accumulate(means)[:-1]).max() < MIN_RISE:
         return None
     base = float(np.clip(np.mean([point.floor for point in ordered]), 0.0, 0.95))
     lower = np.array([levels[0] - MARGIN, MIN_SLOPE, base, base + 0.01])
@@ -58,20 +56,14 @@ def fit(points: Sequence[Point]) -> Fit | None:
     best = None
     for start in _starts(x, y, levels, base, lower, upper):
         inside = np.clip(start, lower + 1e-6, upper - 1e-6)
-        found = least_squares(residuals, inside, bounds=(lower, upper), x_scale=[0.1, 5.0, 0.1, 0.1])
-        # A curve that falls is none. And better by more than the solver's own tolerance: the first start stands where
-        # several end alike.
-        if found.x[3] > found.x[2] and (best is None or found.cost < best.cost - SAME_COST):
-            best = found
+        result = least_squares(residuals, inside, bounds=(lower, upper), x_scale=[0.1, 5.0, 0.1, 0.1])
+        # Falling curves are rejected. The margin keeps the first start if several reach the same basin.
+        if result.x[3] > result.x[2] and (best is None or result.cost < best.cost - SAME_COST):
+            best = result
     if best is None:
         return None
     midpoint, slope, floor, asymptote = (float(value) for value in best.x)
     return Fit(midpoint, slope, floor, asymptote) if asymptote - floor >= MIN_RISE / 2 else None
-
-
-def _rises(means: Floats) -> bool:
-    """True if some size does better than a smaller one by :data:`MIN_RISE`."""
-    return bool((means[1:] - np.minimum.accumulate(means)[:-1]).max() >= MIN_RISE)
 
 
 def _curve(parameters: Floats, x: Floats) -> Any:
@@ -80,10 +72,10 @@ def _curve(parameters: Floats, x: Floats) -> Any:
 
 
 def _starts(x: Floats, y: Floats, levels: Floats, base: float, lower: Floats, upper: Floats) -> list[Floats]:
-    """The best of a coarse grid of midpoints and slopes, floor and asymptote solved for exactly at each, and the best
-    of other basins: cells no worse than all around them. At most :data:`STARTS`, best first.
+    """Return at most :data:`STARTS` starts from a coarse grid of midpoints and slopes, best first.
 
-    Data that step from one size to the next land midway between the two.
+    Floor and asymptote are solved for exactly in each cell. The starts are the best cell and the best cells of other
+    basins, which are no worse than their neighbors. A step from one size to the next starts midway between the two.
     """
     between = (levels[1:] + levels[:-1]) / 2
     midpoints = np.unique(np.concatenate([levels, between]))
@@ -97,7 +89,7 @@ def _starts(x: Floats, y: Floats, levels: Floats, base: float, lower: Floats, up
     asymptote = np.clip(floor + rise, floor + 0.01, 1.0)
     predicted = floor[..., None] + (asymptote - floor)[..., None] * share
     errors = np.round(((predicted - y) ** 2).sum(axis=-1), 9)
-    # Between equally good slopes the middle one: least squares cannot leave a flat region it starts in.
+    # Among equally good slopes take the middle one: least squares cannot leave a flat region.
     best = np.argwhere(errors == errors.min())
     basins = [tuple(best[len(best) // 2])]
     from scipy.ndimage import minimum_filter

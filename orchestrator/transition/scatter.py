@@ -1,7 +1,7 @@
 """Scatter of single runs about a learning curve, and the sizes at which the curves of a grid cross a level.
 
-A run *learned* (accuracy near the asymptote, now and then with some mistakes), *did not learn* (near the floor, now and
-then part of the way), or got a *share* of the way from floor to asymptote. Axes: F floors, A asymptotes, S shares.
+A run that *learned* is near the asymptote, sometimes with mistakes. A run that *did not learn* is near the floor,
+sometimes part of the way up. Other runs reach a *share* of the rise. Axes: F floors, A asymptotes, S shares.
 """
 
 from __future__ import annotations
@@ -14,41 +14,43 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, expit, logit, ndtr
 
-Floats = NDArray[np.float64]
+from orchestrator.transition.types import Floats
+
 Floats32 = NDArray[np.float32]
 
 ASYMPTOTES = np.array([0.90, 0.93, 0.96, 0.99])
 NEAR_FLOOR, NEAR_TOP = 0.06, 0.02
-"""Standard deviations of the accuracy of runs that did not learn, and of those that did. The former is a share of a
-test set, which a small task leaves few expressions for."""
+"""Standard deviations of the accuracy of runs that did not learn, and of those that did. The former is larger because
+small tasks have small test sets."""
 PARTLY, PARTLY_BELOW = 0.1, 0.75
-"""Share of the runs that did not learn which got part of the way: anywhere between floor and this accuracy. They are
-not counted as learned, so they add nothing to the mean accuracy of a curve."""
+"""Share of the runs that did not learn but ended part of the way up, and the accuracy below which they end. They do
+not count as learned, so they add nothing to the mean accuracy of a curve."""
 MISTAKEN, SHORTFALL = 0.05, (0.05, 0.06)
-"""Share of the runs that learned which still make mistakes, and mean and deviation of how far they stay below."""
+"""Share of the runs that learned but still make mistakes; mean and deviation of their distance from the asymptote."""
 OUTLIER = 0.03
-"""Density of an accuracy that nothing explains."""
+"""Density of an accuracy that no curve explains."""
 CONCENTRATION = 2.0
-"""Shares of the task that runs learn follow a beta distribution about the curve: Beta(c s, c (1 - s))."""
+"""Parameter c of the distribution of the shares that runs learn, Beta(c s, c (1 - s)) about the curve's share s."""
 SHARES = 8
-"""Equal steps of the share: accuracy has one distribution at 0, one at 1, and one about each step in between."""
+"""Number of equal steps of the share. Accuracy has one distribution at 0, one at 1, and one about each other step."""
 BLUR = 0.03
-"""Standard deviation of the accuracy of a run about its share of the way."""
+"""Standard deviation of the accuracy of a run about its share of the rise."""
 TABLE = 513
-"""Places on the curve, even in the logit, at which the beta distribution is tabled, and interpolated between."""
+"""Number of places on the curve, evenly spaced in the logit, at which the beta distribution is tabulated."""
 LOGITS = 12.0
+"""Largest logit of the table."""
 BINS = 4096
-"""Bins of a crossing in which quantiles are found: about 0.002 of ln size each."""
+"""Number of bins of a crossing for quantiles: about 0.002 of ln size each."""
 
 
 def normal(value: Any, mean: Any, deviation: Any) -> Any:
-    """The normal density."""
+    """Return the normal density."""
     scaled = (value - mean) / deviation
     return np.exp(-0.5 * (scaled * scaled)) / (deviation * math.sqrt(2 * math.pi))
 
 
 def learned(accuracy: float) -> Floats:
-    """Density of the accuracy of a run that learned; A."""
+    """Return the density of the accuracy of a run that learned: A."""
     mean, deviation = SHORTFALL
     mistaken_A = normal(accuracy, ASYMPTOTES - mean, deviation)
     density_A: Floats = (1 - MISTAKEN) * normal(accuracy, ASYMPTOTES, NEAR_TOP) + MISTAKEN * mistaken_A
@@ -56,14 +58,14 @@ def learned(accuracy: float) -> Floats:
 
 
 def not_learned(accuracy: float, floors: Floats) -> Floats32:
-    """Density of the accuracy of a run that did not learn; F."""
+    """Return the density of the accuracy of a run that did not learn: F."""
     partly_F = ((floors < accuracy) & (accuracy < PARTLY_BELOW)) / (PARTLY_BELOW - floors)
     density_F: Floats = (1 - PARTLY) * normal(accuracy, floors, NEAR_FLOOR) + PARTLY * partly_F
     return density_F.astype(np.float32)
 
 
 def part_of_the_way(accuracy: float, floors: Floats) -> Floats:
-    """Density of the accuracy of a run about each step of the share, but for 0 and 1; S - 2 x F x A."""
+    """Return the density of the accuracy of a run about each step of the share except 0 and 1: S - 2 x F x A."""
     edges_S = (np.arange(SHARES) + 0.5) / SHARES
     rise_FA = ASYMPTOTES - floors[:, None]
     below_SFA = ndtr((accuracy - floors[:, None] - edges_S[:, None, None] * rise_FA) / BLUR)
@@ -73,7 +75,7 @@ def part_of_the_way(accuracy: float, floors: Floats) -> Floats:
 
 @lru_cache(maxsize=1)
 def _table() -> tuple[Floats, Floats]:
-    """Logits of the place on the curve, and the probability of each step of the share there; 513 and 513 x S."""
+    """Return logits of places on the curve, and the probability of each step of the share there: 513 and 513 x S."""
     places = np.linspace(-LOGITS, LOGITS, TABLE)
     at = expit(places)[:, None]
     edges_S = (np.arange(SHARES) + 0.5) / SHARES
@@ -83,7 +85,7 @@ def _table() -> tuple[Floats, Floats]:
 
 
 def share_probabilities(curve: Floats) -> Floats32:
-    """Probability of each step of the share, from 0 to 1, at places on the curve in (0, 1): an axis more, S."""
+    """Return the probability of each step of the share at places on the curve in (0, 1), along a new last axis S."""
     places, steps = _table()
     at = (logit(np.clip(curve, expit(-LOGITS), expit(LOGITS))) - places[0]) / (places[1] - places[0])
     below = np.minimum(at.astype(np.intp), TABLE - 2)
@@ -93,7 +95,7 @@ def share_probabilities(curve: Floats) -> Floats32:
 
 
 class Crossing:
-    """Crossings of a level by curves (kinds taken together), sorted into :data:`BINS` equal bins of ln size."""
+    """The ln size at which each curve crosses a level, in :data:`BINS` equal bins."""
 
     def __init__(self, place: Floats) -> None:
         self.start, stop = float(place.min()), float(place.max()) + 1e-9
@@ -101,6 +103,6 @@ class Crossing:
         self.bin: NDArray[np.intp] = ((place - self.start) / self.width).astype(np.intp)
 
     def masses(self, weights: Floats) -> Floats:
-        """The weight in each bin."""
+        """Return the weight in each bin."""
         mass: Floats = np.bincount(self.bin, weights=weights, minlength=BINS).astype(np.float64)
         return mass

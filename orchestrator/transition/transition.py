@@ -1,4 +1,4 @@
-"""The transition of one mix: points in, a verdict with intervals out."""
+"""The transition of one mix: a verdict with intervals from runs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from orchestrator.transition.curves import curves_for
 from orchestrator.transition.logistic import fit
-from orchestrator.transition.posterior import Posterior, posterior_of
+from orchestrator.transition.posterior import Posterior
 from orchestrator.transition.scatter import Crossing
 from orchestrator.transition.types import (
     LEVEL,
@@ -22,76 +21,67 @@ from orchestrator.transition.types import (
 )
 
 SURE = 0.95
-"""Posterior probability at which a transition is declared outside the candidate sizes."""
+"""Least posterior probability of a transition outside the candidate sizes for that verdict."""
 LIKELY = 0.5
-"""The same where no size tested contradicts it: none learned, or all did."""
+"""The same threshold if no tested size contradicts the verdict: none learned, or all did."""
 UNKNOWN = Estimate(None, None, None)
 
 
 def transition(points: Sequence[Point], sizes: Sequence[int]) -> Transition:
-    """The transition that ``points`` (runs of one mix) show.
+    """Return the transition of the mix whose runs are ``points``.
 
-    ``sizes`` are the candidate sizes of the search, at least one: they set the range of the prior.
+    Args:
+        sizes: Candidate sizes of the search, at least one. They set the range of the prior.
     """
     ordered = tuple(sorted(points))
     if not ordered:
         return Transition(Verdict.UNDECIDED, UNKNOWN, UNKNOWN, None, ())
-    curves = curves_for([*sizes, *(point.size for point in ordered)], _floor(ordered))
-    posterior = posterior_of(ordered, curves)
-    fitted = fit(ordered)
+    posterior, fitted = Posterior(ordered, sizes), fit(ordered)
     level = LEVEL * posterior.mean_top()
-    if _floor(ordered) > level - NEAR_LEVEL:
+    if np.mean([point.floor for point in ordered]) > level - NEAR_LEVEL:
         return Transition(Verdict.NEAR_FLOOR, UNKNOWN, UNKNOWN, fitted, ordered, level=level)
-    verdict, relative, absolute = _judge(posterior, ordered, sizes, level)
+    curves, learned = posterior.curves, learned_sizes(ordered, level)
+    below = posterior.probability_below(ordered[0].size)
+    above = 1 - posterior.probability_below(ordered[-1].size)
+    verdict, relative = _judge(_estimate(posterior, curves.relative, learned), learned, sizes, below, above)
     return Transition(
         verdict,
         relative,
-        absolute,
+        _estimate(posterior, curves.absolute, learned_sizes(ordered, LEVEL)),
         fitted,
         ordered,
-        posterior.probability_above(ordered[-1].size),
-        posterior.probability_below(ordered[0].size),
+        above,
+        below,
         posterior.density(curves.relative),
         level,
     )
 
 
 def _judge(
-    posterior: Posterior,
-    points: Sequence[Point],
-    sizes: Sequence[int],
-    level: float,
-) -> tuple[Verdict, Estimate, Estimate]:
-    """The verdict, and the transition by its own asymptote and by absolute accuracy."""
-    smallest, largest = points[0].size, points[-1].size
-    above, below = posterior.probability_above(largest), posterior.probability_below(smallest)
-    learned = learned_sizes(points, level)
-    relative, absolute = _estimates(points, posterior, level)
+    estimate: Estimate, learned: Mapping[int, bool], sizes: Sequence[int], below: float, above: float
+) -> tuple[Verdict, Estimate]:
+    """Return the verdict, and the estimate censored accordingly.
+
+    Args:
+        learned: Whether each tested size learned, ascending.
+        below: Probability that the transition is below the tested sizes.
+        above: Probability that it is above them.
+    """
+    smallest, largest = min(learned), max(learned)
     if largest >= max(sizes) and not learned[largest] and above >= (SURE if any(learned.values()) else LIKELY):
-        return Verdict.ABOVE, Estimate(None, min(float(largest), relative.low or math.inf), None), absolute
+        return Verdict.ABOVE, Estimate(None, min(float(largest), estimate.low or math.inf), None)
     if smallest <= min(sizes) and learned[smallest] and below >= (LIKELY if all(learned.values()) else SURE):
-        return Verdict.BELOW, Estimate(None, None, max(float(smallest), relative.high or 0.0)), absolute
-    # A median outside the sizes tried, or without any bound, is no finding.
-    placed = relative.is_placed(smallest, largest)
-    return Verdict.FOUND if placed else Verdict.UNDECIDED, relative, absolute
-
-
-def _floor(points: Sequence[Point]) -> float:
-    return float(np.mean([point.floor for point in points]))
-
-
-def _estimates(points: Sequence[Point], posterior: Posterior, level: float) -> tuple[Estimate, Estimate]:
-    """The transition by these runs, by their own asymptote and by absolute accuracy."""
-    relative = _estimate(posterior, posterior.curves.relative, learned_sizes(points, level))
-    return relative, _estimate(posterior, posterior.curves.absolute, learned_sizes(points, LEVEL))
+        return Verdict.BELOW, Estimate(None, None, max(float(smallest), estimate.high or 0.0))
+    # A median outside the tested sizes, or without any bound, is not a result.
+    return Verdict.FOUND if estimate.is_placed(smallest, largest) else Verdict.UNDECIDED, estimate
 
 
 def _estimate(posterior: Posterior, crossing: Crossing, learned: Mapping[int, bool]) -> Estimate:
-    """Median and interval of a crossing, kept within what the runs can say.
+    """Return the median and interval of a crossing, limited to what the runs support.
 
-    The interval holds the tested sizes that bracket the median: the largest one not ``learned`` below it, the smallest
-    one learned above it. A side whose quantile leaves the candidate sizes is censored, and so is the median; it also
-    needs a size that learned and one that did not.
+    The interval includes the tested sizes that bracket the median: the largest below it that did not learn and the
+    smallest above it that did. A side whose quantile is outside the candidate sizes is censored, and so is the
+    median. The median also needs a size that learned and one that did not.
     """
     low, middle, high = (math.exp(place) for place in posterior.quantiles(crossing, QUANTILES))
     smallest, largest = posterior.curves.smallest, posterior.curves.largest
@@ -106,8 +96,8 @@ def _estimate(posterior: Posterior, crossing: Crossing, learned: Mapping[int, bo
 
 
 def learned_sizes(points: Sequence[Point], level: float) -> dict[int, bool]:
-    """For each size tested, ascending, whether the mean accuracy over its runs reaches ``level``."""
+    """Return whether the mean accuracy at each tested size reaches ``level``, given points in order of size."""
     accuracies: dict[int, list[float]] = {}
-    for point in sorted(points):
+    for point in points:
         accuracies.setdefault(point.size, []).append(point.accuracy)
-    return {size: float(np.mean(found)) >= level for size, found in accuracies.items()}
+    return {size: float(np.mean(values)) >= level for size, values in accuracies.items()}

@@ -1,4 +1,4 @@
-"""The words of transition statistics: points in, fits and transitions out. Plain values, no I/O."""
+"""Values of the transition statistics: runs as points, fits, estimates and transitions."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
 LEVEL = 0.8
-"""A transition lies where accuracy reaches this share of its asymptote (arXiv 2505.18369, section 2)."""
+"""Share of the asymptote that accuracy reaches at a transition (arXiv 2505.18369, section 2)."""
 
 CONFIDENCE = 0.9
 """Nominal coverage of every interval."""
@@ -15,12 +20,13 @@ QUANTILES = ((1 - CONFIDENCE) / 2, 0.5, (1 + CONFIDENCE) / 2)
 """The lower end of an interval, the median and the upper end."""
 
 NEAR_LEVEL = 0.2
-"""A best constant answer within this of :data:`LEVEL` of the asymptote leaves too little to tell learned from not."""
+"""Least distance of the best constant answer below :data:`LEVEL` of the asymptote. With less, runs that learned look
+like runs that did not."""
 
 
 @dataclass(frozen=True, order=True)
 class Point:
-    """One run as the statistics see it: ``accuracy`` and ``floor`` (best constant answer) in [0, 1]."""
+    """One run: its ``accuracy`` and the accuracy ``floor`` of the best constant answer, in [0, 1]."""
 
     size: int
     seed: int
@@ -29,7 +35,7 @@ class Point:
 
 
 class Verdict(StrEnum):
-    """The verdict of the points on a transition."""
+    """Conclusion about a transition."""
 
     FOUND = "found"
     ABOVE = "above"
@@ -37,10 +43,10 @@ class Verdict(StrEnum):
     BELOW = "below"
     """Censored: smaller than the smallest candidate size, which was tested."""
     NEAR_FLOOR = "near floor"
-    """The best constant answer scores within :data:`NEAR_LEVEL` of the level that counts as learned, or above it: where
-    accuracy passes that level is noise. Estimates say nothing."""
+    """The best constant answer scores above the level of the transition, or within :data:`NEAR_LEVEL` below it. Where
+    accuracy passes that level is noise, so the estimates are empty."""
     UNDECIDED = "undecided"
-    """Too few points to say."""
+    """Too few points."""
 
 
 @dataclass(frozen=True)
@@ -53,31 +59,40 @@ class Fit:
     asymptote: float
 
     def accuracy(self, size: float) -> float:
-        """The fitted accuracy at a size, in [floor, asymptote]."""
+        """Return the fitted accuracy at a size, in [floor, asymptote]."""
         exponent = self.slope * (math.log(size) - self.midpoint)
-        # One branch a sign, so that neither overflows.
+        # One branch per sign, so that neither overflows.
         share = 1 / (1 + math.exp(-exponent)) if exponent >= 0 else math.exp(exponent) / (1 + math.exp(exponent))
         return self.floor + (self.asymptote - self.floor) * share
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A size with its interval. ``low`` or ``high`` is None where that side is censored; ``value`` is None where
-    the point itself lies outside the candidate sizes, or where nothing brackets it."""
+    """A size, or a ratio of parameters, with its interval.
+
+    ``low`` or ``high`` is None if that side is censored. ``value`` is None if it is outside the candidate sizes or if
+    no sizes bracket it.
+    """
 
     value: float | None
     low: float | None
     high: float | None
 
     def is_placed(self, smallest: float, largest: float) -> bool:
-        """True if there is a size to name: inside what was tested, bounded on one side at least."""
+        """Return whether the value is inside the tested sizes and has a bound on at least one side."""
         bounded = self.low is not None or self.high is not None
         return bounded and self.value is not None and smallest <= self.value <= largest
 
 
+Synergy = Estimate
+"""transition(baseline) / transition(mix), in parameters: above 1, the mix needs a smaller model. If one side is
+censored, at most one of ``low`` and ``high`` is known. :mod:`orchestrator.transition.evidence` decides whether the two
+differ."""
+
+
 @dataclass(frozen=True)
 class SizeShare:
-    """The runs ``tried`` at a size and those that ``learned``."""
+    """How many of the runs ``tried`` at a size ``learned``."""
 
     size: int
     learned: int
@@ -86,10 +101,10 @@ class SizeShare:
 
 @dataclass(frozen=True)
 class Density:
-    """The posterior of a size, for figures and comparisons.
+    """The posterior of a transition, for figures and comparisons.
 
-    ``weights[i]`` is the probability that the size lies in the bin around ``sizes[i]`` (bins equal in ln size);
-    ``above`` is the probability that it lies beyond the last bin, or that the task is never learned. All sum to 1.
+    ``weights[i]`` is the probability of the bin around ``sizes[i]`` (bins are equal in ln size). ``above`` is the
+    probability that the transition is beyond the last bin or that the task is never learned. All sum to 1.
     """
 
     sizes: tuple[float, ...]
@@ -99,14 +114,19 @@ class Density:
 
 @dataclass(frozen=True)
 class Transition:
-    """The size at which a task becomes learnable in a mix.
+    """The size at which a mix starts to learn the target.
 
-    ``relative`` is the size at :data:`LEVEL` of the mix's own asymptote, ``absolute`` the size at accuracy 0.8; both
-    are posterior medians with their intervals, never narrower than the largest unlearned and smallest
-    learned size tested. ``fit`` is the paper's least-squares curve beside it (None where the points show no rise).
-    ``p_above`` and ``p_below`` are the posterior probabilities that the relative transition lies outside the tested
-    sizes; ``density`` is its posterior (None without points, and for :attr:`Verdict.NEAR_FLOOR`). ``level`` is the
-    accuracy at the relative transition.
+    Both estimates are posterior medians. Their intervals contain the largest tested size that did not learn and the
+    smallest that did.
+
+    Attributes:
+        relative: Size at :data:`LEVEL` of the mix's own asymptote.
+        absolute: Size at accuracy 0.8.
+        fit: The paper's least-squares curve, None if the points do not rise.
+        p_above: Posterior probability that the relative transition is above the tested sizes.
+        p_below: Posterior probability that it is below them.
+        density: Posterior of the relative transition, None without points and for :attr:`Verdict.NEAR_FLOOR`.
+        level: Accuracy at the relative transition.
     """
 
     verdict: Verdict
@@ -121,18 +141,5 @@ class Transition:
 
     @property
     def floor(self) -> float | None:
-        """The best constant answer's accuracy, in the mean over the points; None without any."""
+        """Mean accuracy of the best constant answer over the points, None without points."""
         return sum(point.floor for point in self.points) / len(self.points) if self.points else None
-
-
-@dataclass(frozen=True)
-class Synergy:
-    """transition(baseline) / transition(mix), in parameters: above 1, the mix needs a smaller model.
-
-    An estimate with its 90 % interval; whether the two differ is for :mod:`orchestrator.transition.evidence` to decide.
-    ``value`` is None when one side is censored; then at most one of ``low`` and ``high`` is known.
-    """
-
-    value: float | None
-    low: float | None
-    high: float | None

@@ -1,13 +1,13 @@
-"""Searchers and statistics on sweeps drawn from pools of real runs.
+"""Searchers and statistics on sweeps drawn from pools of recorded runs.
 
-    python -m tests.bench.drawn_sweeps --sweeps 30                     # do intervals contain the truth?
-    python -m tests.bench.drawn_sweeps --same --sweeps 200           # both mixes from one pool: decisions are wrong
-    python -m tests.bench.drawn_sweeps --same --slots 8 --early 0.2    # the same, many runs at once, learners end early
-    python -m tests.bench.drawn_sweeps --shifted 1.5 2 3               # the mix needs so many times smaller models
+    python -m tests.bench.drawn_sweeps --sweeps 30                    # coverage of the intervals
+    python -m tests.bench.drawn_sweeps --same --sweeps 200            # both mixes from one pool: decisions are wrong
+    python -m tests.bench.drawn_sweeps --same --slots 8 --early 0.2   # the same with parallel runs; learners end early
+    python -m tests.bench.drawn_sweeps --shifted 1.5 2 3              # the mix needs models smaller by these factors
 
-A pool (tests/data/README.md) contains every run of many sweeps of the laptop profile; a recipe is a pool of its own.
-Each run of a drawn sweep ends as some run of the pool at its mix and size, and costs what runs of that size cost. For
-intervals the truth is where the pool's own mean, made to rise, passes 80 % of its asymptote. No curve is assumed.
+A pool (tests/data/README.md) contains every run of many sweeps of the laptop profile under one recipe. Each run of a
+drawn sweep copies a random run of the pool with its mix and size, and costs as much as runs of that size. The true
+transition is the size at which an isotonic fit of the pool's accuracy passes 80 % of its asymptote.
 """
 
 from __future__ import annotations
@@ -45,30 +45,35 @@ FALLS_FROM = 18
 RESHAPED = "start_0.2"
 
 
-def _failing(seen: Observation, rng: np.random.Generator, share: float) -> Observation:
+def _failing(run: Observation, rng: np.random.Generator, share: float) -> Observation:
     if rng.random() >= share:
-        return seen
-    return replace(seen, accuracy=max(seen.floor + 0.03 * float(rng.normal()), 0.0))
+        return run
+    return replace(run, accuracy=max(run.floor + 0.03 * float(rng.normal()), 0.0))
 
 
-def _lower(seen: Observation, share: float) -> Observation:
-    return replace(seen, accuracy=min(seen.accuracy, seen.floor + share * (seen.accuracy - seen.floor)))
+def _lower(run: Observation, share: float) -> Observation:
+    return replace(run, accuracy=min(run.accuracy, run.floor + share * (run.accuracy - run.floor)))
 
 
 SHAPES: dict[str, Callable[[Observation, int, np.random.Generator], Observation]] = {
-    "": lambda seen, size, rng: seen,
-    "0.7 of the rise": lambda seen, size, rng: _lower(seen, 0.7),
-    "0.85 of the rise": lambda seen, size, rng: _lower(seen, 0.85),
-    "half fail from 18": lambda seen, size, rng: _failing(seen, rng, 0.5 * (size >= FALLS_FROM)),
-    "0.3 fail anywhere": lambda seen, size, rng: _failing(seen, rng, 0.3),
+    "": lambda run, size, rng: run,
+    "0.7 of the rise": lambda run, size, rng: _lower(run, 0.7),
+    "0.85 of the rise": lambda run, size, rng: _lower(run, 0.85),
+    "half fail from 18": lambda run, size, rng: _failing(run, rng, 0.5 * (size >= FALLS_FROM)),
+    "0.3 fail anywhere": lambda run, size, rng: _failing(run, rng, 0.3),
 }
-"""Outcomes of runs of reshaped pools. Those but the first are drawn of the recipe :data:`RESHAPED`."""
+"""Changes to the runs of a pool. All except the first are applied to the recipe :data:`RESHAPED`."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A pool. If ``mix`` is given, both mixes of a sweep are drawn from that one, as it is or reshaped; the mix as if
-    its sizes were ``shift`` times larger."""
+    """A pool to draw sweeps from.
+
+    Attributes:
+        mix: If set, both mixes of a sweep are drawn from this one.
+        shape: Name of a change to the runs in :data:`SHAPES`.
+        shift: Factor by which the sizes of the compared mix are enlarged before the draw.
+    """
 
     path: Path
     recipe: str
@@ -83,8 +88,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Play:
-    """How a sweep is played: its searcher with settings, its slots, and the cost of a run that learned relative to one
-    that did not."""
+    """The searcher of a sweep with its settings, the number of slots, and the relative cost of runs that learned."""
 
     method: str
     overrides: tuple[str, ...]
@@ -94,8 +98,7 @@ class Play:
 
 @dataclass(frozen=True)
 class Drawn:
-    """One drawn sweep: runs, their seconds (``cost``), mix by mix the verdict and the interval, and the decision with
-    the factor that is certified."""
+    """Results of one sweep: runs, their seconds (``cost``), verdict and interval by mix, decision and factor."""
 
     runs: int
     cost: float
@@ -104,51 +107,55 @@ class Drawn:
     decided: Direction | None
     at_least: float | None
 
-    def holds(self, mix: str, size: float) -> bool:
-        """Return whether a mix's interval, if anything is known of it, contains the size."""
+    def contains(self, mix: str, size: float) -> bool:
+        """Return whether a mix's interval has a bound and contains the size."""
         low, high = self.intervals[mix]
         return (low is not None or high is not None) and (low or 0) <= size <= (high or math.inf)
 
 
 @cache
-def asked(path: Path, recipe: str, method: str, overrides: tuple[str, ...]) -> SweepSpec:
-    """Return the laptop profile's sweep over the sizes of a pool, searched by a method."""
+def spec_of(path: Path, recipe: str, method: str, overrides: tuple[str, ...]) -> SweepSpec:
+    """Return the specification of a sweep over the sizes of a pool."""
     sizes = sorted({size for _, size in pool_of(path, recipe).runs})
     return load_space(SPACE, "quick", [f"search.method={method}", f"sizes={sizes}", *overrides])
 
 
 @cache
 def pool_of(path: Path, recipe: str) -> Pool:
-    """Return a recipe's pool in a file, read once a process."""
+    """Return the cached pool of a recipe in a file."""
     return Pool.read(path, recipe)
 
 
 def draw(cell: Cell, play: Play, key: int, *, locate: bool = True) -> Drawn:
-    """Return one sweep drawn from a cell, with transitions if they are to be located."""
-    spec = asked(cell.path, cell.recipe, play.method, play.overrides)
+    """Return one sweep drawn from a cell, with transitions if ``locate`` is set."""
+    spec = spec_of(cell.path, cell.recipe, play.method, play.overrides)
     searcher, world = searcher_of(spec), pool_of(cell.path, cell.recipe).world(key, cell.mix, cell.shift)
     problem = searcher.problem
     bar = spec.search.settings.get("learned", LEARNED)
 
     def shaped(request: Request) -> Observation:
         noise = np.random.default_rng([key, problem.mixes.index(request.mix), request.size, request.seed, 1])
-        seen = SHAPES[cell.shape](world(request), request.size, noise)
-        learned = learned_runs({request: seen}, bar)[request.mix, request.size, request.seed]
-        return replace(seen, cost=seen.cost * (play.early if learned else 1.0))
+        run = SHAPES[cell.shape](world(request), request.size, noise)
+        learned = learned_runs({request: run}, bar)[request.mix, request.size, request.seed]
+        return replace(run, cost=run.cost * (play.early if learned else 1.0))
 
     trace = simulate(searcher, shaped, play.slots)
     located = problem.mixes if locate else ()
-    found = {mix: transition(points(trace.results, mix), problem.sizes) for mix in located}
+    transitions = {mix: transition(points(trace.results, mix), problem.sizes) for mix in located}
     pairs = counted(searcher.blocks, learned_runs(trace.results, bar))
-    shown = compare(pairs, spec.make_family().parameters, spec.search.settings.get("error", ERROR))
-    intervals = {mix: (each.relative.low, each.relative.high) for mix, each in found.items()}
-    verdicts = {mix: each.verdict for mix, each in found.items()}
-    return Drawn(trace.runs, trace.cost, verdicts, intervals, shown.decided, shown.at_least)
+    comparison = compare(pairs, spec.make_family().parameters, spec.search.settings.get("error", ERROR))
+    intervals = {mix: (result.relative.low, result.relative.high) for mix, result in transitions.items()}
+    verdicts = {mix: result.verdict for mix, result in transitions.items()}
+    return Drawn(trace.runs, trace.cost, verdicts, intervals, comparison.decided, comparison.at_least)
 
 
 def cells(*, same: bool, shifted: Sequence[float] = ()) -> list[Cell]:
-    """Return every pool; with ``same`` every mix of every pool, and the reshaped ones; with ``shifted`` every mix of
-    every recipe, shifted."""
+    """Return the cells to draw from.
+
+    Args:
+        same: Draw from every mix of every pool, and from the reshaped pools, instead of from every pool.
+        shifted: Draw from every mix of every recipe, shifted by these factors.
+    """
     recipes = [Cell(RECIPES, recipe) for recipe in recipes_of(RECIPES)]
     if shifted:
         return [replace(pool, mix=mix, shift=shift) for pool in recipes for mix in MIXES for shift in shifted]
@@ -167,63 +174,63 @@ HEAD = "| pool | mix | crosses at | | 90 % interval contains that | verdicts | r
 
 def decided_row(cell: Cell, method: str, drawn: Sequence[Drawn]) -> str:
     """Return the share of sweeps that decide in either direction, as Markdown."""
-    factors = [each.at_least for each in drawn if each.at_least is not None]
-    shares = [_share([each.decided is direction for each in drawn]) for direction in Direction]
+    factors = [sweep.at_least for sweep in drawn if sweep.at_least is not None]
+    shares = [_share([sweep.decided is direction for sweep in drawn]) for direction in Direction]
     factor = f"{np.median(factors):.2f}" if factors else "-"
-    cost = f"{np.mean([each.cost for each in drawn]):.0f}"
+    cost = f"{np.mean([sweep.cost for sweep in drawn]):.0f}"
     name = (cell.name, cell.mix, cell.shape, f"{cell.shift:g}", method)
     return f"| {' | '.join((*name, *shares, factor, _mean_runs(drawn), cost))} |"
 
 
 def rows(cell: Cell, method: str, drawn: Sequence[Drawn]) -> list[str]:
-    """Return the share of intervals that contain the pool's own crossing, mix by mix, as Markdown."""
-    found = []
+    """Return the share of intervals that contain the pool's own crossing, as one Markdown line per mix."""
+    lines = []
     for mix in MIXES:
         truth = pool_of(cell.path, cell.recipe).crossing(mix)
-        held = "-" if truth is None else _share([each.holds(mix, truth) for each in drawn])
-        verdicts = _shares(Counter(each.verdicts[mix].value for each in drawn), drawn)
-        said = (cell.name, mix, "-" if truth is None else f"{truth:.2f}", method, held, verdicts, _mean_runs(drawn))
-        found.append(f"| {' | '.join(said)} |")
-    return found
+        crossing, coverage = "-", "-"
+        if truth is not None:
+            crossing, coverage = f"{truth:.2f}", _share([sweep.contains(mix, truth) for sweep in drawn])
+        counts = Counter(sweep.verdicts[mix].value for sweep in drawn)
+        verdicts = ", ".join(f"{name} {count / len(drawn):.2f}" for name, count in counts.most_common())
+        lines.append(f"| {' | '.join((cell.name, mix, crossing, method, coverage, verdicts, _mean_runs(drawn)))} |")
+    return lines
 
 
 def _mean_runs(drawn: Sequence[Drawn]) -> str:
-    return f"{np.mean([each.runs for each in drawn]):.1f}"
+    return f"{np.mean([sweep.runs for sweep in drawn]):.1f}"
 
 
-def _shares(counts: Counter[str], of: Sequence[Drawn]) -> str:
-    return ", ".join(f"{name} {count / len(of):.2f}" for name, count in counts.most_common())
-
-
-def _share(of: Sequence[bool]) -> str:
-    share = float(np.mean(of))
-    return f"{share:.2f} +- {math.sqrt(share * (1 - share) / len(of)):.2f}"
+def _share(values: Sequence[bool]) -> str:
+    share = float(np.mean(values))
+    return f"{share:.2f} +- {math.sqrt(share * (1 - share) / len(values)):.2f}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Draw the sweeps and print what they found."""
+    """Draw the sweeps and print their results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sweeps", type=int, default=200, help="sweeps a method and pool (default 200)")
+    parser.add_argument("--sweeps", type=int, default=200, help="sweeps per method and pool (default 200)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
     parser.add_argument("--set", action="append", default=[], dest="overrides", help="a setting of the search space")
-    parser.add_argument("--same", action="store_true", help="draw both mixes from one, of every pool")
-    parser.add_argument("--shifted", type=float, nargs="+", default=[], help="the mix is learned at smaller sizes")
+    parser.add_argument("--same", action="store_true", help="draw both mixes from the same one")
+    parser.add_argument(
+        "--shifted", type=float, nargs="+", default=[], help="factors by which the mix needs smaller models"
+    )
     parser.add_argument("--methods", nargs="+", default=METHODS, help=f"default {' '.join(METHODS)}")
     parser.add_argument("--pools", nargs="+", default=[], help="pools by name (default all)")
-    parser.add_argument("--slots", type=int, default=2, help="runs at the same time (default 2)")
-    parser.add_argument("--early", type=float, default=1.0, help="cost of a run that learned (default 1)")
+    parser.add_argument("--slots", type=int, default=2, help="parallel runs (default 2)")
+    parser.add_argument("--early", type=float, default=1.0, help="relative cost of a run that learned (default 1)")
     parser.add_argument("--first", type=int, default=0, help="seed of the first sweep (default 0)")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     print(", ".join(f"{key} {value}" for key, value in describe("cpu").items()))
-    decides = given.same or bool(given.shifted)
+    decides = options.same or bool(options.shifted)
     print(DECIDED_HEAD if decides else HEAD)
-    keys = range(given.first, given.first + given.sweeps)
-    with ProcessPoolExecutor(given.jobs) as workers:
-        for cell in cells(same=given.same, shifted=given.shifted):
-            for method in given.methods:
-                if given.pools and cell.name not in given.pools:
+    keys = range(options.first, options.first + options.sweeps)
+    with ProcessPoolExecutor(options.jobs) as workers:
+        for cell in cells(same=options.same, shifted=options.shifted):
+            for method in options.methods:
+                if options.pools and cell.name not in options.pools:
                     continue
-                play = Play(method, tuple(given.overrides), given.slots, given.early)
+                play = Play(method, tuple(options.overrides), options.slots, options.early)
                 drawn = list(workers.map(partial(draw, cell, play, locate=not decides), keys))
                 lines = [decided_row(cell, method, drawn)] if decides else rows(cell, method, drawn)
                 print("\n".join(lines), flush=True)

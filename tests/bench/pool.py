@@ -1,4 +1,4 @@
-"""Real runs of many sweeps together, and what they say of a transition without assuming a curve."""
+"""Recorded runs of many sweeps as a pool, and the transition of a pool without assuming a curve."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from orchestrator.search.base import Observation, Request
 from orchestrator.transition.types import LEVEL
 
 FEW = 4
-"""A size with fewer runs than this borrows those of the nearest sizes."""
+"""Fewest runs of a size that does not borrow from the nearest sizes."""
 TOP = 1.6
-"""The asymptote is the mean of the runs within this factor of the largest size: sizes often end at twice a transition,
-which is not yet all learned."""
+"""The asymptote is the mean of the runs within this factor of the largest size. The largest size is often only twice a
+transition, where not every run learns."""
 LOWEST = 0.9
-"""An asymptote below this gives no transition to compare estimates with."""
+"""Lowest asymptote of a pool with a transition."""
 RECIPE = "recipe"
-"""The column of a table that holds the runs of several recipes."""
+"""Column of a table with the runs of several recipes."""
 
 
 def recipes_of(path: Path) -> list[str]:
-    """The recipes whose runs a table holds, ``[""]`` where it does not tell them apart."""
+    """Return the recipes of the runs in a table, ``[""]`` if it has no such column."""
     with path.open(newline="", encoding="utf-8") as file:
         return sorted({line.get(RECIPE, "") for line in csv.DictReader(file)})
 
 
 def read_table(path: Path, recipe: str = "") -> dict[Request, Observation]:
-    """The finished runs of a recorded table, such as the ``runs.csv`` of an export, or of one recipe's lines in it."""
+    """Return the finished runs of one recipe in a table such as the ``runs.csv`` of an export."""
     with path.open(newline="", encoding="utf-8") as file:
         return {
             Request(line["mix"], int(line["size"]), int(line["seed"])): Observation(
@@ -45,48 +45,53 @@ def read_table(path: Path, recipe: str = "") -> dict[Request, Observation]:
 
 @dataclass(frozen=True)
 class Pool:
-    """Real runs by mix and size; ``costs`` in seconds by size, of all mixes together, a power of
-    size."""
+    """Recorded runs by mix and size.
+
+    Attributes:
+        costs: Seconds of a run by size, a power law over all mixes.
+    """
 
     runs: Mapping[tuple[str, int], tuple[Observation, ...]]
     costs: Mapping[int, float]
 
     @classmethod
     def read(cls, path: Path, recipe: str = "") -> Pool:
-        """The pool of a recorded table, or of one recipe's lines in it."""
+        """Return the pool of one recipe in a table."""
         runs: dict[tuple[str, int], list[Observation]] = {}
         seconds: dict[int, list[float]] = {}
-        for request, seen in read_table(path, recipe).items():
-            runs.setdefault((request.mix, request.size), []).append(seen)
-            seconds.setdefault(request.size, []).append(seen.cost)
-        # The machine's load changed from sweep to sweep, so that size 14 may seem to cost four times as much as 13: a
-        # power law through the medians, without which a searcher would be graded by that.
+        for request, run in read_table(path, recipe).items():
+            runs.setdefault((request.mix, request.size), []).append(run)
+            seconds.setdefault(request.size, []).append(run.cost)
+        # The load of the machine differed between sweeps: size 14 may seem to cost four times as much as 13. A power
+        # law through the medians removes that.
         sizes = np.array(sorted(seconds), dtype=float)
         law = np.polyfit(np.log(sizes), np.log([np.median(seconds[size]) for size in sorted(seconds)]), 1)
         costs = {int(size): float(np.exp(np.polyval(law, np.log(size)))) for size in sizes}
-        return cls({place: tuple(found) for place, found in runs.items()}, costs)
+        return cls({cell: tuple(cell_runs) for cell, cell_runs in runs.items()}, costs)
 
     def sizes(self, mix: str) -> list[int]:
-        """The sizes of a mix that hold runs, in order."""
+        """Return the sizes with runs of a mix, ascending."""
         return sorted(size for name, size in self.runs if name == mix)
 
     def like(self, mix: str, size: float) -> list[Observation]:
-        """Runs of this size, and of the nearest ones as long as there are fewer than :data:`FEW`."""
-        found: list[Observation] = []
+        """Return the runs of a size, and those of the nearest sizes until there are at least :data:`FEW`."""
+        runs: list[Observation] = []
         for other in sorted(self.sizes(mix), key=lambda other: abs(math.log(other / size))):
-            if len(found) < FEW:
-                found += self.runs[mix, other]
-        return found
+            if len(runs) < FEW:
+                runs += self.runs[mix, other]
+        return runs
 
     def cost(self, size: int) -> float:
-        """Seconds of a run, between the sizes of the pool by interpolation in ln size."""
-        return float(np.interp(math.log(size), [math.log(each) for each in self.costs], list(self.costs.values())))
+        """Return the seconds of a run, interpolated in ln size."""
+        return float(np.interp(math.log(size), list(map(math.log, self.costs)), list(self.costs.values())))
 
     def world(self, key: int, same: str = "", shift: float = 1.0) -> Callable[[Request], Observation]:
-        """Return outcomes of runs in the drawn sweep ``key``: the same answer for the same request.
+        """Return a function that draws the result of a request, the same for the same request.
 
-        With ``same`` runs of every mix end as some run of that mix, each by its own draw; those of all mixes but the
-        first as if their sizes were ``shift`` times larger.
+        Args:
+            key: Seed of the sweep.
+            same: If set, runs of every mix are drawn from this one.
+            shift: Factor by which the sizes of all mixes except the first are enlarged before the draw.
         """
         mixes = sorted({mix for mix, _ in self.runs})
 
@@ -98,12 +103,13 @@ class Pool:
         return outcome
 
     def crossing(self, mix: str) -> float | None:
-        """The size at which the mean accuracy, made to rise, passes :data:`LEVEL` of its asymptote.
+        """Return the size at which an isotonic fit of the accuracy passes :data:`LEVEL` of its asymptote.
 
-        None for an asymptote under :data:`LOWEST`, and if the smallest size is past it already.
+        Returns:
+            None if the asymptote is below :data:`LOWEST` or the smallest size has passed the level already.
         """
-        seen = [(size, run.accuracy) for size in self.sizes(mix) for run in self.runs[mix, size]]
-        sizes, accuracies = (np.array(column, dtype=float) for column in zip(*seen, strict=True))
+        runs = [(size, run.accuracy) for size in self.sizes(mix) for run in self.runs[mix, size]]
+        sizes, accuracies = np.array(runs, dtype=float).T
         asymptote = float(accuracies[sizes * TOP >= sizes.max()].mean())
         tested = np.unique(sizes)
         means = IsotonicRegression().fit(sizes, accuracies).predict(tested)

@@ -1,4 +1,4 @@
-"""Do 90 % intervals hold the truth, on the data each searcher collects for itself?"""
+"""Coverage of the 90 % intervals on the data that each searcher collects."""
 
 from __future__ import annotations
 
@@ -16,55 +16,52 @@ from tests.simulation.truths import OTHER_SHAPES, TruthKind, draw
 
 SIZES = tuple(int(size) for size in np.unique(np.geomspace(8, 256, 16).round().astype(int)))
 COVERED = 0.88
-"""Share of 90 % intervals, at least, that hold the truth."""
+"""Least share of 90 % intervals that contain the truth."""
 COVERED_OF_100 = 0.83
 ERROR = 0.1
-"""The median error in ln size, at most."""
+"""Largest median error in ln size."""
 ERROR_OF_SHOULDERS = 0.15
-"""The same where accuracy rises in two steps .5 apart in ln size: every curve considered has one, in between."""
+"""Largest median error if accuracy rises in two steps .5 apart in ln size. The curves of the posterior have one."""
 PROBLEM = Problem(("mix",), SIZES, (0, 1, 2))
 
 
 def sweep(method: str, kind: TruthKind, count: int) -> tuple[float, float]:
-    """Share of truths whose interval held, and the median error of the estimate in ln size."""
+    """Return the share of intervals that contain the truth, and the median error of the estimates in ln size."""
     rng = np.random.default_rng(2025)
-    held, errors = 0, []
+    covered, errors = 0, []
     for key in range(count):
         truth = draw(kind, PROBLEM, rng, key)
         searcher = make_searcher(method, PROBLEM)
         while not searcher.done:
             for request in searcher.ask(4):
                 searcher.tell(request, truth.run(request.size, request.seed, 1.0))
-        found = transition(points(searcher.results, "mix"), SIZES)
-        size = truth.transition
+        result = transition(points(searcher.results, "mix"), SIZES)
+        size, estimate = truth.transition, result.relative
         assert size is not None
-        estimate = found.relative
-        # A plateau or an undecided mix without bounds claims nothing, but counts as a miss all the same.
-        claims = found.verdict is Verdict.FOUND or estimate.low is not None or estimate.high is not None
-        held += claims and (estimate.low or 0.0) <= size <= (estimate.high or math.inf)
+        # An undecided mix without bounds claims nothing, but counts as a miss.
+        claims = result.verdict is Verdict.FOUND or estimate.low is not None or estimate.high is not None
+        covered += claims and (estimate.low or 0.0) <= size <= (estimate.high or math.inf)
         if estimate.value is not None:
             errors.append(abs(math.log(estimate.value / size)))
-    return held / count, float(np.median(errors))
+    return covered / count, float(np.median(errors))
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))
-def test_intervals_hold_the_truth(method: str) -> None:
-    # 40 sweeps: a coverage of 0.90 falls under 0.8 in about one case of fifty. The next test looks closer.
-    coverage, error = sweep(method, TruthKind.MATCHED, 40)
-    assert coverage >= 0.8
+def test_intervals_contain_the_truth(method: str) -> None:
+    # Of 20 sweeps with a coverage of 0.90, fewer than 15 contain it in about one case of a hundred.
+    coverage, error = sweep(method, TruthKind.MATCHED, 20)
+    assert coverage >= 0.75
     assert error < ERROR
 
 
 KINDS = [TruthKind.MATCHED, *OTHER_SHAPES]
 
 
-# The default searcher; the others are held to it at night, by 300 truths.
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("method", ["pairs"])
-def test_intervals_hold_on_every_kind_of_truth(method: str, kind: TruthKind) -> None:
-    # Of 100 sweeps with a coverage of 0.90, fewer than 83 hold in one case of a hundred.
-    coverage, error = sweep(method, kind, 100)
+def test_intervals_of_the_default_searcher_contain_every_kind_of_truth(kind: TruthKind) -> None:
+    # Of 100 sweeps with a coverage of 0.90, fewer than 83 contain it in one case of a hundred.
+    coverage, error = sweep("pairs", kind, 100)
     assert coverage >= COVERED_OF_100
     assert error < (ERROR_OF_SHOULDERS if kind is TruthKind.SHOULDER else ERROR)
 
@@ -72,7 +69,7 @@ def test_intervals_hold_on_every_kind_of_truth(method: str, kind: TruthKind) -> 
 @pytest.mark.night
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", sorted(METHODS))
-def test_intervals_hold_300_truths(method: str, kind: TruthKind) -> None:
+def test_intervals_contain_300_truths(method: str, kind: TruthKind) -> None:
     coverage, error = sweep(method, kind, 300)
     assert coverage >= COVERED
     assert error < (ERROR_OF_SHOULDERS if kind is TruthKind.SHOULDER else ERROR)

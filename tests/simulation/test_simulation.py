@@ -6,7 +6,8 @@ import pytest
 
 from orchestrator.cli.main import main
 from orchestrator.search.base import Observation, Problem, Request
-from orchestrator.search.bisection import Bisection, Grid
+from orchestrator.search.bisection import Bisection
+from orchestrator.search.grid import Grid
 from orchestrator.simulation import compare, simulate, stacks
 from tests.conformance.searchers import PROBLEM, SIZES, drive, flat, step
 

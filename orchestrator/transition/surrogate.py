@@ -1,7 +1,7 @@
-"""The probability that a run of a mix learns, by size, as far as runs that learned or did not say so.
+"""A small Bayesian model of the probability that a run learns, by size.
 
-A small posterior over logistic curves with lapses. It predicts single runs: evidence is weighed by the prediction, and
-the searcher draws curves from it. Estimates of transitions come from :mod:`orchestrator.transition.posterior`.
+The posterior is over logistic curves with lapses. It predicts single runs: the evidence uses the predictions, and the
+searcher draws curves. Estimates of transitions come from :mod:`orchestrator.transition.posterior`.
 """
 
 from __future__ import annotations
@@ -11,29 +11,28 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from orchestrator.transition.types import Floats
 
 SLOPES = np.array([3.0, 6.0, 12.0, 24.0, 48.0])
 """Slopes of the curves, per unit of ln size."""
 LAPSES = np.array([0.02, 0.1, 0.25])
-"""Probabilities that a run fails although its size is large enough."""
+"""Probabilities that a run fails at any size."""
 REACH = math.log(24)
-"""Midpoints reach this far, in ln size: from 1/24 of a size to 24 times as large."""
+"""Largest distance of a midpoint from the middle, in ln size: a factor of 24 on either side."""
 STEP = 0.05
 """Largest distance between two midpoints, in ln size."""
 LEAST, MOST = 0.01, 0.99
-"""Every curve stays between these probabilities: no single run rules a curve out."""
+"""Limits of every curve, so that no single run rules a curve out."""
 
 
-class Chances:
+class Surrogate:
     """The posterior of one mix.
 
     Args:
-        around: The size in the middle of all midpoints.
-        reach: Midpoints reach this far from ``around``, in ln size.
-        spread: Standard deviation of a normal prior of the midpoint, in ln size; by default the prior is flat.
+        around: Size in the middle of the midpoints.
+        reach: Largest distance of a midpoint from ``around``, in ln size.
+        spread: Standard deviation of a normal prior of the midpoint, in ln size. The default prior is flat.
     """
 
     def __init__(self, around: float, reach: float = REACH, spread: float = math.inf) -> None:
@@ -42,10 +41,11 @@ class Chances:
         prior_M = -0.5 * ((self._midpoints - middle) / spread) ** 2
         self._log_weights = np.repeat(prior_M, len(SLOPES) * len(LAPSES))
 
-    def add(self, size: float, learned: bool) -> None:
-        """Count a run in."""
-        curves = self.curves(size)
-        self._log_weights += np.log(curves if learned else 1 - curves)
+    def add(self, size: float, learned: bool | None) -> None:
+        """Update the posterior with a run. A failed run (None) changes nothing."""
+        if learned is not None:
+            curves = self.curves(size)
+            self._log_weights += np.log(curves if learned else 1 - curves)
 
     def predict(self, size: float) -> float:
         """Return the probability that the next run at a size learns."""
@@ -64,7 +64,7 @@ class Chances:
         return weights
 
     def curves(self, size: float) -> Floats:
-        """Return the probability that a run at a size learns on each curve: midpoints x slopes x lapses as one axis."""
+        """Return each curve's probability that a run at a size learns: midpoints x slopes x lapses as one axis."""
         return _curves(tuple(self._midpoints[[0, -1]]), len(self._midpoints), size)
 
     def crossings(self, share: float) -> Floats:

@@ -1,4 +1,4 @@
-"""Which run says most about one mix's transition, and when that is enough."""
+"""The runs that locate one mix's transition."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from orchestrator.search.base import Observation, Problem, Request
-from orchestrator.search.locating import Location
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.results import cost_model, points
+from orchestrator.search.transition_design import TransitionDesign
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Verdict
 from tests.conformance.searchers import drive, flat, mixed, step
@@ -20,12 +20,8 @@ FINE = tuple(int(size) for size in np.unique(np.geomspace(8, 256, 46).round().as
 ONE = Problem(("add",), FINE, tuple(range(6)))
 
 
-def located(runs: list[tuple[int, bool]]) -> Location:
-    return Location(ONE, "add", {("add", size, seed): learned for seed, (size, learned) in enumerate(runs)})
-
-
 @pytest.mark.parametrize("at", [12, 40, 120])
-def test_locates_a_step_cheaply_and_narrowly(at: int) -> None:
+def test_locates_a_step_with_few_runs_and_different_seeds(at: int) -> None:
     results = drive(Pairs(ONE), step(at))
     estimate = transition(points(results, "add"), FINE).relative
     assert estimate.value is not None
@@ -35,6 +31,9 @@ def test_locates_a_step_cheaply_and_narrowly(at: int) -> None:
     assert abs(math.log(estimate.value / at)) < 0.2
     assert math.log(estimate.high / estimate.low) <= 0.5
     assert len(results) <= 20
+    # Runs that share a seed share their data: a lucky data set would look like a learning curve.
+    spent = Counter(request.seed for request in results)
+    assert max(spent.values()) - min(spent[seed] for seed in ONE.seeds) <= 2
 
 
 @pytest.mark.parametrize(("accuracy", "end", "verdict"), [(0.2, -1, Verdict.ABOVE), (0.97, 0, Verdict.BELOW)])
@@ -45,35 +44,22 @@ def test_a_transition_outside_the_sizes_takes_two_runs_there(accuracy: float, en
     assert transition(points(results, "add"), FINE).verdict is verdict
 
 
-def test_nothing_is_learned_about_how_far_above_the_sizes_a_transition_lies() -> None:
-    gains = located([(size, False) for size in (8, 32, 64, 128, 256, 256)]).information({})
-    assert gains[0] < 0.1 * gains[-1]
-
-
-def test_neighbouring_sizes_are_tried_with_different_seeds() -> None:
-    """Runs that share a seed share their data: a lucky draw of it would look like a learning curve."""
-    spent = Counter(request.seed for request in drive(Pairs(ONE), step(40)))
-    assert max(spent.values()) - min(spent[seed] for seed in ONE.seeds) <= 2
-
-
 def test_pending_runs_are_spread_over_sizes() -> None:
     assert len({request.size for request in Pairs(ONE).ask(6)}) >= 3
 
 
-def test_stacks_ask_for_seeds_of_one_size() -> None:
+def test_stacks_contain_seeds_of_one_size() -> None:
     searcher, largest = Pairs(ONE, stack=4), 0
     while not searcher.done:
-        wanted = searcher.ask(4)
-        assert len({request.size for request in wanted}) <= 1 or len(wanted) <= 4
-        largest = max(largest, max(Counter(request.size for request in wanted).values()))
-        for request in wanted:
+        requests = searcher.ask(4)
+        assert len({request.size for request in requests}) <= 1 or len(requests) <= 4
+        largest = max(largest, max(Counter(request.size for request in requests).values()))
+        for request in requests:
             searcher.tell(request, mixed(4)(request))
     assert 1 < largest <= 4
 
 
-def test_cheaper_sizes_are_preferred_once_costs_are_known() -> None:
-    """The same evidence at two costs: where cost rises steeply with size the next run is a smaller one."""
-
+def test_prefers_smaller_sizes_if_cost_rises_with_size() -> None:
     def next_size(exponent: float) -> int:
         searcher = Pairs(ONE)
         for size, accuracy in ((256, 0.97), (8, 0.2)):
@@ -83,23 +69,22 @@ def test_cheaper_sizes_are_preferred_once_costs_are_known() -> None:
     assert next_size(2.5) < next_size(0.0)
 
 
-def test_information_is_positive_and_falls_where_runs_are_pending() -> None:
-    known = located([(8, False), (128, True)])
-    alone = known.information({})
-    assert (alone >= -1e-12).all()
-    best = int(np.argmax(alone))
-    assert known.information({FINE[best]: 2})[best] < alone[best]
+def test_information_is_positive_and_falls_at_sizes_with_pending_runs() -> None:
+    design = TransitionDesign(ONE, "add", ((8, False), (128, True)))
+    gains = design.information({})
+    assert (gains >= -1e-12).all()
+    best = int(np.argmax(gains))
+    assert design.information({FINE[best]: 2})[best] < gains[best]
 
 
-def test_information_vanishes_where_the_outcome_is_known() -> None:
-    gains = located([(FINE[20], False)] * 6 + [(FINE[24], True)] * 6).information({})
+def test_information_vanishes_at_sizes_whose_outcome_is_known() -> None:
+    gains = TransitionDesign(ONE, "add", ((FINE[20], False),) * 6 + ((FINE[24], True),) * 6).information({})
     assert gains[0] < 0.1 * gains.max()
     assert FINE[15] <= FINE[int(np.argmax(gains))] <= FINE[30]
 
 
-def test_costs_are_learned_as_a_power_law() -> None:
-    results = {Request("add", size, 0): Observation(0.5, 0.2, 3.0 * size**1.3) for size in (8, 32, 64)}
-    model = cost_model(results)
+def test_costs_follow_a_power_law() -> None:
+    model = cost_model({Request("add", size, 0): Observation(0.5, 0.2, 3.0 * size**1.3) for size in (8, 32, 64)})
     assert model.exponent == pytest.approx(1.3)
     assert model.cost(100) == pytest.approx(3.0 * 100**1.3)
     unknown = cost_model({Request("add", 8, 0): Observation(0.5, 0.2), Request("add", 16, 0): None})

@@ -1,0 +1,146 @@
+"""The next blocks of one comparison, by expected growth of its evidence per cost.
+
+A block depends only on the outcomes and costs of the comparison's own complete pairs, on parameters, and on the number
+of its blocks. Seeds are used in a fixed order at each size. Known runs of the baseline from another mix or sweep
+therefore never influence a block, as rule 2 of :mod:`orchestrator.transition.evidence` requires.
+
+Letters: D curves, S sizes of the mix, T sizes of the baseline, R runs.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from orchestrator.search.base import Problem
+from orchestrator.search.transition_design import prior_of
+from orchestrator.transition.evidence import Block, Comparison, Direction, Pair, compare
+from orchestrator.transition.types import Floats
+from trainables.contract.runs import Parameters
+
+DRAWS = 512
+"""Number of curves drawn of each mix to place one block."""
+DEVIATIONS = 1.5
+"""Distance from the middle of the candidate sizes to their ends, in standard deviations of the prior of a midpoint."""
+OVERHEAD = 1_000.0
+"""Until costs are measured, the cost of a run is assumed to grow as its parameters plus this number. A core trains
+models of this size at half its full rate (tests/bench/results/throughput.md, nested)."""
+THRIFT = 0.75
+"""Growth is divided by cost to this power."""
+STEP = 1.2
+"""Ratio of the next factor to certify to the last one."""
+LEAST_GROWTH = {False: 0.02, True: 0.05}
+"""Least growth of the log evidence per pair for another block, before and after the decision. If both mixes are known
+to learn alike, a decision would take more than a hundred pairs."""
+
+
+@dataclass(frozen=True)
+class PairDesign:
+    """State of the comparison of a mix with its baseline.
+
+    Attributes:
+        blocks: The comparison's blocks, in order of request.
+        pairs: The pair of each block, None if it is incomplete.
+        costs: Size and cost of each run of a complete pair whose cost is known.
+        error: Probability of a decision if nothing differs.
+    """
+
+    problem: Problem
+    mix: str
+    baseline: str
+    blocks: tuple[Block, ...]
+    pairs: tuple[Pair | None, ...]
+    costs: tuple[tuple[int, float], ...]
+    error: float
+
+    @cached_property
+    def comparison(self) -> Comparison:
+        """Evidence of the counted pairs."""
+        first_open = self.pairs.index(None) if None in self.pairs else len(self.pairs)
+        return compare([pair for pair in self.pairs[:first_open] if pair], self._parameters, self.error)
+
+    def next_blocks(self, most: int) -> list[Block]:
+        """Return up to ``most`` next blocks at the same sizes, or none if evidence would hardly grow."""
+        sizes, seeds = self._best_place
+        return [Block(self.mix, self.baseline, *sizes, seed) for seed in seeds[:most]]
+
+    def _parameters(self, size: float) -> Parameters:
+        # A sweep that was extended may have tried sizes that are no longer candidates.
+        sizes, counts = zip(*sorted(self.problem.counts().items()), strict=True)
+        count = math.exp(float(np.interp(math.log(size), list(map(math.log, sizes)), list(map(math.log, counts)))))
+        return Parameters(total=count, core=count)
+
+    def _run_costs(self) -> Floats:
+        """Return the cost of a run at each size: the mean of its measured costs and one prediction from parameters."""
+        expected_S = np.array(list(self.problem.counts().values())) + OVERHEAD
+        if not self.costs:
+            return expected_S
+        size_R, cost_R = np.array(self.costs).T
+        unit = float(cost_R.sum()) / sum(self._parameters(size).total + OVERHEAD for size in size_R)
+        at_SR = np.array(self.problem.sizes)[:, None] == size_R
+        cost_S: Floats = (expected_S * unit + at_SR @ cost_R) / (1 + at_SR.sum(axis=1))
+        return cost_S
+
+    @cached_property
+    def _best_place(self) -> tuple[tuple[int, int], list[int]]:
+        """The best sizes of the mix and the baseline, and the free seeds there, none if evidence would hardly grow."""
+        sizes, cost_S, growth_ST = self.problem.sizes, self._run_costs(), self._growth()
+        seeds = {place: self._free(*place) for place in np.ndindex(growth_ST.shape) if growth_ST[place] > 0}
+        for place, free in seeds.items():
+            growth_ST[place] *= bool(free)
+        score_ST = growth_ST / (cost_S[:, None] + cost_S) ** THRIFT
+        best = divmod(int(score_ST.argmax()), len(sizes))
+        grows = growth_ST.max() >= LEAST_GROWTH[self.comparison.decided is not None]
+        return (sizes[best[0]], sizes[best[1]]), seeds[best] if grows else []
+
+    def _growth(self) -> Floats:
+        """Return the expected growth of the log evidence by size of the mix and of the baseline: S x T.
+
+        Before the decision only pairs at equal sizes count. Afterwards only those that would raise the factor do.
+        """
+        mix, baseline = prior_of(self.problem, DEVIATIONS), prior_of(self.problem, DEVIATIONS)
+        for pair in self.pairs:
+            if pair is not None:
+                mix.add(pair.mix_size, pair.mix_learned)
+                baseline.add(pair.baseline_size, pair.baseline_learned)
+        sizes, rng = self.problem.sizes, np.random.default_rng([zlib.crc32(self.mix.encode()), len(self.blocks)])
+        mix_DS, baseline_DT = (surrogate.draw(sizes, rng.random(DRAWS)) for surrogate in (mix, baseline))
+        gain_DST = divergence(mix_DS[:, :, None], baseline_DT[:, None, :])
+        decided = self.comparison.decided
+        if decided is None:
+            equal_ST: Floats = gain_DST.mean(axis=0) * np.eye(len(sizes))
+            return equal_ST
+        count_S = np.array(list(self.problem.counts().values()))
+        ratio_ST = count_S / count_S[:, None]
+        better_DST = mix_DS[:, :, None] > baseline_DT[:, None, :]
+        if decided is Direction.MORE:
+            ratio_ST, better_DST = 1 / ratio_ST, ~better_DST
+        raises_ST = ratio_ST >= STEP * (self.comparison.at_least or 1.0)
+        growth_ST: Floats = (gain_DST * better_DST).mean(axis=0) * raises_ST
+        return growth_ST
+
+    def _free(self, mix: int, baseline: int) -> list[int]:
+        """Return the seeds that no block of the comparison used for the mix or the baseline at these places."""
+        sizes = self.problem.sizes
+        used = {
+            block.seed
+            for block in self.blocks
+            if block.mix_size == sizes[mix] or block.baseline_size == sizes[baseline]
+        }
+        return [seed for seed in self.problem.seeds if seed not in used]
+
+
+def divergence(p: Floats, q: Floats) -> Floats:
+    """Return the expected growth of the log evidence from a pair: twice the Jensen-Shannon divergence, in nats."""
+    middle = (p + q) / 2
+    result: Floats = _kl(p, middle) + _kl(q, middle)
+    return result
+
+
+def _kl(p: Floats, q: Floats) -> Floats:
+    result: Floats = p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))
+    return result

@@ -1,0 +1,175 @@
+"""The next run that locates the transition of one mix, by information per cost.
+
+Letters: C candidate sizes, D curves, B bins of the transition.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from orchestrator.search.base import Problem, Request, Results
+from orchestrator.search.results import CostModel, cell_runs
+from orchestrator.transition.surrogate import Surrogate
+from orchestrator.transition.transition import SURE
+from orchestrator.transition.types import LEVEL, QUANTILES, Floats
+
+PRECISION = 0.33
+"""Largest width of the 90 % interval of a located transition, in ln size."""
+COARSE = 1.5
+"""The interval may be as wide as this times the gap between the candidate sizes around it."""
+FEWEST = 6
+"""Fewest finished runs of a mix whose transition counts as located."""
+CONFIRMATIONS = 2
+"""Fewest finished runs at the largest (smallest) size to call a transition above (below) it."""
+LEAST_GAIN = 0.02
+"""Least information about the transition, in nats, for another run."""
+THRIFT = 0.75
+"""Information is divided by cost to this power."""
+LEAST_SHARE = 0.25
+"""Least information at a size, as a share of the largest at any size. Cheaper sizes with less are ignored."""
+BIN = 0.05
+"""Width of the bins of the transition, in ln size. Transitions outside the candidate sizes share one bin on each side,
+because their distance is not needed."""
+BEYOND = math.log(2)
+"""Largest distance of a midpoint outside the candidate sizes, in ln size."""
+
+
+def prior_of(problem: Problem, deviations: float = 0.0) -> Surrogate:
+    """Return the prior over the candidate sizes.
+
+    Args:
+        deviations: The distance from the middle of the sizes to their ends, in standard deviations of the normal prior
+            of the midpoint. The prior is flat if this is 0.
+    """
+    smallest, largest = problem.sizes[0], problem.sizes[-1]
+    half = math.log(largest / smallest) / 2
+    spread = max(half, BEYOND) / deviations if deviations else math.inf
+    return Surrogate(math.sqrt(smallest * largest), half + BEYOND, spread)
+
+
+@dataclass(frozen=True)
+class TransitionDesign:
+    """State of the search for one mix's transition.
+
+    Attributes:
+        outcomes: Size, and whether the run learned, of each run of the mix that did not fail.
+    """
+
+    problem: Problem
+    mix: str
+    outcomes: tuple[tuple[int, bool], ...]
+
+    @cached_property
+    def _surrogate(self) -> Surrogate:
+        surrogate = prior_of(self.problem)
+        for size, learned in self.outcomes:
+            surrogate.add(size, learned)
+        return surrogate
+
+    @cached_property
+    def _places(self) -> Floats:
+        """The ln size of the transition on each curve."""
+        return self._surrogate.crossings(LEVEL)
+
+    @cached_property
+    def interval(self) -> tuple[float, float, float]:
+        """Lower end, median and upper end of the transition's interval, in ln size."""
+        order = np.argsort(self._places)
+        cumulative = np.cumsum(self._surrogate.weights()[order])
+        places = np.searchsorted(cumulative, np.array(QUANTILES) * cumulative[-1])
+        low, median, high = (float(place) for place in self._places[order][places])
+        return low, median, high
+
+    @cached_property
+    def bracket(self) -> tuple[int | None, int | None]:
+        """The largest size that did not learn below the median, and the smallest that did above it.
+
+        A size learned if at least half of its runs did.
+        """
+        _, median, _ = self.interval
+        tried = Counter(size for size, _ in self.outcomes)
+        good = Counter(size for size, learned in self.outcomes if learned)
+        failed = [size for size in tried if 2 * good[size] < tried[size] and math.log(size) <= median]
+        passed = [size for size in tried if 2 * good[size] >= tried[size] and math.log(size) >= median]
+        return max(failed, default=None), min(passed, default=None)
+
+    def __str__(self) -> str:
+        low, _, high = self.interval
+        return f"known to a factor of {math.exp(high - low):.2g}"
+
+    def next_runs(self, results: Results, pending: Collection[Request], costs: CostModel, most: int) -> list[Request]:
+        """Return up to ``most`` runs at one size, or none if the transition is located or no run would help."""
+        problem, mix, sizes = self.problem, self.mix, self.problem.sizes
+        free = [
+            [run for run in cell_runs(problem, mix, size) if run not in results and run not in pending]
+            for size in sizes
+        ]
+
+        def least_used(runs: list[Request]) -> list[Request]:
+            # Runs with one seed share their data. A lucky data set must not look like a learning curve.
+            used = Counter(
+                run.seed for known in (results, pending) for run in known if run.mix == mix and run.is_evidence
+            )
+            return sorted(runs, key=lambda run: used[run.seed])[:most]
+
+        weight_D = self._surrogate.weights()
+        above = float(weight_D[self._places > math.log(sizes[-1])].sum())
+        below = float(weight_D[self._places < math.log(sizes[0])].sum())
+        for outside, end in ((above, -1), (below, 0)):
+            if outside >= SURE:
+                cell = cell_runs(problem, mix, sizes[end])
+                have = sum(results.get(run) is not None or run in pending for run in cell)
+                return least_used(free[end])[: max(CONFIRMATIONS - have, 0)]
+        if self._is_narrow():
+            return []
+        at_size = Counter(run.size for run in pending if run.mix == mix and run.size in sizes and run.is_evidence)
+        gain_C = np.where([bool(runs) for runs in free], self.information(at_size), 0.0)
+        if gain_C.max() < LEAST_GAIN:
+            return []
+        cost_C = np.array([costs.cost(size) for size in sizes])
+        score_C = np.where(gain_C >= LEAST_SHARE * gain_C.max(), gain_C / cost_C**THRIFT, 0.0)
+        return least_used(free[int(score_C.argmax())])
+
+    def information(self, pending: Mapping[int, int]) -> Floats:
+        """Return the mutual information, in nats, between the transition and one more run at each size.
+
+        Args:
+            pending: Number of pending runs by size. Each counts as a soft label, the prediction for its size.
+        """
+        sizes = self.problem.sizes
+        weight_D = self._surrogate.weights()
+        learns_CD = np.stack([self._surrogate.curves(size) for size in sizes])
+        log_D = np.zeros_like(weight_D)
+        for size, count in sorted(pending.items()):
+            learns_D = self._surrogate.curves(size)
+            predicted = float(learns_D @ weight_D)
+            log_D += count * (predicted * np.log(learns_D) + (1 - predicted) * np.log1p(-learns_D))
+        weight_D = weight_D * np.exp(log_D - log_D.max())
+        weight_D /= weight_D.sum()
+        inside_D = np.clip(self._places, math.log(sizes[0]) - BIN, math.log(sizes[-1]) + BIN)
+        bins, bin_D = np.unique(np.floor(inside_D / BIN), return_inverse=True)
+        member_DB = (bin_D[:, None] == np.arange(len(bins))) * weight_D[:, None]
+        gain_C = np.zeros(len(sizes))
+        for outcome_CD in (learns_CD, 1 - learns_CD):
+            joint_CB = outcome_CD @ member_DB
+            independent_CB = joint_CB.sum(axis=1, keepdims=True) * member_DB.sum(axis=0)
+            ratio_CB = joint_CB / np.maximum(independent_CB, 1e-300)
+            gain_C += (joint_CB * np.log(np.maximum(ratio_CB, 1e-300))).sum(axis=1)
+        return gain_C
+
+    def _is_narrow(self) -> bool:
+        """Return whether the interval, including the bracket, is narrow enough."""
+        under, over = self.bracket
+        if under is None or over is None or len(self.outcomes) < FEWEST:
+            return False
+        low, median, high = self.interval
+        low, median, high = min(low, math.log(under)), math.exp(median), max(high, math.log(over))
+        gaps = [math.log(large / small) for small, large in pairwise(self.problem.sizes) if small <= median < large]
+        return high - low <= max([PRECISION, *(COARSE * gap for gap in gaps)])
