@@ -44,6 +44,11 @@ class Stack:
     tickets: tuple[Ticket, ...]
 
     @property
+    def requests(self) -> tuple[Request, ...]:
+        """The requests of its runs."""
+        return tuple(ticket.request for ticket in self.tickets)
+
+    @property
     def id(self) -> str:
         """The stack's identity. The same runs in the same order have the same id, and find their checkpoint by it."""
         return stack_id(self.tickets[0].shape, [ticket.key for ticket in self.tickets])

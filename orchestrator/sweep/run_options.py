@@ -50,8 +50,8 @@ class TimeLimit:
         """True once the sweep is stopping anyway: the end of its time is no second signal."""
 
     @property
-    def said(self) -> str:
-        """A sentence if the sweep has stopped for this, else ``""``."""
+    def message(self) -> str:
+        """Why the sweep has stopped, "" if not for this limit."""
         from orchestrator.report.words.numbers import duration
 
         return f"the {duration(self._seconds)} that it was given are over" if self.reached and self._seconds else ""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from orchestrator.home.files import Home, SweepFiles
+from orchestrator.home.files import Home, SweepDirectory
 from tests.chaos.ground import Ground
 from tests.chaos.program import LOOK_EVERY_S, PATIENCE_S, Program, journalled
 
@@ -31,7 +31,7 @@ class Disturbed:
         self.program = Program(space, home, log, *ground.words)
 
     @property
-    def files(self) -> SweepFiles:
+    def files(self) -> SweepDirectory:
         """Of the sweep, once it has begun."""
         [sweep_id] = Home(self.home).sweep_ids()
         return Home(self.home).sweep(sweep_id)

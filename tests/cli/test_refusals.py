@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.home.driver_lock import driving
 from orchestrator.home.files import Home
 from tests.catalogue.fabricated import write_sweep
 from tests.cli.program import Program
@@ -62,7 +61,7 @@ def test_a_refusal_comes_before_everything_else(run: Program, tmp_path: Path, wo
 def test_a_sweep_that_is_being_run_is_refused_by_the_beginning_of_its_id(run: Program, tmp_path: Path) -> None:
     sweep = write_sweep(Home(tmp_path / "home"), answered=False)
     (tmp_path / "same.yaml").write_text(sweep.spec.to_yaml())
-    with driving(Home(tmp_path / "home").sweep(sweep.id)):
+    with Home(tmp_path / "home").sweep(sweep.id).driving():
         ended = run("run", "same.yaml", "--home", "home", "--resume", sweep.id[:-2])
     assert (ended.code, ended.out) == (2, "")
     assert f"{sweep.id} is being run by another process" in ended.err

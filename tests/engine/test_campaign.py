@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.engine.base import RunReport, StackReport
 from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.home.checkpoints import Checkpoints, read_members, read_progress
-from orchestrator.home.files import Home, SweepFiles
+from orchestrator.home.files import Home, SweepDirectory
 from orchestrator.home.journal import Ended, EndedLine, Journal, Stopped, read_journal, recall
-from orchestrator.home.run_claims import SweepRuns
 from orchestrator.home.run_files import WEIGHTS
-from orchestrator.home.sweeps import Sweep
+from orchestrator.home.run_store import RunStore
+from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.search.base import Request
 from orchestrator.space.evidence import searcher_of
 from orchestrator.space.hardware import Hardware
@@ -30,10 +31,14 @@ def files(tmp_path: Path) -> Path:
 
 def make(path: Path, *, slots: int = 2, interrupted: list[list[Request]] | None = None, **changes: object) -> Campaign:
     asked = spec(**({"search": {"method": "grid"}, "sizes": [8, 16], "resources": {"max_stack": 4}} | changes))
-    sweep = Sweep(SweepFiles(path.parent), asked, "now", {})
+    sweep = Sweep(SweepDirectory(path.parent), asked, "now", {})
     sizing = StackSizes(asked, Hardware(2, 16))
     journal = Journal(path)
     return Campaign(sweep, searcher_of(asked), journal, slots=slots, sizing=sizing, interrupted=interrupted or [])
+
+
+def report(campaign: Campaign, stack_id: str, key: str, evaluation: Evaluation) -> None:
+    campaign.take_in(stack_id, StackReport((RunReport(key, evaluation, None),)))
 
 
 def test_an_end_is_journalled_then_told_then_heard(files: Path) -> None:
@@ -41,16 +46,17 @@ def test_an_end_is_journalled_then_told_then_heard(files: Path) -> None:
     stack = campaign.next_stack()
     assert stack is not None
     key = stack.tickets[0].key
-    heard: list[tuple[int, bool]] = []
+    heard: list[tuple[int, int]] = []
 
     class Listener(Observer):
-        def ended(self, entry: Ended) -> None:
-            heard.append((len(list(read_journal(files))), entry.request in campaign.searcher.results))
+        def ended(self, record: RunRecord) -> None:
+            assert record.key == key
+            heard.append((len(list(read_journal(files))), len(campaign.searcher.results)))
 
     campaign.observer = Listener()
     campaign.ended(key, GOOD)
     campaign.ended(key, GOOD)
-    assert heard == [(2, True)]  # After the line of the blocks asked for.
+    assert heard == [(2, 1)]  # After the line of the blocks asked for.
 
 
 def test_a_whole_grid_is_trained_once(files: Path) -> None:
@@ -62,7 +68,7 @@ def test_a_whole_grid_is_trained_once(files: Path) -> None:
         assert len({ticket.request.size for ticket in stack.tickets}) == 1
         for ticket in stack.tickets:
             seen.append(ticket.request)
-            campaign.evaluated(ticket.key, Evaluation(1, 1.0, {"add": 0.2}))
+            report(campaign, stack.id, ticket.key, Evaluation(1, 1.0, {"add": 0.2}))
             campaign.ended(ticket.key, GOOD)
         campaign.stack_ended(stack.id)
     assert len(seen) == len(set(seen)) == 2 * 2 * 2
@@ -248,7 +254,7 @@ def test_a_stack_shows_its_evaluations_until_its_runs_have_ended(files: Path) ->
     curve = tuple(Evaluation(step, 1 / step, {"add": step / 10}) for step in (1, 2, 3))
     key = stack.tickets[0].key
     for evaluation in curve:
-        campaign.evaluated(key, evaluation)
+        report(campaign, stack.id, key, evaluation)
     assert read_progress(shown) == {key: curve}
     for ticket in stack.tickets:
         campaign.ended(ticket.key, GOOD)
@@ -261,7 +267,7 @@ def test_a_stack_that_was_stopped_goes_on_showing_its_evaluations(files: Path) -
     stack = campaign.next_stack()
     assert stack is not None
     key = stack.tickets[0].key
-    campaign.evaluated(key, Evaluation(1, 1.0, {"add": 0.1}))
+    report(campaign, stack.id, key, Evaluation(1, 1.0, {"add": 0.1}))
     campaign.stopping = True
     campaign.stack_ended(stack.id)
     assert not campaign.training, "the live view's last word is that nothing trains"
@@ -270,7 +276,7 @@ def test_a_stack_that_was_stopped_goes_on_showing_its_evaluations(files: Path) -
 
 
 def test_a_stack_whose_runs_are_journalled_leaves_no_checkpoint(files: Path) -> None:
-    campaign, checkpoints = make(files), Checkpoints(SweepFiles(files.parent).checkpoints)
+    campaign, checkpoints = make(files), Checkpoints(SweepDirectory(files.parent).checkpoints)
     stack = campaign.next_stack()
     assert stack is not None
     with checkpoints.put(stack.id, [ticket.request for ticket in stack.tickets], 0):
@@ -296,10 +302,10 @@ def test_a_run_of_an_interrupted_stack_that_another_sweep_has_ended_is_taken(fil
     other = Home(files.parents[2]).sweep("logistic-0")
     other.directory.mkdir(parents=True)
     there = campaign.ticket(members[1]).key
-    SweepRuns(other).keep(there, GOOD, {})
+    RunStore(other.home, other.id).put(there, GOOD, {})
     assert campaign.next_stack() is not None
-    assert list(campaign.training) == [campaign.ticket(members[0]).key]
-    assert campaign.state.ended[there] == GOOD
+    assert [run.ticket.request for run in campaign.training] == members[:1]
+    assert campaign.table.outcome(there) == GOOD
 
 
 def test_a_mix_that_is_stopped_leaves_its_waiting_runs_to_others(files: Path) -> None:
@@ -322,8 +328,8 @@ def test_a_mix_that_is_stopped_is_given_up_and_its_ended_runs_stay(files: Path) 
     campaign.stop_mix("add")
     campaign.stop_mix("add")
     assert given_up
-    assert all(campaign.given_up(each.id) for each in given_up)
-    assert not any(campaign.given_up(each.id) for each in of["add+prod"])
+    assert all(campaign.is_over(each.id) for each in given_up)
+    assert not any(campaign.is_over(each.id) for each in of["add+prod"])
     campaign.ended(given_up[0].tickets[0].key, GOOD)  # The worker hears of it later.
     for each in of["add+prod"]:
         campaign.ended(each.tickets[0].key, GOOD)
@@ -337,7 +343,7 @@ def test_a_mix_that_is_stopped_is_given_up_and_its_ended_runs_stay(files: Path) 
     assert [entry.mix for entry in entries if isinstance(entry, Stopped)] == ["add"]
     known = [entry.key for entry in entries if isinstance(entry, EndedLine) and entry.request.mix == "add"]
     assert known == [ended.tickets[0].key]
-    assert recall(SweepFiles(files.parent)).stopped == {"add"}
+    assert recall(SweepDirectory(files.parent)).stopped == {"add"}
 
 
 def test_a_run_that_is_stopped_has_failed_by_hand(files: Path) -> None:
@@ -347,7 +353,7 @@ def test_a_run_that_is_stopped_has_failed_by_hand(files: Path) -> None:
     stopped, other = (ticket.key for ticket in stack.tickets)
     assert campaign.stop_run(stopped)
     assert not campaign.stop_run(stopped)
-    assert not campaign.given_up(stack.id)
+    assert not campaign.is_over(stack.id)
     campaign.ended(other, GOOD)
     assert campaign.done
     by_key = {entry.key: entry.failure for entry in read_journal(files) if isinstance(entry, EndedLine)}

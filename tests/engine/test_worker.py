@@ -13,9 +13,9 @@ from safetensors.numpy import load
 from orchestrator.engine.base import RunReport, StackJob, StackReport
 from orchestrator.engine.worker import StackWorker
 from orchestrator.home.checkpoints import Checkpoints
-from orchestrator.home.files import Home, SweepFiles
-from orchestrator.home.run_claims import SweepRuns
-from orchestrator.home.run_files import kept_runs, read_arrays, read_outcome, read_results
+from orchestrator.home.files import Home, SweepDirectory
+from orchestrator.home.run_files import read_arrays, read_outcome, read_results
+from orchestrator.home.run_store import RunStore
 from orchestrator.home.sweeps import Sweep, create_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
@@ -86,7 +86,7 @@ def test_a_run_that_a_checkpoint_had_ended_and_that_is_wanted_again_begins_again
     assert steps_of(StackWorker(asked, replace(job, wanted=(1,))).advance()) == [2]
     again = StackWorker(asked, job).advance()
     assert steps_of(again) == [1, 1]
-    assert "it holds no state of" in again.said[0]
+    assert "it has no state of" in again.messages[0]
 
 
 def test_a_run_ends_where_it_is_wanted_until_and_the_others_continue_without_it(tmp_path: Path) -> None:
@@ -137,15 +137,15 @@ MAZES = {"family": "tests.families:MazeFamily", "target": "find exit", "mixes": 
 FIRING, BROKEN = "tests.families:Firing", "tests.families:BrokenProbe"
 
 
-def mazes(home: Path, probes: Sequence[str]) -> tuple[SweepFiles, list[RunReport]]:
+def mazes(home: Path, probes: Sequence[str]) -> tuple[SweepDirectory, list[RunReport]]:
     """Two trained runs of the outside family, written as the driver does: their sweep's files and last reports."""
     asked = spec(**MAZES, probes=list(probes))
     sweep = create_sweep(asked, Home(home))
     reports = work(asked, job_for(sweep, (Request("find exit", 16, 0), Request("find exit", 16, 1))))
-    runs = SweepRuns(sweep.files)
+    runs = RunStore(sweep.files.home, sweep.id)
     for key, run in reports.items():
         assert run.outcome is not None
-        kept = runs.keep(key, run.outcome, run.files)
+        kept = runs.put(key, run.outcome, run.files)
         assert (kept.outcome, kept.trained_for) == (run.outcome, "")
     return sweep.files, list(reports.values())
 
@@ -163,7 +163,7 @@ def work(asked: SweepSpec, job: StackJob) -> dict[str, RunReport]:
 def test_weights_and_arrays_of_any_name_arrive_whole(tmp_path: Path) -> None:
     files, reports = mazes(tmp_path, [])
     for run in reports:
-        directory = kept_runs(files).get(run.key)
+        directory = files.home.runs / run.key
         assert read_outcome(directory) == run.outcome
         assert sorted(path.name for path in directory.iterdir()) == [
             "arrays.npz",
@@ -180,7 +180,7 @@ def test_weights_and_arrays_of_any_name_arrive_whole(tmp_path: Path) -> None:
 def test_of_a_run_that_was_kept_first_that_one_holds(tmp_path: Path) -> None:
     files, (run, _) = mazes(tmp_path, [])
     assert run.outcome is not None
-    later = SweepRuns(Home(tmp_path).sweep("later")).keep(run.key, replace(run.outcome, steps=99), {})
+    later = RunStore(Home(tmp_path), "later").put(run.key, replace(run.outcome, steps=99), {})
     assert (later.outcome, later.trained_for) == (run.outcome, files.id)
 
 
@@ -189,8 +189,8 @@ def test_probes_run_when_a_run_ends_and_a_broken_one_costs_no_run(tmp_path: Path
     for run, seed in zip(reports, (0, 1), strict=True):
         assert run.outcome is not None
         assert run.outcome.status is Status.FINISHED
-        results = read_results(kept_runs(files).get(run.key))
-        arrays = read_arrays(kept_runs(files).get(run.key))
+        results = read_results(files.home.runs / run.key)
+        arrays = read_arrays(files.home.runs / run.key)
         assert results["firing"].numbers["solved"] == run.outcome.accuracy["find exit"]
         assert results["firing"].numbers["mean"] == pytest.approx(float(arrays["firing"].mean()))
         assert arrays["by_room"].shape == (3,)
@@ -203,7 +203,7 @@ def test_probes_run_when_a_run_ends_and_a_broken_one_costs_no_run(tmp_path: Path
 
 def test_a_probe_says_what_a_run_lacks(tmp_path: Path) -> None:
     files, (run, _) = mazes(tmp_path, ["similarity"])
-    result = read_results(kept_runs(files).get(run.key))["similarity"]
+    result = read_results(files.home.runs / run.key)["similarity"]
     assert result.error == "the probe 'similarity' needs the array 'embedding' of a run; its family keeps firing"
 
 

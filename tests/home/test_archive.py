@@ -15,10 +15,10 @@ import pytest
 from orchestrator.errors import UserError
 from orchestrator.home import archive
 from orchestrator.home.archive import MARK, Exported, Imported, export_home, import_home
-from orchestrator.home.driver_lock import driving
 from orchestrator.home.files import Home
 from orchestrator.home.journal import State, recall
-from orchestrator.home.run_files import OUTCOME, ProbeResult, Storage, write_result
+from orchestrator.home.run_files import OUTCOME, ProbeResult, write_result
+from orchestrator.home.run_store import RunStore
 from tests.catalogue.fabricated import runs_of, write_sweep
 from tests.cli.program import Program, command, started
 from tests.home.test_damage import Stopped, flip, stopped, undisturbed
@@ -55,7 +55,7 @@ def test_an_exported_home_comes_in_as_it_was_and_once(home: Home, file: Path, tm
     (home.root / "claims").mkdir(exist_ok=True)
     (home.root / "claims" / "key").write_text("begun-1")
     (home.root / "mlflow.db").write_bytes(b"a database")
-    runs, new = len(Storage(home.runs).list()), Home(tmp_path / "new")
+    runs, new = len(RunStore(home).stored_keys()), Home(tmp_path / "new")
     assert export_home(home, file, pytest.fail) == Exported(runs, 2)
     assert import_home(new, file, pytest.fail) == Imported(runs, 2, 0, 0)
     assert contents(new) == contents(home) != {}
@@ -68,20 +68,20 @@ def test_an_exported_home_comes_in_as_it_was_and_once(home: Home, file: Path, tm
 def test_runs_are_merged_by_key_and_a_damaged_one_is_replaced(home: Home, file: Path, tmp_path: Path) -> None:
     other = Home(tmp_path / "other")
     write_sweep(other, spec(name="other", sizes=[8, 12, 20]))
-    mine, theirs = Storage(other.runs), Storage(home.runs)
-    shared = sorted(set(mine.list()) & set(theirs.list()))
-    assert 2 < len(shared) < len(theirs.list())
-    flip(mine.get(shared[0]) / OUTCOME)
-    write_result(theirs, shared[1], ProbeResult("there", 1, {"number": 1.0}), {})
-    write_result(mine, shared[1], ProbeResult("here", 1, {"number": 2.0}), {})
-    before = (mine.get(shared[2]) / OUTCOME).stat().st_mtime_ns
+    mine, theirs = RunStore(other), RunStore(home)
+    shared = sorted(set(mine.stored_keys()) & set(theirs.stored_keys()))
+    assert 2 < len(shared) < len(theirs.stored_keys())
+    flip(mine.directory(shared[0]) / OUTCOME)
+    write_result(theirs.directory(shared[1]), ProbeResult("there", 1, {"number": 1.0}), {})
+    write_result(mine.directory(shared[1]), ProbeResult("here", 1, {"number": 2.0}), {})
+    before = (mine.directory(shared[2]) / OUTCOME).stat().st_mtime_ns
     export_home(home, file, pytest.fail)
     found = import_home(other, file, pytest.fail)
     assert (found.known_runs, found.known_sweeps) == (len(shared) - 1, 0)
-    assert set(theirs.list()) < set(mine.list())
-    assert (mine.get(shared[0]) / OUTCOME).read_bytes() == (theirs.get(shared[0]) / OUTCOME).read_bytes()
-    assert sorted(path.name for path in (mine.get(shared[1]) / "probes").iterdir()) == ["here.json", "there.json"]
-    assert (mine.get(shared[2]) / OUTCOME).stat().st_mtime_ns == before
+    assert set(theirs.stored_keys()) < set(mine.stored_keys())
+    assert (mine.directory(shared[0]) / OUTCOME).read_bytes() == (theirs.directory(shared[0]) / OUTCOME).read_bytes()
+    assert sorted(path.name for path in (mine.directory(shared[1]) / "probes").iterdir()) == ["here.json", "there.json"]
+    assert (mine.directory(shared[2]) / OUTCOME).stat().st_mtime_ns == before
     assert len(other.sweep_ids()) == 3
 
 
@@ -206,7 +206,7 @@ def test_what_went_on_there_comes_back_and_what_went_on_here_stays(stopped: Stop
     shutil.copytree(stopped.home.root, early)
     assert command("run", stopped.space, "--engine=local", "--home", there.root, "--resume").code == 0
     export_home(there, back, pytest.fail)
-    with driving(stopped.files), pytest.raises(UserError, match="is being run here"):
+    with stopped.files.driving(), pytest.raises(UserError, match="is being run here"):
         import_home(stopped.home, back, pytest.fail)
     found = import_home(stopped.home, back, pytest.fail)
     assert (found.runs, found.sweeps) == (12 - stopped.done, 1)
@@ -233,14 +233,14 @@ def test_a_running_sweep_is_copied_as_a_crash_would_leave_it(undisturbed: Stoppe
     running = started("run", space, "--engine=local", "--home", here.root)
     copies = 0
     try:
-        wait_for(lambda: len(Storage(here.runs).list()) > 1, words=lambda: str(running.poll()))
+        wait_for(lambda: len(RunStore(here).stored_keys()) > 1, words=lambda: str(running.poll()))
         while running.poll() is None and copies < 8:
             new = Home(tmp_path / f"copy-{copies}")
             export_home(here, file, pytest.fail)
             import_home(new, file, pytest.fail)
             memory = recall(new.sweep(new.sweep_ids()[0]))
             assert memory.damaged == ()
-            assert len(memory.ended) <= len(Storage(new.runs).list())
+            assert len(memory.ended) <= len(RunStore(new).stored_keys())
             copies += 1
     finally:
         running.kill()
@@ -269,7 +269,7 @@ def test_an_import_that_is_cut_off_can_be_repeated(
         patched.setattr(archive, "_move", full)
         with pytest.raises(OSError, match="No space left"):
             import_home(new, file, pytest.fail)
-    assert len(Storage(new.runs).list()) == 2
+    assert len(RunStore(new).stored_keys()) == 2
     assert new.sweep_ids() == []
     found = import_home(new, file, pytest.fail)
     assert (found.known_runs, found.sweeps) == (2, 2)
@@ -277,17 +277,17 @@ def test_an_import_that_is_cut_off_can_be_repeated(
 
 
 def test_damaged_runs_are_left_out_and_named(home: Home, file: Path, tmp_path: Path) -> None:
-    key = Storage(home.runs).list()[0]
+    key = RunStore(home).stored_keys()[0]
     flip(home.runs / key / OUTCOME)
     said: list[str] = []
     written = export_home(home, file, said.append)
-    assert written.runs == len(Storage(home.runs).list()) - 1
+    assert written.runs == len(RunStore(home).stored_keys()) - 1
     assert [key in line for line in said] == [True]
     import_home(Home(tmp_path / "new"), file, pytest.fail)
 
 
 def test_the_command_says_what_it_did(run: Program, home: Home, tmp_path: Path) -> None:
-    runs = len(Storage(home.runs).list())
+    runs = len(RunStore(home).stored_keys())
     done = run("home", "export", "kept.tar.gz", "--home", home.root)
     assert done.code == 0, done.err
     assert f"wrote kept.tar.gz: 2 sweeps, {runs} runs" in done.out

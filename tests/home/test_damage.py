@@ -12,7 +12,7 @@ import pytest
 
 from orchestrator.engine.base import StackJob
 from orchestrator.engine.worker import StackWorker
-from orchestrator.home.files import Home, SweepFiles, flaw_of
+from orchestrator.home.files import Home, SweepDirectory, flaw_of
 from orchestrator.home.journal import Begun, recall, to_line
 from orchestrator.home.run_files import ARRAYS, OUTCOME, WEIGHTS
 from orchestrator.home.sweeps import load_sweep
@@ -36,7 +36,7 @@ class Place:
     hurt: str
 
     @property
-    def files(self) -> SweepFiles:
+    def files(self) -> SweepDirectory:
         return Home(self.root).sweep(self.hurt)
 
 
@@ -63,19 +63,19 @@ def rewrite(path: Path, before: str, after: str) -> None:
     path.write_text(text.replace(before, after))
 
 
-def newer(files: SweepFiles) -> None:
+def newer(files: SweepDirectory) -> None:
     first, *lines = files.journal.read_bytes().splitlines(keepends=True)
     data = json.loads(first)
     begun = Begun(data["created"], data["environment"], schema=data["schema"] + 1)
     files.journal.write_bytes(b"".join([to_line(begun), *lines]))
 
 
-def gone(files: SweepFiles) -> None:
+def gone(files: SweepDirectory) -> None:
     """Make the family of a sweep one that cannot be imported."""
     rewrite(files.spec, "tests.families:LogisticFamily", "gone.away:Family")
 
 
-UNREADABLE: dict[str, tuple[Callable[[SweepFiles], object], str]] = {
+UNREADABLE: dict[str, tuple[Callable[[SweepDirectory], object], str]] = {
     "specification torn": (lambda files: files.spec.write_text("name: [hurt"), "not readable as YAML"),
     "specification empty": (lambda files: files.spec.write_text(""), "space.yaml cannot be used"),
     "specification gone": (lambda files: files.spec.unlink(), "space.yaml: No such file"),
@@ -232,7 +232,7 @@ class Stopped:
     done: int = 6
 
     @property
-    def files(self) -> SweepFiles:
+    def files(self) -> SweepDirectory:
         return self.home.sweep(self.home.sweep_ids()[0])
 
     @property

@@ -39,7 +39,7 @@ def read_only_home(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     """A home with a sweep, on a file system that can only be read, and the sweep's id."""
     with mounted(tmp_path / "disk") as place:
         sweep_id = write_sweep(Home(place / "home")).id
-        Home(place / "home").sweep(sweep_id).lock.touch()
+        (Home(place / "home").sweep(sweep_id).directory / "driver.lock").touch()
         subprocess.run(["mount", "-o", "remount,ro", place], check=True)
         yield place / "home", sweep_id
 

@@ -22,7 +22,7 @@ from orchestrator.home.journal import (
     recall,
     to_line,
 )
-from orchestrator.home.run_files import OUTCOME, Storage
+from orchestrator.home.run_store import RunStore
 from orchestrator.search.base import Request
 from trainables.base import Evaluation, Outcome, Status
 
@@ -67,8 +67,7 @@ def test_it_is_folded_with_the_directories_of_runs(tmp_path: Path) -> None:
     finished, failed, again = entry(0), entry(1, Status.FAILED), entry(1)
     trial = Ended("tuned", TUNED, entry().outcome)
     for one in (finished, trial, again):
-        with Storage(home.runs).put(one.key) as directory:
-            (directory / OUTCOME).write_text(json.dumps(one.outcome.to_json()))
+        RunStore(home).put(one.key, one.outcome, {})
     with Journal(files.journal) as journal:
         for each in (trial, finished, failed, again, entry(5), Stopped("add")):
             journal.append(each)

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.home.driver_lock import driving
 from orchestrator.home.files import Home
-from orchestrator.home.run_claims import SweepRuns, removable
-from orchestrator.home.run_files import Storage, write_origin
+from orchestrator.home.run_files import ProbeResult, write_origin, write_result
+from orchestrator.home.run_store import RunStore
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
 from tests.cli.program import command, started
+from tests.engine.test_campaign import GOOD
 from tests.scripted import FAMILY, trained
 from tests.sweep.sweeps import ended, quiet, spec, table_of
 
@@ -148,44 +148,44 @@ def test_a_claim_holds_while_its_sweep_is_driven(tmp_path: Path) -> None:
     mine, other = home.sweep("mine-1"), home.sweep("other-1")
     for files in (mine, other):
         files.directory.mkdir(parents=True)
-    with driving(other):
-        assert SweepRuns(other).claim("key")
-        assert SweepRuns(other).claim("key")
-        assert not SweepRuns(mine).claim("key")
-    assert SweepRuns(mine).claim("key")  # Nobody drives the other one any more.
-    with driving(mine):
-        assert not SweepRuns(other).claim("key")
-        SweepRuns(other).free("key")  # Not its own to give up.
-        assert not SweepRuns(other).claim("key")
-        SweepRuns(mine).free("key")
-        assert SweepRuns(other).claim("key")
+    with other.driving():
+        assert RunStore(other.home, other.id).claim("key")
+        assert RunStore(other.home, other.id).claim("key")
+        assert not RunStore(mine.home, mine.id).claim("key")
+    assert RunStore(mine.home, mine.id).claim("key")  # Nobody drives the other one any more.
+    with mine.driving():
+        assert not RunStore(other.home, other.id).claim("key")
+        RunStore(other.home, other.id).free("key")  # Not its own to give up.
+        assert not RunStore(other.home, other.id).claim("key")
+        RunStore(mine.home, mine.id).free("key")
+        assert RunStore(other.home, other.id).claim("key")
 
 
 def test_what_a_sweep_is_training_is_not_removed_with_another(tmp_path: Path) -> None:
     home = Home(tmp_path)
     run_sweep(spec(search={"method": "grid"}, sizes=[8]), RunOptions(home=tmp_path, engine="local"), quiet())
     [there] = home.sweep_ids()
-    keys = Storage(home.runs).list()
-    assert removable(home, there) == keys
+    keys = RunStore(home).stored_keys()
+    assert RunStore(home, there).own_keys() == keys
     other = home.sweep("other-1")
     other.directory.mkdir(parents=True)
-    with driving(other):
-        assert SweepRuns(other).claim(keys[0])
-        assert removable(home, there) == keys[1:]
+    with other.driving():
+        assert RunStore(other.home, other.id).claim(keys[0])
+        assert RunStore(home, there).own_keys() == keys[1:]
 
 
 def test_the_runs_of_a_sweep_go_with_it_whether_it_trained_or_only_names_them(tmp_path: Path) -> None:
     home = Home(tmp_path)
     run_sweep(spec(search={"method": "grid"}, sizes=[8]), RunOptions(home=tmp_path, engine="local"), quiet())
     [there] = home.sweep_ids()
-    keys, journal = Storage(home.runs).list(), home.sweep(there).journal
+    keys, journal = RunStore(home).stored_keys(), home.sweep(there).journal
     whole = journal.read_bytes()
     journal.write_bytes(whole[: whole.index(b"\n") + 1])  # A crash kept its runs out of it.
-    assert removable(home, there) == keys
+    assert RunStore(home, there).own_keys() == keys
     journal.write_bytes(whole)
     for key in keys:
         write_origin(home.runs / key, "removed-1")
-    assert removable(home, there) == keys
+    assert RunStore(home, there).own_keys() == keys
 
 
 def test_the_name_of_a_run_is_on_disk_like_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,9 +197,8 @@ def test_the_name_of_a_run_is_on_disk_like_its_content(tmp_path: Path, monkeypat
         flushed.append((path, sorted(os.listdir(path)) if path.is_dir() else []))
 
     monkeypatch.setattr(os, "fsync", flush)
-    runs = Storage(tmp_path / "runs")
-    with runs.put("key") as directory:
-        (directory / "outcome.json").write_text("{}")
-    assert flushed[-1] == (runs.root, ["key"])
-    runs.add("key", "probes/mine.json", b"{}")
-    assert flushed[-1] == (runs.root / "key" / "probes", ["mine.json"])
+    runs = RunStore(Home(tmp_path))
+    runs.put("key", GOOD, {})
+    assert flushed[-1] == (tmp_path / "runs", ["key"])
+    write_result(runs.directory("key"), ProbeResult("mine", 1), {})
+    assert flushed[-1] == (tmp_path / "runs" / "key" / "probes", ["mine.json"])

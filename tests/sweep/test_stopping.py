@@ -89,14 +89,13 @@ def test_a_sweep_is_stopped_from_another_terminal_and_goes_on_later(tmp_path: Pa
 
 
 def test_what_cannot_be_stopped_is_refused(run: Program, tmp_path: Path) -> None:
-    from orchestrator.home.driver_lock import driving
     from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
 
     sweep = write_sweep(Home(tmp_path), runs=runs_of(spec())[:2], answered=False)
     keys = leave_stack(Home(tmp_path), sweep, runs_of(spec())[2:4], 3)
     here = ("--home", tmp_path)
     assert "is not being run: nothing is to stop" in run("stop", "logistic", *here).err
-    with driving(Home(tmp_path).sweep(sweep.id)):
+    with Home(tmp_path).sweep(sweep.id).driving():
         assert "Did you mean 'add+prod'?" in run("stop", "logistic", "--mix", "add+prd", *here).err
         assert f"'zz' is no run in training of {sweep.id}" in run("stop", "logistic", "--run", "zz", *here).err
         both = run("stop", "logistic", "--mix", "add", "--run", keys[0], *here)

@@ -13,7 +13,6 @@ from orchestrator.engine.worker import StackWorker
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Begun, Ended, Journal
-from orchestrator.home.run_files import kept_runs
 from orchestrator.report.words.findings import sentences
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
@@ -98,7 +97,7 @@ def test_extending_trains_only_what_is_new(tmp_path: Path) -> None:
     assert len(entries) == 12
     assert {entry.reused_from for entry in entries if entry.reused_from} == {first}
     for entry in entries:
-        assert (kept_runs(Home(tmp_path).sweep(second)).get(entry.key) / "outcome.json").is_file()
+        assert (Home(tmp_path).runs / entry.key / "outcome.json").is_file()
 
 
 def test_extending_what_has_nothing_in_common_names_the_difference(tmp_path: Path) -> None:
@@ -120,10 +119,9 @@ def test_resuming_with_other_settings_names_the_difference(tmp_path: Path) -> No
 
 
 def test_a_sweep_driven_elsewhere_is_left_alone(tmp_path: Path) -> None:
-    from orchestrator.home.driver_lock import driving
 
     sweep_id = run(spec(sizes=[8, 16]), tmp_path)
-    with driving(Home(tmp_path).sweep(sweep_id)), pytest.raises(UserError, match="another process"):
+    with Home(tmp_path).sweep(sweep_id).driving(), pytest.raises(UserError, match="another process"):
         run(spec(sizes=[8, 16]), tmp_path, resume=sweep_id)
 
 

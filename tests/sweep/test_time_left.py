@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.engine.state import Training
+from orchestrator.engine.runs import Run, RunState
 from orchestrator.search.base import Observation, Problem, Request, Searcher
 from orchestrator.search.registry import make_searcher
 from orchestrator.sweep.monitor import Monitor
@@ -71,7 +71,7 @@ def test_the_time_left_moves_on_only_when_a_run_has_ended(tmp_path: Path, monkey
 def test_a_run_s_own_rate_counts_without_the_time_it_took_to_start(tmp_path: Path) -> None:
     """100 steps in 5 s between two evaluations, after 25 s for the first 100."""
     campaign = campaign_of(tmp_path / "sweeps" / "logistic-1" / "journal.jsonl")
-    training = Training(campaign.ticket(Request("add", 8, 0)), "stack")
+    training = Run(campaign.ticket(Request("add", 8, 0)), RunState.TRAINING)
     training.evaluated(Evaluation(100, 1.0, {}), now=25.0)
     assert training.left_s(1000, 25.0) is None
     training.evaluated(Evaluation(200, 1.0, {}), now=30.0)

@@ -16,8 +16,8 @@ from mlflow import MlflowClient
 from orchestrator.errors import SweepError
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Ended, recall
-from orchestrator.home.run_claims import removable
-from orchestrator.home.run_files import Storage, read_outcome
+from orchestrator.home.run_files import read_outcome
+from orchestrator.home.run_store import RunStore
 from orchestrator.home.sweeps import load_sweep
 from orchestrator.record import store
 from orchestrator.space.differences import differences
@@ -74,7 +74,7 @@ def test_a_run_of_a_tuning_lies_in_the_home_and_ends_where_it_has_learned(tmp_pa
     entries = tuning_runs(tmp_path)
     assert {entry.request.until for entry in entries} == {LEARNED}
     for entry in entries:
-        directory = Storage(Home(tmp_path).runs).get(entry.key)
+        directory = Home(tmp_path).runs / entry.key
         assert read_outcome(directory) == entry.outcome
         assert entry.outcome.status is Status.FINISHED
         assert entry.outcome.steps == (3 if learned_at(entry.outcome.curve, "add") is None else 1)
@@ -147,9 +147,9 @@ def test_the_runs_of_a_tuning_go_with_the_last_sweep_that_used_them(tmp_path: Pa
     used = {entry.key for entry in tuning_runs(tmp_path)}
     assert used == {entry.key for entry in tuning_runs(tmp_path, place=1)}
     assert {entry.reused_from for entry in tuning_runs(tmp_path)} == {older}
-    assert not used & set(removable(Home(tmp_path), older))
+    assert not used & set(RunStore(Home(tmp_path), older).own_keys())
     Home(tmp_path).sweep(newer).journal.unlink()
-    assert used <= set(removable(Home(tmp_path), older))
+    assert used <= set(RunStore(Home(tmp_path), older).own_keys())
 
 
 def test_a_sweep_is_tuned_without_ray_and_another_one_reuses_it(tmp_path: Path) -> None:

@@ -84,7 +84,8 @@ class CampaignCallback(NotPickled, Callback):
         self._retries = retries
         self._started: dict[str, Trial] = {}
         """The trials that run, by their stacks."""
-        self._said: set[str] = set()
+        self._messages: set[str] = set()
+        """Messages of workers so far: each process of a node sends the same ones."""
 
     @property
     def training(self) -> bool:
@@ -101,7 +102,7 @@ class CampaignCallback(NotPickled, Callback):
         """End the processes of stacks that have not come to an evaluation yet: making data may take minutes, in which
         a process does not answer."""
         for stack_id, trial in list(self._started.items()):
-            if not self._campaign.state.has_shown(stack_id):
+            if not self._campaign.has_progress(stack_id):
                 del self._started[stack_id]
                 actor = trial.temporary_state.ray_actor
                 if actor is not None:
@@ -113,9 +114,9 @@ class CampaignCallback(NotPickled, Callback):
         # Taken out of the result, which Tune keeps of every trial there was.
         report: StackReport | None = result.pop(REPORT, None)
         if report is not None:
-            new = tuple(each for each in report.said if each not in self._said)  # Each process of a node says it.
-            self._said.update(new)
-            self._campaign.take_in(_job(trial).stack_id, replace(report, said=new))
+            new = tuple(text for text in report.messages if text not in self._messages)
+            self._messages.update(new)
+            self._campaign.take_in(_job(trial).stack_id, replace(report, messages=new))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         stack_id = _job(trial).stack_id
@@ -141,7 +142,7 @@ class CampaignStopper(NotPickled, Stopper):
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """True if this trial is to end."""
-        return self._campaign.stopping or self._campaign.given_up(self._adapter.stacks[trial_id])
+        return self._campaign.is_over(self._adapter.stacks[trial_id])
 
     def stop_all(self) -> bool:
         self._campaign.look()
