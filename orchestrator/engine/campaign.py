@@ -69,9 +69,11 @@ class Campaign:
         sizing: StackSizes,
         interrupted: Sequence[Sequence[Request]] = (),
         known: Sequence[Ended] = (),
+        blocks: int = 0,
         observe: Callable[[Outcome, str], Observation | None] = observe,
     ) -> None:
-        """Begin with the ``known`` runs of the journal and the ``interrupted`` stacks, which have checkpoints.
+        """Begin with the ``known`` runs of the journal, which has ``blocks`` blocks, and with the ``interrupted`` stacks,
+        which have checkpoints.
 
         ``observe`` returns what the searcher learns from an outcome about the target.
         """
@@ -88,7 +90,7 @@ class Campaign:
         self._family: Family = sweep.spec.make_family()
         self.journal = journal
         self._observe = observe
-        self._logged_blocks = len(searcher.blocks)
+        self._logged_blocks = blocks
         self._files = sweep.files
         self._store = RunStore(self._files.home, self._files.id)
         self._notes = StackNotes(self._files)

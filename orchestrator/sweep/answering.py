@@ -14,7 +14,7 @@ from orchestrator.engine.campaign import Campaign
 from orchestrator.errors import SweepError
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.files import Home
-from orchestrator.home.journal import Answered, State
+from orchestrator.home.journal import Answered, State, recall
 from orchestrator.home.sweeps import FIGURE, REPORT, RunRecord, Sweep
 from orchestrator.record.recorder import Recorder
 from orchestrator.report import table
@@ -86,7 +86,8 @@ def leave_resumable(campaign: Campaign, recorder: Recorder, options: RunOptions)
 def _answer(campaign: Campaign) -> Answer:
     """Return the answer of the runs that have ended so far."""
     outcomes = [(record.config, record.outcome) for record in campaign.records]
-    return answer(campaign.sweep.spec, outcomes, campaign.searcher.stopped, campaign.searcher.blocks)
+    memory = recall(campaign.sweep.files, runs=False)
+    return answer(campaign.sweep.spec, outcomes, memory.stopped, memory.blocks)
 
 
 def _close(recorder: Recorder, home: Home, timeout_s: float) -> str:

@@ -151,4 +151,13 @@ def campaign_of(sweep: Sweep, journal: Journal, known: Sequence[Ended], *, slots
         log.info(f"{mix} was {BY_HAND} and stays so; a new sweep with --extend {sweep.id} asks for it again")
         searcher.stop(mix)
     interrupted = Checkpoints(sweep.files.checkpoints).interrupted()
-    return Campaign(sweep, searcher, journal, slots=slots, sizing=sizing, interrupted=interrupted, known=known)
+    return Campaign(
+        sweep,
+        searcher,
+        journal,
+        slots=slots,
+        sizing=sizing,
+        interrupted=interrupted,
+        known=known,
+        blocks=len(memory.blocks),
+    )

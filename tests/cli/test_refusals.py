@@ -42,9 +42,9 @@ def units(tmp_path: Path) -> None:
         (["--scratch", "units.yaml"], "units.yaml cannot be made: File exists; name another directory as --scratch"),
         (["--scratch", "units.yaml/data"], "units.yaml/data cannot be made: Not a directory; name another"),
         (["--max-time", "soon"], "--max-time 'soon': write a time such as 2h, 45min or 90s"),
-        (["--max-time", "0s"], "--max-time '0s': no run ends in no time"),
-        (["--dashboard", "--address", "127.0.0.1:1"], "no Ray cluster answers at 127.0.0.1:1"),
-        (["--address", "ray://127.0.0.1:1"], "--address 'ray://127.0.0.1:1' is no address of a Ray cluster"),
+        (["--max-time", "0s"], "--max-time '0s': the time must be greater than zero"),
+        (["--address", "127.0.0.1:1"], "no Ray cluster answers at 127.0.0.1:1"),
+        (["--address", "ray://127.0.0.1:1"], "--address 'ray://127.0.0.1:1' is not the address of a Ray cluster"),
     ],
 )
 def test_a_refusal_comes_before_everything_else(run: Program, tmp_path: Path, words: list[str], said: str) -> None:

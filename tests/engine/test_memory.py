@@ -89,7 +89,7 @@ def test_a_single_run_that_does_not_fit_stops_the_sweep_and_is_no_outcome(
     )
     run_sweep(asked, RunOptions(home=tmp_path, engine="local"), quiet())
     failing = asked.model_copy(update={"settings": asked.settings.__class__(room=0, grows_at=1, log="")})
-    with pytest.raises(SweepError, match="a run at units 16 needs more memory than there is, alone"):
+    with pytest.raises(SweepError, match="a single run at units 16 needs more memory than there is"):
         run_sweep(failing, RunOptions(home=tmp_path, engine="local"), quiet())
     [newest, _] = Home(tmp_path).sweep_ids()
     assert ended(tmp_path, newest) == []
@@ -124,7 +124,7 @@ def test_running_out_of_memory_is_found_behind_what_came_of_it() -> None:
 
 
 def test_steps_that_run_uncompiled_on_a_gpu_are_said_once_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(out_of_memory, "_SAID", set())
+    monkeypatch.setattr(out_of_memory, "_reported", set())
     monkeypatch.setattr(out_of_memory, "lacking", lambda: ("Triton",))
     assert out_of_memory.drawbacks(Resources()) == ()
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)

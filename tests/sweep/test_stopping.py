@@ -94,7 +94,7 @@ def test_what_cannot_be_stopped_is_refused(run: Program, tmp_path: Path) -> None
     sweep = write_sweep(Home(tmp_path), runs=runs_of(spec())[:2], answered=False)
     keys = leave_stack(Home(tmp_path), sweep, runs_of(spec())[2:4], 3)
     here = ("--home", tmp_path)
-    assert "is not being run: nothing is to stop" in run("stop", "logistic", *here).err
+    assert "is not running" in run("stop", "logistic", *here).err
     with Home(tmp_path).sweep(sweep.id).driving():
         assert "Did you mean 'add+prod'?" in run("stop", "logistic", "--mix", "add+prd", *here).err
         assert f"'zz' is no run in training of {sweep.id}" in run("stop", "logistic", "--run", "zz", *here).err
