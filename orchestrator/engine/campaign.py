@@ -72,8 +72,8 @@ class Campaign:
         blocks: int = 0,
         observe: Callable[[Outcome, str], Observation | None] = observe,
     ) -> None:
-        """Begin with the ``known`` runs of the journal, which has ``blocks`` blocks, and with the ``interrupted`` stacks,
-        which have checkpoints.
+        """Begin with the ``known`` runs of the journal, its number of ``blocks``, and the ``interrupted`` stacks, which
+        have checkpoints.
 
         ``observe`` returns what the searcher learns from an outcome about the target.
         """

@@ -1,5 +1,4 @@
-"""Options of `run`, defined once for the command line, the arguments of ``orchestrator.run`` and the line that resumes a
-sweep."""
+"""Options of `run`, defined once for the command line, the arguments of ``orchestrator.run`` and the line to resume."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_a_temporary_directory_that_ray_cannot_use_is_replaced(
 
 def test_one_that_was_named_for_ray_is_refused_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_TMPDIR", str(long_directory(tmp_path)))
-    with pytest.raises(UserError, match=r"whose name has \d+ bytes where 39 fit: set RAY_TMPDIR .* such as /tmp"):
+    with pytest.raises(UserError, match=r"whose path has \d+ bytes \(limit 39\): set RAY_TMPDIR .* such as /tmp"):
         temporary_directory()
     assert surroundings.directories().verdict is Verdict.WRONG
 

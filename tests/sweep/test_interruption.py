@@ -94,7 +94,7 @@ def test_at_the_end_of_its_time_a_sweep_stops_and_goes_on_later(tmp_path: Path) 
     log = tmp_path / "log"
     sweep = asked(log, steps=20, pace_s=0.15)
     options = RunOptions(home=tmp_path, engine="local", limit=TimeLimit(4.0))
-    with pytest.raises(SweepError, match=r"the 4 s that it was given are over.*continue then with"):
+    with pytest.raises(SweepError, match=r"its time limit of 4 s is over.*continue then with"):
         run_sweep(sweep, options, quiet())
     assert 1 <= len(events(log)) < 29
     run_sweep(sweep, RunOptions(home=tmp_path, engine="local", resume="", limit=TimeLimit(600)), quiet())
