@@ -38,7 +38,7 @@ def commands(text: str) -> Iterator[list[str]]:
         yield shlex.split(found.group(1).split(" #")[0].split(" &")[0].replace("$", ""))
 
 
-def test_every_command_in_them_is_one_of_the_program() -> None:
+def test_every_command_in_the_recipes_exists() -> None:
     known = dict(typer.main.get_command(program()).commands)  # type: ignore[attr-defined]
     seen = 0
     for path in TEXTS:
@@ -51,7 +51,7 @@ def test_every_command_in_them_is_one_of_the_program() -> None:
 
 
 @pytest.mark.parametrize("path", CLOUD, ids=lambda path: path.name)
-def test_cluster_launcher_files_are_what_ray_takes(path: Path) -> None:
+def test_ray_accepts_the_cluster_launcher_files(path: Path) -> None:
     schema = json.loads((files("ray.autoscaler") / "ray-schema.json").read_text(encoding="utf-8"))
     (cluster,) = documents(path)
     jsonschema.validate(cluster, schema)
@@ -67,7 +67,7 @@ def test_kubernetes_objects_are_complete(path: Path) -> None:
         assert each["metadata"]["labels"] == {"app": "sweeps"}
 
 
-def test_every_ray_cluster_on_kubernetes_wants_a_token_and_labels_its_pods() -> None:
+def test_every_ray_cluster_on_kubernetes_requires_a_token_and_labels_its_pods() -> None:
     found = [each for path in KUBERAY for each in documents(path) if each["apiVersion"] == "ray.io/v1"]
     clusters = [each["spec"].get("rayClusterSpec", each["spec"]) for each in found]
     assert {each["kind"] for each in found} == {"RayCluster", "RayJob"}
@@ -85,7 +85,7 @@ def test_every_ray_cluster_on_kubernetes_wants_a_token_and_labels_its_pods() -> 
             assert claimed <= {volume["name"] for volume in group["template"]["spec"].get("volumes", ())}
 
 
-def test_the_network_policy_lets_nobody_else_in() -> None:
+def test_the_network_policy_admits_only_its_own_pods() -> None:
     (policy,) = documents(DEPLOY / "kuberay" / "network.yaml")
     assert policy["spec"]["policyTypes"] == ["Ingress"]
     for rule in policy["spec"]["ingress"]:
@@ -94,7 +94,7 @@ def test_the_network_policy_lets_nobody_else_in() -> None:
         assert inside or [port["port"] for port in rule["ports"]] == [8265]
 
 
-def test_compose_publishes_on_this_machine_alone_and_holds_no_secret() -> None:
+def test_compose_publishes_only_on_this_machine_and_contains_no_secret() -> None:
     (compose,) = documents(DEPLOY / "compose" / "compose.yaml")
     services = compose["services"]
     assert {"head", "worker", "driver", "mlflow", "postgres", "store"} <= services.keys()
@@ -114,7 +114,7 @@ def test_compose_publishes_on_this_machine_alone_and_holds_no_secret() -> None:
     assert wanted == set(re.findall(r"^(\w+)=$", (DEPLOY / "compose" / "example.env").read_text(), re.M))
 
 
-def test_the_image_copies_what_is_there_and_runs_as_nobody_special() -> None:
+def test_the_image_copies_existing_files_and_runs_without_privileges() -> None:
     text = (DEPLOY / "image" / "Dockerfile").read_text(encoding="utf-8")
     root = DEPLOY.parent
     shown = {

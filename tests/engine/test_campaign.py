@@ -17,7 +17,7 @@ from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.search.base import Request
 from orchestrator.space.evidence import searcher_of
 from orchestrator.space.hardware import Hardware
-from orchestrator.stacks import StackSizes
+from orchestrator.stacks import Stack, StackSizes
 from tests.sweep.sweeps import spec
 from trainables.base import Evaluation, Outcome, Status
 
@@ -37,14 +37,19 @@ def make(path: Path, *, slots: int = 2, interrupted: list[list[Request]] | None 
     return Campaign(sweep, searcher_of(asked), journal, slots=slots, sizing=sizing, interrupted=interrupted or [])
 
 
+def start(campaign: Campaign) -> Stack:
+    stack = campaign.next_stack()
+    assert stack is not None
+    return stack
+
+
 def report(campaign: Campaign, stack_id: str, key: str, evaluation: Evaluation) -> None:
     campaign.take_in(stack_id, StackReport((RunReport(key, evaluation, None),)))
 
 
-def test_an_end_is_journalled_then_told_then_heard(files: Path) -> None:
+def test_an_ended_run_reaches_the_journal_then_the_searcher_then_the_observer(files: Path) -> None:
     campaign = make(files)
-    stack = campaign.next_stack()
-    assert stack is not None
+    stack = start(campaign)
     key = stack.tickets[0].key
     heard: list[tuple[int, int]] = []
 
@@ -63,8 +68,7 @@ def test_a_whole_grid_is_trained_once(files: Path) -> None:
     campaign = make(files, slots=3)
     seen: list[Request] = []
     while not campaign.done:
-        stack = campaign.next_stack()
-        assert stack is not None
+        stack = start(campaign)
         assert len({ticket.request.size for ticket in stack.tickets}) == 1
         for ticket in stack.tickets:
             seen.append(ticket.request)
@@ -77,13 +81,11 @@ def test_a_whole_grid_is_trained_once(files: Path) -> None:
 
 def test_a_failed_stack_is_split_and_a_run_that_fails_alone_has_failed(files: Path) -> None:
     campaign = make(files, slots=1, seeds=2, sizes=[8], mixes=["add"])
-    stack = campaign.next_stack()
-    assert stack is not None
+    stack = start(campaign)
     assert len(stack.tickets) == 2
     campaign.ended(stack.tickets[0].key, GOOD)
     campaign.stack_failed(stack.id, "Traceback: boom")
-    alone = campaign.next_stack()
-    assert alone is not None
+    alone = start(campaign)
     assert [ticket.request for ticket in alone.tickets] == [stack.tickets[1].request]
     campaign.stack_failed(alone.id, "Traceback: boom")
     assert campaign.done
@@ -91,10 +93,9 @@ def test_a_failed_stack_is_split_and_a_run_that_fails_alone_has_failed(files: Pa
     assert failures == [None, Outcome(Status.FAILED, 0, {}, {}, error="Traceback: boom")]
 
 
-def test_a_failed_stack_continues_whole_as_often_as_that_is_asked_and_then_each_run_alone(files: Path) -> None:
+def test_a_failed_stack_is_retried_whole_and_then_run_by_run(files: Path) -> None:
     campaign = make(files, slots=1, seeds=3, sizes=[8], mixes=["add"])
-    stack = campaign.next_stack()
-    assert stack is not None
+    stack = start(campaign)
     campaign.ended(stack.tickets[0].key, GOOD)
     campaign.stack_failed(stack.id, "boom", retries=1)
     again = campaign.next_stack()
@@ -102,8 +103,7 @@ def test_a_failed_stack_continues_whole_as_often_as_that_is_asked_and_then_each_
     assert campaign.job(again).wanted == (1, 2)
     campaign.stack_failed(again.id, "boom", retries=1)
     for _ in range(2):
-        alone = campaign.next_stack()
-        assert alone is not None
+        alone = start(campaign)
         assert len(alone.tickets) == 1
         campaign.ended(alone.tickets[0].key, GOOD)
         campaign.stack_ended(alone.id)
@@ -112,8 +112,7 @@ def test_a_failed_stack_continues_whole_as_often_as_that_is_asked_and_then_each_
 
 def test_a_stack_that_fails_while_the_sweep_stops_has_not_failed(files: Path) -> None:
     campaign = make(files, slots=1, seeds=1, sizes=[8], mixes=["add"])
-    stack = campaign.next_stack()
-    assert stack is not None
+    stack = start(campaign)
     campaign.stopping = True
     campaign.stack_failed(stack.id, "its process was asked to end as well")
     assert [entry for entry in read_journal(files) if isinstance(entry, Ended)] == []
@@ -124,8 +123,7 @@ def test_an_interrupted_stack_comes_back_whole(files: Path) -> None:
     campaign = make(files, slots=1, interrupted=[members])
     stacks = []
     while not campaign.done:
-        stack = campaign.next_stack()
-        assert stack is not None
+        stack = start(campaign)
         stacks.append([ticket.request for ticket in stack.tickets])
         for ticket in stack.tickets:
             campaign.ended(ticket.key, GOOD)
@@ -135,7 +133,7 @@ def test_an_interrupted_stack_comes_back_whole(files: Path) -> None:
     assert len(trained) == len(set(trained)) == 8
 
 
-def test_a_run_that_goes_on_from_its_checkpoint_waits_for_no_earlier_phase(files: Path) -> None:
+def test_a_run_with_a_checkpoint_does_not_wait_for_its_earlier_phase(files: Path) -> None:
     """Its first phase was lost since, and is trained again meanwhile."""
     then = {"name": "then", "phases": [{"mix": "prod"}, {"mix": "add"}]}
     members = [Request("add", 16, 0), Request("then", 16, 0)]
@@ -150,7 +148,7 @@ def test_a_run_that_goes_on_from_its_checkpoint_waits_for_no_earlier_phase(files
     assert len(campaign.training) == 2
 
 
-def test_a_stack_whose_runs_have_ended_leaves_its_slot_to_others(files: Path) -> None:
+def test_a_stack_whose_runs_have_ended_frees_its_slot(files: Path) -> None:
     """Three runs are spread over two slots although the trial that ended last has not been wound up."""
     campaign = make(files, slots=2, seeds=3, sizes=[8, 16], mixes=["add"], search={"method": "bisection"})
     first = [campaign.next_stack(), campaign.next_stack()]
@@ -158,8 +156,7 @@ def test_a_stack_whose_runs_have_ended_leaves_its_slot_to_others(files: Path) ->
         assert stack is not None
         for ticket in stack.tickets:
             campaign.ended(ticket.key, GOOD)
-    then = campaign.next_stack()
-    assert then is not None
+    then = start(campaign)
     assert len(then.tickets) == 2
 
 
@@ -183,30 +180,27 @@ def test_a_stopping_campaign_starts_nothing(files: Path) -> None:
     assert campaign.done
 
 
-def test_a_stack_too_large_for_memory_goes_on_at_once_as_two_and_limits_the_next(files: Path) -> None:
+def test_a_stack_too_large_for_memory_continues_as_two_and_limits_later_stacks(files: Path) -> None:
     campaign = make(files, slots=1, seeds=7, sizes=[8], mixes=["add"], resources={"max_stack": 4})
-    stack = campaign.next_stack()
-    assert stack is not None
+    stack = start(campaign)
     campaign.ended(stack.tickets[0].key, GOOD)
     left = [ticket.request for ticket in stack.tickets[1:]]
     campaign.stack_halved(stack.id, [left[:2], left[2:]])
     trained = []
     for _ in range(2):
-        half = campaign.next_stack()
-        assert half is not None
+        half = start(campaign)
         trained.append([ticket.request for ticket in half.tickets])
         for ticket in half.tickets:
             campaign.ended(ticket.key, GOOD)
         campaign.stack_ended(half.id)
     assert trained == [left[:2], left[2:]]
-    rest = campaign.next_stack()
-    assert rest is not None
+    rest = start(campaign)
     assert {ticket.request.size for ticket in rest.tickets} == {8}
     assert len(rest.tickets) == 2
     assert campaign.limits == {8: 2}
 
 
-def test_what_ran_out_of_memory_is_not_tried_at_a_larger_size(files: Path) -> None:
+def test_a_memory_limit_holds_for_larger_sizes(files: Path) -> None:
     method = {"method": "grid", "stack": 4}
     campaign = make(
         files, slots=1, seeds=12, sizes=[4, 8, 16], mixes=["add"], search=method, resources={"max_stack": 4}
@@ -228,7 +222,7 @@ def test_what_ran_out_of_memory_is_not_tried_at_a_larger_size(files: Path) -> No
     assert largest == {4: 4, 8: 2, 16: 2}
 
 
-def test_a_later_halving_of_a_larger_stack_raises_no_limit(files: Path) -> None:
+def test_a_later_halving_never_raises_a_limit(files: Path) -> None:
     campaign = make(
         files, slots=2, seeds=16, sizes=[8], mixes=["add"], search={"method": "grid"}, resources={"max_stack": 8}
     )
@@ -238,8 +232,7 @@ def test_a_later_halving_of_a_larger_stack_raises_no_limit(files: Path) -> None:
     one, other = ([ticket.request for ticket in stack.tickets] for stack in (first, second))
     assert len(one) == len(other) == 8
     campaign.stack_halved(first.id, [one[:4], one[4:]])
-    half = campaign.next_stack()
-    assert half is not None
+    half = start(campaign)
     campaign.stack_halved(half.id, [one[:2], one[2:4]])
     campaign.stack_halved(second.id, [other[:4], other[4:]])
     assert campaign.limits == {8: 2}
@@ -247,8 +240,7 @@ def test_a_later_halving_of_a_larger_stack_raises_no_limit(files: Path) -> None:
 
 def test_a_stack_shows_its_evaluations_until_its_runs_have_ended(files: Path) -> None:
     campaign = make(files)
-    stack = campaign.next_stack()
-    assert stack is not None
+    stack = start(campaign)
     shown = Home(files.parents[2]).sweep("logistic-1").stack(stack.id)
     assert list(read_members(shown).requests) == [ticket.request for ticket in stack.tickets]
     curve = tuple(Evaluation(step, 1 / step, {"add": step / 10}) for step in (1, 2, 3))
@@ -262,10 +254,9 @@ def test_a_stack_shows_its_evaluations_until_its_runs_have_ended(files: Path) ->
     assert not shown.exists()
 
 
-def test_a_stack_that_was_stopped_goes_on_showing_its_evaluations(files: Path) -> None:
+def test_a_stopped_stack_still_shows_its_evaluations(files: Path) -> None:
     campaign = make(files)
-    stack = campaign.next_stack()
-    assert stack is not None
+    stack = start(campaign)
     key = stack.tickets[0].key
     report(campaign, stack.id, key, Evaluation(1, 1.0, {"add": 0.1}))
     campaign.stopping = True
@@ -277,8 +268,7 @@ def test_a_stack_that_was_stopped_goes_on_showing_its_evaluations(files: Path) -
 
 def test_a_stack_whose_runs_are_journalled_leaves_no_checkpoint(files: Path) -> None:
     campaign, checkpoints = make(files), Checkpoints(SweepDirectory(files.parent).checkpoints)
-    stack = campaign.next_stack()
-    assert stack is not None
+    stack = start(campaign)
     with checkpoints.put(stack.id, [ticket.request for ticket in stack.tickets], 0):
         pass
     for ticket in stack.tickets:
@@ -287,15 +277,14 @@ def test_a_stack_whose_runs_are_journalled_leaves_no_checkpoint(files: Path) -> 
     assert checkpoints.stacks() == []
 
 
-def test_a_run_that_its_family_says_has_failed_is_not_kept(files: Path) -> None:
+def test_a_run_that_its_family_reports_as_failed_is_not_stored(files: Path) -> None:
     campaign = make(files, slots=1, seeds=1, sizes=[8], mixes=["add"])
-    stack = campaign.next_stack()
-    assert stack is not None
+    stack = start(campaign)
     campaign.ended(stack.tickets[0].key, Outcome(Status.FAILED, 1, {}, {}, error="no data"), {})
     assert not list(Home(files.parents[2]).runs.glob("*"))
 
 
-def test_a_run_of_an_interrupted_stack_that_another_sweep_has_ended_is_taken(files: Path) -> None:
+def test_a_run_of_an_interrupted_stack_is_reused_from_another_sweep(files: Path) -> None:
     members = [Request("add", 16, 0), Request("add", 16, 1)]
     one_at_a_time = {"max_stack": 1}
     campaign = make(files, slots=1, interrupted=[members], sizes=[16], resources=one_at_a_time, mixes=["add"])
@@ -308,10 +297,9 @@ def test_a_run_of_an_interrupted_stack_that_another_sweep_has_ended_is_taken(fil
     assert campaign.table.outcome(there) == GOOD
 
 
-def test_a_mix_that_is_stopped_leaves_its_waiting_runs_to_others(files: Path) -> None:
+def test_stopping_a_mix_releases_the_claims_of_its_waiting_runs(files: Path) -> None:
     campaign = make(files, slots=1, sizes=[16], seeds=1, mixes=["add", "add+prod"])
-    stack = campaign.next_stack()
-    assert stack is not None
+    stack = start(campaign)
     campaign.stack_failed(stack.id, "no", retries=1)
     assert list(Home(files.parents[2]).claims.glob("*"))
     for mix in ("add", "add+prod"):
@@ -319,7 +307,7 @@ def test_a_mix_that_is_stopped_leaves_its_waiting_runs_to_others(files: Path) ->
     assert not list(Home(files.parents[2]).claims.glob("*"))
 
 
-def test_a_mix_that_is_stopped_is_given_up_and_its_ended_runs_stay(files: Path) -> None:
+def test_stopping_a_mix_drops_its_training_runs_and_keeps_ended_ones(files: Path) -> None:
     campaign = make(files, slots=4, resources={"max_stack": 1})
     stacks = [stack for _ in range(4) if (stack := campaign.next_stack()) is not None]
     of = {mix: [each for each in stacks if each.tickets[0].request.mix == mix] for mix in ("add", "add+prod")}
@@ -334,8 +322,7 @@ def test_a_mix_that_is_stopped_is_given_up_and_its_ended_runs_stay(files: Path) 
     for each in of["add+prod"]:
         campaign.ended(each.tickets[0].key, GOOD)
     while not campaign.done:
-        stack = campaign.next_stack()
-        assert stack is not None
+        stack = start(campaign)
         assert {ticket.request.mix for ticket in stack.tickets} == {"add+prod"}
         for ticket in stack.tickets:
             campaign.ended(ticket.key, GOOD)
@@ -346,10 +333,9 @@ def test_a_mix_that_is_stopped_is_given_up_and_its_ended_runs_stay(files: Path) 
     assert recall(SweepDirectory(files.parent)).stopped == {"add"}
 
 
-def test_a_run_that_is_stopped_has_failed_by_hand(files: Path) -> None:
+def test_a_stopped_run_has_failed_by_hand(files: Path) -> None:
     campaign = make(files, slots=1, seeds=2, sizes=[8], mixes=["add"])
-    stack = campaign.next_stack()
-    assert stack is not None
+    stack = start(campaign)
     stopped, other = (ticket.key for ticket in stack.tickets)
     assert campaign.stop_run(stopped)
     assert not campaign.stop_run(stopped)

@@ -84,7 +84,7 @@ def resources(stack: int) -> dict[str, Any]:
     return {"resources": {"max_stack": stack, "cpu_per_stack": 1, "checkpoint_every_s": 0.001}}
 
 
-def test_a_stranger_gets_an_answer_with_three_commands(hosts: Hosts, tmp_path: Path) -> None:
+def test_three_commands_give_an_answer_on_a_cluster(hosts: Hosts, tmp_path: Path) -> None:
     assert len(commands("FIRST")) == 3
     expected = truth(tmp_path / "truth")
     home, log = tmp_path / "home", tmp_path / "log"

@@ -110,9 +110,7 @@ def test_a_node_that_is_lost_fails_no_run(tmp_path: Path, monkeypatch: pytest.Mo
     assert [entry.failure for entry in journalled(tmp_path / "home")] == [None] * RUNS
 
 
-def test_a_node_that_joins_in_the_middle_trains_and_one_that_leaves_is_not_counted_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slots_follow_nodes_that_join_and_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the only core there is a run stands still. Another one ends on a node that joins, which then is gone."""
     for name, value in (ENVIRONMENT | QUICK).items():
         monkeypatch.setenv(name, value)

@@ -80,16 +80,14 @@ def test_the_cluster_decides_which_profile_is_taken(cluster: MakeCluster) -> Non
     assert not ray.is_initialized()
 
 
-def test_without_an_address_a_cluster_that_happens_to_run_here_is_left_alone(
-    cluster: MakeCluster, tmp_path: Path
-) -> None:
+def test_without_an_address_a_running_cluster_is_ignored(cluster: MakeCluster, tmp_path: Path) -> None:
     cluster({"num_cpus": 2, "num_gpus": 4})
     with RayEngine(Resources()) as engine:
         assert engine.describe().startswith("Ray on this machine: 1 node, ")
         assert "GPU" not in engine.describe()
 
 
-def test_four_stacks_share_two_gpus_and_each_sees_its_own_and_others_none(cluster: MakeCluster, tmp_path: Path) -> None:
+def test_four_stacks_share_two_gpus_and_see_only_their_own(cluster: MakeCluster, tmp_path: Path) -> None:
     address = cluster({"num_cpus": 4, "num_gpus": 2})
     said = sweep(address, tmp_path / "without", sizes=[8], seeds=1, settings={"pace_s": 0.05})
     assert {turn.gpus for turn in said} == {""}
@@ -100,19 +98,8 @@ def test_four_stacks_share_two_gpus_and_each_sees_its_own_and_others_none(cluste
     assert most_at_once(said) == 4
 
 
-@pytest.mark.night
-def test_unequal_nodes_are_filled_as_far_as_each_goes(cluster: MakeCluster, tmp_path: Path) -> None:
-    """One node has three GPUs and two cores, the other one GPU and many cores: two slots here, one there."""
-    address = cluster({"num_cpus": 2, "num_gpus": 3}, {"num_cpus": 8, "num_gpus": 1})
-    resources = {"gpu_per_stack": 1, "max_stack": 1}
-    said = sweep(address, tmp_path, sizes=[8, 16, 32, 64], seeds=2, resources=resources, settings={"pace_s": 0.4})
-    processes = {turn.process: turn.node for turn in said}
-    assert sorted(Counter(processes.values()).values()) == [1, 2]
-    assert most_at_once(said) == 3
-
-
 @pytest.mark.parametrize(("share", "slots"), [("auto", 2), pytest.param(0, 4, marks=pytest.mark.night)])
-def test_nodes_with_and_without_gpus_train_what_a_stack_asks_for(
+def test_stacks_are_placed_on_nodes_with_the_resources_they_ask_for(
     share: float | str, slots: int, cluster: MakeCluster, tmp_path: Path
 ) -> None:
     """Stacks with a share of a GPU train on the node that has one, in the order of its cores; others on every core."""

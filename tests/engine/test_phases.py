@@ -57,7 +57,7 @@ def scores(home: Path, space: str) -> dict[tuple[str, int, int, int], float]:
 
 
 @pytest.mark.parametrize("engine", [["--engine=local"], pytest.param([], marks=pytest.mark.night)])
-def test_a_later_phase_goes_on_from_the_weights_of_the_one_before(engine: list[str], tmp_path: Path) -> None:
+def test_a_later_phase_continues_from_the_weights_of_the_previous_one(engine: list[str], tmp_path: Path) -> None:
     out = run(write(tmp_path / "first.yaml", ["add", MAX_FIRST]), *engine)
     found = scores(tmp_path, "first")
     assert trained(tmp_path / "trained.txt") == {
@@ -74,7 +74,7 @@ def test_a_later_phase_goes_on_from_the_weights_of_the_one_before(engine: list[s
     assert "max first, phase 1" not in out.partition(": size at")[2]
 
 
-def test_every_command_counts_whole_runs_alone(tmp_path: Path) -> None:
+def test_every_command_counts_only_whole_runs(tmp_path: Path) -> None:
     run(write(tmp_path / "one.yaml", ["add", MAX_FIRST]), "--engine=local")
     status = json.loads(command("status", "--json", "--home", tmp_path).out)
     assert status["cost"]["runs"] == sum(mix["done"] for mix in status["mixes"]) == 8
@@ -90,12 +90,12 @@ def test_every_command_counts_whole_runs_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("takes", "said"), [("all", "0.5"), ("embedding", "0.5, takes embedding"), ([], "0.5, takes nothing")]
 )
-def test_a_phase_says_what_it_takes_over(takes: object, said: str) -> None:
+def test_a_phase_describes_what_it_takes_over(takes: object, said: str) -> None:
     arm = read_arm({"name": "x", "phases": [{"mix": "max"}, {"mix": "add", "takes": takes}]})
     assert phases_text(arm) == f"max for 0.5 of the steps, then add for {said}"
 
 
-def test_first_phases_that_are_alike_are_trained_once(tmp_path: Path) -> None:
+def test_equal_first_phases_are_trained_once(tmp_path: Path) -> None:
     run(write(tmp_path / "one.yaml", ["add", MAX_FIRST]), "--engine=local")
     both_then = {"name": "both then", "phases": [{"mix": "max"}, {"mix": "add+max"}]}
     out = run(write(tmp_path / "two.yaml", ["add", MAX_FIRST, both_then]), "--engine=local")
@@ -135,7 +135,7 @@ resources: {{checkpoint_every_s: 0.000001, max_stack: 2}}
 
 
 @pytest.mark.slow
-def test_transformers_killed_in_their_second_phase_go_on_bit_for_bit(tmp_path: Path) -> None:
+def test_transformers_killed_in_their_second_phase_continue_bit_for_bit(tmp_path: Path) -> None:
     for name in ("killed", "whole"):
         (tmp_path / f"{name}.yaml").write_text(TRANSFORMERS.format(name=name))
     words = ["run", str(tmp_path / "killed.yaml"), "--profile", "smoke", "--home", str(tmp_path), "--engine=local"]

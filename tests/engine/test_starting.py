@@ -41,7 +41,7 @@ def listening() -> dict[str, set[str]]:
     return found
 
 
-def test_a_plain_run_listens_on_loopback_alone_and_is_patient(tmp_path: Path) -> None:
+def test_a_plain_run_listens_only_on_loopback_with_long_timeouts(tmp_path: Path) -> None:
     before = listening()
     with RayEngine(Resources()):
         at = {name: addresses - before.get(name, set()) for name, addresses in listening().items()}
@@ -99,9 +99,7 @@ def is_open(port: int) -> bool:
         ("right", "3"),
     ],
 )
-def test_a_cluster_that_refuses_a_token_is_not_said_to_be_silent(
-    mode: str, said: str, guarded: tuple[str, Path], tmp_path: Path
-) -> None:
+def test_a_refused_token_has_its_own_message(mode: str, said: str, guarded: tuple[str, Path], tmp_path: Path) -> None:
     address, token = guarded
     mine = {"HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
     if mode:

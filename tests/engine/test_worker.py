@@ -64,7 +64,7 @@ def test_a_stack_left_in_the_middle_continues_from_its_checkpoint(place: str, tm
     assert not list(tmp_path.rglob("outcome.json"))
 
 
-def test_a_checkpoint_never_holds_more_than_the_driver_has_taken(tmp_path: Path) -> None:
+def test_a_checkpoint_never_contains_more_than_the_driver_has_received(tmp_path: Path) -> None:
     """It is written when the next evaluation is asked for."""
     asked = spec(settings={"steps": 4}, resources={"checkpoint_every_s": 1e-9})
     sweep = create_sweep(asked, Home(tmp_path))
@@ -75,7 +75,7 @@ def test_a_checkpoint_never_holds_more_than_the_driver_has_taken(tmp_path: Path)
     assert steps_of(StackWorker(asked, job).advance()) == [3, 3]
 
 
-def test_a_run_that_a_checkpoint_had_ended_and_that_is_wanted_again_begins_again(tmp_path: Path) -> None:
+def test_a_run_that_had_ended_at_the_checkpoint_starts_over_if_wanted_again(tmp_path: Path) -> None:
     asked = spec(settings={"steps": 4}, resources={"checkpoint_every_s": 1e9})
     sweep = create_sweep(asked, Home(tmp_path))
     requests = (Request("add+prod", 32, 0, until=0.8), Request("add+prod", 32, 0))
@@ -89,7 +89,7 @@ def test_a_run_that_a_checkpoint_had_ended_and_that_is_wanted_again_begins_again
     assert "it has no state of" in again.messages[0]
 
 
-def test_a_run_ends_where_it_is_wanted_until_and_the_others_continue_without_it(tmp_path: Path) -> None:
+def test_a_run_ends_at_its_until_and_the_others_continue_without_it(tmp_path: Path) -> None:
     asked = spec(resources={"checkpoint_every_s": 1e9}, settings={"steps": 4})
     sweep = create_sweep(asked, Home(tmp_path))
     # At 32 units ADD alone is not learned and with PROD it is, at the first evaluation already.
@@ -116,7 +116,7 @@ def test_a_run_ends_where_it_is_wanted_until_and_the_others_continue_without_it(
     assert [sorted(run.files) for run in last] == [["weights.safetensors"], []]
 
 
-def test_a_transformer_goes_on_as_if_alone_when_its_neighbour_ends(tmp_path: Path) -> None:
+def test_a_transformer_trains_the_same_after_its_neighbour_ends(tmp_path: Path) -> None:
     few = ["settings.training.steps=60", "settings.training.evaluate_every=20", "mixes=[add]", "probes=[]"]
     asked = load_space("add_vs_add_prod", "smoke", few)
     whole = Request("add", 8, 0)
@@ -177,14 +177,14 @@ def test_weights_and_arrays_of_any_name_arrive_whole(tmp_path: Path) -> None:
         np.testing.assert_equal(weights, load(run.files["weights.safetensors"]))
 
 
-def test_of_a_run_that_was_kept_first_that_one_holds(tmp_path: Path) -> None:
+def test_the_run_that_was_stored_first_stays(tmp_path: Path) -> None:
     files, (run, _) = mazes(tmp_path, [])
     assert run.outcome is not None
     later = RunStore(Home(tmp_path), "later").put(run.key, replace(run.outcome, steps=99), {})
     assert (later.outcome, later.trained_for) == (run.outcome, files.id)
 
 
-def test_probes_run_when_a_run_ends_and_a_broken_one_costs_no_run(tmp_path: Path) -> None:
+def test_probes_run_when_a_run_ends_and_a_broken_probe_fails_no_run(tmp_path: Path) -> None:
     files, reports = mazes(tmp_path, [FIRING, BROKEN])
     for run, seed in zip(reports, (0, 1), strict=True):
         assert run.outcome is not None
@@ -201,13 +201,13 @@ def test_probes_run_when_a_run_ends_and_a_broken_one_costs_no_run(tmp_path: Path
             assert (results["broken"].numbers, results["broken"].error) == ({"odd": 1.0}, "")
 
 
-def test_a_probe_says_what_a_run_lacks(tmp_path: Path) -> None:
+def test_a_probe_reports_what_a_run_does_not_have(tmp_path: Path) -> None:
     files, (run, _) = mazes(tmp_path, ["similarity"])
     result = read_results(files.home.runs / run.key)["similarity"]
     assert result.error == "the probe 'similarity' needs the array 'embedding' of a run; its family keeps firing"
 
 
-def test_a_job_is_called_by_its_name_alone(tmp_path: Path) -> None:
+def test_a_job_prints_as_its_name(tmp_path: Path) -> None:
     """Tune makes a tag of it for every trial."""
     job = replace(job_for(create_sweep(spec(), Home(tmp_path)), PAIR), donors={"key": bytes(1_000_000)})
     assert str(job) == job.name

@@ -133,7 +133,7 @@ def test_a_sweep_of_a_family_that_is_gone_is_still_shown(run: Program, place: Pl
 
 
 @pytest.mark.slow
-def test_all_others_are_recorded_and_an_unreadable_one_can_be_deleted(run: Program, place: Place) -> None:
+def test_other_sweeps_are_recorded_and_an_unreadable_one_can_be_deleted(run: Program, place: Place) -> None:
     UNREADABLE["specification torn"][0](place.files)
     synced = run("sync", "--home", place.root)
     assert synced.code == 1
@@ -191,7 +191,7 @@ def test_a_stack_whose_files_are_damaged_is_named(run: Program, place: Place) ->
     assert "does not say what is trained there" in shown.err
 
 
-def test_damaged_arrays_are_named_and_the_report_goes_without_them(
+def test_damaged_arrays_are_named_and_left_out_of_the_report(
     run: Program, place: Place, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = list(Home(place.root).runs.glob(f"*/{ARRAYS}"))
@@ -201,7 +201,7 @@ def test_damaged_arrays_are_named_and_the_report_goes_without_them(
     assert any(f"The arrays in {path.parent} are damaged" in caplog.text for path in files)
 
 
-def test_what_is_no_sweep_is_left_alone(run: Program, place: Place) -> None:
+def test_other_files_among_the_sweeps_are_ignored(run: Program, place: Place) -> None:
     before = run("sweeps", "--home", place.root).out
     sweeps = place.root / "sweeps"
     (sweeps / "photo.png").write_bytes(b"\x89PNG")
@@ -304,7 +304,7 @@ DAMAGE: dict[str, tuple[Callable[[Stopped], object], int, str]] = {
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_a_resumed_sweep_names_what_is_damaged_and_has_the_same_table(kind: str, stopped: Stopped) -> None:
+def test_a_resumed_sweep_names_damage_and_has_the_same_table(kind: str, stopped: Stopped) -> None:
     damage, again, named = DAMAGE[kind]
     damage(stopped)
     done = command("run", stopped.space, "--engine=local", "--home", stopped.home.root, "--resume")

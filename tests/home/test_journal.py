@@ -48,7 +48,7 @@ def write(path: Path, count: int) -> list[EndedLine]:
     return [line_of(one) for one in entries]
 
 
-def test_what_was_appended_is_read_back(tmp_path: Path) -> None:
+def test_appended_entries_are_read_back(tmp_path: Path) -> None:
     path = tmp_path / "sweep" / "journal.jsonl"
     assert list(read_journal(path)) == []
     begun, failed = Begun("2026-01-01T00:00:00+00:00", {"versions": {"numpy": "2"}}), entry(3, Status.FAILED)
@@ -61,7 +61,7 @@ def test_what_was_appended_is_read_back(tmp_path: Path) -> None:
         json.loads(text)
 
 
-def test_it_is_folded_with_the_directories_of_runs(tmp_path: Path) -> None:
+def test_recall_combines_the_journal_with_run_directories(tmp_path: Path) -> None:
     home = Home(tmp_path)
     files = home.sweep("a-20260101-000000-0000")
     finished, failed, again = entry(0), entry(1, Status.FAILED), entry(1)
@@ -80,7 +80,7 @@ def test_it_is_folded_with_the_directories_of_runs(tmp_path: Path) -> None:
 
 
 @given(cut=st.integers(min_value=1, max_value=200))
-def test_a_torn_last_line_is_forgotten_and_written_over(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
+def test_a_torn_last_line_is_dropped_and_overwritten(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
     path = tmp_path_factory.mktemp("torn") / "journal.jsonl"
     lines = write(path, 3)
     content = path.read_bytes()

@@ -55,7 +55,7 @@ def test_a_later_result_leaves_the_run_whole(tmp_path: Path) -> None:
     assert "differs" in flaw_of(directory)
 
 
-def test_arrays_are_the_familys_then_those_of_probes(tmp_path: Path) -> None:
+def test_arrays_are_those_of_the_family_then_those_of_probes(tmp_path: Path) -> None:
     assert (read_results(tmp_path), read_arrays(tmp_path)) == ({}, {})
     np.savez(tmp_path / ARRAYS, embedding=np.eye(2))
     write_result(tmp_path, ProbeResult("b", 1), {"embedding": np.ones(1), "similarity": np.full(1, 2.0)})
@@ -68,14 +68,14 @@ def test_arrays_are_the_familys_then_those_of_probes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"name": "firing"}', "[]"])
-def test_a_damaged_result_says_so_and_is_made_anew(tmp_path: Path, text: str) -> None:
+def test_a_damaged_result_is_reported_and_due_again(tmp_path: Path, text: str) -> None:
     write_result(tmp_path, ProbeResult("firing", 1, {"mean": 0.25}), {})
     (tmp_path / "probes" / "firing.json").write_text(text)
     assert read_results(tmp_path)["firing"].error.startswith("firing.json cannot be read")
     assert is_due(Firing(), tmp_path)
 
 
-def test_what_is_due(tmp_path: Path) -> None:
+def test_a_probe_is_due_without_a_current_result(tmp_path: Path) -> None:
     assert is_due(Firing(), tmp_path)
     for version, error, due in ((0, "", False), (1, "", True), (0, "broken", True)):
         result = ProbeResult("firing", Firing.version + version, error=error)

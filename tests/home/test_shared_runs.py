@@ -15,12 +15,11 @@ import pytest
 from orchestrator.home.files import Home
 from orchestrator.home.run_files import ProbeResult, write_origin, write_result
 from orchestrator.home.run_store import RunStore
-from orchestrator.sweep.run import run_sweep
-from orchestrator.sweep.run_options import RunOptions
+from tests.catalogue.fabricated import write_sweep
 from tests.cli.program import command, started
 from tests.engine.test_campaign import GOOD
 from tests.scripted import FAMILY, trained
-from tests.sweep.sweeps import ended, quiet, spec, table_of
+from tests.sweep.sweeps import ended, spec, table_of
 
 Spaces = Callable[..., tuple[Path, Path]]
 
@@ -83,7 +82,7 @@ def test_a_shared_baseline_is_trained_once_and_the_answer_is_the_same(
     assert table_of(out) == table_of(alone) != []
 
 
-def test_fresh_trains_anew_and_says_so(spaces: Spaces, log: Path, tmp_path: Path) -> None:
+def test_fresh_trains_every_run_again_and_reports_it(spaces: Spaces, log: Path, tmp_path: Path) -> None:
     first, second = spaces()
     here(tmp_path, "run", first, "--engine=local")
     out = here(tmp_path, "run", second, "--engine=local", "--fresh")
@@ -108,7 +107,7 @@ def test_two_sweeps_at_once_train_a_run_once(engine: list[str], spaces: Spaces, 
         assert len(ended(tmp_path, sweep_of(tmp_path, space))) == 8
 
 
-def test_after_a_kill_another_sweep_goes_on_and_the_first_can_be_resumed(
+def test_after_a_kill_another_sweep_continues_and_the_first_can_be_resumed(
     spaces: Spaces, log: Path, tmp_path: Path
 ) -> None:
     first, second = spaces(pace_s=0.3)
@@ -129,20 +128,6 @@ def test_after_a_kill_another_sweep_goes_on_and_the_first_can_be_resumed(
     assert len(ended(tmp_path, sweep_of(tmp_path, "with_prod"))) == 8
 
 
-@pytest.mark.night
-def test_rm_keeps_the_runs_that_another_sweep_refers_to(spaces: Spaces, log: Path, tmp_path: Path) -> None:
-    first, second = spaces()
-    here(tmp_path, "run", first, "--engine=local")
-    here(tmp_path, "run", second, "--engine=local")
-    here(tmp_path, "rm", "with_prod", "--yes")
-    assert len(list((tmp_path / "runs").iterdir())) == 8
-    kept = here(tmp_path, "status", "with_max", "--json")
-    assert kept.count('"finished"') >= 8
-    here(tmp_path, "rm", "with_max", "--yes")
-    assert list((tmp_path / "runs").iterdir()) == []
-    assert list((tmp_path / "claims").iterdir()) == []
-
-
 def test_a_claim_holds_while_its_sweep_is_driven(tmp_path: Path) -> None:
     home = Home(tmp_path)
     mine, other = home.sweep("mine-1"), home.sweep("other-1")
@@ -161,10 +146,18 @@ def test_a_claim_holds_while_its_sweep_is_driven(tmp_path: Path) -> None:
         assert RunStore(other.home, other.id).claim("key")
 
 
-def test_what_a_sweep_is_training_is_not_removed_with_another(tmp_path: Path) -> None:
+def test_rm_keeps_the_runs_that_another_sweep_refers_to(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    run_sweep(spec(search={"method": "grid"}, sizes=[8]), RunOptions(home=tmp_path, engine="local"), quiet())
-    [there] = home.sweep_ids()
+    first, second = (write_sweep(home, spec(name=name, mixes=["add", f"add+{name}"])).id for name in ("prod", "max"))
+    runs = RunStore(home).stored_keys()
+    for sweep_id, left in ((first, len(runs) * 2 // 3), (second, 0)):
+        here(tmp_path, "rm", sweep_id, "--yes")
+        assert len(RunStore(home).stored_keys()) == left
+
+
+def test_rm_keeps_runs_that_another_sweep_is_training(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    there = write_sweep(home, spec(sizes=[8])).id
     keys = RunStore(home).stored_keys()
     assert RunStore(home, there).own_keys() == keys
     other = home.sweep("other-1")
@@ -174,10 +167,9 @@ def test_what_a_sweep_is_training_is_not_removed_with_another(tmp_path: Path) ->
         assert RunStore(home, there).own_keys() == keys[1:]
 
 
-def test_the_runs_of_a_sweep_go_with_it_whether_it_trained_or_only_names_them(tmp_path: Path) -> None:
+def test_rm_removes_runs_that_a_sweep_trained_or_refers_to(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    run_sweep(spec(search={"method": "grid"}, sizes=[8]), RunOptions(home=tmp_path, engine="local"), quiet())
-    [there] = home.sweep_ids()
+    there = write_sweep(home, spec(sizes=[8])).id
     keys, journal = RunStore(home).stored_keys(), home.sweep(there).journal
     whole = journal.read_bytes()
     journal.write_bytes(whole[: whole.index(b"\n") + 1])  # A crash kept its runs out of it.
@@ -188,7 +180,7 @@ def test_the_runs_of_a_sweep_go_with_it_whether_it_trained_or_only_names_them(tm
     assert RunStore(home, there).own_keys() == keys
 
 
-def test_the_name_of_a_run_is_on_disk_like_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_name_of_a_run_is_flushed_like_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rename that the directory's own flush does not follow can be lost with the power."""
     flushed: list[tuple[Path, list[str]]] = []
 

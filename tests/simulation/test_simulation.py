@@ -36,7 +36,7 @@ def test_the_same_runs_as_without_a_clock() -> None:
     assert dict(simulate(Bisection(PROBLEM), step(40), 4).results) == dict(drive(Bisection(PROBLEM), step(40)))
 
 
-def test_methods_are_graded_against_made_up_truths() -> None:
+def test_methods_are_graded_against_known_truths() -> None:
     problem = Problem(("alone", "joint"), (4, 6, 8, 12, 16, 24, 32, 48), (0, 1, 2))
     costs = {size: float(size) for size in problem.sizes}
     grid, pairs = compare(problem, {"grid": {}, "pairs": {}}, costs, sweeps=4, seed=0)

@@ -18,7 +18,7 @@ from tests.sweep.sweeps import printed, quiet, spec
 
 
 @pytest.mark.parametrize("fault", ["setting", "page"])
-def test_a_figure_that_fails_is_a_line(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_figure_that_fails_is_one_line(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if fault == "setting":  # As a font or a package that is broken on this machine.
         monkeypatch.setitem(style.SETTINGS, "svg.fonttype", "no such type")
     else:

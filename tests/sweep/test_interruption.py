@@ -67,7 +67,7 @@ def test_ctrl_c_leaves_a_checkpoint_of_the_stack_in_this_process(tmp_path: Path)
     assert trained_once(log, 20)
 
 
-def test_a_sweep_whose_reader_is_gone_says_how_to_go_on(tmp_path: Path) -> None:
+def test_a_broken_pipe_is_reported_with_how_to_resume(tmp_path: Path) -> None:
     file, log = tmp_path / "asked.yaml", tmp_path / "log"
     file.write_text(asked(log, steps=20, pace_s=0.05).to_yaml())
     run = line("run", file, "--engine=local", "--home", tmp_path)
@@ -90,7 +90,7 @@ def test_ctrl_c_does_not_wait_for_data_in_this_process(tmp_path: Path) -> None:
     assert (len(begun(log)), events(log)) == (1, [])
 
 
-def test_at_the_end_of_its_time_a_sweep_stops_and_goes_on_later(tmp_path: Path) -> None:
+def test_a_sweep_stops_at_its_time_limit_and_can_be_resumed(tmp_path: Path) -> None:
     log = tmp_path / "log"
     sweep = asked(log, steps=20, pace_s=0.15)
     options = RunOptions(home=tmp_path, engine="local", limit=TimeLimit(4.0))
@@ -101,7 +101,7 @@ def test_at_the_end_of_its_time_a_sweep_stops_and_goes_on_later(tmp_path: Path) 
     assert trained_once(log, 20)
 
 
-def test_the_end_of_its_time_is_no_second_ctrl_c() -> None:
+def test_a_time_limit_does_not_count_as_a_second_ctrl_c() -> None:
     """A second one would end this very process."""
     stopped: list[float] = []
     with stop_on_interrupt(lambda: stopped.append(time.monotonic()), TimeLimit(AT_ONCE_S + 0.3)):

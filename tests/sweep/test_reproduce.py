@@ -61,7 +61,7 @@ def table(there: Path) -> dict[tuple[str, str, str], tuple[str, str]]:
     return {(space, about, claim): (found, verdict) for space, about, claim, found, _, verdict in lines[2:]}
 
 
-def test_what_is_missing_is_run_once_and_set_beside_what_was_expected(there: Path) -> None:
+def test_missing_sweeps_are_run_once_and_compared_with_expectations(there: Path) -> None:
     assert "4 rows: 4 not run" in reproduce("--budget", "0s")
     assert not (there / "results" / "sweeps").exists()
 
@@ -82,7 +82,7 @@ def test_what_is_missing_is_run_once_and_set_beside_what_was_expected(there: Pat
     assert Home(there / "results").sweep_ids() == ids
 
 
-def test_a_budget_is_a_time(there: Path) -> None:
+def test_a_budget_must_be_a_time(there: Path) -> None:
     refused = command("reproduce", "helps.yaml", "--profile", "tiny", "--budget", "soon")
     assert refused.code == 2
     assert "'soon': write a time such as 2h" in refused.err
@@ -101,7 +101,7 @@ def test_a_budget_is_a_time(there: Path) -> None:
         ("expects: [{claim: A, source: B, finds: higher, number: separatoin/mod2}]", "unknown probe 'separatoin'"),
     ],
 )
-def test_statements_that_cannot_be_read_are_named(there: Path, wrong: str, said: str) -> None:
+def test_invalid_statements_are_named(there: Path, wrong: str, said: str) -> None:
     """Also in a space without profiles, which needs none."""
     (there / "wrong.yaml").write_text(HELPS.split("expects:")[0] + wrong + "\n")
     refused = command("reproduce", "wrong.yaml")
@@ -110,7 +110,7 @@ def test_statements_that_cannot_be_read_are_named(there: Path, wrong: str, said:
     assert said in refused.err
 
 
-def test_a_space_that_is_like_another_takes_no_statements_over(there: Path) -> None:
+def test_a_space_does_not_inherit_statements(there: Path) -> None:
     (there / "near.yaml").write_text("like: helps.yaml\n")
     assert expectations_of(open_space(str(there / "near.yaml")).files[0]) == ()
     refused = command("reproduce", "near.yaml", "--profile", "tiny")
@@ -118,7 +118,7 @@ def test_a_space_that_is_like_another_takes_no_statements_over(there: Path) -> N
     assert "expects nothing" in refused.err
 
 
-def test_a_statement_about_the_inside_runs_its_probe_where_it_is_missing(there: Path) -> None:
+def test_a_statement_about_a_probe_runs_it_if_missing(there: Path) -> None:
     (there / "helps.yaml").write_text(HELPS)
     ended = command("run", "helps.yaml", "--profile", "tiny", "--engine=local")
     assert ended.code == 0, ended.err

@@ -83,7 +83,7 @@ AGAIN = "Continue with the same command and --resume ID"
         ("dies refuses ends", 2, ["was killed"]),
     ],
 )
-def test_a_driver_that_dies_is_started_again_three_times(plan: str, code: int, said: list[str], tmp_path: Path) -> None:
+def test_a_driver_that_dies_is_restarted_three_times(plan: str, code: int, said: list[str], tmp_path: Path) -> None:
     with begin(tmp_path, plan) as running:
         lines = rest(running).splitlines()
     assert running.returncode == code
@@ -127,19 +127,19 @@ def rest(running: subprocess.Popen[str]) -> str:
     return running.stdout.read()
 
 
-def test_a_driver_started_again_resumes_and_neither_extends_nor_begins_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restarted_driver_resumes_whatever_the_options_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "_resumed", "ID")
     for given in (RunOptions(extend="old"), RunOptions(fresh=True)):
         again = given.started()
         assert (again.resume, again.extend, again.fresh) == ("ID", None, False)
 
 
-def test_the_time_of_a_sweep_runs_on_when_its_driver_is_started_again(tmp_path: Path) -> None:
+def test_a_time_limit_includes_the_time_before_a_restart(tmp_path: Path) -> None:
     with begin(tmp_path, "late limited") as running:
         assert "over" in rest(running).splitlines()
 
 
-def test_a_sweep_that_was_asked_to_stop_and_died_is_not_started_again(tmp_path: Path) -> None:
+def test_a_driver_that_dies_while_stopping_is_not_restarted(tmp_path: Path) -> None:
     with begin(tmp_path, "waits ends") as running:
         read_until(running, "waiting")
         running.send_signal(signal.SIGTERM)
@@ -149,7 +149,7 @@ def test_a_sweep_that_was_asked_to_stop_and_died_is_not_started_again(tmp_path: 
 
 
 @pytest.mark.parametrize("all_at_once", [True, False], ids=["to all", "to the parent"])
-def test_one_signal_asks_once_and_a_second_one_means_at_once(all_at_once: bool, tmp_path: Path) -> None:
+def test_a_second_signal_ends_the_driver_at_once(all_at_once: bool, tmp_path: Path) -> None:
     with begin(tmp_path, "drives") as running:
         driver = int(read_until(running, "driver"))
         running.send_signal(signal.SIGTERM)
@@ -186,7 +186,7 @@ NIGHT = pytest.mark.night
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", ["raylet", pytest.param("gcs", marks=NIGHT), pytest.param("driver", marks=NIGHT)])
-def test_the_sweep_goes_on_by_itself(victim: str, program: Program) -> None:
+def test_the_sweep_is_resumed_automatically(victim: str, program: Program) -> None:
     getattr(program, victim).send_signal(signal.SIGKILL)
     assert program.end() == 0
     said = program.log.read_text()
@@ -200,7 +200,7 @@ def test_the_sweep_goes_on_by_itself(victim: str, program: Program) -> None:
 
 
 @pytest.mark.slow
-def test_the_driver_dies_with_its_supervisor_and_resume_goes_on_and_later_prints_the_answer_again(
+def test_a_sweep_resumes_after_its_supervisor_died_and_then_prints_its_answer_again(
     program: Program, tmp_path: Path
 ) -> None:
     driver = program.driver
@@ -222,7 +222,7 @@ def test_the_driver_dies_with_its_supervisor_and_resume_goes_on_and_later_prints
 
 
 @pytest.mark.night
-def test_where_the_head_of_a_cluster_dies_it_is_said_how_to_go_on(
+def test_after_the_head_of_a_cluster_died_the_message_says_how_to_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))

@@ -68,7 +68,7 @@ def trained(home: Path) -> Counter[str]:
     return Counter(evaluated(home))
 
 
-def test_a_run_of_a_tuning_lies_in_the_home_and_ends_where_it_has_learned(tmp_path: Path) -> None:
+def test_a_tuning_run_is_stored_and_ends_once_it_has_learned(tmp_path: Path) -> None:
     wanted = logged(tmp_path)
     run_sweep(wanted, RunOptions(home=tmp_path, engine="local"), quiet())
     entries = tuning_runs(tmp_path)
@@ -123,7 +123,7 @@ def test_a_kill_in_the_middle_loses_no_finished_run(tmp_path: Path) -> None:
     assert there.spec.tuned == here.spec.tuned != {}
 
 
-def test_a_run_that_fails_ends_the_tuning_and_is_tried_again(tmp_path: Path) -> None:
+def test_a_failed_run_ends_the_tuning_and_is_retried_on_resume(tmp_path: Path) -> None:
     settings = {"log": str(tmp_path / "met"), "haste": 0.2, "times": 99, "trouble": "bug", "size": 64}
     wanted = logged(tmp_path, settings=settings)
     tries = []
@@ -135,7 +135,7 @@ def test_a_run_that_fails_ends_the_tuning_and_is_tried_again(tmp_path: Path) -> 
     assert 0 < tries[0] < tries[1]
 
 
-def test_the_runs_of_a_tuning_go_with_the_last_sweep_that_used_them(tmp_path: Path) -> None:
+def test_tuning_runs_are_removed_with_the_last_sweep_that_used_them(tmp_path: Path) -> None:
     wanted = logged(tmp_path)
     options = RunOptions(home=tmp_path, engine="local")
     run_sweep(wanted, options, quiet())
@@ -175,7 +175,7 @@ def test_a_sweep_is_tuned_without_ray_and_another_one_reuses_it(tmp_path: Path) 
     assert "trial 1 of 6" not in printed(again)
 
 
-def test_a_sweep_says_that_nothing_better_was_found(tmp_path: Path) -> None:
+def test_a_sweep_reports_that_tuning_found_nothing_better(tmp_path: Path) -> None:
     # The best haste there is: learned at 64 units and, as with any other, not at 32.
     wanted = spec(mixes=["add"], tune={**HASTE, "sizes": [32, 64]}, settings={"haste": 3.0})
     console = quiet()
@@ -183,22 +183,3 @@ def test_a_sweep_says_that_nothing_better_was_found(tmp_path: Path) -> None:
     nothing = "found nothing better than the settings as written"
     assert f"tuning add: {nothing} by more than luck" in printed(console)
     assert found.tuned == (f"add: {nothing}",)
-    untuned = run_sweep(
-        wanted.model_copy(update={"tune": None}), RunOptions(home=tmp_path / "plain", engine="local"), quiet()
-    )
-    assert found.mixes == untuned.mixes
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_a_sweep_is_tuned_under_ray_and_a_second_one_reuses_it(tmp_path: Path) -> None:
-    wanted = asked(trials=4)
-    first, again = quiet(), quiet()
-    found = run_sweep(wanted, RunOptions(home=tmp_path), first)
-    trials = re.findall(r"tuning \S+, trial \d of 4: ", printed(first))
-    assert len(trials) >= 2
-    assert found.tuned[0].startswith(("add: tuned: haste ", "add: found nothing better"))
-    # Where all is tuned, nothing is trained for it again, with Ray or without.
-    run_sweep(wanted.model_copy(update={"seed": 20}), RunOptions(home=tmp_path, engine="local"), again)
-    assert "tuning add, trial" not in printed(again)
-    assert found.tuned[0] in printed(again)

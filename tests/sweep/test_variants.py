@@ -34,7 +34,7 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_each_variant_is_a_sweep_and_their_answers_stand_side_by_side(there: Path) -> None:
+def test_each_variant_is_a_sweep_and_their_answers_are_compared(there: Path) -> None:
     first = command("run", "growing.yaml", "--engine=local", "--variant", "at_12")
     assert first.code == 0, first.err
     assert [each.rsplit("-", 3)[0] for each in Home(there / "results").sweep_ids()] == ["growing-at_12"]
@@ -59,7 +59,7 @@ def test_each_variant_is_a_sweep_and_their_answers_stand_side_by_side(there: Pat
     assert "over 3 values" in law
 
 
-def test_what_names_one_sweep_needs_one_variant(there: Path) -> None:
+def test_resuming_by_id_needs_one_variant(there: Path) -> None:
     for option in ("--resume", "--extend"):
         refused = command("run", "growing.yaml", "--engine=local", option, "growing-at_12-20260101-000000-abcd")
         assert refused.code == 2
