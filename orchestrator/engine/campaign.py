@@ -165,20 +165,19 @@ class Campaign:
 
     def next_stack(self) -> Stack | None:
         """Return the stack to start on an idle slot. None means wait or, with :attr:`done`, stop."""
+        stack = None
         with self._watched():
-            self.observer.look()
-            if self.stopping or self.observer.behind or self._retries.waiting:
-                return None
-            free = max(1, self.slots - self.table.busy)
-            self._look_elsewhere()
-            self._ask(free)
-            if waiting := self.table.in_state(RunState.WAITING):
-                self._ask(free * self._largest(waiting[0]))
-            stack = self._choose(free)
+            if not (self.stopping or self.observer.behind or self._retries.waiting):
+                free = max(1, self.slots - self.table.busy)
+                self._look_elsewhere()
+                self._ask(free)
+                if waiting := self.table.in_state(RunState.WAITING):
+                    self._ask(free * self._largest(waiting[0]))
+                stack = self._choose(free)
             if stack is not None:
                 self._notes.begin(stack.id, stack.requests)
-            return stack
-        return None
+            self.observer.look()  # Last, so that it shows the new stack: making its data may take minutes.
+        return stack
 
     def job(self, stack: Stack) -> StackJob:
         """Return the job that trains a stack, which has begun."""

@@ -40,7 +40,7 @@ class Experiment:
     expected: tuple[Expectation, ...]
 
     def rows_of(self, spec: SweepSpec) -> int:
-        """Return the number of rows that a sweep of this variant decides. A law counts once for each of its variants."""
+        """Return the number of rows that a sweep of this variant decides. A law counts once per variant."""
         return sum(
             len(spec.plain_mixes) - 1 if statement.mix == "*" else 1
             for statement in self.expected
@@ -175,7 +175,7 @@ class Reproduction:
 
 
 def entropies(spec: SweepSpec) -> dict[str, float]:
-    """Return the entropy of every task's values over evenly drawn tuples, in nats. Empty if the family has no tables."""
+    """Return the entropy of every task's values over evenly drawn tuples, in nats; nothing without tables."""
     tasks = sorted({spec.target, *(task for arm in spec.mixes for phase in arm.phases for task in phase.mix.tasks)})
     tables = spec.make_family().tables(tasks, spec.seed)
     return {} if tables is None else {task: entropy(tables[task]) for task in tasks}

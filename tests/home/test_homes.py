@@ -79,7 +79,7 @@ def test_the_default_scratch_is_private(temporary: Path) -> None:
 def test_a_link_in_place_of_the_private_directory_is_refused(temporary: Path) -> None:
     (temporary / "elsewhere").mkdir()
     (temporary / f"orchestrator-{os.getuid()}").symlink_to(temporary / "elsewhere")
-    with pytest.raises(SweepError, match="not this user's alone"):
+    with pytest.raises(SweepError, match="does not belong to this user alone"):
         scratch(None)
 
 
