@@ -100,6 +100,10 @@ class Answered:
     at: str = field(default_factory=_now, compare=False)
 
 
+PLAIN: dict[str, type[Begun | Tuned | Stopped | Answered]] = {
+    entry.__name__.lower(): entry for entry in (Begun, Tuned, Stopped, Answered)
+}
+"""Entries whose fields are plain JSON values, by their kind."""
 Line = Begun | EndedLine | Asked | Tuned | Stopped | Answered
 Entry = Begun | Ended | Asked | Tuned | Stopped | Answered
 
@@ -274,18 +278,12 @@ def _from_line(line: bytes) -> Line:
 def _from_json(data: Mapping[str, Any]) -> Line:
     values = {name: value for name, value in data.items() if name != "kind"}
     match data["kind"]:
-        case "begun":
-            return Begun(**values)
         case "ended":
             failure = Outcome.from_json(values["outcome"]) if "outcome" in values else None
             request = Request.from_json(values["request"])
             return EndedLine(values["key"], request, failure, values["reused_from"], values["at"])
         case "asked":
             return Asked(tuple(Block(*block) for block in values["blocks"]), values["at"])
-        case "tuned":
-            return Tuned(values["at"])
-        case "stopped":
-            return Stopped(**values)
-        case "answered":
-            return Answered(**values)
-    raise ValueError(f"unknown kind {data['kind']!r}, perhaps a later version's")
+        case kind if kind in PLAIN:
+            return PLAIN[kind](**values)
+    raise ValueError(f"unknown kind {data['kind']!r}, perhaps of a later version")

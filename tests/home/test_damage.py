@@ -15,7 +15,7 @@ from orchestrator.engine.worker import StackWorker
 from orchestrator.home.files import Home, SweepDirectory, flaw_of
 from orchestrator.home.journal import Begun, recall, to_line
 from orchestrator.home.run_files import ARRAYS, OUTCOME, WEIGHTS
-from orchestrator.home.sweeps import load_sweep
+from orchestrator.home.sweeps import Unreadable, load_sweep, sweep_in
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
@@ -99,8 +99,16 @@ UNREADABLE: dict[str, tuple[Callable[[SweepDirectory], object], str]] = {
 
 
 @pytest.mark.parametrize("kind", UNREADABLE)
-def test_an_unreadable_sweep_is_named_and_the_rest_works(kind: str, run: Program, place: Place, tmp_path: Path) -> None:
+def test_an_unreadable_sweep_says_why(kind: str, place: Place) -> None:
     damage, why = UNREADABLE[kind]
+    damage(place.files)
+    result = sweep_in(Home(place.root), place.hurt)
+    assert isinstance(result, Unreadable)
+    assert why in str(result)
+
+
+def test_every_command_names_an_unreadable_sweep_and_the_rest_works(run: Program, place: Place, tmp_path: Path) -> None:
+    damage, why = UNREADABLE["specification torn"]
     damage(place.files)
     the_rest_works(run, place)
     listed = " ".join(run("sweeps", "--home", place.root).out.split())
@@ -290,7 +298,6 @@ DAMAGE: dict[str, tuple[Callable[[Stopped], object], int, str]] = {
     "nothing": (lambda stopped: None, 0, ""),
     "outcome flipped": (lambda stopped: flip(stopped.run / OUTCOME), 1, OUTCOME),
     "weights flipped": (lambda stopped: flip(stopped.run / WEIGHTS), 1, WEIGHTS),
-    "run copied in part": (lambda stopped: (stopped.run / WEIGHTS).unlink(), 1, WEIGHTS),
     "run gone": (lambda stopped: shutil.rmtree(stopped.run), 1, "is damaged"),
     "line": (lambda stopped: flip_line(stopped.files.journal, 4), 0, "line 4, is damaged"),
     "claim": (claim, 0, ""),
@@ -299,7 +306,6 @@ DAMAGE: dict[str, tuple[Callable[[Stopped], object], int, str]] = {
         0,
         "begin at step 0",
     ),
-    "checkpoint gone": (lambda stopped: shutil.rmtree(stopped.checkpoint), 0, "begin at step 0"),
 }
 
 
