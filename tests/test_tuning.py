@@ -96,12 +96,6 @@ def test_values_are_spread_evenly_in_the_ranges() -> None:
     assert spread_values(tune, 8) == spread_values(tune, 8) != spread_values(tune.model_copy(update={"seed": 5}), 8)
 
 
-def test_settings_that_are_better_are_found_from_outside_the_ranges() -> None:
-    study = run(asked(settings={"haste": {"from": 1.5, "to": 6.0}}))
-    assert study.trials[0].values == {"haste": 0.2}
-    assert 1.5 <= study.result["haste"] <= 6
-
-
 def test_outcomes_decide_in_any_order_and_however_many_were_asked_for_at_once() -> None:
     wanted = asked(trials=6, seeds=4)
     one = run(wanted)

@@ -103,24 +103,6 @@ def test_equal_first_phases_are_trained_once(tmp_path: Path) -> None:
     assert [trained(tmp_path / "trained.txt")[f"max 32 {seed}"] for seed in (0, 1)] == [1, 1]
 
 
-def test_a_sweep_killed_in_its_first_phase_is_resumed(tmp_path: Path) -> None:
-    space = write(tmp_path / "killed.yaml", [MAX_FIRST], pace_s=0.15)
-    words = ["run", str(space), "--home", str(tmp_path), "--engine=local"]
-    process = started(*words)
-    while not outcomes(tmp_path):
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
-    assert len(scores(tmp_path, "killed")) < 8
-    run(space, "--engine=local", "--resume")
-    found = scores(tmp_path, "killed")
-    assert len(found) == 8
-    write(tmp_path / "whole.yaml", [MAX_FIRST], pace_s=0.15)
-    run(tmp_path / "whole.yaml", "--engine=local", "--fresh")
-    assert scores(tmp_path, "whole") == found
-
-
 TRANSFORMERS = """
 like: add_vs_add_prod
 name: {name}

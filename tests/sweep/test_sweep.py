@@ -17,7 +17,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
 from orchestrator.transition.types import Verdict
-from tests.sweep.sweeps import ended, interrupt_after, printed, quiet, spec
+from tests.sweep.sweeps import ended, printed, quiet, spec
 from trainables.base import Status
 
 
@@ -49,25 +49,6 @@ def test_a_sweep_finds_both_transitions_and_records_them(tmp_path: Path) -> None
     assert {one.data.tags["run_key"] for one in recorded} == {entry.key for entry in entries}
     assert len(recorded) == len(entries)
     assert {one.data.params["units"] for one in recorded} == {str(entry.request.size) for entry in entries}
-
-
-def test_ctrl_c_leaves_a_sweep_that_resumes_to_the_same_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = spec(sizes=[16, 32, 64])
-    undisturbed = run(asked, tmp_path / "undisturbed")
-    console = quiet()
-    with monkeypatch.context() as patch:
-        interrupt_after(5, patch)
-        with pytest.raises(KeyboardInterrupt):
-            run_sweep(asked, RunOptions(home=tmp_path, engine="local"), console)
-    [sweep_id] = Home(tmp_path).sweep_ids()
-    assert f"--resume {sweep_id}" in printed(console)
-    kept = ended(tmp_path, sweep_id)
-    assert kept
-    run(asked, tmp_path, resume="")
-    entries = ended(tmp_path, sweep_id)
-    assert entries[: len(kept)] == kept
-    assert {entry.key for entry in entries} == {entry.key for entry in ended(tmp_path / "undisturbed", undisturbed)}
-    assert len(entries) == len({entry.key for entry in entries})
 
 
 def test_stored_runs_that_are_not_in_the_journal_are_adopted(tmp_path: Path) -> None:

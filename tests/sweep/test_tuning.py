@@ -17,7 +17,6 @@ from orchestrator.errors import SweepError
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Ended, recall
 from orchestrator.home.run_files import read_outcome
-from orchestrator.home.run_store import RunStore
 from orchestrator.home.sweeps import load_sweep
 from orchestrator.record import store
 from orchestrator.space.differences import differences
@@ -135,23 +134,6 @@ def test_a_failed_run_ends_the_tuning_and_is_retried_on_resume(tmp_path: Path) -
     assert 0 < tries[0] < tries[1]
 
 
-def test_tuning_runs_are_removed_with_the_last_sweep_that_used_them(tmp_path: Path) -> None:
-    wanted = logged(tmp_path)
-    options = RunOptions(home=tmp_path, engine="local")
-    run_sweep(wanted, options, quiet())
-    once = trained(tmp_path)
-    run_sweep(wanted.model_copy(update={"seed": 20}), options, quiet())
-    newer, older = Home(tmp_path).sweep_ids()
-    # The second sweep trained its own run alone.
-    assert {line.split()[2] for line in trained(tmp_path) - once} == {"20"}
-    used = {entry.key for entry in tuning_runs(tmp_path)}
-    assert used == {entry.key for entry in tuning_runs(tmp_path, place=1)}
-    assert {entry.reused_from for entry in tuning_runs(tmp_path)} == {older}
-    assert not used & set(RunStore(Home(tmp_path), older).own_keys())
-    Home(tmp_path).sweep(newer).journal.unlink()
-    assert used <= set(RunStore(Home(tmp_path), older).own_keys())
-
-
 def test_a_sweep_is_tuned_without_ray_and_another_one_reuses_it(tmp_path: Path) -> None:
     options = RunOptions(home=tmp_path, engine="local")
     wanted = asked(trials=6, seeds=4)
@@ -173,13 +155,3 @@ def test_a_sweep_is_tuned_without_ray_and_another_one_reuses_it(tmp_path: Path) 
     again = quiet()
     assert run_sweep(wanted.model_copy(update={"seed": 20}), options, again).tuned == found.tuned
     assert "trial 1 of 6" not in printed(again)
-
-
-def test_a_sweep_reports_that_tuning_found_nothing_better(tmp_path: Path) -> None:
-    # The best haste there is: learned at 64 units and, as with any other, not at 32.
-    wanted = spec(mixes=["add"], tune={**HASTE, "sizes": [32, 64]}, settings={"haste": 3.0})
-    console = quiet()
-    found = run_sweep(wanted, RunOptions(home=tmp_path, engine="local"), console)
-    nothing = "found nothing better than the settings as written"
-    assert f"tuning add: {nothing} by more than luck" in printed(console)
-    assert found.tuned == (f"add: {nothing}",)
