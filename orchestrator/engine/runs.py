@@ -90,7 +90,7 @@ class RunTable:
         self.interrupted: list[Stack] = []
 
     def __iter__(self) -> Iterator[Run]:
-        return iter(self._runs.values())
+        return iter(list(self._runs.values()))  # A copy, so that callers may change the table.
 
     def get(self, key: str) -> Run | None:
         """Return the run of this key, None if it was never wanted."""

@@ -11,7 +11,7 @@ import json
 import os
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -48,25 +48,25 @@ class Begun:
 
 @dataclass(frozen=True)
 class Ended:
-    """A run that ended. ``reused_from`` is the sweep that trained it, "" for this one. ``at`` is the time of the entry
-    (ISO 8601, UTC), which comparisons ignore."""
+    """A run that ended.
+
+    Attributes:
+        result: Its outcome. None in a line of the journal, unless the run failed: its directory has the outcome.
+        reused_from: The sweep that trained it, "" for this one.
+        at: The time of the entry (ISO 8601, UTC), which comparisons ignore.
+    """
 
     key: str
     request: Request
-    outcome: Outcome
+    result: Outcome | None
     reused_from: str = ""
     at: str = field(default_factory=_now, compare=False)
 
-
-@dataclass(frozen=True)
-class EndedLine:
-    """An :class:`Ended` as a line of the journal: ``failure`` is the outcome of a failed run, otherwise None."""
-
-    key: str
-    request: Request
-    failure: Outcome | None
-    reused_from: str
-    at: str = field(compare=False)
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome, once :func:`recall` has read it."""
+        assert self.result is not None, f"the outcome of {self.key} is in its directory"
+        return self.result
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,6 @@ PLAIN: dict[str, type[Begun | Tuned | Stopped | Answered]] = {
     entry.__name__.lower(): entry for entry in (Begun, Tuned, Stopped, Answered)
 }
 """Entries whose fields are plain JSON values, by their kind."""
-Line = Begun | EndedLine | Asked | Tuned | Stopped | Answered
 Entry = Begun | Ended | Asked | Tuned | Stopped | Answered
 
 
@@ -194,7 +193,7 @@ class Journal:
         self.close()
 
 
-def read_journal(path: Path) -> Iterator[Line | BadLine]:
+def read_journal(path: Path) -> Iterator[Entry | BadLine]:
     """Yield the lines of a journal, except a torn last one; nothing if the file is missing."""
     if not path.exists():
         return
@@ -220,15 +219,15 @@ def recall(files: SweepDirectory, *, runs: bool = True) -> Memory:
             damaged.append(f"{files.journal}, line {line.number}, is damaged ({line.why}): it is left out")
             continue
         changed = line.at
-        if isinstance(line, EndedLine) and runs:
+        if isinstance(line, Ended) and runs:
             last.pop((line.key, line.request), None)  # A run that failed and was trained again: the later line counts.
             directory = files.home.runs / line.key
-            outcome = line.failure or read_run(directory)
+            outcome = line.result or read_run(directory)
             if isinstance(outcome, str):
                 damaged.append(f"{directory} is damaged ({outcome}): the run is left out")
                 lost.append(line.key)
             else:
-                last[line.key, line.request] = Ended(line.key, line.request, outcome, line.reused_from, line.at)
+                last[line.key, line.request] = replace(line, result=outcome)
         elif isinstance(line, Asked):
             blocks |= dict.fromkeys(line.blocks)
         elif isinstance(line, Stopped):
@@ -268,20 +267,20 @@ def _to_json(entry: Entry) -> dict[str, Any]:
     return {"kind": type(entry).__name__.lower(), **asdict(entry)}
 
 
-def _from_line(line: bytes) -> Line:
+def _from_line(line: bytes) -> Entry:
     body, _, checksum = line.rpartition(CHECKSUM)
     if checksum != b'%08x"}\n' % zlib.crc32(body):
         raise ValueError("its checksum is not that of its content")
     return _from_json(json.loads(body + b"}"))
 
 
-def _from_json(data: Mapping[str, Any]) -> Line:
+def _from_json(data: Mapping[str, Any]) -> Entry:
     values = {name: value for name, value in data.items() if name != "kind"}
     match data["kind"]:
         case "ended":
             failure = Outcome.from_json(values["outcome"]) if "outcome" in values else None
             request = Request.from_json(values["request"])
-            return EndedLine(values["key"], request, failure, values["reused_from"], values["at"])
+            return Ended(values["key"], request, failure, values["reused_from"], values["at"])
         case "asked":
             return Asked(tuple(Block(*block) for block in values["blocks"]), values["at"])
         case kind if kind in PLAIN:

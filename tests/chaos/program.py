@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from orchestrator.home.files import Home
-from orchestrator.home.journal import EndedLine, read_journal
+from orchestrator.home.journal import Ended, read_journal
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {"PYTHONPATH": str(ROOT), "COLUMNS": "200", "RAY_worker_niceness": "0"}
@@ -124,10 +124,10 @@ def wait_until_gone(processes: Sequence[psutil.Process], within_s: float) -> lis
     return left
 
 
-def journalled(home: Path) -> list[EndedLine]:
+def journalled(home: Path) -> list[Ended]:
     """The runs in the journals of a home, line by line."""
     entries = [each for one in Home(home).sweep_ids() for each in read_journal(Home(home).sweep(one).journal)]
-    return [entry for entry in entries if isinstance(entry, EndedLine)]
+    return [entry for entry in entries if isinstance(entry, Ended)]
 
 
 def evaluations(home: Path) -> int:

@@ -10,7 +10,7 @@ from orchestrator.engine.base import RunReport, StackReport
 from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.home.checkpoints import Checkpoints, read_members, read_progress
 from orchestrator.home.files import Home, SweepDirectory
-from orchestrator.home.journal import Ended, EndedLine, Journal, Stopped, read_journal, recall
+from orchestrator.home.journal import Ended, Journal, Stopped, read_journal, recall
 from orchestrator.home.run_files import WEIGHTS
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.sweeps import RunRecord, Sweep
@@ -89,7 +89,7 @@ def test_a_failed_stack_is_split_and_a_run_that_fails_alone_has_failed(files: Pa
     assert [ticket.request for ticket in alone.tickets] == [stack.tickets[1].request]
     campaign.stack_failed(alone.id, "Traceback: boom")
     assert campaign.done
-    failures = [entry.failure for entry in read_journal(files) if isinstance(entry, EndedLine)]
+    failures = [entry.result for entry in read_journal(files) if isinstance(entry, Ended)]
     assert failures == [None, Outcome(Status.FAILED, 0, {}, {}, error="Traceback: boom")]
 
 
@@ -328,7 +328,7 @@ def test_stopping_a_mix_drops_its_training_runs_and_keeps_ended_ones(files: Path
             campaign.ended(ticket.key, GOOD)
     entries = list(read_journal(files))
     assert [entry.mix for entry in entries if isinstance(entry, Stopped)] == ["add"]
-    known = [entry.key for entry in entries if isinstance(entry, EndedLine) and entry.request.mix == "add"]
+    known = [entry.key for entry in entries if isinstance(entry, Ended) and entry.request.mix == "add"]
     assert known == [ended.tickets[0].key]
     assert recall(SweepDirectory(files.parent)).stopped == {"add"}
 
@@ -342,5 +342,5 @@ def test_a_stopped_run_has_failed_by_hand(files: Path) -> None:
     assert not campaign.is_over(stack.id)
     campaign.ended(other, GOOD)
     assert campaign.done
-    by_key = {entry.key: entry.failure for entry in read_journal(files) if isinstance(entry, EndedLine)}
+    by_key = {entry.key: entry.result for entry in read_journal(files) if isinstance(entry, Ended)}
     assert by_key == {stopped: Outcome(Status.FAILED, 0, {}, {}, error="stopped by hand"), other: None}

@@ -107,7 +107,7 @@ def test_a_node_that_is_lost_fails_no_run(tmp_path: Path, monkeypatch: pytest.Mo
     said = program.log.read_text()
     lost = r"the node [\d.]+ was lost|a node was lost, or cannot be reached"
     assert re.search(rf"Machine error \(not a result\): ({lost}) .*; retrying in 1 s", said), said
-    assert [entry.failure for entry in journalled(tmp_path / "home")] == [None] * RUNS
+    assert [entry.result for entry in journalled(tmp_path / "home")] == [None] * RUNS
 
 
 def test_slots_follow_nodes_that_join_and_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,6 @@ from orchestrator.home.journal import (
     BadLine,
     Begun,
     Ended,
-    EndedLine,
     Journal,
     Stopped,
     read_journal,
@@ -35,12 +35,11 @@ def entry(seed: int = 0, status: Status = Status.FINISHED) -> Ended:
     return Ended(f"key{seed}", Request("add+prod", 16, seed, 1 + seed % 2), outcome, "older" if seed % 2 else "")
 
 
-def line_of(one: Ended) -> EndedLine:
-    failure = one.outcome if one.outcome.status is Status.FAILED else None
-    return EndedLine(one.key, one.request, failure, one.reused_from, one.at)
+def line_of(one: Ended) -> Ended:
+    return one if one.outcome.status is Status.FAILED else replace(one, result=None)
 
 
-def write(path: Path, count: int) -> list[EndedLine]:
+def write(path: Path, count: int) -> list[Ended]:
     entries = [entry(seed) for seed in range(count)]
     with Journal(path) as journal:
         for one in entries:

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.errors import UserError
 from orchestrator.home.files import Home
-from orchestrator.home.journal import Asked, EndedLine, read_journal, recall
+from orchestrator.home.journal import Asked, Ended, read_journal, recall
 from orchestrator.search.base import requests_of
 from orchestrator.space.evidence import searcher_of
 from orchestrator.sweep.run import run_sweep
@@ -36,7 +36,7 @@ def test_a_block_is_on_disk_before_its_runs_and_the_answer_uses_it(tmp_path: Pat
     for line in read_journal(Home(tmp_path).sweep(sweep_id).journal):
         if isinstance(line, Asked):
             asked |= {run for block in line.blocks for run in requests_of(block)}
-        elif isinstance(line, EndedLine):
+        elif isinstance(line, Ended):
             assert line.request in asked
     shown = found.mix("add+prod").comparison
     assert shown is not None
