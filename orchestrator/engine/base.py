@@ -9,13 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from orchestrator.errors import SweepError
 from orchestrator.search.base import Request
 from trainables.base import Evaluation, Outcome
-
-
-class MachineError(SweepError):
-    """A failure of the machine, after which the sweep can be resumed."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from orchestrator.engine.base import MachineError, StackJob, StackReport
+from orchestrator.engine.base import StackJob, StackReport
 from orchestrator.engine.retries import Retries
 from orchestrator.engine.runs import Run, RunState, RunTable
 from orchestrator.home.checkpoints import Checkpoints, StackNotes
@@ -124,11 +124,6 @@ class Campaign:
         """Let the observer carry out requests from outside and show progress."""
         with self._watched():
             self.observer.look()
-
-    def check_machine(self) -> None:
-        """Raise :class:`MachineError` if the campaign has stopped for one."""
-        if self.machine_error:
-            raise MachineError(self.machine_error)
 
     def ticket(self, request: Request) -> Ticket:
         """Return the run that a request means."""

@@ -26,7 +26,6 @@ class Engine(ABC):
         (:meth:`~orchestrator.engine.campaign.Campaign.is_over`). The campaign handles runs that fail.
 
         Raises:
-            MachineError: if the campaign stopped for one.
             SweepError: if the engine itself fails.
         """
 

@@ -66,7 +66,6 @@ class LocalEngine(Engine):
                 campaign.stack_failed(stack.id, error)
             else:
                 campaign.stack_ended(stack.id)
-        campaign.check_machine()
 
     def interrupted(self) -> None:
         """Leave a stack at once if it has nothing to save: making its data may take minutes."""

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from functools import partial
 from types import FrameType
 
-from orchestrator.engine.base import MachineError
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
 from orchestrator.errors import SweepError
@@ -91,11 +90,11 @@ def _stopping_words(stacks: int) -> str:
 
 @contextmanager
 def stop_on_machine_error(files: SweepDirectory, options: RunOptions) -> Iterator[None]:
-    """Turn a machine error in the block into a :class:`SweepError` with the command that resumes the sweep."""
+    """Turn an error of this machine's disk into a :class:`SweepError` with the command that resumes the sweep."""
     try:
         yield
-    except (MachineError, OSError) as error:
-        message = str(error) if isinstance(error, MachineError) else trouble_words(error, files.directory)
+    except OSError as error:
+        message = trouble_words(error, files.directory)
         if not message:
             raise
         raise SweepError(stopped_words(files.id, f"{message}. What finished is kept", options)) from error

@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 
 from rich.console import Console
 
 from orchestrator import supervisor
 from orchestrator.cost import run_seconds
-from orchestrator.engine.base import MachineError
 from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Journal
@@ -86,8 +85,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         blocks.enter_context(stop_on_interrupt(stopper(campaign, engine), options.limit))
         if not campaign.done:
             with progress.view:
-                with suppress(MachineError):  # Raised below, once all that finished is in the record.
-                    engine.execute(campaign)
+                engine.execute(campaign)
                 progress.monitor.refresh()
         if campaign.stopping:
             leave_resumable(campaign, recorder, options)

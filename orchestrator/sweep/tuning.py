@@ -60,8 +60,8 @@ def tuned(
             engine.execute(campaign)
     if observer.failure:
         raise SweepError(observer.failure)
-    if campaign.stopping and options.limit.message:
-        raise SweepError(stopped_words(sweep.id, f"{options.limit.message}. The trials that ended are kept", options))
+    if campaign.stopping and (why := campaign.machine_error or options.limit.message):
+        raise SweepError(stopped_words(sweep.id, f"{why}. The trials that ended are kept", options))
     if campaign.stopping:
         log.info(f"Stopped while tuning; the runs that ended are kept. Continue with\n{options.resumed(sweep.id)}")
         raise KeyboardInterrupt

@@ -81,7 +81,6 @@ class RayEngine(Engine):
         if not campaign.done:
             raise SweepError(f"Ray Tune ended before the sweep did; its files are in {files.tune}")
         shutil.rmtree(files.tune, ignore_errors=True)
-        campaign.check_machine()
 
     def _fit(self, campaign: Campaign) -> None:
         """Run Tune until the campaign is done."""
