@@ -167,11 +167,11 @@ def run_seconds(spec: SweepSpec, sizes: Sequence[int] = ()) -> dict[int, float]:
 
 def _tuning(spec: SweepSpec, at_once: int) -> tuple[int, float]:
     """Return the runs of the tuning before a sweep and their seconds, if every trial trains every size and seed."""
-    asked = spec.tune
-    if asked is None or spec.tuned:
+    tune = spec.tune
+    if tune is None or spec.tuned:
         return 0, 0.0
-    seconds = run_seconds(spec, asked.sizes_of(spec.sizes))
-    runs = len(spec.mixes) * asked.trials * asked.seeds
+    seconds = run_seconds(spec, tune.sizes_of(spec.sizes))
+    runs = len(spec.mixes) * tune.trials * tune.seeds
     return runs * len(seconds), math.ceil(runs / at_once) * sum(seconds.values())
 
 
@@ -191,7 +191,9 @@ def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]
     for transition in transitions:
         searcher = make_searcher(spec.search.method, problem, **spec.search.settings)
         once.append(played_to_the_end(searcher, dict.fromkeys(mixes, transition), seconds))
-    return [Counter({size: round(runs * len(spec.mixes) / len(mixes)) for size, runs in each.items()}) for each in once]
+    return [
+        Counter({size: round(runs * len(spec.mixes) / len(mixes)) for size, runs in counts.items()}) for counts in once
+    ]
 
 
 def stacks_at_once(spec: SweepSpec, hardware: Hardware) -> int:
@@ -229,8 +231,8 @@ def _dearest(spec: SweepSpec, family: Family, size: int) -> float:
 
 def _donors(spec: SweepSpec, family: Family) -> Collection[RunConfig]:
     """Return the phases from which runs of all sizes continue. Each is trained once per seed."""
-    asked = [(mix, Request(mix.name, spec.sizes[0], seed)) for mix in spec.mixes for seed in spec.seed_list]
-    shared = [phase for mix, request in asked for phase in spec.config(request).phases[: _shared(mix)]]
+    pairs = [(mix, Request(mix.name, spec.sizes[0], seed)) for mix in spec.mixes for seed in spec.seed_list]
+    shared = [phase for mix, request in pairs for phase in spec.config(request).phases[: _shared(mix)]]
     return {family.key(phase): phase for phase in shared}.values()
 
 

@@ -170,11 +170,11 @@ def _tried(
     errors, held = [], []
     for trace, truths in zip(traces, drawn, strict=True):
         for mix, truth in truths.items():
-            found = transition(points(trace.results, mix), problem.sizes).relative
-            if found.value is not None:
-                errors.append(abs(math.log(found.value / truth.transition)))
-            known = found.low is not None or found.high is not None
-            held.append(known and (found.low or 0.0) <= truth.transition <= (found.high or math.inf))
+            estimate = transition(points(trace.results, mix), problem.sizes).relative
+            if estimate.value is not None:
+                errors.append(abs(math.log(estimate.value / truth.transition)))
+            known = estimate.low is not None or estimate.high is not None
+            held.append(known and (estimate.low or 0.0) <= truth.transition <= (estimate.high or math.inf))
     return Tried(
         method,
         runs=float(np.mean([trace.runs for trace in traces])),

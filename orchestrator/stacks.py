@@ -86,9 +86,9 @@ class StackSizes:
         """Return the most runs of this size to train as one stack. At least 1."""
         if not self._family.stacks:
             return 1
-        asked = self._spec.resources.max_stack
-        if isinstance(asked, int):
-            return asked
+        max_stack = self._spec.resources.max_stack
+        if isinstance(max_stack, int):
+            return max_stack
         if self._spec.resources.device == "cpu":
             return 1  # A core gains nothing from stacks, and single runs end as soon as they have learned.
         config = self._spec.config(Request(self._spec.baseline.name, size, self._spec.seed))

@@ -73,8 +73,8 @@ class Run:
         trained, took = self.last[0] - self.first[0], self.last[1] - self.first[1]
         if trained <= 0 or took <= 0:
             return None
-        left = (steps - self.step) * took / trained - (now - self.last[1])
-        return left if left > 0 else None
+        seconds = (steps - self.step) * took / trained - (now - self.last[1])
+        return seconds if seconds > 0 else None
 
 
 class RunTable:

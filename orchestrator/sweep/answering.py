@@ -75,10 +75,10 @@ def leave_resumable(campaign: Campaign, recorder: Recorder, options: RunOptions)
     missing = _close(recorder, sweep.files.home, INTERRUPTED_TIMEOUT_S)
     stacks = len(Checkpoints(sweep.files.checkpoints).stacks())
     checkpoints = f", and {counted(stacks, 'checkpoint')} of runs in training" if stacks else ""
-    kept = f"{counted(len(campaign.records), 'run')} kept{checkpoints}{missing}"
+    saved = f"{counted(len(campaign.records), 'run')} kept{checkpoints}{missing}"
     if why := campaign.machine_error or options.limit.message:
-        raise SweepError(stopped_words(sweep.id, f"{why}. {kept}", options))
-    log.info(f"Stopped; {kept}. Continue with")
+        raise SweepError(stopped_words(sweep.id, f"{why}. {saved}", options))
+    log.info(f"Stopped; {saved}. Continue with")
     log.info(options.resumed(sweep.id))
     raise KeyboardInterrupt
 
@@ -92,11 +92,11 @@ def _answer(campaign: Campaign) -> Answer:
 
 def _close(recorder: Recorder, home: Home, timeout_s: float) -> str:
     """Wait for the record. Return a clause about the entries that MLflow does not have yet, "" if it has all."""
-    left = recorder.close(timeout_s)
+    missing = recorder.close(timeout_s)
     if recorder.warning:
         log.warning(recorder.warning)
     sync = command_line("sync", "--home", home.root)
-    return f"; {counted(left, 'record')} not in MLflow yet: `{sync}`" if left else ""
+    return f"; {counted(missing, 'record')} not in MLflow yet: `{sync}`" if missing else ""
 
 
 def draw(sweep: Sweep, result: Answer, runs: Sequence[RunRecord]) -> list[Path]:

@@ -92,20 +92,20 @@ def choose_store(home: Home, *, must_answer: bool) -> Store:
 def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:
     """Raise :class:`UserError` if a stack asks for more cores or GPUs than all machines have together, or if this
     machine trains and its scratch directory cannot be created."""
-    asked = spec.resources
+    resources = spec.resources
     if address is None:
-        scratch(asked.scratch)
+        scratch(resources.scratch)
     if hardware.grows:
         return
-    if asked.cpu_per_stack > hardware.cpus:
+    if resources.cpu_per_stack > hardware.cpus:
         raise UserError(
-            f"resources.cpu_per_stack is {asked.cpu_per_stack:g} and there are {hardware.cpus} CPU cores: give each "
-            f"stack {hardware.cpus} at most"
+            f"resources.cpu_per_stack is {resources.cpu_per_stack:g} and there are {hardware.cpus} CPU cores: "
+            f"give each stack {hardware.cpus} at most"
         )
-    if isinstance(asked.gpu_per_stack, float) and asked.gpu_per_stack > hardware.gpus:
+    if isinstance(resources.gpu_per_stack, float) and resources.gpu_per_stack > hardware.gpus:
         raise UserError(
-            f"resources.gpu_per_stack is {asked.gpu_per_stack:g} and there are {hardware.gpus} GPUs: give each stack "
-            f"{hardware.gpus} at most; with 0 it trains on the CPU"
+            f"resources.gpu_per_stack is {resources.gpu_per_stack:g} and there are {hardware.gpus} GPUs: "
+            f"give each stack {hardware.gpus} at most; with 0 it trains on the CPU"
         )
 
 

@@ -126,8 +126,8 @@ class Monitor:
             computed = sum(measures.get("seconds", 0.0) for measures in trained)
             passed = sum(measures.get("wall_seconds", measures.get("seconds", 0.0)) for measures in trained)
             slowdown, workers = max(1.0, passed / computed) if computed else 1.0, self._campaign.slots
-            left = time_left(self._searcher, self._training, self._expected, workers=workers, slowdown=slowdown)
-            self._left = len(ended), now, left + (STARTUP_S if self._left is None else 0.0)
+            seconds = time_left(self._searcher, self._training, self._expected, workers=workers, slowdown=slowdown)
+            self._left = len(ended), now, seconds + (STARTUP_S if self._left is None else 0.0)
             self._next_left_at = time.monotonic() + (time.monotonic() - now) / SHARE
         return max(self._left[2] - (now - self._left[1]), 0.0)
 
@@ -146,9 +146,9 @@ class Monitor:
         if not ended:
             return None
         if mix not in self._transitions or self._transitions[mix][0] != len(ended):
-            found = transition(ended, sizes)
+            curve = transition(ended, sizes)
             tested = [point.size for point in ended]
-            words = estimate(found.relative, min(tested), max(tested), found.verdict)
-            posterior = () if found.density is None else by_size(found.density, sizes)
-            self._transitions[mix] = (len(ended), SoFar(words, found.verdict is Verdict.FOUND, posterior))
+            words = estimate(curve.relative, min(tested), max(tested), curve.verdict)
+            posterior = () if curve.density is None else by_size(curve.density, sizes)
+            self._transitions[mix] = (len(ended), SoFar(words, curve.verdict is Verdict.FOUND, posterior))
         return self._transitions[mix][1]

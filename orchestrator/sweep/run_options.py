@@ -92,11 +92,11 @@ class SpaceOptions:
         their default values are left out."""
         words: list[str] = []
         for each in fields(self):
-            value = getattr(self, each.name)
-            wanted = each.name in names if names else "option" in each.metadata and not each.metadata["once"]
+            value, metadata = getattr(self, each.name), each.metadata
+            wanted = each.name in names if names else "option" in metadata and not metadata["once"]
             if not wanted or value == each.default:
                 continue
-            name = (*each.metadata["option"]["names"], f"--{each.name.replace('_', '-')}")[0]
+            name = (*metadata["option"]["names"], f"--{each.name.replace('_', '-')}")[0]
             if value is True:
                 words.append(name)
                 continue

@@ -52,10 +52,10 @@ class RayEngine(Engine):
         return f"{where}: {many}, {totals.get('CPU', 0):g} CPU cores{gpus}, {room}"
 
     def _lacking(self) -> str:
-        asked = self._resources
+        needs = self._resources
         return (
-            f"no node has room for a stack (resources.cpu_per_stack is {asked.cpu_per_stack:g} and "
-            f"resources.gpu_per_stack {asked.gpus:g})"
+            f"no node has room for a stack (resources.cpu_per_stack is {needs.cpu_per_stack:g} and "
+            f"resources.gpu_per_stack {needs.gpus:g})"
         )
 
     def __enter__(self) -> Self:
