@@ -44,14 +44,14 @@ class Disturbed:
     @property
     def worker(self) -> psutil.Process:
         """The youngest process that trains, once there is one. Raises :class:`LostError`."""
-        found: list[psutil.Process] = []
+        result: list[psutil.Process] = []
 
         def trains() -> bool:
-            found[:] = self.ground.workers(self.program)
-            return bool(found)
+            result[:] = self.ground.workers(self.program)
+            return bool(result)
 
         self._until(trains, "process that trains")
-        return found[-1]
+        return result[-1]
 
     @property
     def processes(self) -> list[psutil.Process]:

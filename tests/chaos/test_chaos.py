@@ -29,7 +29,7 @@ def test_every_kind_of_fault_occurs_before_any_repeats() -> None:
 
 def test_some_faults_occur_while_the_sweep_restarts() -> None:
     rng = np.random.default_rng(3)
-    faults = [str(each) for each in rng.permutation(list(FAULTS) * 8)]
+    faults = [str(item) for item in rng.permutation(list(FAULTS) * 8)]
     groups = grouped(faults, rng)
     assert [fault for group in groups for fault in group] == faults
     assert max(map(len, groups)) == MOST_TOGETHER
@@ -49,7 +49,7 @@ def test_faults_without_effect_do_not_count_and_are_repeated() -> None:
 
 
 def test_a_sweep_that_lost_anything_fails() -> None:
-    assert [each.good for each in (BAD, GOOD)] == [False, True]
+    assert [item.good for item in (BAD, GOOD)] == [False, True]
     assert totals([Played(ROUNDS, BAD, 30.0), Played(ROUNDS, GOOD, 20.0)]) == (
         f"2 sweeps of {RUNS} runs: 2 runs lost, 1 doubled, 3 changed, 1 other answers; "
         "2 faults seen in 50 s: 25.0 s a fault"
@@ -79,9 +79,9 @@ def test_lost_doubled_and_changed_runs_are_counted(tmp_path: Path) -> None:
 
 
 def test_the_last_answer_counts() -> None:
-    said = "sweep a\n\nadd: size at 80%\nold\n\nfigure x\nerror\n\nadd: size at 80%\nnew 1\nnew 2\n\n"
-    said += "next    Ask more\n  run it --home here\nfigure x\n"
-    assert answer_in(said) == "new 1\nnew 2"
+    output = "sweep a\n\nadd: size at 80%\nold\n\nfigure x\nerror\n\nadd: size at 80%\nnew 1\nnew 2\n\n"
+    output += "next    Ask more\n  run it --home here\nfigure x\n"
+    assert answer_in(output) == "new 1\nnew 2"
     assert answer_in("nothing") == ""
 
 

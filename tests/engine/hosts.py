@@ -95,9 +95,9 @@ class Hosts:
     def end(self, number: int) -> None:
         """End all that runs on a host at once. Raises ``AssertionError`` where that does not end."""
         left: list[psutil.Process] = []
-        for each in _ip("netns", "pids", self._name(number)).split():
+        for item in _ip("netns", "pids", self._name(number)).split():
             with suppress(psutil.NoSuchProcess):  # It has ended meanwhile.
-                left.append(psutil.Process(int(each)))
+                left.append(psutil.Process(int(item)))
                 left[-1].kill()
         assert not wait_until_gone(left, END_S)
         if (ray := self._rays.pop(number, None)) is not None:

@@ -30,11 +30,11 @@ def files(tmp_path: Path) -> Path:
 
 
 def make(path: Path, *, slots: int = 2, interrupted: list[list[Request]] | None = None, **changes: object) -> Campaign:
-    asked = spec(**({"search": {"method": "grid"}, "sizes": [8, 16], "resources": {"max_stack": 4}} | changes))
-    sweep = Sweep(SweepDirectory(path.parent), asked, "now", {})
-    sizing = StackSizes(asked, Hardware(2, 16))
+    wanted_spec = spec(**({"search": {"method": "grid"}, "sizes": [8, 16], "resources": {"max_stack": 4}} | changes))
+    sweep = Sweep(SweepDirectory(path.parent), wanted_spec, "now", {})
+    sizing = StackSizes(wanted_spec, Hardware(2, 16))
     journal = Journal(path)
-    return Campaign(sweep, searcher_of(asked), journal, slots=slots, sizing=sizing, interrupted=interrupted or [])
+    return Campaign(sweep, searcher_of(wanted_spec), journal, slots=slots, sizing=sizing, interrupted=interrupted or [])
 
 
 def start(campaign: Campaign) -> Stack:
@@ -290,11 +290,11 @@ def test_a_run_of_an_interrupted_stack_is_reused_from_another_sweep(files: Path)
     campaign = make(files, slots=1, interrupted=[members], sizes=[16], resources=one_at_a_time, mixes=["add"])
     other = Home(files.parents[2]).sweep("logistic-0")
     other.directory.mkdir(parents=True)
-    there = campaign.ticket(members[1]).key
-    RunStore(other.home, other.id).put(there, GOOD, {})
+    existing = campaign.ticket(members[1]).key
+    RunStore(other.home, other.id).put(existing, GOOD, {})
     assert campaign.next_stack() is not None
     assert [run.ticket.request for run in campaign.training] == members[:1]
-    assert campaign.table.outcome(there) == GOOD
+    assert campaign.table.outcome(existing) == GOOD
 
 
 def test_stopping_a_mix_releases_the_claims_of_its_waiting_runs(files: Path) -> None:
@@ -310,17 +310,17 @@ def test_stopping_a_mix_releases_the_claims_of_its_waiting_runs(files: Path) -> 
 def test_stopping_a_mix_drops_its_training_runs_and_keeps_ended_ones(files: Path) -> None:
     campaign = make(files, slots=4, resources={"max_stack": 1})
     stacks = [stack for _ in range(4) if (stack := campaign.next_stack()) is not None]
-    of = {mix: [each for each in stacks if each.tickets[0].request.mix == mix] for mix in ("add", "add+prod")}
+    of = {mix: [item for item in stacks if item.tickets[0].request.mix == mix] for mix in ("add", "add+prod")}
     ended, given_up = of["add"][0], of["add"][1:]
     campaign.ended(ended.tickets[0].key, GOOD)
     campaign.stop_mix("add")
     campaign.stop_mix("add")
     assert given_up
-    assert all(campaign.is_over(each.id) for each in given_up)
-    assert not any(campaign.is_over(each.id) for each in of["add+prod"])
+    assert all(campaign.is_over(item.id) for item in given_up)
+    assert not any(campaign.is_over(item.id) for item in of["add+prod"])
     campaign.ended(given_up[0].tickets[0].key, GOOD)  # The worker hears of it later.
-    for each in of["add+prod"]:
-        campaign.ended(each.tickets[0].key, GOOD)
+    for item in of["add+prod"]:
+        campaign.ended(item.tickets[0].key, GOOD)
     while not campaign.done:
         stack = start(campaign)
         assert {ticket.request.mix for ticket in stack.tickets} == {"add+prod"}

@@ -109,8 +109,8 @@ def test_a_link_healed_under_a_ghost_and_a_head_that_moves_cost_nothing(hosts: H
     home.mkdir()
     holds.mkdir()
     held = {str(size): holds / f"{size}-{STEPS}" for size in asked["sizes"]}
-    for each in held.values():
-        each.touch()
+    for item in held.values():
+        item.touch()
     settings = {"steps": STEPS, "holds": str(holds)}
     space = write_space(tmp_path, pace_s=0, settings=settings, **asked, **resources(1))
     start(hosts, home, 1, 2, 3)

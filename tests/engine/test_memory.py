@@ -45,14 +45,14 @@ def sweep(home: Path, **settings: int) -> tuple[Counter[tuple[int, int]], str]:
     assert {entry.outcome.status for entry in entries} == {Status.FINISHED}
     assert {entry.outcome.measures["stack_halvings"] for entry in entries} == {2}
     assert not list((Home(home).sweep(sweep_id).directory / "stacks").iterdir())
-    return Counter((each.runs, each.step) for each in events(log)), printed(console)
+    return Counter((item.runs, item.step) for item in events(log)), printed(console)
 
 
 def test_a_stack_is_halved_until_it_fits_and_continues_from_its_checkpoint(tmp_path: Path) -> None:
-    reached, said = sweep(tmp_path, room=2, grows_at=2)
+    reached, output = sweep(tmp_path, room=2, grows_at=2)
     # The first evaluation was reached by all eight together and never again; the others by four pairs.
     assert reached == {(8, 1): 8, (2, 2): 8, (2, 3): 8, (2, 4): 8}
-    assert "out of memory at units 16: stacks of at most 2 there" in said
+    assert "out of memory at units 16: stacks of at most 2 there" in output
 
 
 def test_without_a_checkpoint_the_halves_start_over(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_stack_is_halved_under_ray(tmp_path: Path) -> None:
     entries = ended(tmp_path, sweep_id)
     assert {(entry.request.seed, entry.outcome.status) for entry in entries} == {(s, Status.FINISHED) for s in range(8)}
     assert min(entry.outcome.measures["stack_halvings"] for entry in entries) >= 2
-    assert Counter(each.step for each in events(log) if each.runs == 1) == {2: 8, 3: 8, 4: 8}
+    assert Counter(item.step for item in events(log) if item.runs == 1) == {2: 8, 3: 8, 4: 8}
 
 
 def test_a_single_run_that_does_not_fit_stops_the_sweep_and_is_no_outcome(
@@ -127,6 +127,6 @@ def test_uncompiled_gpu_steps_are_reported_once_per_process(monkeypatch: pytest.
     assert out_of_memory.drawbacks(Resources()) == ()
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     on_gpu = Resources(gpu_per_stack=1)
-    [said] = out_of_memory.drawbacks(on_gpu)
-    assert "Triton" in said
+    [output] = out_of_memory.drawbacks(on_gpu)
+    assert "Triton" in output
     assert out_of_memory.drawbacks(on_gpu) == ()

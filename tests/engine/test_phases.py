@@ -22,7 +22,7 @@ MAX_FIRST = {"name": "max first", "phases": [{"mix": "max"}, {"mix": "add"}]}
 
 def write(path: Path, mixes: list[object], **settings: object) -> Path:
     """A search space of the scripted family at two sizes with two seeds."""
-    asked = {
+    wanted_spec = {
         "name": path.stem,
         "question": "Does MAX before ADD help?",
         "family": FAMILY,
@@ -33,7 +33,7 @@ def write(path: Path, mixes: list[object], **settings: object) -> Path:
         "search": {"method": "grid"},
         "settings": {"log": str(path.parent / "trained.txt"), "steps": 6} | settings,
     }
-    path.write_text(json.dumps(asked), encoding="utf-8")  # JSON is YAML.
+    path.write_text(json.dumps(wanted_spec), encoding="utf-8")  # JSON is YAML.
     return path
 
 
@@ -47,7 +47,7 @@ def run(space: Path, *words: str) -> str:
 
 def scores(home: Path, space: str) -> dict[tuple[str, int, int, int], float]:
     """The last accuracy of every run of a sweep: mix, size, seed, phase."""
-    [sweep] = [each for each in Home(home).sweep_ids() if each.startswith(space)]
+    [sweep] = [item for item in Home(home).sweep_ids() if item.startswith(space)]
     return {
         (entry.request.mix, entry.request.size, entry.request.seed, entry.request.phase): max(
             entry.outcome.accuracy.values()
@@ -59,7 +59,7 @@ def scores(home: Path, space: str) -> dict[tuple[str, int, int, int], float]:
 @pytest.mark.parametrize("engine", [["--engine=local"], pytest.param([], marks=pytest.mark.night)])
 def test_a_later_phase_continues_from_the_weights_of_the_previous_one(engine: list[str], tmp_path: Path) -> None:
     out = run(write(tmp_path / "first.yaml", ["add", MAX_FIRST]), *engine)
-    found = scores(tmp_path, "first")
+    result = scores(tmp_path, "first")
     assert trained(tmp_path / "trained.txt") == {
         f"{mix} {size} {seed}": 2 if mix == "add" else 1
         for mix in ("add", "max")
@@ -68,8 +68,8 @@ def test_a_later_phase_continues_from_the_weights_of_the_previous_one(engine: li
     }
     for size in (32, 40):
         for seed in (0, 1):
-            assert found["max first", size, seed, 0] > found["add", size, seed, 0]
-            assert ("max first", size, seed, 1) in found
+            assert result["max first", size, seed, 0] > result["add", size, seed, 0]
+            assert ("max first", size, seed, 1) in result
     assert "\nmax first " in out
     assert "max first, phase 1" not in out.partition(": size at")[2]
 
@@ -79,20 +79,20 @@ def test_every_command_counts_only_whole_runs(tmp_path: Path) -> None:
     status = json.loads(command("status", "--json", "--home", tmp_path).out)
     assert status["cost"]["runs"] == sum(mix["done"] for mix in status["mixes"]) == 8
     assert len(scores(tmp_path, "one")) == 12
-    for words, said in (
+    for words, output in (
         (("status",), " of training in 8 runs"),
         (("sweeps",), " finished 8 add "),
         (("explain", "one"), "Found, from 8 runs: "),
     ):
-        assert said in " ".join(command(*words, "--home", tmp_path).out.split()), words
+        assert output in " ".join(command(*words, "--home", tmp_path).out.split()), words
 
 
 @pytest.mark.parametrize(
-    ("takes", "said"), [("all", "0.5"), ("embedding", "0.5, takes embedding"), ([], "0.5, takes nothing")]
+    ("takes", "output"), [("all", "0.5"), ("embedding", "0.5, takes embedding"), ([], "0.5, takes nothing")]
 )
-def test_a_phase_describes_what_it_takes_over(takes: object, said: str) -> None:
+def test_a_phase_describes_what_it_takes_over(takes: object, output: str) -> None:
     arm = read_arm({"name": "x", "phases": [{"mix": "max"}, {"mix": "add", "takes": takes}]})
-    assert phases_text(arm) == f"max for 0.5 of the steps, then add for {said}"
+    assert phases_text(arm) == f"max for 0.5 of the steps, then add for {output}"
 
 
 def test_equal_first_phases_are_trained_once(tmp_path: Path) -> None:
@@ -131,9 +131,9 @@ def test_transformers_killed_in_their_second_phase_continue_bit_for_bit(tmp_path
     process.communicate()
     run(tmp_path / "killed.yaml", "--profile", "smoke", "--engine=local", "--resume")
     run(tmp_path / "whole.yaml", "--profile", "smoke", "--engine=local", "--fresh")
-    found = scores(tmp_path, "killed")
-    assert len(found) == 4
-    assert scores(tmp_path, "whole") == found
+    result = scores(tmp_path, "killed")
+    assert len(result) == 4
+    assert scores(tmp_path, "whole") == result
 
 
 def outcomes(home: Path) -> int:
@@ -141,7 +141,7 @@ def outcomes(home: Path) -> int:
 
 
 @pytest.mark.parametrize(
-    ("arm", "said"),
+    ("arm", "output"),
     [
         ({"name": "x", "phases": [{"mix": "max", "share": 0.7}, {"mix": "add", "share": 0.7}]}, "must sum to 1"),
         ({"name": "x", "phases": [{"mix": "max"}, {"mix": "add", "takes": "heads"}]}, "the part 'heads'"),
@@ -154,7 +154,7 @@ def outcomes(home: Path) -> int:
         ({"name": "x", "phases": [{"mix": "max"}, {"mix": "add", "takes": "/elsewhere/runs/0123"}]}, "the part '/else"),
     ],
 )
-def test_arms_that_cannot_be_trained_are_refused(arm: dict[str, object], said: str) -> None:
+def test_arms_that_cannot_be_trained_are_refused(arm: dict[str, object], output: str) -> None:
     with pytest.raises((ValueError, InvalidDataError)) as refused:
         spec(mixes=["add", arm])
-    assert said in str(refused.value)
+    assert output in str(refused.value)

@@ -46,8 +46,8 @@ def test_a_temporary_directory_that_ray_cannot_use_is_replaced(
     bad = {"long": long_directory(tmp_path), "missing": Path("/no/such"), "read-only": READ_ONLY}[what]
     monkeypatch.setenv("TMPDIR", str(bad))
     assert temporary_directory() == SYSTEM
-    found = surroundings.directories()
-    assert (found.verdict, "set RAY_TMPDIR" in found.todo) == (Verdict.SLOW, True)
+    result = surroundings.directories()
+    assert (result.verdict, "set RAY_TMPDIR" in result.todo) == (Verdict.SLOW, True)
 
 
 def test_an_unusable_ray_tmpdir_is_refused_with_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,8 +78,8 @@ def test_the_token_moves_to_a_writable_directory_that_ray_finds(
 @pytest.mark.slow
 def test_ray_starts_without_a_home_and_with_a_long_temporary_directory(tmp_path: Path) -> None:
     code = "from orchestrator.engine.ray.session import *\nRaySession().begin()"
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    settings = kept | {"HOME": str(READ_ONLY), "TMPDIR": str(long_directory(tmp_path))}
+    stored = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    settings = stored | {"HOME": str(READ_ONLY), "TMPDIR": str(long_directory(tmp_path))}
     done = subprocess.run(
         [sys.executable, "-c", code], env=settings, cwd=ROOT, capture_output=True, text=True, timeout=200, check=False
     )

@@ -121,12 +121,12 @@ def test_a_ray_that_this_process_has_joined_is_used_and_left_running(tmp_path: P
     command = [sys.executable, "-c", IN_A_NOTEBOOK, str(ROOT), *homes]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr
-    said = done.stdout
-    assert "the Ray that this process uses already: 1 node, 1 CPU cores, 1 stacks at a time" in said
-    assert "joined finished True" in said
-    assert "in a thread finished" in said
-    assert "left running True" in said
-    assert re.search(r"refused this process uses the Ray at \S+ already, and the address is 10\.77\.0\.1:6379", said)
+    output = done.stdout
+    assert "the Ray that this process uses already: 1 node, 1 CPU cores, 1 stacks at a time" in output
+    assert "joined finished True" in output
+    assert "in a thread finished" in output
+    assert "left running True" in output
+    assert re.search(r"refused this process uses the Ray at \S+ already, and the address is 10\.77\.0\.1:6379", output)
     assert "ignore_reinit_error" not in done.stderr
 
 

@@ -38,11 +38,11 @@ def contents(home: Home) -> dict[str, bytes]:
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     """A home with a finished sweep and an unfinished one."""
-    found = Home(tmp_path / "home")
-    write_sweep(found, spec(name="whole"))
-    asked = spec(name="begun", sizes=[24, 48])
-    write_sweep(found, asked, runs=runs_of(asked)[:3], answered=False)
-    return found
+    result = Home(tmp_path / "home")
+    write_sweep(result, spec(name="whole"))
+    wanted_spec = spec(name="begun", sizes=[24, 48])
+    write_sweep(result, wanted_spec, runs=runs_of(wanted_spec)[:3], answered=False)
+    return result
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_an_exported_home_is_imported_unchanged_and_once(home: Home, file: Path,
     assert import_home(new, file, pytest.fail) == Imported(runs, 2, 0, 0)
     assert contents(new) == contents(home) != {}
     assert sorted(path.name for path in new.root.iterdir()) == [".runs.lock", "runs", "sweeps"]
-    assert {recall(new.sweep(each)).state for each in new.sweep_ids()} == {State.FINISHED, State.INTERRUPTED}
+    assert {recall(new.sweep(item)).state for item in new.sweep_ids()} == {State.FINISHED, State.INTERRUPTED}
     assert import_home(new, file, pytest.fail) == Imported(0, 0, runs, 2)
     assert contents(new) == contents(home)
 
@@ -72,15 +72,15 @@ def test_runs_are_merged_by_key_and_a_damaged_one_is_replaced(home: Home, file: 
     shared = sorted(set(mine.stored_keys()) & set(theirs.stored_keys()))
     assert 2 < len(shared) < len(theirs.stored_keys())
     flip(mine.directory(shared[0]) / OUTCOME)
-    write_result(theirs.directory(shared[1]), ProbeResult("there", 1, {"number": 1.0}), {})
+    write_result(theirs.directory(shared[1]), ProbeResult("existing", 1, {"number": 1.0}), {})
     write_result(mine.directory(shared[1]), ProbeResult("here", 1, {"number": 2.0}), {})
     before = (mine.directory(shared[2]) / OUTCOME).stat().st_mtime_ns
     export_home(home, file, pytest.fail)
-    found = import_home(other, file, pytest.fail)
-    assert (found.known_runs, found.known_sweeps) == (len(shared) - 1, 0)
+    result = import_home(other, file, pytest.fail)
+    assert (result.known_runs, result.known_sweeps) == (len(shared) - 1, 0)
     assert set(theirs.stored_keys()) < set(mine.stored_keys())
     assert (mine.directory(shared[0]) / OUTCOME).read_bytes() == (theirs.directory(shared[0]) / OUTCOME).read_bytes()
-    assert sorted(path.name for path in (mine.directory(shared[1]) / "probes").iterdir()) == ["here.json", "there.json"]
+    assert sorted(path.name for path in (mine.directory(shared[1]) / "probes").iterdir()) == ["existing.json", "here.json"]
     assert (mine.directory(shared[2]) / OUTCOME).stat().st_mtime_ns == before
     assert len(other.sweep_ids()) == 3
 
@@ -107,7 +107,7 @@ def cut(path: Path) -> None:
 
 def rewritten(path: Path, change: Callable[[str, bytes], tuple[str, bytes]]) -> None:
     with tarfile.open(path) as old:
-        members = [(each.name, old.extractfile(each).read()) for each in old]  # type: ignore[union-attr]
+        members = [(item.name, old.extractfile(item).read()) for item in old]  # type: ignore[union-attr]
     with tarfile.open(path, "w:gz") as new:
         for name, data in (change(*member) for member in members):
             member = tarfile.TarInfo(name)
@@ -162,8 +162,8 @@ def test_nothing_is_imported_from_a_damaged_file(
 def test_a_file_with_unsafe_paths_is_refused(name: str, file: Path, tmp_path: Path) -> None:
     kind = tarfile.SYMTYPE if name.endswith("link") else tarfile.REGTYPE
     with tarfile.open(file, "w:gz") as new:
-        for each, of in ((MARK, tarfile.REGTYPE), (name, kind)):
-            member = tarfile.TarInfo(each)
+        for item, of in ((MARK, tarfile.REGTYPE), (name, kind)):
+            member = tarfile.TarInfo(item)
             member.type, member.linkname = of, "/etc/passwd"
             data = b'{"layout": 1}' if of == tarfile.REGTYPE else b""
             member.size = len(data)
@@ -189,17 +189,17 @@ def test_a_stopped_sweep_continues_elsewhere_from_its_checkpoint(stopped: Stoppe
 
 def test_an_import_takes_continued_sweeps_and_keeps_its_own_branch(stopped: Stopped, tmp_path: Path) -> None:
     """A sweep begun here, finished on another machine, and brought back; a copy that was finished twice."""
-    out, back, there = tmp_path / "out.tar.gz", tmp_path / "back.tar.gz", Home(tmp_path / "there")
+    out, back, existing = tmp_path / "out.tar.gz", tmp_path / "back.tar.gz", Home(tmp_path / "existing")
     early = tmp_path / "early"
     export_home(stopped.home, out, pytest.fail)
-    import_home(there, out, pytest.fail)
+    import_home(existing, out, pytest.fail)
     shutil.copytree(stopped.home.root, early)
-    assert command("run", stopped.space, "--engine=local", "--home", there.root, "--resume").code == 0
-    export_home(there, back, pytest.fail)
+    assert command("run", stopped.space, "--engine=local", "--home", existing.root, "--resume").code == 0
+    export_home(existing, back, pytest.fail)
     with stopped.files.driving(), pytest.raises(UserError, match="is being run here"):
         import_home(stopped.home, back, pytest.fail)
-    found = import_home(stopped.home, back, pytest.fail)
-    assert (found.runs, found.sweeps) == (12 - stopped.done, 1)
+    result = import_home(stopped.home, back, pytest.fail)
+    assert (result.runs, result.sweeps) == (12 - stopped.done, 1)
     memory = recall(stopped.files)
     assert (len(memory.ended), memory.answered, memory.damaged) == (12, True, ())
     assert not stopped.files.checkpoints.exists()
@@ -261,8 +261,8 @@ def test_an_interrupted_import_can_be_repeated(
             import_home(new, file, pytest.fail)
     assert len(RunStore(new).stored_keys()) == 2
     assert new.sweep_ids() == []
-    found = import_home(new, file, pytest.fail)
-    assert (found.known_runs, found.sweeps) == (2, 2)
+    result = import_home(new, file, pytest.fail)
+    assert (result.known_runs, result.sweeps) == (2, 2)
     assert contents(new) == contents(home)
 
 

@@ -42,8 +42,8 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    home, asked = Home(tmp_path / "home"), spec(name="hurt")
-    hurt = write_sweep(home, asked, runs=runs_of(asked)[:KEPT], answered=False)
+    home, wanted_spec = Home(tmp_path / "home"), spec(name="hurt")
+    hurt = write_sweep(home, wanted_spec, runs=runs_of(wanted_spec)[:KEPT], answered=False)
     whole = write_sweep(home, spec(name="whole", sizes=[24, 48], settings={"curve": {"midpoint": 30.0}}))
     return Place(home.root, whole.id, hurt.id)
 
@@ -114,8 +114,8 @@ def test_every_command_names_an_unreadable_sweep_and_the_rest_works(run: Program
     listed = " ".join(run("sweeps", "--home", place.root).out.split())
     assert place.hurt in listed
     assert why in listed
-    each = {one["id"]: one for one in json.loads(run("sweeps", "--home", place.root, "--json").out)}
-    assert why in each[place.hurt]["why"]
+    item = {one["id"]: one for one in json.loads(run("sweeps", "--home", place.root, "--json").out)}
+    assert why in item[place.hurt]["why"]
     for words in (("status",), ("report",), ("compare",), ("export", "--output", tmp_path / "none")):
         done = run(words[0], place.hurt, *words[1:], "--home", place.root)
         assert done.code == 1
@@ -250,8 +250,8 @@ class Stopped:
 
     @property
     def checkpoint(self) -> Path:
-        [found] = (self.files.directory / "checkpoints").glob("[!.]*/checkpoint")
-        return found
+        [actual] = (self.files.directory / "checkpoints").glob("[!.]*/checkpoint")
+        return actual
 
 
 @pytest.fixture(scope="module")
@@ -263,21 +263,23 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
     assert done.code == 0, done.err
     for record in (root / "home").glob("mlflow.db*"):  # It names this directory, and each test has a copy elsewhere.
         record.unlink()
-    found = Stopped(Home(root / "home"), root / "space.yaml", root / "log", table_of(done.out))
-    lines = found.files.journal.read_bytes().splitlines(keepends=True)
-    late = ended(found.home.root, found.files.id)[found.done :]
-    found.files.journal.write_bytes(b"".join(lines[: 1 + found.done]))
+    actual = Stopped(Home(root / "home"), root / "space.yaml", root / "log", table_of(done.out))
+    lines = actual.files.journal.read_bytes().splitlines(keepends=True)
+    late = ended(actual.home.root, actual.files.id)[actual.done :]
+    actual.files.journal.write_bytes(b"".join(lines[: 1 + actual.done]))
     for entry in late:
-        shutil.rmtree(found.home.runs / entry.key)
-    asked = load_sweep(found.home, found.files.id).spec
+        shutil.rmtree(actual.home.runs / entry.key)
+    wanted_spec = load_sweep(actual.home, actual.files.id).spec
     requests = tuple(entry.request for entry in late[:2] if entry.request.size == late[0].request.size)
-    sized = asked.model_copy(update={"resources": asked.resources.model_copy(update={"checkpoint_every_s": 1e-9})})
-    job = StackJob(requests, tuple(range(len(requests))), found.files.id, "stack-1", str(found.files.directory))
+    sized = wanted_spec.model_copy(
+        update={"resources": wanted_spec.resources.model_copy(update={"checkpoint_every_s": 1e-9})}
+    )
+    job = StackJob(requests, tuple(range(len(requests))), actual.files.id, "stack-1", str(actual.files.directory))
     left = StackWorker(sized, job)
     left.advance()
     left.close()
-    assert found.checkpoint.is_dir()
-    return found
+    assert actual.checkpoint.is_dir()
+    return actual
 
 
 @pytest.fixture
@@ -288,8 +290,8 @@ def stopped(undisturbed: Stopped, tmp_path: Path) -> Stopped:
 
 
 def claim(stopped: Stopped) -> None:
-    asked = load_sweep(stopped.home, stopped.files.id).spec
-    key = asked.make_family().key(asked.config(Request("add+prod", 64, 1)))
+    wanted_spec = load_sweep(stopped.home, stopped.files.id).spec
+    key = wanted_spec.make_family().key(wanted_spec.config(Request("add+prod", 64, 1)))
     stopped.home.claims.mkdir(exist_ok=True)
     (stopped.home.claims / key).write_bytes(b"\xff\x00/..")
 
@@ -315,9 +317,9 @@ def test_a_resumed_sweep_names_damage_and_has_the_same_table(kind: str, stopped:
     damage(stopped)
     done = command("run", stopped.space, "--engine=local", "--home", stopped.home.root, "--resume")
     assert done.code == 0, done.err
-    said = " ".join((done.out + done.err).split())
-    assert said.count(" damaged ") == int(bool(named))
-    assert named in said
+    output = " ".join((done.out + done.err).split())
+    assert output.count(" damaged ") == int(bool(named))
+    assert named in output
     assert table_of(done.out) == stopped.table != []
     assert sum(trained(stopped.log).values()) == 12 - stopped.done + again
     assert set(trained(stopped.log).values()) == {1}

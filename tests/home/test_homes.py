@@ -67,11 +67,11 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_default_scratch_is_private(temporary: Path) -> None:
-    found = scratch(None)
-    assert found.parent == temporary
-    assert found.stat().st_mode & 0o077 == 0
-    assert scratch(None) == found
-    found.chmod(0o777)
+    result = scratch(None)
+    assert result.parent == temporary
+    assert result.stat().st_mode & 0o077 == 0
+    assert scratch(None) == result
+    result.chmod(0o777)
     with pytest.raises(SweepError, match="--scratch"):
         scratch(None)
 

@@ -68,14 +68,14 @@ def test_recall_combines_the_journal_with_run_directories(tmp_path: Path) -> Non
     for one in (finished, trial, again):
         RunStore(home).put(one.key, one.outcome, {})
     with Journal(files.journal) as journal:
-        for each in (trial, finished, failed, again, entry(5), Stopped("add")):
-            journal.append(each)
+        for item in (trial, finished, failed, again, entry(5), Stopped("add")):
+            journal.append(item)
     memory = recall(files)
     assert (memory.ended, memory.trials) == ((finished, again), (trial,))  # Of a run that failed, the later word.
     assert memory.stopped == {"add"}
     assert not memory.answered
-    [said] = memory.damaged
-    assert "key5 is damaged (FileNotFoundError" in said
+    [output] = memory.damaged
+    assert "key5 is damaged (FileNotFoundError" in output
 
 
 @given(cut=st.integers(min_value=1, max_value=200))
@@ -100,7 +100,7 @@ def test_every_flipped_bit_is_found(tmp_path_factory: pytest.TempPathFactory, at
     place = begin + at % (end - begin)
     content[place] ^= 1 << bit
     path.write_bytes(content)
-    found = list(read_journal(path))
-    assert found[0] == lines[0]
-    assert found[-1] == lines[-1]
-    assert [type(each) for each in found[1:-1]] in ([BadLine], [BadLine, BadLine])  # Two, if it became a line's end.
+    actual = list(read_journal(path))
+    assert actual[0] == lines[0]
+    assert actual[-1] == lines[-1]
+    assert [type(item) for item in actual[1:-1]] in ([BadLine], [BadLine, BadLine])  # Two, if it became a line's end.

@@ -43,8 +43,8 @@ def test_a_home_is_read_whole_or_refused_in_one_line(older: Path) -> None:
 def assert_whole(sweep: StoredSweep, older: Path) -> None:
     assert sweep.damage == ()
     assert (sweep.state.value, sweep.training) == ("finished", ())
-    found = {(run.config.label, run.config.size): run.outcome.accuracy["add"] for run in sweep.runs}
-    assert found == pytest.approx(OUTCOMES[older.name])
+    result = {(run.config.label, run.config.size): run.outcome.accuracy["add"] for run in sweep.runs}
+    assert result == pytest.approx(OUTCOMES[older.name])
     assert {run.outcome.status for run in sweep.runs} == {Status.FINISHED}
     assert {row.name for row in older.joinpath("runs").iterdir()} == {run.key for run in sweep.runs}
     # Another sweep that asks for the same run finds it: its key is what it was.

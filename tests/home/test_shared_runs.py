@@ -62,8 +62,8 @@ def here(home: Path, *words: object) -> str:
 
 
 def sweep_of(home: Path, space: str) -> str:
-    [found] = [each for each in Home(home).sweep_ids() if each.startswith(space)]
-    return found
+    [result] = [item for item in Home(home).sweep_ids() if item.startswith(space)]
+    return result
 
 
 def test_a_shared_baseline_is_trained_once_and_the_answer_is_the_same(
@@ -74,8 +74,8 @@ def test_a_shared_baseline_is_trained_once_and_the_answer_is_the_same(
     out = here(tmp_path / "home", "run", second, "--engine=local")
     assert set(trained(log).values()) == {1}
     assert len(trained(log)) == 12  # 4 of the baseline and 4 of each mix, where two sweeps alone would train 16.
-    there = sweep_of(tmp_path / "home", "with_prod")
-    assert f"4 runs were there already, trained for {there} (4)." in out
+    existing = sweep_of(tmp_path / "home", "with_prod")
+    assert f"4 runs were there already, trained for {existing} (4)." in out
     status = here(tmp_path / "home", "status", "with_max")
     assert "in 4 runs, 4 more were there already" in status
     alone = here(tmp_path / "other home", "run", second, "--engine=local")
@@ -98,11 +98,11 @@ def test_fresh_trains_every_run_again_and_reports_it(spaces: Spaces, log: Path, 
 @pytest.mark.parametrize("engine", [["--engine=local"], pytest.param([], marks=pytest.mark.night)])
 def test_two_sweeps_at_once_train_a_run_once(engine: list[str], spaces: Spaces, log: Path, tmp_path: Path) -> None:
     both = [started("run", space, *engine, "--home", tmp_path) for space in spaces(pace_s=0.1)]
-    outs = [said(each) for each in both]
+    outs = [said(item) for item in both]
     assert set(trained(log).values()) == {1}, trained(log)
     assert len(trained(log)) == 12
-    found = [int(count) for out in outs for count in re.findall(r"^(\d+) runs? w(?:ere|as) there already", out, re.M)]
-    assert sum(found) == 4
+    result = [int(count) for out in outs for count in re.findall(r"^(\d+) runs? w(?:ere|as) there already", out, re.M)]
+    assert sum(result) == 4
     for space in ("with_prod", "with_max"):
         assert len(ended(tmp_path, sweep_of(tmp_path, space))) == 8
 
@@ -112,16 +112,16 @@ def test_after_a_kill_another_sweep_continues_and_the_first_can_be_resumed(
 ) -> None:
     first, second = spaces(pace_s=0.3)
     killed = started("run", first, "--engine=local", "--home", tmp_path)
-    while len(kept := list((tmp_path / "runs").glob("[0-9a-f]*/outcome.json"))) < 2:
+    while len(stored := list((tmp_path / "runs").glob("[0-9a-f]*/outcome.json"))) < 2:
         assert killed.poll() is None, killed.communicate()
         time.sleep(0.02)
     os.kill(killed.pid, signal.SIGKILL)
     killed.communicate()
-    lost = trained(log).total() - len(kept)  # Trained to their end, and killed before they were on disk.
+    lost = trained(log).total() - len(stored)  # Trained to their end, and killed before they were on disk.
     out = here(tmp_path, "run", second, "--engine=local")
-    there = re.search(r"^(\d+) runs? w(?:ere|as) there already", out, re.M)
-    assert there is not None
-    assert int(there[1]) >= 1
+    existing = re.search(r"^(\d+) runs? w(?:ere|as) there already", out, re.M)
+    assert existing is not None
+    assert int(existing[1]) >= 1
     here(tmp_path, "run", first, "--engine=local", "--resume")
     assert len(trained(log)) == 12
     assert trained(log).total() - 12 <= lost
@@ -157,27 +157,27 @@ def test_rm_keeps_the_runs_that_another_sweep_refers_to(tmp_path: Path) -> None:
 
 def test_rm_keeps_runs_that_another_sweep_is_training(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    there = write_sweep(home, spec(sizes=[8])).id
+    existing = write_sweep(home, spec(sizes=[8])).id
     keys = RunStore(home).stored_keys()
-    assert RunStore(home, there).own_keys() == keys
+    assert RunStore(home, existing).own_keys() == keys
     other = home.sweep("other-1")
     other.directory.mkdir(parents=True)
     with other.driving():
         assert RunStore(other.home, other.id).claim(keys[0])
-        assert RunStore(home, there).own_keys() == keys[1:]
+        assert RunStore(home, existing).own_keys() == keys[1:]
 
 
 def test_rm_removes_runs_that_a_sweep_trained_or_refers_to(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    there = write_sweep(home, spec(sizes=[8])).id
-    keys, journal = RunStore(home).stored_keys(), home.sweep(there).journal
+    existing = write_sweep(home, spec(sizes=[8])).id
+    keys, journal = RunStore(home).stored_keys(), home.sweep(existing).journal
     whole = journal.read_bytes()
     journal.write_bytes(whole[: whole.index(b"\n") + 1])  # A crash kept its runs out of it.
-    assert RunStore(home, there).own_keys() == keys
+    assert RunStore(home, existing).own_keys() == keys
     journal.write_bytes(whole)
     for key in keys:
         write_origin(home.runs / key, "removed-1")
-    assert RunStore(home, there).own_keys() == keys
+    assert RunStore(home, existing).own_keys() == keys
 
 
 def test_the_name_of_a_run_is_flushed_like_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

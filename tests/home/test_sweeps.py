@@ -68,4 +68,4 @@ def test_sweeps_of_one_second_are_ordered_newest_first(tmp_path: Path) -> None:
     home = Home(tmp_path)
     begun = [create_sweep(spec(name=name), home).id for name in ("b", "a", "c", "a", "b", "a")]
     assert home.sweep_ids() == begun[::-1]
-    assert all(re.fullmatch(r"[abc]-\d{8}-\d{6}-[0-9a-f]{4}", each) for each in begun)
+    assert all(re.fullmatch(r"[abc]-\d{8}-\d{6}-[0-9a-f]{4}", item) for item in begun)

@@ -217,7 +217,7 @@ def draw(kind: TruthKind, problem: Problem, rng: np.random.Generator, key: int) 
     if kind is TruthKind.HALVES:
         truth = replace(truth, graded=False)
     if kind is TruthKind.GOMPERTZ:
-        least, most = (math.log(each) for each in CONCENTRATIONS)
+        least, most = (math.log(item) for item in CONCENTRATIONS)
         truth = replace(truth, graded=False, concentration=math.exp(rng.uniform(least, most)))
     if kind is TruthKind.SHOULDER:
         truth = replace(truth, slope=math.exp(rng.uniform(math.log(SHOULDER_SLOPE), math.log(STEEPEST))))

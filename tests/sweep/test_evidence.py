@@ -30,15 +30,15 @@ def swept(home: Path, **changes: object) -> str:
 
 
 def test_a_block_is_on_disk_before_its_runs_and_the_answer_uses_it(tmp_path: Path) -> None:
-    found = run_sweep(spec(**PAIRS), RunOptions(home=tmp_path, engine="local"), quiet())
+    result = run_sweep(spec(**PAIRS), RunOptions(home=tmp_path, engine="local"), quiet())
     [sweep_id] = Home(tmp_path).sweep_ids()
-    asked = set()
+    wanted_spec = set()
     for line in read_journal(Home(tmp_path).sweep(sweep_id).journal):
         if isinstance(line, Asked):
-            asked |= {run for block in line.blocks for run in requests_of(block)}
+            wanted_spec |= {run for block in line.blocks for run in requests_of(block)}
         elif isinstance(line, Ended):
-            assert line.request in asked
-    shown = found.mix("add+prod").comparison
+            assert line.request in wanted_spec
+    shown = result.mix("add+prod").comparison
     assert shown is not None
     assert shown.decided is Direction.FEWER
     assert shown.pairs == len(blocks(tmp_path, sweep_id))
@@ -72,11 +72,13 @@ def test_an_extension_continues_the_blocks_and_refuses_another_threshold(tmp_pat
 
 
 def test_a_journal_without_blocks_gives_estimates_and_no_decision(tmp_path: Path) -> None:
-    found = run_sweep(spec(seeds=4, search={"method": "bisection"}), RunOptions(home=tmp_path, engine="local"), quiet())
+    result = run_sweep(
+        spec(seeds=4, search={"method": "bisection"}), RunOptions(home=tmp_path, engine="local"), quiet()
+    )
     [sweep_id] = Home(tmp_path).sweep_ids()
     assert blocks(tmp_path, sweep_id) == ()
-    assert found.mix("add+prod").comparison is None
-    assert found.mix("add+prod").synergy_total is not None
+    assert result.mix("add+prod").comparison is None
+    assert result.mix("add+prod").synergy_total is not None
 
 
 def test_old_blocks_outside_the_current_sizes_do_no_harm() -> None:

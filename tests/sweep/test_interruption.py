@@ -47,7 +47,7 @@ def interrupt() -> None:
 
 def trained_once(log: Path, steps: int) -> bool:
     """Whether every step of both sizes was trained exactly once."""
-    trained = sorted((each.size, each.step) for each in events(log))
+    trained = sorted((item.size, item.step) for item in events(log))
     return trained == [(size, step) for size in (8, 16) for step in range(1, steps + 1)]
 
 
@@ -58,8 +58,8 @@ def test_ctrl_c_leaves_a_checkpoint_of_the_stack_in_this_process(tmp_path: Path)
     with pytest.raises(KeyboardInterrupt):
         run_sweep(sweep, RunOptions(home=tmp_path, engine="local"), console)
     assert 4 <= len(events(log)) < 19
-    said = "the stack in training leaves a checkpoint at its next evaluation; the next Ctrl-C ends at once"
-    assert said in printed(console)
+    output = "the stack in training leaves a checkpoint at its next evaluation; the next Ctrl-C ends at once"
+    assert output in printed(console)
     assert re.search(
         r"Stopped; (0 runs|1 run) kept, and 1 checkpoint of runs in training. Continue with", printed(console)
     )
@@ -123,9 +123,9 @@ def interrupted(tmp_path: Path, sweep: SweepSpec, ready: Callable[[], bool]) -> 
             time.sleep(0.05)
         pressed = time.monotonic()
         os.killpg(driver.pid, signal.SIGINT)
-        said, _ = driver.communicate(timeout=300)
-        assert driver.returncode == 130, said
-        return said, time.monotonic() - pressed
+        output, _ = driver.communicate(timeout=300)
+        assert driver.returncode == 130, output
+        return output, time.monotonic() - pressed
 
 
 @pytest.mark.slow
@@ -133,12 +133,12 @@ def interrupted(tmp_path: Path, sweep: SweepSpec, ready: Callable[[], bool]) -> 
 def test_ctrl_c_leaves_checkpoints_of_all_stacks_under_ray(tmp_path: Path) -> None:
     log = tmp_path / "log"
     sweep = asked(log, steps=40, pace_s=0.25)
-    said, _ = interrupted(
-        tmp_path, sweep, lambda: {(8, 4), (16, 4)} <= {(each.size, each.step) for each in events(log)}
+    output, _ = interrupted(
+        tmp_path, sweep, lambda: {(8, 4), (16, 4)} <= {(item.size, item.step) for item in events(log)}
     )
-    assert "2 stacks leave checkpoints at their next evaluations" in said
-    assert "Traceback" not in said
-    [again] = [line.strip() for line in said.splitlines() if "--resume" in line]
+    assert "2 stacks leave checkpoints at their next evaluations" in output
+    assert "Traceback" not in output
+    [again] = [line.strip() for line in output.splitlines() if "--resume" in line]
     [sweep_id] = Home(tmp_path / "home").sweep_ids()
     assert again == (
         f"python -m orchestrator run {tmp_path / 'space.yaml'} --home {tmp_path / 'home'} --resume {sweep_id}"

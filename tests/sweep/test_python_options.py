@@ -42,7 +42,7 @@ def test_resume_may_be_true(given: Any, meant: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "output"),
     [
         ({"max_time": True}, "max_time=True cannot be used: write .*7200 .seconds. or a timedelta"),
         ({"max_time": -5}, "--max-time '-5.000s': write a time"),
@@ -56,8 +56,8 @@ def test_resume_may_be_true(given: Any, meant: str | None) -> None:
         ({"profil": 5}, "unknown option 'profil'. Did you mean 'profile'?"),
     ],
 )
-def test_options_of_another_type_are_refused_with_what_to_write(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(UserError, match=said):
+def test_options_of_another_type_are_refused_with_what_to_write(options: dict[str, Any], output: str) -> None:
+    with pytest.raises(UserError, match=output):
         o.run("add_vs_add_prod", **options)
 
 

@@ -73,7 +73,7 @@ AGAIN = "Continue with the same command and --resume ID"
 
 
 @pytest.mark.parametrize(
-    ("plan", "code", "said"),
+    ("plan", "code", "output"),
     [
         ("fails ends", 1, []),
         ("dies ends", 0, ["was killed (SIGKILL)"]),
@@ -83,11 +83,11 @@ AGAIN = "Continue with the same command and --resume ID"
         ("dies refuses ends", 2, ["was killed"]),
     ],
 )
-def test_a_driver_that_dies_is_restarted_three_times(plan: str, code: int, said: list[str], tmp_path: Path) -> None:
+def test_a_driver_that_dies_is_restarted_three_times(plan: str, code: int, output: list[str], tmp_path: Path) -> None:
     with begin(tmp_path, plan) as running:
         lines = rest(running).splitlines()
     assert running.returncode == code
-    for number, (line, cause) in enumerate(zip(lines, said, strict=True), start=1):
+    for number, (line, cause) in enumerate(zip(lines, output, strict=True), start=1):
         assert cause in line
         assert line.endswith(AGAIN if number > STARTS else f"Resuming with a new Ray ({number} of {STARTS})")
 
@@ -173,7 +173,7 @@ def test_a_driver_dies_with_its_parent(tmp_path: Path) -> None:
 @pytest.fixture
 def program(tmp_path: Path) -> Iterator[Program]:
     """A sweep that has begun: two of its runs have ended."""
-    begun = Program(write_space(tmp_path, pace_s=0.3), tmp_path / "home", tmp_path / "said")
+    begun = Program(write_space(tmp_path, pace_s=0.3), tmp_path / "home", tmp_path / "output")
     try:
         begun.wait_for_runs(2)
         yield begun
@@ -189,11 +189,11 @@ NIGHT = pytest.mark.night
 def test_the_sweep_is_resumed_automatically(victim: str, program: Program) -> None:
     getattr(program, victim).send_signal(signal.SIGKILL)
     assert program.end() == 0
-    said = program.log.read_text()
+    output = program.log.read_text()
     [sweep_id] = Home(program.home).sweep_ids()
     what = r"the driver was killed \(SIGKILL\)" if victim == "driver" else "Ray died|the driver ended with exit code"
-    assert re.search(rf"^error: ({what}).*; finished runs are kept. Resuming with a new Ray \(1 of 3\)", said, re.M)
-    assert said.count("90% intervals") == 1
+    assert re.search(rf"^error: ({what}).*; finished runs are kept. Resuming with a new Ray \(1 of 3\)", output, re.M)
+    assert output.count("90% intervals") == 1
     assert recall(Home(program.home).sweep(sweep_id)).answered
     runs = journalled(program.home)
     assert len(runs) == len({entry.key for entry in runs}) == RUNS
@@ -206,17 +206,17 @@ def test_a_sweep_resumes_after_its_supervisor_died_and_then_prints_its_answer_ag
     driver = program.driver
     program.process.kill()
     driver.wait(timeout=30)
-    kept = journalled(program.home)
+    stored = journalled(program.home)
     space = tmp_path / "paced.yaml"
     first = Program(space, program.home, tmp_path / "first", "--resume")
     assert first.end() == 0
-    assert journalled(program.home)[: len(kept)] == kept
+    assert journalled(program.home)[: len(stored)] == stored
     again = Program(space, program.home, tmp_path / "again", "--resume")
     assert again.end() == 0
     [sweep_id] = Home(program.home).sweep_ids()
     assert f"{sweep_id} has its answer already" in again.log.read_text()
-    said = first.log.read_text()
-    table = said[said.index(": size at") :].partition("figure ")[0]
+    output = first.log.read_text()
+    table = output[output.index(": size at") :].partition("figure ")[0]
     assert table in again.log.read_text()
     assert len(journalled(program.home)) == RUNS
 
@@ -230,7 +230,7 @@ def test_after_the_head_of_a_cluster_died_the_message_says_how_to_resume(
     cluster = Cluster()
     head = cluster.add_node(num_cpus=2)
     space, home = write_space(tmp_path, pace_s=0.3), tmp_path / "home"
-    program = Program(space, home, tmp_path / "said", "--address", cluster.address)
+    program = Program(space, home, tmp_path / "output", "--address", cluster.address)
     try:
         program.wait_for_runs(2)
         head.kill_gcs_server()
@@ -239,8 +239,8 @@ def test_after_the_head_of_a_cluster_died_the_message_says_how_to_resume(
         program.kill()
         cluster.shutdown()
     [sweep_id] = Home(home).sweep_ids()
-    said = program.log.read_text()
-    assert re.search(r"^error: .*; finished runs are kept. Continue with", said, re.MULTILINE)
-    assert said.rstrip().endswith(f"--resume {sweep_id}")
+    output = program.log.read_text()
+    assert re.search(r"^error: .*; finished runs are kept. Continue with", output, re.MULTILINE)
+    assert output.rstrip().endswith(f"--resume {sweep_id}")
     assert Program(space, home, tmp_path / "resumed", "--resume", sweep_id).end() == 0
     assert len(journalled(home)) == RUNS

@@ -21,10 +21,10 @@ from tests.sweep.sweeps import ended, printed, quiet, spec
 from trainables.base import Status
 
 
-def run(asked: SweepSpec, home: Path, **options: Any) -> str:
+def run(wanted_spec: SweepSpec, home: Path, **options: Any) -> str:
     """Run a sweep in this process; its id."""
     before = set(Home(home).sweep_ids())
-    run_sweep(asked, RunOptions(home=home, engine="local", **options), quiet())
+    run_sweep(wanted_spec, RunOptions(home=home, engine="local", **options), quiet())
     new = set(Home(home).sweep_ids()) - before
     return new.pop() if new else ""
 
@@ -32,13 +32,13 @@ def run(asked: SweepSpec, home: Path, **options: Any) -> str:
 def test_a_sweep_finds_both_transitions_and_records_them(tmp_path: Path) -> None:
     console = quiet()
     # Three seeds: with two a size may be what is easier or harder, and nothing is decided.
-    found = run_sweep(spec(seeds=3), RunOptions(home=tmp_path, engine="local"), console)
-    alone, joint = (mix.target.transition for mix in found.mixes)
+    result = run_sweep(spec(seeds=3), RunOptions(home=tmp_path, engine="local"), console)
+    alone, joint = (mix.target.transition for mix in result.mixes)
     assert alone.verdict is joint.verdict is Verdict.FOUND
     assert alone.relative.low is not None
     assert alone.relative.high is not None
     assert alone.relative.low < 47 < alone.relative.high
-    assert sentences(found)[0] in printed(console)
+    assert sentences(result)[0] in printed(console)
     [sweep_id] = Home(tmp_path).sweep_ids()
     entries = ended(tmp_path, sweep_id)
     assert (tmp_path / "sweeps" / sweep_id / "transitions.png").is_file()
@@ -52,13 +52,13 @@ def test_a_sweep_finds_both_transitions_and_records_them(tmp_path: Path) -> None
 
 
 def test_stored_runs_that_are_not_in_the_journal_are_adopted(tmp_path: Path) -> None:
-    asked = spec(search={"method": "grid"}, sizes=[8, 16])
-    sweep_id = run(asked, tmp_path)
+    wanted_spec = spec(search={"method": "grid"}, sizes=[8, 16])
+    sweep_id = run(wanted_spec, tmp_path)
     path = Home(tmp_path).sweep(sweep_id).journal
     before = ended(tmp_path, sweep_id)
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:3]))  # the head and two runs: all else is as after a crash
-    run(asked, tmp_path, resume=sweep_id)
+    run(wanted_spec, tmp_path, resume=sweep_id)
     after = ended(tmp_path, sweep_id)
     assert {entry.key for entry in after} == {entry.key for entry in before}
     assert len(after) == len(before)
@@ -116,15 +116,15 @@ def test_a_family_that_raises_fails_its_runs_and_names_the_cause(
 
 
 @pytest.mark.parametrize(
-    ("family", "said"),
+    ("family", "output"),
     [
         ("PercentFamily", r"on 'add' is 1\d\.\d+; it must be a share from 0 to 1; divide per cent by 100"),
         ("EndlessFamily", "it reported on none, so the sweep would never end"),
     ],
 )
-def test_a_family_that_breaks_its_contract_stops_the_sweep(tmp_path: Path, family: str, said: str) -> None:
-    asked = spec(sizes=[8, 16], family=f"tests.sweep.broken:{family}")
-    with pytest.raises(SweepError, match=rf"the family '\w+' does not keep its contract: .*{said}.*check-family"):
-        run(asked, tmp_path)
+def test_a_family_that_breaks_its_contract_stops_the_sweep(tmp_path: Path, family: str, output: str) -> None:
+    wanted_spec = spec(sizes=[8, 16], family=f"tests.sweep.broken:{family}")
+    with pytest.raises(SweepError, match=rf"the family '\w+' does not keep its contract: .*{output}.*check-family"):
+        run(wanted_spec, tmp_path)
     [sweep_id] = Home(tmp_path).sweep_ids()
     assert ended(tmp_path, sweep_id) == []

@@ -83,16 +83,16 @@ def test_ctrl_z_at_a_shell_stops_all_of_ray_and_fg_ends_the_sweep(tmp_path: Path
         wait_for(lambda: home.exists() and evaluations(home) > 1, 200)
         family = psutil.Process(shell.pid).children(recursive=True)
         os.write(terminal, b"\x1a")
-        wait_for(lambda: {status(each) for each in family if each.is_running()} == {psutil.STATUS_STOPPED}, 60)
+        wait_for(lambda: {status(item) for item in family if item.is_running()} == {psutil.STATUS_STOPPED}, 60)
         before = evaluations(home)
         time.sleep(2)
         assert evaluations(home) == before
         os.write(terminal, b"fg; echo code $?\n")
-        said = ""
+        output = ""
         # The shell echoes `fg;` first; before it is the code of the stopped command.
-        while "fg;" not in said or not (ended := re.search(r"code (\d+)\r", said.rpartition("fg;")[2])):
-            said += os.read(terminal, 1 << 16).decode(errors="replace")
-        assert ended[1] == "0", said
+        while "fg;" not in output or not (ended := re.search(r"code (\d+)\r", output.rpartition("fg;")[2])):
+            output += os.read(terminal, 1 << 16).decode(errors="replace")
+        assert ended[1] == "0", output
         shell.kill()
 
 
@@ -114,8 +114,8 @@ def on_a_terminal(command: list[str]) -> Iterator[tuple[subprocess.Popen[bytes],
         yield running, terminal
     finally:
         if running.poll() is None:
-            for each in psutil.Process(running.pid).children(recursive=True):
-                each.kill()
+            for item in psutil.Process(running.pid).children(recursive=True):
+                item.kill()
             running.kill()
             running.wait()
 
@@ -129,9 +129,9 @@ os.execvp(sys.argv[1], sys.argv[1:])
 
 
 @pytest.mark.parametrize("name", ["COLUMNS", "LINES"])
-@pytest.mark.parametrize(("given", "kept"), [("0", False), ("00", False), ("-1", False), ("", False), ("80", True)])
-def test_invalid_terminal_sizes_are_ignored(name: str, given: str, kept: bool) -> None:
-    assert (name in with_usable_size({name: given, "TERM": "xterm"})) is kept
+@pytest.mark.parametrize(("given", "stored"), [("0", False), ("00", False), ("-1", False), ("", False), ("80", True)])
+def test_invalid_terminal_sizes_are_ignored(name: str, given: str, stored: bool) -> None:
+    assert (name in with_usable_size({name: given, "TERM": "xterm"})) is stored
 
 
 @pytest.mark.slow

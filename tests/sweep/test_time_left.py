@@ -33,9 +33,9 @@ def test_the_time_left_of_a_grid_follows_from_the_runs_that_ended(slower: int) -
         searcher.tell(request, Observation(0.2, 0.1, float(slower * request.size)))
     (half,) = searcher.pending
     left = sum(request.size for request in grid().ask(6)) - sum(run.size for run in searcher.results) - half.size / 2
-    found = time_left(searcher, [(half, 0.5)], EXPECTED, workers=1)
-    assert found == pytest.approx(slower * left)
-    assert time_left(searcher, [(half, 0.5)], EXPECTED, workers=2, slowdown=4) == 2 * found
+    result = time_left(searcher, [(half, 0.5)], EXPECTED, workers=1)
+    assert result == pytest.approx(slower * left)
+    assert time_left(searcher, [(half, 0.5)], EXPECTED, workers=2, slowdown=4) == 2 * result
 
 
 def test_an_ended_search_takes_no_time_and_the_searcher_does_not_change() -> None:

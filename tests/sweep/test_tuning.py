@@ -59,7 +59,7 @@ def logged(home: Path, **changes: object) -> SweepSpec:
 
 def evaluated(home: Path) -> list[str]:
     """The runs at their evaluations, in the order they came to them."""
-    return [f"{each.mix} {each.size} {each.seed} {each.haste} {each.step}" for each in events(home / "log")]
+    return [f"{item.mix} {item.size} {item.seed} {item.haste} {item.step}" for item in events(home / "log")]
 
 
 def trained(home: Path) -> Counter[str]:
@@ -118,8 +118,8 @@ def test_a_kill_in_the_middle_loses_no_finished_run(tmp_path: Path) -> None:
     undisturbed = tmp_path / "undisturbed"
     undisturbed.mkdir()
     run_sweep(wanted.model_copy(), RunOptions(home=undisturbed, engine="local"), quiet())
-    there, here = (load_sweep(Home(home), Home(home).sweep_ids()[0]) for home in (undisturbed, tmp_path))
-    assert there.spec.tuned == here.spec.tuned != {}
+    existing, here = (load_sweep(Home(home), Home(home).sweep_ids()[0]) for home in (undisturbed, tmp_path))
+    assert existing.spec.tuned == here.spec.tuned != {}
 
 
 def test_a_failed_run_ends_the_tuning_and_is_retried_on_resume(tmp_path: Path) -> None:
@@ -138,20 +138,20 @@ def test_a_sweep_is_tuned_without_ray_and_another_one_reuses_it(tmp_path: Path) 
     options = RunOptions(home=tmp_path, engine="local")
     wanted = asked(trials=6, seeds=4)
     console = quiet()
-    found = run_sweep(wanted, options, console)
-    said = printed(console)
-    assert "tuning add at units 64 and 96: up to 6 trials" in said
-    assert "tuning add, trial 1 of 6: 0 of 8 runs learned (haste 0.2)" in said
-    assert re.search(r"tuned add: haste [\d.]+, \d of 8 runs learned \(0 of 8 runs learned as written; better", said)
+    result = run_sweep(wanted, options, console)
+    output = printed(console)
+    assert "tuning add at units 64 and 96: up to 6 trials" in output
+    assert "tuning add, trial 1 of 6: 0 of 8 runs learned (haste 0.2)" in output
+    assert re.search(r"tuned add: haste [\d.]+, \d of 8 runs learned \(0 of 8 runs learned as written; better", output)
     sweep = load_sweep(Home(tmp_path), Home(tmp_path).sweep_ids()[0])
     haste = sweep.spec.tuned["add"]["haste"]
-    assert found.tuned[0] == f"add: tuned: haste {haste:.3g}"
-    assert found.tuned[0] in said
+    assert result.tuned[0] == f"add: tuned: haste {haste:.3g}"
+    assert result.tuned[0] in output
     assert differences(wanted, sweep.spec) == {}
     client = MlflowClient(store.choose(tmp_path).uri)
-    experiments = [each.experiment_id for each in client.search_experiments()]
+    experiments = [item.experiment_id for item in client.search_experiments()]
     runs = client.search_runs(experiments, "tags.kind = 'run'")
     assert str(haste) in {run.data.params["haste"] for run in runs}
     again = quiet()
-    assert run_sweep(wanted.model_copy(update={"seed": 20}), options, again).tuned == found.tuned
+    assert run_sweep(wanted.model_copy(update={"seed": 20}), options, again).tuned == result.tuned
     assert "trial 1 of 6" not in printed(again)

@@ -37,13 +37,13 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_each_variant_is_a_sweep_and_their_answers_are_compared(there: Path) -> None:
     first = command("run", "growing.yaml", "--engine=local", "--variant", "at_12")
     assert first.code == 0, first.err
-    assert [each.rsplit("-", 3)[0] for each in Home(there / "results").sweep_ids()] == ["growing-at_12"]
+    assert [item.rsplit("-", 3)[0] for item in Home(there / "results").sweep_ids()] == ["growing-at_12"]
 
     # What is answered stays so, the others are run.
     rest = command("run", "growing.yaml", "--engine=local", "--resume", "")
     assert rest.code == 0, rest.err
     ids = Home(there / "results").sweep_ids()
-    assert sorted(each.rsplit("-", 3)[0] for each in ids) == ["growing-at_12", "growing-at_24", "growing-at_48"]
+    assert sorted(item.rsplit("-", 3)[0] for item in ids) == ["growing-at_12", "growing-at_24", "growing-at_48"]
     assert f"at_12: answered by {ids[-1]}" in rest.out
     assert "add: units at the transition goes as midpoint^" in rest.out
     figure = there / "results" / "sweeps" / ids[0] / "variants.png"
