@@ -29,7 +29,7 @@ Batch = tuple[bool, list[str]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 where so many faults were made and seen and nothing was lost, doubled or changed, else 1."""
+    """Return 0 if this many faults were made and seen, and nothing was lost, doubled or changed; otherwise 1."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--rounds", type=int, default=10, help="faults that are made and seen")
     parser.add_argument("--seed", type=int, default=0)
@@ -87,7 +87,7 @@ def _kinds(directory: Path) -> list[str]:
 
 
 def _sweep(faults: Sequence[str], ground: Ground, expected: Truth, place: Path, rng: np.random.Generator) -> Played:
-    """A sweep with these faults. What it said is printed where it did not come to what it should."""
+    """Run a sweep with these faults. Print its output if it did not reach the right end."""
     (place / "disk").mkdir(parents=True)
     rounds = list[Round]()
 

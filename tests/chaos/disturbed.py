@@ -1,4 +1,4 @@
-"""A sweep that faults happen to, one after another, resumed by hand wherever it does not go on by itself."""
+"""A sweep that meets one fault after another, and is resumed by hand if it does not restart by itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESUMES = 3
 
 
 class LostError(Exception):
-    """A sweep does not go on; the text is all it said."""
+    """A sweep that cannot continue. The text is its output."""
 
 
 class Disturbed:
@@ -64,8 +64,8 @@ class Disturbed:
         return len(self.log.read_text())
 
     def go_on_until(self, count: int) -> None:
-        """Until so many runs are journalled, and the sweep is under way. Raises :class:`LostError`, also where it is
-        answered by then."""
+        """Wait until this many runs are journalled and the sweep is running. Raises :class:`LostError`, also where it
+        is answered by then."""
         self._until(lambda: self.runs >= count and self.program.process.poll() is None, f"sweep with {count} runs")
 
     def go_on_for_a_run(self) -> None:

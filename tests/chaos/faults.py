@@ -73,7 +73,7 @@ def lose_node(sweep: Disturbed, rng: np.random.Generator) -> bool:
 
 
 def stand_still(sweep: Disturbed, rng: np.random.Generator) -> bool:
-    """All of it for a while, as where a laptop sleeps or a virtual machine moves: nobody may take anybody for dead."""
+    """Suspend all processes for a while, like a laptop that sleeps. No process may take another for dead."""
     existing = sweep.processes
     for item in existing:
         _send(item, signal.SIGSTOP)
@@ -96,7 +96,7 @@ def fill_the_disk(sweep: Disturbed, rng: np.random.Generator) -> bool:
 
 
 def truncate_checkpoint(sweep: Disturbed, rng: np.random.Generator) -> bool:
-    """A crash of the worker, at times of the driver as well, that leaves a part of a file of what trains."""
+    """Crash the worker, and sometimes the driver too, with a half-written file of a stack in training."""
     also_driver = bool(rng.integers(2))
 
     def crash() -> bool:

@@ -16,11 +16,11 @@ from orchestrator.home.journal import Ended, read_journal
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {"PYTHONPATH": str(ROOT), "COLUMNS": "200", "RAY_worker_niceness": "0"}
-"""Of programs and their Rays: workers find these families, and are not put behind all else that a busy machine does."""
+"""Environment of programs and their Rays: workers find these families and keep their normal priority."""
 PATIENCE_S = 900.0
 """Starting Ray and a worker takes 10 s on an idle machine, and minutes on a busy one."""
 LOOK_EVERY_S = 0.1
-"""To look through all processes takes some milliseconds, which what is waited for needs as well."""
+"""Seconds between two looks through all processes, each of which takes some milliseconds."""
 DRIVER, RAYLET, GCS = "-m orchestrator", "raylet/raylet", "gcs/gcs_server"
 """What stands in the command lines of the process that drives a sweep and of Ray's daemon and head."""
 WORKER = "ray::StackTrial"
@@ -70,7 +70,7 @@ class Program:
         return [program, *program.children(recursive=True)]
 
     def wait_for_runs(self, count: int) -> None:
-        """Until so many runs are journalled. Raises ``TimeoutError``, also where the program ends before."""
+        """Wait until this many runs are journalled. Raises ``TimeoutError``, also if the program ends before."""
         until = time.monotonic() + PATIENCE_S
         while len(journalled(self.home)) < count:
             if time.monotonic() > until or self.process.poll() is not None:
@@ -117,7 +117,7 @@ def children(parents: Sequence[psutil.Process], words: str) -> list[psutil.Proce
 
 
 def wait_until_gone(processes: Sequence[psutil.Process], within_s: float) -> list[psutil.Process]:
-    """Those that have not ended by then; one that nobody has asked how it ended (a zombie) has."""
+    """Wait for processes to end, and return those that have not. A zombie has ended."""
     until = time.monotonic() + within_s
     while (left := [item for item in processes if _lives(item)]) and time.monotonic() < until:
         time.sleep(LOOK_EVERY_S)
@@ -131,7 +131,7 @@ def journalled(home: Path) -> list[Ended]:
 
 
 def evaluations(home: Path) -> int:
-    """How many the drivers have heard of, in runs that have not ended."""
+    """Return the number of evaluations that drivers have noted, of runs that have not ended."""
     return sum(len(item.read_text().splitlines()) for item in home.glob("sweeps/*/stacks/*/progress.jsonl"))
 
 

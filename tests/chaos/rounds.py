@@ -32,11 +32,11 @@ PACE_S = 0.15
 ROUNDS_A_SWEEP = 8
 SEEDS = 4
 RUNS = len(MIXES) * len(SIZES) * SEEDS
-"""Of a sweep: three for each fault, of which at most two end between it and the next."""
+"""Runs of a sweep: three for each fault, of which at most two end before the next fault."""
 EARLY = 0.5
 """The share of faults that can come at any time which do not wait until the sweep has got over the one before."""
 MOST_TOGETHER = 3
-"""A sweep goes on by itself three times; with more faults it would have to be resumed by hand each time."""
+"""Faults of one sweep: it restarts by itself three times, and would have to be resumed by hand after more."""
 START_S = 12.0
 """Between a fault and an early one: about what a sweep takes to train again on an idle machine."""
 SPARE = 4
@@ -105,7 +105,7 @@ def play(
     rng: np.random.Generator,
     played: Callable[[Round], object],
 ) -> Counted:
-    """A sweep with these faults, its home on ``directory / "disk"``, all that it said in ``directory / "log"``.
+    """A sweep with these faults, its home on ``directory / "disk"``, its output in ``directory / "log"``.
     ``played`` is told of each fault; those that it has no runs left for do not happen. Raises :class:`LostError` where
     the sweep does not go on."""
     sweep = Disturbed(

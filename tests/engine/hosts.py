@@ -64,7 +64,7 @@ class Hosts:
         _ip("-n", self._name(0), "link", "set", f"port{number}", "up")
 
     def start_ray(self, number: int, command: Sequence[str], before: str = "true") -> None:
-        """Have a host run ``ray start``, and first a line of a shell that mounts what nobody else sees."""
+        """Have a host run ``ray start``, after a shell command that makes private mounts."""
         place = self._directory / str(number)
         place.mkdir(exist_ok=True)
         options = ["--block", "--num-cpus=1", "--object-store-memory=100000000", "--include-log-monitor=false"]

@@ -1,4 +1,4 @@
-"""A campaign: the order of events, repeats, failures, and stacks that go on from a checkpoint."""
+"""A campaign: the order of events, repeats, failures, and stacks that continue from a checkpoint."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ def test_an_ended_run_reaches_the_journal_then_the_searcher_then_the_observer(fi
     campaign = make(files)
     stack = start(campaign)
     key = stack.tickets[0].key
-    heard: list[tuple[int, int]] = []
+    events: list[tuple[int, int]] = []
 
     class Listener(Observer):
         def ended(self, record: RunRecord) -> None:
             assert record.key == key
-            heard.append((len(list(read_journal(files))), len(campaign.searcher.results)))
+            events.append((len(list(read_journal(files))), len(campaign.searcher.results)))
 
     campaign.observer = Listener()
     campaign.ended(key, GOOD)
     campaign.ended(key, GOOD)
-    assert heard == [(2, 1)]  # After the line of the blocks asked for.
+    assert events == [(2, 1)]  # After the line of the blocks asked for.
 
 
 def test_a_whole_grid_is_trained_once(files: Path) -> None:
@@ -318,7 +318,7 @@ def test_stopping_a_mix_drops_its_training_runs_and_keeps_ended_ones(files: Path
     assert given_up
     assert all(campaign.is_over(item.id) for item in given_up)
     assert not any(campaign.is_over(item.id) for item in of["add+prod"])
-    campaign.ended(given_up[0].tickets[0].key, GOOD)  # The worker hears of it later.
+    campaign.ended(given_up[0].tickets[0].key, GOOD)  # Its worker had not noticed yet.
     for item in of["add+prod"]:
         campaign.ended(item.tickets[0].key, GOOD)
     while not campaign.done:

@@ -1,4 +1,4 @@
-"""A machine error is told apart from a run that fails, by the type and the words of Ray's error."""
+"""Machine errors are distinguished from failed runs by the type and the message of Ray's error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Out of memory: the stack is halved until it fits, goes on from its checkpoint, and nothing is lost."""
+"""Out of memory: the stack is halved until it fits, continues from its checkpoint, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def asked(log: Path, **settings: int) -> SweepSpec:
 
 
 def sweep(home: Path, **settings: int) -> tuple[Counter[tuple[int, int]], str]:
-    """Train them; how many of them reached which evaluation in a stack of so many, and what was printed."""
+    """Train them. Return the number of runs by stack size and evaluation, and the printed text."""
     log, console = home / "log", quiet()
     run_sweep(asked(log, **settings), RunOptions(home=home, engine="local"), console)
     [sweep_id] = Home(home).sweep_ids()

@@ -43,7 +43,7 @@ def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def asked(**changes: object) -> SweepSpec:
-    """Four runs, and two that go on from the weights of one of them."""
+    """Four runs, and two that continue from the weights of one of them."""
     fields: dict[str, object] = {
         "mixes": ["add", {"name": "max first", "phases": [{"mix": "max", "share": 0.34}, {"mix": "add"}]}],
         "sizes": [16, 64],
@@ -83,7 +83,7 @@ def test_a_node_that_cannot_write_the_home_trains_the_same_to_the_last_weight(ad
 
 @pytest.mark.night
 def test_a_node_that_is_lost_fails_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No failure of a stack is tolerated here (``retries: 0``): a lost node is none."""
+    """No failure of a stack is tolerated here (``retries: 0``), and a lost node is not one."""
     for name, value in (ENVIRONMENT | QUICK).items():
         monkeypatch.setenv(name, value)
     cluster = Cluster(initialize_head=True, head_node_args=HEAD)

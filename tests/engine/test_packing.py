@@ -34,9 +34,9 @@ MakeCluster = Callable[..., str]
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeCluster]:
-    """Makes a cluster of nodes with so many cores and GPUs each; its address."""
+    """Return a function that starts a cluster of nodes with given cores and GPUs, and returns its address."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # As on nodes that nobody told otherwise.
+    monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # The default of Ray.
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
     made = Cluster()
 

@@ -1,4 +1,4 @@
-"""Arms of several phases, through the program: each phase is a run that goes on from the one before."""
+"""Arms of several phases, through the program: each phase is a run that continues the previous one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def write(path: Path, mixes: list[object], **settings: object) -> Path:
 
 
 def run(space: Path, *words: str) -> str:
-    """What a sweep that ends well had to say: in this process, but for Ray, whose driver is one of its own."""
+    """Run a sweep that succeeds and return its output: in this process, or with Ray in a separate one."""
     given = ["run", str(space), "--home", str(space.parent), *words]
     done = command(*given) if "--engine=local" in words else separate(*given, within_s=600)
     assert done.code == 0, done.out + done.err
@@ -149,7 +149,7 @@ def outcomes(home: Path) -> int:
         ({"name": "x", "phases": [{"mix": "min"}, {"mix": "add"}]}, "'min'"),
         ({"name": "x", "phases": []}, "either a mix or phases"),
         ({"name": "x", "phases": [{"mix": "max", "takes": "body"}, {"mix": "add"}]}, "no phase comes before it"),
-        # A phase goes on from the one before it in the same arm: no run of another place can be named.
+        # A phase continues the previous one of the same arm, and cannot name another run.
         ({"name": "x", "phases": [{"mix": "max", "donor": "/elsewhere/runs/0123"}, {"mix": "add"}]}, "no such key"),
         ({"name": "x", "phases": [{"mix": "max"}, {"mix": "add", "takes": "/elsewhere/runs/0123"}]}, "the part '/else"),
     ],

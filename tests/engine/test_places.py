@@ -1,4 +1,4 @@
-"""Ray finds a place for its sockets and its token whatever the user's directories are like."""
+"""Ray finds a place for its sockets and its token with any directories of the user."""
 
 from __future__ import annotations
 

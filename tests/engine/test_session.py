@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the token of a user lies who has none yet."""
+    """The path of the token of a user who has none yet."""
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in (TOKEN, TOKEN_PATH, "RAY_AUTH_MODE"):
         monkeypatch.delenv(name, raising=False)

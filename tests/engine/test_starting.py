@@ -1,4 +1,4 @@
-"""How Ray is started and joined: whom it listens to, and what is said of a cluster that refuses a token."""
+"""How Ray is started and joined: the interfaces it listens on, and the message for a refused token."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_plain_run_listens_only_on_loopback_with_long_timeouts(tmp_path: Path)
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """The address of a cluster with a token, and the file that holds it."""
+    """The address of a cluster with a token, and the file with the token."""
     home = tmp_path_factory.mktemp("owner")
     port, token = free_port(), home / ".ray" / "auth_token"
     token.parent.mkdir()

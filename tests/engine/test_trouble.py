@@ -1,4 +1,4 @@
-"""Trouble of the machine is never an outcome: it is tried again, then the sweep stops, and a resumed one goes on."""
+"""A machine error is never an outcome: the stack is retried, then the sweep stops and can be resumed."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_run_that_ends_on_a_full_disk_is_not_lost(small_disk: Path) -> None:
     assert campaign.next_stack() is None
     assert Home(small_disk).sweep("logistic-1").journal.read_bytes() == before
     campaign.stack_ended(stack.id)
-    assert checkpoints.stacks() == [stack.id]  # From which the run goes on.
+    assert checkpoints.stacks() == [stack.id]  # The run continues from it.
 
 
 def test_retry_failed_trains_failed_runs_again(tmp_path: Path) -> None:

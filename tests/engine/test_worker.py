@@ -120,7 +120,7 @@ def test_a_transformer_trains_the_same_after_its_neighbour_ends(tmp_path: Path) 
     few = ["settings.training.steps=60", "settings.training.evaluate_every=20", "mixes=[add]", "probes=[]"]
     wanted_spec = load_space("add_vs_add_prod", "smoke", few)
     whole = Request("add", 8, 0)
-    # Reached by any answer that is right; where the neighbour is no good at all, another seed is needed here.
+    # Any right answer reaches this. If the neighbour has none, this test needs another seed.
     neighbour = Request("add", 8, 1, until=1e-6)
     together, single = (create_sweep(wanted_spec, Home(tmp_path / name)) for name in ("together", "alone"))
     stacked = work(wanted_spec, job_for(together, (neighbour, whole)))

@@ -72,7 +72,7 @@ def test_runs_are_merged_by_key_and_a_damaged_one_is_replaced(home: Home, file: 
     shared = sorted(set(mine.stored_keys()) & set(theirs.stored_keys()))
     assert 2 < len(shared) < len(theirs.stored_keys())
     flip(mine.directory(shared[0]) / OUTCOME)
-    write_result(theirs.directory(shared[1]), ProbeResult("existing", 1, {"number": 1.0}), {})
+    write_result(theirs.directory(shared[1]), ProbeResult("their", 1, {"number": 1.0}), {})
     write_result(mine.directory(shared[1]), ProbeResult("here", 1, {"number": 2.0}), {})
     before = (mine.directory(shared[2]) / OUTCOME).stat().st_mtime_ns
     export_home(home, file, pytest.fail)
@@ -80,7 +80,10 @@ def test_runs_are_merged_by_key_and_a_damaged_one_is_replaced(home: Home, file: 
     assert (result.known_runs, result.known_sweeps) == (len(shared) - 1, 0)
     assert set(theirs.stored_keys()) < set(mine.stored_keys())
     assert (mine.directory(shared[0]) / OUTCOME).read_bytes() == (theirs.directory(shared[0]) / OUTCOME).read_bytes()
-    assert sorted(path.name for path in (mine.directory(shared[1]) / "probes").iterdir()) == ["existing.json", "here.json"]
+    assert sorted(path.name for path in (mine.directory(shared[1]) / "probes").iterdir()) == [
+        "existing.json",
+        "here.json",
+    ]
     assert (mine.directory(shared[2]) / OUTCOME).stat().st_mtime_ns == before
     assert len(other.sweep_ids()) == 3
 

@@ -1,4 +1,4 @@
-"""What probes found lies beside a run, whole, and is found again by name."""
+"""Probe results are stored whole next to their run, and are read by name."""
 
 from __future__ import annotations
 

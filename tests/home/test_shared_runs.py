@@ -140,7 +140,7 @@ def test_a_claim_holds_while_its_sweep_is_driven(tmp_path: Path) -> None:
     assert RunStore(mine.home, mine.id).claim("key")  # Nobody drives the other one any more.
     with mine.driving():
         assert not RunStore(other.home, other.id).claim("key")
-        RunStore(other.home, other.id).free("key")  # Not its own to give up.
+        RunStore(other.home, other.id).free("key")  # Not its own claim.
         assert not RunStore(other.home, other.id).claim("key")
         RunStore(mine.home, mine.id).free("key")
         assert RunStore(other.home, other.id).claim("key")

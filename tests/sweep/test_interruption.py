@@ -1,4 +1,4 @@
-"""Ctrl-C, for real: checkpoints are left, nobody waits for data to be made, and the sweep goes on from there."""
+"""Ctrl-C leaves checkpoints, does not wait for training data, and the sweep continues from there."""
 
 from __future__ import annotations
 
@@ -111,8 +111,8 @@ def test_a_time_limit_does_not_count_as_a_second_ctrl_c() -> None:
 
 
 def interrupted(tmp_path: Path, sweep: SweepSpec, ready: Callable[[], bool]) -> tuple[str, float]:
-    """Run a sweep under Ray and press Ctrl-C as a terminal does, for all processes; what was said, and the seconds from
-    there to the end."""
+    """Run a sweep under Ray and press Ctrl-C as a terminal does, for all processes. Return its output and the seconds
+    from there to the end."""
     (tmp_path / "space.yaml").write_text(sweep.to_yaml())
     with subprocess.Popen(
         line("run", tmp_path / "space.yaml", "--home", tmp_path / "home"),

@@ -79,7 +79,7 @@ def test_a_sweep_is_stopped_from_another_terminal_and_goes_on_later(tmp_path: Pa
     assert options.limit.stopping, "the next Ctrl-C is the second signal, which ends the process"
     assert f"--resume {sweep_id}" in printed(console)
     assert len(ended(tmp_path, sweep_id)) < 6
-    # As the page of all sweeps says it: by what lies in the sweep's own directory.
+    # The page of all sweeps names the specification in the sweep's directory.
     again = load_space(str(Home(tmp_path).sweep(sweep_id).spec))
     assert f"run {Home(tmp_path).sweep(sweep_id).spec} --resume {sweep_id}" in SweepPages(Home(tmp_path)).index()
     run_sweep(again, RunOptions(home=tmp_path, engine="local", resume=sweep_id), quiet())

@@ -108,7 +108,7 @@ def test_a_kill_in_the_middle_loses_no_finished_run(tmp_path: Path) -> None:
     files.journal.write_bytes(b"".join(lines[:-1]))
     before = evaluated(tmp_path)
     run_sweep(wanted, RunOptions(home=tmp_path, engine="local", resume=sweep_id), quiet())
-    # Only the evaluation that nobody heard of any more was trained again.
+    # Only the evaluation that was never reported was trained again.
     again = trained(tmp_path) - Counter(set(trained(tmp_path)))
     step = before[-1].rsplit(" ", 1)[1]
     assert again == Counter(line for line in before[-4:] if line.endswith(f" {step}"))
