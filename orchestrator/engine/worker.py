@@ -67,7 +67,6 @@ class StackWorker:
         """Indices in the job of the runs that have not ended."""
         self._places: list[int] = []
         """Indices in the job of the runs that the learner trains."""
-        self._halvings = 0
         self._messages: list[str] = []
         self._learner: Learner | None = None
         self._shrinks = False
@@ -160,8 +159,6 @@ class StackWorker:
     def _run_report(self, place: int, report: Report) -> RunReport:
         """Return a run's report for the driver. A run with an ``until`` has no files."""
         outcome, files = self._outcome(place, report), dict[str, bytes]()
-        if outcome is not None and self._halvings:
-            outcome = replace(outcome, measures={**outcome.measures, "stack_halvings": float(self._halvings)})
         if outcome is not None and self._configs[place].until is None:
             if report.arrays:
                 files[ARRAYS] = packed_arrays(report.arrays)
@@ -179,7 +176,7 @@ class StackWorker:
         if self._learner is None:
             return
         ended = set(range(len(self._keys))) - set(self._open)
-        with self._checkpoints.put(self._job.stack_id, self._job.requests, self._halvings, ended) as directory:
+        with self._checkpoints.put(self._job.stack_id, self._job.requests, ended) as directory:
             self._learner.save(directory / CHECKPOINT)
             curves = self._curves.items()
             note_progress(directory, [(self._keys[at], point) for at, curve in curves for point in curve.values()])
@@ -230,7 +227,6 @@ class StackWorker:
             flaw = f"it has no state of {', '.join(self._keys[place] for place in sorted(missing))}"
             self._messages.append(self._checkpoints.drop_damaged(self._job.stack_id, flaw))
             return None
-        self._halvings = members.halvings
         return newest / CHECKPOINT if (newest / CHECKPOINT).is_dir() else None
 
     def _restored(self, checkpoint: Path) -> Learner | None:
@@ -266,7 +262,7 @@ class StackWorker:
         for half, members in zip(halves, requests, strict=True):
             shape = self._family.shape(self._configs[half[0]])
             smaller = stack_id(shape, [self._keys[place] for place in half])
-            with self._checkpoints.put(smaller, members, self._halvings + 1) as directory:
+            with self._checkpoints.put(smaller, members) as directory:
                 if newest is not None and (newest / CHECKPOINT).is_dir():
                     shutil.copytree(newest / CHECKPOINT, directory / CHECKPOINT)
                     if (newest / PROGRESS).exists():

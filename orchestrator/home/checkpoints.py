@@ -50,13 +50,11 @@ class Checkpoints:
         return self._path(stack_id, numbers[-1]) if numbers else None
 
     @contextmanager
-    def put(
-        self, stack_id: str, requests: Sequence[Request], halvings: int, ended: Collection[int] = ()
-    ) -> Iterator[Path]:
+    def put(self, stack_id: str, requests: Sequence[Request], ended: Collection[int] = ()) -> Iterator[Path]:
         """Yield a directory to fill with a stack's next checkpoint. Once it is whole, older ones are removed."""
         older = self._numbers(stack_id)
         with whole_directory(self._path(stack_id, max(older, default=0) + 1)) as directory:
-            write_members(directory, requests, halvings, ended)
+            write_members(directory, requests, ended)
             yield directory
             seal(directory)
         for number in older:
@@ -136,23 +134,22 @@ class StackNotes:
 
 @dataclass(frozen=True)
 class Members:
-    """A stack's ``requests``, the number of times that a larger stack was halved to make it, and the indices of the
-    requests whose runs had ``ended`` at a checkpoint, which therefore cannot continue them."""
+    """A stack's ``requests``, and the indices of those whose runs had ``ended`` at a checkpoint, which therefore cannot
+    continue them."""
 
     requests: tuple[Request, ...]
-    halvings: int
     ended: frozenset[int]
 
 
 def read_members(directory: Path) -> Members:
     """Return the members in a stack's directory."""
     data = json.loads((directory / MEMBERS).read_text(encoding="utf-8"))
-    return Members(tuple(map(Request.from_json, data["requests"])), int(data["halvings"]), frozenset(data["ended"]))
+    return Members(tuple(map(Request.from_json, data["requests"])), frozenset(data["ended"]))
 
 
-def write_members(directory: Path, requests: Sequence[Request], halvings: int = 0, ended: Collection[int] = ()) -> None:
+def write_members(directory: Path, requests: Sequence[Request], ended: Collection[int] = ()) -> None:
     """Write a stack's members into its directory."""
-    data = {"requests": [asdict(request) for request in requests], "halvings": halvings, "ended": sorted(ended)}
+    data = {"requests": [asdict(request) for request in requests], "ended": sorted(ended)}
     write_whole(directory / MEMBERS, json.dumps(data))
 
 

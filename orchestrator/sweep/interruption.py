@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from types import FrameType
 
 from orchestrator.engine.campaign import Campaign
@@ -32,8 +31,8 @@ LOOK_EVERY_S = 0.5
 
 
 @contextmanager
-def stop_on_interrupt(stop: Callable[[], None], limit: TimeLimit) -> Iterator[None]:
-    """During the block, call ``stop`` on the signals of :func:`stop_signals` and at the end of the time limit.
+def stop_on_interrupt(stop: Callable[[], None]) -> Iterator[None]:
+    """During the block, call ``stop`` on the signals of :func:`stop_signals`.
 
     A second signal ends the process at once. No finished run is lost even then: it is in the journal or on disk, where
     a resumed sweep adopts it. Outside the main thread no signal is handled, because Python does not allow it.
@@ -52,17 +51,13 @@ def stop_on_interrupt(stop: Callable[[], None], limit: TimeLimit) -> Iterator[No
         if stopping:
             os._exit(INTERRUPTED)
         stopping = True
-        limit.stopping = True
         stop()
 
     in_main = threading.current_thread() is threading.main_thread()
-    timer = limit.timer(partial(os.kill, os.getpid(), signal.SIGTERM) if in_main else stop)
     before = {number: signal.signal(number, handle) for number in stop_signals()} if in_main else {}
-    timer.start()
     try:
         yield
     finally:
-        timer.cancel()
         for number, handler in before.items():
             # None means that a C library has set the handler, which only that library could restore.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
@@ -106,24 +101,28 @@ def stopped_words(sweep_id: str, why: str, options: RunOptions) -> str:
 
 
 class StopRequests:
-    """Carries out the requests of other processes to stop a sweep that is driven here, each once.
+    """Stops a sweep, or a part of it, when another process asks for that or its time limit is over.
 
     The whole sweep stops as on a signal, so that the next Ctrl-C ends it at once. With ``only_whole``, while settings
     are tuned, requests to stop a mix or a run wait until the sweep begins.
     """
 
-    def __init__(self, campaign: Campaign, *, only_whole: bool = False) -> None:
+    def __init__(self, campaign: Campaign, limit: TimeLimit, *, only_whole: bool = False) -> None:
         self._campaign = campaign
+        self._limit = limit
         self._only_whole = only_whole
         self._done = 0
         self._looked_at = -LOOK_EVERY_S
 
     def look(self) -> None:
-        """Carry out new requests. Called often, in the driver's thread."""
+        """Carry out new requests, each once. Called often, in the driver's thread."""
         now = time.monotonic()
         if now - self._looked_at < LOOK_EVERY_S or self._campaign.stopping:
             return
         self._looked_at = now
+        if self._limit.is_over:
+            self._limit.stopped = True
+            self._stop()
         requests = self._campaign.sweep.files.stop_requests()
         for request in requests[self._done :]:
             self._carry_out(request)
@@ -132,10 +131,7 @@ class StopRequests:
     def _carry_out(self, request: StopRequest) -> None:
         if not (request.mix or request.key):
             log.info("Asked to stop")
-            if threading.current_thread() is threading.main_thread():
-                signal.raise_signal(signal.SIGTERM)
-            else:
-                self._campaign.stopping = True
+            self._stop()
         elif self._only_whole:
             return
         elif request.mix:
@@ -143,3 +139,9 @@ class StopRequests:
             self._campaign.stop_mix(request.mix)
         elif not self._campaign.stop_run(request.key):
             log.info(f"run {request.key} cannot be stopped: it is not in training")
+
+    def _stop(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            signal.raise_signal(signal.SIGTERM)
+        else:
+            self._campaign.stopping = True

@@ -34,7 +34,7 @@ from orchestrator.sweep.beginning import (
 )
 from orchestrator.sweep.interruption import StopRequests, stop_on_interrupt, stop_on_machine_error, stopper
 from orchestrator.sweep.monitor import Monitor
-from orchestrator.sweep.run_options import RunOptions
+from orchestrator.sweep.run_options import RunOptions, TimeLimit
 from orchestrator.sweep.tuning import tuned
 from orchestrator.terminal.live_view import LiveView
 from trainables.base import Status
@@ -81,8 +81,8 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         recorder.begin(sweep)
 
         campaign = campaign_of(sweep, journal, known, slots=engine.slots, sizing=sizing)
-        progress = _Progress(campaign, recorder, console)
-        blocks.enter_context(stop_on_interrupt(stopper(campaign, engine), options.limit))
+        progress = _Progress(campaign, recorder, console, options.limit)
+        blocks.enter_context(stop_on_interrupt(stopper(campaign, engine)))
         if not campaign.done:
             with progress.view:
                 engine.execute(campaign)
@@ -95,14 +95,14 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
 class _Progress(Observer):
     """Shows and records a sweep while it trains, and carries out requests to stop."""
 
-    def __init__(self, campaign: Campaign, recorder: Recorder, console: Console) -> None:
+    def __init__(self, campaign: Campaign, recorder: Recorder, console: Console, limit: TimeLimit) -> None:
         self._sweep = campaign.sweep
         self._recorder = recorder
         for record in campaign.records:
             recorder.run_ended(self._sweep, record)
         self.monitor = Monitor(campaign, lambda: recorder.warning, run_seconds(self._sweep.spec))
         self.view = LiveView(console, self.monitor.snapshot)
-        self._stop_requests = StopRequests(campaign)
+        self._stop_requests = StopRequests(campaign, limit)
         campaign.observer = self
 
     @property

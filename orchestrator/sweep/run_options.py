@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -42,30 +42,21 @@ class TimeLimit:
 
     def __init__(self, seconds: float | None = None) -> None:
         self._seconds = seconds
-        self._end = None if seconds is None else time.monotonic() + seconds - supervisor.age_s()
-        self.reached = False
-        self.stopping = False
-        """True once the sweep is stopping for another reason, so that the limit does not count as a second signal."""
+        self._end = math.inf if seconds is None else time.monotonic() + seconds - supervisor.age_s()
+        self.stopped = False
+        """True once the sweep has stopped for this limit."""
+
+    @property
+    def is_over(self) -> bool:
+        """True after the end of the time."""
+        return time.monotonic() >= self._end
 
     @property
     def message(self) -> str:
         """Why the sweep has stopped, "" if not for this limit."""
         from orchestrator.report.words.numbers import duration
 
-        return f"its time limit of {duration(self._seconds)} is over" if self.reached and self._seconds else ""
-
-    def timer(self, stop: Callable[[], object]) -> threading.Timer:
-        """Return a timer, not started, that calls ``stop`` in its own thread at the end of the time, if it has one."""
-
-        def end() -> None:
-            if not self.stopping:
-                self.reached = True
-                stop()
-
-        remaining = threading.TIMEOUT_MAX if self._end is None else max(0.0, self._end - time.monotonic())
-        timer = threading.Timer(remaining, end)
-        timer.daemon = True
-        return timer
+        return f"its time limit of {duration(self._seconds)} is over" if self.stopped and self._seconds else ""
 
 
 def option(default: Any, *names: str, help: str, metavar: str | None = None, once: bool = False) -> Any:

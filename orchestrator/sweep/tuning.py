@@ -17,7 +17,7 @@ from orchestrator.home.journal import Journal, Memory, Tuned
 from orchestrator.home.sweeps import RunRecord, Sweep, write_spec
 from orchestrator.stacks import StackSizes
 from orchestrator.sweep.interruption import StopRequests, stop_on_interrupt, stopped_words, stopper
-from orchestrator.sweep.run_options import RunOptions
+from orchestrator.sweep.run_options import RunOptions, TimeLimit
 from orchestrator.tuning import Tuner, observe_learning
 from trainables.base import Status
 
@@ -50,12 +50,12 @@ def tuned(
         known=known,
         observe=observe_learning,
     )
-    campaign.observer = observer = _Observer(tuner, campaign)
+    campaign.observer = observer = _Observer(tuner, campaign, options.limit)
     studies = [tuner.study(mix) for mix in tuner.problem.mixes]
     for study in studies:
         at = " and ".join(map(str, study.sizes))
         log.info(f"tuning {study.mix} at {spec.size_axis} {at}: up to {study.asked.trials} trials")
-    with stop_on_interrupt(stopper(campaign, engine), options.limit):
+    with stop_on_interrupt(stopper(campaign, engine)):
         if not campaign.done:
             engine.execute(campaign)
     if observer.failure:
@@ -77,8 +77,8 @@ def tuned(
 class _Observer(Observer):
     """Logs each trial that ends. A failed run stops the campaign, and :attr:`failure` says why."""
 
-    def __init__(self, tuner: Tuner, campaign: Campaign) -> None:
-        self._stop_requests = StopRequests(campaign, only_whole=True)
+    def __init__(self, tuner: Tuner, campaign: Campaign, limit: TimeLimit) -> None:
+        self._stop_requests = StopRequests(campaign, limit, only_whole=True)
         self._tuner = tuner
         self._campaign = campaign
         self._logged = {mix: tuner.study(mix).ended for mix in tuner.problem.mixes}

@@ -96,7 +96,7 @@ def leave_stack(home: Home, sweep: Sweep, configs: list[RunConfig], evaluations:
     family = sweep.spec.make_family()
     directory = home.sweep(sweep.id).stack("stack")
     requests = [Request(config.mix.name, config.size, config.seed) for config in configs]
-    write_members(directory, requests, halvings=0)
+    write_members(directory, requests)
     keys = [family.key(config) for config in configs]
     for step in range(1, evaluations + 1):
         curves = {

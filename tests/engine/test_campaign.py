@@ -124,7 +124,7 @@ def test_an_interrupted_stack_comes_back_whole(files: Path) -> None:
     stacks = []
     while not campaign.done:
         stack = start(campaign)
-        stacks.append([ticket.request for ticket in stack.tickets])
+        stacks.append(list(stack.requests))
         for ticket in stack.tickets:
             campaign.ended(ticket.key, GOOD)
         campaign.stack_ended(stack.id)
@@ -208,7 +208,7 @@ def test_a_memory_limit_holds_for_larger_sizes(files: Path) -> None:
     largest: dict[int, int] = {}
     halved = False
     while (stack := campaign.next_stack()) is not None:
-        requests = [ticket.request for ticket in stack.tickets]
+        requests = list(stack.requests)
         size, runs = requests[0].size, len(requests)
         if size == 8 and runs == 4 and not halved:
             halved = True
@@ -229,7 +229,7 @@ def test_a_later_halving_never_raises_a_limit(files: Path) -> None:
     first, second = campaign.next_stack(), campaign.next_stack()
     assert first is not None
     assert second is not None
-    one, other = ([ticket.request for ticket in stack.tickets] for stack in (first, second))
+    one, other = (list(stack.requests) for stack in (first, second))
     assert len(one) == len(other) == 8
     campaign.stack_halved(first.id, [one[:4], one[4:]])
     half = start(campaign)
@@ -242,7 +242,7 @@ def test_a_stack_shows_its_evaluations_until_its_runs_have_ended(files: Path) ->
     campaign = make(files)
     stack = start(campaign)
     shown = Home(files.parents[2]).sweep("logistic-1").stack(stack.id)
-    assert list(read_members(shown).requests) == [ticket.request for ticket in stack.tickets]
+    assert list(read_members(shown).requests) == list(stack.requests)
     curve = tuple(Evaluation(step, 1 / step, {"add": step / 10}) for step in (1, 2, 3))
     key = stack.tickets[0].key
     for evaluation in curve:
@@ -269,7 +269,7 @@ def test_a_stopped_stack_still_shows_its_evaluations(files: Path) -> None:
 def test_a_stack_whose_runs_are_journalled_leaves_no_checkpoint(files: Path) -> None:
     campaign, checkpoints = make(files), Checkpoints(SweepDirectory(files.parent).checkpoints)
     stack = start(campaign)
-    with checkpoints.put(stack.id, [ticket.request for ticket in stack.tickets], 0):
+    with checkpoints.put(stack.id, stack.requests):
         pass
     for ticket in stack.tickets:
         campaign.ended(ticket.key, GOOD)

@@ -43,7 +43,6 @@ def sweep(home: Path, **settings: int) -> tuple[Counter[tuple[int, int]], str]:
     assert {entry.request.seed for entry in entries} == set(range(8))
     assert len(entries) == 8
     assert {entry.outcome.status for entry in entries} == {Status.FINISHED}
-    assert {entry.outcome.measures["stack_halvings"] for entry in entries} == {2}
     assert not list((Home(home).sweep(sweep_id).directory / "stacks").iterdir())
     return Counter((item.runs, item.step) for item in events(log)), printed(console)
 
@@ -71,7 +70,6 @@ def test_a_stack_is_halved_under_ray(tmp_path: Path) -> None:
     [sweep_id] = Home(tmp_path).sweep_ids()
     entries = ended(tmp_path, sweep_id)
     assert {(entry.request.seed, entry.outcome.status) for entry in entries} == {(s, Status.FINISHED) for s in range(8)}
-    assert min(entry.outcome.measures["stack_halvings"] for entry in entries) >= 2
     assert Counter(item.step for item in events(log) if item.runs == 1) == {2: 8, 3: 8, 4: 8}
 
 

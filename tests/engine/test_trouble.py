@@ -116,7 +116,7 @@ def test_a_run_that_ends_on_a_full_disk_is_not_lost(small_disk: Path) -> None:
     assert stack is not None
     [key, *_] = [ticket.key for ticket in stack.tickets]
     checkpoints = Checkpoints(Home(small_disk).sweep("logistic-1").checkpoints)
-    with checkpoints.put(stack.id, [ticket.request for ticket in stack.tickets], 0):
+    with checkpoints.put(stack.id, stack.requests):
         pass
     before = Home(small_disk).sweep("logistic-1").journal.read_bytes()
     fill(small_disk / "ballast")

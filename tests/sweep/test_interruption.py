@@ -16,7 +16,6 @@ import pytest
 from orchestrator.errors import SweepError
 from orchestrator.home.files import Home
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.interruption import AT_ONCE_S, stop_on_interrupt
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions, TimeLimit
 from tests.cli.program import line
@@ -99,15 +98,6 @@ def test_a_sweep_stops_at_its_time_limit_and_can_be_resumed(tmp_path: Path) -> N
     assert 1 <= len(events(log)) < 29
     run_sweep(sweep, RunOptions(home=tmp_path, engine="local", resume="", limit=TimeLimit(600)), quiet())
     assert trained_once(log, 20)
-
-
-def test_a_time_limit_does_not_count_as_a_second_ctrl_c() -> None:
-    """A second one would end this very process."""
-    stopped: list[float] = []
-    with stop_on_interrupt(lambda: stopped.append(time.monotonic()), TimeLimit(AT_ONCE_S + 0.3)):
-        interrupt()
-        time.sleep(AT_ONCE_S + 0.8)
-    assert len(stopped) == 1
 
 
 def interrupted(tmp_path: Path, sweep: SweepSpec, ready: Callable[[], bool]) -> tuple[str, float]:
