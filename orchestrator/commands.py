@@ -8,5 +8,5 @@ PROGRAM = ("python", "-m", "orchestrator")
 
 
 def command_line(*words: object) -> str:
-    """Return the line that runs a command of this program, each word quoted where a shell would split or change it."""
+    """Return the line that runs a command of this program, with words quoted as a shell needs them."""
     return shlex.join([*PROGRAM, *map(str, words)])

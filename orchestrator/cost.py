@@ -1,4 +1,4 @@
-"""Cost of a sweep: what it will take, from a rehearsal of its searcher, and what it has taken."""
+"""Cost of a sweep: the expected cost, from a rehearsal of its searcher, and the cost so far."""
 
 from __future__ import annotations
 
@@ -22,37 +22,41 @@ from trainables.base import Arm, Family, RunConfig
 from trainables.transformer.native import NATIVE
 
 LEARNED, UNLEARNED = 0.98, 0.2
-"""Made-up accuracies of runs at and above, and of runs below, a made-up transition."""
+"""Accuracies, in a rehearsal, of runs at and above its transition and of runs below."""
 MOST_REHEARSALS = 16
+"""Transitions that are tried at most."""
 
 NATIVE_RATE, NATIVE_HALF = 6.5e10, 1_000.0
 CPU_RATE, CPU_HALF = 4.5e10, 17_000.0
 GPU_RATE, GPU_HALF = 3.0e13, 18_000.0
-"""Operations a second of one core by the native step, by torch, and of one GPU, on a large model; and the parameters at
-which a model gets half of that, the rest going to overhead. Those of a core by torch are fitted to float32 training of
-ListOps models of 1 200 to 116 000 parameters on a shared server (within 30 % there; expect a factor of three
-elsewhere). Those of the native step lie between whole runs at n_embed 8 on flat sums (59 GFLOP/s) and on nested
-expressions, whose evaluation takes a quarter of the time (36), and steps at 24 to 64 (65 to 90).
+"""Operations per second of a large model on one core with the native step, on one core with torch, and on one GPU; and
+the parameters at which a model reaches half of that because of overhead.
 
-The GPU's are counted, not measured: a run's step in a stack that fills an H100, in float32, takes its operations at
-50 TFLOP/s and its memory traffic at 3 TB/s. At n_embed 64 and 8 192 tokens the traffic is 1.06 GB (twice what the
-compiler counts in bf16), and it grows with n_embed. That makes 110 us at 16, 580 us at 64 and 4.6 ms at 256; these two
-numbers are within 20 % of it. A stack of few runs waits for kernels to start and takes longer."""
+The numbers for torch are fitted to float32 training of ListOps models of 1 200 to 116 000 parameters on a shared server
+(within 30 %; expect a factor of three elsewhere). Those of the native step are between whole runs at n_embed 8 on flat
+sums (59 GFLOP/s) and on nested expressions, which spend a quarter of the time on evaluation (36), and steps at 24 to 64
+(65 to 90).
+
+The numbers for a GPU are calculated, not measured. A run's step in a stack that fills an H100, in float32, takes its
+operations at 50 TFLOP/s and its memory traffic at 3 TB/s. At n_embed 64 and 8 192 tokens the traffic is 1.06 GB (twice
+what the compiler counts in bf16), and it grows with n_embed. That makes 110 us at 16, 580 us at 64 and 4.6 ms at 256;
+these two numbers are within 20 % of it. A stack of few runs waits for kernels to start and takes longer."""
 STARTUP_S = 15.0
-"""Ray's and the workers' own start."""
+"""Seconds until Ray and the workers have started."""
 WEIGHT_BYTES_PER_PARAMETER = 4
 """Float32. Checkpoints (three times as much while a stack trains) are removed when it ends."""
 RECORD_BYTES, SWEEP_BYTES = 200_000, 1_500_000
-"""Bytes that a run leaves in addition to its weights, in its directory and in MLflow: arrays, curves, pictures.
-Measured as 194 kB a run over 144 runs modulo 6 (250 kB over 8 modulo 10, whose pictures are larger) when every run had
-a picture in both places; now it is less. And bytes that a sweep has once: an empty MLflow database and the figures.
-Training data, which sweeps share, are not counted."""
+"""Bytes of a run in addition to its weights (arrays, curves and pictures, in its directory and in MLflow), and bytes of
+a sweep (an empty MLflow database and the figures). Training data, which sweeps share, are not included.
+
+Measured as 194 kB a run over 144 runs modulo 6, and 250 kB over 8 runs modulo 10, whose pictures are larger. Every run
+then had a picture in both places; now it is less."""
 
 
 @dataclass(frozen=True)
 class SizePlan:
-    """The part of one size. ``flops`` and ``seconds`` are those of one run, at most; ``runs`` is expected;
-    ``stack`` is the most runs trained together."""
+    """The cost of one size. ``flops`` and ``seconds`` are those of one run, at most. ``runs`` is the expected number,
+    and ``stack`` the most runs trained together."""
 
     size: int
     parameters: float
@@ -64,11 +68,19 @@ class SizePlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """The expected cost of a sweep, ``stacks_at_once`` stacks training at a time. ``runs_at_worst`` and
-    ``seconds_at_worst`` are those of the dearest rehearsal: the cost at the worst transitions if sizes either learn
-    or do not. Where runs scatter it may cost more, but never more runs than ``runs_at_most``, the searcher's own
-    bound. ``tuning_runs`` come before it; they take at most ``tuning_seconds``, and nothing where another sweep tuned
-    the same before. ``donor_flops`` and ``donor_seconds`` are those of phases that runs of all sizes go on from."""
+    """The expected cost of a sweep.
+
+    Attributes:
+        runs_at_worst: Runs of the most expensive rehearsal, with the worst transitions if every size either learns or
+            does not. Runs that scatter may cost more.
+        runs_at_most: The searcher's own bound on the runs.
+        seconds_at_worst: Seconds of the most expensive rehearsal.
+        stacks_at_once: Stacks that train at the same time.
+        tuning_runs: Runs of the tuning before the sweep, at most; none if another sweep tuned the same settings.
+        tuning_seconds: Their time.
+        donor_flops: Operations of first phases from which runs of all sizes continue.
+        donor_seconds: Their time.
+    """
 
     sizes: tuple[SizePlan, ...]
     runs_at_worst: int
@@ -82,29 +94,29 @@ class Plan:
 
     @property
     def runs(self) -> float:
-        """Runs expected."""
+        """The expected number of runs."""
         return sum(size.runs for size in self.sizes)
 
     @property
     def flops(self) -> float:
-        """Floating-point operations expected."""
+        """The expected number of floating-point operations."""
         return sum(size.runs * size.flops for size in self.sizes) + self.donor_flops
 
     @property
     def seconds(self) -> float:
-        """Time expected, from start to answer."""
+        """The expected seconds from start to answer."""
         searched = _wall(sum(size.runs * size.seconds for size in self.sizes), self.stacks_at_once)
         return searched + self.tuning_seconds + self.donor_seconds
 
     @property
     def disk_bytes(self) -> float:
-        """Disk space needed by the expected runs once they have ended."""
-        each = ((size.runs, WEIGHT_BYTES_PER_PARAMETER * size.parameters + RECORD_BYTES) for size in self.sizes)
-        return SWEEP_BYTES + sum(runs * kept for runs, kept in each)
+        """The disk space of the expected runs once they have ended."""
+        sizes = ((size.runs, WEIGHT_BYTES_PER_PARAMETER * size.parameters + RECORD_BYTES) for size in self.sizes)
+        return SWEEP_BYTES + sum(runs * run_bytes for runs, run_bytes in sizes)
 
 
 def make_plan(spec: SweepSpec, hardware: Hardware) -> Plan:
-    """The cost of ``spec``, settled (orchestrator.stacks), on ``hardware``."""
+    """Return the expected cost of ``spec``, settled (orchestrator.stacks), on ``hardware``."""
     family = spec.make_family()
     flops = {size: _dearest(spec, family, size) for size in spec.sizes}
     seconds = run_seconds(spec)
@@ -145,7 +157,7 @@ def make_plan(spec: SweepSpec, hardware: Hardware) -> Plan:
 
 
 def run_seconds(spec: SweepSpec, sizes: Sequence[int] = ()) -> dict[int, float]:
-    """Seconds that a run of each size takes at most, at typical rates; by default of the sweep's own sizes."""
+    """Return the seconds of a run of each size, at most, at typical rates; by default for the sweep's own sizes."""
     family = spec.make_family()
     return {
         size: _seconds(spec, _dearest(spec, family, size), family.parameters(size).total)
@@ -154,21 +166,21 @@ def run_seconds(spec: SweepSpec, sizes: Sequence[int] = ()) -> dict[int, float]:
 
 
 def _tuning(spec: SweepSpec, at_once: int) -> tuple[int, float]:
-    """Runs of the tuning before a sweep and their time, both at most: every trial trains every size and seed."""
-    asked = spec.tune
-    if asked is None or spec.tuned:
+    """Return the runs of the tuning before a sweep and their seconds, if every trial trains every size and seed."""
+    tune = spec.tune
+    if tune is None or spec.tuned:
         return 0, 0.0
-    seconds = run_seconds(spec, asked.sizes_of(spec.sizes))
-    runs = len(spec.mixes) * asked.trials * asked.seeds
+    seconds = run_seconds(spec, tune.sizes_of(spec.sizes))
+    runs = len(spec.mixes) * tune.trials * tune.seeds
     return runs * len(seconds), math.ceil(runs / at_once) * sum(seconds.values())
 
 
 def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]]:
-    """Runs of each size that the searcher asks for, once for each of several made-up transitions.
+    """Return the runs of each size that the searcher asks for, once for each of several assumed transitions.
 
-    ``seconds`` is what a run of each size takes, for searchers that count the cost.
+    ``seconds`` are those of a run of each size, for searchers that count the cost.
     """
-    # Recipes are searched alike, so that one stands for all.
+    # All recipes are searched in the same way, so one stands for all.
     problem = problem_of(spec, spec.baseline.recipe)
     mixes = problem.mixes
     transitions = [*spec.sizes, math.inf]
@@ -179,11 +191,14 @@ def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]
     for transition in transitions:
         searcher = make_searcher(spec.search.method, problem, **spec.search.settings)
         once.append(played_to_the_end(searcher, dict.fromkeys(mixes, transition), seconds))
-    return [Counter({size: round(runs * len(spec.mixes) / len(mixes)) for size, runs in each.items()}) for each in once]
+    return [
+        Counter({size: round(runs * len(spec.mixes) / len(mixes)) for size, runs in counts.items()}) for counts in once
+    ]
 
 
 def stacks_at_once(spec: SweepSpec, hardware: Hardware) -> int:
-    """Stacks that train at the same time; at least 1: a machine that is too small is refused elsewhere."""
+    """Return the number of stacks that train at the same time. At least 1: other code refuses machines that are too
+    small."""
     machines = hardware.machines or (Machine(hardware.cpus, hardware.gpus),)
     return max(1, sum(map(spec.resources.stacks_on, machines)))
 
@@ -191,8 +206,8 @@ def stacks_at_once(spec: SweepSpec, hardware: Hardware) -> int:
 def played_to_the_end(
     searcher: Searcher, transitions: Mapping[str, float], seconds: Mapping[int, float]
 ) -> Counter[int]:
-    """Runs by size that a searcher asks for from now on, if runs of each mix learn from its transition on. What it
-    waits for is not counted."""
+    """Return the runs by size that a searcher still asks for, if runs of each mix learn from its transition on. Pending
+    runs do not count."""
 
     def tell(request: Request) -> None:
         accuracy = LEARNED if request.size >= transitions[request.mix] else UNLEARNED
@@ -209,20 +224,20 @@ def played_to_the_end(
 
 
 def _dearest(spec: SweepSpec, family: Family, size: int) -> float:
-    """Operations of the mix with the largest budget, without the phases that runs of all sizes go on from."""
+    """Return the operations of the mix with the largest budget, without phases that runs of all sizes share."""
     runs = [(mix, spec.config(Request(mix.name, size, spec.seed))) for mix in spec.mixes]
     return max(sum(map(family.flops, run.phases[_shared(mix) :])) for mix, run in runs)
 
 
 def _donors(spec: SweepSpec, family: Family) -> Collection[RunConfig]:
-    """The phases that runs of all sizes go on from: each is trained once a seed."""
-    asked = [(mix, Request(mix.name, spec.sizes[0], seed)) for mix in spec.mixes for seed in spec.seed_list]
-    shared = [phase for mix, request in asked for phase in spec.config(request).phases[: _shared(mix)]]
+    """Return the phases from which runs of all sizes continue. Each is trained once per seed."""
+    pairs = [(mix, Request(mix.name, spec.sizes[0], seed)) for mix in spec.mixes for seed in spec.seed_list]
+    shared = [phase for mix, request in pairs for phase in spec.config(request).phases[: _shared(mix)]]
     return {family.key(phase): phase for phase in shared}.values()
 
 
 def _shared(mix: Arm) -> int:
-    """How many of an arm's first phases have a size of their own, the same for runs of all sizes; the last has none."""
+    """Return how many of an arm's first phases have a fixed size, which runs of all sizes share."""
     return [phase.size is not None for phase in mix.phases if phase.share].index(False)
 
 
@@ -241,9 +256,13 @@ def _wall(run_seconds: float, at_once: int) -> float:
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of training, each run's share of its stack: ``spent_s`` by the ``runs`` that were trained for the sweep,
-    ``found_s`` once by the ``found`` runs that were there already, ``grid_s`` by every cell with every seed, of which
-    there are ``grid_runs`` (None before the first run has ended)."""
+    """Seconds of training, each run's share of its stack.
+
+    Attributes:
+        spent_s: Seconds of the ``runs`` that were trained for the sweep.
+        found_s: Seconds that the ``found`` reused runs took when they were trained.
+        grid_s: Seconds of all ``grid_runs`` runs of the whole grid; None before the first run has ended.
+    """
 
     spent_s: float
     grid_s: float | None
@@ -254,14 +273,16 @@ class Cost:
 
     @property
     def share(self) -> float | None:
-        """Seconds of the runs that ended, found ones included, as a share of the grid's."""
+        """Seconds of the runs that ended, including reused ones, as a share of the grid's."""
         return (self.spent_s + self.found_s) / self.grid_s if self.grid_s else None
 
 
 def cost_of(spec: SweepSpec, runs: Iterable[RunRecord]) -> Cost:
-    """The cost of these runs of a sweep. A cell with measured runs is taken to cost their mean, another one of the size
-    the mean of that size; sizes without any follow the power law through the measured ones. Earlier phases are taken to
-    cost, in the whole grid, what they cost beside these runs."""
+    """Return the cost of these runs of a sweep.
+
+    In the whole grid, a cell costs the mean of its measured runs, otherwise the mean of its size, otherwise the power
+    law through the measured sizes. Earlier phases add the same share as for these runs.
+    """
     ended = tuple(runs)
     phases_s = 0.0
     cells: dict[tuple[str, int], list[float]] = {}

@@ -1,5 +1,5 @@
-"""Settings of a process that were made for other work, and must not reach this program or the processes it starts:
-environment variables, warnings that raise, modules in the working directory."""
+"""Settings for other programs, kept away from this program and the processes it starts: environment variables, warnings
+that raise, modules in the working directory."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from pathlib import Path
 from orchestrator.errors import UserError
 
 FOREIGN = re.compile(
-    "_?MLFLOW_.*|TUNE_.*|RAY_AIR_.*|RAY_TRAIN_.*"  # experiments, servers and sweeps of the user's own
-    "|TORCH_(LOGS|TRACE).*"  # what to print of somebody's model
-    "|(UVICORN|GUNICORN|FLASK|WERKZEUG)_.*|WEB_CONCURRENCY|FORWARDED_ALLOW_IPS"  # web servers; MLflow's page is one
-    "|MPLBACKEND|MATPLOTLIBRC|SOURCE_DATE_EPOCH|PYTHONWARNINGS"  # how others draw, build and test
+    "_?MLFLOW_.*|TUNE_.*|RAY_AIR_.*|RAY_TRAIN_.*"  # the user's own experiments, servers and sweeps
+    "|TORCH_(LOGS|TRACE).*"  # debugging output of other models
+    "|(UVICORN|GUNICORN|FLASK|WERKZEUG)_.*|WEB_CONCURRENCY|FORWARDED_ALLOW_IPS"  # web servers, such as that of MLflow
+    "|MPLBACKEND|MATPLOTLIBRC|SOURCE_DATE_EPOCH|PYTHONWARNINGS"  # drawing, building and testing
 )
-"""Names that other programs read as we do not mean them."""
+"""Variables for other work that would change what this program does."""
 PASSED = re.compile(
-    "MLFLOW_(TRACKING|HTTP|S3|BOTO_CLIENT|KERBEROS)_.*"  # where the record is, how to sign in there, whom to trust
+    "MLFLOW_(TRACKING|HTTP|S3|BOTO_CLIENT|KERBEROS)_.*"  # where the record is, how to sign in, whom to trust
     "|MLFLOW_(WORKSPACE|ARTIFACT_UPLOAD_DOWNLOAD_TIMEOUT|DISABLE_TELEMETRY|SUPPRESS_PRINTING_URL_TO_STDOUT)"
 )
-"""Those among them that a user must be able to pass."""
+"""Variables among them that a user may set for this program."""
 
 
 def is_foreign(name: str) -> bool:
-    """True for a variable that was not meant for this program."""
+    """Return True for a variable that is not for this program."""
     return FOREIGN.fullmatch(name) is not None and PASSED.fullmatch(name) is None
 
 
@@ -48,7 +48,7 @@ def drop_foreign() -> dict[str, str]:
 
 @contextmanager
 def without_foreign() -> Iterator[None]:
-    """A block without the variables of other work; at its end they are back."""
+    """Remove the variables of other work during the block."""
     dropped = drop_foreign()
     try:
         yield
@@ -62,22 +62,23 @@ ROOT = str(Path(__file__).resolve().parents[1])
 """The directory that contains them."""
 
 ELSEWHERE = "name another directory as --scratch, or set TMPDIR"
-"""What to do about a temporary directory that cannot be used."""
+"""Remedy for a temporary directory that cannot be used."""
 
 
 def begin() -> None:
-    """Settle this process, before it imports anything else of the program or of its libraries.
+    """Prepare this process, before it imports anything else of the program or of its libraries.
 
-    Raises :class:`UserError` if a directory of ``PYTHONPATH`` hides a package of this program.
+    Raises:
+        UserError: if a directory of ``PYTHONPATH`` hides a package of this program.
     """
     drop_foreign()
     settle_user()
     if any(option.startswith("error") for option in sys.warnoptions):
-        warnings.simplefilter("default")  # Shown, as asked; but a deprecated call in a library must not end a sweep.
-    # A module in the working directory is found, but not in place of one of a library or of this program.
+        warnings.simplefilter("default")  # A deprecated call in a library must not end a sweep.
+    # A module in the working directory can be imported, but does not replace one of a library or of this program.
     if (here := working_directory()) is not None:
         sys.path[:] = [path for path in sys.path if path not in ("", here)]
-        # An editable install is asked after all directories.
+        # Directories are searched before an editable install.
         sys.path += [ROOT, here] if any(hiding(name, [here]) for name in PACKAGES) else [here]
     check_packages(sys.path)
 
@@ -91,11 +92,11 @@ def working_directory() -> str | None:
 
 
 def check_packages(search_path: Sequence[str]) -> None:
-    """Raise :class:`UserError` if a module of the user's own is found in place of one of this program's packages."""
+    """Raise :class:`UserError` if a module of the user hides a package of this program."""
     for name in PACKAGES:
-        if (other := hiding(name, search_path)) is not None:
+        if (path := hiding(name, search_path)) is not None:
             raise UserError(
-                f"{other} hides the package {name!r} of this program: rename it, start from another directory, or take "
+                f"{path} hides the package {name!r} of this program: rename it, start from another directory, or take "
                 "its directory out of PYTHONPATH"
             )
 
@@ -103,14 +104,14 @@ def check_packages(search_path: Sequence[str]) -> None:
 def hiding(name: str, search_path: Sequence[str]) -> str | None:
     """Return the file or directory that is imported as ``name`` on this path, unless it is this program's own."""
     spec = PathFinder.find_spec(name, list(search_path))
-    places = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or ())]
-    found = next((place for place in places if place), None)
-    return None if found is None or Path(found).resolve().is_relative_to(Path(ROOT, name)) else found
+    paths = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or ())]
+    path = next(filter(None, paths), None)
+    return None if path is None or Path(path).resolve().is_relative_to(Path(ROOT, name)) else path
 
 
 def settle_user() -> None:
-    """Give this process a name and a home directory of its user, if there are none: containers run under ids that have
-    no entry in the list of users, and many libraries ask for both."""
+    """Give this process the name and home directory of a user, if it has none. Containers may run under ids that have
+    no entry in the list of users, and many libraries need both."""
     home = os.environ.get("HOME", "")
     try:
         home = home or pwd.getpwuid(os.getuid()).pw_dir
@@ -121,23 +122,24 @@ def settle_user() -> None:
 
 
 def private_directory() -> Path:
-    """Return a directory of this user's alone beneath the system's temporary one; made if missing.
+    """Create and return a directory in the system's temporary one that belongs to this user alone.
 
-    Raises :class:`UserError` if it cannot be made, or if others can write into it: they could change what is trained.
+    Raises:
+        UserError: if it cannot be created, or if others can write into it and so change what is trained.
     """
     path = Path(tempfile.gettempdir()) / f"orchestrator-{os.getuid()}"
     try:
         path.mkdir(mode=0o700, exist_ok=True)
-        there = path.lstat()
+        status = path.lstat()
     except OSError as error:
         raise UserError(f"{path} cannot be made: {error.strerror}; {ELSEWHERE}") from error
-    if not stat.S_ISDIR(there.st_mode) or there.st_uid != os.getuid() or there.st_mode & 0o022:
-        raise UserError(f"{path} is not this user's alone: remove it, or {ELSEWHERE}")
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
+        raise UserError(f"{path} does not belong to this user alone: remove it, or {ELSEWHERE}")
     return path
 
 
 def is_writable(directory: Path) -> bool:
-    """True if a file can be made in a directory. Permissions alone do not tell: it may be mounted to be read."""
+    """Return True if a file can be created in a directory. Permissions are not enough: its disk may be read-only."""
     try:
         with tempfile.TemporaryFile(dir=directory):
             return True
@@ -146,9 +148,10 @@ def is_writable(directory: Path) -> bool:
 
 
 def user_path(given: str | Path) -> Path:
-    """Return the path that a person means: ``~`` is a home directory, which a shell leaves alone in ``--home=~/x``.
+    """Return a path with ``~`` expanded, which a shell does not do in ``--home=~/x``.
 
-    Raises :class:`UserError` for the home directory of an unknown user.
+    Raises:
+        UserError: for the home directory of an unknown user.
     """
     try:
         return Path(given).expanduser()

@@ -1,4 +1,4 @@
-"""Signals of a terminal and of a batch system: those that stop a sweep, and Ctrl-Z, which lets it stand still."""
+"""Signals of a terminal and of a batch system: those that stop a sweep, and Ctrl-Z, which suspends it."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ if TYPE_CHECKING:
     import psutil
 
 SHOW_CURSOR = "\x1b[?25h"
-"""A live view that was stopped or killed has left the cursor hidden."""
+"""Escape sequence that shows the cursor, which a live view hides until its end."""
 
 
 def stop_signals() -> list[signal.Signals]:
-    """Return the signals that stop a sweep: Ctrl-C, a batch system's notice, and the loss of the terminal, unless
-    ``nohup`` has that ignored."""
+    """Return the signals that stop a sweep: Ctrl-C, a batch system's notice and, without ``nohup``, the loss of the
+    terminal."""
     lost = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
     return [signal.SIGINT, signal.SIGTERM, *lost]
 
 
 def terminal_outputs() -> list[int]:
-    """Return which of stdout and stderr (1, 2) are terminals. Once a terminal is gone, nothing can tell."""
-    return [each for each in (1, 2) if os.isatty(each)]
+    """Return which of stdout and stderr (1, 2) are terminals. After the loss of a terminal it is too late to ask."""
+    return [descriptor for descriptor in (1, 2) if os.isatty(descriptor)]
 
 
 def leave_terminal(outputs: Sequence[int]) -> None:
-    """Have these outputs go nowhere: their terminal is gone, and to write to it is an error."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for each in outputs:
-        os.dup2(nowhere, each)
-    os.close(nowhere)
+    """Discard these outputs: their terminal is lost, and writing to it would raise an error."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in outputs:
+        os.dup2(null, descriptor)
+    os.close(null)
 
 
 def show_cursor() -> None:
@@ -45,26 +45,26 @@ def show_cursor() -> None:
 
 
 @contextmanager
-def standing_still(driver: subprocess.Popen[bytes] | None) -> Iterator[None]:
-    """A block during which a driver and all processes below it are stopped. They are in process groups of their own,
-    which Ctrl-Z at the terminal does not reach."""
-    import psutil  # Not above: few supervisors need it.
+def suspended(driver: subprocess.Popen[bytes] | None) -> Iterator[None]:
+    """Suspend a driver and all its descendants during the block. Ctrl-Z at the terminal does not reach them, because
+    they are in other process groups."""
+    import psutil  # Few supervisors need it.
 
-    stopped: list[psutil.Process] = []
+    processes: list[psutil.Process] = []
     if driver is not None:
         with suppress(psutil.NoSuchProcess):
-            stopped.append(psutil.Process(driver.pid))
-            stopped[0].suspend()
-            for _ in range(2):  # One that was just being started is found the second time.
-                stopped += [each for each in stopped[0].children(recursive=True) if each not in stopped]
-                for each in stopped:
-                    _signal(each, signal.SIGSTOP)
+            processes.append(psutil.Process(driver.pid))
+            processes[0].suspend()
+            for _ in range(2):  # The second time finds a process that was being started.
+                processes += [child for child in processes[0].children(recursive=True) if child not in processes]
+                for process in processes:
+                    _signal(process, signal.SIGSTOP)
     show_cursor()
     try:
         yield
     finally:
-        for each in reversed(stopped):
-            _signal(each, signal.SIGCONT)
+        for process in reversed(processes):
+            _signal(process, signal.SIGCONT)
 
 
 def _signal(process: psutil.Process, number: int) -> None:

@@ -1,8 +1,8 @@
-"""Searches without training: the real searchers, an event queue and a clock of its own; and searchers compared by what
-each would cost on a problem and how far its estimates would be off.
+"""Searches without training, with the real searchers and a simulated clock, and a comparison of searchers by cost and
+error.
 
-As in the engine, free workers take stacks, a stack holds runs of one size out of what ``ask`` returned now, and every
-run is told when its stack ends.
+As in the engine, free workers take stacks, a stack has runs of one size from the same ``ask``, and every run is
+reported when its stack ends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from orchestrator.transition.transition import transition
 from orchestrator.transition.types import LEVEL
 
 REFERENCE = "grid"
-"""The method that costs and times are relative to."""
+"""The method to which costs and times are relative."""
 FLOOR, ASYMPTOTE, SCATTER = 0.1, 0.97, 0.01
 """Accuracy of runs that do not learn, of runs that do, and the standard deviation about both."""
 SLOPES = (3.0, 60.0)
@@ -31,13 +31,13 @@ SLOPES = (3.0, 60.0)
 MARGIN = 0.07
 """Share of the sizes, in ln size, at each end in which no transition is drawn."""
 World = Callable[[Request], Observation | None]
-"""The outcome of a run: the same for the same request, None for one that failed."""
+"""Returns the outcome of a run, the same for the same request; None if it failed."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """A simulated search: its ``results``, the ``cost`` of its stacks, the time it took (``wall``, in the same unit),
-    and the share of the workers' time spent on runs (``busy``, in [0, 1])."""
+    """A simulated search: its ``results``, the ``cost`` of its stacks, its time (``wall``, in the same unit), and the
+    share of the workers' time spent on runs (``busy``, in [0, 1])."""
 
     results: Results
     cost: float
@@ -50,9 +50,10 @@ class Trace:
 
 
 def simulate(searcher: Searcher, world: World, workers: int = 1, stack: int = 1) -> Trace:
-    """Run a searcher to its end on so many workers, each with one stack at a time of at most ``stack`` runs.
+    """Run a searcher to its end on a number of workers, each with one stack at a time of at most ``stack`` runs.
 
-    Raises ``RuntimeError`` when the searcher neither wants a run, waits for one nor is done.
+    Raises:
+        RuntimeError: if the searcher wants no run, waits for none and is not done.
     """
     waiting: deque[tuple[Request, ...]] = deque()
     running: list[tuple[float, int, tuple[Request, ...], list[Observation | None]]] = []
@@ -78,7 +79,7 @@ def simulate(searcher: Searcher, world: World, workers: int = 1, stack: int = 1)
 
 
 def stacks(wanted: Iterable[Request], most: int) -> list[tuple[Request, ...]]:
-    """Return runs of equal size together, at most ``most`` a stack, in the order they were wanted."""
+    """Return runs in stacks of equal size with at most ``most`` runs, in the order they were wanted."""
     by_size: dict[int, list[Request]] = {}
     for request in wanted:
         by_size.setdefault(request.size, []).append(request)
@@ -87,7 +88,7 @@ def stacks(wanted: Iterable[Request], most: int) -> list[tuple[Request, ...]]:
 
 @dataclass(frozen=True)
 class Truth:
-    """A mix whose runs learn with a probability that is a logistic of ln size. ``key`` seeds its runs."""
+    """A mix whose runs learn with a probability that is a logistic function of ln size. ``key`` seeds its runs."""
 
     midpoint: float
     slope: float
@@ -95,12 +96,12 @@ class Truth:
 
     @property
     def transition(self) -> float:
-        """Size at :data:`LEVEL` of the asymptote of the mean accuracy."""
+        """The size at which the mean accuracy is :data:`LEVEL` of its asymptote."""
         share = (LEVEL * ASYMPTOTE - FLOOR) / (ASYMPTOTE - FLOOR)
         return math.exp(self.midpoint + math.log(share / (1 - share)) / self.slope)
 
     def run(self, request: Request, cost: float) -> Observation:
-        """The outcome of a run: the same for the same size and seed."""
+        """Return the outcome of a run, the same for the same size and seed."""
         rng = np.random.default_rng([self.key, request.size, request.seed + 1])
         apart = min(max(self.slope * (math.log(request.size) - self.midpoint), -500.0), 500.0)
         level = ASYMPTOTE if rng.random() < 1 / (1 + math.exp(-apart)) else FLOOR
@@ -110,9 +111,9 @@ class Truth:
 
 @dataclass(frozen=True)
 class Tried:
-    """A method on many simulated sweeps. ``cost`` and ``wall`` are relative to the grid's; ``busy``, in [0, 1], is the
-    share of the workers' time. ``error`` is the median of |ln(estimate / truth)|, None without an estimate; ``holds``
-    the share of the 90 % intervals that hold the truth."""
+    """A method on many simulated sweeps. ``cost`` and ``wall`` are relative to the grid's. ``busy``, in [0, 1], is the
+    share of the workers' time spent on runs. ``error`` is the median of |ln(estimate / truth)|, None without an
+    estimate, and ``holds`` the share of the 90 % intervals that contain the truth."""
 
     method: str
     runs: float
@@ -133,8 +134,8 @@ def compare(
     workers: int = 1,
     stack: int = 1,
 ) -> list[Tried]:
-    """Try ``methods`` (by name, with their settings) on simulated sweeps, the same for each. ``costs`` are of a run at
-    each size, in any unit."""
+    """Try ``methods`` (by name, with their settings) on the same simulated sweeps. ``costs`` are those of a run at each
+    size, in any unit."""
     rng = np.random.default_rng(seed)
     drawn = [{mix: _draw(problem, rng) for mix in problem.mixes} for _ in range(sweeps)]
 
@@ -169,11 +170,11 @@ def _tried(
     errors, held = [], []
     for trace, truths in zip(traces, drawn, strict=True):
         for mix, truth in truths.items():
-            found = transition(points(trace.results, mix), problem.sizes).relative
-            if found.value is not None:
-                errors.append(abs(math.log(found.value / truth.transition)))
-            known = found.low is not None or found.high is not None
-            held.append(known and (found.low or 0.0) <= truth.transition <= (found.high or math.inf))
+            estimate = transition(points(trace.results, mix), problem.sizes).relative
+            if estimate.value is not None:
+                errors.append(abs(math.log(estimate.value / truth.transition)))
+            known = estimate.low is not None or estimate.high is not None
+            held.append(known and (estimate.low or 0.0) <= truth.transition <= (estimate.high or math.inf))
     return Tried(
         method,
         runs=float(np.mean([trace.runs for trace in traces])),

@@ -14,22 +14,22 @@ from orchestrator.space.spec import SweepSpec
 from trainables.base import RunConfig
 
 STACK_FLOPS = 5e11
-"""Operations in a step of a whole stack on a GPU from which on a larger one gains nothing: 3 ms of an H200 at a fifth
-of its bf16 rate; not measured."""
+"""Operations in a step of a whole stack on a GPU above which a larger stack gains nothing: 3 ms of an H200 at a fifth
+of its bf16 rate. Not measured."""
 LARGEST = 256
-"""The largest stack chosen on a GPU; not measured."""
+"""The largest stack chosen on a GPU. Not measured."""
 FULL = 0.9
-"""The share of a stack's memory that its runs may fill; libraries take some of the rest."""
+"""The share of a stack's memory that its runs may use. Libraries use some of the rest."""
 CONTEXT_BYTES = 1e9
-"""Memory of a GPU that each process holds in addition to its tensors: context and kernels, about, on cards of compute
-capability 9."""
+"""Approximate memory of a GPU that each process uses in addition to its tensors, for its context and kernels, at
+compute capability 9."""
 AUTO_GPU_SHARE = 0.5
-"""Two processes keep a GPU busy while one of them reads, evaluates or writes; not measured."""
+"""With two processes a GPU is busy while one of them reads, evaluates or writes. Not measured."""
 
 
 @dataclass(frozen=True)
 class Ticket:
-    """A run that is wanted, resolved: its request, its config, its key and the shape it can be stacked by."""
+    """A wanted run: its request, its config, its key, and its shape, which all runs of a stack share."""
 
     request: Request
     config: RunConfig
@@ -44,22 +44,27 @@ class Stack:
     tickets: tuple[Ticket, ...]
 
     @property
+    def requests(self) -> tuple[Request, ...]:
+        """The requests of its runs."""
+        return tuple(ticket.request for ticket in self.tickets)
+
+    @property
     def id(self) -> str:
-        """The stack's identity. The same runs in the same order have the same id, and find their checkpoint by it."""
+        """The stack's identity, by which it finds its checkpoint: the same for the same runs in the same order."""
         return stack_id(self.tickets[0].shape, [ticket.key for ticket in self.tickets])
 
 
 def stack_id(shape: str, keys: Sequence[str]) -> str:
-    """The identity of the stack of these runs."""
+    """Return the identity of the stack of these runs."""
     digest = hashlib.sha256("|".join(keys).encode()).hexdigest()[:8]
     return f"{shape}-x{len(keys)}-{digest}"
 
 
 def next_stack(wanted: Sequence[Ticket], free: int, max_stack: int) -> Stack:
-    """The stack to start now, with ``free`` idle slots and ``wanted`` (never empty) in order of urgency.
+    """Return the stack to start now, with ``free`` idle slots and ``wanted`` (never empty) in order of urgency.
 
-    It holds the most urgent run and others of its shape. If there are fewer shapes than idle slots, the runs are
-    spread, so that no slot idles while another trains a large stack.
+    It has the most urgent run and others of its shape. If there are fewer shapes than idle slots, the runs are spread,
+    so that no slot is idle while another trains a large stack.
     """
     first_shape = wanted[0].shape
     mates = [ticket for ticket in wanted if ticket.shape == first_shape]
@@ -70,7 +75,7 @@ def next_stack(wanted: Sequence[Ticket], free: int, max_stack: int) -> Stack:
 
 class StackSizes:
     """The largest stack of each size for one sweep on this hardware: ``resources.max_stack``, or a rule from the work
-    of a step and the memory of a run. A stack that runs out of memory all the same is halved (engine/worker.py)."""
+    of a step and the memory of a run. A stack that still runs out of memory is halved (engine/worker.py)."""
 
     def __init__(self, spec: SweepSpec, hardware: Hardware) -> None:
         self._spec = spec
@@ -78,29 +83,29 @@ class StackSizes:
         self._bytes = stack_bytes(spec.resources, hardware)
 
     def most(self, size: int) -> int:
-        """The most runs of this size to train as one stack. At least 1."""
+        """Return the most runs of this size to train as one stack. At least 1."""
         if not self._family.stacks:
             return 1
-        asked = self._spec.resources.max_stack
-        if isinstance(asked, int):
-            return asked
+        max_stack = self._spec.resources.max_stack
+        if isinstance(max_stack, int):
+            return max_stack
         if self._spec.resources.device == "cpu":
-            return 1  # A core trains runs one after the other at full speed: each ends early and makes room by itself.
+            return 1  # A core gains nothing from stacks, and single runs end as soon as they have learned.
         config = self._spec.config(Request(self._spec.baseline.name, size, self._spec.seed))
         flops_a_step = self._family.flops(config) / self._family.steps(config)
         return largest_stack(flops_a_step, self._family.memory(size), self._bytes)
 
     def together(self) -> int:
-        """Seeds for a searcher to ask for at one size at once, by the middle size. At least 1; on a CPU 1, where each
-        seed costs as much as the first."""
+        """Return the number of seeds for a searcher to ask for together, by the middle size. On a CPU it is 1, because
+        each seed costs as much as the first."""
         if self._spec.resources.device == "cpu":
             return 1
         return min(self.most(self._spec.sizes[len(self._spec.sizes) // 2]), self._spec.seeds)
 
 
 def largest_stack(flops_a_step: float, run_bytes: float, stack_bytes: float) -> int:
-    """The stack that a GPU does well with, as a power of 2, for a run's operations in a step and its peak memory;
-    bytes are 0 if unknown."""
+    """Return a good stack size for a GPU, a power of 2, from a run's operations in a step and its peak memory. Bytes
+    are 0 if unknown."""
     most = min(STACK_FLOPS / max(flops_a_step, 1.0), LARGEST)
     if run_bytes and stack_bytes:
         most = min(most, FULL * stack_bytes / run_bytes)
@@ -108,8 +113,8 @@ def largest_stack(flops_a_step: float, run_bytes: float, stack_bytes: float) -> 
 
 
 def stack_bytes(resources: Resources, hardware: Hardware) -> float:
-    """Memory that one stack may use: its share of its GPU less its process's context, or of the machine's memory, by
-    cores. 0 if unknown. Must not be called while the share of a GPU is still ``auto``."""
+    """Return the bytes that one stack may use: its share of its GPU without its process's context, or of the machine's
+    memory, by cores. 0 if unknown. The share of a GPU must not be ``auto``."""
     if resources.device == "cpu":
         # A cluster may have no cores yet, and add some once they are missed.
         share = min(1.0, resources.cpu_per_stack / hardware.cpus) if hardware.cpus else 0.0
@@ -125,8 +130,8 @@ def gpu_bytes(share: float, total_bytes: float) -> float:
 
 
 def settled(spec: SweepSpec, hardware: Hardware) -> SweepSpec:
-    """The sweep with a number for each ``auto`` that depends on stacks: the share of a GPU, and the seeds that its
-    searcher asks for together."""
+    """Return the sweep with a number in place of each ``auto`` that depends on stacks: the share of a GPU, and the
+    seeds that its searcher asks for together."""
     if spec.resources.gpu_per_stack == AUTO:
         shared = spec.resources.model_copy(update={"gpu_per_stack": AUTO_GPU_SHARE})
         spec = spec.model_copy(update={"resources": shared})

@@ -10,7 +10,7 @@ taken: settings that learn sooner may be learned by fewer seeds at the sizes nea
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import ClassVar
@@ -100,9 +100,12 @@ class Trial:
 
 
 class Study:
-    """The tuning of one mix, as far as the runs that have ended take it."""
+    """The tuning of one mix, as far as the runs that have ended take it. ``suggested`` keeps the values of every mix's
+    second wave, because the outcomes of a first wave that has ended do not change."""
 
-    def __init__(self, spec: SweepSpec, mix: str, results: Results, suggest: Suggest) -> None:
+    def __init__(
+        self, spec: SweepSpec, mix: str, results: Results, suggested: dict[str, list[dict[str, float]]]
+    ) -> None:
         assert spec.tune is not None
         self.mix, self.asked = mix, spec.tune
         self.sizes = spec.tune.sizes_of(spec.sizes)
@@ -113,8 +116,9 @@ class Study:
         spread = spread_values(spec.tune, math.ceil(others / 2))
         self.trials = [self.written, *(self._trial(values, values) for values in spread)]
         if not self.wanted and self._may_win(len(self._cells)):
-            new = suggest(self, others - len(spread))
-            self.trials += [self._trial(values, values) for values in new]
+            if mix not in suggested:
+                suggested[mix] = suggested_values(self, others - len(spread))
+            self.trials += [self._trial(values, values) for values in suggested[mix]]
 
     @property
     def wanted(self) -> list[Request]:
@@ -186,10 +190,6 @@ class Study:
         return Trial(values, requests, {request: run for request, run in ended.items() if isinstance(run, Learning)})
 
 
-Suggest = Callable[[Study, int], Sequence[dict[str, float]]]
-"""Values for the trials of a study's second wave, given the study with its first wave ended and their number."""
-
-
 class Tuner(Searcher):
     """Asks for the runs of every mix's study; results are those of :func:`observe_learning`.
 
@@ -213,13 +213,7 @@ class Tuner(Searcher):
 
     def study(self, mix: str) -> Study:
         """Return the tuning of a mix as it stands."""
-        return Study(self._spec, mix, self.results, self._suggest)
-
-    def _suggest(self, study: Study, count: int) -> list[dict[str, float]]:
-        """Suggest once for each mix: the outcomes of a first wave that has ended do not change."""
-        if study.mix not in self._suggested:
-            self._suggested[study.mix] = suggested_values(study, count)
-        return self._suggested[study.mix]
+        return Study(self._spec, mix, self.results, self._suggested)
 
 
 def suggested_values(study: Study, count: int) -> list[dict[str, float]]:

@@ -29,11 +29,11 @@ ROOT = Path(__file__).resolve().parent.parent
         (False, "MLFLOW_HTTP_REQUEST_TIMEOUT REQUESTS_CA_BUNDLE AWS_ACCESS_KEY_ID HTTPS_PROXY RAY_TMPDIR PATH HOME"),
     ],
 )
-def test_what_is_dropped_and_what_is_passed(foreign: bool, names: str) -> None:
+def test_foreign_variables_are_dropped_and_needed_ones_passed(foreign: bool, names: str) -> None:
     assert {name: is_foreign(name) for name in names.split()} == dict.fromkeys(names.split(), foreign)
 
 
-def test_a_library_call_puts_the_environment_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_call_restores_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TUNE_RESULT_DIR", "/elsewhere")
     with environment.without_foreign():
         assert "TUNE_RESULT_DIR" not in os.environ
@@ -90,7 +90,7 @@ def test_a_sweep_trains_there_with_a_family_of_that_directory(here: Path, engine
     assert "add+prod" in done.stdout
 
 
-def test_a_package_that_pythonpath_hides_is_a_line(here: Path, tmp_path: Path) -> None:
+def test_a_hidden_package_is_reported_in_one_line(here: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     done = program("list", here=tmp_path / "elsewhere", PYTHONPATH=os.pathsep.join([str(here), str(ROOT)]))
     assert (done.returncode, done.stdout) == (2, "")
@@ -98,7 +98,7 @@ def test_a_package_that_pythonpath_hides_is_a_line(here: Path, tmp_path: Path) -
     assert line.startswith(f"error: {here / 'trainables.py'} hides the package 'trainables' of this program: rename it")
 
 
-def test_from_python_too(here: Path) -> None:
+def test_a_hidden_package_is_reported_from_python_too(here: Path) -> None:
     done = python("-c", "import orchestrator as o\ntry: o.load\nexcept ValueError as e: print(e)", here=here)
     assert "hides the package 'trainables'" in done.stdout
 
@@ -148,7 +148,7 @@ def test_a_user_without_a_name_or_a_home_has_a_private_directory(
         assert getpass.getuser() == f"uid-{os.getuid()}"
 
 
-def test_a_tilde_is_a_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tilde_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "asked.yaml").write_text(spec().to_yaml())
     assert read_space("~/asked.yaml").source == str(tmp_path / "asked.yaml")

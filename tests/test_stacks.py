@@ -50,7 +50,7 @@ TICKETS = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 9)), min_size=1, 
 
 
 @given(wanted=TICKETS, free=st.integers(1, 5), most=st.integers(1, 6))
-def test_a_stack_holds_the_most_urgent_run_and_only_its_shape(wanted: list[Ticket], free: int, most: int) -> None:
+def test_a_stack_has_the_most_urgent_run_and_others_of_its_shape(wanted: list[Ticket], free: int, most: int) -> None:
     stack = next_stack(wanted, free, most)
     assert stack.tickets[0] == wanted[0]
     assert {one.shape for one in stack.tickets} == {wanted[0].shape}
@@ -73,7 +73,7 @@ def test_six_runs_of_one_size_fill_two_slots_evenly() -> None:
     assert len(next_stack(wanted, free=1, max_stack=4).tickets) == 4
 
 
-def test_a_stack_is_known_by_its_runs_in_their_order() -> None:
+def test_a_stack_is_identified_by_its_runs_in_order() -> None:
     first, second = ticket(8, 0), ticket(8, 1)
     assert Stack((first, second)).id == Stack((first, second)).id
     assert Stack((first, second)).id != Stack((second, first)).id

@@ -57,7 +57,7 @@ def undisturbed_table(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 @pytest.mark.night
 @pytest.mark.timeout(3600 * 6)
 @pytest.mark.parametrize(("count", "words"), [(200, ["--engine", "local"]), (20, [])], ids=["here", "ray"])
-def test_settings_of_other_work_change_no_answer(
+def test_foreign_settings_change_no_answer(
     count: int, words: list[str], undisturbed: list[str], tmp_path: Path
 ) -> None:
     draws, wrong = random.Random(count), []

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from orchestrator.catalogue.lookup import Unfinished, find_sweep, in_training
 from orchestrator.commands import command_line
 from orchestrator.errors import SweepError, UserError, first_of
-from orchestrator.home.driver_lock import is_driven
 from orchestrator.home.files import Home
 from orchestrator.home.journal import State, recall
 from orchestrator.home.run_files import DAMAGED_ARRAYS, directory_bytes
@@ -113,7 +112,7 @@ def read_known(home: Home, sweep_id: str) -> StoredSweep | Unreadable:
     sweep = sweep_in(home, sweep_id)
     if isinstance(sweep, Unreadable):
         return sweep
-    driven, memory = is_driven(sweep.files), recall(sweep.files)
+    driven, memory = sweep.files.is_driven(), recall(sweep.files)
     runs = tuple(sweep.record(entry) for entry in memory.ended)
     damage = list(memory.damaged)
     if damage:

@@ -37,7 +37,8 @@ def stop_command(
 
       stop add_vs_add_prod --mix add+prod   no more runs of this mix; the answer says that it was stopped by hand
     """
-    from orchestrator.home.stop_requests import StopRequest, ask_to_stop
+    from orchestrator.home.files import StopRequest
+    from orchestrator.home.sweeps import ask_to_stop
 
     if mix is not None and run is not None:
         raise UserError("--mix stops all runs of a mix and --run one run: give one of them")
@@ -72,7 +73,6 @@ def rm_command(
     """
     from orchestrator.catalogue.listings import sweep_words
     from orchestrator.catalogue.lookup import space_of
-    from orchestrator.home.driver_lock import is_driven
     from orchestrator.home.files import Home
     from orchestrator.home.journal import State
     from orchestrator.home.run_files import directory_bytes
@@ -84,7 +84,7 @@ def rm_command(
     except UnreadableError as error:  # It can be deleted all the same.
         sweep_id, space = error.unreadable.id, space_of(error.unreadable.id)
         files = Home(home.resolve()).sweep(sweep_id)
-        running, freed = is_driven(files), size_on_disk(directory_bytes(files.directory))
+        running, freed = files.is_driven(), size_on_disk(directory_bytes(files.directory))
         said = [f"{error}", f"{sweep_id}: {freed}"]
     else:
         sweep_id, space, running = stored.id, stored.spec.name, stored.state is State.RUNNING
@@ -102,22 +102,22 @@ def rm_command(
 
 def _delete(sweep_id: str, space: str, home: Path) -> int:
     """Delete the record, then the disk: until the end the command can be repeated. Returns the number of records."""
-    from orchestrator.home import run_claims
     from orchestrator.home.checkpoints import Checkpoints
-    from orchestrator.home.driver_lock import driving
     from orchestrator.home.files import Home
+    from orchestrator.home.run_store import RunStore
     from orchestrator.record.mlflow_tracker import remove_sweep
     from orchestrator.record.store import StoreError, opened
 
     files = Home(home.resolve()).sweep(sweep_id)
     chosen = opened(home)
-    with driving(files):
+    with files.driving():
         try:
             records = remove_sweep(chosen, space, sweep_id)
         except StoreError as error:
             raise SweepError(f"nothing on disk is deleted: {error}") from error
-        with run_claims.removal_lock(files.home):
-            run_claims.remove(files.home, run_claims.removable(files.home, sweep_id))
+        store = RunStore(files.home, sweep_id)
+        with store.locked():
+            store.remove_own()
             Checkpoints(files.checkpoints).clear()
             aside = files.directory.with_name(f".{sweep_id}")
             files.directory.rename(aside)  # From here on nobody finds it, whatever happens to the rest.

@@ -1,6 +1,6 @@
 """Messages between a campaign and its workers: a stack's job one way, reports the other. Ray pickles them as they are.
 
-A worker writes nothing that another machine reads: what a run leaves travels in its report, and the driver writes it.
+A worker writes nothing that another machine reads: a run's files travel in its report, and the driver writes them.
 """
 
 from __future__ import annotations
@@ -9,22 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from orchestrator.errors import SweepError
 from orchestrator.search.base import Request
 from trainables.base import Evaluation, Outcome
-
-
-class MachineError(SweepError):
-    """The machine failed, not the sweep: it can be resumed."""
 
 
 @dataclass(frozen=True)
 class StackJob:
     """All that a worker needs to train a stack of a sweep.
 
-    ``wanted`` are the places in ``requests`` of the runs to train: the others have ended, or are wanted no more.
-    ``directory`` is the sweep's on the driver's machine. ``donors`` are the weights (safetensors) that its runs go on
-    from, by the donors' keys.
+    ``wanted`` are the indices in ``requests`` of the runs to train: the others have ended or are no longer wanted.
+    ``directory`` is the sweep's on the driver's machine. ``donors`` are the weights (safetensors) that its runs
+    continue from, by the donors' keys.
     """
 
     requests: tuple[Request, ...]
@@ -41,18 +36,18 @@ class StackJob:
         return f"{mixes} size {self.requests[0].size} x{len(self.requests)} {self.stack_id.rpartition('-')[2]}"
 
     def __str__(self) -> str:
-        """The name: Tune makes a trial's tag of this, and keeps it."""
+        """Return the name, since Tune makes a trial's tag of this and keeps it."""
         return self.name
 
-    def __deepcopy__(self, seen: Mapping[int, Any]) -> Self:
-        """This very job: Tune copies what it is given, and keeps the copies of every trial there was."""
+    def __deepcopy__(self, memo: Mapping[int, Any]) -> Self:
+        """Return this object, since Tune would keep a copy for every trial."""
         return self
 
 
 @dataclass(frozen=True)
 class RunReport:
-    """One run of a stack. ``files`` are what a run that ended leaves in addition to its outcome, by their paths in its
-    directory."""
+    """One run of a stack. ``files`` of a run that ended are its weights, arrays and probe results, by their paths in
+    its directory."""
 
     key: str
     evaluation: Evaluation | None
@@ -64,13 +59,16 @@ class RunReport:
 class StackReport:
     """A worker's report between two evaluations.
 
-    ``halves``: the stack was too large for the device's memory, and these smaller ones go on in its place.
-    ``machine_error``: the machine failed, and the worker gave the stack up for now. ``broken``: the family broke its
-    contract, and would again. ``said``: sentences for the user.
+    Attributes:
+        runs: The runs that came to an evaluation or ended.
+        halves: Two smaller stacks that continue in place of this one, which did not fit into memory.
+        machine_error: A failure of the machine, for which the worker left the stack.
+        broken: How the family broke its contract. It would do so again.
+        messages: Sentences for the user.
     """
 
     runs: tuple[RunReport, ...] = ()
     halves: Sequence[Sequence[Request]] = ()
     machine_error: str = ""
     broken: str = ""
-    said: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()

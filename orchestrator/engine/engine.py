@@ -1,4 +1,4 @@
-"""The contract of an engine, which trains the stacks that a campaign hands out."""
+"""The contract of an engine, which trains the stacks of a campaign."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from orchestrator.engine.campaign import Campaign
 
 
 class Engine(ABC):
-    """Used as a context manager: resources are taken on entry and given back on exit."""
+    """A context manager: it acquires its resources on entry and releases them on exit."""
 
     @property
     @abstractmethod
@@ -18,22 +18,22 @@ class Engine(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """The machines that train the stacks, for a person to read."""
+        """Return a description of the machines that train the stacks."""
 
     @abstractmethod
     def execute(self, campaign: Campaign) -> None:
-        """Train until ``campaign.done``, calling ``campaign.look`` often, and end stacks that it has ``given_up``.
-
-        A run that fails is the campaign's business.
+        """Train until ``campaign.done``. Call ``campaign.look`` often, and end stacks that are over
+        (:meth:`~orchestrator.engine.campaign.Campaign.is_over`). The campaign handles runs that fail.
 
         Raises:
-            MachineError: if the campaign stopped for one.
-            SweepError: if the machinery itself fails.
+            SweepError: if the engine itself fails.
         """
 
     def interrupted(self) -> None:
-        """Called once the campaign is stopping for an interruption, from the signal's handler in the main thread: give
-        up what no checkpoint could keep. By default each stack in training comes to its next evaluation."""
+        """Drop work that no checkpoint could save. By default every stack trains to its next evaluation.
+
+        Called from the signal handler in the main thread, once the campaign is stopping.
+        """
         return
 
     def __enter__(self) -> Self:

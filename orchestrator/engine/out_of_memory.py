@@ -1,5 +1,5 @@
-"""Out of memory: the share of a device that a stack may use, and the errors that say it is used up. A stack that meets
-one is halved (``StackWorker._halve``), and no later stack of its size is larger (``Campaign.stack_halved``)."""
+"""Out of memory: a stack's share of a device, and the errors that report its exhaustion. A stack that meets one is
+halved (``StackWorker._halve``), and no later stack of its size is larger (``Campaign.stack_halved``)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ EXHAUSTED = (
     "CUBLAS_STATUS_NOT_INITIALIZED",  # There was no room for its handle.
     "can't allocate memory",
 )
-"""What libraries below torch say when memory is used up."""
+"""Messages of libraries below torch when memory is exhausted."""
 
-_SAID: set[tuple[str, ...]] = set()
+_reported: set[tuple[str, ...]] = set()
 
 
 def prepare_device(resources: Resources) -> None:
-    """Threads on a CPU; on a GPU, no more of its memory than this stack's share."""
+    """Set the threads of a CPU, or limit this process to the stack's share of the GPU's memory."""
     torch.set_num_threads(resources.threads_per_stack)
     if _on_gpu(resources):
         torch.cuda.set_per_process_memory_fraction(
@@ -36,48 +36,47 @@ def prepare_device(resources: Resources) -> None:
 
 
 def drawbacks(resources: Resources) -> tuple[str, ...]:
-    """Reasons for slow training here, a sentence each, once a process."""
-    if not _on_gpu(resources) or not (missing := lacking()) or missing in _SAID:
+    """Return why training is slow on this machine, a sentence each; nothing the second time in a process."""
+    if not _on_gpu(resources) or not (missing := lacking()) or missing in _reported:
         return ()
-    _SAID.add(missing)
+    _reported.add(missing)
     return (f"steps on the GPU run uncompiled, and slower: {', '.join(missing)} is missing on {platform.node()}",)
 
 
 def device_bytes(resources: Resources) -> float:
-    """The memory in bytes that a stack may use here; 0 if unknown."""
+    """Return the memory in bytes that a stack may use on this machine, 0 if unknown."""
     if resources.device == "cuda" and not _on_gpu(resources):
         return 0.0
     return stack_bytes(resources, this_machine())
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """True if an exception says that the device's memory is used up.
+    """Return True if an exception, or one behind it, reports that the device's memory is exhausted.
 
-    Libraries below torch raise their own errors (cuBLAS, cuDNN, the CPU's allocator), which can only be told by their
-    words. An error met while another was handled, as when the recording of a CUDA graph breaks off, may hide it.
+    Libraries below torch (cuBLAS, cuDNN, the CPU's allocator) raise plain errors, recognised by their messages.
     """
-    return any(map(_says_out_of_memory, with_causes(error)))
+    return any(map(_reports_exhaustion, with_causes(error)))
 
 
-def _says_out_of_memory(error: BaseException) -> bool:
-    said = str(error)
+def _reports_exhaustion(error: BaseException) -> bool:
+    message = str(error)
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
-        isinstance(error, RuntimeError) and any(words in said for words in EXHAUSTED)
+        isinstance(error, RuntimeError) and any(words in message for words in EXHAUSTED)
     )
 
 
 def free_memory() -> None:
-    """Give unused memory back to the device."""
+    """Return unused memory to the device."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
 
 @functools.cache
 def this_machine() -> Hardware:
-    """The hardware of the machine this process runs on."""
+    """Return the hardware of the machine this process runs on."""
     return hardware.detect()
 
 
 def _on_gpu(resources: Resources) -> bool:
-    """A family may use a GPU without torch, which then knows of none."""
+    """Return True if torch sees the GPU. A family may use one without torch."""
     return resources.device == "cuda" and torch.cuda.is_available()

@@ -1,4 +1,4 @@
-"""Probes on runs that finished: on the worker as a run ends, or later on the runs that a sweep keeps."""
+"""Probes on finished runs: on the worker when a run ends, or later on the stored runs of a sweep."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from orchestrator.home.files import scratch
-from orchestrator.home.run_files import ARRAYS, WEIGHTS, ProbeResult, Storage, is_due, write_result
+from orchestrator.home.run_files import ARRAYS, WEIGHTS, ProbeResult, is_due, write_result
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.space.spec import SweepSpec
 from trainables.base import Family, RunConfig, Status
@@ -24,41 +24,38 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 class LackingError(ValueError):
-    """A run lacks what a probe needs."""
+    """Raised if a run does not have what a probe needs."""
 
 
 def run_probe(
     probe: Probe, family: Family, config: RunConfig, arrays: Arrays, weights: Arrays, cache: Path
 ) -> tuple[ProbeResult, Arrays]:
-    """A probe's result on a finished run, with its arrays. An exception of the probe is the result's error: a mistake
-    in a probe never costs the run.
+    """Return a probe's result on a finished run, and its arrays. An exception of the probe becomes the result's error,
+    so that a bug in a probe never costs the run.
 
-    ``arrays`` and ``weights`` are the run's, empty where it left none; ``cache`` is the node's directory of training
-    data.
+    ``arrays`` and ``weights`` are the run's, empty if it has none; ``cache`` is the node's directory of training data.
     """
-    found, error = Probed(), ""
+    probed, error = Probed(), ""
     try:
-        found = _found(probe, family, config, arrays, weights, cache)
+        probed = _probed(probe, family, config, arrays, weights, cache)
     except LackingError as lacking:
         error = str(lacking)
-    except Exception:  # noqa: BLE001 - a probe is anybody's code; its error is written down and shown
+    except Exception:  # noqa: BLE001 - anybody's code may run here; the result has its error
         error = traceback.format_exc()
-    numbers = {name: float(value) for name, value in found.numbers.items()}
-    return ProbeResult(probe.name, probe.version, numbers, error), found.arrays
+    numbers = {name: float(value) for name, value in probed.numbers.items()}
+    return ProbeResult(probe.name, probe.version, numbers, error), probed.arrays
 
 
-def probe_kept_run(
-    probe: Probe, family: Family, config: RunConfig, runs: Storage, key: str, cache: Path
-) -> ProbeResult:
-    """Run a probe on a run that is kept, and keep its result there."""
-    directory, arrays, weights = runs.get(key), dict[str, NDArray[Any]](), dict[str, NDArray[Any]]()
+def probe_stored_run(probe: Probe, family: Family, config: RunConfig, directory: Path, cache: Path) -> ProbeResult:
+    """Run a probe on a stored run, and add the result to its directory."""
+    arrays, weights = dict[str, NDArray[Any]](), dict[str, NDArray[Any]]()
     if (directory / ARRAYS).is_file():
-        with np.load(directory / ARRAYS, allow_pickle=False) as kept:
-            arrays = {name: kept[name] for name in kept.files}
+        with np.load(directory / ARRAYS, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
     if probe.needs_model and (directory / WEIGHTS).is_file():
         weights = load_file(directory / WEIGHTS)
-    result, found = run_probe(probe, family, config, arrays, weights, cache)
-    write_result(runs, key, result, found)
+    result, made = run_probe(probe, family, config, arrays, weights, cache)
+    write_result(directory, result, made)
     return result
 
 
@@ -76,30 +73,30 @@ class Probings:
 
 
 def probe_runs(probe: Probe, spec: SweepSpec, runs: Iterable[RunRecord], *, again: bool = False) -> Probings:
-    """Run a probe on every finished run of a sweep that lacks it, with ``again`` on those that have it, too."""
-    family, data = spec.make_family(), scratch(spec.resources.scratch)
-    found = Probings()
+    """Run a probe on every finished run of a sweep that has no result of it; with ``again``, on all finished runs."""
+    family, cache = spec.make_family(), scratch(spec.resources.scratch)
+    probings = Probings()
     for run in runs:
         if run.outcome.status is not Status.FINISHED:
-            found.counts["not finished"] += 1
+            probings.counts["not finished"] += 1
         elif not again and not is_due(probe, run.directory):
-            found.counts["there already"] += 1
+            probings.counts["there already"] += 1
         else:
-            result = probe_kept_run(probe, family, run.config, run.runs, run.key, data)
-            found.counts["failed" if result.error else "probed"] += 1
-            found.errors += [f"{run.key}: {result.reason}"] if result.error else []
-    return found
+            result = probe_stored_run(probe, family, run.config, run.directory, cache)
+            probings.counts["failed" if result.error else "probed"] += 1
+            probings.errors += [f"{run.key}: {result.reason}"] if result.error else []
+    return probings
 
 
-def _found(probe: Probe, family: Family, config: RunConfig, arrays: Arrays, weights: Arrays, cache: Path) -> Probed:
+def _probed(probe: Probe, family: Family, config: RunConfig, arrays: Arrays, weights: Arrays, cache: Path) -> Probed:
     if missing := sorted(set(probe.needs_arrays) - arrays.keys()):
-        kept = f"its family keeps {', '.join(sorted(arrays))}" if arrays else "its family keeps none"
-        raise LackingError(f"the probe {probe.name!r} needs the array {missing[0]!r} of a run; {kept}")
+        available = f"its family keeps {', '.join(sorted(arrays))}" if arrays else "its family keeps none"
+        raise LackingError(f"the probe {probe.name!r} needs the array {missing[0]!r} of a run; {available}")
     if probe.needs_model and not weights:
         raise LackingError(f"the probe {probe.name!r} needs the model, and this run left no weights")
     model = family.load(config, weights) if probe.needs_model else None
     data = family.data(config, cache) if probe.needs_data else None
-    found = probe.run(family, config, model, arrays, data)
-    if not isinstance(found, Probed):
-        raise TypeError(f"the probe {probe.name!r} gave {type(found).__name__}, not Probed")
-    return found
+    probed = probe.run(family, config, model, arrays, data)
+    if not isinstance(probed, Probed):
+        raise TypeError(f"the probe {probe.name!r} gave {type(probed).__name__}, not Probed")
+    return probed

@@ -1,4 +1,4 @@
-"""Trains one stack and hands what it finished to the driver. Runs in a Ray actor, or in the driver for debugging."""
+"""Trains one stack and hands its results to the driver. It runs in a Ray actor, or in the driver without Ray."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,7 @@ from orchestrator.home.checkpoints import (
     read_members,
     read_progress,
 )
-from orchestrator.home.files import SweepFiles, scratch
+from orchestrator.home.files import SweepDirectory, scratch
 from orchestrator.home.machine_errors import trouble_in, trouble_words
 from orchestrator.home.run_files import ARRAYS, WEIGHTS, packed_arrays, result_files
 from orchestrator.space.spec import SweepSpec
@@ -40,19 +40,19 @@ from trainables.contract.report_validator import BrokenFamilyError, ReportValida
 from trainables.probes.base import load_probe
 
 CHECKPOINTS_KEPT_S = 7 * 24 * 3600.0
-"""Age at which a sweep's checkpoints in a node's scratch are removed: those of a sweep that ended go by themselves."""
+"""Age at which checkpoints in a node's scratch are removed. Only sweeps that were never resumed leave any."""
 
 
 class StackWorker:
     """A stack in training, continued from its checkpoint if there is one.
 
     A stack that needs more memory than its share of the device is halved: two halves continue from its last
-    checkpoint. A run that comes to where it is wanted ``until`` ends there, and the others continue as a smaller stack
-    with a new learner. An error of the machine (a full disk, a single run too large for memory) is no outcome: it is
-    reported, and the stack given up for now.
+    checkpoint. A run that reaches its ``until`` ends there, and the others continue as a smaller stack with a new
+    learner. A machine error (a full disk, a single run too large for memory) is not an outcome: the worker reports it
+    and leaves the stack.
 
-    The driver has taken the last report once :meth:`advance` or :meth:`close` is called again. So a checkpoint, which
-    is written there, never holds more than the driver knows.
+    The driver has taken the last report once :meth:`advance` or :meth:`close` is called again. Checkpoints are written
+    only then, so they never contain more than the driver knows.
     """
 
     def __init__(self, spec: SweepSpec, job: StackJob) -> None:
@@ -64,26 +64,25 @@ class StackWorker:
         self._checkpoints = _checkpoints_for(spec, job)
         self._probes = [load_probe(name) for name in spec.probes]
         self._open = list(job.wanted)
-        """The runs that have not ended, by their places in the job."""
+        """Indices in the job of the runs that have not ended."""
         self._places: list[int] = []
-        """The runs that the learner trains, likewise."""
-        self._halvings = 0
-        self._said: list[str] = []
+        """Indices in the job of the runs that the learner trains."""
+        self._messages: list[str] = []
         self._learner: Learner | None = None
         self._shrinks = False
-        """True if the runs that are left need a new learner."""
+        """True if the remaining runs need a new learner."""
         self._validator = ReportValidator(self._family, ())
         self._seconds = [0.0] * len(self._configs)
-        """Each run's share of the time that its stack has taken here."""
+        """Each run's share of the seconds that its stack has trained here."""
         self._curves: dict[int, dict[int, Evaluation]] = {}
-        """Evaluations of runs that may end before their budget, by place and step."""
+        """Evaluations of runs with an ``until``, by index and step."""
         self._saved_at = time.monotonic()
         self._halved = False
         self._failed = False
 
     @property
     def done(self) -> bool:
-        """True when every run has ended, or the stack is given up."""
+        """True if every run has ended, or the worker has left the stack."""
         return not self._open or self._halved or self._failed
 
     def advance(self) -> StackReport:
@@ -100,9 +99,9 @@ class StackWorker:
             too_large = is_out_of_memory(error) and len(self._open) > 1
             machine_error = "" if too_large else self._machine_error(error)
             if not (too_large or machine_error):
-                self._learner = None  # It may stand anywhere: no checkpoint is made of it.
+                self._learner = None  # It may be anywhere within a step, so it writes no checkpoint.
                 raise
-        if too_large:  # Out here nothing holds the failed step's tensors any more, nor the learner but this object.
+        if too_large:  # Outside the except block, which keeps the failed step's tensors in memory.
             try:
                 report = self._halve()
             except OSError as error:
@@ -111,12 +110,12 @@ class StackWorker:
             self._learner, self._failed = None, True
             free_memory()
             report = StackReport(machine_error=machine_error, broken=broken)
-        said, self._said = tuple(self._said), []
-        return replace(report, said=said)
+        messages, self._messages = tuple(self._messages), []
+        return replace(report, messages=messages)
 
     def close(self) -> None:
-        """Leave the stack: write a checkpoint, or remove those of a stack that needs none any more. The driver removes
-        those in the sweep's directory once it has every run's end: its disk may be too full for one."""
+        """Leave the stack: write a checkpoint, or remove those that nobody needs. The driver removes those in the
+        sweep's directory, once it has stored every run: its disk may be too full to store one."""
         if self._halved or not (self._open or self._checkpoints.beside_journal):
             self._checkpoints.drop(self._job.stack_id)
         elif self._open and not self._failed:
@@ -127,16 +126,16 @@ class StackWorker:
         return scratch(self._spec.resources.scratch)
 
     def _machine_error(self, error: Exception) -> str:
-        """The machine's error behind an exception, ``""`` if it is the training's own."""
-        if said := trouble_words(error, self._job.directory):
-            return said
+        """Return the machine error behind an exception, "" if training itself raised it."""
+        if message := trouble_words(error, self._job.directory):
+            return message
         if is_out_of_memory(error):
             where = f"{self._family.size_axis} {self._configs[0].size}"
-            return f"a run at {where} needs more memory than there is, alone: give it more"
+            return f"a single run at {where} needs more memory than there is: give it more"
         return ""
 
     def _prepare(self) -> None:
-        """Have a learner of the runs that have not ended. A checkpoint is written if one is due."""
+        """Write a checkpoint if one is due, and make sure that there is a learner of the runs that have not ended."""
         if self._shrinks or time.monotonic() - self._saved_at >= self._spec.resources.checkpoint_every_s:
             self._save()
         if self._shrinks:
@@ -144,27 +143,22 @@ class StackWorker:
         self._learner = self._learner or self._begin()
 
     def _reported(self, checked: Sequence[Report], begun: float) -> StackReport:
-        """A learner's reports since a time, for the driver. Runs that ended are not wanted any more."""
+        """Return a learner's reports for the driver. Training them began at the time ``begun``."""
         reports = {self._places[report.index]: report for report in checked}
-        self._note(reports, time.perf_counter() - begun)
+        seconds = (time.perf_counter() - begun) / max(len(reports), 1)
+        for place, report in reports.items():
+            self._seconds[place] += seconds
+            if self._configs[place].until is not None and report.evaluation is not None:
+                self._curves.setdefault(place, {})[report.evaluation.step] = report.evaluation
         runs = [self._run_report(place, report) for place, report in reports.items()]
         ended = {place for place, run in zip(reports, runs, strict=True) if run.outcome is not None}
         self._shrinks = any(reports[place].outcome is None for place in ended)
         self._open = [place for place in self._open if place not in ended]
         return StackReport(tuple(runs))
 
-    def _note(self, reports: Mapping[int, Report], seconds: float) -> None:
-        """Keep what is needed of runs that may end before their budget."""
-        for place, report in reports.items():
-            self._seconds[place] += seconds / len(reports)
-            if self._configs[place].until is not None and report.evaluation is not None:
-                self._curves.setdefault(place, {})[report.evaluation.step] = report.evaluation
-
     def _run_report(self, place: int, report: Report) -> RunReport:
-        """A run's report for the driver. A run that is not wanted to its end leaves its outcome alone."""
+        """Return a run's report for the driver. A run with an ``until`` has no files."""
         outcome, files = self._outcome(place, report), dict[str, bytes]()
-        if outcome is not None and self._halvings:
-            outcome = replace(outcome, measures={**outcome.measures, "stack_halvings": float(self._halvings)})
         if outcome is not None and self._configs[place].until is None:
             if report.arrays:
                 files[ARRAYS] = packed_arrays(report.arrays)
@@ -182,34 +176,37 @@ class StackWorker:
         if self._learner is None:
             return
         ended = set(range(len(self._keys))) - set(self._open)
-        with self._checkpoints.put(self._job.stack_id, self._job.requests, self._halvings, ended) as directory:
+        with self._checkpoints.put(self._job.stack_id, self._job.requests, ended) as directory:
             self._learner.save(directory / CHECKPOINT)
             curves = self._curves.items()
             note_progress(directory, [(self._keys[at], point) for at, curve in curves for point in curve.values()])
         self._saved_at = time.monotonic()
 
     def _outcome(self, place: int, report: Report) -> Outcome | None:
-        """Outcome of a run: its family's, or its curve up to where it is wanted until; None while it goes on."""
+        """Return a run's outcome: its family's, or its curve up to its ``until``. None while it continues."""
         until, end = self._configs[place].until, report.evaluation
         if report.outcome is not None or until is None or end is None or not until.reached(end):
             return report.outcome
         curve = self._curves[place]
-        so_far = tuple(curve[step] for step in sorted(curve))
-        return Outcome(Status.FINISHED, end.step, {}, {}, so_far, {"seconds": self._seconds[place]})
+        points = tuple(curve[step] for step in sorted(curve))
+        return Outcome(Status.FINISHED, end.step, {}, {}, points, {"seconds": self._seconds[place]})
 
     def _begin(self) -> Learner:
-        """A learner of the runs that have not ended, at its checkpoint or at step 0. Raises ``MemoryError`` if it
-        cannot fit."""
-        left = self._left()
+        """Return a learner of the runs that have not ended, at its checkpoint or at step 0.
+
+        Raises:
+            MemoryError: if it cannot fit.
+        """
+        checkpoint = self._checkpoint()
         prepare_device(self._spec.resources)
-        self._said += drawbacks(self._spec.resources)
+        self._messages += drawbacks(self._spec.resources)
         self._places = list(self._open)
         configs = [self._configs[place] for place in self._places]
         needed = len(configs) * self._family.memory(configs[0].size)
-        there = device_bytes(self._spec.resources)
-        if len(configs) > 1 and there and needed > FULL * there:
-            raise MemoryError(f"a stack that needs {needed:.2g} bytes does not fit into {there:.2g}")
-        if left is not None and (restored := self._restored(left)) is not None:
+        available = device_bytes(self._spec.resources)
+        if len(configs) > 1 and available and needed > FULL * available:
+            raise MemoryError(f"a stack that needs {needed:.2g} bytes does not fit into {available:.2g}")
+        if checkpoint is not None and (restored := self._restored(checkpoint)) is not None:
             return restored
         learner = self._new_learner()
         starts = {index: self._configs[place].start for index, place in enumerate(self._places)}
@@ -217,42 +214,37 @@ class StackWorker:
             learner.take_over({index: load(self._job.donors[donor]) for index, donor in donors.items()})
         return learner
 
-    def _left(self) -> Path | None:
-        """The learner's part of the stack's checkpoint; None without one, or if it cannot be used."""
-        left = self._checkpoints.newest(self._job.stack_id)
-        if left is None:
+    def _checkpoint(self) -> Path | None:
+        """Return the learner's directory in the stack's checkpoint, None if there is none or it cannot be used."""
+        newest = self._checkpoints.newest(self._job.stack_id)
+        if newest is None:
             return None
         if damage := self._checkpoints.check(self._job.stack_id):
-            self._said.append(damage)
+            self._messages.append(damage)
             return None
-        members = read_members(left)
-        if gone := members.ended.intersection(self._open):
-            lacks = f"it holds no state of {', '.join(self._keys[place] for place in sorted(gone))}"
-            self._said.append(self._checkpoints.drop_damaged(self._job.stack_id, lacks))
+        members = read_members(newest)
+        if missing := members.ended.intersection(self._open):
+            flaw = f"it has no state of {', '.join(self._keys[place] for place in sorted(missing))}"
+            self._messages.append(self._checkpoints.drop_damaged(self._job.stack_id, flaw))
             return None
-        self._halvings = members.halvings
-        return left / CHECKPOINT if (left / CHECKPOINT).is_dir() else None
+        return newest / CHECKPOINT if (newest / CHECKPOINT).is_dir() else None
 
-    def _restored(self, left: Path) -> Learner | None:
-        """The learner at its checkpoint, or None if that cannot be read: it is named and dropped."""
+    def _restored(self, checkpoint: Path) -> Learner | None:
+        """Return the learner at its checkpoint. None if that cannot be read: it is then reported and dropped."""
         learner = self._new_learner()
         try:
-            learner.restore(left)
-            curves = read_progress(left.parent)
-        except Exception as error:  # noqa: BLE001 - whatever a family raises at what a crash or a disk has spoiled
-            self._drop_damaged(error)
+            learner.restore(checkpoint)
+            curves = read_progress(checkpoint.parent)
+        except Exception as error:
+            if is_out_of_memory(error) or trouble_in(error) not in (None, errno.EIO):
+                raise  # The file is not at fault.
+            why = f"{type(error).__name__}: {error}".partition("\n")[0]
+            self._messages.append(self._checkpoints.drop_damaged(self._job.stack_id, why))
             return None
         for place in self._places:
             if self._configs[place].until is not None:
                 self._curves[place] = {point.step: point for point in curves.get(self._keys[place], ())}
         return learner
-
-    def _drop_damaged(self, error: Exception) -> None:
-        """Drop a checkpoint that cannot be read for this reason; raise it if that is no fault of the file."""
-        if is_out_of_memory(error) or trouble_in(error) not in (None, errno.EIO):
-            raise error
-        why = f"{type(error).__name__}: {error}".partition("\n")[0]
-        self._said.append(self._checkpoints.drop_damaged(self._job.stack_id, why))
 
     def _new_learner(self) -> Learner:
         configs = [self._configs[place] for place in self._places]
@@ -260,33 +252,33 @@ class StackWorker:
         return self._family.learner(configs, device=self._spec.resources.device, cache=self._scratch)
 
     def _halve(self) -> StackReport:
-        """Prepare two stacks that continue from this one's last checkpoint, and give this one up."""
+        """Leave this stack, and prepare two that continue from its last checkpoint."""
         self._learner = None
         free_memory()
-        left = self._checkpoints.newest(self._job.stack_id)
+        newest = self._checkpoints.newest(self._job.stack_id)
         middle = (len(self._open) + 1) // 2
         halves = [self._open[:middle], self._open[middle:]]
         requests = [[self._job.requests[place] for place in half] for half in halves]
-        for half, asked in zip(halves, requests, strict=True):
+        for half, members in zip(halves, requests, strict=True):
             shape = self._family.shape(self._configs[half[0]])
             smaller = stack_id(shape, [self._keys[place] for place in half])
-            with self._checkpoints.put(smaller, asked, self._halvings + 1) as directory:
-                if left is not None and (left / CHECKPOINT).is_dir():
-                    shutil.copytree(left / CHECKPOINT, directory / CHECKPOINT)
-                    if (left / PROGRESS).exists():
-                        shutil.copyfile(left / PROGRESS, directory / PROGRESS)
+            with self._checkpoints.put(smaller, members) as directory:
+                if newest is not None and (newest / CHECKPOINT).is_dir():
+                    shutil.copytree(newest / CHECKPOINT, directory / CHECKPOINT)
+                    if (newest / PROGRESS).exists():
+                        shutil.copyfile(newest / PROGRESS, directory / PROGRESS)
         self._halved = True
         return StackReport(halves=requests)
 
 
 def _checkpoints_for(spec: SweepSpec, job: StackJob) -> Checkpoints:
-    """A stack's checkpoints: in the sweep's directory if this machine has it, so that a killed sweep continues from
-    them; else in this node's scratch."""
-    sweep = SweepFiles(Path(job.directory))
+    """Return a stack's checkpoints: in the sweep's directory if this machine has it, so that a killed sweep continues
+    from them, otherwise in this node's scratch."""
+    sweep = SweepDirectory(Path(job.directory))
     if sweep.journal.is_file() and os.access(sweep.directory, os.W_OK):
         return Checkpoints(sweep.checkpoints)
-    here = scratch(spec.resources.scratch) / "checkpoints"
-    for other in here.glob("*"):
-        if time.time() - other.stat().st_mtime > CHECKPOINTS_KEPT_S:
-            shutil.rmtree(other, ignore_errors=True)
-    return Checkpoints(here / job.sweep_id)
+    root = scratch(spec.resources.scratch) / "checkpoints"
+    for directory in root.glob("*"):
+        if time.time() - directory.stat().st_mtime > CHECKPOINTS_KEPT_S:
+            shutil.rmtree(directory, ignore_errors=True)
+    return Checkpoints(root / job.sweep_id)

@@ -1,4 +1,4 @@
-"""Stacks in training on disk: their checkpoints, and what they show to people who look from elsewhere."""
+"""Stacks in training on disk: their checkpoints, and the progress that other processes show."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from orchestrator.home.files import SweepFiles, flaw_of, seal, whole_directory
+from orchestrator.home.files import SweepDirectory, flaw_of, seal, whole_directory
 from orchestrator.search.base import Request
 from trainables.base import Evaluation
 from trainables.files import write_whole
@@ -21,16 +21,15 @@ log = logging.getLogger(__name__)
 CHECKPOINT = "checkpoint"
 """In the directory of a checkpoint: the learner's own files."""
 MEMBERS = "members.json"
-"""There, and in the directory of a stack in training: its requests, and how often a larger stack was halved to make
-it."""
+"""In the directory of a checkpoint and of a stack in training: its :class:`Members`."""
 PROGRESS = "progress.jsonl"
-"""The evaluations of a stack's runs, a JSON line each."""
+"""In the same directories: the evaluations of a stack's runs, a JSON line each."""
 
 
 class Checkpoints:
     """The checkpoints in a directory, as ``STACK.NUMBER``. One worker at a time writes those of a stack.
 
-    Each names the requests of its stack, so that the stack can be put together again from nothing else.
+    Each names the requests of its stack, so it is enough to restore the stack.
     """
 
     def __init__(self, root: Path) -> None:
@@ -38,41 +37,40 @@ class Checkpoints:
 
     @property
     def beside_journal(self) -> bool:
-        """True for those in a sweep's own directory, which its driver can reach, and not in a node's scratch."""
-        return SweepFiles(self._root.parent).journal.is_file()
+        """True for a sweep's own directory, which its driver can reach, and False for a node's scratch."""
+        return SweepDirectory(self._root.parent).journal.is_file()
 
     def stacks(self) -> list[str]:
-        """The stacks that have one."""
-        return sorted({path.name.rpartition(".")[0] for path in self._there()})
+        """Return the stacks that have a checkpoint."""
+        return sorted({path.name.rpartition(".")[0] for path in self._whole()})
 
     def newest(self, stack_id: str) -> Path | None:
-        """The directory of a stack's newest checkpoint; None without one."""
+        """Return the directory of a stack's newest checkpoint, None if it has none."""
         numbers = self._numbers(stack_id)
         return self._path(stack_id, numbers[-1]) if numbers else None
 
     @contextmanager
-    def put(
-        self, stack_id: str, requests: Sequence[Request], halvings: int, ended: Collection[int] = ()
-    ) -> Iterator[Path]:
-        """A directory to fill with a stack's next checkpoint, its members noted. Older ones go once it is whole."""
+    def put(self, stack_id: str, requests: Sequence[Request], ended: Collection[int] = ()) -> Iterator[Path]:
+        """Yield a directory to fill with a stack's next checkpoint. Once it is whole, older ones are removed."""
         older = self._numbers(stack_id)
         with whole_directory(self._path(stack_id, max(older, default=0) + 1)) as directory:
-            write_members(directory, requests, halvings, ended)
+            write_members(directory, requests, ended)
             yield directory
             seal(directory)
         for number in older:
             shutil.rmtree(self._path(stack_id, number))
 
     def drop(self, stack_id: str) -> None:
+        """Remove all checkpoints of a stack."""
         for number in self._numbers(stack_id):
             shutil.rmtree(self._path(stack_id, number), ignore_errors=True)
 
     def clear(self) -> None:
-        """Remove all checkpoints: those of stacks that failed are left when a sweep ends."""
+        """Remove all checkpoints. Stacks that failed still have theirs when a sweep ends."""
         shutil.rmtree(self._root, ignore_errors=True)
 
     def check(self, stack_id: str) -> str:
-        """Return ``""`` if a stack's newest checkpoint is whole; else drop it and return a sentence for the user."""
+        """Return "" if a stack's newest checkpoint is whole. Otherwise drop it and return a sentence for the user."""
         newest = self.newest(stack_id)
         flaw = "it is missing" if newest is None else flaw_of(newest)
         return self.drop_damaged(stack_id, flaw) if flaw else ""
@@ -83,7 +81,7 @@ class Checkpoints:
         return f"the checkpoint of {stack_id} in {self._root} is damaged ({flaw}): its runs begin at step 0"
 
     def interrupted(self) -> list[list[Request]]:
-        """Return the stacks that an earlier driver left, each as its requests; damaged ones are logged and dropped."""
+        """Return the requests of each stack that an earlier driver left. Damaged ones are logged and dropped."""
         stacks = []
         for stack_id in self.stacks():
             if damage := self.check(stack_id):
@@ -93,79 +91,78 @@ class Checkpoints:
         return stacks
 
     def _numbers(self, stack_id: str) -> list[int]:
-        names = [path.name.rpartition(".") for path in self._there()]
+        names = [path.name.rpartition(".") for path in self._whole()]
         return sorted(int(number) for stack, _, number in names if stack == stack_id)
 
-    def _there(self) -> list[Path]:
-        """Whole checkpoints: those being written begin with a dot."""
+    def _whole(self) -> list[Path]:
+        """Return the checkpoints that are whole: those being written begin with a dot."""
         return list(self._root.glob("[!.]*.*"))
 
     def _path(self, stack_id: str, number: int) -> Path:
         return self._root / f"{stack_id}.{number}"
 
 
-class Underway:
-    """Used by the process that drives the sweep. Nothing is made of these notes: one that is lost costs no run."""
+class StackNotes:
+    """The driver's notes on stacks in training, for other processes to show. To lose one costs no run."""
 
-    def __init__(self, files: SweepFiles) -> None:
+    def __init__(self, files: SweepDirectory) -> None:
         self._files = files
 
     def begin(self, stack_id: str, requests: Sequence[Request]) -> None:
-        """A stack is training, or goes on: after a line, perhaps, that a full disk has torn, and that is cut off."""
+        """Note that a stack is training. A line that a full disk has torn is cut off."""
         write_members(self._files.stack(stack_id), requests)
         if (path := self._files.stack(stack_id) / PROGRESS).exists():
             os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
 
     def evaluated(self, stack_id: str, key: str, evaluation: Evaluation) -> None:
-        """One of its runs reached an evaluation."""
+        """Note an evaluation of one of its runs."""
         note_progress(self._files.stack(stack_id), [(key, evaluation)])
 
-    def become(self, stack_id: str, others: dict[str, Sequence[Request]]) -> None:
-        """A stack's runs go on as other stacks, by their ids."""
-        shown = self._files.stack(stack_id)
-        for other, requests in others.items():
-            if shown.is_dir():
-                shutil.copytree(shown, self._files.stack(other), dirs_exist_ok=True)
-            write_members(self._files.stack(other), requests)
+    def split(self, stack_id: str, parts: Mapping[str, Sequence[Request]]) -> None:
+        """Note that a stack's runs continue as these stacks, given by id."""
+        whole = self._files.stack(stack_id)
+        for part, requests in parts.items():
+            if whole.is_dir():
+                shutil.copytree(whole, self._files.stack(part), dirs_exist_ok=True)
+            write_members(self._files.stack(part), requests)
         self.end(stack_id)
 
     def end(self, stack_id: str) -> None:
-        """All of its runs have ended."""
+        """Remove the notes of a stack whose runs have all ended."""
         shutil.rmtree(self._files.stack(stack_id), ignore_errors=True)
 
 
 @dataclass(frozen=True)
 class Members:
-    """A stack's ``requests``, times that a larger stack was halved to make it, and the places of the requests whose
-    runs had ``ended`` at a checkpoint: it cannot continue them."""
+    """A stack's ``requests``, and the indices of those whose runs had ``ended`` at a checkpoint, which therefore cannot
+    continue them."""
 
     requests: tuple[Request, ...]
-    halvings: int
     ended: frozenset[int]
 
 
 def read_members(directory: Path) -> Members:
-    """The members noted in a stack's directory."""
-    said = json.loads((directory / MEMBERS).read_text(encoding="utf-8"))
-    return Members(tuple(map(Request.from_json, said["requests"])), int(said["halvings"]), frozenset(said["ended"]))
+    """Return the members in a stack's directory."""
+    data = json.loads((directory / MEMBERS).read_text(encoding="utf-8"))
+    return Members(tuple(map(Request.from_json, data["requests"])), frozenset(data["ended"]))
 
 
-def write_members(directory: Path, requests: Sequence[Request], halvings: int = 0, ended: Collection[int] = ()) -> None:
-    """Note a stack's members in its directory."""
-    said = {"requests": [asdict(request) for request in requests], "halvings": halvings, "ended": sorted(ended)}
-    write_whole(directory / MEMBERS, json.dumps(said))
+def write_members(directory: Path, requests: Sequence[Request], ended: Collection[int] = ()) -> None:
+    """Write a stack's members into its directory."""
+    data = {"requests": [asdict(request) for request in requests], "ended": sorted(ended)}
+    write_whole(directory / MEMBERS, json.dumps(data))
 
 
 def note_progress(directory: Path, evaluations: Iterable[tuple[str, Evaluation]]) -> None:
-    """Append evaluations, each with the key of its run, to what a stack has to show."""
+    """Append evaluations, each with the key of its run, to the progress in a stack's directory."""
     lines = [json.dumps({"key": key, **asdict(evaluation)}) for key, evaluation in evaluations]
     with (directory / PROGRESS).open("a", encoding="utf-8") as file:
         file.write("".join(f"{line}\n" for line in lines))
 
 
 def read_progress(directory: Path) -> dict[str, tuple[Evaluation, ...]]:
-    """The learning curves so far of a stack's runs, by key; of a step trained twice, the later word. A torn last line
-    does not count."""
+    """Return the learning curves so far of a stack's runs, by key. The later evaluation of a step counts. A torn last
+    line does not count."""
     path = directory / PROGRESS
     curves: dict[str, dict[int, Evaluation]] = {}
     for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else ():

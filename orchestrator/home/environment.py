@@ -1,4 +1,4 @@
-"""The environment of a sweep: versions, commit and hardware, as its journal keeps them."""
+"""The environment of a sweep, as its journal records it: versions, commit and hardware."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKAGES = ("torch", "ray", "mlflow", "numpy", "scipy", "scikit-learn")
 
 def describe_environment() -> dict[str, Any]:
     """Return plain JSON values: ``versions`` by package, ``git`` (commit and whether it was edited, or None outside a
-    checkout), ``hardware``, ``platform``. Nothing in it names a user, a host or a path."""
+    checkout), ``hardware`` and ``platform``. They name no user, host or path."""
     return {
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
         "git": _git(),
@@ -32,16 +32,16 @@ def _version(package: str) -> str:
 
 
 def _git() -> dict[str, Any] | None:
-    """Commit of the checkout this code runs from; None where it runs from an installed package."""
-    here = Path(__file__).resolve().parent
-    commit = _ask_git(here, "rev-parse", "HEAD")
-    tracked = _ask_git(here, "ls-files", "--error-unmatch", Path(__file__).name)
+    """Return the commit of the checkout this code runs from, None if it runs from an installed package."""
+    directory = Path(__file__).resolve().parent
+    commit = _run_git(directory, "rev-parse", "HEAD")
+    tracked = _run_git(directory, "ls-files", "--error-unmatch", Path(__file__).name)
     if commit is None or tracked is None:
         return None
-    return {"commit": commit, "edited": bool(_ask_git(here, "status", "--porcelain", "--untracked-files=no"))}
+    return {"commit": commit, "edited": bool(_run_git(directory, "status", "--porcelain", "--untracked-files=no"))}
 
 
-def _ask_git(directory: Path, *words: str) -> str | None:
+def _run_git(directory: Path, *words: str) -> str | None:
     try:
         done = subprocess.run(["git", *words], cwd=directory, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):

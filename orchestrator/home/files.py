@@ -1,4 +1,4 @@
-"""Paths of a home directory, all in one place."""
+"""The directories of a home and of its sweeps: paths, locks, requests to stop; and directories that appear whole."""
 
 from __future__ import annotations
 
@@ -13,25 +13,39 @@ import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from orchestrator import environment
 from orchestrator.errors import SweepError, UserError
 from trainables.files import flush
 
 ID = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
-"""How a sweep's id ends: when it was begun, in UTC, and four random digits."""
-
+"""End of a sweep's id: when it began, in UTC, and four digits that keep sweeps of one second apart."""
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/?")
 """Beginning of a path that was meant as an address, such as s3://BUCKET."""
 ABANDONED_S = 3600.0
-"""A directory that is written aside takes seconds."""
+"""Age at which a directory that was being written is considered abandoned: writing takes seconds."""
+LOCK_WAIT_S = 0.5
+"""Longest wait for a sweep's lock, which :meth:`SweepDirectory.is_driven` also holds for a moment."""
 
 
 @dataclass(frozen=True)
-class SweepFiles:
-    """The files of one sweep."""
+class StopRequest:
+    """A request to stop all runs of a ``mix``, or the run of a ``key``; with neither, the whole sweep."""
+
+    mix: str = ""
+    key: str = ""
+
+    def __str__(self) -> str:
+        return f"run {self.key}" if self.key else self.mix or "the whole sweep"
+
+
+@dataclass(frozen=True)
+class SweepDirectory:
+    """The directory of one sweep: its files, the lock of its driver, and requests to stop it."""
 
     directory: Path
 
@@ -40,110 +54,144 @@ class SweepFiles:
         return self.directory.name
 
     @property
+    def home(self) -> Home:
+        return Home(self.directory.parent.parent)
+
+    @property
     def spec(self) -> Path:
         """The resolved search space (YAML)."""
         return self.directory / "space.yaml"
 
     @property
     def family(self) -> Path:
-        """Description of the family (JSON), for a time when it cannot be imported."""
+        """Description of the family (JSON), used when the family cannot be imported."""
         return self.directory / "family.json"
 
     @property
     def journal(self) -> Path:
-        """Journal of the sweep, a JSON line an event."""
+        """The sweep's log, a JSON line per event."""
         return self.directory / "journal.jsonl"
 
     @property
-    def stop_requests(self) -> Path:
-        """Requests to stop, a JSON line each; absent if there are none."""
-        return self.directory / "stop.jsonl"
-
-    @property
-    def lock(self) -> Path:
-        """Held by the process that drives the sweep."""
-        return self.directory / "driver.lock"
-
-    @property
     def tune(self) -> Path:
-        """Ray Tune's own files; nothing in them is needed again."""
+        """Ray Tune's own files. Nothing in them is read again."""
         return self.directory / "tune"
 
     @property
-    def home(self) -> Home:
-        return Home(self.directory.parent.parent)
-
-    @property
     def checkpoints(self) -> Path:
-        """The checkpoints of stacks that train on this machine."""
+        """Checkpoints of stacks that train on this machine."""
         return self.directory / "checkpoints"
 
     @property
     def stacks(self) -> Path:
-        """Progress of stacks in training: a directory each."""
+        """Progress of stacks in training, a directory each."""
         return self.directory / "stacks"
 
     def stack(self, stack_id: str) -> Path:
-        """Progress of a stack in training."""
+        """Return the directory with the progress of a stack in training."""
         return self.stacks / stack_id
+
+    @contextmanager
+    def driving(self) -> Iterator[None]:
+        """Hold the sweep's lock. Raises :class:`UserError` while another process does."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self._lock)
+        try:
+            lock.acquire(timeout=LOCK_WAIT_S)
+        except Timeout:
+            raise self._driven() from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def is_driven(self) -> bool:
+        """Return True if a process, this one or another, holds the sweep's lock. Writes nothing."""
+        try:
+            descriptor = os.open(self._lock, os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
+
+    def check_free(self) -> None:
+        """Raise :class:`UserError` if a process holds the sweep's lock."""
+        if self.is_driven():
+            raise self._driven()
+
+    def request_stop(self, request: StopRequest) -> None:
+        """Ask the sweep's driver to stop something. Only the driver writes the journal, so requests have their own
+        file."""
+        descriptor = os.open(self._stop_requests, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            os.write(descriptor, json.dumps(asdict(request)).encode() + b"\n")  # One write: two requests do not mix.
+        finally:
+            os.close(descriptor)
+
+    def stop_requests(self) -> list[StopRequest]:
+        """Return all requests since the sweep's driver began, except a torn last line."""
+        try:
+            text = self._stop_requests.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return []
+        return [StopRequest(**json.loads(line)) for line in text[: text.rfind("\n") + 1].splitlines()]
+
+    def forget_stop_requests(self) -> None:
+        """Drop the requests to an earlier driver. Called by a driver when it begins."""
+        self._stop_requests.unlink(missing_ok=True)
+
+    @property
+    def _lock(self) -> Path:
+        return self.directory / "driver.lock"
+
+    @property
+    def _stop_requests(self) -> Path:
+        return self.directory / "stop.jsonl"
+
+    def _driven(self) -> UserError:
+        return UserError(f"{self.id} is being run by another process; wait for it or stop it")
 
 
 @dataclass(frozen=True)
 class Home:
-    """A directory of runs and of the sweeps that asked for them, with the MLflow store beside them."""
+    """A directory of runs and of the sweeps that asked for them, next to the MLflow store."""
 
     root: Path
 
     @property
     def runs(self) -> Path:
-        """Every finished run, a directory a key, whichever sweeps refer to it."""
+        """Finished runs of all sweeps, a directory per key."""
         return self.root / "runs"
 
     @property
     def claims(self) -> Path:
-        """Which sweep trains a run now: a file a key."""
+        """The sweep that trains a run now, a file per key."""
         return self.root / "claims"
 
-    def sweep(self, sweep_id: str) -> SweepFiles:
-        return SweepFiles(self.root / "sweeps" / sweep_id)
+    def sweep(self, sweep_id: str) -> SweepDirectory:
+        return SweepDirectory(self.root / "sweeps" / sweep_id)
 
     def sweep_ids(self) -> list[str]:
-        """Every sweep there is, newest first (ids begin with the space's name, then the time), and behind them whatever
-        else holds a sweep's files. Other directories are somebody else's."""
+        """Return every sweep, newest first; at the end, directories with other names that contain a sweep."""
         directory = self.root / "sweeps"
         if not directory.is_dir():
             return []
-        names = [path.name for path in directory.glob("[!.]*") if SweepFiles(path).journal.is_file()]
-        return sorted(names, key=_age, reverse=True)
-
-
-def _age(sweep_id: str) -> tuple[bool, list[str]]:
-    """Sort key of sweeps."""
-    return ID.search(sweep_id) is not None, sweep_id.rsplit("-", 3)[1:]
-
-
-def is_held(path: Path) -> bool:
-    """True if a process, this one or another, holds the lock of a file. Writes nothing."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
+        names = [path.name for path in directory.glob("[!.]*") if SweepDirectory(path).journal.is_file()]
+        return sorted(names, key=lambda name: (ID.search(name) is not None, name.rsplit("-", 3)[1:]), reverse=True)
 
 
 def check_home(root: Path) -> None:
-    """Raise :class:`UserError` for an address, and for a home that is a file, below one or behind circular links."""
+    """Raise :class:`UserError` for an address, and for a home that is a file, below a file or a circular link."""
     if ADDRESS.match(str(root)):
         raise UserError(f"{root} is an address: give a directory as --home; deploy/README.md says how to copy one")
-    for each in (root, *root.parents):
-        if each.exists() and not each.is_dir():
-            raise UserError(f"{each} is a file: give a directory as --home")
+    for path in (root, *root.parents):
+        if path.exists() and not path.is_dir():
+            raise UserError(f"{path} is a file: give a directory as --home")
     try:
         root.stat()
     except OSError as error:
@@ -152,33 +200,50 @@ def check_home(root: Path) -> None:
 
 
 def make_home(root: Path) -> None:
-    """Make the directory of a home. Raises :class:`UserError` if it cannot be made."""
+    """Create the directory of a home. Raises :class:`UserError` if that fails."""
     try:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{root} cannot be made: {error.strerror}; give another directory as --home") from None
 
 
+def scratch(chosen: str | None) -> Path:
+    """Create and return a directory for training data: the chosen one, or a private one in the system's temporary
+    directory. It outlives sweeps, which find each other's data in it.
+
+    Raises:
+        UserError: if it cannot be created, or as :func:`orchestrator.environment.private_directory` does.
+    """
+    if not chosen:
+        return environment.private_directory()
+    path = environment.user_path(chosen)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{path} cannot be made: {error.strerror}; name another directory as --scratch") from error
+    return path
+
+
 CONTENTS = "contents.json"
 """In the directory of a run and of a checkpoint: the checksum of every other file, written last."""
 PROBES = "probes"
-"""In the directory of a run: for every probe NAME.json and, where it gives arrays, NAME.npz. They are not sealed, for a
-later result of the same probe replaces them."""
+"""In the directory of a run: NAME.json for each probe and, if it has arrays, NAME.npz. They have no checksums, because
+a later result of the same probe replaces them."""
 
 
 def seal(directory: Path) -> None:
-    """Write down the checksum of every file in a directory."""
-    there = sorted(path for path in directory.rglob("*") if path.is_file() and path.parent.name != PROBES)
-    sums = {str(path.relative_to(directory)): _checksum(path) for path in there}
+    """Write the checksum of every file in a directory."""
+    paths = sorted(path for path in directory.rglob("*") if path.is_file() and path.parent.name != PROBES)
+    sums = {str(path.relative_to(directory)): _checksum(path) for path in paths}
     (directory / CONTENTS).write_text(json.dumps(sums), encoding="utf-8")
 
 
 def flaw_of(directory: Path, *names: str) -> str:
-    """The first file of a sealed directory, or of these in it, that is missing or not what was sealed; ``""`` if all
-    are whole."""
+    """Return what is wrong with the first damaged or missing file of a sealed directory, or of these files in it; ""
+    if all are whole."""
     try:
         sums = json.loads((directory / CONTENTS).read_text(encoding="utf-8"))
-        for name in names or (each for each in sums if not each.startswith(f"{PROBES}/")):
+        for name in names or (name for name in sums if not name.startswith(f"{PROBES}/")):
             if name not in sums:
                 return f"{CONTENTS} does not list {name}"
             if _checksum(directory / name) != sums[name]:
@@ -189,23 +254,28 @@ def flaw_of(directory: Path, *names: str) -> str:
 
 
 def _checksum(path: Path) -> int:
-    found = 0
+    checksum = 0
     with path.open("rb") as file:
         while part := file.read(1 << 20):
-            found = zlib.crc32(part, found)
-    return found
+            checksum = zlib.crc32(part, checksum)
+    return checksum
+
+
+def remove_abandoned(parent: Path, pattern: str) -> None:
+    """Remove directories that a killed process left half-written."""
+    for path in parent.glob(pattern):
+        if time.time() - path.stat().st_mtime > ABANDONED_S:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 @contextmanager
 def whole_directory(path: Path) -> Iterator[Path]:
-    """A directory to fill that appears at ``path`` only when the block ends well, flushed and in one rename.
+    """Yield a directory to fill, which appears at ``path``, flushed and in one rename, only if the block succeeds.
 
-    Where ``path`` exists by then, the older one stays: whoever finished first is right.
+    If ``path`` exists by then, it stays as it is.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    for left in path.parent.glob(f".{path.name}-*"):
-        if time.time() - left.stat().st_mtime > ABANDONED_S:  # By a process that was killed.
-            shutil.rmtree(left, ignore_errors=True)
+    remove_abandoned(path.parent, f".{path.name}-*")
     aside = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     try:
         yield aside
@@ -219,19 +289,3 @@ def whole_directory(path: Path) -> Iterator[Path]:
         flush(path.parent)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
-
-
-def scratch(chosen: str | None) -> Path:
-    """Return the directory that was chosen, or else a private one beneath the system's temporary directory; made if
-    missing. It outlives a sweep: what is in it is found again under the name of what it was made from.
-
-    Raises :class:`UserError` as :func:`orchestrator.environment.private_directory` does.
-    """
-    if not chosen:
-        return environment.private_directory()
-    path = environment.user_path(chosen)
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{path} cannot be made: {error.strerror}; name another directory as --scratch") from error
-    return path

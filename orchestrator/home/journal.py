@@ -1,8 +1,8 @@
-"""The journal of a sweep, one JSON line an event: begun, tuned, blocks asked, a run ended, a mix stopped, answered.
+"""The journal of a sweep, a JSON line per event: begun, tuned, blocks asked, a run ended, a mix stopped, answered.
 
-Its driver alone writes it, under the sweep's lock; each line is on disk before anything acts on it. Together with the
-directories of runs it is all that a sweep remembers: :func:`recall` folds it. A run's outcome is in its directory; the
-journal holds the outcomes of runs that failed, which leave none. Every line carries its own checksum.
+Only the sweep's driver writes it, under the sweep's lock. Each line is on disk before anything acts on it. The journal
+and the directories of runs are all that a sweep remembers; :func:`recall` reads both. A run's outcome is in its
+directory, except that of a failed run, which has none: its outcome is in the journal. Every line has a checksum.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ import json
 import os
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from orchestrator.home.files import SweepFiles
-from orchestrator.home.run_files import kept_runs, read_run
+from orchestrator.home.files import SweepDirectory
+from orchestrator.home.run_files import read_run
 from orchestrator.search.base import Request
 from orchestrator.transition.evidence import Block
 from trainables.base import Outcome, Status
 
 SCHEMA = 2
-"""Version of the journal's lines. Raise it when older ones can no longer be read."""
+"""Version of the journal's lines. Raise it when this program can no longer read older ones."""
 CHECKSUM = b',"crc":"'
-"""Before the checksum that ends a line."""
+"""Text before the checksum at the end of a line."""
 
 
 def _now() -> str:
@@ -48,38 +48,38 @@ class Begun:
 
 @dataclass(frozen=True)
 class Ended:
-    """A run that ended. ``reused_from`` is the sweep that trained it, ``""`` for this one. ``at`` is the time of the
-    entry (ISO 8601, UTC); it does not make entries differ."""
+    """A run that ended.
+
+    Attributes:
+        result: Its outcome. None in a line of the journal, unless the run failed: its directory has the outcome.
+        reused_from: The sweep that trained it, "" for this one.
+        at: The time of the entry (ISO 8601, UTC), which comparisons ignore.
+    """
 
     key: str
     request: Request
-    outcome: Outcome
+    result: Outcome | None
     reused_from: str = ""
     at: str = field(default_factory=_now, compare=False)
 
-
-@dataclass(frozen=True)
-class EndedLine:
-    """The same as the journal has it: ``failure`` is the outcome of a run that failed, None if its directory has it."""
-
-    key: str
-    request: Request
-    failure: Outcome | None
-    reused_from: str
-    at: str = field(compare=False)
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome, once :func:`recall` has read it."""
+        assert self.result is not None, f"the outcome of {self.key} is in its directory"
+        return self.result
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """The settings of each mix are tuned, and in the specification, before the sweep's first run."""
+    """The tuned settings of each mix are in the specification. Comes before the sweep's first run."""
 
     at: str = field(default_factory=_now, compare=False)
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Blocks that the searcher asked for, in this order, written before any of their runs begins. Evidence counts them
-    in the order of the journal; a journal without them gives estimates and no decision."""
+    """Blocks that the searcher asked for, written before any of their runs begins. Evidence counts them in the order of
+    the journal; without any, a sweep has estimates and no decision."""
 
     blocks: tuple[Block, ...]
     at: str = field(default_factory=_now, compare=False)
@@ -87,7 +87,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Stopped:
-    """A person stopped a mix: no more of its runs are wanted, also after the sweep is resumed."""
+    """A person stopped a mix. No more of its runs are wanted, even after the sweep is resumed."""
 
     mix: str
     at: str = field(default_factory=_now, compare=False)
@@ -95,12 +95,15 @@ class Stopped:
 
 @dataclass(frozen=True)
 class Answered:
-    """The sweep found all it wanted; nothing is left to do."""
+    """The sweep has its answer."""
 
     at: str = field(default_factory=_now, compare=False)
 
 
-Line = Begun | EndedLine | Asked | Tuned | Stopped | Answered
+PLAIN: dict[str, type[Begun | Tuned | Stopped | Answered]] = {
+    entry.__name__.lower(): entry for entry in (Begun, Tuned, Stopped, Answered)
+}
+"""Entries whose fields are plain JSON values, by their kind."""
 Entry = Begun | Ended | Asked | Tuned | Stopped | Answered
 
 
@@ -113,7 +116,8 @@ class BadLine:
 
 
 class State(StrEnum):
-    """Running: a process holds its lock. Finished: it was answered. Failed: every run did. Else interrupted."""
+    """State of a sweep. Running: a process holds its lock. Finished: it has its answer. Failed: every run failed.
+    Interrupted: anything else."""
 
     RUNNING = "running"
     FINISHED = "finished"
@@ -123,10 +127,18 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Memory:
-    """The fold of a journal. ``ended`` are the runs of the sweep, each once, in the order they ended; ``trials`` those
-    of its tuning. ``blocks`` are the pairs of runs asked for as evidence, in the order asked. ``changed`` is the time
-    of the last entry, ``""`` without any; ``stopped`` are the mixes that a person stopped. ``damaged`` names, a
-    sentence each, the lines and runs that are left out."""
+    """What a sweep remembers.
+
+    Attributes:
+        ended: The sweep's runs, each once, in the order they ended.
+        trials: The same for the runs of its tuning.
+        blocks: The pairs of runs asked for as evidence, in order.
+        stopped: The mixes that a person stopped.
+        answered: True if the sweep has its answer.
+        changed: The time of the last entry, "" if there is none.
+        damaged: A sentence for each line and run that is left out.
+        lost: The keys of the runs that are left out.
+    """
 
     ended: tuple[Ended, ...] = ()
     trials: tuple[Ended, ...] = ()
@@ -136,11 +148,10 @@ class Memory:
     changed: str = ""
     damaged: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
-    """Keys of the runs that are left out."""
 
     @property
     def state(self) -> State:
-        """The state of a sweep that no process drives."""
+        """The state of the sweep if no process drives it."""
         if self.answered:
             return State.FINISHED
         failed = bool(self.ended) and all(entry.outcome.status is Status.FAILED for entry in self.ended)
@@ -148,7 +159,7 @@ class Memory:
 
 
 class Journal:
-    """Append-only; open it under the sweep's lock. A line torn by a crash is the last one; opening cuts it off."""
+    """An append-only file, open under the sweep's lock. Opening it cuts off a last line that a crash has torn."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -158,10 +169,14 @@ class Journal:
             self._file.truncate(whole)
 
     def append(self, entry: Entry) -> None:
-        """Write an entry and wait until it is on disk. If that fails, with ``OSError``, nothing of it stays."""
+        """Write an entry and wait until it is on disk.
+
+        Raises:
+            OSError: if that fails. Nothing of the entry stays.
+        """
         line, before = to_line(entry), self._file.seek(0, os.SEEK_END)
         try:
-            while line:  # A disk that becomes full takes a part, and raises at the next.
+            while line:  # A disk that becomes full takes a part of it, then raises.
                 line = line[self._file.write(line) :]
             os.fsync(self._file.fileno())
         except OSError:
@@ -178,8 +193,8 @@ class Journal:
         self.close()
 
 
-def read_journal(path: Path) -> Iterator[Line | BadLine]:
-    """The lines of a journal; nothing if it is missing. A torn last line does not count."""
+def read_journal(path: Path) -> Iterator[Entry | BadLine]:
+    """Yield the lines of a journal, except a torn last one; nothing if the file is missing."""
     if not path.exists():
         return
     with path.open("rb") as file:
@@ -192,10 +207,10 @@ def read_journal(path: Path) -> Iterator[Line | BadLine]:
                 yield BadLine(number, f"{type(error).__name__}: {error}")
 
 
-def recall(files: SweepFiles, *, runs: bool = True) -> Memory:
-    """Content of a sweep's journal and run directories. Damaged lines and runs are left out and named.
+def recall(files: SweepDirectory, *, runs: bool = True) -> Memory:
+    """Return the content of a sweep's journal and run directories. Damaged lines and runs are left out and named.
     Without ``runs`` no outcome is read, and ``ended`` and ``trials`` are empty."""
-    kept, damaged, lost = kept_runs(files), [], []
+    damaged, lost = [], []
     last: dict[tuple[str, Request], Ended] = {}
     blocks: dict[Block, None] = {}
     stopped, answered, changed = set(), False, ""
@@ -204,22 +219,23 @@ def recall(files: SweepFiles, *, runs: bool = True) -> Memory:
             damaged.append(f"{files.journal}, line {line.number}, is damaged ({line.why}): it is left out")
             continue
         changed = line.at
-        if isinstance(line, EndedLine) and runs:  # Of a run that failed and was trained again, the later word.
-            last.pop((line.key, line.request), None)
-            outcome = line.failure or read_run(kept.get(line.key))
+        if isinstance(line, Ended) and runs:
+            last.pop((line.key, line.request), None)  # A run that failed and was trained again: the later line counts.
+            directory = files.home.runs / line.key
+            outcome = line.result or read_run(directory)
             if isinstance(outcome, str):
-                damaged.append(f"{kept}/{line.key} is damaged ({outcome}): the run is left out")
+                damaged.append(f"{directory} is damaged ({outcome}): the run is left out")
                 lost.append(line.key)
             else:
-                last[line.key, line.request] = Ended(line.key, line.request, outcome, line.reused_from, line.at)
+                last[line.key, line.request] = replace(line, result=outcome)
         elif isinstance(line, Asked):
             blocks |= dict.fromkeys(line.blocks)
         elif isinstance(line, Stopped):
             stopped.add(line.mix)
         answered |= isinstance(line, Answered)
     return Memory(
-        tuple(each for each in last.values() if each.request.until is None),
-        tuple(each for each in last.values() if each.request.until is not None),
+        tuple(entry for entry in last.values() if entry.request.until is None),
+        tuple(entry for entry in last.values() if entry.request.until is not None),
         tuple(blocks),
         frozenset(stopped),
         answered,
@@ -230,7 +246,7 @@ def recall(files: SweepFiles, *, runs: bool = True) -> Memory:
 
 
 def to_line(entry: Entry) -> bytes:
-    """An entry as a line, its checksum last."""
+    """Return an entry as a line, its checksum last."""
     body = json.dumps(_to_json(entry), separators=(",", ":")).encode().removesuffix(b"}")
     return b'%b%b%08x"}\n' % (body, CHECKSUM, zlib.crc32(body))
 
@@ -251,28 +267,22 @@ def _to_json(entry: Entry) -> dict[str, Any]:
     return {"kind": type(entry).__name__.lower(), **asdict(entry)}
 
 
-def _from_line(line: bytes) -> Line:
+def _from_line(line: bytes) -> Entry:
     body, _, checksum = line.rpartition(CHECKSUM)
     if checksum != b'%08x"}\n' % zlib.crc32(body):
         raise ValueError("its checksum is not that of its content")
     return _from_json(json.loads(body + b"}"))
 
 
-def _from_json(data: Mapping[str, Any]) -> Line:
+def _from_json(data: Mapping[str, Any]) -> Entry:
     values = {name: value for name, value in data.items() if name != "kind"}
     match data["kind"]:
-        case "begun":
-            return Begun(**values)
         case "ended":
             failure = Outcome.from_json(values["outcome"]) if "outcome" in values else None
             request = Request.from_json(values["request"])
-            return EndedLine(values["key"], request, failure, values["reused_from"], values["at"])
+            return Ended(values["key"], request, failure, values["reused_from"], values["at"])
         case "asked":
             return Asked(tuple(Block(*block) for block in values["blocks"]), values["at"])
-        case "tuned":
-            return Tuned(values["at"])
-        case "stopped":
-            return Stopped(**values)
-        case "answered":
-            return Answered(**values)
-    raise ValueError(f"unknown kind {data['kind']!r}, perhaps a later version's")
+        case kind if kind in PLAIN:
+            return PLAIN[kind](**values)
+    raise ValueError(f"unknown kind {data['kind']!r}, perhaps of a later version")

@@ -1,4 +1,4 @@
-"""Finished runs that a sweep need not train: those in its journal, on disk after a crash, or of another sweep."""
+"""Finished runs that a sweep need not train: those in its journal, stored before a crash, or of another sweep."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from orchestrator.errors import UserError
-from orchestrator.home.files import SweepFiles
+from orchestrator.home.files import SweepDirectory
 from orchestrator.home.journal import Asked, Ended, Journal, Memory, recall
 from orchestrator.home.resuming import differences_text
-from orchestrator.home.run_claims import removal_lock, take
-from orchestrator.home.run_files import kept_runs, read_origin
+from orchestrator.home.run_files import read_origin
+from orchestrator.home.run_store import RunStore
 from orchestrator.home.sweeps import Sweep
 from orchestrator.search.base import Request
 from orchestrator.space.differences import differences
@@ -22,42 +22,43 @@ from trainables.base import Status
 log = logging.getLogger(__name__)
 
 
-def whole_runs(files: SweepFiles) -> Memory:
-    """Return what a sweep's journal contains, with only the runs whose files are all whole.
+def whole_runs(files: SweepDirectory) -> Memory:
+    """Return what a sweep remembers, with only the runs whose files are all whole.
 
     A damaged run is logged and deleted, so that it is trained again. Called by the sweep's driver.
     """
-    memory, runs = recall(files), kept_runs(files)
+    memory, store = recall(files), RunStore(files.home, files.id)
     for damage in memory.damaged:
         log.warning(damage)
     for key in memory.lost:
-        runs.delete(key)
+        store.delete(key)
 
     def is_whole(entry: Ended) -> bool:
-        return entry.outcome.status is Status.FAILED or take(runs, entry.key) is not None
+        return entry.outcome.status is Status.FAILED or store.find(entry.key) is not None
 
     return replace(memory, ended=tuple(filter(is_whole, memory.ended)), trials=tuple(filter(is_whole, memory.trials)))
 
 
 def adopt_outcomes(sweep: Sweep, journal: Journal, known: Iterable[str]) -> list[Ended]:
-    """Journal the runs of a sweep that a crash kept out of its journal, and return them."""
-    already, runs, adopted = set(known), kept_runs(sweep.files), []
+    """Add the stored runs of a sweep that a crash kept out of its journal, and return them."""
+    already, store, adopted = set(known), RunStore(sweep.files.home, sweep.id), []
     for key, request in _usable(sweep.spec).items():
-        if key in already or not runs.has(key):
+        if key in already or not store.has(key):
             continue
-        origin = read_origin(runs.get(key))
-        if origin is not None and origin.sweep == sweep.id and (outcome := take(runs, key)) is not None:
-            adopted.append(Ended(key, request, outcome))
+        origin = read_origin(store.directory(key))
+        if origin is not None and origin.sweep == sweep.id and (stored := store.find(key)) is not None:
+            adopted.append(Ended(key, request, stored.outcome))
             journal.append(adopted[-1])
     return adopted
 
 
 def reuse_runs(older: Sweep, sweep: Sweep, journal: Journal) -> list[Ended]:
-    """Journal every finished run of another sweep that a new one may use, and the pairs that count; return the runs.
+    """Add the finished runs and the pairs of another sweep that this one may use to its journal. Return the runs.
 
-    Raises :class:`UserError` if the two have no run in common.
+    Raises:
+        UserError: if the two have no run in common.
     """
-    with removal_lock(older.files.home):
+    with RunStore(older.files.home, sweep.id).locked():
         reused = reusable(sweep.spec, older)
         for entry in reused:
             journal.append(entry)
@@ -69,21 +70,21 @@ def reuse_runs(older: Sweep, sweep: Sweep, journal: Journal) -> list[Ended]:
 def continued_blocks(spec: SweepSpec, older: Sweep) -> tuple[Block, ...]:
     """Return the pairs of another sweep whose evidence one of ``spec`` continues.
 
-    Those are all pairs of each comparison that both make, of the same runs and target: to leave out some of them, after
-    their outcomes were seen, would make evidence of chance.
+    Those are all pairs of each comparison that both make, of the same runs and target. To leave out some of them after
+    their outcomes were seen would turn chance into evidence.
 
     Raises:
-        UserError: if the two say differently what counts as learned.
+        UserError: if the two define learned runs differently.
     """
     blocks = recall(older.files, runs=False).blocks
     mine, theirs = spec.mix_named, older.spec.mix_named
     if not blocks or spec.target != older.spec.target:
         return ()
-    bars = [each.search.settings.get("learned") for each in (spec, older.spec)]
+    bars = [asked.search.settings.get("learned") for asked in (spec, older.spec)]
     if None not in bars and bars[0] != bars[1]:
         raise UserError(
-            f"search.learned is {bars[0]:g} and was {bars[1]:g} in {older.id}: its evidence counts with its own bar "
-            "alone. Set search.learned to that, or leave --extend out: a new sweep finds the runs that both want"
+            f"search.learned is {bars[0]:g} and was {bars[1]:g} in {older.id}, whose evidence counts only with its own "
+            "value. Set search.learned to that, or leave --extend out: a new sweep finds the runs that both want"
         )
     family, former = spec.make_family(), older.spec.make_family()
 
@@ -100,9 +101,10 @@ def continued_blocks(spec: SweepSpec, older: Sweep) -> tuple[Block, ...]:
 
 
 def reusable(spec: SweepSpec, older: Sweep) -> list[Ended]:
-    """Return the finished runs of another sweep that one of ``spec`` may use, as its own.
+    """Return the finished runs of another sweep that one of ``spec`` may use.
 
-    Raises :class:`UserError` if there is none.
+    Raises:
+        UserError: if there is none.
     """
     usable = _usable(spec)
     reused = [
@@ -117,7 +119,7 @@ def reusable(spec: SweepSpec, older: Sweep) -> list[Ended]:
 
 
 def _usable(spec: SweepSpec) -> dict[str, Request]:
-    """Every run that a sweep may use, by key."""
+    """Return every run that a sweep may use, by key."""
     family = spec.make_family()
-    wanted = [each for request in spec.requests() for each in spec.chain(request)]
-    return {family.key(spec.config(request)): request for request in wanted}
+    requests = [phase for request in spec.requests() for phase in spec.chain(request)]
+    return {family.key(spec.config(request)): request for request in requests}

@@ -1,4 +1,4 @@
-"""The earlier sweep that asks for the same runs, to be resumed."""
+"""Finding the earlier sweep to resume."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ log = logging.getLogger(__name__)
 def find_unfinished(spec: SweepSpec, home: Home) -> Sweep:
     """Return the newest unfinished sweep that asks for the same runs.
 
-    If all of them have their answers it is the newest, which may have died before it printed its answer.
+    If all of them have their answers, return the newest, which may have died before it printed its answer.
 
     Raises:
-        UserError: if there is none, with what differs in the newest of the same name.
+        UserError: if there is none, with the differences to the newest one of the same name.
     """
     closest, answered = "", None
     for sweep in _of_space(spec, home):
@@ -54,17 +54,17 @@ def check_same(spec: SweepSpec, sweep: Sweep) -> None:
 
 
 def differences_text(different: Mapping[str, tuple[object, object]]) -> str:
-    """``seeds (now 3, then 5)``: the first of the settings that differ."""
+    """Return the first of the settings that differ, as ``seeds (now 3, then 5)``."""
     return first_of([f"{key} (now {mine!r}, then {theirs!r})" for key, (mine, theirs) in sorted(different.items())])
 
 
 def _of_space(spec: SweepSpec, home: Home) -> Iterator[Sweep]:
-    """Readable sweeps of a search space and variant, newest first."""
+    """Yield the readable sweeps of a search space and variant, newest first."""
     for sweep_id in home.sweep_ids():
         if not sweep_id.startswith(f"{spec.name}-"):
             continue
         sweep = sweep_in(home, sweep_id)
         if isinstance(sweep, Unreadable):
-            log.info(f"passed over: {sweep}")
+            log.info(f"skipped: {sweep}")
         elif (sweep.spec.name, sweep.spec.variant) == (spec.name, spec.variant):
             yield sweep

@@ -1,61 +1,60 @@
-"""A sweep and its finished runs, as engine, record and report share them; read from a directory, or the reason why that
-cannot be: all other sweeps stay readable."""
+"""Sweeps and their finished runs, as engine, record and report share them. A sweep that cannot be read does not stop
+others from being read."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from orchestrator.errors import SweepError
+from orchestrator.errors import SweepError, UserError, unknown
 from orchestrator.home.environment import describe_environment
-from orchestrator.home.files import Home, SweepFiles
+from orchestrator.home.files import Home, StopRequest, SweepDirectory
 from orchestrator.home.journal import SCHEMA, BadLine, Begun, Ended, Journal, read_journal
-from orchestrator.home.run_files import ProbeResult, Storage, kept_runs, read_results
+from orchestrator.home.run_files import ProbeResult, read_results
 from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
 from orchestrator.space.mistakes import parse
 from orchestrator.space.spec import SweepSpec
 from trainables.base import Outcome, RunConfig, SettingsError, Status, load_family
+from trainables.contract.arms import as_named
 from trainables.contract.stand_in import StandIn, description, stand_in
 from trainables.files import write_whole
 
 FIGURE = "transitions.png"
 """Name of the comparison figure in a sweep's directory."""
 REPORT = "report.html"
-"""Name of the page in a sweep's directory that tells it all."""
+"""Name of the report in a sweep's directory."""
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One finished run of those that ``runs`` keeps. ``found_in`` is ``""`` if it was trained for this record, else the
-    id of the sweep it was trained for: this one's, if for another arm. ``at`` is when this sweep had it (ISO 8601),
-    else ``""``."""
+    """A finished run of a sweep.
+
+    Attributes:
+        directory: Where its files are. It does not exist if the run failed.
+        found_in: "" if the run was trained for this record, otherwise the id of the sweep it was trained for. That can
+            be this sweep, if the run belongs to two arms.
+        at: When this sweep recorded it (ISO 8601), or "".
+    """
 
     key: str
     config: RunConfig
     outcome: Outcome
-    runs: Storage
+    directory: Path
     found_in: str = ""
     at: str = ""
-
-    @cached_property
-    def directory(self) -> Path:
-        """What the run left, for reading: :data:`ARRAYS` where its family keeps some. Not there where it left
-        nothing."""
-        return self.runs.get(self.key)
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """One asking of one question. ``environment`` states versions, git state and hardware as plain JSON values."""
+    """A sweep. ``environment`` has versions, git state and hardware as plain JSON values."""
 
-    files: SweepFiles
+    files: SweepDirectory
     spec: SweepSpec
     created: str
     environment: dict[str, Any]
@@ -66,17 +65,17 @@ class Sweep:
 
     @property
     def fresh(self) -> bool:
-        """True if every run is trained for it alone."""
+        """True if every run is trained for this sweep alone."""
         return bool(self.spec.salt)
 
     def record(self, entry: Ended) -> RunRecord:
-        """Return an entry of its journal as trackers and reports use it."""
-        config = self.spec.config(entry.request)
-        return RunRecord(entry.key, config, entry.outcome, kept_runs(self.files), entry.reused_from, entry.at)
+        """Return an entry of the sweep's journal as trackers and reports use it."""
+        config, directory = self.spec.config(entry.request), self.files.home.runs / entry.key
+        return RunRecord(entry.key, config, entry.outcome, directory, entry.reused_from, entry.at)
 
 
 def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
-    """Make a new sweep on disk. A ``fresh`` one has keys of its own, so it reuses no run of another sweep."""
+    """Create a sweep on disk. A ``fresh`` one has its own keys, so it reuses no run of another sweep."""
     files, now = _new_directory(home, "-".join(filter(None, (spec.name, spec.variant))))
     if fresh:
         spec = spec.model_copy(update={"salt": files.id})
@@ -87,15 +86,30 @@ def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
     return Sweep(files, spec, begun.created, begun.environment)
 
 
-def _new_directory(home: Home, name: str) -> tuple[SweepFiles, datetime]:
-    """A new directory for a sweep of this name, and the time. The last four digits of its id count the 65 536ths of the
-    second, so that sweeps of one second are in order."""
+def _new_directory(home: Home, name: str) -> tuple[SweepDirectory, datetime]:
+    """Create and return a directory for a sweep of this name, and the time. The last four digits of its id count the
+    65 536ths of the second, so that sweeps of one second are in order."""
     while True:
         now = datetime.now(UTC)
         files = home.sweep(f"{name}-{now:%Y%m%d-%H%M%S}-{(now.microsecond << 16) // 1_000_000:04x}")
         with suppress(FileExistsError):
             files.directory.mkdir(parents=True)
             return files, now
+
+
+def ask_to_stop(sweep: Sweep, request: StopRequest) -> None:
+    """Ask the driver of a sweep to stop something, which it does at the next evaluation of a stack.
+
+    Raises:
+        UserError: if no process drives the sweep, or it has no such mix.
+    """
+    mixes = [mix.name for mix in sweep.spec.mixes]
+    request = replace(request, mix=as_named(request.mix, mixes))
+    if request.mix and request.mix not in mixes:
+        raise unknown("mix", request.mix, mixes, where=sweep.id)
+    if not sweep.files.is_driven():
+        raise UserError(f"{sweep.id} is not running, so there is nothing to stop")
+    sweep.files.request_stop(request)
 
 
 def load_sweep(home: Home, sweep_id: str) -> Sweep:
@@ -107,15 +121,18 @@ def load_sweep(home: Home, sweep_id: str) -> Sweep:
 
 
 def failures(runs: Iterable[RunRecord]) -> Iterator[tuple[RunRecord, ProbeResult]]:
-    """The results with errors among those of runs that finished."""
+    """Yield the probe results with errors of finished runs, each with its run."""
     for run in runs:
         if run.outcome.status is Status.FINISHED:
             yield from ((run, result) for result in read_results(run.directory).values() if result.error)
 
 
-def write_spec(files: SweepFiles, spec: SweepSpec) -> SweepSpec:
-    """Write a sweep's specification and return it as :func:`sweep_in` will read it. Raises :class:`UserError` for one
-    that could not be read again."""
+def write_spec(files: SweepDirectory, spec: SweepSpec) -> SweepSpec:
+    """Write a sweep's specification and return it as :func:`sweep_in` will read it.
+
+    Raises:
+        UserError: if it could not be read again.
+    """
     checked = spec.checked()
     runs = [checked.config(Request(checked.baseline.name, size, checked.seed)) for size in checked.sizes]
     write_whole(files.family, json.dumps(description(checked.family_of(checked.baseline), runs)))
@@ -135,7 +152,7 @@ class Unreadable:
 
 
 class UnreadableError(SweepError):
-    """A sweep was asked for that cannot be read."""
+    """Raised for a sweep that cannot be read."""
 
     def __init__(self, unreadable: Unreadable) -> None:
         super().__init__(str(unreadable))
@@ -143,7 +160,7 @@ class UnreadableError(SweepError):
 
 
 def sweep_in(home: Home, sweep_id: str) -> Sweep | Unreadable:
-    """The sweep in this directory."""
+    """Return the sweep of an id, or why it cannot be read."""
     files = home.sweep(sweep_id)
     try:
         begun = next(read_journal(files.journal), None)
@@ -162,7 +179,7 @@ def sweep_in(home: Home, sweep_id: str) -> Sweep | Unreadable:
     return Sweep(files, spec, begun.created, begun.environment)
 
 
-def _stand_in_for(files: SweepFiles, data: Any) -> type[StandIn] | None:
+def _stand_in_for(files: SweepDirectory, data: Any) -> type[StandIn] | None:
     """Return a stand-in for a sweep's family if it cannot be imported and the sweep's directory describes it."""
     if not isinstance(data, dict) or not isinstance(data.get("settings"), dict) or not files.family.is_file():
         return None

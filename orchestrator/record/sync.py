@@ -10,7 +10,6 @@ from mlflow import MlflowClient
 from rich.console import Console
 
 from orchestrator.errors import SweepError, UserError
-from orchestrator.home.driver_lock import check_free, driving, is_driven
 from orchestrator.home.files import Home
 from orchestrator.home.journal import recall
 from orchestrator.home.sweeps import FIGURE, REPORT, Sweep, Unreadable, sweep_in
@@ -44,14 +43,14 @@ def sync(root: Path, console: Console) -> None:
     store = opened(home.root)
     tracker, unread = MlflowTracker(store), []
     for each in home.sweep_ids():
-        if is_driven(home.sweep(each)):
+        if home.sweep(each).is_driven():
             _say(console, f"{each} is running: its driver records it")
             continue
         found = sweep_in(home, each)
         if isinstance(found, Unreadable):
             unread.append(str(found))
             continue
-        with driving(home.sweep(each)):
+        with home.sweep(each).driving():
             count = _replay(found, tracker, console)
         _say(console, f"{each}: {counted(count, 'run')} in {store.shown}")
     if unread:
@@ -72,7 +71,7 @@ def rebuild(root: Path, console: Console) -> None:
             "on an empty database and run `sync`, or unset the variable."
         )
     for each in home.sweep_ids():
-        check_free(home.sweep(each))
+        home.sweep(each).check_free()
     aside = Path(tempfile.mkdtemp(prefix=FORMER, dir=home.root))
     for name in (*(f"{DATABASE}{end}" for end in OPEN), ARTIFACTS):
         if (home.root / name).exists():

@@ -13,10 +13,8 @@ from orchestrator.catalogue.export import page_of
 from orchestrator.catalogue.lookup import Unfinished, in_training
 from orchestrator.catalogue.reading import StoredSweep, read_known
 from orchestrator.errors import UserError
-from orchestrator.home.driver_lock import is_driven
 from orchestrator.home.files import Home
 from orchestrator.home.journal import State
-from orchestrator.home.stop_requests import asked_to_stop
 from orchestrator.home.sweeps import Unreadable
 from orchestrator.record.store import StoreError
 from orchestrator.report.figures.comparisons import main_figure
@@ -138,7 +136,7 @@ class SweepPages:
         """A value that changes with a sweep."""
         files = self._home.sweep(sweep_id)
         written = files.journal.stat() if files.journal.is_file() else None
-        return written and (written.st_mtime_ns, written.st_size), is_driven(files)
+        return written and (written.st_mtime_ns, written.st_size), files.is_driven()
 
     def _known(self, sweep_id: str) -> StoredSweep | Unreadable:
         """A sweep as read last."""
@@ -174,7 +172,7 @@ class SweepPages:
         """The same with runs in training and requests to stop."""
         ended = frozenset(run.key for run in found.runs)
         training = in_training(found.sweep, ended, lambda text: None)  # Files being written: on the next page.
-        asked = asked_to_stop(found.sweep.files)
+        asked = found.sweep.files.stop_requests()
         return replace(
             entry,
             training=tuple(_training_words(each, found.spec.size_axis, found.spec.target) for each in training),

@@ -1,65 +1,142 @@
-"""Words and files of an answered sweep: the table, the next step, the figure and the page."""
+"""The end of a sweep: its answer, the next step, the figure and the report; or how to resume it."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from rich.console import Console
 
-from orchestrator.home.journal import Ended, State
+from orchestrator.commands import command_line
+from orchestrator.engine.campaign import Campaign
+from orchestrator.errors import SweepError
+from orchestrator.home.checkpoints import Checkpoints
+from orchestrator.home.files import Home
+from orchestrator.home.journal import Answered, State, recall
 from orchestrator.home.sweeps import FIGURE, REPORT, RunRecord, Sweep
+from orchestrator.record.recorder import Recorder
 from orchestrator.report import table
-from orchestrator.report.answer import Answer
+from orchestrator.report.answer import Answer, answer
 from orchestrator.report.drawn import drawn
 from orchestrator.report.probed import probe_notes
 from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.numbers import counted, found_runs
+from orchestrator.sweep.interruption import stopped_words
 from orchestrator.sweep.run_options import RunOptions
 from trainables.base import Status
 from trainables.files import write_whole
 
+log = logging.getLogger(__name__)
 
-def draw(sweep: Sweep, found: Answer, runs: Sequence[RunRecord]) -> list[Path]:
-    """Put an answered sweep's figure and its page into its directory. Return the paths of those that could be drawn."""
+RECORD_TIMEOUT_S, INTERRUPTED_TIMEOUT_S = 60.0, 10.0
+"""Longest wait for the record, in seconds, at the end of a sweep and at an interruption. The journal has the rest."""
+
+
+def finish(campaign: Campaign, recorder: Recorder, console: Console, options: RunOptions) -> Answer:
+    """Print and record the answer of a sweep, draw its figure and its report, and return the answer.
+
+    Raises:
+        SweepError: if every run failed.
+    """
+    sweep, records = campaign.sweep, campaign.records
+    errors = [record.outcome.error for record in records if record.outcome.status is Status.FAILED]
+    result = _answer(campaign)
+    if errors and len(errors) == len(records):
+        recorder.end(sweep, result, State.FAILED)
+        _close(recorder, sweep.files.home, RECORD_TIMEOUT_S)
+        raise SweepError(f"every run failed; the first one with:\n{errors[0].strip()}")
+    recorder.end(sweep, result, State.FINISHED)
+    campaign.journal.append(Answered())
+    print_answer(result, console)
+    if files := draw(sweep, result, records):
+        recorder.end(sweep, result, State.FINISHED, files)
+    Checkpoints(sweep.files.checkpoints).clear()
+    for line in remarks(sweep, result, records, options):
+        log.info(line)
+    missing = _close(recorder, sweep.files.home, RECORD_TIMEOUT_S)
+    for name, path in (("figure", sweep.files.directory / FIGURE), ("report", sweep.files.directory / REPORT)):
+        if path in files:
+            log.info(f"{name}  {path}")
+    log.info(f"record  {command_line('ui', '--home', sweep.files.home.root)}{missing}")
+    return result
+
+
+def leave_resumable(campaign: Campaign, recorder: Recorder, options: RunOptions) -> NoReturn:
+    """Record a sweep that was interrupted and say how to resume it.
+
+    Raises:
+        SweepError: if a machine error or the end of the time limit stopped it.
+        KeyboardInterrupt: if a person stopped it.
+    """
+    sweep = campaign.sweep
+    recorder.end(sweep, _answer(campaign), State.INTERRUPTED)
+    missing = _close(recorder, sweep.files.home, INTERRUPTED_TIMEOUT_S)
+    stacks = len(Checkpoints(sweep.files.checkpoints).stacks())
+    checkpoints = f", and {counted(stacks, 'checkpoint')} of runs in training" if stacks else ""
+    saved = f"{counted(len(campaign.records), 'run')} kept{checkpoints}{missing}"
+    if why := campaign.machine_error or options.limit.message:
+        raise SweepError(stopped_words(sweep.id, f"{why}. {saved}", options))
+    log.info(f"Stopped; {saved}. Continue with")
+    log.info(options.resumed(sweep.id))
+    raise KeyboardInterrupt
+
+
+def _answer(campaign: Campaign) -> Answer:
+    """Return the answer of the runs that have ended so far."""
+    outcomes = [(record.config, record.outcome) for record in campaign.records]
+    memory = recall(campaign.sweep.files, runs=False)
+    return answer(campaign.sweep.spec, outcomes, memory.stopped, memory.blocks)
+
+
+def _close(recorder: Recorder, home: Home, timeout_s: float) -> str:
+    """Wait for the record. Return a clause about the entries that MLflow does not have yet, "" if it has all."""
+    missing = recorder.close(timeout_s)
+    if recorder.warning:
+        log.warning(recorder.warning)
+    sync = command_line("sync", "--home", home.root)
+    return f"; {counted(missing, 'record')} not in MLflow yet: `{sync}`" if missing else ""
+
+
+def draw(sweep: Sweep, result: Answer, runs: Sequence[RunRecord]) -> list[Path]:
+    """Write an answered sweep's figure and report into its directory. Return the paths of those that succeeded."""
     directory = sweep.files.directory
 
     def figure() -> list[Path]:
         from orchestrator.report.figures.comparisons import main_figure
         from orchestrator.report.figures.style import save_both
 
-        return save_both(main_figure(sweep.spec, found), directory, Path(FIGURE).stem)
+        return save_both(main_figure(sweep.spec, result), directory, Path(FIGURE).stem)
 
     def report() -> list[Path]:
         from orchestrator.report.page.report import page
 
-        write_whole(directory / REPORT, page(sweep, State.FINISHED.value, found, runs))
+        write_whole(directory / REPORT, page(sweep, State.FINISHED.value, result, runs))
         return [directory / REPORT]
 
-    return [path for name, made in ((FIGURE, figure), (REPORT, report)) for path in drawn(name, made) or ()]
+    return [path for name, make in ((FIGURE, figure), (REPORT, report)) for path in drawn(name, make) or ()]
 
 
-def print_answer(found: Answer, console: Console) -> None:
+def print_answer(result: Answer, console: Console) -> None:
     """Print the table of an answer, between empty lines."""
-    said = table.answer_table(found)
+    rows = table.answer_table(result)
     console.print()
     if console.is_terminal:
-        console.print(table.render(said))
+        console.print(table.render(rows))
     else:
-        console.print(table.plain(said), markup=False, highlight=False, soft_wrap=True)
+        console.print(table.plain(rows), markup=False, highlight=False, soft_wrap=True)
     console.print()
 
 
-def remarks(
-    sweep: Sweep, found: Answer, ended: Sequence[Ended], runs: Sequence[RunRecord], options: RunOptions
-) -> Iterator[str]:
-    """Remarks on an answer and the next step, a line each. ``options`` are those it was run with."""
-    yield from found.tuned
-    if there := [entry.reused_from for entry in ended if entry.reused_from]:
-        yield f"{found_runs(there)}."
-    if failed := sum(entry.outcome.status is Status.FAILED for entry in ended):
+def remarks(sweep: Sweep, result: Answer, runs: Sequence[RunRecord], options: RunOptions) -> Iterator[str]:
+    """Yield remarks on an answer and the next step, a line each. ``options`` are those it was run with."""
+    yield from result.tuned
+    if reused := [run.found_in for run in runs if run.found_in]:
+        yield f"{found_runs(reused)}."
+    if failed := sum(run.outcome.status is Status.FAILED for run in runs):
         yield f"retry   {counted(failed, 'run')} that failed\n  {options.resumed(sweep.id)} --retry-failed"
-    if (step := next_step(sweep.spec, found)) is not None:
+    if (step := next_step(sweep.spec, result)) is not None:
         yield f"next    {step.why if options.space else step}"
         if step.overrides and options.space:
             extended = sweep.id if step.extends else ""

@@ -1,22 +1,28 @@
-"""The beginning of a sweep: its engine, its identity, and the runs that are there already."""
+"""The beginning of a sweep: its engine, its identity, its record, and the runs that need no training."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from orchestrator.commands import command_line
+from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
 from orchestrator.errors import UserError
-from orchestrator.home.driver_lock import check_free
+from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.files import Home, make_home, scratch
 from orchestrator.home.journal import Ended, Journal, Memory, recall
 from orchestrator.home.known_runs import adopt_outcomes, continued_blocks, reusable, reuse_runs
 from orchestrator.home.resuming import check_same, find_unfinished
 from orchestrator.home.sweeps import Sweep, load_sweep
+from orchestrator.record.store import Store, StoreError, check, choose
+from orchestrator.search.base import BY_HAND
+from orchestrator.space.evidence import searcher_of
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spec import SweepSpec
+from orchestrator.stacks import StackSizes
 from orchestrator.sweep.run_options import RunOptions
 from trainables.base import Status
 
@@ -24,34 +30,34 @@ log = logging.getLogger(__name__)
 
 
 def engine_for(spec: SweepSpec, options: RunOptions) -> Engine:
-    """The engine that a sweep's options ask for: this process with ``--engine local``, else Ray."""
+    """Return the engine that the options of a sweep ask for."""
     if options.local:
         from orchestrator.engine.local_engine import LocalEngine
 
         return LocalEngine()
-    from orchestrator.engine.ray.engine import RayEngine  # Takes a second, and debugging without Ray needs no Ray.
+    from orchestrator.engine.ray.engine import RayEngine  # Ray takes a second to import, and local sweeps need none.
     from orchestrator.engine.ray.session import RaySession
 
-    return RayEngine(spec.resources, options.session or RaySession(options.address, dashboard=options.dashboard))
+    return RayEngine(spec.resources, options.session or RaySession(options.address))
 
 
 @contextmanager
 def one_ray(options: RunOptions) -> Iterator[RunOptions]:
-    """A block for several sweeps: their options with one Ray that they share, which the first of them starts."""
+    """Yield options for several sweeps, with one Ray that they share. The first of them starts it."""
     if options.local:
         yield options
         return
     from orchestrator.engine.ray.session import RaySession
 
-    with RaySession(options.address, dashboard=options.dashboard, kept=True) as session:
+    with RaySession(options.address, kept=True) as session:
         yield replace(options, session=session)
 
 
 def resumed_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
-    """The sweep to continue: by its id or the beginning of it, or for ``""`` the newest unfinished one."""
+    """Return the sweep to continue: by its id or the beginning of it, or for "" the newest unfinished one."""
     if sweep_id == "":
         return find_unfinished(spec, home)
-    from orchestrator.catalogue.lookup import find_sweep  # A new sweep needs none.
+    from orchestrator.catalogue.lookup import find_sweep  # A new sweep does not need it.
 
     sweep = load_sweep(home, find_sweep(home, sweep_id))
     check_same(spec, sweep)
@@ -59,7 +65,7 @@ def resumed_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
 
 
 def extended_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
-    """The sweep with whose runs a new one begins. Raises :class:`UserError` if none of them can be reused."""
+    """Return the sweep with whose runs a new one begins. Raises :class:`UserError` if it can reuse none of them."""
     from orchestrator.catalogue.lookup import find_sweep
 
     older = load_sweep(home, find_sweep(home, sweep_id))
@@ -69,42 +75,57 @@ def extended_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
     return older
 
 
+def choose_store(home: Home, *, must_answer: bool) -> Store:
+    """Return the store of a home's record. If it does not answer, raise ``StoreError`` or, unless it ``must_answer``,
+    log how to record the sweep later."""
+    store = choose(home.root)
+    try:
+        check(store)
+    except StoreError as error:
+        if must_answer:
+            raise
+        later = command_line("sync", "--home", home.root)
+        log.warning(f"{error}; the sweep continues, and `{later}` records it later")
+    return store
+
+
 def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:
-    """Raise :class:`UserError` for a scratch that this machine, if it trains, cannot make, and if a stack asks for more
-    cores or devices than all machines have together, and none are added."""
-    asked = spec.resources
+    """Raise :class:`UserError` if a stack asks for more cores or GPUs than all machines have together, or if this
+    machine trains and its scratch directory cannot be created."""
+    resources = spec.resources
     if address is None:
-        scratch(asked.scratch)
+        scratch(resources.scratch)
     if hardware.grows:
         return
-    if asked.cpu_per_stack > hardware.cpus:
+    if resources.cpu_per_stack > hardware.cpus:
         raise UserError(
-            f"resources.cpu_per_stack is {asked.cpu_per_stack:g} and there are {hardware.cpus} CPU cores: give each "
-            f"stack {hardware.cpus} at most"
+            f"resources.cpu_per_stack is {resources.cpu_per_stack:g} and there are {hardware.cpus} CPU cores: "
+            f"give each stack {hardware.cpus} at most"
         )
-    if isinstance(asked.gpu_per_stack, float) and asked.gpu_per_stack > hardware.gpus:
+    if isinstance(resources.gpu_per_stack, float) and resources.gpu_per_stack > hardware.gpus:
         raise UserError(
-            f"resources.gpu_per_stack is {asked.gpu_per_stack:g} and there are {hardware.gpus} GPUs: give each stack "
-            f"{hardware.gpus} at most, with 0 it trains on the CPU"
+            f"resources.gpu_per_stack is {resources.gpu_per_stack:g} and there are {hardware.gpus} GPUs: "
+            f"give each stack {hardware.gpus} at most; with 0 it trains on the CPU"
         )
 
 
 def check_begin(spec: SweepSpec, home: Home, hardware: Hardware, options: RunOptions, *, resume: str | None) -> None:
-    """Report invalid requests before anything starts.
+    """Check requests before anything starts.
 
-    Raises :class:`UserError` for a sweep to resume or to extend that is missing, differs or is being run, and for cores
-    and devices that do not exist."""
+    Raises:
+        UserError: for cores or GPUs that do not exist, and for a sweep to resume or to extend that is missing, differs
+            or is being run.
+    """
     check_room(spec, hardware, options.address)
     make_home(home.root)
     if resume is not None:
-        sweep = resumed_sweep(spec, home, resume)
-        check_free(sweep.files)
+        resumed_sweep(spec, home, resume).files.check_free()
     if options.extend is not None:
         extended_sweep(spec, home, options.extend)
 
 
 def on_these_devices(sweep: Sweep, spec: SweepSpec) -> Sweep:
-    """A resumed sweep with the resources and probes asked for now: they change no result."""
+    """Return a resumed sweep with the resources and probes asked for now, which change no result."""
     asked_now = {"resources": spec.resources, "probes": spec.probes}
     return replace(sweep, spec=sweep.spec.model_copy(update=asked_now))
 
@@ -112,11 +133,31 @@ def on_these_devices(sweep: Sweep, spec: SweepSpec) -> Sweep:
 def known_runs(
     sweep: Sweep, memory: Memory, extended: Sweep | None, journal: Journal, *, retry_failed: bool
 ) -> list[Ended]:
-    """The runs that need no training: those in ``memory``, left on disk by a crash, or reused from another sweep."""
+    """Return the runs that need no training: those in ``memory``, left on disk by a crash, or of another sweep."""
     known = [entry for entry in memory.ended if not (retry_failed and entry.outcome.status is Status.FAILED)]
     known += adopt_outcomes(sweep, journal, [entry.key for entry in known])
     if extended is not None:
-        for damaged in recall(extended.files).damaged:
-            log.warning(damaged)
+        for damage in recall(extended.files).damaged:
+            log.warning(damage)
         known += reuse_runs(extended, sweep, journal)
     return known
+
+
+def campaign_of(sweep: Sweep, journal: Journal, known: Sequence[Ended], *, slots: int, sizing: StackSizes) -> Campaign:
+    """Return the campaign of a sweep, continued after its known runs, blocks, stopped mixes and checkpoints."""
+    memory = recall(sweep.files, runs=False)
+    searcher = searcher_of(sweep.spec, [(entry.request, entry.outcome) for entry in known], memory.blocks)
+    for mix in memory.stopped:
+        log.info(f"{mix} was {BY_HAND} and stays so; a new sweep with --extend {sweep.id} asks for it again")
+        searcher.stop(mix)
+    interrupted = Checkpoints(sweep.files.checkpoints).interrupted()
+    return Campaign(
+        sweep,
+        searcher,
+        journal,
+        slots=slots,
+        sizing=sizing,
+        interrupted=interrupted,
+        known=known,
+        blocks=len(memory.blocks),
+    )

@@ -1,4 +1,4 @@
-"""Options of a run as Python people write them: numbers, mappings, ``None`` for a default."""
+"""Options of a run as Python code writes them: numbers, mappings, ``None`` for a default."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ SAMPLES = {
     "stack": '4 or "auto"',
     "gpu_fraction": '0.5 or "auto"',
 }
-"""Values to show for the options that take more than text."""
-KNOWN = {each.name: each.type for each in fields(RunOptions) if "option" in each.metadata}
+"""Examples for the options that take more than text."""
+KNOWN = {field.name: field.type for field in fields(RunOptions) if "option" in field.metadata}
 SWITCHES = [name for name, kind in KNOWN.items() if kind == "bool"]
 
 
 def from_python(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options with the values that the command line would give. An option that is None is left out.
+    """Return the options with the values that the command line would give. Options that are None are left out.
 
-    Raises :class:`UserError` for an unknown option, and for a value of another type.
+    Raises:
+        UserError: for an unknown option or a value of another type.
     """
     for name in given:
         if name not in KNOWN:
@@ -41,12 +42,12 @@ def from_python(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def home_from_python(given: Any) -> Path:
-    """Return a home directory; None stands for the default. Raises :class:`UserError`."""
+    """Return a home directory, for None the default. Raises :class:`UserError` for a value of another type."""
     return HOME if given is None else user_path(_option("home", given))
 
 
 def _option(name: str, value: Any) -> Any:
-    if hasattr(value, "tolist"):  # A number of numpy's.
+    if hasattr(value, "tolist"):  # A number of numpy.
         value = value.tolist()
     number = isinstance(value, NUMBERS) and not isinstance(value, bool)
     if name == "overrides":
@@ -70,12 +71,12 @@ def _option(name: str, value: Any) -> Any:
 
 
 def _overrides(value: Any) -> list[str]:
-    """Overrides as ``key=value``, the value as JSON, which is YAML."""
+    """Return overrides as ``key=value``, with the value as JSON, which is also YAML."""
     if isinstance(value, Mapping):
         return [f"{key}={_json(str(key), inner)}" for key, inner in value.items()]
     if isinstance(value, str):
         return [value]
-    if isinstance(value, Sequence) and all(isinstance(each, str) for each in value):
+    if isinstance(value, Sequence) and all(isinstance(item, str) for item in value):
         return list(value)
     raise UserError(f"overrides={value!r} cannot be used: write {SAMPLES['overrides']}")
 
@@ -86,6 +87,6 @@ def _json(key: str, value: Any) -> str:
             return inner.tolist()
         if isinstance(inner, os.PathLike | range):
             return str(inner) if isinstance(inner, os.PathLike) else list(inner)
-        raise UserError(f"overrides: {key} is {inner!r}, which no search space can hold")
+        raise UserError(f"overrides: {key} is {inner!r}, which cannot be written into a search space")
 
     return json.dumps(value, default=plain)

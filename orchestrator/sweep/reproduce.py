@@ -1,4 +1,4 @@
-"""The statements search spaces expect, next to the findings of their sweeps. Runs missing sweeps as time allows."""
+"""Statements that search spaces expect, next to the findings of their sweeps. Missing sweeps are run as time allows."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ from trainables.probes.base import load_probe
 
 @dataclass(frozen=True)
 class Experiment:
-    """A search space at a profile: a specification for each variant, and what is expected of them."""
+    """A search space at a profile: a specification for each variant, and the statements expected of them."""
 
     name: str
     specs: tuple[SweepSpec, ...]
     expected: tuple[Expectation, ...]
 
     def rows_of(self, spec: SweepSpec) -> int:
-        """Rows that a sweep of this variant decides; a law counts once for each variant it needs."""
+        """Return the number of rows that a sweep of this variant decides. A law counts once per variant."""
         return sum(
-            len(spec.plain_mixes) - 1 if each.mix == "*" else 1
-            for each in self.expected
-            if each.finds in LAW or each.is_about(spec.variant)
+            len(spec.plain_mixes) - 1 if statement.mix == "*" else 1
+            for statement in self.expected
+            if statement.finds in LAW or statement.is_about(spec.variant)
         )
 
 
 class Reproduction:
-    """Answered and missing sweeps of these experiments in one home."""
+    """The answered and the missing sweeps of these experiments in one home."""
 
     def __init__(self, experiments: Sequence[Experiment], home: Home, hardware: Hardware, console: Console) -> None:
         self._experiments = experiments
@@ -69,8 +69,8 @@ class Reproduction:
 
     @property
     def seconds(self) -> float:
-        """Seconds of training in them, each run counted once."""
-        return sum(cost_of(each.spec, each.runs).spent_s for each in self.sweeps)
+        """Seconds of training in them. Each run counts once."""
+        return sum(cost_of(sweep.spec, sweep.runs).spent_s for sweep in self.sweeps)
 
     def run(
         self,
@@ -79,17 +79,20 @@ class Reproduction:
         changed: Callable[[], object],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Run what is missing: first what answers most rows for its expected time. ``changed`` is called after each.
+        """Run the missing sweeps, first those that answer most rows for their expected time.
 
-        With ``budget_s`` no sweep is begun that is expected to end after so many seconds from now. A sweep that fails
-        is named, and the others are run. Raises ``KeyboardInterrupt`` after an interruption.
+        ``changed`` is called after each. With ``budget_s`` no sweep starts that is expected to end later than that many
+        seconds from now. A sweep that fails is reported, and the others are run.
+
+        Raises:
+            KeyboardInterrupt: after an interruption.
         """
         until = None if budget_s is None else clock() + budget_s
         waiting = [(experiment, spec) for experiment, spec in self._missing() if experiment.rows_of(spec)]
         costs = {spec.title: make_plan(settled(spec, self._hardware), self._hardware).seconds for _, spec in waiting}
-        waiting.sort(key=lambda each: costs[each[1].title] / each[0].rows_of(each[1]))
+        waiting.sort(key=lambda pair: costs[pair[1].title] / pair[0].rows_of(pair[1]))
         if budget_s != 0:
-            self._probe([(each, spec) for each in self._experiments for spec in each.specs])
+            self._probe([(experiment, spec) for experiment in self._experiments for spec in experiment.specs])
         with one_ray(options) as shared:
             for number, (experiment, spec) in enumerate(waiting, start=1):
                 if until is not None and clock() + costs[spec.title] > until:
@@ -100,32 +103,32 @@ class Reproduction:
                 changed()
 
     def rows(self) -> list[Row]:
-        """Every statement with its finding, experiment by experiment."""
+        """Return every statement with its finding, in the order of the experiments."""
         return [row for experiment in self._experiments for row in self._rows(experiment)]
 
     def _rows(self, experiment: Experiment) -> Iterator[Row]:
         for spec in experiment.specs:
-            there = self._answered.get(spec.title)
-            asked = about(experiment.expected, spec.variant)
-            if there is not None:
-                entropy = entropies(spec) if any(each.finds in ORDER for each in asked) else {}
-                yield from judge(spec.name, spec.variant, asked, there.answer, there.runs, entropy)
+            sweep = self._answered.get(spec.title)
+            statements = about(experiment.expected, spec.variant)
+            if sweep is not None:
+                entropy = entropies(spec) if any(statement.finds in ORDER for statement in statements) else {}
+                yield from judge(spec.name, spec.variant, statements, sweep.answer, sweep.runs, entropy)
             else:
                 why = self._failed.get(spec.title, "")
-                for each in asked:
-                    yield from not_run(spec.name, spec.variant, each, spec.plain_mixes, why)
-        there_all = [self._answered[spec.title] for spec in experiment.specs if spec.title in self._answered]
-        for each in experiment.expected:
-            if each.finds not in LAW:
+                for statement in statements:
+                    yield from not_run(spec.name, spec.variant, statement, spec.plain_mixes, why)
+        sweeps = [self._answered[spec.title] for spec in experiment.specs if spec.title in self._answered]
+        for law in experiment.expected:
+            if law.finds not in LAW:
                 continue
-            found = compared(there_all)
-            if len(there_all) == len(experiment.specs) and can_scale(found):
-                yield from judge_law(experiment.name, each, found)
+            variants = compared(sweeps)
+            if len(sweeps) == len(experiment.specs) and can_scale(variants):
+                yield from judge_law(experiment.name, law, variants)
             else:
                 mixes = experiment.specs[0].plain_mixes
-                missing = len(experiment.specs) - len(there_all)
+                missing = len(experiment.specs) - len(sweeps)
                 why = f"{missing} of {len(experiment.specs)} variants are not run"
-                yield from not_run(experiment.name, "", each, mixes if each.mix != "*" else ("", *mixes), why)
+                yield from not_run(experiment.name, "", law, mixes if law.mix != "*" else ("", *mixes), why)
 
     def _missing(self) -> list[tuple[Experiment, SweepSpec]]:
         return [
@@ -148,23 +151,23 @@ class Reproduction:
             return
         self._answered[spec.title] = read_sweep(self._home, begun[0].id)
 
-    def _probe(self, asked: Sequence[tuple[Experiment, SweepSpec]]) -> None:
-        """Run the probes that statements are about on those runs of answered sweeps that lack them."""
-        for experiment, spec in asked:
-            there = self._answered.get(spec.title)
-            if there is None:
+    def _probe(self, pairs: Sequence[tuple[Experiment, SweepSpec]]) -> None:
+        """Run the probes of statements on runs of answered sweeps that have no result of them."""
+        for experiment, spec in pairs:
+            sweep = self._answered.get(spec.title)
+            if sweep is None:
                 continue
             own = {probe.name: probe for probe in map(load_probe, spec.probes)}
-            named = [name for each in about(experiment.expected, spec.variant) for name in each.probes]
-            for name in dict.fromkeys(named):
-                found = probe_runs(own.get(name) or load_probe(name), there.spec, there.runs)
-                if set(found.counts) & {"probed", "failed"}:
-                    self._say(f"{spec.title}, probe {name}: {found.words}")
-                for error in found.errors[:1]:
+            names = [name for statement in about(experiment.expected, spec.variant) for name in statement.probes]
+            for name in dict.fromkeys(names):
+                probings = probe_runs(own.get(name) or load_probe(name), sweep.spec, sweep.runs)
+                if set(probings.counts) & {"probed", "failed"}:
+                    self._say(f"{spec.title}, probe {name}: {probings.words}")
+                for error in probings.errors[:1]:
                     self._say(f"probe {name} failed: {error}")
 
     def _look(self, spec: SweepSpec) -> None:
-        """Take the newest answered sweep of this specification, if any."""
+        """Take the newest answered sweep of a specification, if there is one."""
         with logged_to(self._console):
             newest = newest_sweep(spec, self._home)
         if newest is not None and recall(newest.files, runs=False).answered:
@@ -172,7 +175,7 @@ class Reproduction:
 
 
 def entropies(spec: SweepSpec) -> dict[str, float]:
-    """Entropy of every task's values over tuples of items drawn evenly, in nats; empty if the family has no tables."""
+    """Return the entropy of every task's values over evenly drawn tuples, in nats; nothing without tables."""
     tasks = sorted({spec.target, *(task for arm in spec.mixes for phase in arm.phases for task in phase.mix.tasks)})
     tables = spec.make_family().tables(tasks, spec.seed)
     return {} if tables is None else {task: entropy(tables[task]) for task in tasks}

@@ -1,12 +1,11 @@
-"""Options of `run`, stated once: the command line, the arguments of ``orchestrator.run``, the line that resumes a sweep
-and what excludes what are made from them."""
+"""Options of `run`, defined once for the command line, the arguments of ``orchestrator.run`` and the line to resume."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -31,50 +30,38 @@ TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(h|min|m|s)")
 
 
 def seconds_of(option: str, text: str) -> float:
-    """``2h``, ``45min``, ``90s`` in seconds. Raises ``UserError``."""
-    found = TIME.fullmatch(text.strip())
-    if found is None:
+    """Return ``2h``, ``45min`` or ``90s`` in seconds. Raises ``UserError`` for any other text."""
+    match = TIME.fullmatch(text.strip())
+    if match is None:
         raise UserError(f"{option} {text!r}: write a time such as 2h, 45min or 90s")
-    return float(found[1]) * UNITS[found[2]]
+    return float(match[1]) * UNITS[match[2]]
 
 
 class TimeLimit:
-    """The time that a sweep may take: ``seconds``, or None without a limit. It runs since this process began, or the
-    parent that has started it again."""
+    """The longest time of a sweep, in seconds, or None for no limit. It includes the time before a restart."""
 
     def __init__(self, seconds: float | None = None) -> None:
         self._seconds = seconds
-        self._end = None if seconds is None else time.monotonic() + seconds - supervisor.age_s()
-        self.reached = False
-        self.stopping = False
-        """True once the sweep is stopping anyway: the end of its time is no second signal."""
+        self._end = math.inf if seconds is None else time.monotonic() + seconds - supervisor.age_s()
+        self.stopped = False
+        """True once the sweep has stopped for this limit."""
 
     @property
-    def said(self) -> str:
-        """A sentence if the sweep has stopped for this, else ``""``."""
+    def is_over(self) -> bool:
+        """True after the end of the time."""
+        return time.monotonic() >= self._end
+
+    @property
+    def message(self) -> str:
+        """Why the sweep has stopped, "" if not for this limit."""
         from orchestrator.report.words.numbers import duration
 
-        return f"the {duration(self._seconds)} that it was given are over" if self.reached and self._seconds else ""
-
-    def timer(self, stop: Callable[[], object]) -> threading.Timer:
-        """Return a timer, not started, that calls ``stop`` in its own thread when the time is over: without a limit,
-        never."""
-
-        def over() -> None:
-            if self.stopping:
-                return
-            self.reached = True
-            stop()
-
-        left = threading.TIMEOUT_MAX if self._end is None else max(0.0, self._end - time.monotonic())
-        timer = threading.Timer(left, over)
-        timer.daemon = True
-        return timer
+        return f"its time limit of {duration(self._seconds)} is over" if self.stopped and self._seconds else ""
 
 
 def option(default: Any, *names: str, help: str, metavar: str | None = None, once: bool = False) -> Any:
-    """A field that is an option of the command line, by default ``--field-name``. One that is meant ``once`` is left
-    out of the line that resumes a sweep."""
+    """Return a dataclass field that is an option of the command line, by default ``--field-name``. The line that
+    resumes a sweep leaves out an option with ``once``."""
     command_line = {"names": names, "help": help, "metavar": metavar}
     return field(default=default, metadata={"option": command_line, "once": once})
 
@@ -92,31 +79,31 @@ class SpaceOptions:
     )
 
     def words(self, *names: str) -> list[str]:
-        """Options as words of a command: those of these names, by default all that are not meant once. A default is
-        left out."""
-        found: list[str] = []
+        """Return options as words of a command: those of these names, by default all without ``once``. Options with
+        their default values are left out."""
+        words: list[str] = []
         for each in fields(self):
-            value = getattr(self, each.name)
-            kept = each.name in names if names else "option" in each.metadata and not each.metadata["once"]
-            if not kept or value == each.default:
+            value, metadata = getattr(self, each.name), each.metadata
+            wanted = each.name in names if names else "option" in metadata and not metadata["once"]
+            if not wanted or value == each.default:
                 continue
-            name = (*each.metadata["option"]["names"], f"--{each.name.replace('_', '-')}")[0]
+            name = (*metadata["option"]["names"], f"--{each.name.replace('_', '-')}")[0]
             if value is True:
-                found.append(name)
+                words.append(name)
                 continue
             for word in value if isinstance(value, list | tuple) else [value]:
-                found += [name, str(word)]
-        return found
+                words += [name, str(word)]
+        return words
 
     @property
     def assignments(self) -> list[str | Assignment]:
-        """Values that the options set in the search space."""
+        """The values that the options set in the search space."""
         return list(self.overrides)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SizedOptions(SpaceOptions):
-    """The same with short names for some values of ``resources``."""
+    """:class:`SpaceOptions` with short names for some values of ``resources``."""
 
     stack: str | None = option(
         None,
@@ -136,26 +123,25 @@ class SizedOptions(SpaceOptions):
     def assignments(self) -> list[str | Assignment]:
         from orchestrator.space.overlays import Assignment
 
-        # For YAML, a text.
-        place = None if self.scratch is None else json.dumps(str(user_path(self.scratch).absolute()))
+        # The quotes make it text in YAML.
+        scratch = None if self.scratch is None else json.dumps(str(user_path(self.scratch).absolute()))
         short = (
             ("resources.max_stack", "--stack", self.stack),
             ("resources.gpu_per_stack", "--gpu-fraction", self.gpu_fraction),
-            ("resources.scratch", "--scratch", place),
+            ("resources.scratch", "--scratch", scratch),
         )
         given = [Assignment(path, str(value), f"{name} {value}") for path, name, value in short if value is not None]
         return [*self.overrides, *given]
 
 
 def _ignore(sweep: Sweep) -> None:
-    """The sweep is of no interest."""
+    """Do nothing."""
 
 
 EXCLUDED = (
     ("resume", "extend", "--resume continues a sweep and --extend starts a new one"),
-    ("fresh", "resume", "--fresh trains every run and --resume begins with what is there"),
-    ("fresh", "extend", "--fresh trains every run and --extend begins with what is there"),
-    ("local", "dashboard", "--engine local trains without Ray, so there is no --dashboard"),
+    ("fresh", "resume", "--fresh trains every run and --resume begins with the runs of a sweep"),
+    ("fresh", "extend", "--fresh trains every run and --extend begins with the runs of a sweep"),
     ("local", "address", "--engine local trains in this process, without Ray, so there is no --address"),
 )
 """Pairs of options that exclude each other, and the reason."""
@@ -165,12 +151,15 @@ ENGINES = ("ray", "local")
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(SizedOptions):
-    """Options of a run: of the command line, and below them what only the program itself gives.
+    """Options of a run. The fields without ``option`` are not on the command line.
 
-    ``space`` is the name or file that was asked for, ``""`` for a specification; ``several`` is true if it asks for all
-    variants of a space. Stacks are sized for ``hardware``, by default this machine. ``session`` is the Ray that several
-    sweeps share, ``limit`` the time that runs since the command began. ``begun`` is called with the sweep as soon as it
-    has its id.
+    Attributes:
+        space: The name or file that was asked for, "" for a specification.
+        several: True if all variants of a space were asked for.
+        hardware: The machines for which stacks are sized, by default this one.
+        session: The Ray that several sweeps share.
+        limit: The time limit, which runs since the command began.
+        begun: Called with the sweep as soon as it has its id.
     """
 
     home: Path = option(HOME, metavar="DIR", help="The directory of the sweeps and of the default MLflow store.")
@@ -182,19 +171,16 @@ class RunOptions(SizedOptions):
     extend: str | None = option(
         None, metavar="SWEEP", once=True, help="Start a new sweep that begins with this one's finished runs."
     )
-    fresh: bool = option(False, "--fresh", once=True, help="Train every run, also those that are in the home already.")
+    fresh: bool = option(False, "--fresh", once=True, help="Train every run, even those that are in the home already.")
     engine: str = option(
         "ray",
         metavar="ray|local",
         help="Train under Ray, or one stack after another in this process: for a single GPU, or a debugger.",
     )
-    dashboard: bool = option(
-        False, "--dashboard", help="Start Ray's dashboard as well, reachable from this machine only."
-    )
     max_time: str | None = option(
-        None, metavar="TIME", help="Stop after this time, 2h or 45min, as Ctrl-C does: --resume goes on."
+        None, metavar="TIME", help="Stop after this time, 2h or 45min, as Ctrl-C does; --resume continues."
     )
-    quiet: bool = option(False, "--quiet", "-q", once=True, help="Print the answer alone, when it is there.")
+    quiet: bool = option(False, "--quiet", "-q", once=True, help="Print only the answer.")
 
     space: str = ""
     several: bool = False
@@ -204,8 +190,11 @@ class RunOptions(SizedOptions):
     begun: Callable[[Sweep], object] = _ignore
 
     def started(self, space: str = "") -> Self:
-        """The same for a command that begins now. Raises ``UserError`` for options that exclude each other, and for no
-        time at all."""
+        """Return the options of a command that begins now.
+
+        Raises:
+            UserError: for options that exclude each other, or a time limit of zero.
+        """
         if (again := supervisor.resumed()) is not None:
             self = replace(self, resume=again, extend=None, fresh=False)
         if self.engine not in ENGINES:
@@ -214,10 +203,10 @@ class RunOptions(SizedOptions):
             if {getattr(self, one), getattr(self, other)}.isdisjoint({None, False}):
                 raise UserError(f"{why}: give one of them")
         if self.retry_failed and self.resume is None:
-            raise UserError("--retry-failed trains runs of a sweep again that failed: say which with --resume [SWEEP]")
+            raise UserError("--retry-failed trains failed runs of a sweep again: name the sweep with --resume [SWEEP]")
         seconds = None if self.max_time is None else seconds_of("--max-time", self.max_time)
         if seconds == 0:
-            raise UserError(f"--max-time {self.max_time!r}: no run ends in no time; leave it out, or write 2h, say")
+            raise UserError(f"--max-time {self.max_time!r}: the time must be greater than zero, for example 2h")
         return replace(self, space=space, limit=TimeLimit(seconds))
 
     @property
@@ -227,15 +216,15 @@ class RunOptions(SizedOptions):
 
     @property
     def line(self) -> str:
-        """The command that begins the same sweep, for a person to paste."""
+        """The command that begins the same sweep, to be pasted."""
         return command_line("run", self.space, *self.words()) if self.space else "the same command and"
 
     def resumed(self, sweep_id: str) -> str:
-        """The command that continues the sweep; variants are resumed together."""
+        """Return the command that continues the sweep. Variants are resumed together."""
         return f"{self.line} --resume" if self.several else f"{self.line} --resume {sweep_id}"
 
     def asking(self, variant: str, overrides: Sequence[str], extended: str = "") -> str:
-        """The command with other values; with the id of a sweep it begins with that sweep's runs."""
+        """Return the command with other values, which begins with the runs of the sweep ``extended``, if given."""
         chosen = ["--variant", variant] if self.several else []
         changed = [word for override in overrides for word in ("--set", override)]
         reused = ["--extend", extended] if extended else []

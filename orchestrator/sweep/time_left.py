@@ -1,5 +1,5 @@
-"""Time left of a sweep, from a simple rule: its own searcher plays on to its end, every run learning above its mix's
-transition, as far as that is known by now, and none below."""
+"""The time left of a sweep, from a simple rule: its own searcher continues to its end, and every run learns above its
+mix's transition, as far as that is known by now, and does not learn below it."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ def time_left(
     workers: int,
     slowdown: float = 1.0,
 ) -> float:
-    """Seconds left of a sweep with these runs in training, each with the share of its steps to come, in [0, 1].
+    """Return the seconds left of a sweep. The searcher does not change.
 
-    ``expected`` are seconds of computation of a run by size, corrected by those of the runs that ended. ``slowdown`` is
-    the time that passes for a second of computation. The searcher is left as it is.
+    Args:
+        searcher: The searcher with the results so far.
+        training: The runs in training, each with its share of steps to come, in [0, 1].
+        expected: Seconds of computation of a run by size, which the runs that ended correct.
+        workers: Runs or stacks that train at the same time.
+        slowdown: The time that passes during a second of computation.
     """
-    ended = [(request, seen.cost) for request, seen in searcher.results.items() if seen is not None and seen.cost > 0]
-    foreseen = sum(_seconds(request, expected) for request, _ in ended)
-    pace = slowdown * (sum(cost for _, cost in ended) / foreseen if foreseen else 1.0) / workers
+    costs = {request: seen.cost for request, seen in searcher.results.items() if seen is not None and seen.cost > 0}
+    foreseen = sum(expected[request.size] for request in costs)
+    pace = slowdown * (sum(costs.values()) / foreseen if foreseen else 1.0) / workers
     to_come = played_to_the_end(searcher.branch(), _transitions(searcher), expected)
-    now = sum(share * _seconds(request, expected) for request, share in training)
+    now = sum(share * expected[request.size] for request, share in training)
     return pace * (now + sum(runs * expected[size] for size, runs in to_come.items()))
 
 
 def _transitions(searcher: Searcher) -> dict[str, float]:
-    """Each mix's transition, or the end of the sizes that it lies beyond; the middle size if nothing is known."""
-    problem, found = searcher.problem, {}
+    """Return each mix's transition, or a value beyond the end of the sizes; the middle size if nothing is known."""
+    problem, transitions = searcher.problem, {}
     for mix in problem.mixes:
         known = transition(points(searcher.results, mix), problem.sizes).relative
         if known.low is not None:
             beyond = known.high or math.inf
         else:
             beyond = float(problem.sizes[len(problem.sizes) // 2]) if known.high is None else 0.0
-        found[mix] = known.value or beyond
-    return found
-
-
-def _seconds(request: Request, expected: Mapping[int, float]) -> float:
-    return expected[request.size]
+        transitions[mix] = known.value or beyond
+    return transitions

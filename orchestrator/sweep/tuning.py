@@ -13,11 +13,11 @@ from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.engine.engine import Engine
 from orchestrator.errors import SweepError
 from orchestrator.home.checkpoints import Checkpoints
-from orchestrator.home.journal import Ended, Journal, Memory, Tuned
-from orchestrator.home.sweeps import Sweep, write_spec
+from orchestrator.home.journal import Journal, Memory, Tuned
+from orchestrator.home.sweeps import RunRecord, Sweep, write_spec
 from orchestrator.stacks import StackSizes
 from orchestrator.sweep.interruption import StopRequests, stop_on_interrupt, stopped_words, stopper
-from orchestrator.sweep.run_options import RunOptions
+from orchestrator.sweep.run_options import RunOptions, TimeLimit
 from orchestrator.tuning import Tuner, observe_learning
 from trainables.base import Status
 
@@ -29,7 +29,7 @@ def tuned(
 ) -> Sweep:
     """Tune a sweep and return it with the tuned settings, which also go into its specification on disk.
 
-    Called under the sweep's lock. A resumed sweep continues with the runs that ended.
+    A resumed sweep continues with the runs that ended. The caller holds the sweep's lock.
 
     Raises:
         SweepError: if a run or the machine fails, or ``options.limit`` is reached.
@@ -48,20 +48,20 @@ def tuned(
         sizing=sizing,
         interrupted=Checkpoints(files.checkpoints).interrupted(),
         known=known,
-        seen=observe_learning,
+        observe=observe_learning,
     )
-    campaign.observer = observer = _Observer(tuner, campaign)
+    campaign.observer = observer = _Observer(tuner, campaign, options.limit)
     studies = [tuner.study(mix) for mix in tuner.problem.mixes]
     for study in studies:
         at = " and ".join(map(str, study.sizes))
         log.info(f"tuning {study.mix} at {spec.size_axis} {at}: up to {study.asked.trials} trials")
-    with stop_on_interrupt(stopper(campaign, engine), options.limit):
+    with stop_on_interrupt(stopper(campaign, engine)):
         if not campaign.done:
             engine.execute(campaign)
     if observer.failure:
         raise SweepError(observer.failure)
-    if campaign.stopping and options.limit.said:
-        raise SweepError(stopped_words(sweep.id, f"{options.limit.said}. The trials that ended are kept", options))
+    if campaign.stopping and (why := campaign.machine_error or options.limit.message):
+        raise SweepError(stopped_words(sweep.id, f"{why}. The trials that ended are kept", options))
     if campaign.stopping:
         log.info(f"Stopped while tuning; the runs that ended are kept. Continue with\n{options.resumed(sweep.id)}")
         raise KeyboardInterrupt
@@ -75,10 +75,10 @@ def tuned(
 
 
 class _Observer(Observer):
-    """Logs each trial that ends. A run that fails stops the campaign, and :attr:`failure` says why."""
+    """Logs each trial that ends. A failed run stops the campaign, and :attr:`failure` says why."""
 
-    def __init__(self, tuner: Tuner, campaign: Campaign) -> None:
-        self._stop_requests = StopRequests(campaign, whole=True)
+    def __init__(self, tuner: Tuner, campaign: Campaign, limit: TimeLimit) -> None:
+        self._stop_requests = StopRequests(campaign, limit, only_whole=True)
         self._tuner = tuner
         self._campaign = campaign
         self._logged = {mix: tuner.study(mix).ended for mix in tuner.problem.mixes}
@@ -87,11 +87,11 @@ class _Observer(Observer):
     def look(self) -> None:
         self._stop_requests.look()
 
-    def ended(self, entry: Ended) -> None:
-        mix, study = entry.request.mix, self._tuner.study(entry.request.mix)
-        if entry.outcome.status is Status.FAILED:
-            self.failure = f"a run of tuning {mix} failed:\n{entry.outcome.error}"
+    def ended(self, record: RunRecord) -> None:
+        mix, study = record.config.label, self._tuner.study(record.config.label)
+        if record.outcome.status is Status.FAILED:
+            self.failure = f"a run of tuning {mix} failed:\n{record.outcome.error}"
             self._campaign.stopping = True
         new, self._logged[mix] = sorted(study.ended - self._logged[mix]), study.ended
-        for number in new if not entry.reused_from else ():
+        for number in new if not record.found_in else ():
             log.info(f"tuning {mix}, trial {number + 1} of {study.asked.trials}: {study.trials[number]}")

@@ -1,4 +1,4 @@
-"""What runs, in a browser: the page of all sweeps follows one; Ray's dashboard names its stacks."""
+"""A running sweep in a browser: the page of all sweeps follows it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 
 from orchestrator.home.files import Home
 from orchestrator.site import pages
 from orchestrator.site.server import serving
 from tests.browser.chromium import Page
-from tests.scripted import FAMILY, events
+from tests.scripted import FAMILY
 from tests.sweep.sweeps import spec
 from tests.waiting import wait_for
 
@@ -76,28 +75,3 @@ def test_a_sweep_is_followed_in_the_browser(page: Page, tmp_path: Path, monkeypa
             page.wait_for("document.images[0]?.complete && document.images[0].naturalHeight > 0 && window.kept")
             driver.send_signal(signal.SIGINT)
             page.wait("interrupted", "To resume it, run python -m orchestrator run", without=("in training",))
-
-
-def test_the_dashboard_opens_with_the_printed_token_and_names_stacks(page: Page, tmp_path: Path) -> None:
-    with running(tmp_path, 20.0, "--dashboard") as (driver, said):
-        address = told(said, r"dashboard: (http://\S+), which asks for this token, once a browser: \S+", driver)
-        token = told(said, r"which asks for this token, once a browser: (\S+)", driver)
-        sweep = told(said, r"sweep (logistic-\S+)", driver)
-        page.open(f"{address}/#/actors")
-        page.wait("Authentication Token Required")
-        page.run(f"""
-          const field = document.querySelector('[role=dialog] input');
-          Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set.call(field, '{token}');
-          field.dispatchEvent(new Event('input', {{bubbles: true}}))""")
-        submit = "[...document.querySelectorAll('[role=dialog] button')].find(each => /submit/i.test(each.textContent))"
-        page.click(f"{submit}?.disabled ? null : {submit}")
-        page.wait_for("!document.querySelector('[role=dialog]')")
-        wait_for(lambda: events(tmp_path / "log"), START_S)  # Two stacks have begun.
-        page.open(f"{address}/#/actors")
-        shown = page.wait("StackTrial", "ALIVE", f"{sweep}, first add", without=("ResourceTrainable",))
-        assert re.search(rf"{re.escape(sweep)}, first \S+ size \d+ x\d", shown)
-        # What a process trains by now is in its title, as the dashboard's page of a node and `top` show it.
-        titles = [" ".join(each.cmdline()) for each in psutil.Process(driver.pid).children(recursive=True)]
-        trained = [title for title in titles if title.startswith("ray::StackTrial ")]
-        assert len(trained) == 2
-        assert all(re.match(r"ray::StackTrial add\S* size \d+ x\d \w+: add\S* seed \d", title) for title in trained)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -11,7 +10,8 @@ import numpy as np
 from orchestrator.home.checkpoints import note_progress, write_members
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Answered, Asked, Ended, Journal
-from orchestrator.home.run_files import ARRAYS, OUTCOME, Storage, kept_runs, write_origin
+from orchestrator.home.run_files import ARRAYS, packed_arrays
+from orchestrator.home.run_store import RunStore
 from orchestrator.home.sweeps import Sweep, create_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
@@ -64,7 +64,7 @@ def write_sweep(
         outcome = (outcomes or {}).get(place) or outcome_of(config)
         key = family.key(config)
         if outcome.status is not Status.FAILED:
-            leave_run(kept_runs(files), key, config, outcome, sweep.id)
+            leave_run(RunStore(home, sweep.id), key, config, outcome)
         journal.append(Ended(key, Request(config.label, config.size, config.seed), outcome))
     if answered:
         journal.append(Answered())
@@ -84,14 +84,11 @@ def pairs_of(asked: SweepSpec, configs: Sequence[RunConfig]) -> tuple[Block, ...
     return tuple(block for block in blocks if cells.issuperset(block.runs))
 
 
-def leave_run(runs: Storage, key: str, config: RunConfig, outcome: Outcome, sweep_id: str) -> None:
+def leave_run(runs: RunStore, key: str, config: RunConfig, outcome: Outcome) -> None:
     """A run's directory as a worker leaves it."""
     embedding = np.random.default_rng(config.seed).normal(size=(TOKENS, config.size)).astype(np.float32)
     unit = embedding / np.linalg.norm(embedding, axis=1, keepdims=True)
-    with runs.put(key) as aside:
-        np.savez(aside / ARRAYS, embedding=embedding, similarity=unit @ unit.T)
-        write_origin(aside, sweep_id)
-        (aside / OUTCOME).write_text(json.dumps(outcome.to_json()))
+    runs.put(key, outcome, {ARRAYS: packed_arrays({"embedding": embedding, "similarity": unit @ unit.T})})
 
 
 def leave_stack(home: Home, sweep: Sweep, configs: list[RunConfig], evaluations: int) -> list[str]:
@@ -99,7 +96,7 @@ def leave_stack(home: Home, sweep: Sweep, configs: list[RunConfig], evaluations:
     family = sweep.spec.make_family()
     directory = home.sweep(sweep.id).stack("stack")
     requests = [Request(config.mix.name, config.size, config.seed) for config in configs]
-    write_members(directory, requests, halvings=0)
+    write_members(directory, requests)
     keys = [family.key(config) for config in configs]
     for step in range(1, evaluations + 1):
         curves = {

@@ -13,7 +13,6 @@ import pytest
 
 from orchestrator.catalogue.reading import find_run, read_arrays, read_sweep
 from orchestrator.errors import UserError
-from orchestrator.home.driver_lock import driving, is_driven
 from orchestrator.home.files import Home
 from orchestrator.home.journal import State
 from orchestrator.home.run_files import directory_bytes, read_origin
@@ -46,7 +45,7 @@ def test_a_finished_sweep_is_read_whole(tmp_path: Path) -> None:
 def test_whoever_holds_the_lock_runs_it(tmp_path: Path, answered: bool) -> None:
     home = Home(tmp_path)
     sweep = write_sweep(home, answered=answered)
-    with driving(home.sweep(sweep.id)):
+    with home.sweep(sweep.id).driving():
         assert read_sweep(home, sweep.id).state is State.RUNNING
     assert read_sweep(home, sweep.id).state is (State.FINISHED if answered else State.INTERRUPTED)
 
@@ -109,19 +108,19 @@ def test_a_torn_line_of_progress_does_not_count(tmp_path: Path) -> None:
 def test_looking_never_keeps_a_driver_out(tmp_path: Path) -> None:
     home = Home(tmp_path)
     files = home.sweep(write_sweep(home, runs=[], answered=False).id)
-    with driving(files):
+    with files.driving():
         pass
     stop = threading.Event()
 
     def look() -> None:
         while not stop.is_set():
-            is_driven(files)
+            files.is_driven()
 
     watcher = threading.Thread(target=look)
     watcher.start()
     try:
         for _ in range(10):
-            with driving(files):
+            with files.driving():
                 pass
     finally:
         stop.set()

@@ -15,9 +15,7 @@ from orchestrator.catalogue.listings import run_view, status_view, sweeps_view
 from orchestrator.catalogue.reading import find_run, read_sweep
 from orchestrator.catalogue.status import status_of
 from orchestrator.cost import cost_of, run_seconds
-from orchestrator.home.driver_lock import driving
 from orchestrator.home.files import Home
-from orchestrator.home.run_files import Storage
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.rows import targets
 from orchestrator.report.words.explanation import explain
@@ -66,7 +64,7 @@ def test_a_running_sweep_shows_what_trains_and_what_is_left(tmp_path: Path) -> N
     runs = runs_of(spec())
     sweep = write_sweep(home, runs=runs[:2], answered=False)
     (key,) = leave_stack(home, sweep, [runs[4]], evaluations=3)
-    with driving(home.sweep(sweep.id)):
+    with home.sweep(sweep.id).driving():
         stored = read_sweep(home, sweep.id)
         status = status_of(stored)
         assert status.mixes[0].training == 1
@@ -153,11 +151,10 @@ def test_unmeasured_sizes_follow_the_power_law(tmp_path: Path) -> None:
 def test_earlier_phases_cost_what_they_took(tmp_path: Path) -> None:
     phases = [{"mix": "prod", "share": 0.9}, {"mix": "add", "share": 0.1}]
     asked = spec(mixes=[{"name": "prod first", "phases": phases}], sizes=[16, 64], seeds=1)
-    family, kept = asked.make_family(), Storage(tmp_path)
+    family = asked.make_family()
     whole = [phase for size in asked.sizes for phase in asked.config(Request("prod first", size, 0)).phases]
-    runs = [
-        RunRecord(family.key(each), each, replace(outcome_of(each), measures={"seconds": 7.0}), kept) for each in whole
-    ]
+    seconds = {"seconds": 7.0}
+    runs = [RunRecord(family.key(each), each, replace(outcome_of(each), measures=seconds), tmp_path) for each in whole]
     cost = cost_of(asked, runs)
     assert (cost.spent_s, cost.grid_s) == (28.0, 28.0)
     assert run_seconds(asked)[16] == run_seconds(spec(mixes=["add"], sizes=[16, 64], seeds=1))[16]

@@ -29,29 +29,31 @@ Batch = tuple[bool, list[str]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 where so many faults were made and seen and nothing was lost, doubled or changed, else 1."""
+    """Return 0 if this many faults were made and seen, and nothing was lost, doubled or changed; otherwise 1."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--rounds", type=int, default=10, help="faults that are made and seen")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--within", type=float, default=float("inf"), help="begin no sweep after so many seconds")
-    asked = parser.parse_args(arguments)
-    rng = np.random.default_rng(asked.seed)
+    wanted_spec = parser.parse_args(arguments)
+    rng = np.random.default_rng(wanted_spec.seed)
     begun, played = time.monotonic(), list[Played]()
     with tempfile.TemporaryDirectory(prefix="chaos-") as name, kept_ray() as cluster:
         directory = Path(name)
         expected = truth(directory / "truth")
-        waiting = drawn(asked.rounds, _kinds(directory), rng)
+        waiting = drawn(wanted_spec.rounds, _kinds(directory), rng)
         most = AGAIN * len(waiting)
-        while waiting and len(played) < most and time.monotonic() - begun < asked.within:
+        while waiting and len(played) < most and time.monotonic() - begun < wanted_spec.within:
             own, faults = waiting.pop(0)
             place = directory / f"sweep-{len(played) + 1}"
             played.append(_sweep(faults, OwnRay() if own else cluster, expected, place, rng))
             if left := not_seen(faults, played[-1].rounds):
                 waiting.append((own, left))
     print(f"\n{table(played)}\n\n{totals(played)}")
-    seen = sum(each.seen for each in played)
-    print(f"{seen} faults of seed {asked.seed} seen, {time.monotonic() - begun:.0f} s with the start of a cluster")
-    return 0 if seen >= asked.rounds and all(each.counted.good for each in played) else 1
+    seen = sum(item.seen for item in played)
+    print(
+        f"{seen} faults of seed {wanted_spec.seed} seen, {time.monotonic() - begun:.0f} s with the start of a cluster"
+    )
+    return 0 if seen >= wanted_spec.rounds and all(item.counted.good for item in played) else 1
 
 
 def drawn(rounds: int, kinds: Sequence[str], rng: np.random.Generator) -> list[Batch]:
@@ -70,7 +72,7 @@ def drawn(rounds: int, kinds: Sequence[str], rng: np.random.Generator) -> list[B
 
 def not_seen(faults: Sequence[str], rounds: Sequence[Round]) -> list[str]:
     """Of the faults that a sweep was to meet, those that it did not come to, and those that nothing was seen of."""
-    return [*(each.fault for each in rounds if not each.seen), *faults[len(rounds) :]]
+    return [*(item.fault for item in rounds if not item.seen), *faults[len(rounds) :]]
 
 
 def _kinds(directory: Path) -> list[str]:
@@ -85,26 +87,26 @@ def _kinds(directory: Path) -> list[str]:
 
 
 def _sweep(faults: Sequence[str], ground: Ground, expected: Truth, place: Path, rng: np.random.Generator) -> Played:
-    """A sweep with these faults. What it said is printed where it did not come to what it should."""
+    """Run a sweep with these faults. Print its output if it did not reach the right end."""
     (place / "disk").mkdir(parents=True)
     rounds = list[Round]()
 
-    def note(each: Round) -> None:
-        rounds.append(each)
-        print(f"{place.name}: {'seen' if each.seen else 'NOT SEEN'}: {each}", flush=True)
+    def note(item: Round) -> None:
+        rounds.append(item)
+        print(f"{place.name}: {'seen' if item.seen else 'NOT SEEN'}: {item}", flush=True)
 
     begun = time.monotonic()
     with small_disk(place / "disk"):
         try:
-            found = play(faults, ground, expected, place, rng, note)
+            result = play(faults, ground, expected, place, rng, note)
         except (LostError, TimeoutError, subprocess.TimeoutExpired) as error:
             print(f"{place.name}: {type(error).__name__}: {error}", flush=True)
-            found = Counted(lost=RUNS, doubled=0, changed=0, same_answer=False)
+            result = Counted(lost=RUNS, doubled=0, changed=0, same_answer=False)
     seconds = time.monotonic() - begun
-    print(f"{place.name}: {'good' if found.good else 'BAD'} {found}, {seconds:.0f} s", flush=True)
-    if not found.good or not all(each.seen for each in rounds):
+    print(f"{place.name}: {'good' if result.good else 'BAD'} {result}, {seconds:.0f} s", flush=True)
+    if not result.good or not all(item.seen for item in rounds):
         print((place / "log").read_text(), flush=True)
-    return Played(tuple(rounds), found, seconds)
+    return Played(tuple(rounds), result, seconds)
 
 
 if __name__ == "__main__":

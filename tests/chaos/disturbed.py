@@ -1,4 +1,4 @@
-"""A sweep that faults happen to, one after another, resumed by hand wherever it does not go on by itself."""
+"""A sweep that meets one fault after another, and is resumed by hand if it does not restart by itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from orchestrator.home.files import Home, SweepFiles
+from orchestrator.home.files import Home, SweepDirectory
 from tests.chaos.ground import Ground
 from tests.chaos.program import LOOK_EVERY_S, PATIENCE_S, Program, journalled
 
@@ -18,7 +18,7 @@ RESUMES = 3
 
 
 class LostError(Exception):
-    """A sweep does not go on; the text is all it said."""
+    """A sweep that cannot continue. The text is its output."""
 
 
 class Disturbed:
@@ -31,7 +31,7 @@ class Disturbed:
         self.program = Program(space, home, log, *ground.words)
 
     @property
-    def files(self) -> SweepFiles:
+    def files(self) -> SweepDirectory:
         """Of the sweep, once it has begun."""
         [sweep_id] = Home(self.home).sweep_ids()
         return Home(self.home).sweep(sweep_id)
@@ -44,14 +44,14 @@ class Disturbed:
     @property
     def worker(self) -> psutil.Process:
         """The youngest process that trains, once there is one. Raises :class:`LostError`."""
-        found: list[psutil.Process] = []
+        result: list[psutil.Process] = []
 
         def trains() -> bool:
-            found[:] = self.ground.workers(self.program)
-            return bool(found)
+            result[:] = self.ground.workers(self.program)
+            return bool(result)
 
         self._until(trains, "process that trains")
-        return found[-1]
+        return result[-1]
 
     @property
     def processes(self) -> list[psutil.Process]:
@@ -64,8 +64,8 @@ class Disturbed:
         return len(self.log.read_text())
 
     def go_on_until(self, count: int) -> None:
-        """Until so many runs are journalled, and the sweep is under way. Raises :class:`LostError`, also where it is
-        answered by then."""
+        """Wait until this many runs are journalled and the sweep is running. Raises :class:`LostError`, also where it
+        is answered by then."""
         self._until(lambda: self.runs >= count and self.program.process.poll() is None, f"sweep with {count} runs")
 
     def go_on_for_a_run(self) -> None:

@@ -57,10 +57,10 @@ def ask_to_stop(sweep: Disturbed, rng: np.random.Generator) -> bool:
 
 def preempt(sweep: Disturbed, rng: np.random.Generator) -> bool:
     """What a machine does that is taken away: it asks every process to end, and ends those that have not."""
-    there = sweep.processes
-    for each in there:
-        _send(each, signal.SIGTERM)
-    _kill(*wait_until_gone(there, NOTICE_S))
+    existing = sweep.processes
+    for item in existing:
+        _send(item, signal.SIGTERM)
+    _kill(*wait_until_gone(existing, NOTICE_S))
     return sweep.program.process.wait() != 0
 
 
@@ -73,15 +73,15 @@ def lose_node(sweep: Disturbed, rng: np.random.Generator) -> bool:
 
 
 def stand_still(sweep: Disturbed, rng: np.random.Generator) -> bool:
-    """All of it for a while, as where a laptop sleeps or a virtual machine moves: nobody may take anybody for dead."""
-    there = sweep.processes
-    for each in there:
-        _send(each, signal.SIGSTOP)
+    """Suspend all processes for a while, like a laptop that sleeps. No process may take another for dead."""
+    existing = sweep.processes
+    for item in existing:
+        _send(item, signal.SIGSTOP)
     before = sweep.runs
     time.sleep(STILL_S)
     after = sweep.runs
-    for each in there:
-        _send(each, signal.SIGCONT)
+    for item in existing:
+        _send(item, signal.SIGCONT)
     return before == after
 
 
@@ -96,7 +96,7 @@ def fill_the_disk(sweep: Disturbed, rng: np.random.Generator) -> bool:
 
 
 def truncate_checkpoint(sweep: Disturbed, rng: np.random.Generator) -> bool:
-    """A crash of the worker, at times of the driver as well, that leaves a part of a file of what trains."""
+    """Crash the worker, and sometimes the driver too, with a half-written file of a stack in training."""
     also_driver = bool(rng.integers(2))
 
     def crash() -> bool:
@@ -183,11 +183,11 @@ def small_disk(place: Path) -> Iterator[bool]:
 def _crash(victims: list[psutil.Process], spoil: Callable[[], bool]) -> bool:
     """Spoil files while these processes stand still, and end them there; where one has ended by itself, or there is
     nothing to spoil, the others go on, and it is False."""
-    stands = [_send(each, signal.SIGSTOP) for each in victims]
+    stands = [_send(item, signal.SIGSTOP) for item in victims]
     if all(stands) and spoil():
         return _kill(*victims)
-    for each in victims:
-        _send(each, signal.SIGCONT)
+    for item in victims:
+        _send(item, signal.SIGCONT)
     return False
 
 
@@ -203,7 +203,7 @@ def _truncate_checkpoints(sweep: Disturbed, rng: np.random.Generator) -> bool:
 
 def _kill(*processes: psutil.Process) -> bool:
     """Kill these at once; whether the first of them lived until then. Raises ``TimeoutError`` unless all die."""
-    lived = [_send(each, signal.SIGKILL) for each in processes]
+    lived = [_send(item, signal.SIGKILL) for item in processes]
     if left := wait_until_gone(processes, SEEN_WITHIN_S):
         raise TimeoutError(f"{left} do not die")
     return bool(lived) and lived[0]
@@ -221,6 +221,6 @@ def _send(process: psutil.Process, number: signal.Signals) -> bool:
 def in_time(seen: Callable[[], bool]) -> bool:
     """Whether it is seen within :data:`SEEN_WITHIN_S`."""
     until = time.monotonic() + SEEN_WITHIN_S
-    while not (found := seen()) and time.monotonic() < until:
+    while not (result := seen()) and time.monotonic() < until:
         time.sleep(LOOK_EVERY_S)
-    return found
+    return result

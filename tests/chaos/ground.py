@@ -23,7 +23,7 @@ class Ground(Protocol):
     """What a sweep stands on."""
 
     words: tuple[str, ...]
-    """What ``run`` is told of it."""
+    """Options of ``run`` for it."""
 
     def workers(self, program: Program) -> list[psutil.Process]:
         """The processes that train now, the newest last."""
@@ -60,7 +60,7 @@ class KeptRay:
         return children(children([psutil.Process()], RAYLET), WORKER)
 
     def processes(self, program: Program) -> list[psutil.Process]:
-        """Without the cluster, which others use as well."""
+        """Do not stop the cluster, which others use."""
         return [*program.family, *self.workers(program)]
 
     def lose_node(self) -> None:

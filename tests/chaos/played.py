@@ -21,7 +21,7 @@ class Played:
     @property
     def seen(self) -> int:
         """The faults that were made and seen."""
-        return sum(each.seen for each in self.rounds)
+        return sum(item.seen for item in self.rounds)
 
 
 def table(played: Sequence[Played]) -> str:
@@ -31,14 +31,14 @@ def table(played: Sequence[Played]) -> str:
         "| s to next run: median, most |",
         "|---|---|---|---|---|---|---|",
     ]
-    rounds = [each for one in played for each in one.rounds]
+    rounds = [item for one in played for item in one.rounds]
     for name in [*FAULTS, "all"]:
-        of_kind = [each for each in rounds if name in (each.fault, "all")]
-        if seen := [each for each in of_kind if each.seen]:
-            times = [each.seconds for each in seen]
+        of_kind = [item for item in rounds if name in (item.fault, "all")]
+        if seen := [item for item in of_kind if item.seen]:
+            times = [item.seconds for item in seen]
             lines.append(
-                f"| {name} | {len(seen)} | {sum(each.own for each in seen)} | {sum(each.early for each in seen)} "
-                f"| {len(of_kind) - len(seen)} | {sum(each.resumes for each in seen)} "
+                f"| {name} | {len(seen)} | {sum(item.own for item in seen)} | {sum(item.early for item in seen)} "
+                f"| {len(of_kind) - len(seen)} | {sum(item.resumes for item in seen)} "
                 f"| {statistics.median(times):.1f}, {max(times):.1f} |"
             )
     return "\n".join(lines)
@@ -46,10 +46,10 @@ def table(played: Sequence[Played]) -> str:
 
 def totals(played: Sequence[Played]) -> str:
     """All sweeps together."""
-    counted = [each.counted for each in played]
-    lost, doubled, changed = (sum(getattr(each, name) for each in counted) for name in ("lost", "doubled", "changed"))
-    other = sum(not each.same_answer for each in counted)
-    seen, seconds = sum(each.seen for each in played), sum(each.seconds for each in played)
+    counted = [item.counted for item in played]
+    lost, doubled, changed = (sum(getattr(item, name) for item in counted) for name in ("lost", "doubled", "changed"))
+    other = sum(not item.same_answer for item in counted)
+    seen, seconds = sum(item.seen for item in played), sum(item.seconds for item in played)
     return (
         f"{len(played)} sweeps of {RUNS} runs: {lost} runs lost, {doubled} doubled, {changed} changed, {other} other "
         f"answers; {seen} faults seen in {seconds:.0f} s: {seconds / max(1, seen):.1f} s a fault"

@@ -12,15 +12,15 @@ from pathlib import Path
 import psutil
 
 from orchestrator.home.files import Home
-from orchestrator.home.journal import EndedLine, read_journal
+from orchestrator.home.journal import Ended, read_journal
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {"PYTHONPATH": str(ROOT), "COLUMNS": "200", "RAY_worker_niceness": "0"}
-"""Of programs and their Rays: workers find these families, and are not put behind all else that a busy machine does."""
+"""Environment of programs and their Rays: workers find these families and keep their normal priority."""
 PATIENCE_S = 900.0
 """Starting Ray and a worker takes 10 s on an idle machine, and minutes on a busy one."""
 LOOK_EVERY_S = 0.1
-"""To look through all processes takes some milliseconds, which what is waited for needs as well."""
+"""Seconds between two looks through all processes, each of which takes some milliseconds."""
 DRIVER, RAYLET, GCS = "-m orchestrator", "raylet/raylet", "gcs/gcs_server"
 """What stands in the command lines of the process that drives a sweep and of Ray's daemon and head."""
 WORKER = "ray::StackTrial"
@@ -36,9 +36,9 @@ class Program:
         self.log = log
         self.command = [*on, sys.executable, "-m", "orchestrator", "run", str(space), "--home", str(home)]
         environment = os.environ | ENVIRONMENT
-        with log.open("a") as said:
+        with log.open("a") as output:
             self.process = subprocess.Popen(
-                [*self.command, *words], stdout=said, stderr=said, cwd=ROOT, env=environment
+                [*self.command, *words], stdout=output, stderr=output, cwd=ROOT, env=environment
             )
 
     @property
@@ -70,7 +70,7 @@ class Program:
         return [program, *program.children(recursive=True)]
 
     def wait_for_runs(self, count: int) -> None:
-        """Until so many runs are journalled. Raises ``TimeoutError``, also where the program ends before."""
+        """Wait until this many runs are journalled. Raises ``TimeoutError``, also if the program ends before."""
         until = time.monotonic() + PATIENCE_S
         while len(journalled(self.home)) < count:
             if time.monotonic() > until or self.process.poll() is not None:
@@ -86,53 +86,53 @@ class Program:
         started = self.family[1:]
         self.process.kill()
         self.process.wait()
-        for each in wait_until_gone(started, 30):
-            each.kill()
+        for item in wait_until_gone(started, 30):
+            item.kill()
 
     def _part(self, *path: str) -> psutil.Process:
         """The newest of these. Raises ``TimeoutError``, and ``psutil.NoSuchProcess`` once the program has ended."""
         until = time.monotonic() + PATIENCE_S
-        while not (found := self._parts(*path)):
+        while not (result := self._parts(*path)):
             if self.process.poll() is not None:
                 raise psutil.NoSuchProcess(self.process.pid)
             if time.monotonic() > until:
                 raise TimeoutError(f"the program has no {path[-1]}:\n{self.log.read_text()}")
             time.sleep(LOOK_EVERY_S)
-        return found[-1]
+        return result[-1]
 
     def _parts(self, *path: str) -> list[psutil.Process]:
         """The processes at the end of a path down from the program: its children that have the first words in their
         command lines, their children that have the second ones, and so on; none once the program has ended."""
-        found = [] if self.process.poll() is not None else [psutil.Process(self.process.pid)]
+        result = [] if self.process.poll() is not None else [psutil.Process(self.process.pid)]
         for words in path:
-            found = children(found, words)
-        return found
+            result = children(result, words)
+        return result
 
 
 def children(parents: Sequence[psutil.Process], words: str) -> list[psutil.Process]:
     """The children of these processes that have these words in their command lines, the newest last; none of one that
     has ended."""
-    found = [child for parent in parents for child in _children(parent) if words in _words(child)]
-    return sorted(found, key=lambda process: float(process.create_time()))
+    result = [child for parent in parents for child in _children(parent) if words in _words(child)]
+    return sorted(result, key=lambda process: float(process.create_time()))
 
 
 def wait_until_gone(processes: Sequence[psutil.Process], within_s: float) -> list[psutil.Process]:
-    """Those that have not ended by then; one that nobody has asked how it ended (a zombie) has."""
+    """Wait for processes to end, and return those that have not. A zombie has ended."""
     until = time.monotonic() + within_s
-    while (left := [each for each in processes if _lives(each)]) and time.monotonic() < until:
+    while (left := [item for item in processes if _lives(item)]) and time.monotonic() < until:
         time.sleep(LOOK_EVERY_S)
     return left
 
 
-def journalled(home: Path) -> list[EndedLine]:
+def journalled(home: Path) -> list[Ended]:
     """The runs in the journals of a home, line by line."""
-    entries = [each for one in Home(home).sweep_ids() for each in read_journal(Home(home).sweep(one).journal)]
-    return [entry for entry in entries if isinstance(entry, EndedLine)]
+    entries = [item for one in Home(home).sweep_ids() for item in read_journal(Home(home).sweep(one).journal)]
+    return [entry for entry in entries if isinstance(entry, Ended)]
 
 
 def evaluations(home: Path) -> int:
-    """How many the drivers have heard of, in runs that have not ended."""
-    return sum(len(each.read_text().splitlines()) for each in home.glob("sweeps/*/stacks/*/progress.jsonl"))
+    """Return the number of evaluations that drivers have noted, of runs that have not ended."""
+    return sum(len(item.read_text().splitlines()) for item in home.glob("sweeps/*/stacks/*/progress.jsonl"))
 
 
 def _lives(process: psutil.Process) -> bool:

@@ -32,11 +32,11 @@ PACE_S = 0.15
 ROUNDS_A_SWEEP = 8
 SEEDS = 4
 RUNS = len(MIXES) * len(SIZES) * SEEDS
-"""Of a sweep: three for each fault, of which at most two end between it and the next."""
+"""Runs of a sweep: three for each fault, of which at most two end before the next fault."""
 EARLY = 0.5
 """The share of faults that can come at any time which do not wait until the sweep has got over the one before."""
 MOST_TOGETHER = 3
-"""A sweep goes on by itself three times; with more faults it would have to be resumed by hand each time."""
+"""Faults of one sweep: it restarts by itself three times, and would have to be resumed by hand after more."""
 START_S = 12.0
 """Between a fault and an early one: about what a sweep takes to train again on an idle machine."""
 SPARE = 4
@@ -89,9 +89,9 @@ def truth(directory: Path, **changes: Any) -> Truth:
     run_sweep(spec, RunOptions(home=directory, engine="local"), console)
     said = console.file
     assert isinstance(said, io.StringIO)
-    entries = [each for one in Home(directory).sweep_ids() for each in recall(Home(directory).sweep(one)).ended]
+    entries = [item for one in Home(directory).sweep_ids() for item in recall(Home(directory).sweep(one)).ended]
     assert len(entries) == len(spec.cells) * spec.seeds
-    outcomes = {(each.request.mix, each.request.size, each.request.seed): each.outcome.to_json() for each in entries}
+    outcomes = {(item.request.mix, item.request.size, item.request.seed): item.outcome.to_json() for item in entries}
     answer = answer_in(said.getvalue())
     assert answer, "an undisturbed sweep has an answer"
     return Truth(outcomes, answer)
@@ -105,7 +105,7 @@ def play(
     rng: np.random.Generator,
     played: Callable[[Round], object],
 ) -> Counted:
-    """A sweep with these faults, its home on ``directory / "disk"``, all that it said in ``directory / "log"``.
+    """A sweep with these faults, its home on ``directory / "disk"``, its output in ``directory / "log"``.
     ``played`` is told of each fault; those that it has no runs left for do not happen. Raises :class:`LostError` where
     the sweep does not go on."""
     sweep = Disturbed(
@@ -117,8 +117,8 @@ def play(
                 break
             sweep.go_on_until(max(1, sweep.runs) + int(rng.integers(2)))
             time.sleep(float(rng.uniform(0, 3 * PACE_S)))
-            for each in _make(group, sweep, rng):
-                played(each)
+            for item in _make(group, sweep, rng):
+                played(item)
         sweep.go_on_to_the_answer()
     finally:
         sweep.program.kill()
@@ -162,17 +162,17 @@ def _make(faults: Sequence[str], sweep: Disturbed, rng: np.random.Generator) -> 
         except psutil.NoSuchProcess:  # It had ended by itself before anything could be done to it.
             made.append(_Made(fault, False, *before))
     sweep.go_on_for_a_run()
-    ended, resumes = time.monotonic(), [*(each.resumes for each in made[1:]), sweep.resumes]
+    ended, resumes = time.monotonic(), [*(item.resumes for item in made[1:]), sweep.resumes]
     return [
         Round(
-            each.fault,
+            item.fault,
             own,
-            _was_said(each, sweep),
-            after - each.resumes,
-            ended - each.at,
+            _was_said(item, sweep),
+            after - item.resumes,
+            ended - item.at,
             early=place > 0,
         )
-        for place, (each, after) in enumerate(zip(made, resumes, strict=True))
+        for place, (item, after) in enumerate(zip(made, resumes, strict=True))
     ]
 
 
@@ -184,17 +184,17 @@ def _was_said(fault: _Made, sweep: Disturbed) -> bool:
 def count(home: Path, log: Path, expected: Truth) -> Counted:
     """What the sweep of a home has come to."""
     [sweep_id] = Home(home).sweep_ids()
-    kept = {
-        (each.request.mix, each.request.size, each.request.seed): each
-        for each in recall(Home(home).sweep(sweep_id)).ended
+    stored = {
+        (item.request.mix, item.request.size, item.request.seed): item
+        for item in recall(Home(home).sweep(sweep_id)).ended
     }
-    whole = {cell for cell, each in kept.items() if not each.outcome.error and not flaw_of(home / "runs" / each.key)}
-    in_journal = Counter(each.key for each in journalled(home))
+    whole = {cell for cell, item in stored.items() if not item.outcome.error and not flaw_of(home / "runs" / item.key)}
+    in_journal = Counter(item.key for item in journalled(home))
     in_mlflow = Counter(recorded(home))
     return Counted(
         lost=len(expected.outcomes.keys() - whole) + max(0, len(expected.outcomes) - len(in_mlflow)),
         doubled=sum(count - 1 for counts in (in_journal, in_mlflow) for count in counts.values()),
-        changed=sum(kept[cell].outcome.to_json() != expected.outcomes[cell] for cell in whole),
+        changed=sum(stored[cell].outcome.to_json() != expected.outcomes[cell] for cell in whole),
         same_answer=answer_in(log.read_text()) == expected.answer,
     )
 
@@ -216,5 +216,5 @@ def recorded(home: Path) -> list[str]:
 def answer_in(said: str) -> str:
     """Return the last answer that was printed, up to the empty line after it, or ``""`` if none was. The next step
     below it is a command on the command line, and settings from Python."""
-    _, found, rest = said.rpartition(": size at ")
-    return rest.partition("\n")[2].partition("\n\n")[0].strip() if found else ""
+    _, result, rest = said.rpartition(": size at ")
+    return rest.partition("\n")[2].partition("\n\n")[0].strip() if result else ""

@@ -18,7 +18,7 @@ from tests.chaos.program import journalled
 from tests.chaos.rounds import MOST_TOGETHER, ROUNDS_A_SWEEP, RUNS, Counted, Round, answer_in, count, grouped, truth
 
 
-def test_every_kind_of_fault_comes_before_any_comes_again() -> None:
+def test_every_kind_of_fault_occurs_before_any_repeats() -> None:
     batches = drawn(2 * len(FAULTS), list(FAULTS), np.random.default_rng(3))
     assert Counter(fault for _, faults in batches for fault in faults) == dict.fromkeys(FAULTS, 2)
     assert max(len(faults) for _, faults in batches) == ROUNDS_A_SWEEP
@@ -27,9 +27,9 @@ def test_every_kind_of_fault_comes_before_any_comes_again() -> None:
     assert batches == drawn(2 * len(FAULTS), list(FAULTS), np.random.default_rng(3))
 
 
-def test_some_faults_come_while_the_sweep_starts_again_after_others() -> None:
+def test_some_faults_occur_while_the_sweep_restarts() -> None:
     rng = np.random.default_rng(3)
-    faults = [str(each) for each in rng.permutation(list(FAULTS) * 8)]
+    faults = [str(item) for item in rng.permutation(list(FAULTS) * 8)]
     groups = grouped(faults, rng)
     assert [fault for group in groups for fault in group] == faults
     assert max(map(len, groups)) == MOST_TOGETHER
@@ -43,20 +43,20 @@ GOOD, BAD = Counted(0, 0, 0, same_answer=True), Counted(2, 1, 3, same_answer=Fal
 ROUNDS = (Round("SIGTERM", True, True, 1, 4.0), Round("SIGTERM", False, False, 2, 9.0, early=True))
 
 
-def test_faults_that_nothing_was_seen_of_do_not_count_and_are_made_again() -> None:
+def test_faults_without_effect_do_not_count_and_are_repeated() -> None:
     assert "| SIGTERM | 1 | 1 | 0 | 1 | 1 | 4.0, 4.0 |" in table([Played(ROUNDS, GOOD, 30.0)])
     assert not_seen(["SIGTERM", "SIGTERM", "disk full"], ROUNDS) == ["SIGTERM", "disk full"]
 
 
-def test_a_sweep_with_anything_lost_is_not_good() -> None:
-    assert [each.good for each in (BAD, GOOD)] == [False, True]
+def test_a_sweep_that_lost_anything_fails() -> None:
+    assert [item.good for item in (BAD, GOOD)] == [False, True]
     assert totals([Played(ROUNDS, BAD, 30.0), Played(ROUNDS, GOOD, 20.0)]) == (
         f"2 sweeps of {RUNS} runs: 2 runs lost, 1 doubled, 3 changed, 1 other answers; "
         "2 faults seen in 50 s: 25.0 s a fault"
     )
 
 
-def test_what_is_lost_doubled_and_changed_is_counted(tmp_path: Path) -> None:
+def test_lost_doubled_and_changed_runs_are_counted(tmp_path: Path) -> None:
     """In a home with one run spoiled, one journalled twice, and one with another outcome."""
     expected, home, log = truth(tmp_path / "home"), tmp_path / "home", tmp_path / "log"
     log.write_text(f"\nadd: size at 80% of the asymptote\n{expected.answer}\n\nfigure x\n")
@@ -79,9 +79,9 @@ def test_what_is_lost_doubled_and_changed_is_counted(tmp_path: Path) -> None:
 
 
 def test_the_last_answer_counts() -> None:
-    said = "sweep a\n\nadd: size at 80%\nold\n\nfigure x\nerror\n\nadd: size at 80%\nnew 1\nnew 2\n\n"
-    said += "next    Ask more\n  run it --home here\nfigure x\n"
-    assert answer_in(said) == "new 1\nnew 2"
+    output = "sweep a\n\nadd: size at 80%\nold\n\nfigure x\nerror\n\nadd: size at 80%\nnew 1\nnew 2\n\n"
+    output += "next    Ask more\n  run it --home here\nfigure x\n"
+    assert answer_in(output) == "new 1\nnew 2"
     assert answer_in("nothing") == ""
 
 

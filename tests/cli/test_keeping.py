@@ -8,7 +8,6 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import ViewType
 
-from orchestrator.home.driver_lock import driving
 from orchestrator.home.files import Home
 from orchestrator.record.store import choose
 from orchestrator.sweep.run import run_sweep
@@ -68,7 +67,7 @@ def test_a_sweep_that_was_never_recorded_is_deleted_too(run: Program, tmp_path: 
 
 def test_a_sweep_that_is_being_run_is_left_alone(run: Program, tmp_path: Path) -> None:
     sweep = write_sweep(Home(tmp_path), answered=False)
-    with driving(Home(tmp_path).sweep(sweep.id)):
+    with Home(tmp_path).sweep(sweep.id).driving():
         ended = run("rm", sweep.id, "--home", tmp_path, "--yes")
     assert ended.code == 2
     assert "is being run; stop it first" in ended.err

@@ -111,7 +111,7 @@ GIVEN: list[dict[str, Any]] = [
     {"profile": "smoke", "variant": "odd", "overrides": ["seeds=5", "mixes=[add, 'add x2']"], "max_time": "2h"},
     {"stack": "auto", "gpu_fraction": "0.5", "scratch": Path("/tmp/a b"), "address": "10.0.0.1:6379"},
     {"home": Path("else where").absolute(), "engine": "local"},
-    {"dashboard": True, "quiet": True, "fresh": True, "extend": "other-1"},
+    {"quiet": True, "fresh": True, "extend": "other-1"},
     {"resume": "other-1", "retry_failed": True},
 ]
 
@@ -162,8 +162,8 @@ def test_an_engine_by_its_old_name_still_works_and_an_unknown_one_is_refused(run
 def test_python_takes_the_same_options(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"unknown option 'profil'\. Did you mean 'profile'"):
         api.run("add_vs_add_prod", profil="smoke")
-    with pytest.raises(UserError, match="no --dashboard: give one of them"):
-        api.run("add_vs_add_prod", home=tmp_path, engine="local", dashboard=True)
+    with pytest.raises(UserError, match="no --address: give one of them"):
+        api.run("add_vs_add_prod", home=tmp_path, engine="local", address="10.0.0.1:6379")
 
 
 def test_every_line_of_a_home_with_a_space_can_be_pasted(run: Program, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.home.driver_lock import driving
 from orchestrator.home.files import Home
 from tests.catalogue.fabricated import write_sweep
 from tests.cli.program import Program
@@ -43,9 +42,9 @@ def units(tmp_path: Path) -> None:
         (["--scratch", "units.yaml"], "units.yaml cannot be made: File exists; name another directory as --scratch"),
         (["--scratch", "units.yaml/data"], "units.yaml/data cannot be made: Not a directory; name another"),
         (["--max-time", "soon"], "--max-time 'soon': write a time such as 2h, 45min or 90s"),
-        (["--max-time", "0s"], "--max-time '0s': no run ends in no time"),
-        (["--dashboard", "--address", "127.0.0.1:1"], "no Ray cluster answers at 127.0.0.1:1"),
-        (["--address", "ray://127.0.0.1:1"], "--address 'ray://127.0.0.1:1' is no address of a Ray cluster"),
+        (["--max-time", "0s"], "--max-time '0s': the time must be greater than zero"),
+        (["--address", "127.0.0.1:1"], "no Ray cluster answers at 127.0.0.1:1"),
+        (["--address", "ray://127.0.0.1:1"], "--address 'ray://127.0.0.1:1' is not the address of a Ray cluster"),
     ],
 )
 def test_a_refusal_comes_before_everything_else(run: Program, tmp_path: Path, words: list[str], said: str) -> None:
@@ -62,7 +61,7 @@ def test_a_refusal_comes_before_everything_else(run: Program, tmp_path: Path, wo
 def test_a_sweep_that_is_being_run_is_refused_by_the_beginning_of_its_id(run: Program, tmp_path: Path) -> None:
     sweep = write_sweep(Home(tmp_path / "home"), answered=False)
     (tmp_path / "same.yaml").write_text(sweep.spec.to_yaml())
-    with driving(Home(tmp_path / "home").sweep(sweep.id)):
+    with Home(tmp_path / "home").sweep(sweep.id).driving():
         ended = run("run", "same.yaml", "--home", "home", "--resume", sweep.id[:-2])
     assert (ended.code, ended.out) == (2, "")
     assert f"{sweep.id} is being run by another process" in ended.err

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from orchestrator.engine.probing import probe_kept_run
+from orchestrator.engine.probing import probe_stored_run
 from orchestrator.home.files import PROBES
-from orchestrator.home.run_files import ARRAYS, WEIGHTS, Storage, is_due, read_arrays, read_results
+from orchestrator.home.run_files import ARRAYS, WEIGHTS, is_due, read_arrays, read_results
 from tests.trainables.stacks import PERMUTATIONS, config, family_of, last_reports, make_learner
 from trainables.base import Mix, RunConfig
 from trainables.probes.base import NAME, Probe
@@ -54,7 +54,7 @@ class ProbeConformance:
         directory = trained[run]
         before = {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
         family = family_of(run.settings)
-        first = probe_kept_run(probe, family, run, Storage(directory.parent), directory.name, data_cache)
+        first = probe_stored_run(probe, family, run, directory, data_cache)
         arrays = read_arrays(directory)
         assert first.error == ""
         assert first.numbers or len(arrays) > 1
@@ -65,7 +65,7 @@ class ProbeConformance:
         assert [name for name in (*first.numbers, *own) if not is_said(name, probe, run)] == []
         assert read_results(directory)[probe.name] == first
         assert not is_due(probe, directory)
-        again = probe_kept_run(type(probe)(), family, run, Storage(directory.parent), directory.name, data_cache)
+        again = probe_stored_run(type(probe)(), family, run, directory, data_cache)
         assert again == first
         for name, array in read_arrays(directory).items():
             np.testing.assert_array_equal(array, arrays[name])
@@ -74,8 +74,8 @@ class ProbeConformance:
     def test_a_run_that_left_nothing_is_an_error_written_down(
         self, probe: Probe, tmp_path: Path, data_cache: Path
     ) -> None:
-        family, place = family_of(RUNS[0].settings), Storage(tmp_path.parent)
-        result = probe_kept_run(probe, family, RUNS[0], place, tmp_path.name, data_cache)
+        family = family_of(RUNS[0].settings)
+        result = probe_stored_run(probe, family, RUNS[0], tmp_path, data_cache)
         assert f"the probe {probe.name!r} needs" in result.error
         assert read_results(tmp_path) == {probe.name: result}
         assert is_due(probe, tmp_path)

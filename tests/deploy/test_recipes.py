@@ -32,45 +32,45 @@ def documents(path: Path) -> list[dict[str, Any]]:
 def commands(text: str) -> Iterator[list[str]]:
     """Every ``orchestrator`` command line in a text, with lines that are continued joined and comments' signs off."""
     joined = re.sub(r"\\\n\s*#?\s*", " ", text)
-    for found in re.finditer(
+    for result in re.finditer(
         r"(?:python -m orchestrator|\bdriver) ((?:run|ui|sync|status|report|doctor) [^\n'`;]*)", joined
     ):
-        yield shlex.split(found.group(1).split(" #")[0].split(" &")[0].replace("$", ""))
+        yield shlex.split(result.group(1).split(" #")[0].split(" &")[0].replace("$", ""))
 
 
-def test_every_command_in_them_is_one_of_the_program() -> None:
+def test_every_command_in_the_recipes_exists() -> None:
     known = dict(typer.main.get_command(program()).commands)  # type: ignore[attr-defined]
     seen = 0
     for path in TEXTS:
         for words in commands(path.read_text(encoding="utf-8")):
-            options = {option for each in known[words[0]].params for option in each.opts}
-            asked = {word.partition("=")[0] for word in words if word.startswith("--")}
-            assert asked <= options | {"--tmux"}, f"{path.name}: {words}"
+            options = {option for item in known[words[0]].params for option in item.opts}
+            wanted_spec = {word.partition("=")[0] for word in words if word.startswith("--")}
+            assert wanted_spec <= options | {"--tmux"}, f"{path.name}: {words}"
             seen += 1
     assert seen >= 8
 
 
 @pytest.mark.parametrize("path", CLOUD, ids=lambda path: path.name)
-def test_cluster_launcher_files_are_what_ray_takes(path: Path) -> None:
+def test_ray_accepts_the_cluster_launcher_files(path: Path) -> None:
     schema = json.loads((files("ray.autoscaler") / "ray-schema.json").read_text(encoding="utf-8"))
     (cluster,) = documents(path)
     jsonschema.validate(cluster, schema)
     starts = cluster["head_start_ray_commands"] + cluster["worker_start_ray_commands"]
-    assert all("RAY_AUTH_MODE=token" in each for each in starts if "ray start" in each)
+    assert all("RAY_AUTH_MODE=token" in item for item in starts if "ray start" in item)
     assert "--dashboard-host=127.0.0.1" in " ".join(starts)
 
 
 @pytest.mark.parametrize("path", KUBERAY, ids=lambda path: path.name)
 def test_kubernetes_objects_are_complete(path: Path) -> None:
-    for each in documents(path):
-        assert {"apiVersion", "kind", "metadata", "spec"} <= each.keys()
-        assert each["metadata"]["labels"] == {"app": "sweeps"}
+    for item in documents(path):
+        assert {"apiVersion", "kind", "metadata", "spec"} <= item.keys()
+        assert item["metadata"]["labels"] == {"app": "sweeps"}
 
 
-def test_every_ray_cluster_on_kubernetes_wants_a_token_and_labels_its_pods() -> None:
-    found = [each for path in KUBERAY for each in documents(path) if each["apiVersion"] == "ray.io/v1"]
-    clusters = [each["spec"].get("rayClusterSpec", each["spec"]) for each in found]
-    assert {each["kind"] for each in found} == {"RayCluster", "RayJob"}
+def test_every_ray_cluster_on_kubernetes_requires_a_token_and_labels_its_pods() -> None:
+    result = [item for path in KUBERAY for item in documents(path) if item["apiVersion"] == "ray.io/v1"]
+    clusters = [item["spec"].get("rayClusterSpec", item["spec"]) for item in result]
+    assert {item["kind"] for item in result} == {"RayCluster", "RayJob"}
     pinned = re.search(r"^ray==(.+)$", (DEPLOY.parent / "requirements.lock").read_text(), re.M)
     assert pinned is not None
     for cluster in clusters:
@@ -85,7 +85,7 @@ def test_every_ray_cluster_on_kubernetes_wants_a_token_and_labels_its_pods() -> 
             assert claimed <= {volume["name"] for volume in group["template"]["spec"].get("volumes", ())}
 
 
-def test_the_network_policy_lets_nobody_else_in() -> None:
+def test_the_network_policy_admits_only_its_own_pods() -> None:
     (policy,) = documents(DEPLOY / "kuberay" / "network.yaml")
     assert policy["spec"]["policyTypes"] == ["Ingress"]
     for rule in policy["spec"]["ingress"]:
@@ -94,11 +94,11 @@ def test_the_network_policy_lets_nobody_else_in() -> None:
         assert inside or [port["port"] for port in rule["ports"]] == [8265]
 
 
-def test_compose_publishes_on_this_machine_alone_and_holds_no_secret() -> None:
+def test_compose_publishes_only_on_this_machine_and_contains_no_secret() -> None:
     (compose,) = documents(DEPLOY / "compose" / "compose.yaml")
     services = compose["services"]
     assert {"head", "worker", "driver", "mlflow", "postgres", "store"} <= services.keys()
-    published = [port for each in services.values() for port in each.get("ports", ())]
+    published = [port for item in services.values() for port in item.get("ports", ())]
     assert published
     assert all(port.startswith("127.0.0.1:") for port in published)
     for service in services.values():
@@ -108,13 +108,13 @@ def test_compose_publishes_on_this_machine_alone_and_holds_no_secret() -> None:
                 assert re.fullmatch(r"\$\{\w+:\?[^}]+\}", str(value)), name
         for needed in service.get("depends_on", ()):
             assert needed in services
-    used = {mount.partition(":")[0] for each in services.values() for mount in each.get("volumes", ())}
+    used = {mount.partition(":")[0] for item in services.values() for mount in item.get("volumes", ())}
     assert {name for name in used if not name.startswith(".")} == set(compose["volumes"])
     wanted = set(re.findall(r"\$\{(\w+):\?", (DEPLOY / "compose" / "compose.yaml").read_text()))
     assert wanted == set(re.findall(r"^(\w+)=$", (DEPLOY / "compose" / "example.env").read_text(), re.M))
 
 
-def test_the_image_copies_what_is_there_and_runs_as_nobody_special() -> None:
+def test_the_image_copies_existing_files_and_runs_without_privileges() -> None:
     text = (DEPLOY / "image" / "Dockerfile").read_text(encoding="utf-8")
     root = DEPLOY.parent
     shown = {

@@ -77,9 +77,9 @@ def test_a_preempted_job_leaves_checkpoints_and_resumes(slurm: dict[str, str], t
     log, home = tmp_path / "job.out", Home(tmp_path / "home")
     environment = slurm | {"SWEEPS_PYTHON": sys.executable, "SWEEPS_HOME": str(home.root), "PYTHONPATH": str(ROOT)}
     words = ["--parsable", "--nodes=1", "--cpus-per-task=2", "--time=20:00", f"--output={log}", f"--chdir={tmp_path}"]
-    asked = ["add_vs_add_prod", "--profile", "smoke", "--set", "settings.training.steps=1500"]
+    wanted_spec = ["add_vs_add_prod", "--profile", "smoke", "--set", "settings.training.steps=1500"]
     submitted = subprocess.run(
-        ["sbatch", *words, str(SCRIPT), *asked], env=environment, capture_output=True, text=True, check=True
+        ["sbatch", *words, str(SCRIPT), *wanted_spec], env=environment, capture_output=True, text=True, check=True
     )
     job = submitted.stdout.strip()
 
@@ -90,9 +90,9 @@ def test_a_preempted_job_leaves_checkpoints_and_resumes(slurm: dict[str, str], t
     subprocess.run(["scancel", "--batch", "--signal=TERM", job], env=environment, check=True)
     wait_for(lambda: told("Stopped; "), WAIT_S)
     (sweep,) = home.sweep_ids()
-    kept = {entry.key for entry in ended(home.root, sweep)}
+    stored = {entry.key for entry in ended(home.root, sweep)}
     wait_for(lambda: told("add, modulus"), WAIT_S)
     assert home.sweep_ids() == [sweep]
     keys = [entry.key for entry in ended(home.root, sweep)]
-    assert kept < set(keys)
+    assert stored < set(keys)
     assert len(keys) == len(set(keys))

@@ -64,7 +64,7 @@ class Hosts:
         _ip("-n", self._name(0), "link", "set", f"port{number}", "up")
 
     def start_ray(self, number: int, command: Sequence[str], before: str = "true") -> None:
-        """Have a host run ``ray start``, and first a line of a shell that mounts what nobody else sees."""
+        """Have a host run ``ray start``, after a shell command that makes private mounts."""
         place = self._directory / str(number)
         place.mkdir(exist_ok=True)
         options = ["--block", "--num-cpus=1", "--object-store-memory=100000000", "--include-log-monitor=false"]
@@ -95,9 +95,9 @@ class Hosts:
     def end(self, number: int) -> None:
         """End all that runs on a host at once. Raises ``AssertionError`` where that does not end."""
         left: list[psutil.Process] = []
-        for each in _ip("netns", "pids", self._name(number)).split():
+        for item in _ip("netns", "pids", self._name(number)).split():
             with suppress(psutil.NoSuchProcess):  # It has ended meanwhile.
-                left.append(psutil.Process(int(each)))
+                left.append(psutil.Process(int(item)))
                 left[-1].kill()
         assert not wait_until_gone(left, END_S)
         if (ray := self._rays.pop(number, None)) is not None:

@@ -29,7 +29,7 @@ def need_namespaces() -> None:
 @contextmanager
 def node_with(mounted: str, home: Path, address: str, **environment: str) -> Iterator[None]:
     """A node of one core of the cluster at this address. ``mounted`` is run before it starts, in a namespace of its
-    own, so that nobody else sees what it mounts."""
+    own, so that no other process sees its mounts."""
     start = f"exec {RAY} start --address={address} --num-cpus=1 --block --disable-usage-stats"
     command = ["unshare", "-m", "sh", "-c", f"{mounted.format(home=home)} && {start}"]
     node = subprocess.Popen(command, env=os.environ | environment, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
@@ -45,7 +45,7 @@ def node_with(mounted: str, home: Path, address: str, **environment: str) -> Ite
 
 
 def wait_for_nodes(count: int, address: str) -> None:
-    """Until so many nodes are alive."""
+    """Wait until this many nodes are alive."""
     ray.init(address=address, log_to_driver=False)
     try:
         wait_for(lambda: sum(node["Alive"] for node in ray.nodes()) >= count, 60)

@@ -1,4 +1,4 @@
-"""A campaign: the order of events, repeats, failures, and stacks that go on from a checkpoint."""
+"""A campaign: the order of events, repeats, failures, and stacks that continue from a checkpoint."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.engine.base import RunReport, StackReport
 from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.home.checkpoints import Checkpoints, read_members, read_progress
-from orchestrator.home.files import Home, SweepFiles
-from orchestrator.home.journal import Ended, EndedLine, Journal, Stopped, read_journal, recall
-from orchestrator.home.run_claims import SweepRuns
+from orchestrator.home.files import Home, SweepDirectory
+from orchestrator.home.journal import Ended, Journal, Stopped, read_journal, recall
 from orchestrator.home.run_files import WEIGHTS
-from orchestrator.home.sweeps import Sweep
+from orchestrator.home.run_store import RunStore
+from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.search.base import Request
 from orchestrator.space.evidence import searcher_of
 from orchestrator.space.hardware import Hardware
-from orchestrator.stacks import StackSizes
+from orchestrator.stacks import Stack, StackSizes
 from tests.sweep.sweeps import spec
 from trainables.base import Evaluation, Outcome, Status
 
@@ -29,40 +30,49 @@ def files(tmp_path: Path) -> Path:
 
 
 def make(path: Path, *, slots: int = 2, interrupted: list[list[Request]] | None = None, **changes: object) -> Campaign:
-    asked = spec(**({"search": {"method": "grid"}, "sizes": [8, 16], "resources": {"max_stack": 4}} | changes))
-    sweep = Sweep(SweepFiles(path.parent), asked, "now", {})
-    sizing = StackSizes(asked, Hardware(2, 16))
+    wanted_spec = spec(**({"search": {"method": "grid"}, "sizes": [8, 16], "resources": {"max_stack": 4}} | changes))
+    sweep = Sweep(SweepDirectory(path.parent), wanted_spec, "now", {})
+    sizing = StackSizes(wanted_spec, Hardware(2, 16))
     journal = Journal(path)
-    return Campaign(sweep, searcher_of(asked), journal, slots=slots, sizing=sizing, interrupted=interrupted or [])
+    return Campaign(sweep, searcher_of(wanted_spec), journal, slots=slots, sizing=sizing, interrupted=interrupted or [])
 
 
-def test_an_end_is_journalled_then_told_then_heard(files: Path) -> None:
-    campaign = make(files)
+def start(campaign: Campaign) -> Stack:
     stack = campaign.next_stack()
     assert stack is not None
+    return stack
+
+
+def report(campaign: Campaign, stack_id: str, key: str, evaluation: Evaluation) -> None:
+    campaign.take_in(stack_id, StackReport((RunReport(key, evaluation, None),)))
+
+
+def test_an_ended_run_reaches_the_journal_then_the_searcher_then_the_observer(files: Path) -> None:
+    campaign = make(files)
+    stack = start(campaign)
     key = stack.tickets[0].key
-    heard: list[tuple[int, bool]] = []
+    events: list[tuple[int, int]] = []
 
     class Listener(Observer):
-        def ended(self, entry: Ended) -> None:
-            heard.append((len(list(read_journal(files))), entry.request in campaign.searcher.results))
+        def ended(self, record: RunRecord) -> None:
+            assert record.key == key
+            events.append((len(list(read_journal(files))), len(campaign.searcher.results)))
 
     campaign.observer = Listener()
     campaign.ended(key, GOOD)
     campaign.ended(key, GOOD)
-    assert heard == [(2, True)]  # After the line of the blocks asked for.
+    assert events == [(2, 1)]  # After the line of the blocks asked for.
 
 
 def test_a_whole_grid_is_trained_once(files: Path) -> None:
     campaign = make(files, slots=3)
     seen: list[Request] = []
     while not campaign.done:
-        stack = campaign.next_stack()
-        assert stack is not None
+        stack = start(campaign)
         assert len({ticket.request.size for ticket in stack.tickets}) == 1
         for ticket in stack.tickets:
             seen.append(ticket.request)
-            campaign.evaluated(ticket.key, Evaluation(1, 1.0, {"add": 0.2}))
+            report(campaign, stack.id, ticket.key, Evaluation(1, 1.0, {"add": 0.2}))
             campaign.ended(ticket.key, GOOD)
         campaign.stack_ended(stack.id)
     assert len(seen) == len(set(seen)) == 2 * 2 * 2
@@ -71,24 +81,21 @@ def test_a_whole_grid_is_trained_once(files: Path) -> None:
 
 def test_a_failed_stack_is_split_and_a_run_that_fails_alone_has_failed(files: Path) -> None:
     campaign = make(files, slots=1, seeds=2, sizes=[8], mixes=["add"])
-    stack = campaign.next_stack()
-    assert stack is not None
+    stack = start(campaign)
     assert len(stack.tickets) == 2
     campaign.ended(stack.tickets[0].key, GOOD)
     campaign.stack_failed(stack.id, "Traceback: boom")
-    alone = campaign.next_stack()
-    assert alone is not None
+    alone = start(campaign)
     assert [ticket.request for ticket in alone.tickets] == [stack.tickets[1].request]
     campaign.stack_failed(alone.id, "Traceback: boom")
     assert campaign.done
-    failures = [entry.failure for entry in read_journal(files) if isinstance(entry, EndedLine)]
+    failures = [entry.result for entry in read_journal(files) if isinstance(entry, Ended)]
     assert failures == [None, Outcome(Status.FAILED, 0, {}, {}, error="Traceback: boom")]
 
 
-def test_a_failed_stack_continues_whole_as_often_as_that_is_asked_and_then_each_run_alone(files: Path) -> None:
+def test_a_failed_stack_is_retried_whole_and_then_run_by_run(files: Path) -> None:
     campaign = make(files, slots=1, seeds=3, sizes=[8], mixes=["add"])
-    stack = campaign.next_stack()
-    assert stack is not None
+    stack = start(campaign)
     campaign.ended(stack.tickets[0].key, GOOD)
     campaign.stack_failed(stack.id, "boom", retries=1)
     again = campaign.next_stack()
@@ -96,8 +103,7 @@ def test_a_failed_stack_continues_whole_as_often_as_that_is_asked_and_then_each_
     assert campaign.job(again).wanted == (1, 2)
     campaign.stack_failed(again.id, "boom", retries=1)
     for _ in range(2):
-        alone = campaign.next_stack()
-        assert alone is not None
+        alone = start(campaign)
         assert len(alone.tickets) == 1
         campaign.ended(alone.tickets[0].key, GOOD)
         campaign.stack_ended(alone.id)
@@ -106,8 +112,7 @@ def test_a_failed_stack_continues_whole_as_often_as_that_is_asked_and_then_each_
 
 def test_a_stack_that_fails_while_the_sweep_stops_has_not_failed(files: Path) -> None:
     campaign = make(files, slots=1, seeds=1, sizes=[8], mixes=["add"])
-    stack = campaign.next_stack()
-    assert stack is not None
+    stack = start(campaign)
     campaign.stopping = True
     campaign.stack_failed(stack.id, "its process was asked to end as well")
     assert [entry for entry in read_journal(files) if isinstance(entry, Ended)] == []
@@ -118,9 +123,8 @@ def test_an_interrupted_stack_comes_back_whole(files: Path) -> None:
     campaign = make(files, slots=1, interrupted=[members])
     stacks = []
     while not campaign.done:
-        stack = campaign.next_stack()
-        assert stack is not None
-        stacks.append([ticket.request for ticket in stack.tickets])
+        stack = start(campaign)
+        stacks.append(list(stack.requests))
         for ticket in stack.tickets:
             campaign.ended(ticket.key, GOOD)
         campaign.stack_ended(stack.id)
@@ -129,7 +133,7 @@ def test_an_interrupted_stack_comes_back_whole(files: Path) -> None:
     assert len(trained) == len(set(trained)) == 8
 
 
-def test_a_run_that_goes_on_from_its_checkpoint_waits_for_no_earlier_phase(files: Path) -> None:
+def test_a_run_with_a_checkpoint_does_not_wait_for_its_earlier_phase(files: Path) -> None:
     """Its first phase was lost since, and is trained again meanwhile."""
     then = {"name": "then", "phases": [{"mix": "prod"}, {"mix": "add"}]}
     members = [Request("add", 16, 0), Request("then", 16, 0)]
@@ -144,7 +148,7 @@ def test_a_run_that_goes_on_from_its_checkpoint_waits_for_no_earlier_phase(files
     assert len(campaign.training) == 2
 
 
-def test_a_stack_whose_runs_have_ended_leaves_its_slot_to_others(files: Path) -> None:
+def test_a_stack_whose_runs_have_ended_frees_its_slot(files: Path) -> None:
     """Three runs are spread over two slots although the trial that ended last has not been wound up."""
     campaign = make(files, slots=2, seeds=3, sizes=[8, 16], mixes=["add"], search={"method": "bisection"})
     first = [campaign.next_stack(), campaign.next_stack()]
@@ -152,8 +156,7 @@ def test_a_stack_whose_runs_have_ended_leaves_its_slot_to_others(files: Path) ->
         assert stack is not None
         for ticket in stack.tickets:
             campaign.ended(ticket.key, GOOD)
-    then = campaign.next_stack()
-    assert then is not None
+    then = start(campaign)
     assert len(then.tickets) == 2
 
 
@@ -177,30 +180,27 @@ def test_a_stopping_campaign_starts_nothing(files: Path) -> None:
     assert campaign.done
 
 
-def test_a_stack_too_large_for_memory_goes_on_at_once_as_two_and_limits_the_next(files: Path) -> None:
+def test_a_stack_too_large_for_memory_continues_as_two_and_limits_later_stacks(files: Path) -> None:
     campaign = make(files, slots=1, seeds=7, sizes=[8], mixes=["add"], resources={"max_stack": 4})
-    stack = campaign.next_stack()
-    assert stack is not None
+    stack = start(campaign)
     campaign.ended(stack.tickets[0].key, GOOD)
     left = [ticket.request for ticket in stack.tickets[1:]]
     campaign.stack_halved(stack.id, [left[:2], left[2:]])
     trained = []
     for _ in range(2):
-        half = campaign.next_stack()
-        assert half is not None
+        half = start(campaign)
         trained.append([ticket.request for ticket in half.tickets])
         for ticket in half.tickets:
             campaign.ended(ticket.key, GOOD)
         campaign.stack_ended(half.id)
     assert trained == [left[:2], left[2:]]
-    rest = campaign.next_stack()
-    assert rest is not None
+    rest = start(campaign)
     assert {ticket.request.size for ticket in rest.tickets} == {8}
     assert len(rest.tickets) == 2
     assert campaign.limits == {8: 2}
 
 
-def test_what_ran_out_of_memory_is_not_tried_at_a_larger_size(files: Path) -> None:
+def test_a_memory_limit_holds_for_larger_sizes(files: Path) -> None:
     method = {"method": "grid", "stack": 4}
     campaign = make(
         files, slots=1, seeds=12, sizes=[4, 8, 16], mixes=["add"], search=method, resources={"max_stack": 4}
@@ -208,7 +208,7 @@ def test_what_ran_out_of_memory_is_not_tried_at_a_larger_size(files: Path) -> No
     largest: dict[int, int] = {}
     halved = False
     while (stack := campaign.next_stack()) is not None:
-        requests = [ticket.request for ticket in stack.tickets]
+        requests = list(stack.requests)
         size, runs = requests[0].size, len(requests)
         if size == 8 and runs == 4 and not halved:
             halved = True
@@ -222,18 +222,17 @@ def test_what_ran_out_of_memory_is_not_tried_at_a_larger_size(files: Path) -> No
     assert largest == {4: 4, 8: 2, 16: 2}
 
 
-def test_a_later_halving_of_a_larger_stack_raises_no_limit(files: Path) -> None:
+def test_a_later_halving_never_raises_a_limit(files: Path) -> None:
     campaign = make(
         files, slots=2, seeds=16, sizes=[8], mixes=["add"], search={"method": "grid"}, resources={"max_stack": 8}
     )
     first, second = campaign.next_stack(), campaign.next_stack()
     assert first is not None
     assert second is not None
-    one, other = ([ticket.request for ticket in stack.tickets] for stack in (first, second))
+    one, other = (list(stack.requests) for stack in (first, second))
     assert len(one) == len(other) == 8
     campaign.stack_halved(first.id, [one[:4], one[4:]])
-    half = campaign.next_stack()
-    assert half is not None
+    half = start(campaign)
     campaign.stack_halved(half.id, [one[:2], one[2:4]])
     campaign.stack_halved(second.id, [other[:4], other[4:]])
     assert campaign.limits == {8: 2}
@@ -241,14 +240,13 @@ def test_a_later_halving_of_a_larger_stack_raises_no_limit(files: Path) -> None:
 
 def test_a_stack_shows_its_evaluations_until_its_runs_have_ended(files: Path) -> None:
     campaign = make(files)
-    stack = campaign.next_stack()
-    assert stack is not None
+    stack = start(campaign)
     shown = Home(files.parents[2]).sweep("logistic-1").stack(stack.id)
-    assert list(read_members(shown).requests) == [ticket.request for ticket in stack.tickets]
+    assert list(read_members(shown).requests) == list(stack.requests)
     curve = tuple(Evaluation(step, 1 / step, {"add": step / 10}) for step in (1, 2, 3))
     key = stack.tickets[0].key
     for evaluation in curve:
-        campaign.evaluated(key, evaluation)
+        report(campaign, stack.id, key, evaluation)
     assert read_progress(shown) == {key: curve}
     for ticket in stack.tickets:
         campaign.ended(ticket.key, GOOD)
@@ -256,12 +254,11 @@ def test_a_stack_shows_its_evaluations_until_its_runs_have_ended(files: Path) ->
     assert not shown.exists()
 
 
-def test_a_stack_that_was_stopped_goes_on_showing_its_evaluations(files: Path) -> None:
+def test_a_stopped_stack_still_shows_its_evaluations(files: Path) -> None:
     campaign = make(files)
-    stack = campaign.next_stack()
-    assert stack is not None
+    stack = start(campaign)
     key = stack.tickets[0].key
-    campaign.evaluated(key, Evaluation(1, 1.0, {"add": 0.1}))
+    report(campaign, stack.id, key, Evaluation(1, 1.0, {"add": 0.1}))
     campaign.stopping = True
     campaign.stack_ended(stack.id)
     assert not campaign.training, "the live view's last word is that nothing trains"
@@ -270,10 +267,9 @@ def test_a_stack_that_was_stopped_goes_on_showing_its_evaluations(files: Path) -
 
 
 def test_a_stack_whose_runs_are_journalled_leaves_no_checkpoint(files: Path) -> None:
-    campaign, checkpoints = make(files), Checkpoints(SweepFiles(files.parent).checkpoints)
-    stack = campaign.next_stack()
-    assert stack is not None
-    with checkpoints.put(stack.id, [ticket.request for ticket in stack.tickets], 0):
+    campaign, checkpoints = make(files), Checkpoints(SweepDirectory(files.parent).checkpoints)
+    stack = start(campaign)
+    with checkpoints.put(stack.id, stack.requests):
         pass
     for ticket in stack.tickets:
         campaign.ended(ticket.key, GOOD)
@@ -281,31 +277,29 @@ def test_a_stack_whose_runs_are_journalled_leaves_no_checkpoint(files: Path) -> 
     assert checkpoints.stacks() == []
 
 
-def test_a_run_that_its_family_says_has_failed_is_not_kept(files: Path) -> None:
+def test_a_run_that_its_family_reports_as_failed_is_not_stored(files: Path) -> None:
     campaign = make(files, slots=1, seeds=1, sizes=[8], mixes=["add"])
-    stack = campaign.next_stack()
-    assert stack is not None
+    stack = start(campaign)
     campaign.ended(stack.tickets[0].key, Outcome(Status.FAILED, 1, {}, {}, error="no data"), {})
     assert not list(Home(files.parents[2]).runs.glob("*"))
 
 
-def test_a_run_of_an_interrupted_stack_that_another_sweep_has_ended_is_taken(files: Path) -> None:
+def test_a_run_of_an_interrupted_stack_is_reused_from_another_sweep(files: Path) -> None:
     members = [Request("add", 16, 0), Request("add", 16, 1)]
     one_at_a_time = {"max_stack": 1}
     campaign = make(files, slots=1, interrupted=[members], sizes=[16], resources=one_at_a_time, mixes=["add"])
     other = Home(files.parents[2]).sweep("logistic-0")
     other.directory.mkdir(parents=True)
-    there = campaign.ticket(members[1]).key
-    SweepRuns(other).keep(there, GOOD, {})
+    existing = campaign.ticket(members[1]).key
+    RunStore(other.home, other.id).put(existing, GOOD, {})
     assert campaign.next_stack() is not None
-    assert list(campaign.training) == [campaign.ticket(members[0]).key]
-    assert campaign.state.ended[there] == GOOD
+    assert [run.ticket.request for run in campaign.training] == members[:1]
+    assert campaign.table.outcome(existing) == GOOD
 
 
-def test_a_mix_that_is_stopped_leaves_its_waiting_runs_to_others(files: Path) -> None:
+def test_stopping_a_mix_releases_the_claims_of_its_waiting_runs(files: Path) -> None:
     campaign = make(files, slots=1, sizes=[16], seeds=1, mixes=["add", "add+prod"])
-    stack = campaign.next_stack()
-    assert stack is not None
+    stack = start(campaign)
     campaign.stack_failed(stack.id, "no", retries=1)
     assert list(Home(files.parents[2]).claims.glob("*"))
     for mix in ("add", "add+prod"):
@@ -313,42 +307,40 @@ def test_a_mix_that_is_stopped_leaves_its_waiting_runs_to_others(files: Path) ->
     assert not list(Home(files.parents[2]).claims.glob("*"))
 
 
-def test_a_mix_that_is_stopped_is_given_up_and_its_ended_runs_stay(files: Path) -> None:
+def test_stopping_a_mix_drops_its_training_runs_and_keeps_ended_ones(files: Path) -> None:
     campaign = make(files, slots=4, resources={"max_stack": 1})
     stacks = [stack for _ in range(4) if (stack := campaign.next_stack()) is not None]
-    of = {mix: [each for each in stacks if each.tickets[0].request.mix == mix] for mix in ("add", "add+prod")}
+    of = {mix: [item for item in stacks if item.tickets[0].request.mix == mix] for mix in ("add", "add+prod")}
     ended, given_up = of["add"][0], of["add"][1:]
     campaign.ended(ended.tickets[0].key, GOOD)
     campaign.stop_mix("add")
     campaign.stop_mix("add")
     assert given_up
-    assert all(campaign.given_up(each.id) for each in given_up)
-    assert not any(campaign.given_up(each.id) for each in of["add+prod"])
-    campaign.ended(given_up[0].tickets[0].key, GOOD)  # The worker hears of it later.
-    for each in of["add+prod"]:
-        campaign.ended(each.tickets[0].key, GOOD)
+    assert all(campaign.is_over(item.id) for item in given_up)
+    assert not any(campaign.is_over(item.id) for item in of["add+prod"])
+    campaign.ended(given_up[0].tickets[0].key, GOOD)  # Its worker had not noticed yet.
+    for item in of["add+prod"]:
+        campaign.ended(item.tickets[0].key, GOOD)
     while not campaign.done:
-        stack = campaign.next_stack()
-        assert stack is not None
+        stack = start(campaign)
         assert {ticket.request.mix for ticket in stack.tickets} == {"add+prod"}
         for ticket in stack.tickets:
             campaign.ended(ticket.key, GOOD)
     entries = list(read_journal(files))
     assert [entry.mix for entry in entries if isinstance(entry, Stopped)] == ["add"]
-    known = [entry.key for entry in entries if isinstance(entry, EndedLine) and entry.request.mix == "add"]
+    known = [entry.key for entry in entries if isinstance(entry, Ended) and entry.request.mix == "add"]
     assert known == [ended.tickets[0].key]
-    assert recall(SweepFiles(files.parent)).stopped == {"add"}
+    assert recall(SweepDirectory(files.parent)).stopped == {"add"}
 
 
-def test_a_run_that_is_stopped_has_failed_by_hand(files: Path) -> None:
+def test_a_stopped_run_has_failed_by_hand(files: Path) -> None:
     campaign = make(files, slots=1, seeds=2, sizes=[8], mixes=["add"])
-    stack = campaign.next_stack()
-    assert stack is not None
+    stack = start(campaign)
     stopped, other = (ticket.key for ticket in stack.tickets)
     assert campaign.stop_run(stopped)
     assert not campaign.stop_run(stopped)
-    assert not campaign.given_up(stack.id)
+    assert not campaign.is_over(stack.id)
     campaign.ended(other, GOOD)
     assert campaign.done
-    by_key = {entry.key: entry.failure for entry in read_journal(files) if isinstance(entry, EndedLine)}
+    by_key = {entry.key: entry.result for entry in read_journal(files) if isinstance(entry, Ended)}
     assert by_key == {stopped: Outcome(Status.FAILED, 0, {}, {}, error="stopped by hand"), other: None}

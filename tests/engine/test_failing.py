@@ -1,4 +1,4 @@
-"""A machine error is told apart from a run that fails, by the type and the words of Ray's error."""
+"""Machine errors are distinguished from failed runs by the type and the message of Ray's error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from ray.exceptions import (
     OutOfMemoryError,
     RayError,
     RayTaskError,
-    RuntimeEnvSetupError,
 )
 
 from orchestrator.engine import retries
@@ -62,7 +61,6 @@ def raised(cause: Exception) -> RayTaskError:
             died("the actor's node was terminated unexpectedly: health check failed due to missing heartbeats"),
             "the node 10.77.0.3 was lost (health check failed due to missing heartbeats)",
         ),
-        (died("The actor died because its node has died. Node Id: 99cf"), "the node 10.77.0.3 was lost"),
         (died("the actor's node was preempted: a notice"), "the node 10.77.0.3 was lost (a notice)"),
         (
             ActorUnavailableError("The actor is temporarily unavailable: RPC error: Socket closed", b"0" * 16),
@@ -73,14 +71,11 @@ def raised(cause: Exception) -> RayTaskError:
             "the node 10.77.0.3 ran short of memory (1.52GB of 23.54GB used), and Ray ended a process that trained "
             "there: close other programs",
         ),
-        (died(EXITED.format("NODE_OUT_OF_MEMORY", MONITOR)), "the node 10.77.0.3 ran short of memory (1.52GB of"),
         (
             died(EXITED.format("SYSTEM_ERROR", "End of file. killed by SIGKILL by OOM killer due to high memory")),
             "a process that trained on the node 10.77.0.3 was killed: by the system for lack of memory",
         ),
-        (died(EXITED.format("INTENDED_SYSTEM_EXIT", "drained")), "a process that trained on the node 10.77.0.3 was"),
         (NodeDiedError("the node of the task is gone"), "Ray gave up a process that trained on a node (the node of"),
-        (RuntimeEnvSetupError("no pip"), "Ray gave up a process that trained on a node (Failed to set up runtime"),
         (raised(ObjectLostError("00ff", None, "")), "Ray gave up a process that trained on a node (Failed to retrieve"),
     ],
 )
@@ -92,18 +87,17 @@ def test_a_death_that_ray_reports_is_a_machine_error(error: RayError, begins: st
     "error",
     [
         raised(ValueError("the actor's patience")),
-        raised(MemoryError("low on memory")),
         raised(raised(ValueError("in a task of the family's own"))),
         ActorDiedError.from_task_error(raised(ImportError("No module named 'mine'"))),
         died(EXITED.format("INTENDED_USER_EXIT", "Worker exits by an user request. Worker exits with an exit code 0.")),
         died(EXITED.format("SYSTEM_ERROR", "Worker exits unexpectedly. Worker exits with an exit code 3.")),
     ],
 )
-def test_what_a_stacks_own_code_raises_is_no_machine_error(error: RayError) -> None:
+def test_errors_of_a_stacks_own_code_are_not_machine_errors(error: RayError) -> None:
     assert machine_error_words(error, str(error)) == ""
 
 
-def test_the_error_that_ends_tune_is_found_behind_it() -> None:
+def test_the_machine_error_that_ended_tune_is_found_in_its_causes() -> None:
     with pytest.raises(RuntimeError) as unexpected:
         raise RuntimeError("Caught unexpected exception") from OutOfMemoryError(MONITOR)
     assert machine_error_behind(unexpected.value).startswith("the node 10.77.0.3 ran short of memory")
@@ -112,12 +106,11 @@ def test_the_error_that_ends_tune_is_found_behind_it() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("refresh_ms", ["100", "3000"], ids=["before it trains", "while it trains"])
-def test_rays_memory_monitor_fails_no_run(refresh_ms: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rays_memory_monitor_fails_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The monitor ends every process that trains; the sweep stops with the line that resumes it, which then finds the
     runs that ended."""
     monkeypatch.setenv("RAY_memory_usage_threshold", "0.01")
-    monkeypatch.setenv("RAY_memory_monitor_refresh_ms", refresh_ms)
+    monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "3000")
     home, wanted, console = tmp_path / "home", asked(tmp_path, pace_s=2.0), quiet()
     with pytest.raises(SweepError, match=r"ran short of memory \(.* used\), and Ray ended") as stopped:
         run_sweep(wanted, RunOptions(home=home), console)

@@ -84,7 +84,7 @@ def resources(stack: int) -> dict[str, Any]:
     return {"resources": {"max_stack": stack, "cpu_per_stack": 1, "checkpoint_every_s": 0.001}}
 
 
-def test_a_stranger_gets_an_answer_with_three_commands(hosts: Hosts, tmp_path: Path) -> None:
+def test_three_commands_give_an_answer_on_a_cluster(hosts: Hosts, tmp_path: Path) -> None:
     assert len(commands("FIRST")) == 3
     expected = truth(tmp_path / "truth")
     home, log = tmp_path / "home", tmp_path / "log"
@@ -109,8 +109,8 @@ def test_a_link_healed_under_a_ghost_and_a_head_that_moves_cost_nothing(hosts: H
     home.mkdir()
     holds.mkdir()
     held = {str(size): holds / f"{size}-{STEPS}" for size in asked["sizes"]}
-    for each in held.values():
-        each.touch()
+    for item in held.values():
+        item.touch()
     settings = {"steps": STEPS, "holds": str(holds)}
     space = write_space(tmp_path, pace_s=0, settings=settings, **asked, **resources(1))
     start(hosts, home, 1, 2, 3)

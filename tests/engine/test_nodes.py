@@ -43,7 +43,7 @@ def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def asked(**changes: object) -> SweepSpec:
-    """Four runs, and two that go on from the weights of one of them."""
+    """Four runs, and two that continue from the weights of one of them."""
     fields: dict[str, object] = {
         "mixes": ["add", {"name": "max first", "phases": [{"mix": "max", "share": 0.34}, {"mix": "add"}]}],
         "sizes": [16, 64],
@@ -72,18 +72,18 @@ def test_a_node_that_cannot_write_the_home_trains_the_same_to_the_last_weight(ad
     [sweep_id] = Home(home).sweep_ids()
     assert {entry.key: entry for entry in ended(home, sweep_id)} == expected
     for key, entry in expected.items():
-        there, here = home / "runs" / key, other / "runs" / key
-        assert read_outcome(there) == entry.outcome
-        origin = read_origin(there)
+        existing, here = home / "runs" / key, other / "runs" / key
+        assert read_outcome(existing) == entry.outcome
+        origin = read_origin(existing)
         assert origin is not None
         assert origin.sweep == sweep_id
-        assert {path.name for path in there.iterdir()} == {path.name for path in here.iterdir()}
-        np.testing.assert_equal(load_file(there / WEIGHTS), load_file(here / WEIGHTS))
+        assert {path.name for path in existing.iterdir()} == {path.name for path in here.iterdir()}
+        np.testing.assert_equal(load_file(existing / WEIGHTS), load_file(here / WEIGHTS))
 
 
 @pytest.mark.night
 def test_a_node_that_is_lost_fails_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No failure of a stack is tolerated here (``retries: 0``): a lost node is none."""
+    """No failure of a stack is tolerated here (``retries: 0``), and a lost node is not one."""
     for name, value in (ENVIRONMENT | QUICK).items():
         monkeypatch.setenv(name, value)
     cluster = Cluster(initialize_head=True, head_node_args=HEAD)
@@ -92,7 +92,7 @@ def test_a_node_that_is_lost_fails_no_run(tmp_path: Path, monkeypatch: pytest.Mo
     program = Program(
         write_space(tmp_path, pace_s=0.3, resources=resources),
         tmp_path / "home",
-        tmp_path / "said",
+        tmp_path / "output",
         "--address",
         cluster.address,
     )
@@ -104,21 +104,19 @@ def test_a_node_that_is_lost_fails_no_run(tmp_path: Path, monkeypatch: pytest.Mo
     finally:
         program.kill()
         cluster.shutdown()
-    said = program.log.read_text()
+    output = program.log.read_text()
     lost = r"the node [\d.]+ was lost|a node was lost, or cannot be reached"
-    assert re.search(rf"Machine error \(not a result\): ({lost}) .*; retrying in 1 s", said), said
-    assert [entry.failure for entry in journalled(tmp_path / "home")] == [None] * RUNS
+    assert re.search(rf"Machine error \(not a result\): ({lost}) .*; retrying in 1 s", output), output
+    assert [entry.result for entry in journalled(tmp_path / "home")] == [None] * RUNS
 
 
-def test_a_node_that_joins_in_the_middle_trains_and_one_that_leaves_is_not_counted_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slots_follow_nodes_that_join_and_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the only core there is a run stands still. Another one ends on a node that joins, which then is gone."""
     for name, value in (ENVIRONMENT | QUICK).items():
         monkeypatch.setenv(name, value)
     cluster = Cluster(initialize_head=True, head_node_args=HEAD)
     cluster.add_node(num_cpus=1)
-    home, log, hold = tmp_path / "home", tmp_path / "said", tmp_path / "16-2"
+    home, log, hold = tmp_path / "home", tmp_path / "output", tmp_path / "16-2"
     hold.touch()
     asked: dict[str, Any] = {"mixes": ["add"], "sizes": [16, 64], "seeds": 1}
     settings = {"steps": 3, "holds": str(tmp_path)}

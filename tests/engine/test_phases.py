@@ -1,4 +1,4 @@
-"""Arms of several phases, through the program: each phase is a run that goes on from the one before."""
+"""Arms of several phases, through the program: each phase is a run that continues the previous one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_FIRST = {"name": "max first", "phases": [{"mix": "max"}, {"mix": "add"}]}
 
 def write(path: Path, mixes: list[object], **settings: object) -> Path:
     """A search space of the scripted family at two sizes with two seeds."""
-    asked = {
+    wanted_spec = {
         "name": path.stem,
         "question": "Does MAX before ADD help?",
         "family": FAMILY,
@@ -33,12 +33,12 @@ def write(path: Path, mixes: list[object], **settings: object) -> Path:
         "search": {"method": "grid"},
         "settings": {"log": str(path.parent / "trained.txt"), "steps": 6} | settings,
     }
-    path.write_text(json.dumps(asked), encoding="utf-8")  # JSON is YAML.
+    path.write_text(json.dumps(wanted_spec), encoding="utf-8")  # JSON is YAML.
     return path
 
 
 def run(space: Path, *words: str) -> str:
-    """What a sweep that ends well had to say: in this process, but for Ray, whose driver is one of its own."""
+    """Run a sweep that succeeds and return its output: in this process, or with Ray in a separate one."""
     given = ["run", str(space), "--home", str(space.parent), *words]
     done = command(*given) if "--engine=local" in words else separate(*given, within_s=600)
     assert done.code == 0, done.out + done.err
@@ -47,7 +47,7 @@ def run(space: Path, *words: str) -> str:
 
 def scores(home: Path, space: str) -> dict[tuple[str, int, int, int], float]:
     """The last accuracy of every run of a sweep: mix, size, seed, phase."""
-    [sweep] = [each for each in Home(home).sweep_ids() if each.startswith(space)]
+    [sweep] = [item for item in Home(home).sweep_ids() if item.startswith(space)]
     return {
         (entry.request.mix, entry.request.size, entry.request.seed, entry.request.phase): max(
             entry.outcome.accuracy.values()
@@ -57,9 +57,9 @@ def scores(home: Path, space: str) -> dict[tuple[str, int, int, int], float]:
 
 
 @pytest.mark.parametrize("engine", [["--engine=local"], pytest.param([], marks=pytest.mark.night)])
-def test_a_later_phase_goes_on_from_the_weights_of_the_one_before(engine: list[str], tmp_path: Path) -> None:
+def test_a_later_phase_continues_from_the_weights_of_the_previous_one(engine: list[str], tmp_path: Path) -> None:
     out = run(write(tmp_path / "first.yaml", ["add", MAX_FIRST]), *engine)
-    found = scores(tmp_path, "first")
+    result = scores(tmp_path, "first")
     assert trained(tmp_path / "trained.txt") == {
         f"{mix} {size} {seed}": 2 if mix == "add" else 1
         for mix in ("add", "max")
@@ -68,57 +68,39 @@ def test_a_later_phase_goes_on_from_the_weights_of_the_one_before(engine: list[s
     }
     for size in (32, 40):
         for seed in (0, 1):
-            assert found["max first", size, seed, 0] > found["add", size, seed, 0]
-            assert ("max first", size, seed, 1) in found
+            assert result["max first", size, seed, 0] > result["add", size, seed, 0]
+            assert ("max first", size, seed, 1) in result
     assert "\nmax first " in out
     assert "max first, phase 1" not in out.partition(": size at")[2]
 
 
-def test_every_command_counts_whole_runs_alone(tmp_path: Path) -> None:
+def test_every_command_counts_only_whole_runs(tmp_path: Path) -> None:
     run(write(tmp_path / "one.yaml", ["add", MAX_FIRST]), "--engine=local")
     status = json.loads(command("status", "--json", "--home", tmp_path).out)
     assert status["cost"]["runs"] == sum(mix["done"] for mix in status["mixes"]) == 8
     assert len(scores(tmp_path, "one")) == 12
-    for words, said in (
+    for words, output in (
         (("status",), " of training in 8 runs"),
         (("sweeps",), " finished 8 add "),
         (("explain", "one"), "Found, from 8 runs: "),
     ):
-        assert said in " ".join(command(*words, "--home", tmp_path).out.split()), words
+        assert output in " ".join(command(*words, "--home", tmp_path).out.split()), words
 
 
 @pytest.mark.parametrize(
-    ("takes", "said"), [("all", "0.5"), ("embedding", "0.5, takes embedding"), ([], "0.5, takes nothing")]
+    ("takes", "output"), [("all", "0.5"), ("embedding", "0.5, takes embedding"), ([], "0.5, takes nothing")]
 )
-def test_a_phase_says_what_it_takes_over(takes: object, said: str) -> None:
+def test_a_phase_describes_what_it_takes_over(takes: object, output: str) -> None:
     arm = read_arm({"name": "x", "phases": [{"mix": "max"}, {"mix": "add", "takes": takes}]})
-    assert phases_text(arm) == f"max for 0.5 of the steps, then add for {said}"
+    assert phases_text(arm) == f"max for 0.5 of the steps, then add for {output}"
 
 
-def test_first_phases_that_are_alike_are_trained_once(tmp_path: Path) -> None:
+def test_equal_first_phases_are_trained_once(tmp_path: Path) -> None:
     run(write(tmp_path / "one.yaml", ["add", MAX_FIRST]), "--engine=local")
     both_then = {"name": "both then", "phases": [{"mix": "max"}, {"mix": "add+max"}]}
     out = run(write(tmp_path / "two.yaml", ["add", MAX_FIRST, both_then]), "--engine=local")
     assert "12 runs were there already" in out  # 4 of ADD, 4 of the first phase, 4 of the second.
     assert [trained(tmp_path / "trained.txt")[f"max 32 {seed}"] for seed in (0, 1)] == [1, 1]
-
-
-def test_a_sweep_killed_in_its_first_phase_is_resumed(tmp_path: Path) -> None:
-    space = write(tmp_path / "killed.yaml", [MAX_FIRST], pace_s=0.15)
-    words = ["run", str(space), "--home", str(tmp_path), "--engine=local"]
-    process = started(*words)
-    while not outcomes(tmp_path):
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
-    assert len(scores(tmp_path, "killed")) < 8
-    run(space, "--engine=local", "--resume")
-    found = scores(tmp_path, "killed")
-    assert len(found) == 8
-    write(tmp_path / "whole.yaml", [MAX_FIRST], pace_s=0.15)
-    run(tmp_path / "whole.yaml", "--engine=local", "--fresh")
-    assert scores(tmp_path, "whole") == found
 
 
 TRANSFORMERS = """
@@ -135,7 +117,7 @@ resources: {{checkpoint_every_s: 0.000001, max_stack: 2}}
 
 
 @pytest.mark.slow
-def test_transformers_killed_in_their_second_phase_go_on_bit_for_bit(tmp_path: Path) -> None:
+def test_transformers_killed_in_their_second_phase_continue_bit_for_bit(tmp_path: Path) -> None:
     for name in ("killed", "whole"):
         (tmp_path / f"{name}.yaml").write_text(TRANSFORMERS.format(name=name))
     words = ["run", str(tmp_path / "killed.yaml"), "--profile", "smoke", "--home", str(tmp_path), "--engine=local"]
@@ -149,9 +131,9 @@ def test_transformers_killed_in_their_second_phase_go_on_bit_for_bit(tmp_path: P
     process.communicate()
     run(tmp_path / "killed.yaml", "--profile", "smoke", "--engine=local", "--resume")
     run(tmp_path / "whole.yaml", "--profile", "smoke", "--engine=local", "--fresh")
-    found = scores(tmp_path, "killed")
-    assert len(found) == 4
-    assert scores(tmp_path, "whole") == found
+    result = scores(tmp_path, "killed")
+    assert len(result) == 4
+    assert scores(tmp_path, "whole") == result
 
 
 def outcomes(home: Path) -> int:
@@ -159,7 +141,7 @@ def outcomes(home: Path) -> int:
 
 
 @pytest.mark.parametrize(
-    ("arm", "said"),
+    ("arm", "output"),
     [
         ({"name": "x", "phases": [{"mix": "max", "share": 0.7}, {"mix": "add", "share": 0.7}]}, "must sum to 1"),
         ({"name": "x", "phases": [{"mix": "max"}, {"mix": "add", "takes": "heads"}]}, "the part 'heads'"),
@@ -167,12 +149,12 @@ def outcomes(home: Path) -> int:
         ({"name": "x", "phases": [{"mix": "min"}, {"mix": "add"}]}, "'min'"),
         ({"name": "x", "phases": []}, "either a mix or phases"),
         ({"name": "x", "phases": [{"mix": "max", "takes": "body"}, {"mix": "add"}]}, "no phase comes before it"),
-        # A phase goes on from the one before it in the same arm: no run of another place can be named.
+        # A phase continues the previous one of the same arm, and cannot name another run.
         ({"name": "x", "phases": [{"mix": "max", "donor": "/elsewhere/runs/0123"}, {"mix": "add"}]}, "no such key"),
         ({"name": "x", "phases": [{"mix": "max"}, {"mix": "add", "takes": "/elsewhere/runs/0123"}]}, "the part '/else"),
     ],
 )
-def test_arms_that_cannot_be_trained_are_refused(arm: dict[str, object], said: str) -> None:
+def test_arms_that_cannot_be_trained_are_refused(arm: dict[str, object], output: str) -> None:
     with pytest.raises((ValueError, InvalidDataError)) as refused:
         spec(mixes=["add", arm])
-    assert said in str(refused.value)
+    assert output in str(refused.value)

@@ -1,4 +1,4 @@
-"""How Ray is started and joined: whom it listens to, and what is said of a cluster that refuses a token."""
+"""How Ray is started and joined: the interfaces it listens on, and the message for a refused token."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def listening() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     here = psutil.Process()
     for process in (here, *here.children(recursive=True)):
-        at = {each.laddr.ip for each in process.net_connections("inet") if each.status == psutil.CONN_LISTEN}
+        at = {item.laddr.ip for item in process.net_connections("inet") if item.status == psutil.CONN_LISTEN}
         found.setdefault(process.name(), set()).update(at)
     return found
 
 
-def test_a_plain_run_listens_on_loopback_alone_and_is_patient(tmp_path: Path) -> None:
+def test_a_plain_run_listens_only_on_loopback_with_long_timeouts(tmp_path: Path) -> None:
     before = listening()
     with RayEngine(Resources()):
         at = {name: addresses - before.get(name, set()) for name, addresses in listening().items()}
-        gcs = next(each for each in psutil.Process().children() if each.name() == "gcs_server")
+        gcs = next(item for item in psutil.Process().children() if item.name() == "gcs_server")
         assert {name: gcs.environ().get(name) for name in PATIENT} == PATIENT
     assert {"gcs_server", "raylet"} <= at.keys()
     assert at["gcs_server"]
@@ -55,7 +55,7 @@ def test_a_plain_run_listens_on_loopback_alone_and_is_patient(tmp_path: Path) ->
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """The address of a cluster with a token, and the file that holds it."""
+    """The address of a cluster with a token, and the file with the token."""
     home = tmp_path_factory.mktemp("owner")
     port, token = free_port(), home / ".ray" / "auth_token"
     token.parent.mkdir()
@@ -75,8 +75,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
             parts = psutil.Process(head.pid).children()
             head.terminate()
             _, left = psutil.wait_procs([head, *parts], timeout=20)
-            for each in left:
-                each.kill()
+            for item in left:
+                item.kill()
 
 
 def plain_environment() -> dict[str, str]:
@@ -91,7 +91,7 @@ def is_open(port: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("mode", "said"),
+    ("mode", "output"),
     [
         ("", "asks for its token, and none was sent: set RAY_AUTH_MODE=token, and copy the head node's"),
         ("wrong", "refuses the token of this machine: it is another one; copy the head node's ~/.ray/auth_token to"),
@@ -99,9 +99,7 @@ def is_open(port: int) -> bool:
         ("right", "3"),
     ],
 )
-def test_a_cluster_that_refuses_a_token_is_not_said_to_be_silent(
-    mode: str, said: str, guarded: tuple[str, Path], tmp_path: Path
-) -> None:
+def test_a_refused_token_has_its_own_message(mode: str, output: str, guarded: tuple[str, Path], tmp_path: Path) -> None:
     address, token = guarded
     mine = {"HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
     if mode:
@@ -113,5 +111,5 @@ def test_a_cluster_that_refuses_a_token_is_not_said_to_be_silent(
     environment = plain_environment() | mine
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    assert said in done.stdout
+    assert output in done.stdout
     assert "InvalidAuthToken" not in done.stderr

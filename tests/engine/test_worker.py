@@ -13,9 +13,9 @@ from safetensors.numpy import load
 from orchestrator.engine.base import RunReport, StackJob, StackReport
 from orchestrator.engine.worker import StackWorker
 from orchestrator.home.checkpoints import Checkpoints
-from orchestrator.home.files import Home, SweepFiles
-from orchestrator.home.run_claims import SweepRuns
-from orchestrator.home.run_files import kept_runs, read_arrays, read_outcome, read_results
+from orchestrator.home.files import Home, SweepDirectory
+from orchestrator.home.run_files import read_arrays, read_outcome, read_results
+from orchestrator.home.run_store import RunStore
 from orchestrator.home.sweeps import Sweep, create_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
@@ -38,22 +38,22 @@ def steps_of(report: StackReport) -> list[int]:
 def test_a_stack_left_in_the_middle_continues_from_its_checkpoint(place: str, tmp_path: Path) -> None:
     """In the sweep's directory if the worker sees it, else in its node's scratch."""
     resources = {"checkpoint_every_s": 1e9, "scratch": str(tmp_path / "scratch")}
-    asked = spec(settings={"steps": 4}, resources=resources)
-    sweep = create_sweep(asked, Home(tmp_path))
+    wanted_spec = spec(settings={"steps": 4}, resources=resources)
+    sweep = create_sweep(wanted_spec, Home(tmp_path))
     files = sweep.files
     job = job_for(sweep, PAIR)
     checkpoints = Checkpoints(files.checkpoints)
     if place == "scratch":
         job = replace(job, directory=str(tmp_path / "elsewhere"))
         checkpoints = Checkpoints(tmp_path / "scratch" / "checkpoints" / sweep.id)
-    left = StackWorker(asked, job)
+    left = StackWorker(wanted_spec, job)
     for _ in range(2):
         left.advance()
     assert checkpoints.stacks() == []
     left.close()
     assert checkpoints.stacks() == ["stack-1"]
     assert Checkpoints(files.checkpoints).interrupted() == ([list(PAIR)] if place == "home" else [])
-    resumed = StackWorker(asked, job)
+    resumed = StackWorker(wanted_spec, job)
     assert steps_of(resumed.advance()) == [3, 3]
     last = resumed.advance()
     assert resumed.done
@@ -64,38 +64,38 @@ def test_a_stack_left_in_the_middle_continues_from_its_checkpoint(place: str, tm
     assert not list(tmp_path.rglob("outcome.json"))
 
 
-def test_a_checkpoint_never_holds_more_than_the_driver_has_taken(tmp_path: Path) -> None:
+def test_a_checkpoint_never_contains_more_than_the_driver_has_received(tmp_path: Path) -> None:
     """It is written when the next evaluation is asked for."""
-    asked = spec(settings={"steps": 4}, resources={"checkpoint_every_s": 1e-9})
-    sweep = create_sweep(asked, Home(tmp_path))
+    wanted_spec = spec(settings={"steps": 4}, resources={"checkpoint_every_s": 1e-9})
+    sweep = create_sweep(wanted_spec, Home(tmp_path))
     job = job_for(sweep, PAIR)
-    worker = StackWorker(asked, job)
+    worker = StackWorker(wanted_spec, job)
     for _ in range(3):
         worker.advance()
-    assert steps_of(StackWorker(asked, job).advance()) == [3, 3]
+    assert steps_of(StackWorker(wanted_spec, job).advance()) == [3, 3]
 
 
-def test_a_run_that_a_checkpoint_had_ended_and_that_is_wanted_again_begins_again(tmp_path: Path) -> None:
-    asked = spec(settings={"steps": 4}, resources={"checkpoint_every_s": 1e9})
-    sweep = create_sweep(asked, Home(tmp_path))
+def test_a_run_that_had_ended_at_the_checkpoint_starts_over_if_wanted_again(tmp_path: Path) -> None:
+    wanted_spec = spec(settings={"steps": 4}, resources={"checkpoint_every_s": 1e9})
+    sweep = create_sweep(wanted_spec, Home(tmp_path))
     requests = (Request("add+prod", 32, 0, until=0.8), Request("add+prod", 32, 0))
     job = job_for(sweep, requests)
-    worker = StackWorker(asked, job)
+    worker = StackWorker(wanted_spec, job)
     assert [run.outcome is not None for run in worker.advance().runs] == [True, False]
     worker.close()
-    assert steps_of(StackWorker(asked, replace(job, wanted=(1,))).advance()) == [2]
-    again = StackWorker(asked, job).advance()
+    assert steps_of(StackWorker(wanted_spec, replace(job, wanted=(1,))).advance()) == [2]
+    again = StackWorker(wanted_spec, job).advance()
     assert steps_of(again) == [1, 1]
-    assert "it holds no state of" in again.said[0]
+    assert "it has no state of" in again.messages[0]
 
 
-def test_a_run_ends_where_it_is_wanted_until_and_the_others_continue_without_it(tmp_path: Path) -> None:
-    asked = spec(resources={"checkpoint_every_s": 1e9}, settings={"steps": 4})
-    sweep = create_sweep(asked, Home(tmp_path))
+def test_a_run_ends_at_its_until_and_the_others_continue_without_it(tmp_path: Path) -> None:
+    wanted_spec = spec(resources={"checkpoint_every_s": 1e9}, settings={"steps": 4})
+    sweep = create_sweep(wanted_spec, Home(tmp_path))
     # At 32 units ADD alone is not learned and with PROD it is, at the first evaluation already.
     enough = [Request(mix, 32, 0, until=0.8) for mix in ("add+prod", "add")]
     job = job_for(sweep, (enough[0], Request("add+prod", 32, 0), enough[1]))
-    worker = StackWorker(asked, job)
+    worker = StackWorker(wanted_spec, job)
     first = worker.advance()
     ended, *others = [run.outcome for run in first.runs]
     assert ended is not None
@@ -107,7 +107,7 @@ def test_a_run_ends_where_it_is_wanted_until_and_the_others_continue_without_it(
     second = worker.advance()
     assert steps_of(second) == [2, 2]
     # Its process dies: the driver asks for the other two again, which continue from where they shrank.
-    resumed = StackWorker(asked, replace(job, wanted=(1, 2)))
+    resumed = StackWorker(wanted_spec, replace(job, wanted=(1, 2)))
     assert steps_of(resumed.advance()) == [2, 2]
     while not resumed.done:
         last = resumed.advance().runs
@@ -116,43 +116,43 @@ def test_a_run_ends_where_it_is_wanted_until_and_the_others_continue_without_it(
     assert [sorted(run.files) for run in last] == [["weights.safetensors"], []]
 
 
-def test_a_transformer_goes_on_as_if_alone_when_its_neighbour_ends(tmp_path: Path) -> None:
+def test_a_transformer_trains_the_same_after_its_neighbour_ends(tmp_path: Path) -> None:
     few = ["settings.training.steps=60", "settings.training.evaluate_every=20", "mixes=[add]", "probes=[]"]
-    asked = load_space("add_vs_add_prod", "smoke", few)
+    wanted_spec = load_space("add_vs_add_prod", "smoke", few)
     whole = Request("add", 8, 0)
-    # Reached by any answer that is right; where the neighbour is no good at all, another seed is needed here.
+    # Any right answer reaches this. If the neighbour has none, this test needs another seed.
     neighbour = Request("add", 8, 1, until=1e-6)
-    together, single = (create_sweep(asked, Home(tmp_path / name)) for name in ("together", "alone"))
-    stacked = work(asked, job_for(together, (neighbour, whole)))
-    ((key, expected),) = work(asked, job_for(single, (whole,))).items()
-    found, ended = stacked.pop(key).outcome, next(iter(stacked.values())).outcome
-    assert found is not None
+    together, single = (create_sweep(wanted_spec, Home(tmp_path / name)) for name in ("together", "alone"))
+    stacked = work(wanted_spec, job_for(together, (neighbour, whole)))
+    ((key, expected),) = work(wanted_spec, job_for(single, (whole,))).items()
+    actual, ended = stacked.pop(key).outcome, next(iter(stacked.values())).outcome
+    assert actual is not None
     assert ended is not None
     assert expected.outcome is not None
-    assert (ended.steps, found.steps, [point.step for point in found.curve]) == (20, 60, [20, 40, 60])
-    assert [point.loss for point in found.curve] == pytest.approx([point.loss for point in expected.outcome.curve])
+    assert (ended.steps, actual.steps, [point.step for point in actual.curve]) == (20, 60, [20, 40, 60])
+    assert [point.loss for point in actual.curve] == pytest.approx([point.loss for point in expected.outcome.curve])
 
 
 MAZES = {"family": "tests.families:MazeFamily", "target": "find exit", "mixes": ["find exit"]}
 FIRING, BROKEN = "tests.families:Firing", "tests.families:BrokenProbe"
 
 
-def mazes(home: Path, probes: Sequence[str]) -> tuple[SweepFiles, list[RunReport]]:
+def mazes(home: Path, probes: Sequence[str]) -> tuple[SweepDirectory, list[RunReport]]:
     """Two trained runs of the outside family, written as the driver does: their sweep's files and last reports."""
-    asked = spec(**MAZES, probes=list(probes))
-    sweep = create_sweep(asked, Home(home))
-    reports = work(asked, job_for(sweep, (Request("find exit", 16, 0), Request("find exit", 16, 1))))
-    runs = SweepRuns(sweep.files)
+    wanted_spec = spec(**MAZES, probes=list(probes))
+    sweep = create_sweep(wanted_spec, Home(home))
+    reports = work(wanted_spec, job_for(sweep, (Request("find exit", 16, 0), Request("find exit", 16, 1))))
+    runs = RunStore(sweep.files.home, sweep.id)
     for key, run in reports.items():
         assert run.outcome is not None
-        kept = runs.keep(key, run.outcome, run.files)
-        assert (kept.outcome, kept.trained_for) == (run.outcome, "")
+        stored = runs.put(key, run.outcome, run.files)
+        assert (stored.outcome, stored.trained_for) == (run.outcome, "")
     return sweep.files, list(reports.values())
 
 
-def work(asked: SweepSpec, job: StackJob) -> dict[str, RunReport]:
+def work(wanted_spec: SweepSpec, job: StackJob) -> dict[str, RunReport]:
     """Train a stack to its end; the last report of each run."""
-    worker = StackWorker(asked, job)
+    worker = StackWorker(wanted_spec, job)
     last: dict[str, RunReport] = {}
     while not worker.done:
         last |= {report.key: report for report in worker.advance().runs}
@@ -163,7 +163,7 @@ def work(asked: SweepSpec, job: StackJob) -> dict[str, RunReport]:
 def test_weights_and_arrays_of_any_name_arrive_whole(tmp_path: Path) -> None:
     files, reports = mazes(tmp_path, [])
     for run in reports:
-        directory = kept_runs(files).get(run.key)
+        directory = files.home.runs / run.key
         assert read_outcome(directory) == run.outcome
         assert sorted(path.name for path in directory.iterdir()) == [
             "arrays.npz",
@@ -177,20 +177,20 @@ def test_weights_and_arrays_of_any_name_arrive_whole(tmp_path: Path) -> None:
         np.testing.assert_equal(weights, load(run.files["weights.safetensors"]))
 
 
-def test_of_a_run_that_was_kept_first_that_one_holds(tmp_path: Path) -> None:
+def test_the_run_that_was_stored_first_stays(tmp_path: Path) -> None:
     files, (run, _) = mazes(tmp_path, [])
     assert run.outcome is not None
-    later = SweepRuns(Home(tmp_path).sweep("later")).keep(run.key, replace(run.outcome, steps=99), {})
+    later = RunStore(Home(tmp_path), "later").put(run.key, replace(run.outcome, steps=99), {})
     assert (later.outcome, later.trained_for) == (run.outcome, files.id)
 
 
-def test_probes_run_when_a_run_ends_and_a_broken_one_costs_no_run(tmp_path: Path) -> None:
+def test_probes_run_when_a_run_ends_and_a_broken_probe_fails_no_run(tmp_path: Path) -> None:
     files, reports = mazes(tmp_path, [FIRING, BROKEN])
     for run, seed in zip(reports, (0, 1), strict=True):
         assert run.outcome is not None
         assert run.outcome.status is Status.FINISHED
-        results = read_results(kept_runs(files).get(run.key))
-        arrays = read_arrays(kept_runs(files).get(run.key))
+        results = read_results(files.home.runs / run.key)
+        arrays = read_arrays(files.home.runs / run.key)
         assert results["firing"].numbers["solved"] == run.outcome.accuracy["find exit"]
         assert results["firing"].numbers["mean"] == pytest.approx(float(arrays["firing"].mean()))
         assert arrays["by_room"].shape == (3,)
@@ -201,13 +201,13 @@ def test_probes_run_when_a_run_ends_and_a_broken_one_costs_no_run(tmp_path: Path
             assert (results["broken"].numbers, results["broken"].error) == ({"odd": 1.0}, "")
 
 
-def test_a_probe_says_what_a_run_lacks(tmp_path: Path) -> None:
+def test_a_probe_reports_what_a_run_does_not_have(tmp_path: Path) -> None:
     files, (run, _) = mazes(tmp_path, ["similarity"])
-    result = read_results(kept_runs(files).get(run.key))["similarity"]
+    result = read_results(files.home.runs / run.key)["similarity"]
     assert result.error == "the probe 'similarity' needs the array 'embedding' of a run; its family keeps firing"
 
 
-def test_a_job_is_called_by_its_name_alone(tmp_path: Path) -> None:
+def test_a_job_prints_as_its_name(tmp_path: Path) -> None:
     """Tune makes a tag of it for every trial."""
     job = replace(job_for(create_sweep(spec(), Home(tmp_path)), PAIR), donors={"key": bytes(1_000_000)})
     assert str(job) == job.name

@@ -15,10 +15,10 @@ import pytest
 from orchestrator.errors import UserError
 from orchestrator.home import archive
 from orchestrator.home.archive import MARK, Exported, Imported, export_home, import_home
-from orchestrator.home.driver_lock import driving
 from orchestrator.home.files import Home
 from orchestrator.home.journal import State, recall
-from orchestrator.home.run_files import OUTCOME, ProbeResult, Storage, write_result
+from orchestrator.home.run_files import OUTCOME, ProbeResult, write_result
+from orchestrator.home.run_store import RunStore
 from tests.catalogue.fabricated import runs_of, write_sweep
 from tests.cli.program import Program, command, started
 from tests.home.test_damage import Stopped, flip, stopped, undisturbed
@@ -38,11 +38,11 @@ def contents(home: Home) -> dict[str, bytes]:
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     """A home with a finished sweep and an unfinished one."""
-    found = Home(tmp_path / "home")
-    write_sweep(found, spec(name="whole"))
-    asked = spec(name="begun", sizes=[24, 48])
-    write_sweep(found, asked, runs=runs_of(asked)[:3], answered=False)
-    return found
+    result = Home(tmp_path / "home")
+    write_sweep(result, spec(name="whole"))
+    wanted_spec = spec(name="begun", sizes=[24, 48])
+    write_sweep(result, wanted_spec, runs=runs_of(wanted_spec)[:3], answered=False)
+    return result
 
 
 @pytest.fixture
@@ -51,16 +51,16 @@ def file(home: Home, tmp_path: Path) -> Path:
     return tmp_path / "home.tar.gz"
 
 
-def test_an_exported_home_comes_in_as_it_was_and_once(home: Home, file: Path, tmp_path: Path) -> None:
+def test_an_exported_home_is_imported_unchanged_and_once(home: Home, file: Path, tmp_path: Path) -> None:
     (home.root / "claims").mkdir(exist_ok=True)
     (home.root / "claims" / "key").write_text("begun-1")
     (home.root / "mlflow.db").write_bytes(b"a database")
-    runs, new = len(Storage(home.runs).list()), Home(tmp_path / "new")
+    runs, new = len(RunStore(home).stored_keys()), Home(tmp_path / "new")
     assert export_home(home, file, pytest.fail) == Exported(runs, 2)
     assert import_home(new, file, pytest.fail) == Imported(runs, 2, 0, 0)
     assert contents(new) == contents(home) != {}
     assert sorted(path.name for path in new.root.iterdir()) == [".runs.lock", "runs", "sweeps"]
-    assert {recall(new.sweep(each)).state for each in new.sweep_ids()} == {State.FINISHED, State.INTERRUPTED}
+    assert {recall(new.sweep(item)).state for item in new.sweep_ids()} == {State.FINISHED, State.INTERRUPTED}
     assert import_home(new, file, pytest.fail) == Imported(0, 0, runs, 2)
     assert contents(new) == contents(home)
 
@@ -68,20 +68,23 @@ def test_an_exported_home_comes_in_as_it_was_and_once(home: Home, file: Path, tm
 def test_runs_are_merged_by_key_and_a_damaged_one_is_replaced(home: Home, file: Path, tmp_path: Path) -> None:
     other = Home(tmp_path / "other")
     write_sweep(other, spec(name="other", sizes=[8, 12, 20]))
-    mine, theirs = Storage(other.runs), Storage(home.runs)
-    shared = sorted(set(mine.list()) & set(theirs.list()))
-    assert 2 < len(shared) < len(theirs.list())
-    flip(mine.get(shared[0]) / OUTCOME)
-    write_result(theirs, shared[1], ProbeResult("there", 1, {"number": 1.0}), {})
-    write_result(mine, shared[1], ProbeResult("here", 1, {"number": 2.0}), {})
-    before = (mine.get(shared[2]) / OUTCOME).stat().st_mtime_ns
+    mine, theirs = RunStore(other), RunStore(home)
+    shared = sorted(set(mine.stored_keys()) & set(theirs.stored_keys()))
+    assert 2 < len(shared) < len(theirs.stored_keys())
+    flip(mine.directory(shared[0]) / OUTCOME)
+    write_result(theirs.directory(shared[1]), ProbeResult("their", 1, {"number": 1.0}), {})
+    write_result(mine.directory(shared[1]), ProbeResult("here", 1, {"number": 2.0}), {})
+    before = (mine.directory(shared[2]) / OUTCOME).stat().st_mtime_ns
     export_home(home, file, pytest.fail)
-    found = import_home(other, file, pytest.fail)
-    assert (found.known_runs, found.known_sweeps) == (len(shared) - 1, 0)
-    assert set(theirs.list()) < set(mine.list())
-    assert (mine.get(shared[0]) / OUTCOME).read_bytes() == (theirs.get(shared[0]) / OUTCOME).read_bytes()
-    assert sorted(path.name for path in (mine.get(shared[1]) / "probes").iterdir()) == ["here.json", "there.json"]
-    assert (mine.get(shared[2]) / OUTCOME).stat().st_mtime_ns == before
+    result = import_home(other, file, pytest.fail)
+    assert (result.known_runs, result.known_sweeps) == (len(shared) - 1, 0)
+    assert set(theirs.stored_keys()) < set(mine.stored_keys())
+    assert (mine.directory(shared[0]) / OUTCOME).read_bytes() == (theirs.directory(shared[0]) / OUTCOME).read_bytes()
+    assert sorted(path.name for path in (mine.directory(shared[1]) / "probes").iterdir()) == [
+        "existing.json",
+        "here.json",
+    ]
+    assert (mine.directory(shared[2]) / OUTCOME).stat().st_mtime_ns == before
     assert len(other.sweep_ids()) == 3
 
 
@@ -107,7 +110,7 @@ def cut(path: Path) -> None:
 
 def rewritten(path: Path, change: Callable[[str, bytes], tuple[str, bytes]]) -> None:
     with tarfile.open(path) as old:
-        members = [(each.name, old.extractfile(each).read()) for each in old]  # type: ignore[union-attr]
+        members = [(item.name, old.extractfile(item).read()) for item in old]  # type: ignore[union-attr]
     with tarfile.open(path, "w:gz") as new:
         for name, data in (change(*member) for member in members):
             member = tarfile.TarInfo(name)
@@ -129,7 +132,7 @@ def rewritten(path: Path, change: Callable[[str, bytes], tuple[str, bytes]]) -> 
         (lambda path: rewritten(path, lambda name, data: (name, data.replace(b'"begun"', b'"began"'))), "be read by"),
     ],
 )
-def test_of_a_damaged_file_nothing_is_imported(
+def test_nothing_is_imported_from_a_damaged_file(
     damage: Callable[[Path], object], why: str, home: Home, file: Path, tmp_path: Path
 ) -> None:
     damage(file)
@@ -156,13 +159,14 @@ def test_of_a_damaged_file_nothing_is_imported(
         "claims/key/x",
         "mlflow.db",
         "runs/key",
+        "runs/key/link",
     ],
 )
-@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.DIRTYPE])
-def test_a_file_that_reaches_elsewhere_is_refused(name: str, kind: bytes, file: Path, tmp_path: Path) -> None:
+def test_a_file_with_unsafe_paths_is_refused(name: str, file: Path, tmp_path: Path) -> None:
+    kind = tarfile.SYMTYPE if name.endswith("link") else tarfile.REGTYPE
     with tarfile.open(file, "w:gz") as new:
-        for each, of in ((MARK, tarfile.REGTYPE), (name, kind)):
-            member = tarfile.TarInfo(each)
+        for item, of in ((MARK, tarfile.REGTYPE), (name, kind)):
+            member = tarfile.TarInfo(item)
             member.type, member.linkname = of, "/etc/passwd"
             data = b'{"layout": 1}' if of == tarfile.REGTYPE else b""
             member.size = len(data)
@@ -173,18 +177,7 @@ def test_a_file_that_reaches_elsewhere_is_refused(name: str, kind: bytes, file: 
     assert not (tmp_path / "outside").exists()
 
 
-def test_a_link_among_a_runs_files_is_refused(file: Path, tmp_path: Path) -> None:
-    with tarfile.open(file, "w:gz") as new:
-        for each, of in ((MARK, tarfile.REGTYPE), ("runs/key/weights.safetensors", tarfile.SYMTYPE)):
-            member = tarfile.TarInfo(each)
-            member.type, member.linkname = of, "/etc/passwd"
-            member.size = len(b'{"layout": 1}') if of == tarfile.REGTYPE else 0
-            new.addfile(member, io.BytesIO(b'{"layout": 1}'))
-    with pytest.raises(UserError, match="not a file of a run or a sweep"):
-        import_home(Home(tmp_path / "new"), file, pytest.fail)
-
-
-def test_a_stopped_sweep_goes_on_elsewhere_from_its_checkpoint(stopped: Stopped, tmp_path: Path) -> None:
+def test_a_stopped_sweep_continues_elsewhere_from_its_checkpoint(stopped: Stopped, tmp_path: Path) -> None:
     file, new = tmp_path / "home.tar.gz", Home(tmp_path / "elsewhere")
     export_home(stopped.home, file, pytest.fail)
     shutil.rmtree(stopped.home.root)
@@ -197,19 +190,19 @@ def test_a_stopped_sweep_goes_on_elsewhere_from_its_checkpoint(stopped: Stopped,
     assert not (new.sweep(new.sweep_ids()[0]).directory / "checkpoints").exists()
 
 
-def test_what_went_on_there_comes_back_and_what_went_on_here_stays(stopped: Stopped, tmp_path: Path) -> None:
+def test_an_import_takes_continued_sweeps_and_keeps_its_own_branch(stopped: Stopped, tmp_path: Path) -> None:
     """A sweep begun here, finished on another machine, and brought back; a copy that was finished twice."""
-    out, back, there = tmp_path / "out.tar.gz", tmp_path / "back.tar.gz", Home(tmp_path / "there")
+    out, back, existing = tmp_path / "out.tar.gz", tmp_path / "back.tar.gz", Home(tmp_path / "existing")
     early = tmp_path / "early"
     export_home(stopped.home, out, pytest.fail)
-    import_home(there, out, pytest.fail)
+    import_home(existing, out, pytest.fail)
     shutil.copytree(stopped.home.root, early)
-    assert command("run", stopped.space, "--engine=local", "--home", there.root, "--resume").code == 0
-    export_home(there, back, pytest.fail)
-    with driving(stopped.files), pytest.raises(UserError, match="is being run here"):
+    assert command("run", stopped.space, "--engine=local", "--home", existing.root, "--resume").code == 0
+    export_home(existing, back, pytest.fail)
+    with stopped.files.driving(), pytest.raises(UserError, match="is being run here"):
         import_home(stopped.home, back, pytest.fail)
-    found = import_home(stopped.home, back, pytest.fail)
-    assert (found.runs, found.sweeps) == (12 - stopped.done, 1)
+    result = import_home(stopped.home, back, pytest.fail)
+    assert (result.runs, result.sweeps) == (12 - stopped.done, 1)
     memory = recall(stopped.files)
     assert (len(memory.ended), memory.answered, memory.damaged) == (12, True, ())
     assert not stopped.files.checkpoints.exists()
@@ -224,7 +217,7 @@ def test_what_went_on_there_comes_back_and_what_went_on_here_stays(stopped: Stop
     assert journal.read_bytes() == before
 
 
-def test_a_running_sweep_is_copied_as_a_crash_would_leave_it(undisturbed: Stopped, tmp_path: Path) -> None:
+def test_a_running_sweep_can_be_exported_and_resumed(undisturbed: Stopped, tmp_path: Path) -> None:
     here, file, log = Home(tmp_path / "here"), tmp_path / "home.tar.gz", tmp_path / "log"
     space = tmp_path / "space.yaml"
     text = undisturbed.space.read_text().replace(str(undisturbed.log), str(log)).replace("pace_s: 0.0", "pace_s: 0.3")
@@ -233,14 +226,14 @@ def test_a_running_sweep_is_copied_as_a_crash_would_leave_it(undisturbed: Stoppe
     running = started("run", space, "--engine=local", "--home", here.root)
     copies = 0
     try:
-        wait_for(lambda: len(Storage(here.runs).list()) > 1, words=lambda: str(running.poll()))
-        while running.poll() is None and copies < 8:
+        wait_for(lambda: len(RunStore(here).stored_keys()) > 1, words=lambda: str(running.poll()))
+        while running.poll() is None and copies < 3:
             new = Home(tmp_path / f"copy-{copies}")
             export_home(here, file, pytest.fail)
             import_home(new, file, pytest.fail)
             memory = recall(new.sweep(new.sweep_ids()[0]))
             assert memory.damaged == ()
-            assert len(memory.ended) <= len(Storage(new.runs).list())
+            assert len(memory.ended) <= len(RunStore(new).stored_keys())
             copies += 1
     finally:
         running.kill()
@@ -252,7 +245,7 @@ def test_a_running_sweep_is_copied_as_a_crash_would_leave_it(undisturbed: Stoppe
     assert table_of(done.out) == undisturbed.table
 
 
-def test_an_import_that_is_cut_off_can_be_repeated(
+def test_an_interrupted_import_can_be_repeated(
     home: Home, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new, moved = Home(tmp_path / "new"), 0
@@ -269,25 +262,25 @@ def test_an_import_that_is_cut_off_can_be_repeated(
         patched.setattr(archive, "_move", full)
         with pytest.raises(OSError, match="No space left"):
             import_home(new, file, pytest.fail)
-    assert len(Storage(new.runs).list()) == 2
+    assert len(RunStore(new).stored_keys()) == 2
     assert new.sweep_ids() == []
-    found = import_home(new, file, pytest.fail)
-    assert (found.known_runs, found.sweeps) == (2, 2)
+    result = import_home(new, file, pytest.fail)
+    assert (result.known_runs, result.sweeps) == (2, 2)
     assert contents(new) == contents(home)
 
 
 def test_damaged_runs_are_left_out_and_named(home: Home, file: Path, tmp_path: Path) -> None:
-    key = Storage(home.runs).list()[0]
+    key = RunStore(home).stored_keys()[0]
     flip(home.runs / key / OUTCOME)
     said: list[str] = []
     written = export_home(home, file, said.append)
-    assert written.runs == len(Storage(home.runs).list()) - 1
+    assert written.runs == len(RunStore(home).stored_keys()) - 1
     assert [key in line for line in said] == [True]
     import_home(Home(tmp_path / "new"), file, pytest.fail)
 
 
-def test_the_command_says_what_it_did(run: Program, home: Home, tmp_path: Path) -> None:
-    runs = len(Storage(home.runs).list())
+def test_the_command_reports_what_it_did(run: Program, home: Home, tmp_path: Path) -> None:
+    runs = len(RunStore(home).stored_keys())
     done = run("home", "export", "kept.tar.gz", "--home", home.root)
     assert done.code == 0, done.err
     assert f"wrote kept.tar.gz: 2 sweeps, {runs} runs" in done.out

@@ -12,10 +12,10 @@ import pytest
 
 from orchestrator.engine.base import StackJob
 from orchestrator.engine.worker import StackWorker
-from orchestrator.home.files import Home, SweepFiles, flaw_of
+from orchestrator.home.files import Home, SweepDirectory, flaw_of
 from orchestrator.home.journal import Begun, recall, to_line
 from orchestrator.home.run_files import ARRAYS, OUTCOME, WEIGHTS
-from orchestrator.home.sweeps import load_sweep
+from orchestrator.home.sweeps import Unreadable, load_sweep, sweep_in
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
@@ -36,14 +36,14 @@ class Place:
     hurt: str
 
     @property
-    def files(self) -> SweepFiles:
+    def files(self) -> SweepDirectory:
         return Home(self.root).sweep(self.hurt)
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    home, asked = Home(tmp_path / "home"), spec(name="hurt")
-    hurt = write_sweep(home, asked, runs=runs_of(asked)[:KEPT], answered=False)
+    home, wanted_spec = Home(tmp_path / "home"), spec(name="hurt")
+    hurt = write_sweep(home, wanted_spec, runs=runs_of(wanted_spec)[:KEPT], answered=False)
     whole = write_sweep(home, spec(name="whole", sizes=[24, 48], settings={"curve": {"midpoint": 30.0}}))
     return Place(home.root, whole.id, hurt.id)
 
@@ -63,19 +63,19 @@ def rewrite(path: Path, before: str, after: str) -> None:
     path.write_text(text.replace(before, after))
 
 
-def newer(files: SweepFiles) -> None:
+def newer(files: SweepDirectory) -> None:
     first, *lines = files.journal.read_bytes().splitlines(keepends=True)
     data = json.loads(first)
     begun = Begun(data["created"], data["environment"], schema=data["schema"] + 1)
     files.journal.write_bytes(b"".join([to_line(begun), *lines]))
 
 
-def gone(files: SweepFiles) -> None:
+def gone(files: SweepDirectory) -> None:
     """Make the family of a sweep one that cannot be imported."""
     rewrite(files.spec, "tests.families:LogisticFamily", "gone.away:Family")
 
 
-UNREADABLE: dict[str, tuple[Callable[[SweepFiles], object], str]] = {
+UNREADABLE: dict[str, tuple[Callable[[SweepDirectory], object], str]] = {
     "specification torn": (lambda files: files.spec.write_text("name: [hurt"), "not readable as YAML"),
     "specification empty": (lambda files: files.spec.write_text(""), "space.yaml cannot be used"),
     "specification gone": (lambda files: files.spec.unlink(), "space.yaml: No such file"),
@@ -99,15 +99,23 @@ UNREADABLE: dict[str, tuple[Callable[[SweepFiles], object], str]] = {
 
 
 @pytest.mark.parametrize("kind", UNREADABLE)
-def test_an_unreadable_sweep_is_named_and_the_rest_works(kind: str, run: Program, place: Place, tmp_path: Path) -> None:
+def test_an_unreadable_sweep_says_why(kind: str, place: Place) -> None:
     damage, why = UNREADABLE[kind]
+    damage(place.files)
+    result = sweep_in(Home(place.root), place.hurt)
+    assert isinstance(result, Unreadable)
+    assert why in str(result)
+
+
+def test_every_command_names_an_unreadable_sweep_and_the_rest_works(run: Program, place: Place, tmp_path: Path) -> None:
+    damage, why = UNREADABLE["specification torn"]
     damage(place.files)
     the_rest_works(run, place)
     listed = " ".join(run("sweeps", "--home", place.root).out.split())
     assert place.hurt in listed
     assert why in listed
-    each = {one["id"]: one for one in json.loads(run("sweeps", "--home", place.root, "--json").out)}
-    assert why in each[place.hurt]["why"]
+    item = {one["id"]: one for one in json.loads(run("sweeps", "--home", place.root, "--json").out)}
+    assert why in item[place.hurt]["why"]
     for words in (("status",), ("report",), ("compare",), ("export", "--output", tmp_path / "none")):
         done = run(words[0], place.hurt, *words[1:], "--home", place.root)
         assert done.code == 1
@@ -133,7 +141,7 @@ def test_a_sweep_of_a_family_that_is_gone_is_still_shown(run: Program, place: Pl
 
 
 @pytest.mark.slow
-def test_all_others_are_recorded_and_an_unreadable_one_can_be_deleted(run: Program, place: Place) -> None:
+def test_other_sweeps_are_recorded_and_an_unreadable_one_can_be_deleted(run: Program, place: Place) -> None:
     UNREADABLE["specification torn"][0](place.files)
     synced = run("sync", "--home", place.root)
     assert synced.code == 1
@@ -191,7 +199,7 @@ def test_a_stack_whose_files_are_damaged_is_named(run: Program, place: Place) ->
     assert "does not say what is trained there" in shown.err
 
 
-def test_damaged_arrays_are_named_and_the_report_goes_without_them(
+def test_damaged_arrays_are_named_and_left_out_of_the_report(
     run: Program, place: Place, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = list(Home(place.root).runs.glob(f"*/{ARRAYS}"))
@@ -201,7 +209,7 @@ def test_damaged_arrays_are_named_and_the_report_goes_without_them(
     assert any(f"The arrays in {path.parent} are damaged" in caplog.text for path in files)
 
 
-def test_what_is_no_sweep_is_left_alone(run: Program, place: Place) -> None:
+def test_other_files_among_the_sweeps_are_ignored(run: Program, place: Place) -> None:
     before = run("sweeps", "--home", place.root).out
     sweeps = place.root / "sweeps"
     (sweeps / "photo.png").write_bytes(b"\x89PNG")
@@ -232,7 +240,7 @@ class Stopped:
     done: int = 6
 
     @property
-    def files(self) -> SweepFiles:
+    def files(self) -> SweepDirectory:
         return self.home.sweep(self.home.sweep_ids()[0])
 
     @property
@@ -242,8 +250,8 @@ class Stopped:
 
     @property
     def checkpoint(self) -> Path:
-        [found] = (self.files.directory / "checkpoints").glob("[!.]*/checkpoint")
-        return found
+        [actual] = (self.files.directory / "checkpoints").glob("[!.]*/checkpoint")
+        return actual
 
 
 @pytest.fixture(scope="module")
@@ -255,21 +263,23 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
     assert done.code == 0, done.err
     for record in (root / "home").glob("mlflow.db*"):  # It names this directory, and each test has a copy elsewhere.
         record.unlink()
-    found = Stopped(Home(root / "home"), root / "space.yaml", root / "log", table_of(done.out))
-    lines = found.files.journal.read_bytes().splitlines(keepends=True)
-    late = ended(found.home.root, found.files.id)[found.done :]
-    found.files.journal.write_bytes(b"".join(lines[: 1 + found.done]))
+    actual = Stopped(Home(root / "home"), root / "space.yaml", root / "log", table_of(done.out))
+    lines = actual.files.journal.read_bytes().splitlines(keepends=True)
+    late = ended(actual.home.root, actual.files.id)[actual.done :]
+    actual.files.journal.write_bytes(b"".join(lines[: 1 + actual.done]))
     for entry in late:
-        shutil.rmtree(found.home.runs / entry.key)
-    asked = load_sweep(found.home, found.files.id).spec
+        shutil.rmtree(actual.home.runs / entry.key)
+    wanted_spec = load_sweep(actual.home, actual.files.id).spec
     requests = tuple(entry.request for entry in late[:2] if entry.request.size == late[0].request.size)
-    sized = asked.model_copy(update={"resources": asked.resources.model_copy(update={"checkpoint_every_s": 1e-9})})
-    job = StackJob(requests, tuple(range(len(requests))), found.files.id, "stack-1", str(found.files.directory))
+    sized = wanted_spec.model_copy(
+        update={"resources": wanted_spec.resources.model_copy(update={"checkpoint_every_s": 1e-9})}
+    )
+    job = StackJob(requests, tuple(range(len(requests))), actual.files.id, "stack-1", str(actual.files.directory))
     left = StackWorker(sized, job)
     left.advance()
     left.close()
-    assert found.checkpoint.is_dir()
-    return found
+    assert actual.checkpoint.is_dir()
+    return actual
 
 
 @pytest.fixture
@@ -280,8 +290,8 @@ def stopped(undisturbed: Stopped, tmp_path: Path) -> Stopped:
 
 
 def claim(stopped: Stopped) -> None:
-    asked = load_sweep(stopped.home, stopped.files.id).spec
-    key = asked.make_family().key(asked.config(Request("add+prod", 64, 1)))
+    wanted_spec = load_sweep(stopped.home, stopped.files.id).spec
+    key = wanted_spec.make_family().key(wanted_spec.config(Request("add+prod", 64, 1)))
     stopped.home.claims.mkdir(exist_ok=True)
     (stopped.home.claims / key).write_bytes(b"\xff\x00/..")
 
@@ -290,7 +300,6 @@ DAMAGE: dict[str, tuple[Callable[[Stopped], object], int, str]] = {
     "nothing": (lambda stopped: None, 0, ""),
     "outcome flipped": (lambda stopped: flip(stopped.run / OUTCOME), 1, OUTCOME),
     "weights flipped": (lambda stopped: flip(stopped.run / WEIGHTS), 1, WEIGHTS),
-    "run copied in part": (lambda stopped: (stopped.run / WEIGHTS).unlink(), 1, WEIGHTS),
     "run gone": (lambda stopped: shutil.rmtree(stopped.run), 1, "is damaged"),
     "line": (lambda stopped: flip_line(stopped.files.journal, 4), 0, "line 4, is damaged"),
     "claim": (claim, 0, ""),
@@ -299,19 +308,18 @@ DAMAGE: dict[str, tuple[Callable[[Stopped], object], int, str]] = {
         0,
         "begin at step 0",
     ),
-    "checkpoint gone": (lambda stopped: shutil.rmtree(stopped.checkpoint), 0, "begin at step 0"),
 }
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_a_resumed_sweep_names_what_is_damaged_and_has_the_same_table(kind: str, stopped: Stopped) -> None:
+def test_a_resumed_sweep_names_damage_and_has_the_same_table(kind: str, stopped: Stopped) -> None:
     damage, again, named = DAMAGE[kind]
     damage(stopped)
     done = command("run", stopped.space, "--engine=local", "--home", stopped.home.root, "--resume")
     assert done.code == 0, done.err
-    said = " ".join((done.out + done.err).split())
-    assert said.count(" damaged ") == int(bool(named))
-    assert named in said
+    output = " ".join((done.out + done.err).split())
+    assert output.count(" damaged ") == int(bool(named))
+    assert named in output
     assert table_of(done.out) == stopped.table != []
     assert sum(trained(stopped.log).values()) == 12 - stopped.done + again
     assert set(trained(stopped.log).values()) == {1}

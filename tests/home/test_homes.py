@@ -19,7 +19,7 @@ from tests.sweep.sweeps import spec
 
 
 @pytest.mark.parametrize("home", ["file", "file/home"])
-def test_a_home_that_cannot_be_one_is_refused(home: str, tmp_path: Path) -> None:
+def test_an_impossible_home_is_refused(home: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "space.yaml").write_text(spec().to_yaml())
     done = command("run", tmp_path / "space.yaml", "--engine=local", "--home", tmp_path / home)
@@ -39,12 +39,12 @@ def read_only_home(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     """A home with a sweep, on a file system that can only be read, and the sweep's id."""
     with mounted(tmp_path / "disk") as place:
         sweep_id = write_sweep(Home(place / "home")).id
-        Home(place / "home").sweep(sweep_id).lock.touch()
+        (Home(place / "home").sweep(sweep_id).directory / "driver.lock").touch()
         subprocess.run(["mount", "-o", "remount,ro", place], check=True)
         yield place / "home", sweep_id
 
 
-def test_a_home_that_can_only_be_read_is_read(frozen: tuple[Path, str], tmp_path: Path) -> None:
+def test_a_read_only_home_is_read(frozen: tuple[Path, str], tmp_path: Path) -> None:
     home, sweep_id = frozen
     for words in (
         ("sweeps",),
@@ -66,31 +66,31 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_by_default_it_is_private(temporary: Path) -> None:
-    found = scratch(None)
-    assert found.parent == temporary
-    assert found.stat().st_mode & 0o077 == 0
-    assert scratch(None) == found
-    found.chmod(0o777)
+def test_the_default_scratch_is_private(temporary: Path) -> None:
+    result = scratch(None)
+    assert result.parent == temporary
+    assert result.stat().st_mode & 0o077 == 0
+    assert scratch(None) == result
+    result.chmod(0o777)
     with pytest.raises(SweepError, match="--scratch"):
         scratch(None)
 
 
-def test_a_link_put_there_by_somebody_is_refused(temporary: Path) -> None:
+def test_a_link_in_place_of_the_private_directory_is_refused(temporary: Path) -> None:
     (temporary / "elsewhere").mkdir()
     (temporary / f"orchestrator-{os.getuid()}").symlink_to(temporary / "elsewhere")
-    with pytest.raises(SweepError, match="not this user's alone"):
+    with pytest.raises(SweepError, match="does not belong to this user alone"):
         scratch(None)
 
 
-def test_what_is_chosen_is_made_and_what_cannot_be_is_named(tmp_path: Path) -> None:
+def test_a_chosen_scratch_is_created_or_refused(tmp_path: Path) -> None:
     assert scratch(str(tmp_path / "a" / "b")).is_dir()
     (tmp_path / "file").write_text("")
     with pytest.raises(SweepError, match=r"cannot be made: .*--scratch"):
         scratch(str(tmp_path / "file" / "below"))
 
 
-def test_a_sweep_keeps_its_training_data_there(tmp_path: Path) -> None:
+def test_a_sweep_keeps_its_training_data_in_scratch(tmp_path: Path) -> None:
     words = ["run", "add_vs_add_prod", "--profile", "smoke", "--engine=local", "--home", tmp_path / "home"]
     words += ["--set", "sizes=[4]", "--set", "seeds=1", "--set", "mixes=[add]", "--set", "settings.training.steps=50"]
     done = command(*words, "--scratch", tmp_path / "here: #1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,14 +16,13 @@ from orchestrator.home.journal import (
     BadLine,
     Begun,
     Ended,
-    EndedLine,
     Journal,
     Stopped,
     read_journal,
     recall,
     to_line,
 )
-from orchestrator.home.run_files import OUTCOME, Storage
+from orchestrator.home.run_store import RunStore
 from orchestrator.search.base import Request
 from trainables.base import Evaluation, Outcome, Status
 
@@ -35,12 +35,11 @@ def entry(seed: int = 0, status: Status = Status.FINISHED) -> Ended:
     return Ended(f"key{seed}", Request("add+prod", 16, seed, 1 + seed % 2), outcome, "older" if seed % 2 else "")
 
 
-def line_of(one: Ended) -> EndedLine:
-    failure = one.outcome if one.outcome.status is Status.FAILED else None
-    return EndedLine(one.key, one.request, failure, one.reused_from, one.at)
+def line_of(one: Ended) -> Ended:
+    return one if one.outcome.status is Status.FAILED else replace(one, result=None)
 
 
-def write(path: Path, count: int) -> list[EndedLine]:
+def write(path: Path, count: int) -> list[Ended]:
     entries = [entry(seed) for seed in range(count)]
     with Journal(path) as journal:
         for one in entries:
@@ -48,7 +47,7 @@ def write(path: Path, count: int) -> list[EndedLine]:
     return [line_of(one) for one in entries]
 
 
-def test_what_was_appended_is_read_back(tmp_path: Path) -> None:
+def test_appended_entries_are_read_back(tmp_path: Path) -> None:
     path = tmp_path / "sweep" / "journal.jsonl"
     assert list(read_journal(path)) == []
     begun, failed = Begun("2026-01-01T00:00:00+00:00", {"versions": {"numpy": "2"}}), entry(3, Status.FAILED)
@@ -61,27 +60,26 @@ def test_what_was_appended_is_read_back(tmp_path: Path) -> None:
         json.loads(text)
 
 
-def test_it_is_folded_with_the_directories_of_runs(tmp_path: Path) -> None:
+def test_recall_combines_the_journal_with_run_directories(tmp_path: Path) -> None:
     home = Home(tmp_path)
     files = home.sweep("a-20260101-000000-0000")
     finished, failed, again = entry(0), entry(1, Status.FAILED), entry(1)
     trial = Ended("tuned", TUNED, entry().outcome)
     for one in (finished, trial, again):
-        with Storage(home.runs).put(one.key) as directory:
-            (directory / OUTCOME).write_text(json.dumps(one.outcome.to_json()))
+        RunStore(home).put(one.key, one.outcome, {})
     with Journal(files.journal) as journal:
-        for each in (trial, finished, failed, again, entry(5), Stopped("add")):
-            journal.append(each)
+        for item in (trial, finished, failed, again, entry(5), Stopped("add")):
+            journal.append(item)
     memory = recall(files)
     assert (memory.ended, memory.trials) == ((finished, again), (trial,))  # Of a run that failed, the later word.
     assert memory.stopped == {"add"}
     assert not memory.answered
-    [said] = memory.damaged
-    assert "key5 is damaged (FileNotFoundError" in said
+    [output] = memory.damaged
+    assert "key5 is damaged (FileNotFoundError" in output
 
 
 @given(cut=st.integers(min_value=1, max_value=200))
-def test_a_torn_last_line_is_forgotten_and_written_over(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
+def test_a_torn_last_line_is_dropped_and_overwritten(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
     path = tmp_path_factory.mktemp("torn") / "journal.jsonl"
     lines = write(path, 3)
     content = path.read_bytes()
@@ -102,7 +100,7 @@ def test_every_flipped_bit_is_found(tmp_path_factory: pytest.TempPathFactory, at
     place = begin + at % (end - begin)
     content[place] ^= 1 << bit
     path.write_bytes(content)
-    found = list(read_journal(path))
-    assert found[0] == lines[0]
-    assert found[-1] == lines[-1]
-    assert [type(each) for each in found[1:-1]] in ([BadLine], [BadLine, BadLine])  # Two, if it became a line's end.
+    actual = list(read_journal(path))
+    assert actual[0] == lines[0]
+    assert actual[-1] == lines[-1]
+    assert [type(item) for item in actual[1:-1]] in ([BadLine], [BadLine, BadLine])  # Two, if it became a line's end.

@@ -10,7 +10,6 @@ import pytest
 
 from orchestrator.catalogue.reading import StoredSweep, read_sweeps
 from orchestrator.home.files import Home
-from orchestrator.home.run_files import kept_runs
 from orchestrator.home.sweeps import Unreadable
 from tests.cli.program import Program
 from trainables.base import Status
@@ -44,14 +43,14 @@ def test_a_home_is_read_whole_or_refused_in_one_line(older: Path) -> None:
 def assert_whole(sweep: StoredSweep, older: Path) -> None:
     assert sweep.damage == ()
     assert (sweep.state.value, sweep.training) == ("finished", ())
-    found = {(run.config.label, run.config.size): run.outcome.accuracy["add"] for run in sweep.runs}
-    assert found == pytest.approx(OUTCOMES[older.name])
+    result = {(run.config.label, run.config.size): run.outcome.accuracy["add"] for run in sweep.runs}
+    assert result == pytest.approx(OUTCOMES[older.name])
     assert {run.outcome.status for run in sweep.runs} == {Status.FINISHED}
     assert {row.name for row in older.joinpath("runs").iterdir()} == {run.key for run in sweep.runs}
     # Another sweep that asks for the same run finds it: its key is what it was.
     family, spec = sweep.spec.make_family(), sweep.spec
     assert {family.key(spec.config(request)) for request in spec.requests()} == {run.key for run in sweep.runs}
-    assert all(kept_runs(sweep.sweep.files).has(run.key) for run in sweep.runs)
+    assert all(run.directory.is_dir() for run in sweep.runs)
     assert [mix.runs for mix in sweep.answer.mixes] == [2, 2]
 
 

@@ -1,4 +1,4 @@
-"""What probes found lies beside a run, whole, and is found again by name."""
+"""Probe results are stored whole next to their run, and are read by name."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.home.files import PROBES, flaw_of
+from orchestrator.home.files import Home, flaw_of
 from orchestrator.home.run_files import (
     ARRAYS,
     WEIGHTS,
     ProbeResult,
-    Storage,
     is_due,
     numbers_of,
     read_array,
@@ -21,21 +20,22 @@ from orchestrator.home.run_files import (
     result_files,
     write_result,
 )
+from orchestrator.home.run_store import RunStore
+from tests.engine.test_campaign import GOOD
 from tests.families import Firing
 
 
 def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
     result = ProbeResult("firing", 3, {"mean": 0.25})
-    write_result(Storage(tmp_path.parent), tmp_path.name, result, {"by_room": np.arange(3.0)})
+    write_result(tmp_path, result, {"by_room": np.arange(3.0)})
     assert read_results(tmp_path) == {"firing": result}
     assert numbers_of(tmp_path) == {"probe/firing/mean": 0.25}
     assert sorted(path.name for path in (tmp_path / "probes").iterdir()) == ["firing.json", "firing.npz"]
 
 
 def test_a_later_result_replaces_an_older_one_with_its_arrays(tmp_path: Path) -> None:
-    runs, key = Storage(tmp_path.parent), tmp_path.name
-    write_result(runs, key, ProbeResult("firing", 1, {"mean": 0.25}), {"by_room": np.arange(3.0)})
-    write_result(runs, key, ProbeResult("firing", 2, error="Traceback\nValueError: no\n"), {})
+    write_result(tmp_path, ProbeResult("firing", 1, {"mean": 0.25}), {"by_room": np.arange(3.0)})
+    write_result(tmp_path, ProbeResult("firing", 2, error="Traceback\nValueError: no\n"), {})
     assert read_array(tmp_path, "by_room") is None
     assert read_results(tmp_path)["firing"].reason == "ValueError: no"
     assert numbers_of(tmp_path) == {}
@@ -43,24 +43,23 @@ def test_a_later_result_replaces_an_older_one_with_its_arrays(tmp_path: Path) ->
 
 def test_a_later_result_leaves_the_run_whole(tmp_path: Path) -> None:
     """A worker's result is kept with its run; `probe` may put another in its place."""
-    runs, files = Storage(tmp_path), result_files(ProbeResult("firing", 1, error="no"), {"by_room": np.arange(3.0)})
-    with runs.put("key") as directory:
-        (directory / PROBES).mkdir()
-        for name, content in files.items():
-            (directory / name).write_bytes(content)
-        (directory / WEIGHTS).write_bytes(b"weights")
-    write_result(runs, "key", ProbeResult("firing", 2, {"mean": 0.25}), {"by_room": np.arange(4.0)})
-    assert flaw_of(runs.get("key")) == ""
-    (runs.get("key") / WEIGHTS).write_bytes(b"wights")
-    assert "differs" in flaw_of(runs.get("key"))
+    runs, files = (
+        RunStore(Home(tmp_path)),
+        result_files(ProbeResult("firing", 1, error="no"), {"by_room": np.arange(3.0)}),
+    )
+    runs.put("key", GOOD, {**files, WEIGHTS: b"weights"})
+    directory = runs.directory("key")
+    write_result(directory, ProbeResult("firing", 2, {"mean": 0.25}), {"by_room": np.arange(4.0)})
+    assert flaw_of(directory) == ""
+    (directory / WEIGHTS).write_bytes(b"wights")
+    assert "differs" in flaw_of(directory)
 
 
-def test_arrays_are_the_familys_then_those_of_probes(tmp_path: Path) -> None:
-    runs, key = Storage(tmp_path.parent), tmp_path.name
+def test_arrays_are_those_of_the_family_then_those_of_probes(tmp_path: Path) -> None:
     assert (read_results(tmp_path), read_arrays(tmp_path)) == ({}, {})
     np.savez(tmp_path / ARRAYS, embedding=np.eye(2))
-    write_result(runs, key, ProbeResult("b", 1), {"embedding": np.ones(1), "similarity": np.full(1, 2.0)})
-    write_result(runs, key, ProbeResult("c", 1), {"similarity": np.full(1, 3.0)})
+    write_result(tmp_path, ProbeResult("b", 1), {"embedding": np.ones(1), "similarity": np.full(1, 2.0)})
+    write_result(tmp_path, ProbeResult("c", 1), {"similarity": np.full(1, 3.0)})
     arrays = read_arrays(tmp_path)
     assert set(arrays) == {"embedding", "b/embedding", "similarity", "c/similarity"}
     assert arrays["embedding"].shape == (2, 2)
@@ -69,16 +68,16 @@ def test_arrays_are_the_familys_then_those_of_probes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"name": "firing"}', "[]"])
-def test_a_damaged_result_says_so_and_is_made_anew(tmp_path: Path, text: str) -> None:
-    write_result(Storage(tmp_path.parent), tmp_path.name, ProbeResult("firing", 1, {"mean": 0.25}), {})
+def test_a_damaged_result_is_reported_and_due_again(tmp_path: Path, text: str) -> None:
+    write_result(tmp_path, ProbeResult("firing", 1, {"mean": 0.25}), {})
     (tmp_path / "probes" / "firing.json").write_text(text)
     assert read_results(tmp_path)["firing"].error.startswith("firing.json cannot be read")
     assert is_due(Firing(), tmp_path)
 
 
-def test_what_is_due(tmp_path: Path) -> None:
+def test_a_probe_is_due_without_a_current_result(tmp_path: Path) -> None:
     assert is_due(Firing(), tmp_path)
     for version, error, due in ((0, "", False), (1, "", True), (0, "broken", True)):
         result = ProbeResult("firing", Firing.version + version, error=error)
-        write_result(Storage(tmp_path.parent), tmp_path.name, result, {})
+        write_result(tmp_path, result, {})
         assert is_due(Firing(), tmp_path) is due

@@ -12,15 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.home.driver_lock import driving
 from orchestrator.home.files import Home
-from orchestrator.home.run_claims import SweepRuns, removable
-from orchestrator.home.run_files import Storage, write_origin
-from orchestrator.sweep.run import run_sweep
-from orchestrator.sweep.run_options import RunOptions
+from orchestrator.home.run_files import ProbeResult, write_origin, write_result
+from orchestrator.home.run_store import RunStore
+from tests.catalogue.fabricated import write_sweep
 from tests.cli.program import command, started
+from tests.engine.test_campaign import GOOD
 from tests.scripted import FAMILY, trained
-from tests.sweep.sweeps import ended, quiet, spec, table_of
+from tests.sweep.sweeps import ended, spec, table_of
 
 Spaces = Callable[..., tuple[Path, Path]]
 
@@ -63,8 +62,8 @@ def here(home: Path, *words: object) -> str:
 
 
 def sweep_of(home: Path, space: str) -> str:
-    [found] = [each for each in Home(home).sweep_ids() if each.startswith(space)]
-    return found
+    [result] = [item for item in Home(home).sweep_ids() if item.startswith(space)]
+    return result
 
 
 def test_a_shared_baseline_is_trained_once_and_the_answer_is_the_same(
@@ -75,15 +74,15 @@ def test_a_shared_baseline_is_trained_once_and_the_answer_is_the_same(
     out = here(tmp_path / "home", "run", second, "--engine=local")
     assert set(trained(log).values()) == {1}
     assert len(trained(log)) == 12  # 4 of the baseline and 4 of each mix, where two sweeps alone would train 16.
-    there = sweep_of(tmp_path / "home", "with_prod")
-    assert f"4 runs were there already, trained for {there} (4)." in out
+    existing = sweep_of(tmp_path / "home", "with_prod")
+    assert f"4 runs were there already, trained for {existing} (4)." in out
     status = here(tmp_path / "home", "status", "with_max")
     assert "in 4 runs, 4 more were there already" in status
     alone = here(tmp_path / "other home", "run", second, "--engine=local")
     assert table_of(out) == table_of(alone) != []
 
 
-def test_fresh_trains_anew_and_says_so(spaces: Spaces, log: Path, tmp_path: Path) -> None:
+def test_fresh_trains_every_run_again_and_reports_it(spaces: Spaces, log: Path, tmp_path: Path) -> None:
     first, second = spaces()
     here(tmp_path, "run", first, "--engine=local")
     out = here(tmp_path, "run", second, "--engine=local", "--fresh")
@@ -99,48 +98,34 @@ def test_fresh_trains_anew_and_says_so(spaces: Spaces, log: Path, tmp_path: Path
 @pytest.mark.parametrize("engine", [["--engine=local"], pytest.param([], marks=pytest.mark.night)])
 def test_two_sweeps_at_once_train_a_run_once(engine: list[str], spaces: Spaces, log: Path, tmp_path: Path) -> None:
     both = [started("run", space, *engine, "--home", tmp_path) for space in spaces(pace_s=0.1)]
-    outs = [said(each) for each in both]
+    outs = [said(item) for item in both]
     assert set(trained(log).values()) == {1}, trained(log)
     assert len(trained(log)) == 12
-    found = [int(count) for out in outs for count in re.findall(r"^(\d+) runs? w(?:ere|as) there already", out, re.M)]
-    assert sum(found) == 4
+    result = [int(count) for out in outs for count in re.findall(r"^(\d+) runs? w(?:ere|as) there already", out, re.M)]
+    assert sum(result) == 4
     for space in ("with_prod", "with_max"):
         assert len(ended(tmp_path, sweep_of(tmp_path, space))) == 8
 
 
-def test_after_a_kill_another_sweep_goes_on_and_the_first_can_be_resumed(
+def test_after_a_kill_another_sweep_continues_and_the_first_can_be_resumed(
     spaces: Spaces, log: Path, tmp_path: Path
 ) -> None:
     first, second = spaces(pace_s=0.3)
     killed = started("run", first, "--engine=local", "--home", tmp_path)
-    while len(kept := list((tmp_path / "runs").glob("[0-9a-f]*/outcome.json"))) < 2:
+    while len(stored := list((tmp_path / "runs").glob("[0-9a-f]*/outcome.json"))) < 2:
         assert killed.poll() is None, killed.communicate()
         time.sleep(0.02)
     os.kill(killed.pid, signal.SIGKILL)
     killed.communicate()
-    lost = trained(log).total() - len(kept)  # Trained to their end, and killed before they were on disk.
+    lost = trained(log).total() - len(stored)  # Trained to their end, and killed before they were on disk.
     out = here(tmp_path, "run", second, "--engine=local")
-    there = re.search(r"^(\d+) runs? w(?:ere|as) there already", out, re.M)
-    assert there is not None
-    assert int(there[1]) >= 1
+    existing = re.search(r"^(\d+) runs? w(?:ere|as) there already", out, re.M)
+    assert existing is not None
+    assert int(existing[1]) >= 1
     here(tmp_path, "run", first, "--engine=local", "--resume")
     assert len(trained(log)) == 12
     assert trained(log).total() - 12 <= lost
     assert len(ended(tmp_path, sweep_of(tmp_path, "with_prod"))) == 8
-
-
-@pytest.mark.night
-def test_rm_keeps_the_runs_that_another_sweep_refers_to(spaces: Spaces, log: Path, tmp_path: Path) -> None:
-    first, second = spaces()
-    here(tmp_path, "run", first, "--engine=local")
-    here(tmp_path, "run", second, "--engine=local")
-    here(tmp_path, "rm", "with_prod", "--yes")
-    assert len(list((tmp_path / "runs").iterdir())) == 8
-    kept = here(tmp_path, "status", "with_max", "--json")
-    assert kept.count('"finished"') >= 8
-    here(tmp_path, "rm", "with_max", "--yes")
-    assert list((tmp_path / "runs").iterdir()) == []
-    assert list((tmp_path / "claims").iterdir()) == []
 
 
 def test_a_claim_holds_while_its_sweep_is_driven(tmp_path: Path) -> None:
@@ -148,47 +133,54 @@ def test_a_claim_holds_while_its_sweep_is_driven(tmp_path: Path) -> None:
     mine, other = home.sweep("mine-1"), home.sweep("other-1")
     for files in (mine, other):
         files.directory.mkdir(parents=True)
-    with driving(other):
-        assert SweepRuns(other).claim("key")
-        assert SweepRuns(other).claim("key")
-        assert not SweepRuns(mine).claim("key")
-    assert SweepRuns(mine).claim("key")  # Nobody drives the other one any more.
-    with driving(mine):
-        assert not SweepRuns(other).claim("key")
-        SweepRuns(other).free("key")  # Not its own to give up.
-        assert not SweepRuns(other).claim("key")
-        SweepRuns(mine).free("key")
-        assert SweepRuns(other).claim("key")
+    with other.driving():
+        assert RunStore(other.home, other.id).claim("key")
+        assert RunStore(other.home, other.id).claim("key")
+        assert not RunStore(mine.home, mine.id).claim("key")
+    assert RunStore(mine.home, mine.id).claim("key")  # Nobody drives the other one any more.
+    with mine.driving():
+        assert not RunStore(other.home, other.id).claim("key")
+        RunStore(other.home, other.id).free("key")  # Not its own claim.
+        assert not RunStore(other.home, other.id).claim("key")
+        RunStore(mine.home, mine.id).free("key")
+        assert RunStore(other.home, other.id).claim("key")
 
 
-def test_what_a_sweep_is_training_is_not_removed_with_another(tmp_path: Path) -> None:
+def test_rm_keeps_the_runs_that_another_sweep_refers_to(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    run_sweep(spec(search={"method": "grid"}, sizes=[8]), RunOptions(home=tmp_path, engine="local"), quiet())
-    [there] = home.sweep_ids()
-    keys = Storage(home.runs).list()
-    assert removable(home, there) == keys
+    first, second = (write_sweep(home, spec(name=name, mixes=["add", f"add+{name}"])).id for name in ("prod", "max"))
+    runs = RunStore(home).stored_keys()
+    for sweep_id, left in ((first, len(runs) * 2 // 3), (second, 0)):
+        here(tmp_path, "rm", sweep_id, "--yes")
+        assert len(RunStore(home).stored_keys()) == left
+
+
+def test_rm_keeps_runs_that_another_sweep_is_training(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    existing = write_sweep(home, spec(sizes=[8])).id
+    keys = RunStore(home).stored_keys()
+    assert RunStore(home, existing).own_keys() == keys
     other = home.sweep("other-1")
     other.directory.mkdir(parents=True)
-    with driving(other):
-        assert SweepRuns(other).claim(keys[0])
-        assert removable(home, there) == keys[1:]
+    with other.driving():
+        assert RunStore(other.home, other.id).claim(keys[0])
+        assert RunStore(home, existing).own_keys() == keys[1:]
 
 
-def test_the_runs_of_a_sweep_go_with_it_whether_it_trained_or_only_names_them(tmp_path: Path) -> None:
+def test_rm_removes_runs_that_a_sweep_trained_or_refers_to(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    run_sweep(spec(search={"method": "grid"}, sizes=[8]), RunOptions(home=tmp_path, engine="local"), quiet())
-    [there] = home.sweep_ids()
-    keys, journal = Storage(home.runs).list(), home.sweep(there).journal
+    existing = write_sweep(home, spec(sizes=[8])).id
+    keys, journal = RunStore(home).stored_keys(), home.sweep(existing).journal
     whole = journal.read_bytes()
     journal.write_bytes(whole[: whole.index(b"\n") + 1])  # A crash kept its runs out of it.
-    assert removable(home, there) == keys
+    assert RunStore(home, existing).own_keys() == keys
     journal.write_bytes(whole)
     for key in keys:
         write_origin(home.runs / key, "removed-1")
-    assert removable(home, there) == keys
+    assert RunStore(home, existing).own_keys() == keys
 
 
-def test_the_name_of_a_run_is_on_disk_like_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_name_of_a_run_is_flushed_like_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rename that the directory's own flush does not follow can be lost with the power."""
     flushed: list[tuple[Path, list[str]]] = []
 
@@ -197,9 +189,8 @@ def test_the_name_of_a_run_is_on_disk_like_its_content(tmp_path: Path, monkeypat
         flushed.append((path, sorted(os.listdir(path)) if path.is_dir() else []))
 
     monkeypatch.setattr(os, "fsync", flush)
-    runs = Storage(tmp_path / "runs")
-    with runs.put("key") as directory:
-        (directory / "outcome.json").write_text("{}")
-    assert flushed[-1] == (runs.root, ["key"])
-    runs.add("key", "probes/mine.json", b"{}")
-    assert flushed[-1] == (runs.root / "key" / "probes", ["mine.json"])
+    runs = RunStore(Home(tmp_path))
+    runs.put("key", GOOD, {})
+    assert flushed[-1] == (tmp_path / "runs", ["key"])
+    write_result(runs.directory("key"), ProbeResult("mine", 1), {})
+    assert flushed[-1] == (tmp_path / "runs" / "key" / "probes", ["mine.json"])

@@ -17,7 +17,7 @@ from tests.sweep.sweeps import spec
 from trainables.base import SettingsError
 
 
-def test_a_sweep_whose_family_refuses_its_settings_now_says_the_reason(
+def test_a_sweep_whose_family_now_refuses_its_settings_gives_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = Home(tmp_path)
@@ -34,7 +34,7 @@ def test_a_sweep_whose_family_refuses_its_settings_now_says_the_reason(
     assert "settings.haste: haste is no longer allowed" in str(after)
 
 
-def test_python_reads_all_that_can_be_read_and_says_what_cannot(tmp_path: Path) -> None:
+def test_python_reads_what_it_can_and_reports_the_rest(tmp_path: Path) -> None:
     home = Home(tmp_path)
     whole, torn, orphan, foreign, hurt = (write_sweep(home).id for _ in range(5))
     home.sweep(torn).spec.write_text("name: [")
@@ -64,8 +64,8 @@ def test_python_reads_all_that_can_be_read_and_says_what_cannot(tmp_path: Path) 
         assert len(load(hurt, tmp_path).runs) == runs - 1
 
 
-def test_sweeps_that_begin_in_one_second_are_told_apart_and_stand_newest_first(tmp_path: Path) -> None:
+def test_sweeps_of_one_second_are_ordered_newest_first(tmp_path: Path) -> None:
     home = Home(tmp_path)
     begun = [create_sweep(spec(name=name), home).id for name in ("b", "a", "c", "a", "b", "a")]
     assert home.sweep_ids() == begun[::-1]
-    assert all(re.fullmatch(r"[abc]-\d{8}-\d{6}-[0-9a-f]{4}", each) for each in begun)
+    assert all(re.fullmatch(r"[abc]-\d{8}-\d{6}-[0-9a-f]{4}", item) for item in begun)

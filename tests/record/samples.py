@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.home.files import SweepFiles
-from orchestrator.home.run_files import ARRAYS, Storage
+from orchestrator.home.files import SweepDirectory
+from orchestrator.home.run_files import ARRAYS
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.report.answer import Answer, answer
 from orchestrator.space.spec import SweepSpec
@@ -31,7 +31,7 @@ class Finished:
 def finish(directory: Path, sweep_id: str = "add_vs_add_prod-20260102-030405-ab12") -> Finished:
     """Five finished runs, one diverged, one failed."""
     spec = make_spec()
-    sweep = Sweep(SweepFiles(directory / sweep_id), spec, "2026-01-02T03:04:05+00:00", ENVIRONMENT)
+    sweep = Sweep(SweepDirectory(directory / sweep_id), spec, "2026-01-02T03:04:05+00:00", ENVIRONMENT)
     cells = [("add", 24), ("add", 64), ("add+prod", 16), ("add+prod", 32), ("add+prod", 64)]
     ended = train(spec, cells, seeds=1)
     ended += [(config, diverged(config)) for config, _ in train(spec, [("add", 8)], seeds=1)]
@@ -59,4 +59,4 @@ def _leave(spec: SweepSpec, directory: Path, config: RunConfig, outcome: Outcome
             measures={"seconds": 40.5, "test_examples_add": 21.0},
             data=hashlib.sha256(f"{config.mix} {config.seed}".encode()).hexdigest()[:32],
         )
-    return RunRecord(key, config, outcome, Storage(folder.parent))
+    return RunRecord(key, config, outcome, folder)

@@ -168,7 +168,7 @@ def test_arrays_come_along_with_a_picture_for_the_first_seed_of_a_size(empty: Pa
     done = finish(tmp_path)
     first = next(run for run in done.runs if run.outcome.status is Status.FINISHED)
     second = replace(first, key="second", config=replace(first.config, seed=done.sweep.spec.seed + 1))
-    shutil.copytree(first.directory, second.runs.get(second.key))
+    shutil.copytree(first.directory, second.directory)
     store = fresh_store(empty, tmp_path)
     tracker, kept = MlflowTracker(store), Record(store, done, MlflowClient(store.uri))
     for run in (first, second):
@@ -190,7 +190,7 @@ def test_what_probes_find_later_replaces_the_record_of_the_run(empty: Path, tmp_
     MlflowTracker(store).run_ended(done.sweep, run)
     before = kept.one(run_key=run.key)
     assert not any(name.startswith("probe/") for name in before.data.metrics)
-    write_result(run.runs, run.key, ProbeResult("firing", 1, {"mean": 0.25}), {"by_room": np.arange(3.0)})
+    write_result(run.directory, ProbeResult("firing", 1, {"mean": 0.25}), {"by_room": np.arange(3.0)})
     MlflowTracker(store).run_ended(done.sweep, run)
     after = kept.one(run_key=run.key)
     assert after.data.metrics["probe/firing/mean"] == 0.25

@@ -12,7 +12,6 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from orchestrator.errors import UserError
-from orchestrator.home.driver_lock import driving
 from orchestrator.home.files import Home
 from orchestrator.record.store import DATABASE, VARIABLE
 from orchestrator.record.sync import rebuild
@@ -104,7 +103,7 @@ def test_a_rebuilt_store_equals_the_first(swept: Path) -> None:
 
 def test_nothing_moves_while_a_sweep_is_run(swept: Path) -> None:
     before = sorted(path.name for path in swept.iterdir())
-    with driving(Home(swept).sweep(Home(swept).sweep_ids()[-1])), pytest.raises(UserError, match="another"):
+    with Home(swept).sweep(Home(swept).sweep_ids()[-1]).driving(), pytest.raises(UserError, match="another"):
         rebuild(swept, quiet())
     assert sorted(path.name for path in swept.iterdir()) == before
 
@@ -123,7 +122,7 @@ def test_a_store_that_is_gone_is_made_again_and_a_sweep_that_runs_is_left_to_its
     for kept in ("sweeps", "runs"):
         shutil.copytree(swept / kept, home / kept)
     first, second = Home(home).sweep_ids()
-    with driving(Home(home).sweep(second)):
+    with Home(home).sweep(second).driving():
         done = command("sync", "--home", home)
     assert done.code == 0, done.err
     assert f"{second} is running: its driver records it" in done.out

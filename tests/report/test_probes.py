@@ -23,7 +23,7 @@ def stored_sweep(tmp_path: Path) -> StoredSweep:
 
 def leave(run: RunRecord, error: str = "", **numbers: float) -> None:
     """What a probe found in a run, or its error."""
-    write_result(run.runs, run.key, ProbeResult("similarity", 1, numbers, error), {})
+    write_result(run.directory, ProbeResult("similarity", 1, numbers, error), {})
 
 
 def test_means_are_over_seeds(stored: StoredSweep) -> None:
@@ -33,7 +33,7 @@ def test_means_are_over_seeds(stored: StoredSweep) -> None:
         leave(cells["add+prod", 16, seed], ring=ring)
     leave(cells["add", 8, 0], ends=-0.125)
     run = cells["add", 16, 1]
-    write_result(run.runs, run.key, ProbeResult("mistakes", 1, {"mod2": 0.75}), {})
+    write_result(run.directory, ProbeResult("mistakes", 1, {"mod2": 0.75}), {})
     assert [(each.probe, each.header, each.rows) for each in probe_tables("units", stored.runs)] == [
         ("mistakes", ("mix", "units", "runs", "mod2"), (("add", "16", "1", "0.75"),)),
         (

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.home.run_files import Storage
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.races import Bounds, SpeedUp, median, speed_ups
 from orchestrator.search.base import Request
@@ -75,7 +74,7 @@ def record(asked: SweepSpec, mix: str, size: int, seed: int, spent: dict[str, fl
     measures |= {f"arrived_{name}": float(name in there) for name in spent}
     scores = dict.fromkeys(spent, 0.0)
     outcome = Outcome(Status.FINISHED, 20, scores, scores, (), measures)
-    return RunRecord(f"{mix}{size}{seed}", config, outcome, Storage(Path()))
+    return RunRecord(f"{mix}{size}{seed}", config, outcome, Path())
 
 
 def test_races_are_paired_by_graph_and_taken_with_the_best_rival() -> None:

@@ -37,7 +37,7 @@ def write(stored: StoredSweep, mix: str, scores: dict[int, dict[str, float]]) ->
     sizes = []
     for run in stored.runs:
         if run.config.label == mix and run.config.size in scores:
-            write_result(run.runs, run.key, ProbeResult("separation", 1, scores[run.config.size]), {})
+            write_result(run.directory, ProbeResult("separation", 1, scores[run.config.size]), {})
             sizes.append(run.config.size)
     return sizes
 
@@ -74,7 +74,7 @@ def test_every_count_is_that_of_the_runs_outside_the_interval(many: StoredSweep,
     runs = [run for run in many.runs if run.config.label == "add"]
     chances = {run.key: data.draw(st.sampled_from((0.01, 0.05, 0.2, 0.9))) for run in runs}
     for run in runs:
-        write_result(run.runs, run.key, ProbeResult("separation", 1, numbers(chances[run.key], 0.7)), {})
+        write_result(run.directory, ProbeResult("separation", 1, numbers(chances[run.key], 0.7)), {})
     low, high = sorted(data.draw(st.tuples(*(st.floats(5, 130),) * 2)))
     mix = many.answer.mixes[0]
     moved = replace(mix.target.transition, verdict=Verdict.FOUND, relative=Estimate((low + high) / 2, low, high))

@@ -37,17 +37,17 @@ def test_the_same_runs_as_without_a_clock() -> None:
     assert dict(simulate(Bisection(PROBLEM), step(40), 4).results) == dict(drive(Bisection(PROBLEM), step(40)))
 
 
-def test_methods_are_graded_against_made_up_truths() -> None:
+def test_methods_are_graded_against_known_truths() -> None:
     problem = Problem(("alone", "joint"), (4, 6, 8, 12, 16, 24, 32, 48), (0, 1, 2))
     costs = {size: float(size) for size in problem.sizes}
     grid, pairs = compare(problem, {"grid": {}, "pairs": {}}, costs, sweeps=4, seed=0)
     assert (grid.cost, grid.wall, grid.runs) == (1.0, 1.0, 48.0)
     assert pairs.cost < 0.8
     assert pairs.runs < 48
-    for each in (grid, pairs):
-        assert each.error is not None
-        assert each.error < 0.25
-        assert each.holds >= 0.75
+    for item in (grid, pairs):
+        assert item.error is not None
+        assert item.error < 0.25
+        assert item.holds >= 0.75
 
 
 def run(*arguments: str) -> int:
@@ -59,22 +59,22 @@ def run(*arguments: str) -> int:
 
 def test_the_command_tries_the_methods_of_a_space(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("add_vs_add_prod", "--profile", "smoke", "--truths", "1", "--method", "bisection", "--workers", "2") == 0
-    said = capsys.readouterr().out
-    assert "simulated sweeps: 1, mixes in each: 2" in said
-    assert "bisection" in said
-    assert "pairs " not in said
-    assert "…" not in said
-    assert max(map(len, said.splitlines())) <= 80, "a terminal of 80 columns would fold it"
+    output = capsys.readouterr().out
+    assert "simulated sweeps: 1, mixes in each: 2" in output
+    assert "bisection" in output
+    assert "pairs " not in output
+    assert "…" not in output
+    assert max(map(len, output.splitlines())) <= 80, "a terminal of 80 columns would fold it"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "output"),
     [
         (["--method", "pars"], "Did you mean 'pairs'?"),
         (["--profile", "smoke"], "name one"),
         (["--workers", "100000000"], "less than or equal to 10000"),
     ],
 )
-def test_wrong_arguments_are_explained(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_arguments_are_explained(arguments: list[str], output: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*arguments) == 2
-    assert said in capsys.readouterr().err
+    assert output in capsys.readouterr().err

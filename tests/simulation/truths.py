@@ -30,9 +30,9 @@ class TruthKind(StrEnum):
     """Learned, then lost again over a range of sizes beyond the transition."""
     NEVER = "never"
     ABOVE = "above"
-    """The transition lies beyond the largest size."""
+    """The transition is above the largest size."""
     BELOW = "below"
-    """The transition lies under the smallest size."""
+    """The transition is below the smallest size."""
     HALVES = "halves"
     """A run learns each of two halves of the task by itself; with one of them it ends anywhere in between."""
     SCATTERED = "scattered"
@@ -45,7 +45,7 @@ class TruthKind(StrEnum):
     SHOULDER = "shoulder"
     """Two steps of half the rise each, the second at a size some 65 % larger."""
     LEVELS_OFF = "levels-off"
-    """Accuracy levels off too low to be called learned: a plateau, at whatever size it is reached."""
+    """Accuracy levels off too low to be called learned: a plateau, at any size."""
 
 
 OTHER_SHAPES = (
@@ -163,7 +163,7 @@ class Truth:
         return Observation(min(max(accuracy, 0.0), 1.0), self.floor, float(size) ** cost_exponent)
 
     def _halves(self, learned: int, noise: float, rng: np.random.Generator) -> float:
-        """The accuracy of a run that learned so many of the two halves."""
+        """Return the accuracy of a run that learned this many of the two halves."""
         if learned == 1:
             return float(rng.uniform(self.floor, self.asymptote))
         return self.asymptote + SCATTER_TOP * noise if learned else self.floor + SCATTER_FLOOR * noise
@@ -217,7 +217,7 @@ def draw(kind: TruthKind, problem: Problem, rng: np.random.Generator, key: int) 
     if kind is TruthKind.HALVES:
         truth = replace(truth, graded=False)
     if kind is TruthKind.GOMPERTZ:
-        least, most = (math.log(each) for each in CONCENTRATIONS)
+        least, most = (math.log(item) for item in CONCENTRATIONS)
         truth = replace(truth, graded=False, concentration=math.exp(rng.uniform(least, most)))
     if kind is TruthKind.SHOULDER:
         truth = replace(truth, slope=math.exp(rng.uniform(math.log(SHOULDER_SLOPE), math.log(STEEPEST))))

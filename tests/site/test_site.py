@@ -16,10 +16,9 @@ import pytest
 
 from orchestrator.catalogue.reading import read_sweep
 from orchestrator.errors import UserError
-from orchestrator.home.driver_lock import driving
-from orchestrator.home.files import Home
+from orchestrator.home.files import Home, StopRequest
 from orchestrator.home.journal import Answered, Journal
-from orchestrator.home.stop_requests import StopRequest, ask_to_stop
+from orchestrator.home.sweeps import ask_to_stop
 from orchestrator.record.store import StoreError
 from orchestrator.report.table import answer_table
 from orchestrator.site.pages import SweepPages, age
@@ -52,7 +51,7 @@ def test_every_sweep_with_answer_state_figure_and_report(served: tuple[str, Home
     other = write_sweep(home, spec(variant="larger"))
     home.sweep(broken.id).spec.write_text("no: [space")
     begun = write_sweep(home, spec(question="Which one is under way?"), runs=runs_of(spec())[:6], answered=False)
-    with driving(home.sweep(begun.id)):
+    with home.sweep(begun.id).driving():
         html = get(address)
     assert '<meta http-equiv="refresh"' in html
     said = {part[:80].split('"')[0]: part for part in html.split('<article class="sweep" id="')[1:]}
@@ -160,7 +159,7 @@ def test_what_trains_and_what_was_asked_to_stop_is_shown(served: tuple[str, Home
     sweep = write_sweep(home, asked, runs=files[:3], answered=False)
     leave_stack(home, sweep, files[3:5], 4)
     assert f"--resume {sweep.id}" in get(address)
-    with driving(home.sweep(sweep.id)):
+    with home.sweep(sweep.id).driving():
         ask_to_stop(sweep, StopRequest(mix="add+prod"))
         html = get(address)
     assert "2 in training" in html

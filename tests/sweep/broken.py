@@ -1,4 +1,4 @@
-"""Families that do not keep their contract, each in a way of its own."""
+"""Families that break their contract, each in a different way."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def spec(**changes: object) -> SweepSpec:
 
 
 def quiet() -> Console:
-    """A console that keeps what it is told."""
+    """A console whose output :func:`printed` returns."""
     return Console(file=io.StringIO(), width=200)
 
 

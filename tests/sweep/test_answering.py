@@ -18,19 +18,19 @@ from tests.sweep.sweeps import printed, quiet, spec
 
 
 @pytest.mark.parametrize("fault", ["setting", "page"])
-def test_a_figure_that_fails_is_a_line(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_figure_that_fails_is_one_line(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if fault == "setting":  # As a font or a package that is broken on this machine.
         monkeypatch.setitem(style.SETTINGS, "svg.fonttype", "no such type")
     else:
         monkeypatch.setattr(report, "render", _no_template)
     console = quiet()
-    found = run_sweep(spec(sizes=[16, 64], seeds=1), RunOptions(home=tmp_path, engine="local"), console)
+    result = run_sweep(spec(sizes=[16, 64], seeds=1), RunOptions(home=tmp_path, engine="local"), console)
     out = printed(console)
     lines = [line for line in out.splitlines() if "cannot be drawn" in line]
     wanted = ["transitions.png", "report.html", "a figure"] if fault == "setting" else ["report.html"]
     assert len(lines) == len(wanted)
     assert all(any(line.startswith(name) for line in lines) for name in wanted)
-    assert [mix.mix in out for mix in found.mixes] == [True, True]
+    assert [mix.mix in out for mix in result.mixes] == [True, True]
     assert ("figure  " in out) == (fault == "page")
     assert "report  " not in out
     assert "not in MLflow" not in out

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.errors import UserError
 from orchestrator.home.files import Home
-from orchestrator.home.journal import Asked, EndedLine, read_journal, recall
+from orchestrator.home.journal import Asked, Ended, read_journal, recall
 from orchestrator.search.base import requests_of
 from orchestrator.space.evidence import searcher_of
 from orchestrator.sweep.run import run_sweep
@@ -29,16 +29,16 @@ def swept(home: Path, **changes: object) -> str:
     return Home(home).sweep_ids()[0]
 
 
-def test_a_block_is_on_disk_before_its_runs_and_the_answer_rests_on_it(tmp_path: Path) -> None:
-    found = run_sweep(spec(**PAIRS), RunOptions(home=tmp_path, engine="local"), quiet())
+def test_a_block_is_on_disk_before_its_runs_and_the_answer_uses_it(tmp_path: Path) -> None:
+    result = run_sweep(spec(**PAIRS), RunOptions(home=tmp_path, engine="local"), quiet())
     [sweep_id] = Home(tmp_path).sweep_ids()
-    asked = set()
+    wanted_spec = set()
     for line in read_journal(Home(tmp_path).sweep(sweep_id).journal):
         if isinstance(line, Asked):
-            asked |= {run for block in line.blocks for run in requests_of(block)}
-        elif isinstance(line, EndedLine):
-            assert line.request in asked
-    shown = found.mix("add+prod").comparison
+            wanted_spec |= {run for block in line.blocks for run in requests_of(block)}
+        elif isinstance(line, Ended):
+            assert line.request in wanted_spec
+    shown = result.mix("add+prod").comparison
     assert shown is not None
     assert shown.decided is Direction.FEWER
     assert shown.pairs == len(blocks(tmp_path, sweep_id))
@@ -59,7 +59,7 @@ def test_a_resumed_sweep_asks_for_the_blocks_of_an_undisturbed_one(
     assert 0 < len(before) < len(after)
 
 
-def test_an_extension_continues_the_blocks_and_refuses_another_bar(tmp_path: Path) -> None:
+def test_an_extension_continues_the_blocks_and_refuses_another_threshold(tmp_path: Path) -> None:
     first = swept(tmp_path, seeds=1)
     options = RunOptions(home=tmp_path, engine="local", extend=first)
     run_sweep(spec(**PAIRS), options, quiet())
@@ -72,18 +72,16 @@ def test_an_extension_continues_the_blocks_and_refuses_another_bar(tmp_path: Pat
 
 
 def test_a_journal_without_blocks_gives_estimates_and_no_decision(tmp_path: Path) -> None:
-    sweep_id = swept(tmp_path, search={"method": "bisection"})
-    assert blocks(tmp_path, sweep_id) == ()
-    found = run_sweep(
-        spec(seeds=4, search={"method": "bisection"}),
-        RunOptions(home=tmp_path, engine="local", resume=sweep_id),
-        quiet(),
+    result = run_sweep(
+        spec(seeds=4, search={"method": "bisection"}), RunOptions(home=tmp_path, engine="local"), quiet()
     )
-    assert found.mix("add+prod").comparison is None
-    assert found.mix("add+prod").synergy_total is not None
+    [sweep_id] = Home(tmp_path).sweep_ids()
+    assert blocks(tmp_path, sweep_id) == ()
+    assert result.mix("add+prod").comparison is None
+    assert result.mix("add+prod").synergy_total is not None
 
 
-def test_old_blocks_outside_the_sizes_asked_for_now_do_no_harm() -> None:
+def test_old_blocks_outside_the_current_sizes_do_no_harm() -> None:
     searcher = searcher_of(
         spec(**PAIRS), blocks=[Block("add+prod", "add", 10, 10, 0), Block("add+prod", "add", 8, 8, 77)]
     )

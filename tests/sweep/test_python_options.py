@@ -32,7 +32,7 @@ from orchestrator.sweep.run_options import RunOptions
         ({"engine": "local", "fresh": False}, ["--engine", "local"]),
     ],
 )
-def test_options_are_taken_as_python_people_write_them(options: dict[str, Any], words: list[str]) -> None:
+def test_options_take_python_values(options: dict[str, Any], words: list[str]) -> None:
     assert RunOptions(**from_python(options)).started().words() == words
 
 
@@ -42,7 +42,7 @@ def test_resume_may_be_true(given: Any, meant: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "output"),
     [
         ({"max_time": True}, "max_time=True cannot be used: write .*7200 .seconds. or a timedelta"),
         ({"max_time": -5}, "--max-time '-5.000s': write a time"),
@@ -56,12 +56,12 @@ def test_resume_may_be_true(given: Any, meant: str | None) -> None:
         ({"profil": 5}, "unknown option 'profil'. Did you mean 'profile'?"),
     ],
 )
-def test_options_of_another_type_are_refused_with_what_to_write(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(UserError, match=said):
+def test_options_of_another_type_are_refused_with_what_to_write(options: dict[str, Any], output: str) -> None:
+    with pytest.raises(UserError, match=output):
         o.run("add_vs_add_prod", **options)
 
 
-def test_no_space_at_all_is_refused_in_our_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_space_is_refused_with_a_clear_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="space=None cannot be used"):
         o.run(None, home=tmp_path)  # type: ignore[arg-type]
     monkeypatch.chdir(tmp_path)

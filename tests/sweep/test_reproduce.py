@@ -58,38 +58,38 @@ def table(there: Path) -> dict[tuple[str, str, str], tuple[str, str]]:
     """Finding and verdict by experiment, mix and statement."""
     text = (there / "results" / "reproduce" / "tiny" / "table.md").read_text()
     lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
-    return {(space, about, claim): (found, verdict) for space, about, claim, found, _, verdict in lines[2:]}
+    return {(space, about, claim): (result, verdict) for space, about, claim, result, _, verdict in lines[2:]}
 
 
-def test_what_is_missing_is_run_once_and_set_beside_what_was_expected(there: Path) -> None:
+def test_missing_sweeps_are_run_once_and_compared_with_expectations(there: Path) -> None:
     assert "4 rows: 4 not run" in reproduce("--budget", "0s")
     assert not (there / "results" / "sweeps").exists()
 
-    said = reproduce()
+    output = reproduce()
     ids = Home(there / "results").sweep_ids()
-    assert sorted(each.rsplit("-", 3)[0] for each in ids) == ["grows-at_12", "grows-at_24", "helps"]
+    assert sorted(item.rsplit("-", 3)[0] for item in ids) == ["grows-at_12", "grows-at_24", "helps"]
     rows = table(there)
     assert len(rows) == 4
     assert rows["helps", "add+prod", "PROD helps"][1] == "agrees"
     assert rows["helps", "add+prod", "PROD does not help"][1] == "contradicted"
     for mix in ("add", "add+prod"):
-        found, verdict = rows["grows", mix, "it grows no faster than the midpoint"]
+        result, verdict = rows["grows", mix, "it grows no faster than the midpoint"]
         assert verdict == "agrees"
-        assert found.startswith("exponent ")
-    assert "4 rows: 3 agree, 1 contradicted. Of the 2 rows decided by evidence, at most 1 in 10 is expected" in said
+        assert result.startswith("exponent ")
+    assert "4 rows: 3 agree, 1 contradicted. Of the 2 rows decided by evidence, at most 1 in 10 is expected" in output
 
     assert reproduce().count("of 3:") == 0  # Everything is there.
     assert Home(there / "results").sweep_ids() == ids
 
 
-def test_a_budget_is_a_time(there: Path) -> None:
+def test_a_budget_must_be_a_time(there: Path) -> None:
     refused = command("reproduce", "helps.yaml", "--profile", "tiny", "--budget", "soon")
     assert refused.code == 2
     assert "'soon': write a time such as 2h" in refused.err
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "output"),
     [
         ("expects: 3", "expects: must be a list"),
         ("expects: [{claim: A, source: B, finds: more}]", "expects[0].finds"),
@@ -101,16 +101,16 @@ def test_a_budget_is_a_time(there: Path) -> None:
         ("expects: [{claim: A, source: B, finds: higher, number: separatoin/mod2}]", "unknown probe 'separatoin'"),
     ],
 )
-def test_statements_that_cannot_be_read_are_named(there: Path, wrong: str, said: str) -> None:
+def test_invalid_statements_are_named(there: Path, wrong: str, output: str) -> None:
     """Also in a space without profiles, which needs none."""
     (there / "wrong.yaml").write_text(HELPS.split("expects:")[0] + wrong + "\n")
     refused = command("reproduce", "wrong.yaml")
     assert refused.code == 2
     assert "wrong.yaml" in refused.err
-    assert said in refused.err
+    assert output in refused.err
 
 
-def test_a_space_that_is_like_another_takes_no_statements_over(there: Path) -> None:
+def test_a_space_does_not_inherit_statements(there: Path) -> None:
     (there / "near.yaml").write_text("like: helps.yaml\n")
     assert expectations_of(open_space(str(there / "near.yaml")).files[0]) == ()
     refused = command("reproduce", "near.yaml", "--profile", "tiny")
@@ -118,13 +118,13 @@ def test_a_space_that_is_like_another_takes_no_statements_over(there: Path) -> N
     assert "expects nothing" in refused.err
 
 
-def test_a_statement_about_the_inside_runs_its_probe_where_it_is_missing(there: Path) -> None:
+def test_a_statement_about_a_probe_runs_it_if_missing(there: Path) -> None:
     (there / "helps.yaml").write_text(HELPS)
     ended = command("run", "helps.yaml", "--profile", "tiny", "--engine=local")
     assert ended.code == 0, ended.err
-    said = "{claim: its size is its size, source: nobody, finds: lower, number: later/size, than: later/size}"
+    output = "{claim: its size is its size, source: nobody, finds: lower, number: later/size, than: later/size}"
     (there / "helps.yaml").write_text(
-        HELPS.split("expects:")[0] + f"expects: [{said}]\nprobes: [tests.families:Later]\nprofiles: {{tiny: {{}}}}\n"
+        HELPS.split("expects:")[0] + f"expects: [{output}]\nprobes: [tests.families:Later]\nprofiles: {{tiny: {{}}}}\n"
     )
     ended = command("reproduce", "helps.yaml", "--profile", "tiny", "--engine=local")
     assert ended.code == 0, ended.err

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.engine.state import Training
+from orchestrator.engine.runs import Run, RunState
 from orchestrator.search.base import Observation, Problem, Request, Searcher
 from orchestrator.search.registry import make_searcher
 from orchestrator.sweep.monitor import Monitor
@@ -26,19 +26,19 @@ def grid() -> Searcher:
 
 
 @pytest.mark.parametrize("slower", [1, 3])
-def test_a_grid_s_runs_are_known_and_take_as_long_as_those_that_ended(slower: int) -> None:
+def test_the_time_left_of_a_grid_follows_from_the_runs_that_ended(slower: int) -> None:
     """Of six that are expected to take a second a unit, two have ended and one is half done."""
     searcher = grid()
     for request in searcher.ask(3)[:2]:
         searcher.tell(request, Observation(0.2, 0.1, float(slower * request.size)))
     (half,) = searcher.pending
     left = sum(request.size for request in grid().ask(6)) - sum(run.size for run in searcher.results) - half.size / 2
-    found = time_left(searcher, [(half, 0.5)], EXPECTED, workers=1)
-    assert found == pytest.approx(slower * left)
-    assert time_left(searcher, [(half, 0.5)], EXPECTED, workers=2, slowdown=4) == 2 * found
+    result = time_left(searcher, [(half, 0.5)], EXPECTED, workers=1)
+    assert result == pytest.approx(slower * left)
+    assert time_left(searcher, [(half, 0.5)], EXPECTED, workers=2, slowdown=4) == 2 * result
 
 
-def test_nothing_left_takes_no_time_and_the_searcher_is_left_alone() -> None:
+def test_an_ended_search_takes_no_time_and_the_searcher_does_not_change() -> None:
     searcher = grid()
     for request in searcher.ask(6):
         searcher.tell(request, Observation(0.2, 0.1, 5.0))
@@ -49,7 +49,7 @@ def test_nothing_left_takes_no_time_and_the_searcher_is_left_alone() -> None:
     assert (dict(waiting.results), waiting.pending) == (before, ())
 
 
-def test_the_time_left_moves_on_only_when_a_run_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_left_changes_only_when_a_run_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("orchestrator.sweep.monitor.STARTUP_S", 2.0)
     alone = {"max_stack": 1}
     path = tmp_path / "sweeps" / "logistic-1" / "journal.jsonl"
@@ -68,10 +68,10 @@ def test_the_time_left_moves_on_only_when_a_run_has_ended(tmp_path: Path, monkey
     assert "gone, about 6 s left" in status_line(monitor.snapshot())
 
 
-def test_a_run_s_own_rate_counts_without_the_time_it_took_to_start(tmp_path: Path) -> None:
+def test_the_rate_of_a_run_excludes_its_start(tmp_path: Path) -> None:
     """100 steps in 5 s between two evaluations, after 25 s for the first 100."""
     campaign = campaign_of(tmp_path / "sweeps" / "logistic-1" / "journal.jsonl")
-    training = Training(campaign.ticket(Request("add", 8, 0)), "stack")
+    training = Run(campaign.ticket(Request("add", 8, 0)), RunState.TRAINING)
     training.evaluated(Evaluation(100, 1.0, {}), now=25.0)
     assert training.left_s(1000, 25.0) is None
     training.evaluated(Evaluation(200, 1.0, {}), now=30.0)

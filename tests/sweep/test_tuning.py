@@ -16,8 +16,7 @@ from mlflow import MlflowClient
 from orchestrator.errors import SweepError
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Ended, recall
-from orchestrator.home.run_claims import removable
-from orchestrator.home.run_files import Storage, read_outcome
+from orchestrator.home.run_files import read_outcome
 from orchestrator.home.sweeps import load_sweep
 from orchestrator.record import store
 from orchestrator.space.differences import differences
@@ -60,7 +59,7 @@ def logged(home: Path, **changes: object) -> SweepSpec:
 
 def evaluated(home: Path) -> list[str]:
     """The runs at their evaluations, in the order they came to them."""
-    return [f"{each.mix} {each.size} {each.seed} {each.haste} {each.step}" for each in events(home / "log")]
+    return [f"{item.mix} {item.size} {item.seed} {item.haste} {item.step}" for item in events(home / "log")]
 
 
 def trained(home: Path) -> Counter[str]:
@@ -68,13 +67,13 @@ def trained(home: Path) -> Counter[str]:
     return Counter(evaluated(home))
 
 
-def test_a_run_of_a_tuning_lies_in_the_home_and_ends_where_it_has_learned(tmp_path: Path) -> None:
+def test_a_tuning_run_is_stored_and_ends_once_it_has_learned(tmp_path: Path) -> None:
     wanted = logged(tmp_path)
     run_sweep(wanted, RunOptions(home=tmp_path, engine="local"), quiet())
     entries = tuning_runs(tmp_path)
     assert {entry.request.until for entry in entries} == {LEARNED}
     for entry in entries:
-        directory = Storage(Home(tmp_path).runs).get(entry.key)
+        directory = Home(tmp_path).runs / entry.key
         assert read_outcome(directory) == entry.outcome
         assert entry.outcome.status is Status.FINISHED
         assert entry.outcome.steps == (3 if learned_at(entry.outcome.curve, "add") is None else 1)
@@ -109,7 +108,7 @@ def test_a_kill_in_the_middle_loses_no_finished_run(tmp_path: Path) -> None:
     files.journal.write_bytes(b"".join(lines[:-1]))
     before = evaluated(tmp_path)
     run_sweep(wanted, RunOptions(home=tmp_path, engine="local", resume=sweep_id), quiet())
-    # Only the evaluation that nobody heard of any more was trained again.
+    # Only the evaluation that was never reported was trained again.
     again = trained(tmp_path) - Counter(set(trained(tmp_path)))
     step = before[-1].rsplit(" ", 1)[1]
     assert again == Counter(line for line in before[-4:] if line.endswith(f" {step}"))
@@ -119,11 +118,11 @@ def test_a_kill_in_the_middle_loses_no_finished_run(tmp_path: Path) -> None:
     undisturbed = tmp_path / "undisturbed"
     undisturbed.mkdir()
     run_sweep(wanted.model_copy(), RunOptions(home=undisturbed, engine="local"), quiet())
-    there, here = (load_sweep(Home(home), Home(home).sweep_ids()[0]) for home in (undisturbed, tmp_path))
-    assert there.spec.tuned == here.spec.tuned != {}
+    existing, here = (load_sweep(Home(home), Home(home).sweep_ids()[0]) for home in (undisturbed, tmp_path))
+    assert existing.spec.tuned == here.spec.tuned != {}
 
 
-def test_a_run_that_fails_ends_the_tuning_and_is_tried_again(tmp_path: Path) -> None:
+def test_a_failed_run_ends_the_tuning_and_is_retried_on_resume(tmp_path: Path) -> None:
     settings = {"log": str(tmp_path / "met"), "haste": 0.2, "times": 99, "trouble": "bug", "size": 64}
     wanted = logged(tmp_path, settings=settings)
     tries = []
@@ -135,70 +134,24 @@ def test_a_run_that_fails_ends_the_tuning_and_is_tried_again(tmp_path: Path) -> 
     assert 0 < tries[0] < tries[1]
 
 
-def test_the_runs_of_a_tuning_go_with_the_last_sweep_that_used_them(tmp_path: Path) -> None:
-    wanted = logged(tmp_path)
-    options = RunOptions(home=tmp_path, engine="local")
-    run_sweep(wanted, options, quiet())
-    once = trained(tmp_path)
-    run_sweep(wanted.model_copy(update={"seed": 20}), options, quiet())
-    newer, older = Home(tmp_path).sweep_ids()
-    # The second sweep trained its own run alone.
-    assert {line.split()[2] for line in trained(tmp_path) - once} == {"20"}
-    used = {entry.key for entry in tuning_runs(tmp_path)}
-    assert used == {entry.key for entry in tuning_runs(tmp_path, place=1)}
-    assert {entry.reused_from for entry in tuning_runs(tmp_path)} == {older}
-    assert not used & set(removable(Home(tmp_path), older))
-    Home(tmp_path).sweep(newer).journal.unlink()
-    assert used <= set(removable(Home(tmp_path), older))
-
-
 def test_a_sweep_is_tuned_without_ray_and_another_one_reuses_it(tmp_path: Path) -> None:
     options = RunOptions(home=tmp_path, engine="local")
     wanted = asked(trials=6, seeds=4)
     console = quiet()
-    found = run_sweep(wanted, options, console)
-    said = printed(console)
-    assert "tuning add at units 64 and 96: up to 6 trials" in said
-    assert "tuning add, trial 1 of 6: 0 of 8 runs learned (haste 0.2)" in said
-    assert re.search(r"tuned add: haste [\d.]+, \d of 8 runs learned \(0 of 8 runs learned as written; better", said)
+    result = run_sweep(wanted, options, console)
+    output = printed(console)
+    assert "tuning add at units 64 and 96: up to 6 trials" in output
+    assert "tuning add, trial 1 of 6: 0 of 8 runs learned (haste 0.2)" in output
+    assert re.search(r"tuned add: haste [\d.]+, \d of 8 runs learned \(0 of 8 runs learned as written; better", output)
     sweep = load_sweep(Home(tmp_path), Home(tmp_path).sweep_ids()[0])
     haste = sweep.spec.tuned["add"]["haste"]
-    assert found.tuned[0] == f"add: tuned: haste {haste:.3g}"
-    assert found.tuned[0] in said
+    assert result.tuned[0] == f"add: tuned: haste {haste:.3g}"
+    assert result.tuned[0] in output
     assert differences(wanted, sweep.spec) == {}
     client = MlflowClient(store.choose(tmp_path).uri)
-    experiments = [each.experiment_id for each in client.search_experiments()]
+    experiments = [item.experiment_id for item in client.search_experiments()]
     runs = client.search_runs(experiments, "tags.kind = 'run'")
     assert str(haste) in {run.data.params["haste"] for run in runs}
     again = quiet()
-    assert run_sweep(wanted.model_copy(update={"seed": 20}), options, again).tuned == found.tuned
+    assert run_sweep(wanted.model_copy(update={"seed": 20}), options, again).tuned == result.tuned
     assert "trial 1 of 6" not in printed(again)
-
-
-def test_a_sweep_says_that_nothing_better_was_found(tmp_path: Path) -> None:
-    # The best haste there is: learned at 64 units and, as with any other, not at 32.
-    wanted = spec(mixes=["add"], tune={**HASTE, "sizes": [32, 64]}, settings={"haste": 3.0})
-    console = quiet()
-    found = run_sweep(wanted, RunOptions(home=tmp_path, engine="local"), console)
-    nothing = "found nothing better than the settings as written"
-    assert f"tuning add: {nothing} by more than luck" in printed(console)
-    assert found.tuned == (f"add: {nothing}",)
-    untuned = run_sweep(
-        wanted.model_copy(update={"tune": None}), RunOptions(home=tmp_path / "plain", engine="local"), quiet()
-    )
-    assert found.mixes == untuned.mixes
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_a_sweep_is_tuned_under_ray_and_a_second_one_reuses_it(tmp_path: Path) -> None:
-    wanted = asked(trials=4)
-    first, again = quiet(), quiet()
-    found = run_sweep(wanted, RunOptions(home=tmp_path), first)
-    trials = re.findall(r"tuning \S+, trial \d of 4: ", printed(first))
-    assert len(trials) >= 2
-    assert found.tuned[0].startswith(("add: tuned: haste ", "add: found nothing better"))
-    # Where all is tuned, nothing is trained for it again, with Ray or without.
-    run_sweep(wanted.model_copy(update={"seed": 20}), RunOptions(home=tmp_path, engine="local"), again)
-    assert "tuning add, trial" not in printed(again)
-    assert found.tuned[0] in printed(again)

@@ -34,16 +34,16 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_each_variant_is_a_sweep_and_their_answers_stand_side_by_side(there: Path) -> None:
+def test_each_variant_is_a_sweep_and_their_answers_are_compared(there: Path) -> None:
     first = command("run", "growing.yaml", "--engine=local", "--variant", "at_12")
     assert first.code == 0, first.err
-    assert [each.rsplit("-", 3)[0] for each in Home(there / "results").sweep_ids()] == ["growing-at_12"]
+    assert [item.rsplit("-", 3)[0] for item in Home(there / "results").sweep_ids()] == ["growing-at_12"]
 
     # What is answered stays so, the others are run.
     rest = command("run", "growing.yaml", "--engine=local", "--resume", "")
     assert rest.code == 0, rest.err
     ids = Home(there / "results").sweep_ids()
-    assert sorted(each.rsplit("-", 3)[0] for each in ids) == ["growing-at_12", "growing-at_24", "growing-at_48"]
+    assert sorted(item.rsplit("-", 3)[0] for item in ids) == ["growing-at_12", "growing-at_24", "growing-at_48"]
     assert f"at_12: answered by {ids[-1]}" in rest.out
     assert "add: units at the transition goes as midpoint^" in rest.out
     figure = there / "results" / "sweeps" / ids[0] / "variants.png"
@@ -59,7 +59,7 @@ def test_each_variant_is_a_sweep_and_their_answers_stand_side_by_side(there: Pat
     assert "over 3 values" in law
 
 
-def test_what_names_one_sweep_needs_one_variant(there: Path) -> None:
+def test_resuming_by_id_needs_one_variant(there: Path) -> None:
     for option in ("--resume", "--extend"):
         refused = command("run", "growing.yaml", "--engine=local", option, "growing-at_12-20260101-000000-abcd")
         assert refused.code == 2

@@ -1,7 +1,6 @@
-"""A campaign as Ray Tune sees it: its searcher, its scheduler, its callback and its stopper.
+"""A campaign as a searcher, a callback and a stopper of Ray Tune, and the scheduler that goes with them.
 
-Tune places stacks on machines; it remembers nothing that matters (its snapshots can lag and fail silently). The journal
-is the memory.
+Tune only places stacks on machines. Its own snapshots may lag or fail silently, so the journal is the only memory.
 """
 
 from __future__ import annotations
@@ -24,67 +23,67 @@ from orchestrator.engine.ray.trial import REPORT
 
 
 class NotPickled:
-    """Tune pickles what it is given for its unread snapshots: these objects leave nothing in them."""
+    """An object that leaves nothing in Tune's snapshots, which nobody reads."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
 
 
 class CampaignSearcher(NotPickled, Searcher):
-    """The one ``ray.tune`` searcher: whichever strategy chooses the runs, Tune sees stacks being suggested, as many at
-    a time as there is room for. An autoscaler adds machines for those that wait."""
+    """Suggests stacks to Tune, as many at a time as there is room for, whichever searcher chooses the runs. An
+    autoscaler adds machines for those that wait."""
 
     def __init__(self, campaign: Campaign, room: Room) -> None:
         super().__init__(metric="training_iteration", mode="max")
         self._campaign = campaign
         self._room = room
-        self._out: set[str] = set()
-        """The trials that are not over."""
+        self._live: set[str] = set()
+        """Ids of the trials that are not over."""
         self.stacks: dict[str, str] = {}
-        """The stack that each trial trains, by their ids."""
+        """The id of each trial's stack, by the trial's id."""
 
     def suggest(self, trial_id: str) -> Any:
         if self._campaign.done:
             return Searcher.FINISHED
         self._campaign.slots = self._room.slots
-        stack = self._campaign.next_stack() if len(self._out) < self._campaign.slots else None
+        stack = self._campaign.next_stack() if len(self._live) < self._campaign.slots else None
         if stack is None:
             return Searcher.FINISHED if self._campaign.done else None
         self.stacks[trial_id] = stack.id
-        self._out.add(trial_id)
+        self._live.add(trial_id)
         return {"job": self._campaign.job(stack)}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        self._out.discard(trial_id)
+        self._live.discard(trial_id)
         if not error:
             self._campaign.stack_ended(self.stacks[trial_id])
 
     def save(self, checkpoint_path: str) -> None:
-        """The journal is the memory."""
+        """Do nothing: the journal is the memory."""
 
 
 class SlotScheduler(FIFOScheduler):
-    """Starts trials in the order they come, each on the actor it was given.
+    """Starts trials in their order, each on its own actor.
 
-    Tune's own first-in-first-out also hands a trial that waits for its new process to any actor that has become free,
-    and gives the new process up. If runs are shorter than a process's start, one slot then does all the work and the
-    others never open.
+    Tune's FIFO scheduler also moves a trial that waits for a new process to any actor that becomes free, and drops the
+    new process. If runs are shorter than the start of a process, a single slot then does all the work.
     """
 
     def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
-        """No trial is preferred; the controller starts those that are pending."""
+        """Prefer no trial, so the controller starts those that are pending."""
         return None
 
 
 class CampaignCallback(NotPickled, Callback):
-    """Carries results and failures from Tune to the campaign. A failed stack is started ``retries`` times again."""
+    """Passes results and failures from Tune to the campaign. A failed stack is retried ``retries`` times."""
 
     def __init__(self, campaign: Campaign, retries: int) -> None:
         self._campaign = campaign
         self._retries = retries
         self._started: dict[str, Trial] = {}
-        """The trials that run, by their stacks."""
-        self._said: set[str] = set()
+        """Running trials, by the id of their stack."""
+        self._messages: set[str] = set()
+        """Messages of workers so far: each process of a node sends the same ones."""
 
     @property
     def training(self) -> bool:
@@ -97,11 +96,11 @@ class CampaignCallback(NotPickled, Callback):
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         self._over(trial)
 
-    def end_those_with_nothing_to_keep(self) -> None:
-        """End the processes of stacks that have not come to an evaluation yet: making data may take minutes, in which
-        a process does not answer."""
+    def end_stacks_without_progress(self) -> None:
+        """End the processes of stacks without an evaluation: they may be making data for minutes, during which they do
+        not answer."""
         for stack_id, trial in list(self._started.items()):
-            if not self._campaign.state.has_shown(stack_id):
+            if not self._campaign.has_progress(stack_id):
                 del self._started[stack_id]
                 actor = trial.temporary_state.ray_actor
                 if actor is not None:
@@ -110,12 +109,12 @@ class CampaignCallback(NotPickled, Callback):
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
-        # Taken out of the result, which Tune keeps of every trial there was.
+        # Popped, because Tune keeps the last result of every trial.
         report: StackReport | None = result.pop(REPORT, None)
         if report is not None:
-            new = tuple(each for each in report.said if each not in self._said)  # Each process of a node says it.
-            self._said.update(new)
-            self._campaign.take_in(_job(trial).stack_id, replace(report, said=new))
+            new = tuple(text for text in report.messages if text not in self._messages)
+            self._messages.update(new)
+            self._campaign.take_in(_job(trial).stack_id, replace(report, messages=new))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         stack_id = _job(trial).stack_id
@@ -127,12 +126,12 @@ class CampaignCallback(NotPickled, Callback):
 
     def _over(self, trial: Trial) -> None:
         self._started.pop(_job(trial).stack_id, None)
-        _job(trial).donors.clear()  # Tune keeps the job.
+        _job(trial).donors.clear()  # Tune keeps the job, and the weights are large.
 
 
 class CampaignStopper(NotPickled, Stopper):
-    """Ends a trial that is not wanted any more, and the experiment when the sweep is being stopped: each stack comes to
-    its next evaluation, whose report is taken in, and leaves a checkpoint there."""
+    """Ends a trial that is no longer wanted, and the experiment when the sweep is stopping: each stack then trains to
+    its next evaluation, reports it and leaves a checkpoint."""
 
     def __init__(self, campaign: Campaign, callback: CampaignCallback, adapter: CampaignSearcher) -> None:
         self._campaign = campaign
@@ -140,13 +139,13 @@ class CampaignStopper(NotPickled, Stopper):
         self._adapter = adapter
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """True if this trial is to end."""
-        return self._campaign.stopping or self._campaign.given_up(self._adapter.stacks[trial_id])
+        """Return True if this trial should end."""
+        return self._campaign.is_over(self._adapter.stacks[trial_id])
 
     def stop_all(self) -> bool:
         self._campaign.look()
         if self._campaign.stopping:
-            self._callback.end_those_with_nothing_to_keep()
+            self._callback.end_stacks_without_progress()
         return self._campaign.stopping and not self._callback.training
 
 

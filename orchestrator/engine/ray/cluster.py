@@ -21,18 +21,23 @@ from orchestrator.space.resources import Resources
 log = logging.getLogger(__name__)
 
 COUNT_EVERY_S = 5.0
-"""Longest wait of a node that joins for its first stack. Asking the cluster takes some milliseconds."""
+"""Longest wait of a new node for its first stack. Counting takes some milliseconds."""
 AHEAD = 8
-"""Stacks that wait for room if the cluster has an autoscaler, which adds machines for them. They are chosen early."""
+"""Stacks that wait for room if the cluster has an autoscaler, which adds machines for them. The searcher has to choose
+them early."""
 ONE_OF_ITS_KIND = re.compile("node_[0-9a-f]{56}")
-"""Kind of a node in the words of an autoscaler that only reports: it holds the node's id."""
+"""Kind of a node in the reports of an autoscaler that adds none: it contains the node's id."""
 ACCELERATOR = "accelerator_type:"
-"""Before the name of a node's kind of GPU, among its resources."""
+"""Prefix of a node's resource that names its kind of GPU."""
 
 
 def cluster_hardware(address: str) -> Hardware:
-    """The cores, memory and GPUs of all nodes. Raises :class:`UserError` for an invalid address and
-    :class:`SweepError` if no cluster answers."""
+    """Return the cores, memory and GPUs of all nodes.
+
+    Raises:
+        UserError: for an invalid address.
+        SweepError: if no cluster answers.
+    """
     with switch_kept():
         start(address)
         try:
@@ -53,50 +58,50 @@ def cluster_hardware(address: str) -> Hardware:
 
 
 def slots_on(nodes: list[dict[str, Any]], resources: Resources) -> int:
-    """Stacks that fit on these nodes at once, by cores and devices."""
+    """Return the number of stacks that fit on these nodes at once, by cores and GPUs."""
     return sum(resources.stacks_on(machine_of(node)) for node in nodes if node["Alive"])
 
 
 def machine_of(node: dict[str, Any]) -> Machine:
-    """The cores and GPUs of a node of ``ray.nodes``."""
+    """Return the cores and GPUs of a node of ``ray.nodes``."""
     return Machine(node["Resources"].get("CPU", 0.0), node["Resources"].get("GPU", 0.0))
 
 
 def has_autoscaler() -> bool:
-    """True if this cluster has an autoscaler that adds machines. Every head has one that only reports; it calls each
-    node a kind of its own."""
-    if is_autoscaler_v2(fetch_from_server=True):  # It remembers the answer of another cluster otherwise.
+    """Return True if this cluster has an autoscaler that adds machines. Every head has one that only reports, with a
+    separate kind for each node."""
+    if is_autoscaler_v2(fetch_from_server=True):  # Otherwise it may return the answer of another cluster.
         status = get_cluster_status(ray.get_runtime_context().gcs_address)
         kinds = [node.ray_node_type_name for node in (*status.active_nodes, *status.idle_nodes)]
     else:
-        said = _internal_kv_get(DEBUG_AUTOSCALING_STATUS)
-        report = json.loads(said).get("autoscaler_report") if said else None
+        status_json = _internal_kv_get(DEBUG_AUTOSCALING_STATUS)
+        report = json.loads(status_json).get("autoscaler_report") if status_json else None
         kinds = list(((report or {}).get("node_type_mapping") or {}).values())
     return any(kind and not ONE_OF_ITS_KIND.fullmatch(kind) for kind in kinds)
 
 
 class Room:
-    """The slots of the cluster that this process has joined, counted again every few seconds; a change is logged."""
+    """The slots of the cluster that this process has joined, counted every few seconds. Changes are logged."""
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
         self._counted_at = time.monotonic()
-        self._found = slots_on(ray.nodes(), resources)
+        self._slots = slots_on(ray.nodes(), resources)
         self._ahead = AHEAD if has_autoscaler() else 0
 
     @property
     def slots(self) -> int:
-        """At least 1: without a node with room now, a stack waits for one to join. An autoscaler is shown some more."""
+        """The number of slots, at least 1, so that a stack waits if no node has room. For an autoscaler it is more."""
         if time.monotonic() - self._counted_at >= COUNT_EVERY_S:
             self.count()
-        return max(1, self._found + self._ahead)
+        return max(1, self._slots + self._ahead)
 
     def count(self) -> None:
-        """Count now."""
+        """Count the slots now."""
         self._counted_at = time.monotonic()
         nodes = [node for node in ray.nodes() if node["Alive"]]
-        found, before = slots_on(nodes, self._resources), self._found
-        if found != before:
-            self._found = found
+        slots, before = slots_on(nodes, self._resources), self._slots
+        if slots != before:
+            self._slots = slots
             many = f"{len(nodes)} node{'s' if len(nodes) != 1 else ''}"
-            log.warning(f"the cluster has changed: {many}, {found} stacks at a time ({before} before)")
+            log.warning(f"the cluster has changed: {many}, {slots} stacks at a time ({before} before)")

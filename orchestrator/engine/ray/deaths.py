@@ -1,7 +1,7 @@
 """Machine errors among the failures that Ray reports.
 
-A stack fails only if its own code raises an exception or ends its process on purpose. Ray reports every other end as a
-typed error (a node lost or preempted, a worker killed for memory or by hand, a full disk): the machine's, not a result.
+A stack fails only if its own code raises an exception or ends its process on purpose. Ray reports any other end as a
+typed error (a node lost or preempted, a worker killed for memory or by hand, a full disk). That is a machine error.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from orchestrator.home.machine_errors import with_causes
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 NODE = re.compile(r"the actor's node was (?:\w+ ?)+: *(.*)|its node has died", re.IGNORECASE)
-"""Words of Ray's GCS for an actor that is gone because its node is."""
+"""Message of Ray's GCS for an actor whose node is lost."""
 SILENT = re.compile(r"The actor \w+ is unavailable: (.*?)\.?(?: The task may or may not .*)?$", re.MULTILINE)
-"""Words of Ray for an actor that does not answer and whose end its node has not reported within a second: the node is
-gone, too, or cannot be reached."""
+"""Message of Ray for an actor that does not answer and whose end its node did not report within a second. The node is
+lost too, or cannot be reached."""
 MEMORY = re.compile(r"killed due to .*memory|OutOfMemory|NODE_OUT_OF_MEMORY|low on memory", re.IGNORECASE)
 USED = re.compile(r"was ([\d.]+ ?\w+)(?: used)? / ([\d.]+ ?\w+)")
-"""Memory used and its limit, in the words of Ray's memory monitor."""
+"""Memory used and its limit, in a message of Ray's memory monitor."""
 DISK = re.compile(r"OutOfDisk|local disk's utilization is over capacity|No space left on device")
 ADDRESS = re.compile(r"\bip: (\S+?)[,)]?(?:\s|$)", re.IGNORECASE)
 ON_PURPOSE = re.compile(r"Worker exit type: (?:INTENDED_USER_EXIT|USER_ERROR)|Worker exits with an exit code")
-"""The code of the stack ended its process (``sys.exit``). A process that is killed has no exit code."""
+"""Messages for a process that the stack's own code ended (``sys.exit``). A killed process has no exit code."""
 BY_RAY = re.compile(r"^ray\.exceptions\.", re.MULTILINE)
-"""Ray's own exception within the traceback of a process that could not begin."""
+"""Ray's own exception in the traceback of a process that could not start."""
 
 FREE_MEMORY = "close other programs, or train fewer stacks at a time with --set resources.cpu_per_stack=2"
 
@@ -41,8 +41,8 @@ def machine_error_of(trial: Trial) -> str:
 
 
 def _error_of(trial: Trial) -> BaseException | None:
-    """The error as this process pickled it a moment ago. Tune's own ``get_pickled_error`` looks into the storage, where
-    a copy arrives later."""
+    """Return the error from the file that this process has just written. Tune's ``get_pickled_error`` reads from the
+    storage, where a copy arrives later."""
     path = trial.pickled_error_file
     if path is None or not Path(path).exists():
         return None
@@ -52,16 +52,16 @@ def _error_of(trial: Trial) -> BaseException | None:
 
 def machine_error_behind(error: BaseException) -> str:
     """Return the machine error that ended all of Tune, or ``""`` if Ray reports none."""
-    reported = [each for each in with_causes(error) if isinstance(each, RayError)]
-    return machine_error_words(reported[0], str(reported[0])) if reported else ""
+    reported = next((cause for cause in with_causes(error) if isinstance(cause, RayError)), None)
+    return "" if reported is None else machine_error_words(reported, str(reported))
 
 
 def machine_error_words(error: BaseException | None, message: str) -> str:
     """Return a sentence for an error of Ray's, or ``""`` for an exception of a stack's own code.
 
     Args:
-        error: The error as Ray typed it. None stands for the types that Tune does not keep; none of them comes from a
-            stack's code.
+        error: The error as Ray typed it, or None for the types that Tune does not keep. A stack's code raises none of
+            those.
         message: The text of the error.
     """
     if isinstance(error, RayTaskError):
@@ -75,7 +75,7 @@ def machine_error_words(error: BaseException | None, message: str) -> str:
 
 
 def traceback_of(trial: Trial) -> str:
-    """Return Tune's record of a trial's failures, the last one at its end."""
+    """Return Tune's record of a trial's failures, the last one at the end."""
     if trial.error_file is None or not Path(trial.error_file).exists():
         return f"trial {trial} failed and Ray left no traceback"
     return COLOUR.sub("", Path(trial.error_file).read_text(encoding="utf-8"))

@@ -24,12 +24,11 @@ from orchestrator.space.resources import Resources
 from orchestrator.supervisor import check_ray
 
 ANSWER_S = 240.0
-"""Within this a new process has to answer: seconds on an idle machine, two minutes were seen on two cores with ten
-processes at work."""
+"""Seconds for a new process to answer. An idle machine needs a few; two cores with ten busy processes needed 120."""
 
 
 class RayEngine(Engine):
-    """Stacks as trials of one Tuner, on the Ray of a session: by default of one that is its own, on this machine."""
+    """Trains stacks as trials of one Tuner, by default on a Ray of its own on this machine."""
 
     def __init__(self, resources: Resources, session: RaySession | None = None) -> None:
         self._resources = resources
@@ -47,20 +46,16 @@ class RayEngine(Engine):
         if self._session.joined:
             where = "the Ray that this process uses already"
         gpus = f", {totals['GPU']:g} GPUs" if totals.get("GPU") else ""
-        none = address or self._session.joined
-        dashboard = self._session.dashboard or ("none" if none else "off (--dashboard starts it)")
         slots = slots_on(ray.nodes(), self._resources)
         room = f"{slots} stacks at a time" if slots else f"{self._lacking()}: its autoscaler will add machines"
-        return (
-            f"{where}: {len(nodes)} node{'s' if len(nodes) > 1 else ''}, {totals.get('CPU', 0):g} CPU cores{gpus}, "
-            f"{room}; dashboard: {dashboard}"
-        )
+        many = f"{len(nodes)} node{'s' if len(nodes) > 1 else ''}"
+        return f"{where}: {many}, {totals.get('CPU', 0):g} CPU cores{gpus}, {room}"
 
     def _lacking(self) -> str:
-        asked = self._resources
+        needs = self._resources
         return (
-            f"no node has room for a stack (resources.cpu_per_stack is {asked.cpu_per_stack:g} and "
-            f"resources.gpu_per_stack {asked.gpus:g})"
+            f"no node has room for a stack (resources.cpu_per_stack is {needs.cpu_per_stack:g} and "
+            f"resources.gpu_per_stack {needs.gpus:g})"
         )
 
     def __enter__(self) -> Self:
@@ -86,10 +81,9 @@ class RayEngine(Engine):
         if not campaign.done:
             raise SweepError(f"Ray Tune ended before the sweep did; its files are in {files.tune}")
         shutil.rmtree(files.tune, ignore_errors=True)
-        campaign.check_machine()
 
     def _fit(self, campaign: Campaign) -> None:
-        """Have Tune train what the campaign hands out."""
+        """Run Tune until the campaign is done."""
         adapter = CampaignSearcher(campaign, Room(self._resources))
         callback = CampaignCallback(campaign, self._resources.retries)
         shared = {"space": campaign.sweep.spec.to_dict()}
@@ -117,9 +111,9 @@ class RayEngine(Engine):
 
 
 def _is_taken_in(campaign: Campaign, error: Exception) -> bool:
-    """Return True if a machine error ended Tune, of which the campaign then knows.
+    """Return True if a machine error ended Tune, and pass it to the campaign.
 
-    Tune knows errors of tasks and of actors. It breaks down at all others, such as that of a worker that Ray's memory
+    Tune handles errors of tasks and of actors. It fails at all others, such as that of a worker that Ray's memory
     monitor has ended.
     """
     check_ray()
@@ -132,22 +126,25 @@ def _is_taken_in(campaign: Campaign, error: Exception) -> bool:
 
 
 def try_ray(resources: Resources) -> tuple[float, float, str]:
-    """Start Ray on this machine, have a process of its own import torch, and stop it.
+    """Start Ray on this machine, import torch in a process of its own, and stop it.
 
-    Seconds until Ray was there, seconds from then until the process had torch, and torch's version there.
+    Returns:
+        Seconds until Ray had started, seconds from then until the process had torch, and torch's version there.
 
-    Raises :class:`SweepError` where Ray does not start, ``ray.exceptions.GetTimeoutError`` if no process answers.
+    Raises:
+        SweepError: if Ray does not start.
+        ray.exceptions.GetTimeoutError: if no process answers.
     """
     begun = time.perf_counter()
     with RayEngine(resources):
         started = time.perf_counter()
 
-        # Defined here it is pickled whole, so that the process imports torch and nothing else.
+        # Defined here, so Ray pickles it whole and the process imports only torch.
         @ray.remote(num_cpus=resources.cpu_per_stack)
-        def torch_there() -> str:
+        def torch_version() -> str:
             import torch
 
             return str(torch.__version__)
 
-        version = str(ray.get(torch_there.remote(), timeout=ANSWER_S))
+        version = str(ray.get(torch_version.remote(), timeout=ANSWER_S))
         return started - begun, time.perf_counter() - started, version

@@ -1,4 +1,4 @@
-"""Where Ray keeps its files on this machine: the sockets of its sessions, and the token that guards its ports."""
+"""Files of Ray on this machine: the sockets of its sessions, and the token that protects its ports."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ IN_SESSION = len("/ray/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma
 
 
 def temporary_directory() -> Path:
-    """Return the directory for Ray's sessions: the one that it would take itself, if that can be used, or ``/tmp``.
+    """Return the directory for Ray's sessions: Ray's own choice if it can be used, otherwise ``/tmp``.
 
-    Raises :class:`UserError` if neither can, or if ``RAY_TMPDIR`` names one that cannot.
+    Raises:
+        UserError: if neither can be used, or if ``RAY_TMPDIR`` names one that cannot.
     """
     chosen = usual_directory()
     why = _unusable(chosen)
@@ -40,21 +41,21 @@ def temporary_directory() -> Path:
 
 
 def usual_directory() -> Path:
-    """Return the temporary directory that Ray takes by itself."""
+    """Return the temporary directory that Ray uses by default."""
     return Path(get_default_system_temp_dir())
 
 
 def _unusable(directory: Path) -> str:
-    """Return why Ray cannot use a temporary directory, ``""`` if it can."""
+    """Return why Ray cannot use a temporary directory, "" if it can."""
     length, room = len(os.fsencode(directory)), LONGEST_SOCKET - IN_SESSION
     if length > room:
-        return f"whose name has {length} bytes where {room} fit"
+        return f"whose path has {length} bytes (limit {room})"
     return "" if environment.is_writable(directory) else "which is missing or cannot be written"
 
 
 def token_file() -> Path:
-    """Return the file of Ray's token on this machine: the one that Ray looks for, or one in a private directory if the
-    home directory has none and cannot be written."""
+    """Return the file of Ray's token on this machine: Ray's default, or one in a private directory if the default does
+    not exist and the home directory is read-only."""
     if given := os.environ.get(TOKEN_PATH):
         return Path(given)
     usual = Path.home() / ".ray" / "auth_token"
@@ -64,16 +65,16 @@ def token_file() -> Path:
 
 
 def protect_token(*, missing: bool) -> None:
-    """Keep the token that guards Ray's ports readable by this user alone; with ``missing``, write one if there is none.
-    Ray itself would write one that all users of the machine may read."""
+    """Make the token that protects Ray's ports readable only by this user. With ``missing``, write one if there is
+    none: Ray would write one that all users of the machine can read."""
     environment.settle_user()
     token = token_file()
     missing &= os.environ.get("RAY_AUTH_MODE", "token").lower() == "token"
-    with suppress(OSError):  # A mounted secret, say; Ray will say what is wrong.
+    with suppress(OSError):  # It may be a mounted secret; Ray itself reports what is wrong.
         if missing and not any(map(os.environ.get, (TOKEN, TOKEN_PATH))) and not token.exists():
             token.parent.mkdir(parents=True, exist_ok=True)
             with open(os.open(token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
                 file.write(generate_new_authentication_token())
         token.chmod(0o600)
         if token.parent == environment.private_directory():
-            os.environ[TOKEN_PATH] = str(token)  # Ray would look in the home directory.
+            os.environ[TOKEN_PATH] = str(token)  # Otherwise Ray looks in the home directory.

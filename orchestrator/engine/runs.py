@@ -1,0 +1,155 @@
+"""The table of a sweep's runs: key to run, each in one state. It reads and writes no files and makes no decisions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from orchestrator.stacks import Stack, Ticket
+from trainables.base import Evaluation, Outcome
+
+
+class RunState(Enum):
+    """The state of a run. A run that is still wanted is in one of the first four."""
+
+    WAITING = auto()
+    """Waits for a slot, in the order of the table."""
+    BLOCKED = auto()
+    """Waits for the phase that it continues."""
+    ELSEWHERE = auto()
+    """Another sweep is training it."""
+    TRAINING = auto()
+    """A worker is training it."""
+    ENDED = auto()
+    """It has an outcome."""
+
+
+@dataclass
+class Run:
+    """A run: the ticket that it is trained for, its state, and what is known of it.
+
+    Attributes:
+        twins: Requests of other arms that mean the same run.
+        alone: True once its stack failed: it is then trained as a stack of its own.
+        outcome: Set once it has ended.
+        stack_id: The stack that trains it or trained it last.
+        evaluation: The last evaluation since it began to train here, or None.
+        first: Step and time (monotonic, in seconds) of the first such evaluation.
+        last: The same of the last one.
+    """
+
+    ticket: Ticket
+    state: RunState
+    twins: list[Ticket] = field(default_factory=list)
+    alone: bool = False
+    outcome: Outcome | None = None
+    stack_id: str = ""
+    evaluation: Evaluation | None = None
+    first: tuple[int, float] = (0, 0.0)
+    last: tuple[int, float] = (0, 0.0)
+
+    @property
+    def step(self) -> int:
+        """The step of the last evaluation, 0 before the first."""
+        return self.last[0]
+
+    def begin(self, stack_id: str) -> None:
+        """Note that a worker is about to train the run."""
+        self.state, self.stack_id = RunState.TRAINING, stack_id
+        self.evaluation, self.first, self.last = None, (0, 0.0), (0, 0.0)
+
+    def evaluated(self, evaluation: Evaluation, now: float | None = None) -> None:
+        """Note an evaluation."""
+        self.last = evaluation.step, time.monotonic() if now is None else now
+        if self.evaluation is None:
+            self.first = self.last
+        self.evaluation = evaluation
+
+    def left_s(self, steps: int, now: float) -> float | None:
+        """Return the seconds left of ``steps`` at the run's own rate, which leaves out the time before its first
+        evaluation. None if the rate is unknown or the run already takes longer."""
+        trained, took = self.last[0] - self.first[0], self.last[1] - self.first[1]
+        if trained <= 0 or took <= 0:
+            return None
+        seconds = (steps - self.step) * took / trained - (now - self.last[1])
+        return seconds if seconds > 0 else None
+
+
+class RunTable:
+    """All runs that a sweep wants or wanted, and the stacks that train them.
+
+    ``stacks`` are those that workers have, by id. ``interrupted`` have a checkpoint, from which each can only continue
+    whole.
+    """
+
+    def __init__(self) -> None:
+        self._runs: dict[str, Run] = {}
+        self.stacks: dict[str, Stack] = {}
+        self.interrupted: list[Stack] = []
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(list(self._runs.values()))  # A copy, so that callers may change the table.
+
+    def get(self, key: str) -> Run | None:
+        """Return the run of this key, None if it was never wanted."""
+        return self._runs.get(key)
+
+    def state(self, key: str) -> RunState | None:
+        """Return the state of the run of this key, None if it was never wanted."""
+        run = self._runs.get(key)
+        return None if run is None else run.state
+
+    def outcome(self, key: str) -> Outcome | None:
+        """Return the outcome of the run of this key, None if it has not ended."""
+        run = self._runs.get(key)
+        return None if run is None else run.outcome
+
+    def in_state(self, state: RunState) -> list[Run]:
+        """Return the runs in a state, the most urgent first."""
+        return [run for run in self if run.state is state]
+
+    @property
+    def idle(self) -> bool:
+        """True if no run is wanted."""
+        return all(run.state is RunState.ENDED for run in self)
+
+    @property
+    def busy(self) -> int:
+        """Stacks that train a run. A stack whose runs have all ended frees its slot before its trial is over."""
+        return len({run.stack_id for run in self if run.state is RunState.TRAINING})
+
+    def add(self, ticket: Ticket, state: RunState) -> Run:
+        """Add a run, or put the one of this key into another state. It becomes the least urgent."""
+        run = self._runs.pop(ticket.key, None) or Run(ticket, state)
+        run.state = state
+        self._runs[ticket.key] = run
+        return run
+
+    def wait_first(self, runs: Iterable[Run]) -> None:
+        """Have these runs wait for a slot before all others."""
+        first = {run.ticket.key: run for run in runs}
+        for run in first.values():
+            run.state = RunState.WAITING
+        self._runs = first | {key: run for key, run in self._runs.items() if key not in first}
+
+    def end(self, ticket: Ticket, outcome: Outcome) -> None:
+        """Note a run's outcome."""
+        self.add(ticket, RunState.ENDED).outcome = outcome
+
+    def drop(self, key: str) -> None:
+        """Remove a run that nobody wants any more."""
+        self._runs.pop(key, None)
+
+    def members(self, stack: Stack) -> list[Run]:
+        """Return the runs of a stack that are in training."""
+        runs = (self._runs.get(ticket.key) for ticket in stack.tickets)
+        return [run for run in runs if run is not None and run.state is RunState.TRAINING]
+
+    def take_interrupted(self, ticket: Ticket) -> Stack | None:
+        """Remove and return the interrupted stack of a run, None if it is in none."""
+        for place, stack in enumerate(self.interrupted):
+            if ticket in stack.tickets:
+                return self.interrupted.pop(place)
+        return None
