@@ -59,7 +59,7 @@ def test_mistakes_name_what_there_is(home: Path, tmp_path: Path) -> None:
     s = o.load("logistic", home)
     with pytest.raises(UserError, match="Did you mean 'curves'"):
         s.figure("curve")
-    with pytest.raises(UserError, match="left no arrays: it failed"):
+    with pytest.raises(UserError, match="has no arrays: it failed"):
         s.arrays(s.runs["key"].iloc[0])
     with pytest.raises(UserError, match="has no run 'zz'"):
         s.arrays("zz")

@@ -53,8 +53,8 @@ def is_one_clear_message(err: str) -> bool:
 # -- what the commands print ----------------------------------------------------------------------------------------
 
 
-def test_list_names_every_space_with_its_question_and_profiles(run: Program) -> None:
-    ended = run("list")
+def test_show_lists_every_space_with_its_question_and_profiles(run: Program) -> None:
+    ended = run("show")
     assert ended.code == 0
     assert re.search(
         r"add_vs_add_prod +Is the smallest .*\? +paper, paper_fair, laptop, quick, evening, night, smoke", ended.out
@@ -122,7 +122,7 @@ def test_help_says_each_command_in_a_whole_sentence_at_80_columns(
     [
         ("import orchestrator.cli.main", ("numpy", "scipy", "pydantic")),  # All that a supervisor needs.
         (
-            "from orchestrator.cli.main import main\ntry: main(['list'])\nexcept SystemExit: pass",
+            "from orchestrator.cli.main import main\ntry: main(['show'])\nexcept SystemExit: pass",
             ("torch", "ray", "mlflow", "matplotlib", "sklearn"),
         ),
     ],
@@ -163,12 +163,12 @@ def test_a_sweep_of_an_outside_family_runs_resumes_extends_and_syncs(run: Progra
     [
         (["rnu"], ["No such command 'rnu'. Did you mean 'run'?"]),
         (["run", "x", "--profle", "y"], ["No such option: --profle", "--profile", "orchestrator run --help"]),
-        (["list", "--debgu"], ["No such option: --debgu", "--debug"]),
+        (["sweeps", "--debgu"], ["No such option: --debgu", "--debug"]),
         (["run"], ["Missing argument 'NAME_OR_FILE'"]),
         (["run", "add_vs_add_prod", "--profile"], ["--profile", "requires an argument"]),
         (["ui", "--port", "http"], ["Invalid value for '--port'", "a valid integer"]),
         (["ui"], ["there is no record in 'results' yet"]),
-        (["sync"], ["holds no sweep yet"]),
+        (["sync"], ["has no sweep yet"]),
         (["run", "add_vs_add_prdo"], ["unknown search space 'add_vs_add_prdo'. Did you mean 'add_vs_add_prod'?"]),
         (
             ["show", "add_vs_add_prod", "--stack", "many"],
@@ -310,7 +310,7 @@ def test_an_interruption_is_130(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "x", "--resume", "--home", "h"], ["run", "x", "--resume=", "--home", "h"]),
         (["run", "x", "--resume", "x-1"], ["run", "x", "--resume", "x-1"]),
         (["run", "x", "--resume=x-1"], ["run", "x", "--resume=x-1"]),
-        (["list"], ["list"]),
+        (["show"], ["show"]),
     ],
 )
 def test_resume_may_stand_alone(given: list[str], meant: list[str]) -> None:
@@ -340,7 +340,7 @@ def test_a_wheel_away_from_the_clone_knows_its_search_spaces(tmp_path: Path) -> 
             import sys
             sys.path.insert(0, {str(target)!r})
             from orchestrator.cli.main import main
-            main(["list"])
+            main(["show"])
             """),
         ],
         cwd=tmp_path,

@@ -1,8 +1,7 @@
 """The posterior of a transition: every curve of the grid, weighed by the runs seen.
 
 Also from it: the mean curve with its band. Transition and curve share weights: the curve is the posterior *median*, as
-the transition is, and passes 80 % there. (The least-squares curve, :class:`orchestrator.transition.types.Fit`, passes
-it somewhere else.)
+the transition is, and passes 80 % there.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from orchestrator.transition.curves import curves_for
-from orchestrator.transition.logistic import fit
 from orchestrator.transition.posterior import Posterior, posterior_of
 from orchestrator.transition.scatter import Crossing
 from orchestrator.transition.types import (
@@ -35,19 +34,17 @@ def transition(points: Sequence[Point], sizes: Sequence[int]) -> Transition:
     """
     ordered = tuple(sorted(points))
     if not ordered:
-        return Transition(Verdict.UNDECIDED, UNKNOWN, UNKNOWN, None, ())
+        return Transition(Verdict.UNDECIDED, UNKNOWN, UNKNOWN, ())
     curves = curves_for([*sizes, *(point.size for point in ordered)], _floor(ordered))
     posterior = posterior_of(ordered, curves)
-    fitted = fit(ordered)
     level = LEVEL * posterior.mean_top()
     if _floor(ordered) > level - NEAR_LEVEL:
-        return Transition(Verdict.NEAR_FLOOR, UNKNOWN, UNKNOWN, fitted, ordered, level=level)
+        return Transition(Verdict.NEAR_FLOOR, UNKNOWN, UNKNOWN, ordered, level=level)
     verdict, relative, absolute = _judge(posterior, ordered, sizes, level)
     return Transition(
         verdict,
         relative,
         absolute,
-        fitted,
         ordered,
         posterior.probability_above(ordered[-1].size),
         posterior.probability_below(ordered[0].size),

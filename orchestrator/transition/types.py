@@ -1,8 +1,7 @@
-"""The words of transition statistics: points in, fits and transitions out. Plain values, no I/O."""
+"""The words of transition statistics: points in, transitions out. Plain values, no I/O."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -41,23 +40,6 @@ class Verdict(StrEnum):
     accuracy passes that level is noise. Estimates say nothing."""
     UNDECIDED = "undecided"
     """Too few points to say."""
-
-
-@dataclass(frozen=True)
-class Fit:
-    """A logistic in ln size: ``floor + (asymptote - floor) / (1 + exp(-slope * (ln size - midpoint)))``."""
-
-    midpoint: float
-    slope: float
-    floor: float
-    asymptote: float
-
-    def accuracy(self, size: float) -> float:
-        """The fitted accuracy at a size, in [floor, asymptote]."""
-        exponent = self.slope * (math.log(size) - self.midpoint)
-        # One branch a sign, so that neither overflows.
-        share = 1 / (1 + math.exp(-exponent)) if exponent >= 0 else math.exp(exponent) / (1 + math.exp(exponent))
-        return self.floor + (self.asymptote - self.floor) * share
 
 
 @dataclass(frozen=True)
@@ -101,18 +83,16 @@ class Density:
 class Transition:
     """The size at which a task becomes learnable in a mix.
 
-    ``relative`` is the size at :data:`LEVEL` of the mix's own asymptote, ``absolute`` the size at accuracy 0.8; both
-    are posterior medians with their intervals, never narrower than the largest unlearned and smallest
-    learned size tested. ``fit`` is the paper's least-squares curve beside it (None where the points show no rise).
-    ``p_above`` and ``p_below`` are the posterior probabilities that the relative transition lies outside the tested
-    sizes; ``density`` is its posterior (None without points, and for :attr:`Verdict.NEAR_FLOOR`). ``level`` is the
-    accuracy at the relative transition.
+    ``relative`` is the size at :data:`LEVEL` of the mix's own asymptote, ``absolute`` the size at accuracy 0.8. Both
+    are posterior medians with their intervals, never narrower than the largest unlearned and smallest learned size
+    tested. ``p_above`` and ``p_below`` are the posterior probabilities that the relative transition is outside the
+    tested sizes. ``density`` is its posterior (None without points, and for :attr:`Verdict.NEAR_FLOOR`). ``level`` is
+    the accuracy at the relative transition.
     """
 
     verdict: Verdict
     relative: Estimate
     absolute: Estimate
-    fit: Fit | None
     points: tuple[Point, ...]
     p_above: float = 0.0
     p_below: float = 0.0

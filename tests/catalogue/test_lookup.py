@@ -63,7 +63,7 @@ def test_what_fits_none_or_several_is_explained(home: Home, given: str, said: li
 
 
 def test_an_empty_home_says_so(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="holds none yet"):
+    with pytest.raises(UserError, match="has none yet"):
         find_sweep(Home(tmp_path), "logistic")
 
 

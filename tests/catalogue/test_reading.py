@@ -135,7 +135,7 @@ def test_arrays_of_a_run(tmp_path: Path) -> None:
     arrays = read_arrays(stored.runs[0])
     assert arrays["embedding"].shape == (6, runs[0].size)
     assert np.diagonal(arrays["similarity"]) == pytest.approx(np.ones(6), abs=1e-5)
-    with pytest.raises(UserError, match="left no arrays: it failed"):
+    with pytest.raises(UserError, match="has no arrays: it failed"):
         read_arrays(stored.runs[1])
 
 
@@ -174,7 +174,7 @@ def test_reading_loads_neither_torch_nor_ray_nor_mlflow(tmp_path: Path) -> None:
     code = (
         "from pathlib import Path\n"
         "from orchestrator.catalogue.reading import read_sweep\nfrom orchestrator.home.files import Home\n"
-        "from orchestrator.catalogue.status import status_of\n"
-        f"status_of(read_sweep(Home(Path({str(tmp_path)!r})), 'logistic'))"
+        "from orchestrator.catalogue.status import status_json\n"
+        f"status_json(read_sweep(Home(Path({str(tmp_path)!r})), 'logistic'))"
     )
     assert imported(code, "torch", "ray", "mlflow", "pandas", "matplotlib") == []

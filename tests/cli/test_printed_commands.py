@@ -149,9 +149,8 @@ def test_options_that_exclude_each_other_are_refused(run: Program, one: str, oth
     assert ended.err.rstrip().endswith(": give one of them")
 
 
-def test_an_engine_by_its_old_name_still_works_and_an_unknown_one_is_refused(run: Program) -> None:
-    assert with_bare_resume(["run", "x", "--local-debug", "--resume"]) == ["run", "x", "--engine=local", "--resume="]
-    for words in (["--local-debug"], ["--engine=local"], ["--engine", "local"], ["--help"]):
+def test_only_ray_needs_a_supervisor_and_an_unknown_engine_is_refused(run: Program) -> None:
+    for words in (["--engine=local"], ["--engine", "local"], ["--help"]):
         assert not _may_die(["run", "x", *words])
     assert _may_die(["run", "x", "--engine", "ray"])
     refused = run("run", "add_vs_add_prod", "--engine", "locl")

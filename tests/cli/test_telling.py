@@ -66,7 +66,7 @@ def test_tables_are_exported_into_a_new_directory(run: Program, home: Path, tmp_
     assert len(ended.out.splitlines()) == 7
     again = run("export", "logistic", "--home", home, "--output", tmp_path / "tables")
     assert again.code == 2
-    assert "is there already" in again.err
+    assert "exists already" in again.err
     nowhere = run("export", "logistic", "--home", home, "--output", tmp_path / "gone" / "tables")
     assert nowhere.code == 2
     assert "cannot be made (No such file or directory); name another directory with --output" in nowhere.err

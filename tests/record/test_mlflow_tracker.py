@@ -24,7 +24,7 @@ from orchestrator.report.answer import Answer, answer
 from orchestrator.space.mistakes import parse
 from orchestrator.space.spec import SweepSpec
 from tests.record.samples import Finished, finish
-from tests.report.samples import make_spec
+from tests.report.samples import SIZES, bracketed, in_order, make_spec
 from trainables.base import Status
 
 SWEEP = "add_vs_add_prod-20260102-030405-ab12"
@@ -222,42 +222,6 @@ def test_times_are_those_of_the_log_whenever_it_is_recorded(empty: Path, tmp_pat
     assert {run.info.end_time for run in kept.runs() if run.data.tags["kind"] != "run"} == {ends[-1]}
 
 
-def test_a_transition_run_holds_the_curve(kept: Record) -> None:
-    mix = kept.finished.answer.mix("add+prod")
-    found = mix.target.transition
-    run = kept.one(kind="transition", mix="add+prod")
-    assert run.data.params["mix"] == "add+prod"
-    assert run.data.params["verdict"] == found.verdict.value
-    assert run.data.params["curve.midpoint"] == "40.0"
-    said = {"transition": found.relative.value, "low": found.relative.low, "high": found.relative.high}
-    for name, value in said.items():
-        assert run.data.metrics.get(name) == (None if value is None else pytest.approx(value))
-    assert found.fit is not None
-    assert run.data.metrics["fit.midpoint"] == pytest.approx(found.fit.midpoint)
-    assert run.data.metrics["fit.asymptote"] == pytest.approx(found.fit.asymptote)
-    assert run.data.metrics["p_above"] == pytest.approx(found.p_above)
-    assert (run.data.metrics["runs"], run.data.metrics["failed"]) == (3, 1)
-    assert kept.artifacts(run) == {"curve.png", "transition.json"}
-    told = {task["task"]: task for task in json.loads(kept.text(run, "transition.json"))["tasks"]}
-    assert [point["size"] for point in told["add"]["transition"]["points"]] == [16, 32, 64]
-    assert told["add"]["transition"]["fit"]["slope"] == pytest.approx(found.fit.slope)
-    posterior = told["prod"]["transition"]["density"]
-    assert sum(posterior["weights"]) + posterior["above"] == pytest.approx(1)
-    assert len(posterior["sizes"]) == len(posterior["weights"])
-    assert told["add"]["total"]["low"] == pytest.approx(mix.target.total.low)
-
-
-def test_the_page_knows_the_experiment_for_what_it_is(kept: Record) -> None:
-    experiment = kept.client.get_experiment(experiment_id(kept.client))
-    assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
-    views = [json.loads(said) for key, said in experiment.tags.items() if key.startswith("mlflow.sharedViewState.")]
-    assert {view["name"] for view in views} == {"Transitions", "Runs"}
-    note = experiment.tags["mlflow.note.content"]
-    assert make_spec().question in note
-    query = note.partition("search for `")[2].partition("`")[0]
-    assert len(kept.client.search_runs([experiment.experiment_id], f"{query} and tags.sweep = '{SWEEP}'")) == 2
-
-
 def test_a_replay_leaves_one_record_each(kept: Record) -> None:
     before = snapshot(kept)
     record(MlflowTracker(kept.store), kept.finished)
@@ -372,3 +336,42 @@ def snapshot(kept: Record) -> list[dict[str, Any]]:
             }
         )
     return sorted(found, key=lambda each: each["id"])
+
+
+def test_a_transition_has_its_estimates_and_its_curve_over_sizes(empty: Path, tmp_path: Path) -> None:
+    finished = finish(tmp_path)
+    answered = answer(finished.sweep.spec, bracketed(), blocks=in_order(finished.sweep.spec))
+    store = fresh_store(empty, tmp_path)
+    MlflowTracker(store).end(finished.sweep, answered, State.FINISHED)
+    kept = Record(store, finished, MlflowClient(store.uri))
+    mix = answered.mix("add+prod")
+    transition = mix.target.transition
+    run = kept.one(kind="transition", mix="add+prod")
+    assert run.data.params["verdict"] == transition.verdict.value
+    assert run.data.params["curve.midpoint"] == "40.0"
+    metrics = run.data.metrics
+    expected = (transition.relative.value, transition.relative.low, transition.relative.high, transition.p_above)
+    assert [metrics[name] for name in ("transition", "low", "high", "p_above")] == pytest.approx(expected)
+    curve = answered.curve(transition, [float(size) for size in SIZES])
+    assert curve is not None
+    for name, values in (("median", curve.middle), ("low", curve.low), ("high", curve.high)):
+        history = {each.step: each.value for each in kept.client.get_metric_history(run.info.run_id, f"curve/{name}")}
+        assert history == pytest.approx(dict(zip(map(int, curve.sizes), values, strict=True)))
+    told = {task["task"]: task for task in json.loads(kept.text(run, "transition.json"))["tasks"]}
+    assert told["add"]["total"]["low"] == pytest.approx(mix.target.total.low)
+    posterior = told["prod"]["transition"]["density"]
+    assert sum(posterior["weights"]) + posterior["above"] == pytest.approx(1)
+
+
+def test_a_run_of_two_sweeps_is_one_record(empty: Path, tmp_path: Path) -> None:
+    first = finish(tmp_path / "sweeps")
+    second = finish(tmp_path / "sweeps", "add_vs_add_prod-20260102-030405-two")
+    reused = tuple(replace(run, found_in=first.sweep.id) for run in second.runs)
+    gone = replace(reused[0], found_in="add_vs_add_prod-20250101-030405-gone")
+    store = fresh_store(empty, tmp_path)
+    tracker = MlflowTracker(store)
+    record(tracker, first)
+    record(tracker, replace(second, runs=(gone, *reused[1:])))
+    kept = Record(store, second, MlflowClient(store.uri))
+    assert len(kept.runs(first.sweep.id, kind="run")) == len(first.runs)
+    assert [run.data.tags["run_key"] for run in kept.runs(kind="run")] == [gone.key], "its own sweep was deleted"

@@ -66,7 +66,7 @@ def test_credentials_are_never_shown(uri: str, shown: str) -> None:
 
 @pytest.mark.parametrize("uri", ["file:///tmp/mlruns", "mlruns", "ftp://ann:secret@host/x", "sqlite:///mlflow.db"])
 def test_what_is_no_store_is_refused_with_what_is(uri: str) -> None:
-    with pytest.raises(UserError, match=r"which cannot hold sweeps|relative path") as refused:
+    with pytest.raises(UserError, match=r"which is not a store for sweeps|relative path") as refused:
         check(Store(uri, None))
     assert "sqlite:////absolute/path" in str(refused.value)
     assert "secret" not in str(refused.value)

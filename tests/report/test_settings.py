@@ -19,7 +19,6 @@ from orchestrator.report.figures.comparisons import forest_figure, main_figure
 from orchestrator.report.figures.learning import learning_figure
 from orchestrator.report.figures.paper import paper_figure
 from orchestrator.report.figures.similarity import similarities_figure
-from orchestrator.report.figures.transitions import curve_figure
 from orchestrator.report.side_by_side import Compared
 from tests.catalogue.fabricated import write_sweep
 
@@ -49,7 +48,6 @@ def every_figure(tmp_path_factory: pytest.TempPathFactory) -> Any:
         figures = [
             main_figure(spec, found),
             paper_figure(spec, found, 3.3),
-            curve_figure(spec, found, "add"),
             forest_figure([Compared("one", found)]),
             learning_figure(spec, runs),
             similarities,

@@ -237,7 +237,7 @@ def test_groups_of_one_size_each_are_not_told_apart() -> None:
     theirs = [Seen(32, True, {"probe/x/y": 0.1 + 0.01 * place}) for place in range(5)]
     asked = expected("higher", number="x/y", mix="add+prod")
     ((_, said, agreement),) = compare(asked, answer(make_spec(), bracketed()), {"add": theirs, "add+prod": mine})
-    assert said == "x/y is known at size 16 alone, of add at 32 alone"
+    assert said == "x/y is known only at size 16, and of add only at 32"
     assert agreement is Agreement.UNDECIDED
 
 
@@ -329,7 +329,7 @@ def test_an_order_in_five_runs_of_five_is_more_than_chance_and_in_four_it_is_not
 
 def test_what_was_found_is_said_with_its_interval_and_entropies() -> None:
     assert ordered([PROD_FIRST] * 5)[0] == (
-        "peaked tasks first in 5 of 5 runs in which an order shows, 1.00 [0.55, 1.00]; "
+        "peaked tasks first in 5 of 5 runs that show an order, 1.00 [0.55, 1.00]; "
         "entropy of the answers: prod 1.40, add 1.79"
     )
     assert ordered([PROD_FIRST] * 5, {}) == ("the family has no tables of its tasks", Agreement.UNDECIDED)

@@ -80,7 +80,7 @@ def test_a_journal_without_blocks_gives_estimates_and_no_decision(tmp_path: Path
         quiet(),
     )
     assert found.mix("add+prod").comparison is None
-    assert found.mix("add+prod").synergy_total is not None
+    assert found.mix("add+prod").synergy is not None
 
 
 def test_old_blocks_outside_the_sizes_asked_for_now_do_no_harm() -> None:

@@ -148,7 +148,7 @@ def test_a_size_of_the_terminal_that_is_no_size_is_none(name: str, given: str, k
 
 @pytest.mark.parametrize("size", [{"COLUMNS": "0"}, {"LINES": "0", "COLUMNS": "0", "FORCE_COLOR": "1"}])
 def test_with_a_width_of_zero_everything_is_printed(size: dict[str, str]) -> None:
-    done = subprocess.run(line("list"), cwd=ROOT, env=os.environ | size, capture_output=True, text=True, check=True)
+    done = subprocess.run(line("show"), cwd=ROOT, env=os.environ | size, capture_output=True, text=True, check=True)
     assert "add_vs_add_prod" in done.stdout
 
 

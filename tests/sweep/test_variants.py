@@ -45,7 +45,7 @@ def test_each_variant_is_a_sweep_and_their_answers_stand_side_by_side(there: Pat
     ids = Home(there / "results").sweep_ids()
     assert sorted(each.rsplit("-", 3)[0] for each in ids) == ["growing-at_12", "growing-at_24", "growing-at_48"]
     assert f"at_12: answered by {ids[-1]}" in rest.out
-    assert "add: units at the transition goes as midpoint^" in rest.out
+    assert "add: units at the transition grows as midpoint^" in rest.out
     figure = there / "results" / "sweeps" / ids[0] / "variants.png"
     assert f"figure  {figure}" in rest.out.replace("\n", "")
     assert figure.stat().st_size > 10_000

@@ -50,7 +50,6 @@ def test_a_step_is_found_and_bracketed() -> None:
     assert estimate.high is not None
     assert estimate.low <= 24 < 32 <= estimate.high
     assert estimate.low < estimate.value < estimate.high
-    assert result.fit is not None
     assert result.density is not None
     assert sum(result.density.weights) + result.density.above == pytest.approx(1)
 
@@ -89,7 +88,6 @@ def test_nothing_learned_is_censored_above() -> None:
     assert result.verdict is Verdict.ABOVE
     assert result.relative == Estimate(None, 128.0, None)
     assert result.p_above > 0.95
-    assert result.fit is None
 
 
 def test_everything_learned_is_censored_below() -> None:
