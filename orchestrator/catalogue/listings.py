@@ -57,7 +57,7 @@ def status_view(stored: StoredSweep, *, runs: bool = False) -> RenderableType:
     for place, column in enumerate(table.columns[1:]):
         column.no_wrap, column.justify = True, "right" if place > 1 else "left"
     for row in targets(answer):
-        style = "green" if row.found.transition.verdict is Verdict.FOUND else ""
+        style = "green" if row.task.transition.verdict is Verdict.FOUND else ""
         cells = (str(row.answer.runs), str(row.answer.learned), str(training_count(stored, row.mix)))
         table.add_row(Text(row.mix), Text(row.size_words, style=style), Text(row.count_words), *cells)
     changes = changed_words(spec)

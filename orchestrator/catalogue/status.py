@@ -11,8 +11,6 @@ from orchestrator.home.journal import State
 from orchestrator.report.rows import targets
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.transitions import verdict_line
-from orchestrator.search.base import MixProgress, Request
-from orchestrator.space.evidence import searcher_of
 
 
 @dataclass(frozen=True)
@@ -49,13 +47,12 @@ def training_count(stored: StoredSweep, mix: str) -> int:
 def status_json(stored: StoredSweep) -> dict[str, Any]:
     """Return the progress of a sweep as plain JSON values, whose names stay from version to version.
 
-    Of a mix, ``done`` counts the runs behind its transition, and ``left`` is the most that may still come (null once
-    the sweep has ended). Times are ISO 8601 in UTC.
+    Of a mix, ``done`` counts the runs behind its transition. Times are ISO 8601 in UTC.
     """
-    spec, cost, progress = stored.spec, cost_of(stored.spec, stored.runs), _progress(stored)
+    spec, cost = stored.spec, cost_of(stored.spec, stored.runs)
     mixes = []
     for row in targets(stored.answer):
-        mix, transition, searched = row.answer, row.found.transition, progress.get(row.mix)
+        mix, transition = row.answer, row.task.transition
         mixes.append(
             {
                 "mix": mix.mix,
@@ -64,8 +61,6 @@ def status_json(stored: StoredSweep) -> dict[str, Any]:
                 "diverged": mix.diverged,
                 "failed": mix.failed,
                 "training": training_count(stored, mix.mix),
-                "left": searched and searched.runs_left,
-                "note": searched.note if searched else "",
                 "verdict": transition.verdict.value,
                 "transition": row.size_words,
                 "parameters": row.count_words,
@@ -92,19 +87,3 @@ def status_json(stored: StoredSweep) -> dict[str, Any]:
         "damage": stored.damage,
         "disk_bytes": stored.disk_bytes,
     }
-
-
-def _progress(stored: StoredSweep) -> dict[str, MixProgress]:
-    """Return the searcher's progress by mix, none for a finished sweep."""
-    if stored.state is State.FINISHED:
-        return {}
-    spec = stored.spec
-    ended = [
-        (Request(run.config.label, run.config.size, run.config.seed), run.outcome)
-        for run in stored.runs
-        if run.config.label in spec.mix_named  # The others are phases that they continue.
-    ]
-    searcher = searcher_of(spec, ended, stored.blocks)
-    for mix in stored.stopped:
-        searcher.stop(mix)
-    return {progress.mix: progress for progress in searcher.progress()}

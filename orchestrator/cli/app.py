@@ -66,6 +66,7 @@ def _program(
     version_: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and exit.")
     ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error, with any command.")] = False,
 ) -> None:
     """Finds the smallest model that learns a task, alone and together with other tasks.
 

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli.options import Debug
 from orchestrator.errors import unknown
 
 WIDTH = 96
@@ -22,7 +21,6 @@ def doc_command(
         str | None, typer.Argument(metavar="[SETTING]", help="A whole key or its last part; without one, all keys.")
     ] = None,
     family: FamilyOption = "listops",
-    debug: Debug = False,
 ) -> None:
     """Explain a setting: its meaning, values and default; or a probe: its numbers.
 

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from orchestrator.cli.options import Debug, HomeOption, resolve, with_options
+from orchestrator.cli.options import HomeOption, resolve, with_options
 from orchestrator.cli.status import wide_console
 from orchestrator.doctor.finding import Finding, Verdict
 from orchestrator.doctor.machine import NAME, check_up, machine_checks
@@ -29,7 +29,6 @@ NAME_WIDTH = 14
 
 def doctor_command(
     home: HomeOption = HOME,
-    debug: Debug = False,
 ) -> None:
     """Try everything that a sweep needs of this machine.
 
@@ -74,7 +73,6 @@ def check_family_command(
         typer.Option(min=1, help="Train at this size (repeatable); by default at two sizes of the family."),
     ] = None,
     device: Annotated[str, typer.Option(help="The torch device to train on: cpu, cuda.")] = "cpu",
-    debug: Debug = False,
 ) -> None:
     """Check whether a family of models keeps its contract, part by part.
 

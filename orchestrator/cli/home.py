@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli.options import Debug, HomeOption
+from orchestrator.cli.options import HomeOption
 from orchestrator.cli.status import warn
 from orchestrator.errors import UserError
 from orchestrator.sweep.run_options import HOME
@@ -25,7 +25,6 @@ def home_command(
     direction: Annotated[Direction, typer.Argument(metavar="export|import", help="Write the file, or read it.")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file, such as home.tar.gz.")],
     home: HomeOption = HOME,
-    debug: Debug = False,
 ) -> None:
     """Copy a home to one file, or a file into a home.
 

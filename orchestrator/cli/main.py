@@ -30,7 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     Without ``arguments`` they are those of this process, which then supervises a second process that drives the sweep.
     """
-    given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    words = [word for word in given if word != "--debug"] or ["--help"]
     for name in os.environ.keys() - with_usable_size(os.environ).keys():
         del os.environ[name]
     end = _End()
@@ -41,14 +42,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 stream.reconfigure(errors="replace")  # For signs outside a terminal's encoding.
     supervisor.begin()
     in_main = threading.current_thread() is threading.main_thread()  # Other threads get no signals.
-    if arguments is None and in_main and not supervisor.has_parent() and _may_die(given):
+    if arguments is None and in_main and not supervisor.has_parent() and _may_die(words):
         end.code = supervisor.supervise(given, say)
         sys.exit(end.code)
 
     # Imported late: commands take seconds to import, and a supervisor does not need them.
     from orchestrator.cli.app import program
 
-    command = partial(program(given[0]), with_bare_resume(given), prog_name="orchestrator", standalone_mode=False)
+    command = partial(program(words[0]), with_bare_resume(words), prog_name="orchestrator", standalone_mode=False)
     end.code = exit_code_of(command, debug="--debug" in given)
     supervisor.tell("ended")
     sys.exit(end.code)

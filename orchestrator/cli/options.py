@@ -58,7 +58,6 @@ HomeOption = Annotated[
         help=RunOptions.__dataclass_fields__["home"].metadata["option"]["help"],
     ),
 ]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the full traceback of an error.")]
 
 
 def with_options(kind: type[SpaceOptions], **types: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.options import SWEEP_HELP, Debug, HomeOption, OneSweep, path_option
+from orchestrator.cli.options import SWEEP_HELP, HomeOption, OneSweep, path_option
 from orchestrator.cli.status import open_sweep, wide_console
 from orchestrator.errors import SweepError, UserError
 from orchestrator.sweep.run_options import HOME
@@ -27,7 +27,6 @@ def report_command(
         Path | None, path_option("The HTML file to write; by default report.html in the sweep's directory.")
     ] = None,
     home: HomeOption = HOME,
-    debug: Debug = False,
 ) -> None:
     """Write what a sweep found as one self-contained HTML file."""
     from orchestrator.catalogue.export import write_report
@@ -37,7 +36,7 @@ def report_command(
     typer.echo(f"report  {write_report(stored, output or stored.sweep.files.directory / REPORT)}")
 
 
-def explain_command(sweep: OneSweep, home: HomeOption = HOME, debug: Debug = False) -> None:
+def explain_command(sweep: OneSweep, home: HomeOption = HOME) -> None:
     """Explain in plain words what a sweep found and how sure it is.
 
     The last paragraph recommends what to run next.
@@ -67,7 +66,6 @@ def figure_command(
     ] = None,
     width: Annotated[float, typer.Option(min=2.5, max=12, help="Width in inches; a paper's column is often 3.3.")] = 7,
     home: HomeOption = HOME,
-    debug: Debug = False,
 ) -> None:
     """Draw a sweep's figure for a paper, and print its caption.
 
@@ -101,7 +99,6 @@ def compare_command(
     sweeps: Annotated[list[str], typer.Argument(metavar="SWEEP...", help=SWEEP_HELP)],
     output: Annotated[Path | None, path_option(f"Draw the comparison into this file ({', '.join(PICTURES)}).")] = None,
     home: HomeOption = HOME,
-    debug: Debug = False,
 ) -> None:
     """Compare the transitions of several sweeps.
 
@@ -149,7 +146,6 @@ def export_command(
     sweep: OneSweep,
     output: Annotated[Path, path_option("The directory to create.")],
     home: HomeOption = HOME,
-    debug: Debug = False,
 ) -> None:
     """Write runs, curves and transitions as Parquet and CSV."""
     from orchestrator.catalogue.export import export
@@ -166,7 +162,6 @@ def probe_command(
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Also on runs that have a result.")] = False,
     home: HomeOption = HOME,
-    debug: Debug = False,
 ) -> None:
     """Run probes on the trained models of a sweep."""
     from orchestrator.engine.probing import probe_runs

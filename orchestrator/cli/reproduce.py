@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from orchestrator.cli.options import Debug, HomeOption, hardware_at, load_variants
+from orchestrator.cli.options import HomeOption, hardware_at, load_variants
 from orchestrator.cli.status import wide_console
 from orchestrator.errors import UserError, unknown
 from orchestrator.sweep.run_options import HOME, RunOptions, SpaceOptions, seconds_of
@@ -38,7 +38,6 @@ def reproduce_command(
     engine: Annotated[
         str, typer.Option(metavar="ray|local", help="Train under Ray, or one stack after another in this process.")
     ] = "ray",
-    debug: Debug = False,
 ) -> None:
     """Run all experiments and compare them with what is expected.
 

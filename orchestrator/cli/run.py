@@ -12,7 +12,6 @@ from rich.console import Console
 
 from orchestrator import environment
 from orchestrator.cli.options import (
-    Debug,
     HomeOption,
     SpaceName,
     hardware_at,
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @with_options(RunOptions, home=HomeOption)
-def run_command(space: SpaceName, options: RunOptions, debug: Debug = False) -> None:
+def run_command(space: SpaceName, options: RunOptions) -> None:
     """Run a sweep and print the transitions it finds.
 
     A space with several variants is one sweep per variant.
@@ -134,7 +133,6 @@ def show_command(
     space: Annotated[
         str | None, typer.Argument(metavar="[NAME_OR_FILE]", help="A search space's name, or a YAML file.")
     ] = None,
-    debug: Debug = False,
 ) -> None:
     """List the search spaces, or print a resolved one as YAML that can be run, with its comments."""
     from orchestrator.space.files import names
@@ -151,7 +149,7 @@ def show_command(
 
 
 @with_options(SizedOptions)
-def plan_command(space: SpaceName, options: SizedOptions, debug: Debug = False) -> None:
+def plan_command(space: SpaceName, options: SizedOptions) -> None:
     """Print what a sweep would cost, without starting it.
 
     Example:

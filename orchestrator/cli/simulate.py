@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from orchestrator.cli.options import Debug, resolve, with_options
+from orchestrator.cli.options import resolve, with_options
 from orchestrator.errors import UserError, unknown
 from orchestrator.report.table import plain_table
 from orchestrator.sweep.run_options import SpaceOptions
@@ -40,7 +40,6 @@ def simulate_command(
     workers: Annotated[int, typer.Option(min=1, max=10_000, help="Stacks that train at the same time.")] = 1,
     stack: Annotated[int, typer.Option(min=1, max=1_000, help="The most runs in a stack.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the transitions.")] = 0,
-    debug: Debug = False,
 ) -> None:
     """Try the searchers without training: cost, error, coverage."""
     from orchestrator.simulation import compare

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from orchestrator.cli.options import Debug, HomeOption, SweepName
+from orchestrator.cli.options import HomeOption, SweepName
 from orchestrator.errors import SweepError, UserError
 from orchestrator.sweep.run_options import HOME
 
@@ -25,7 +25,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for other program
 def sweeps_command(
     home: HomeOption = HOME,
     json_: Json = False,
-    debug: Debug = False,
 ) -> None:
     """List all sweeps: state, findings, size on disk."""
     from orchestrator.catalogue.listings import sweeps_view
@@ -54,7 +53,6 @@ def status_command(
     home: HomeOption = HOME,
     runs: Annotated[bool, typer.Option("--runs", help="List every run, with the keys `logs` takes.")] = False,
     json_: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Show how far a sweep is, by default the newest one, and whether it is still running."""
     from orchestrator.catalogue.listings import status_view
@@ -70,7 +68,6 @@ def status_command(
 def logs_command(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run's key, or the beginning of it.")],
     home: HomeOption = HOME,
-    debug: Debug = False,
 ) -> None:
     """Show one run: settings, learning curve, traceback."""
     from orchestrator.catalogue.listings import run_view

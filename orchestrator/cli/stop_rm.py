@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.options import Debug, HomeOption, OneSweep
+from orchestrator.cli.options import HomeOption, OneSweep
 from orchestrator.cli.status import open_sweep
 from orchestrator.errors import SweepError, UserError
 from orchestrator.sweep.run_options import HOME
@@ -25,7 +25,6 @@ def stop_command(
         typer.Option(metavar="KEY", help="Stop only this run (by its key or a prefix); it counts as failed."),
     ] = None,
     home: HomeOption = HOME,
-    debug: Debug = False,
 ) -> None:
     """Stop a running sweep as Ctrl-C does, or one of its mixes or runs. Finished runs are kept.
 
@@ -59,7 +58,6 @@ def rm_command(
     sweep: OneSweep,
     home: HomeOption = HOME,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    debug: Debug = False,
 ) -> None:
     """Delete a sweep from disk and from MLflow, after asking.
 

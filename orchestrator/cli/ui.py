@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from orchestrator.cli.options import Debug, HomeOption
+from orchestrator.cli.options import HomeOption
 from orchestrator.errors import UserError
 from orchestrator.sweep.run_options import HOME
 
@@ -18,7 +18,6 @@ def ui_command(
     port: Annotated[
         int, typer.Option(min=1, max=65535, help="Port on this machine; MLflow's page gets the next free one.")
     ] = 5000,
-    debug: Debug = False,
 ) -> None:
     """Serve a page of all sweeps with answers, figures and reports, and MLflow's page."""
     from orchestrator.home.files import Home
@@ -50,7 +49,6 @@ def sync_command(
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Make the home's store again from the logs, and keep the former one.")
     ] = False,
-    debug: Debug = False,
 ) -> None:
     """Write to MLflow what is missing there after an outage."""
     from orchestrator.record import sync

@@ -31,7 +31,7 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
     target, *others = (row for row in rows(answer) if row.mix == mix.mix)
     metrics = _metrics(target, METRICS)
     for row in others:
-        metrics |= _metrics(row, SIZES, f"/{metric_name(row.found.task)}")
+        metrics |= _metrics(row, SIZES, f"/{metric_name(row.task.task)}")
     identity = {
         "mix": mix.mix,
         "target": answer.target,

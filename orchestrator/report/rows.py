@@ -22,7 +22,7 @@ class Row:
     Attributes:
         label: Name of the answer, if several are compared.
         answer: The mix.
-        found: The task.
+        task: The task.
         smallest: Smallest size tested.
         largest: Largest size tested.
         size_words: The transition as text, on the size axis.
@@ -32,7 +32,7 @@ class Row:
 
     label: str
     answer: MixAnswer
-    found: TaskAnswer
+    task: TaskAnswer
     smallest: Count
     largest: Count
     size_words: str
@@ -45,12 +45,12 @@ class Row:
 
     @property
     def is_target(self) -> bool:
-        return self.found is self.answer.target
+        return self.task is self.answer.target
 
     @property
     def name(self) -> str:
         """The mix, or ``prod in add+prod`` for a task that is not the target."""
-        return self.mix if self.is_target else f"{self.found.task} in {self.mix}"
+        return self.mix if self.is_target else f"{self.task.task} in {self.mix}"
 
     @property
     def runs_words(self) -> str:
@@ -60,17 +60,17 @@ class Row:
 
     def columns(self) -> dict[str, Any]:
         """Return plain values by the names of :mod:`orchestrator.catalogue.export`, the same as in MLflow's metrics."""
-        mix, transition = self.answer, self.found.transition
+        mix, transition = self.answer, self.task.transition
         comparison, ratio = (mix.comparison, mix.synergy) if self.is_target else (None, None)
         return {
             "mix": mix.mix,
             "recipe": mix.recipe,
-            "task": self.found.task,
+            "task": self.task.task,
             "is_target": self.is_target,
             "verdict": transition.verdict.value,
             **_estimate("", transition.relative),
-            **_estimate("_parameters", self.found.total),
-            **_estimate("_core_parameters", self.found.core),
+            **_estimate("_parameters", self.task.total),
+            **_estimate("_core_parameters", self.task.core),
             **_estimate("_absolute", transition.absolute),
             "p_above": transition.p_above,
             "p_below": transition.p_below,

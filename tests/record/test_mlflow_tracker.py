@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 from mlflow import MlflowClient
 from mlflow.entities import Run
 from pydantic import TypeAdapter
@@ -21,8 +20,6 @@ from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.record.mlflow_tracker import MlflowTracker, remove_sweep
 from orchestrator.record.store import DATABASE, Store, choose
 from orchestrator.report.answer import Answer, answer
-from orchestrator.space.mistakes import parse
-from orchestrator.space.spec import SweepSpec
 from tests.record.samples import Finished, finish
 from tests.report.samples import SIZES, bracketed, in_order, make_spec
 from trainables.base import Status
@@ -110,11 +107,6 @@ def test_the_sweep_says_what_it_asked_and_found(kept: Record) -> None:
     note = sweep.data.tags["mlflow.note.content"]
     assert make_spec().question in note
     assert "add: size at" in note
-
-
-def test_the_resolved_search_space_reproduces_the_sweep(kept: Record) -> None:
-    text = kept.text(kept.one(kind="sweep"), "search_space.yaml")
-    assert parse(SweepSpec, yaml.safe_load(text)) == kept.finished.sweep.spec
 
 
 def test_a_run_is_found_by_mix_size_and_seed(kept: Record) -> None:
@@ -231,22 +223,6 @@ def test_a_replay_leaves_one_record_each(kept: Record) -> None:
     assert snapshot(kept) == before
 
 
-def test_a_half_written_record_is_completed(kept: Record, tmp_path: Path) -> None:
-    finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-half")
-    MlflowTracker(kept.store).begin(finished.sweep)
-    run = finished.runs[0]
-    torn = replace(run, outcome=replace(run.outcome, curve=run.outcome.curve[:3]))
-    tracker = MlflowTracker(kept.store)
-    tracker.run_ended(finished.sweep, torn)
-    # As a crash between the metrics and the end leaves it.
-    half = kept.one(finished.sweep.id, run_key=run.key)
-    kept.client.update_run(half.info.run_id, status="RUNNING")
-    MlflowTracker(kept.store).run_ended(finished.sweep, run)
-    whole = kept.one(finished.sweep.id, run_key=run.key)
-    assert whole.info.status == "FINISHED"
-    assert len(kept.client.get_metric_history(whole.info.run_id, "loss")) == 60
-
-
 def test_an_interrupted_sweep_goes_on_and_replaces_its_answer(kept: Record, tmp_path: Path) -> None:
     finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-stop")
     sweep = finished.sweep
@@ -269,15 +245,6 @@ def test_an_interrupted_sweep_goes_on_and_replaces_its_answer(kept: Record, tmp_
     assert kept.one(sweep.id, kind="sweep").info.run_id == stopped.info.run_id
     assert kept.one(sweep.id, kind="transition", mix="add").data.metrics["runs"] == 3
     assert len(kept.runs(sweep.id, kind="run")) == 7
-
-
-def test_files_given_are_kept(kept: Record, tmp_path: Path) -> None:
-    finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-file")
-    figure = tmp_path / "transitions.png"
-    figure.write_bytes(b"the engine's own figure")
-    MlflowTracker(kept.store).end(finished.sweep, finished.answer, State.FINISHED, [figure])
-    run = kept.one(finished.sweep.id, kind="sweep")
-    assert kept.text(run, "transitions.png") == "the engine's own figure"
 
 
 def test_an_experiment_in_the_trash_is_taken_out(empty: Path, tmp_path: Path) -> None:

@@ -68,17 +68,6 @@ def test_runs_that_are_as_accurate_stand_side_by_side() -> None:
     assert 16 / 2**0.25 < min(crowd) < 16 < max(crowd) < 16 * 2**0.25
 
 
-def test_a_long_question_is_wrapped(found: Answer) -> None:
-    question = "Which of the easy tasks lets a smaller model learn addition, and by how many parameters? " * 2
-    figure = transitions_figure(make_spec(question=question), found)
-    figure.draw_without_rendering()
-    title = figure.get_suptitle()
-    assert title.split() == question.split()
-    assert all(len(line) <= 84 for line in title.splitlines())
-    (drawn,) = [text for text in figure.texts if text.get_text() == title]
-    assert drawn.get_window_extent().x1 <= figure.bbox.x1
-
-
 def test_curve_and_transition_are_one_estimator(found: Answer) -> None:
     """The curve passes 80 % of its asymptote where the transition is said to lie, within its own band."""
     figure = transitions_figure(make_spec(), found)
@@ -162,17 +151,6 @@ def test_png_and_svg_are_whole_and_say_the_same_twice(tmp_path: Path) -> None:
     assert sorted(path.name for path in png.parent.iterdir()) == ["similarity.png", "similarity.svg"]
     again = save(similarity_figure(np.eye(6), "add, n_embed 8"), tmp_path / "again.png")
     assert again.read_bytes() == png.read_bytes()
-
-
-def test_a_failed_save_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
-    path = save(similarity_figure(np.eye(3), "old"), tmp_path / "figure.png")
-    before = path.read_bytes()
-    broken = similarity_figure(np.eye(3), "new")
-    broken.axes[0].set_title(r"$\no_such_macro$")
-    with pytest.raises(ValueError, match="no_such_macro"):
-        save(broken, path)
-    assert path.read_bytes() == before
-    assert [each.name for each in tmp_path.iterdir()] == ["figure.png"]
 
 
 def test_long_names_leave_the_sizes_room(found: Answer) -> None:

@@ -114,7 +114,7 @@ def test_the_answer_comes_first_in_words(whole: tuple[StoredSweep, str]) -> None
 def test_every_part_is_there(whole: tuple[StoredSweep, str]) -> None:
     told, html = whole
     found = outline(html)
-    assert found.seen.count("svg") == 3
+    assert found.seen.count("svg") == 4
     for part in ("What models hold", "Learning curves", "How to reproduce it"):
         assert part in found.text
     assert "curve.midpoint" in found.text
@@ -146,7 +146,7 @@ def test_what_people_write_stays_text(tmp_path: Path) -> None:
 
 def test_a_sweep_without_runs_and_one_with_bad_ones_have_pages(tmp_path: Path) -> None:
     empty = outline(page_of(stored(write_sweep(Home(tmp_path / "empty"), runs=[], answered=False))))
-    assert empty.seen.count("svg") == 1
+    assert empty.seen.count("svg") == 2
     assert "interrupted" in empty.text
     runs = runs_of(spec())
     bad = page_of(
@@ -155,22 +155,6 @@ def test_a_sweep_without_runs_and_one_with_bad_ones_have_pages(tmp_path: Path) -
     text = outline(bad).text
     assert "1 run failed and counts as no evidence." in text
     assert "1 run diverged and counts as not learned." in text
-
-
-def test_an_arrow_is_explained_where_one_is_drawn(tmp_path: Path) -> None:
-    asked = spec(settings={"curve": {"help": 2.0}}, seeds=3)
-    decided = page_of(stored(write_sweep(Home(tmp_path / "decided"), asked)))
-    assert "In the last row an arrow leads" in outline(decided).text
-    few = page_of(stored(write_sweep(Home(tmp_path / "few"), runs=runs_of(spec())[:3])))
-    assert "Nothing is decided" in few
-    assert "In the last row an arrow leads" not in few
-
-
-def test_one_mix_compares_nothing(tmp_path: Path) -> None:
-    asked = spec(mixes=["add"])
-    text = outline(page_of(stored(write_sweep(Home(tmp_path), asked)))).text
-    assert "add is learned from units" in text
-    assert "In the last row an arrow leads" not in text
 
 
 def test_what_to_mind_is_in_the_answer(tmp_path: Path, whole: tuple[StoredSweep, str]) -> None:

@@ -82,7 +82,7 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
 def _draw_row(axes: Axes, row: Row, place: int, colour: str, span: tuple[float, float]) -> str:
     """Draw one transition and return its words."""
     axes.plot([row.smallest.total, row.largest.total], [place, place], color=style.FAINT, linewidth=1, zorder=1)
-    bar = bar_of(row.found.total, row.found.transition.verdict, row.smallest.total, row.largest.total)
+    bar = bar_of(row.task.total, row.task.transition.verdict, row.smallest.total, row.largest.total)
     if bar is not None and row.answer.runs:
         draw_bar(axes, bar, place, colour, span)
     return row.size_words if bar is None else row.count_words

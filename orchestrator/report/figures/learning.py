@@ -21,8 +21,9 @@ ROW_IN, EDGES_IN = 2.2, 0.5
 MOST_LINES = 200
 """With more lines than this they become pixels even in a vector image, so that pages stay small."""
 COLOURS = "plasma"
-"""Colour map for sizes: its steps differ in hue and lightness, and its bright end is cut off."""
-BRIGHTEST = 0.88
+"""Colour map for sizes, whose steps differ in hue and lightness."""
+DARKEST, BRIGHTEST = 0.12, 0.88
+"""The part of the colour map that is visible on light and dark pages."""
 MOST_TICKS = 7
 
 
@@ -88,7 +89,7 @@ def learning_figure(spec: SweepSpec, runs: Sequence[RunRecord], title: str = "")
 
 def _colours() -> LinearSegmentedColormap:
     """Return the colours of sizes, from bright (small) to dark (large)."""
-    shares = [BRIGHTEST * place / 255 for place in reversed(range(256))]
+    shares = [DARKEST + (BRIGHTEST - DARKEST) * place / 255 for place in reversed(range(256))]
     return LinearSegmentedColormap.from_list("sizes", [matplotlib.colormaps[COLOURS](share) for share in shares])
 
 

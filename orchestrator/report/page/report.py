@@ -19,6 +19,7 @@ from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.figures.learning import learning_figure
 from orchestrator.report.figures.similarity import similarities_figure
 from orchestrator.report.figures.style import inline_svg
+from orchestrator.report.figures.transitions import transitions_figure
 from orchestrator.report.page import render
 from orchestrator.report.probed import probe_notes, probe_tables, structure_words
 from orchestrator.report.races import speed_ups
@@ -30,6 +31,9 @@ from orchestrator.report.words.explanation import how_sure, next_paragraph
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import LEVEL, Estimate, Verdict
+
+PHONE_IN = 3.8
+"""Width of the main figure on narrow screens, in inches."""
 
 
 def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], index: str = "") -> str:
@@ -78,6 +82,10 @@ def _figures(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord]) -> dict
     axis, size, findings = f"{answer.words.score} of {answer.target}", answer.size_axis, " ".join(finding(answer))
     figures = {
         "curves": (main_figure(spec, answer, title=""), f"{axis} against {size}. {findings}"),
+        "narrow": (
+            None if answer.recipes else transitions_figure(spec, answer, title="", width_in=PHONE_IN),
+            f"{axis} against {size}. {findings}",
+        ),
         "similarities": (
             similarities_figure(answer, runs),
             "Cosine similarities and principal components below and above each transition",
