@@ -39,6 +39,7 @@ from orchestrator.home.files import PROBES
 from orchestrator.home.run_files import array_files
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.report.run_table import MEASURE, run_values
+from orchestrator.report.words.changes import changed_words
 from orchestrator.space.settings import flatten, plain_settings
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import LEVEL
@@ -97,7 +98,13 @@ def sweep_content(sweep: Sweep) -> Content:
     environment = {f"env.{key}": str(value) for key, value in flatten(sweep.environment).items()}
     return Content(
         name=sweep.id,
-        tags={"kind": "sweep", "sweep": sweep.id, "question": spec.question, **environment},
+        tags={
+            "kind": "sweep",
+            "sweep": sweep.id,
+            "question": spec.question,
+            "changes": changed_words(spec),
+            **environment,
+        },
         params=with_settings(spec, identity),
         note=sweep_note(sweep),
         texts={"search_space.yaml": spec.to_yaml()},

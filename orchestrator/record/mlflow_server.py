@@ -39,18 +39,18 @@ def places(store: Store, port: int) -> dict[str, dict[str, str]]:
         client = MlflowClient(store.uri)
         experiments = [experiment.experiment_id for experiment in client.search_experiments()]
         sweeps = all_runs(client, experiments, "tags.kind = 'sweep'")
-    found = {}
+    links = {}
     for run in sweeps:
         base = f"http://{HOST}:{port}/#/experiments/{run.info.experiment_id}/runs"
         # MLflow lists nested runs flat only if they are sorted by a metric.
         transitions = f"{base}?{TRAINING}&{_query('transition', 'transition')}"
-        found[run.data.tags["sweep"]] = {
+        links[run.data.tags["sweep"]] = {
             "Transitions in MLflow": transitions,
             "Transitions as charts": f"{transitions}&{CHARTS}",
             "Runs in MLflow": f"{base}?{TRAINING}&{_query('run', 'parameters')}",
             "Its record in MLflow": f"{base}/{run.info.run_id}?{TRAINING}",
         }
-    return found
+    return links
 
 
 def _query(kind: str, metric: str) -> str:

@@ -104,10 +104,10 @@ def _replay(sweep: Sweep, tracker: Tracker, console: Console) -> int:
     tracker.begin(sweep)
     for run in runs:
         tracker.run_ended(sweep, run)
-    found = answer(sweep.spec, [(run.config, run.outcome) for run in runs], memory.stopped, memory.blocks)
+    answered = answer(sweep.spec, [(run.config, run.outcome) for run in runs], memory.stopped, memory.blocks)
     directory = sweep.files.directory
     tracker.end(
-        sweep, found, memory.state, [*sorted(directory.glob(f"{Path(FIGURE).stem}.*")), *directory.glob(REPORT)]
+        sweep, answered, memory.state, [*sorted(directory.glob(f"{Path(FIGURE).stem}.*")), *directory.glob(REPORT)]
     )
     return len(runs)
 

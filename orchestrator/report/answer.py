@@ -264,10 +264,10 @@ def _task_answers(spec: SweepSpec, family: Family, mix: Arm, ended: Sequence[End
     """Return the transition of each task of a mix, the target first."""
     answers = []
     for task in sorted(mix.tasks, key=lambda task: (task != spec.target, task)):
-        found = transition(_points(ended, task), spec.sizes)
-        total = _converted(found.relative, lambda size: family.parameters(size).total)
-        core = _converted(found.relative, lambda size: family.parameters(size).core)
-        answers.append(TaskAnswer(task, found, total, core))
+        placed = transition(_points(ended, task), spec.sizes)
+        total = _converted(placed.relative, lambda size: family.parameters(size).total)
+        core = _converted(placed.relative, lambda size: family.parameters(size).core)
+        answers.append(TaskAnswer(task, placed, total, core))
     return tuple(answers)
 
 

@@ -11,9 +11,6 @@ from orchestrator.report.words.numbers import bad_runs
 from orchestrator.report.words.transitions import count_words, size_words
 from orchestrator.transition.types import Estimate
 
-COMPARISON = ("decided", "evidence", "evidence_highest", "at_least", "at_least_core", "pairs")
-"""Columns of a comparison in pairs."""
-
 
 @dataclass(frozen=True)
 class Row:
@@ -79,19 +76,12 @@ class Row:
             "runs": mix.runs,
             "diverged": mix.diverged,
             "failed": mix.failed,
-            **dict.fromkeys(COMPARISON),
-            **(
-                {}
-                if comparison is None
-                else {
-                    "decided": str(comparison.decided or ""),
-                    "evidence": comparison.evidence,
-                    "evidence_highest": comparison.highest,
-                    "at_least": comparison.at_least,
-                    "at_least_core": comparison.at_least_core,
-                    "pairs": comparison.pairs,
-                }
-            ),
+            "decided": comparison and str(comparison.decided or ""),
+            "evidence": comparison and comparison.evidence,
+            "evidence_highest": comparison and comparison.highest,
+            "at_least": comparison and comparison.at_least,
+            "at_least_core": comparison and comparison.at_least_core,
+            "pairs": comparison and comparison.pairs,
             "synergy": ratio and ratio.value,
             "synergy_low": ratio and ratio.low,
             "synergy_high": ratio and ratio.high,

@@ -15,12 +15,6 @@ def test_a_family_that_keeps_its_contract(run: Program) -> None:
     assert ended.out.count("ok      ") == 9
 
 
-def test_tasks_may_have_any_names(run: Program) -> None:
-    ended = run("check-family", "tests.families:MazeFamily")
-    assert ended.code == 0, ended.out
-    assert "mazes: find exit, find exit+map + rooms at units 8, 16" in ended.out
-
-
 @pytest.mark.parametrize(
     ("family", "part", "said"),
     [

@@ -157,11 +157,11 @@ def evidence_words(answer: Answer) -> str:
         return ""
     several = len(compared) > 1
     parts = [
-        f"{odds(_shown_evidence(found))}{f' for {called(mix)}' if several else ''} from {counted(found.pairs, 'pair')}"
-        for mix, found in compared
+        f"{odds(_shown_evidence(pairs))}{f' for {called(mix)}' if several else ''} from {counted(pairs.pairs, 'pair')}"
+        for mix, pairs in compared
     ]
     if len(parts) > MOST_LISTED:
-        evidence = [_shown_evidence(found) for _, found in compared]
+        evidence = [_shown_evidence(comparison) for _, comparison in compared]
         parts = [f"{odds(min(evidence))} to {odds(max(evidence))} in {len(parts)} comparisons"]
     needed = compared[0][1].threshold
     meaning = f"Without any difference, at most 1 comparison in {needed:.0f} gets to {needed:.0f}:1."
@@ -172,24 +172,24 @@ def estimate_words(answer: Answer) -> str:
     """Return the estimated factors, which do not decide anything; ``""`` if none is known."""
     known = [(mix, mix.synergy) for mix in answer.mixes if mix.synergy is not None]
     parts = [
-        f"{called(mix)} {text}" if len(known) > 1 else text for mix, found in known if (text := factor_words(found))
+        f"{called(mix)} {text}" if len(known) > 1 else text for mix, ratio in known if (text := factor_words(ratio))
     ]
     return f"Estimated by the two transitions ({CONFIDENCE:.0%} intervals): {'; '.join(parts)}." if parts else ""
 
 
-def factor_words(found: Synergy) -> str:
+def factor_words(ratio: Synergy) -> str:
     """Return an estimated factor with its interval: ``2.9x fewer [2.0, 4.9]``; ``""`` without a value.
 
     An end on the other side of 1 is named: ``1.2x fewer [1.5x more, 2.1x fewer]``.
     """
-    if found.value is None:
+    if ratio.value is None:
         return ""
-    ends = [found.low, found.high] if found.value >= 1 else [found.high, found.low]
+    ends = [ratio.low, ratio.high] if ratio.value >= 1 else [ratio.high, ratio.low]
     texts = ["open" if end is None else _factor(end) for end in ends]
     known = [end for end in ends if end is not None]
-    if all((end >= 1) == (found.value >= 1) for end in known):
+    if all((end >= 1) == (ratio.value >= 1) for end in known):
         texts = ["open" if end is None else bare(max(end, 1 / end)) for end in ends]
-    return f"{_factor(found.value)} [{', '.join(texts)}]"
+    return f"{_factor(ratio.value)} [{', '.join(texts)}]"
 
 
 def _factor(ratio: float) -> str:
@@ -215,16 +215,13 @@ def confounded(answer: Answer, mix: MixAnswer) -> str:
     """
     needs_more = mix.comparison is not None and mix.comparison.decided is Direction.MORE
     baseline = answer.mix(answer.baseline_of(mix))
-    if not needs_more or (_close(mix.budget, baseline.budget) and _close(mix.seen, baseline.seen)):
+    same_seen = math.isclose(mix.seen, baseline.seen, rel_tol=SAME)
+    if not needs_more or (same_seen and math.isclose(mix.budget, baseline.budget, rel_tol=SAME)):
         return ""
-    if _close(mix.seen, baseline.seen):
+    if same_seen:
         had = f"trained for {bare(mix.budget / baseline.budget)} times the steps of {called(baseline)}"
     else:
         had = f"saw {mix.seen / baseline.seen:.0%} as many examples of {answer.target} as {called(baseline)}"
     same = (mix.composition, mix.recipe)
     both = sum((other.composition, other.recipe) == same for other in answer.mixes) > 1
     return had if both else f"{had}: budget=both would tell that apart"
-
-
-def _close(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=SAME)

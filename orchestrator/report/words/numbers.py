@@ -136,18 +136,18 @@ def _search(method: str, settings: Mapping[str, Any]) -> str:
     return f"{method} ({named})" if named else method
 
 
-def cost(found: Cost) -> str:
+def cost(total: Cost) -> str:
     """Return ``3 min 54 s of training in 8 runs; the whole grid: about 12 min in 24 runs, 3.0 times as much``.
 
     With reused runs, ``8 s of training in 2 runs, 22 more reused (3 min 40 s when they were trained); ...``.
     """
-    text = f"{duration(found.spent_s)} of training in {counted(found.runs, 'run')}"
-    if found.found:
-        text += f", {found.found} more reused ({duration(found.found_s)} when they were trained)"
-    if found.grid_s is None or found.share is None:
-        return f"{text}; the whole grid has {found.grid_runs}"
-    saved = "" if found.share >= 1 else f", {bare(1 / found.share)} times as much"
-    return f"{text}; the whole grid: about {duration(found.grid_s)} in {counted(found.grid_runs, 'run')}{saved}"
+    text = f"{duration(total.spent_s)} of training in {counted(total.runs, 'run')}"
+    if total.found:
+        text += f", {total.found} more reused ({duration(total.found_s)} when they were trained)"
+    if total.grid_s is None or total.share is None:
+        return f"{text}; the whole grid has {total.grid_runs}"
+    saved = "" if total.share >= 1 else f", {bare(1 / total.share)} times as much"
+    return f"{text}; the whole grid: about {duration(total.grid_s)} in {counted(total.grid_runs, 'run')}{saved}"
 
 
 def found_runs(sweeps: Sequence[str]) -> str:

@@ -24,11 +24,11 @@ def called(mix: MixAnswer) -> str:
     return f'"{mix.mix}"' if " " in mix.mix else mix.mix
 
 
-def estimate(found: Estimate, smallest: float, largest: float, verdict: Verdict) -> str:
+def estimate(size: Estimate, smallest: float, largest: float, verdict: Verdict) -> str:
     """Return an estimate with its interval, or the reason why there is none.
 
     Args:
-        found: The estimate.
+        size: The estimate.
         smallest: Smallest size tested, in the estimate's unit.
         largest: Largest size tested. Values outside the two are not findings: only bounds are printed.
         verdict: The verdict on the transition.
@@ -39,14 +39,14 @@ def estimate(found: Estimate, smallest: float, largest: float, verdict: Verdict)
         return f"below {exact(smallest)}"
     if verdict is Verdict.NEAR_FLOOR:
         return "not measurable"
-    if verdict is Verdict.FOUND and found.value is not None and found.is_placed(smallest, largest):
-        low = f"below {exact(smallest)}" if found.low is None else number(found.low)
-        high = f"above {exact(largest)}" if found.high is None else number(found.high)
-        return f"{number(found.value)} [{low}, {high}]"
-    if found.low is found.high is None and found.value is not None and smallest <= found.value <= largest:
-        return f"undecided, about {number(found.value)}"
-    least = None if found.low is None or found.low < smallest else min(found.low, largest)
-    most = None if found.high is None or found.high > largest else max(found.high, smallest)
+    if verdict is Verdict.FOUND and size.value is not None and size.is_placed(smallest, largest):
+        low = f"below {exact(smallest)}" if size.low is None else number(size.low)
+        high = f"above {exact(largest)}" if size.high is None else number(size.high)
+        return f"{number(size.value)} [{low}, {high}]"
+    if size.low is size.high is None and size.value is not None and smallest <= size.value <= largest:
+        return f"undecided, about {number(size.value)}"
+    least = None if size.low is None or size.low < smallest else min(size.low, largest)
+    most = None if size.high is None or size.high > largest else max(size.high, smallest)
     if least is not None and most is not None:
         return f"undecided [{number(least)}, {number(most)}]"
     if least is not None:
