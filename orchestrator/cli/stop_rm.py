@@ -37,11 +37,11 @@ def stop_command(
     from orchestrator.home.stop_requests import StopRequest, ask_to_stop
 
     if mix is not None and run is not None:
-        raise UserError("--mix stops all runs of a mix and --run one run: give only one of them")
+        raise UserError("--mix stops all runs of a mix and --run one run: give one of them")
     stored = open_sweep(sweep, home)
     request = StopRequest(mix or "", "" if run is None else _key(stored, run))
     ask_to_stop(stored.sweep, request)
-    typer.echo(f"{stored.id} will stop {request} at the next evaluation of a stack")
+    typer.echo(f"{stored.id} was asked to stop {request}, which happens at the next evaluation of a stack")
 
 
 def _key(stored: StoredSweep, given: str) -> str:

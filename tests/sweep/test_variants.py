@@ -63,5 +63,5 @@ def test_what_names_one_sweep_needs_one_variant(there: Path) -> None:
     for option in ("--resume", "--extend"):
         refused = command("run", "growing.yaml", "--engine=local", option, "growing-at_12-20260101-000000-abcd")
         assert refused.code == 2
-        assert "give --variant, too (at_12, at_24, at_48)" in refused.err
+        assert "also give --variant (at_12, at_24, at_48)" in refused.err
     assert not (there / "results" / "sweeps").exists()

@@ -28,17 +28,17 @@ def parameters(size: float) -> float:
 
 def found(value: float, low: float | None, high: float | None) -> Transition:
     wide = Estimate(value, value * 0.9, value * 1.1)
-    return Transition(Verdict.FOUND, Estimate(value, low, high), wide, None, (), 0.9)
+    return Transition(Verdict.FOUND, Estimate(value, low, high), wide, (), 0.9)
 
 
 def above(size: float) -> Transition:
     censored = Estimate(None, size, None)
-    return Transition(Verdict.ABOVE, censored, censored, None, (), 0.9)
+    return Transition(Verdict.ABOVE, censored, censored, (), 0.9)
 
 
 def below(size: float) -> Transition:
     censored = Estimate(None, None, size)
-    return Transition(Verdict.BELOW, censored, censored, None, (), 0.9)
+    return Transition(Verdict.BELOW, censored, censored, (), 0.9)
 
 
 def test_a_step_is_found_and_bracketed() -> None:
