@@ -15,7 +15,7 @@ def main() -> None:
     except UserError as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(error.exit_code)
-    # Not above: only now is it certain whose modules are imported.
+    # Imported late: only now is it certain whose modules are imported.
     from orchestrator.cli.main import main as run
 
     run()

@@ -2,7 +2,7 @@
 
 import orchestrator as o
 
-o.sweeps()                                   # what there is
+o.sweeps()                                   # all of them
 s = o.load("add_vs_add_prod")                # the newest sweep of a search space, or any by its id
 s.transitions                                # a DataFrame
 s.figure("curves")                           # a matplotlib Figure
@@ -29,6 +29,7 @@ from orchestrator.errors import UserError, unknown
 from orchestrator.home.files import Home, check_home
 from orchestrator.home.sweeps import Sweep, Unreadable
 from orchestrator.report.answer import Answer
+from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.numbers import counted, moment
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.python_options import from_python, home_from_python
@@ -41,11 +42,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 FIGURES = ("curves", "embeddings", "learning", "transitions")
-"""What :meth:`SweepResults.figure` draws."""
+"""Kinds of :meth:`SweepResults.figure`."""
 
 
 class SweepResults:
-    """A sweep as it was when it was read: load it again to see what a running one has found since."""
+    """A sweep at the moment it was read. Load a running one again for its latest findings."""
 
     def __init__(self, stored: StoredSweep) -> None:
         self._stored = stored
@@ -57,7 +58,7 @@ class SweepResults:
 
     @property
     def spec(self) -> SweepSpec:
-        """What was asked: mixes, sizes, seeds and every setting."""
+        """The question: mixes, sizes, seeds and every setting."""
         return self._stored.spec
 
     @property
@@ -67,47 +68,50 @@ class SweepResults:
 
     @property
     def answer(self) -> Answer:
-        """What was found, as values: intervals, fits, posteriors, synergies."""
+        """The findings as values: intervals, posteriors, comparisons."""
         return self._stored.answer
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """What of the sweep's files could not be read, a sentence each."""
+        """A sentence for each part of the sweep's files that could not be read."""
         return self._stored.damage
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """A row a run that ended; :mod:`orchestrator.catalogue.export` names the columns."""
+        """A row per run that ended; :mod:`orchestrator.catalogue.export` explains the columns."""
         from orchestrator.catalogue.export import runs_frame
 
         return runs_frame(self._stored)
 
     @cached_property
     def curves(self) -> pd.DataFrame:
-        """A row for each evaluation and task: the learning curves."""
+        """The learning curves, a row per evaluation and task."""
         from orchestrator.catalogue.export import curves_frame
 
         return curves_frame(self._stored)
 
     @cached_property
     def transitions(self) -> pd.DataFrame:
-        """A row for each mix and task: transition, interval, verdict, synergy."""
+        """A row per mix and task: transition, interval, verdict, comparison."""
         from orchestrator.catalogue.export import transitions_frame
 
         return transitions_frame(self._stored)
 
     def arrays(self, run: str) -> dict[str, NDArray[Any]]:
-        """What is kept of a trained model and what probes made of it, by name: for ListOps ``embedding`` [number
-        tokens, size] and, by the probe of this name, ``similarity`` [tokens, tokens].
+        """Return the arrays of a trained model and of its probes, by name.
 
-        ``run`` is a key of :attr:`runs` or the beginning of one. Raises ``UserError`` for a run that left none.
+        For ListOps, they are ``embedding`` [number tokens, size] and, from the probe of this name, ``similarity``
+        [tokens, tokens]. ``run`` is a key of :attr:`runs` or a prefix. Raises ``UserError`` for a run without arrays.
         """
         return read_arrays(self._stored.run(run))
 
     def figure(self, kind: str = "curves") -> Figure:
-        """A figure: ``curves`` (accuracy against size), ``embeddings`` (their similarities below and above each
-        transition), ``learning`` (accuracy over steps) or ``transitions`` (in parameters, as ``compare`` draws them).
-        Save it with ``.savefig``. Raises ``UserError``."""
+        """Return a figure, which you can save with ``.savefig``.
+
+        Kinds are ``curves`` (accuracy against size), ``embeddings`` (their similarities below and above each
+        transition), ``learning`` (accuracy over steps) and ``transitions`` (in parameters, as ``compare`` draws them).
+        Raises ``UserError``.
+        """
         from orchestrator.report.figures import comparisons
         from orchestrator.report.figures.learning import learning_figure
         from orchestrator.report.figures.similarity import similarities_figure
@@ -121,14 +125,14 @@ class SweepResults:
         if kind == "transitions":
             return comparisons.forest_figure([Compared(self.id, answer)], spec.question)
         if kind == "embeddings":
-            drawn = similarities_figure(answer, runs)
-            if drawn is None:
-                raise UserError(f"no run of {self.id} left an array 'similarity' yet")
-            return drawn
+            figure = similarities_figure(answer, runs)
+            if figure is None:
+                raise UserError(f"no run of {self.id} has an array 'similarity' yet")
+            return figure
         raise unknown("figure", kind, FIGURES)
 
     def report(self, path: str | Path) -> Path:
-        """Write the report, one HTML file that needs nothing else; returns where it lies."""
+        """Write the report as one self-contained HTML file, and return its path."""
         from orchestrator.catalogue.export import write_report
 
         return write_report(self._stored, user_path(path))
@@ -145,14 +149,11 @@ class SweepResults:
     def _repr_html_(self) -> str:
         from orchestrator.report import table
 
-        said = table.answer_table(self.answer)
-        head = "".join(f"<th>{escape(cell)}</th>" for cell in said.header)
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row.cells) + "</tr>"
-            for row in said.rows
-            if row.lead
-        )
-        lines = "<br>".join(escape(line) for line in said.sentences)
+        answered = table.answer_table(self.answer)
+        head = "".join(f"<th>{escape(cell)}</th>" for cell in answered.header)
+        lead = ("".join(f"<td>{escape(cell)}</td>" for cell in row.cells) for row in answered.rows if row.lead)
+        rows = "".join(f"<tr>{cells}</tr>" for cells in lead)
+        lines = "<br>".join(map(escape, answered.sentences))
         return (
             f"<b>{escape(self.id)}</b>, {self.state}, begun {moment(self._stored.begun)}<br>"
             f"{escape(self.spec.question)}"
@@ -161,52 +162,56 @@ class SweepResults:
 
 
 def _home(given: str | Path | None) -> Home:
-    """Return a home by its directory."""
+    """Return the home in a directory."""
     directory = home_from_python(given)
     check_home(directory)
     return Home(directory.resolve())
 
 
 def load(sweep: str, home: str | Path | None = None) -> SweepResults:
-    """A sweep by its id, the beginning of it, or the name of a search space (its newest sweep).
+    """Return a sweep by its id, a prefix of it, or the name of a search space (its newest sweep).
 
-    Raises ``UserError`` that names what there is, ``UnreadableError`` (a ``SweepError``) that says why it cannot be
-    read and what to do. Damage that does not stop the reading is a warning, and :attr:`SweepResults.damage`.
+    Raises ``UserError``, which lists the sweeps, or ``UnreadableError`` (a ``SweepError``) with reason and remedy.
+    Smaller damage is a warning, and :attr:`SweepResults.damage`.
     """
-    found = SweepResults(read_sweep(_home(home), sweep))
-    for said in found.damage:
-        warnings.warn(said, stacklevel=2)
-    return found
+    results = SweepResults(read_sweep(_home(home), sweep))
+    for damage in results.damage:
+        warnings.warn(damage, stacklevel=2)
+    return results
 
 
 def sweeps(home: str | Path | None = None) -> pd.DataFrame:
-    """Every sweep of a home directory, newest first: ``sweep``, ``space``, ``profile``, ``state``, ``runs``,
-    ``transitions`` (in words), ``disk_bytes``, ``begun``; ``unreadable`` says why a sweep cannot be read, and
-    what is not known then is missing."""
+    """Return every sweep of a home, newest first.
+
+    Columns are ``sweep``, ``space``, ``profile``, ``changes`` (in words), ``state``, ``runs``, ``transitions`` (in
+    words), ``disk_bytes``, ``begun`` and ``unreadable``, the reason why a sweep cannot be read; its other values are
+    missing then.
+    """
     import pandas as pd
 
-    columns = ["sweep", "space", "profile", "state", "runs", "transitions", "disk_bytes", "begun", "unreadable"]
-    rows = [_listed(each) for each in read_sweeps(_home(home))]
+    identity = ["sweep", "space", "profile", "changes", "state"]
+    columns = [*identity, "runs", "transitions", "disk_bytes", "begun", "unreadable"]
+    rows = [_listed(sweep) for sweep in read_sweeps(_home(home))]
     return pd.DataFrame(rows, columns=columns).astype({"runs": "Int64", "disk_bytes": "Int64"})
 
 
 def _listed(found: StoredSweep | Unreadable) -> tuple[object, ...]:
-    """A row of :func:`sweeps`."""
+    """Return a row of :func:`sweeps`."""
     if isinstance(found, Unreadable):
-        return (found.id, space_of(found.id), None, "unreadable", None, None, None, None, str(found))
-    asked = (found.id, found.spec.name, found.spec.profile, found.state.value)
-    return (*asked, found.counted, sweep_words(found), found.disk_bytes, found.begun, "")
+        return (found.id, space_of(found.id), None, None, "unreadable", None, None, None, None, str(found))
+    identity = (found.id, found.spec.name, found.spec.profile, changed_words(found.spec), found.state.value)
+    return (*identity, found.counted, sweep_words(found), found.disk_bytes, found.begun, "")
 
 
 def run(space: SweepSpec | str | Path, *, console: Console | None = None, **options: Any) -> SweepResults:
-    """Run a sweep with the progress the command line shows, and return what it found.
+    """Run a sweep, show its progress as the command line does, and return the results.
 
     ``space`` is a search space's name, a YAML file or a specification. ``options`` are those of the command `run`,
     with underscores (:class:`orchestrator.sweep.run_options.RunOptions`): ``profile="smoke"``,
     ``overrides={"seeds": 5}``, ``home``, ``engine="local"``, ``max_time=3600`` (seconds); ``resume=True`` continues
-    the newest unfinished sweep of the same settings. A Ray that this process uses already is used, and left running.
-    Interrupting the cell leaves a sweep that can be resumed; in a thread no signal is handled. Raises ``UserError`` for
-    what was asked wrongly, ``SweepError`` where a part fails.
+    the newest unfinished sweep of the same settings. A Ray that this process already uses stays running.
+    An interrupted sweep can be resumed; in a thread no signal is handled. Raises ``UserError`` for a mistake in the
+    arguments, ``SweepError`` if a part fails.
     """
     from rich.console import Console
 
@@ -214,17 +219,17 @@ def run(space: SweepSpec | str | Path, *, console: Console | None = None, **opti
     from orchestrator.sweep.run import run_sweep
 
     home = options.pop("home", None)
-    asked = RunOptions(**from_python(options), home=_home(home).root).started()
+    checked = RunOptions(**from_python(options), home=_home(home).root).started()
     if not isinstance(space, SweepSpec | str | Path):
         raise UserError(f"space={space!r:.60} cannot be used: write a search space's name or file, or a SweepSpec")
-    if isinstance(space, SweepSpec):
-        if asked.profile is not None or asked.variant is not None or asked.assignments:
-            said = "profile, variant and overrides go with a search space's name or file"
-            raise UserError(f"a specification is complete: {said}")
+    if not isinstance(space, SweepSpec):
+        spec = load_space(str(space), checked.profile, checked.assignments, variant=checked.variant)
+    elif checked.profile is None and checked.variant is None and not checked.assignments:
         spec = space
     else:
-        spec = load_space(str(space), asked.profile, asked.assignments, variant=asked.variant)
+        rule = "profile, variant and overrides go with a search space's name or file"
+        raise UserError(f"a specification is complete: {rule}")
     begun: list[Sweep] = []
-    output = console or Console(quiet=asked.quiet, _environ=with_usable_size(os.environ))
-    run_sweep(spec, replace(asked, begun=begun.append), output)
+    output = console or Console(quiet=checked.quiet, _environ=with_usable_size(os.environ))
+    run_sweep(spec, replace(checked, begun=begun.append), output)
     return load(begun[0].id, home)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -59,7 +58,7 @@ def test_mistakes_name_what_there_is(home: Path, tmp_path: Path) -> None:
     s = o.load("logistic", home)
     with pytest.raises(UserError, match="Did you mean 'curves'"):
         s.figure("curve")
-    with pytest.raises(UserError, match="left no arrays: it failed"):
+    with pytest.raises(UserError, match="has no arrays: it failed"):
         s.arrays(s.runs["key"].iloc[0])
     with pytest.raises(UserError, match="has no run 'zz'"):
         s.arrays("zz")
@@ -96,12 +95,6 @@ def in_a_thread(work: Callable[[], SweepResults]) -> SweepResults:
         return pool.submit(work).result()
 
 
-def test_a_sweep_runs_in_a_thread(tmp_path: Path) -> None:
-    before = signal.getsignal(signal.SIGINT)
-    assert in_a_thread(lambda: o.run(spec(), home=tmp_path, engine="local", quiet=True)).state == "finished"
-    assert signal.getsignal(signal.SIGINT) is before
-
-
 def test_a_sweep_in_a_thread_ends_with_its_time_and_when_it_is_asked_to(tmp_path: Path) -> None:
     log = tmp_path / "log"
     slow = spec(family=FAMILY, settings={"log": str(log), "steps": 40, "pace_s": 0.2}, seeds=1)
@@ -112,23 +105,6 @@ def test_a_sweep_in_a_thread_ends_with_its_time_and_when_it_is_asked_to(tmp_path
     meanwhile(lambda: len(events(log)) > reached, lambda: say_stop(tmp_path / "home"))
     with pytest.raises(KeyboardInterrupt):
         in_a_thread(lambda: o.run(slow, resume=True, **options))
-
-
-def test_a_library_in_c_that_handles_signals_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python says None of a handler that it has not set."""
-    install = signal.signal
-
-    def signal_of_c(number: int, handler: Any) -> Any:
-        assert handler is not None
-        return install(number, handler) and None
-
-    monkeypatch.setattr(signal, "signal", signal_of_c)
-    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        assert o.run(spec(), home=tmp_path, engine="local", quiet=True).state == "finished"
-    finally:
-        for number, handler in before.items():
-            install(number, handler)
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:

@@ -66,7 +66,7 @@ def here(tmp_path: Path) -> Path:
 
 
 def test_modules_of_other_work_in_the_working_directory_are_not_imported(here: Path) -> None:
-    for words in (("list",), ("plan", "my_space.yaml"), ("show", "add_vs_add_prod")):
+    for words in (("show",), ("plan", "my_space.yaml"), ("show", "add_vs_add_prod")):
         done = program(*words, here=here)
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
 
@@ -92,7 +92,7 @@ def test_a_sweep_trains_there_with_a_family_of_that_directory(here: Path, engine
 
 def test_a_hidden_package_is_reported_in_one_line(here: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
-    done = program("list", here=tmp_path / "elsewhere", PYTHONPATH=os.pathsep.join([str(here), str(ROOT)]))
+    done = program("show", here=tmp_path / "elsewhere", PYTHONPATH=os.pathsep.join([str(here), str(ROOT)]))
     assert (done.returncode, done.stdout) == (2, "")
     [line] = done.stderr.splitlines()
     assert line.startswith(f"error: {here / 'trainables.py'} hides the package 'trainables' of this program: rename it")

@@ -1,5 +1,5 @@
-"""Sweeps on disk, read and never written: state, progress, findings.
+"""Read-only access to the sweeps of a home: state, progress, findings.
 
-The truth is a sweep's ``space.yaml`` and ``journal.jsonl``, and the home's ``runs/``. Reading needs neither Ray nor
-MLflow nor torch, so it is quick and works while a sweep runs, after the machine was switched off, and on a copy.
+The sources are a sweep's ``space.yaml`` and ``journal.jsonl``, and the home's ``runs/``. Reading does not need Ray,
+MLflow or torch, so it is fast and works while a sweep runs, after a power failure, and on a copy.
 """

@@ -1,17 +1,26 @@
-"""Sweeps as files that others read: tables, a report, comparisons. Column names never change: notebooks rest on them.
+"""Sweeps as files for others: tables, a report, comparisons. Notebooks rely on the names of columns: they never change.
 
-``curves``, one row an evaluation and task:
+``runs``, one row per run:
+    ``sweep``, ``space``, ``variant``, ``profile``; ``key``, a hash of everything that changes the run's result; ``mix``
+    (the tasks trained together), ``size`` (on the size axis), ``seed``; ``status`` (finished, diverged or failed),
+    ``steps``, ``seconds`` (the run's share of its stack's training time); of the target ``accuracy`` (its test score)
+    and ``floor`` (that of the best constant answer); ``parameters`` (all trainable ones), ``core_parameters`` (those of
+    the model's body); ``reused_from``, the sweep it was trained for, if that was another one or for another mix; then
+    ``test_accuracy/TASK`` and ``floor/TASK`` for every task, ``probe/PROBE/NUMBER``, and further measures by their own
+    names (``measure/NAME`` if a column above has that name).
+
+``curves``, one row per evaluation and task:
     ``sweep``, ``key``, ``mix``, ``size``, ``seed``; ``step``, ``loss`` (in the family's unit),
     ``task``, ``accuracy`` (validation); then ``measure/NAME`` for what else was measured at that evaluation.
 
-``transitions``, one row a mix and task:
+``transitions``, one row per mix and task:
     ``sweep``, ``space``, ``variant``, ``profile``, ``size_axis``; ``mix``, ``recipe``, ``task``, ``is_target``,
-    ``verdict``; ``transition``, ``low``, ``high`` on the size axis, the same with ``_parameters``, ``_core_parameters``
-    and (at accuracy 0.8) ``_absolute`` behind them; ``p_above``, ``p_below``; ``tested_from``, ``tested_to``; ``runs``,
-    ``diverged``, ``failed``; for the target of mixes other than the baseline what pairs of runs decide: ``decided``
-    (fewer, more or empty), ``evidence`` now and ``evidence_highest``, the certified factors ``at_least`` and
-    ``at_least_core``, ``pairs``; the estimated ratio ``synergy``, ``synergy_low``, ``synergy_high``, the same for
-    ``synergy_core``; ``words``.
+    ``verdict``; ``transition``, ``low``, ``high`` on the size axis, the same with the suffixes ``_parameters``,
+    ``_core_parameters`` and (at accuracy 0.8) ``_absolute``; ``p_above``, ``p_below``;
+    ``tested_from``, ``tested_to``; ``runs``, ``diverged``, ``failed``; for the target of mixes other than the
+    baseline the result of its pairs: ``decided`` (fewer, more or empty), ``evidence`` now and ``evidence_highest``, the
+    certified factors ``at_least`` and ``at_least_core``, ``pairs``; the estimated ratio ``synergy``, ``synergy_low``,
+    ``synergy_high``; ``words``.
 
 Unknown values (a censored side, a failed run's accuracy) are missing.
 """
@@ -27,7 +36,7 @@ from orchestrator.catalogue.reading import StoredSweep
 from orchestrator.errors import UserError
 from orchestrator.home.files import whole_directory
 from orchestrator.report.rows import rows
-from orchestrator.report.run_table import EXPORTED, MEASURE, columns_text, run_values
+from orchestrator.report.run_table import COLUMNS, MEASURE, NUMBERS, run_values
 from orchestrator.report.side_by_side import Compared
 from trainables.files import write_whole
 
@@ -35,40 +44,38 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CURVE_COLUMNS = ("sweep", "key", "mix", "size", "seed", "step", "loss", "task", "accuracy")
-COLUMNS = "columns.txt"
-"""In the exported directory: the meaning of each column."""
+EXPLAINED = "columns.txt"
+"""The file of the exported directory that explains the columns."""
 
 
 def runs_frame(stored: StoredSweep) -> pd.DataFrame:
-    """The runs that ended, in the order they did."""
+    """Return the runs that ended, in the order they did."""
     import pandas as pd
 
-    found = run_values(stored.sweep, stored.runs)
-    columns = [column.name for column in EXPORTED]
-    further = sorted({name for row in found for name in row} - set(columns))
-    numbers = [*(column.name for column in EXPORTED if column.number), *further]
-    return pd.DataFrame(found, columns=[*columns, *further]).astype(dict.fromkeys(numbers, float))
+    values = run_values(stored.sweep, stored.runs)
+    further = sorted({name for row in values for name in row} - set(COLUMNS))
+    return pd.DataFrame(values, columns=[*COLUMNS, *further]).astype(dict.fromkeys([*NUMBERS, *further], float))
 
 
 def curves_frame(stored: StoredSweep) -> pd.DataFrame:
-    """Every evaluation of the runs that ended."""
+    """Return every evaluation of the runs that ended."""
     import pandas as pd
 
     points = []
     measured: list[dict[str, float]] = []
     for run in stored.runs:
         config = run.config
-        which = (stored.id, run.key, config.label, config.size, config.seed)
+        identity = (stored.id, run.key, config.label, config.size, config.seed)
         for point in run.outcome.curve:
-            points += [(*which, point.step, point.loss, task, accuracy) for task, accuracy in point.accuracy.items()]
+            points += [(*identity, point.step, point.loss, task, accuracy) for task, accuracy in point.accuracy.items()]
             measured += [{f"{MEASURE}{name}": value for name, value in point.measures.items()}] * len(point.accuracy)
     frame = pd.DataFrame(points, columns=list(CURVE_COLUMNS))
-    names = sorted({name for each in measured for name in each})
+    names = sorted({name for measures in measured for name in measures})
     return frame.join(pd.DataFrame(measured, columns=names).astype(float)) if names else frame
 
 
 def transitions_frame(stored: StoredSweep) -> pd.DataFrame:
-    """The table of results, the target of each mix first."""
+    """Return the table of results, the target of each mix first."""
     import pandas as pd
 
     spec = stored.spec
@@ -80,10 +87,12 @@ def transitions_frame(stored: StoredSweep) -> pd.DataFrame:
 
 
 def export(stored: StoredSweep, directory: Path) -> list[Path]:
-    """Write runs, curves and transitions as Parquet and CSV into a new directory, whole or not at all; returns the
-    files. Raises :class:`UserError` where the directory is there already."""
+    """Write runs, curves and transitions as Parquet and CSV into a new directory, whole or not at all.
+
+    Returns the files. Raises :class:`UserError` if the directory exists.
+    """
     if directory.exists():
-        raise UserError(f"{str(directory)!r} is there already; name a new directory with --output, or remove it")
+        raise UserError(f"{str(directory)!r} exists already; name a new directory with --output, or remove it")
     try:
         directory.mkdir()
         directory.rmdir()
@@ -100,12 +109,12 @@ def export(stored: StoredSweep, directory: Path) -> list[Path]:
         for name, table in tables.items():
             table.to_parquet(aside / f"{name}.parquet", index=False)
             table.to_csv(aside / f"{name}.csv", index=False)
-        (aside / COLUMNS).write_text(f"{(__doc__ or '').strip()}\n\n{columns_text()}\n", encoding="utf-8")
+        (aside / EXPLAINED).write_text(f"{(__doc__ or '').strip()}\n", encoding="utf-8")
     return sorted(directory.iterdir())
 
 
 def output_path(path: Path) -> Path:
-    """The file to write. Raises :class:`UserError` for a directory, or one in a directory that does not exist."""
+    """Return the file to write. Raises :class:`UserError` for a directory, or if its directory does not exist."""
     if path.is_dir():
         raise UserError(f"{str(path)!r} is a directory; name the file, such as {str(path / 'report.html')!r}")
     if not path.parent.is_dir():
@@ -114,24 +123,24 @@ def output_path(path: Path) -> Path:
 
 
 def page_of(stored: StoredSweep, index: str = "") -> str:
-    """A sweep's report as HTML; ``index`` is the address of the page of all sweeps, if it is served."""
+    """Return a sweep's report as HTML. ``index`` is the address of the page of all sweeps, if it is served."""
     from orchestrator.report.page.report import page
 
     return page(stored.sweep, stored.state.value, stored.answer, stored.runs, index)
 
 
 def write_report(stored: StoredSweep, path: Path) -> Path:
-    """Write a sweep's report to a file, whole, over an older one. Raises :class:`UserError` as :func:`output_path`."""
+    """Write a sweep's report to a file, over an older one. Raises :class:`UserError` as :func:`output_path`."""
     write_whole(output_path(path), page_of(stored))
     return path
 
 
 def compared(sweeps: Sequence[StoredSweep]) -> list[Compared]:
-    """Sweeps under names that tell them apart: space, variant and profile, and the id if that is not enough."""
-    short = {each.id: ", ".join(filter(None, (each.spec.title, each.spec.profile))) for each in sweeps}
-    often = Counter(short.values())
-    labels = (short[each.id] if often[short[each.id]] == 1 else f"{short[each.id]} ({each.id})" for each in sweeps)
+    """Return sweeps under distinct names: space, variant and profile, and the id if that is not enough."""
+    short = {sweep.id: ", ".join(filter(None, (sweep.spec.title, sweep.spec.profile))) for sweep in sweeps}
+    counts = Counter(short.values())
+    labels = (name if counts[name] == 1 else f"{name} ({sweep_id})" for sweep_id, name in short.items())
     return [
-        Compared(label, each.answer, each.spec.name, each.spec.variant, each.spec.along, each.spec.place_along)
-        for label, each in zip(labels, sweeps, strict=True)
+        Compared(label, sweep.answer, sweep.spec.name, sweep.spec.variant, sweep.spec.along, sweep.spec.place_along)
+        for label, sweep in zip(labels, sweeps, strict=True)
     ]

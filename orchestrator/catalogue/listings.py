@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -11,103 +10,80 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.catalogue.reading import StoredSweep
-from orchestrator.catalogue.status import RunStatus, SweepStatus
+from orchestrator.catalogue.status import RunStatus, run_statuses, training_count
+from orchestrator.cost import cost_of
 from orchestrator.home.journal import State
 from orchestrator.home.run_files import numbers_of
 from orchestrator.home.sweeps import RunRecord, Unreadable, failures
 from orchestrator.report.rows import targets
 from orchestrator.report.table import plain_table
 from orchestrator.report.words import numbers
-from orchestrator.report.words.numbers import bad_runs, moment, size_on_disk
+from orchestrator.report.words.changes import changed_words
+from orchestrator.report.words.numbers import bad_runs, counted, moment, size_on_disk
+from orchestrator.report.words.transitions import verdict_line
 from orchestrator.space.settings import flatten, plain_settings
-from orchestrator.terminal.snapshot import legend, posterior_bar
+from orchestrator.transition.types import CONFIDENCE, LEVEL, Verdict
 from trainables.base import Evaluation, Outcome, Words
 
 STATE_STYLES = {State.RUNNING: "yellow", State.FINISHED: "green", State.INTERRUPTED: "", State.FAILED: "red"}
-WIDE, WITH_BARS = 120, 100
-"""Columns from which ``sweeps`` is a table, and from which ``status`` has room for posteriors."""
 
 
-def sweeps_view(sweeps: Sequence[StoredSweep | Unreadable], width: int) -> RenderableType:
-    """Question, state, findings and size of each sweep: one line a sweep if ``width`` columns hold it, else a
-    paragraph. Below them a line for each that cannot be read."""
-    known = [each for each in sweeps if not isinstance(each, Unreadable)]
-    table = [_sweeps_table(known)] if known and width >= WIDE else map(_sweep_paragraph, known)
-    unread = [(f"unreadable: {each}",) if isinstance(each, Unreadable) else each.damage for each in sweeps]
-    return Group(*table, *(Text(text, style="yellow") for lines in unread for text in lines))
+def sweeps_view(sweeps: Sequence[StoredSweep | Unreadable]) -> RenderableType:
+    """Return a paragraph per sweep: state, size, changes and transitions. Below them a line per unreadable one."""
+    paragraphs: list[RenderableType] = []
+    problems: list[str] = []
+    for sweep in sweeps:
+        if isinstance(sweep, Unreadable):
+            problems.append(f"unreadable: {sweep}")
+            continue
+        problems += sweep.damage
+        details = [sweep.spec.profile, counted(sweep.counted, "run"), size_on_disk(sweep.disk_bytes)]
+        details += [f"begun {moment(sweep.begun)}", changed_words(sweep.spec)]
+        state = (sweep.state.value, STATE_STYLES[sweep.state])
+        text = Text.assemble(state, "".join(f", {part}" for part in details if part), "\n", sweep_words(sweep))
+        paragraphs += [Text(sweep.id, style="bold"), Padding(text, (0, 0, 0, 2))]
+    return Group(*paragraphs, *(Text(problem, style="yellow") for problem in problems))
 
 
-def status_view(status: SweepStatus, *, runs: bool = False, width: int = WIDE) -> RenderableType:
-    """A sweep, one row a mix, with its posterior as a bar if ``width`` columns hold it; with ``runs`` every run."""
-    words, bars = status.words, width >= WITH_BARS
-    axis = [f"{status.size_axis} {status.sizes[0]}-{status.sizes[-1]}"] if bars else []
-    table = plain_table("mix", *axis, status.size_axis, words.parameters, "done", words.learned, "now")
-    for place, column in enumerate(table.columns[len(axis) + 1 :]):
+def sweep_words(stored: StoredSweep) -> str:
+    """Return each mix with its transition, in one line."""
+    return "; ".join(f"{row.mix} {row.size_words}" for row in targets(stored.answer))
+
+
+def status_view(stored: StoredSweep, *, runs: bool = False) -> RenderableType:
+    """Return a sweep with one row per mix. ``runs`` adds every run."""
+    spec, answer, words = stored.spec, stored.answer, stored.answer.words
+    table = plain_table("mix", spec.size_axis, words.parameters, "done", words.learned, "now")
+    for place, column in enumerate(table.columns[1:]):
         column.no_wrap, column.justify = True, "right" if place > 1 else "left"
-    for mix in status.mixes:
-        bar = posterior_bar(status.sizes, mix.posterior, mix.low, mix.high)
-        found = Text(mix.transition, style="green" if mix.verdict == "found" else "")
-        cells = (found, Text(mix.parameters), str(mix.done), str(mix.learned), str(mix.training))
-        table.add_row(Text(mix.mix), *([bar] if bars else []), *cells)
+    for row in targets(answer):
+        style = "green" if row.task.transition.verdict is Verdict.FOUND else ""
+        cells = (str(row.answer.runs), str(row.answer.learned), str(training_count(stored, row.mix)))
+        table.add_row(Text(row.mix), Text(row.size_words, style=style), Text(row.count_words), *cells)
+    changes = changed_words(spec)
     parts: list[RenderableType] = [
-        Text(f"{status.id}: {status.question}", style="bold"),
+        Text(f"{stored.id}: {spec.question}", style="bold"),
         Text.assemble(
-            (status.state.value, STATE_STYLES[status.state]),
-            f", begun {moment(datetime.fromisoformat(status.begun))}, "
-            f"last changed {moment(datetime.fromisoformat(status.changed))}",
+            (stored.state.value, STATE_STYLES[stored.state]),
+            f", begun {moment(stored.begun)}, last changed {moment(stored.changed)}{'; ' if changes else ''}{changes}",
         ),
         table,
     ]
-    parts += [Text(mix.words) for mix in status.mixes if mix.done]
-    bad = {mix.mix: bad_runs(mix.diverged, mix.failed) for mix in status.mixes}
+    parts += [Text(verdict_line(answer, mix)) for mix in answer.mixes if mix.runs]
+    bad = {mix.mix: bad_runs(mix.diverged, mix.failed) for mix in answer.mixes}
     parts += [Text(f"{mix}: {text}", style="yellow") for mix, text in bad.items() if text]
-    training = [run for run in status.runs if run.status in ("training", "interrupted")]
-    parts += [Text(_training_line(run)) for run in training]
-    parts.append(Text(numbers.cost(status.cost), style="dim"))
-    reached = f"{status.size_axis} where {words.score} of {status.target} is 80% of its asymptote, with 90% intervals"
-    parts.append(Text(reached))
-    if bars:
-        parts.append(Text(legend(words)))
+    statuses = run_statuses(stored)
+    parts += [Text(_training_line(run)) for run in statuses if run.status in ("training", "interrupted")]
+    parts.append(Text(numbers.cost(cost_of(spec, stored.runs)), style="dim"))
+    reached = f"{spec.size_axis} where {words.score} of {spec.target} is {LEVEL:.0%} of its asymptote"
+    parts.append(Text(f"{reached}, with {CONFIDENCE:.0%} intervals"))
     if runs:
-        every = plain_table("run", "mix", status.size_axis, "seed", "status", "step", status.target)
-        for run in sorted(status.runs, key=lambda run: (run.mix, run.size, run.seed)):
+        every = plain_table("run", "mix", spec.size_axis, "seed", "status", "step", spec.target)
+        for run in sorted(statuses, key=lambda run: (run.mix, run.size, run.seed)):
             accuracy = "-" if run.accuracy is None else f"{run.accuracy:.2f}"
             every.add_row(run.key, Text(run.mix), str(run.size), str(run.seed), run.status, str(run.step), accuracy)
         parts.append(every)
     return Group(*parts)
-
-
-def sweep_words(stored: StoredSweep) -> str:
-    """Each mix with its transition, in one line."""
-    return "; ".join(f"{row.mix} {row.size_words}" for row in targets(stored.answer))
-
-
-def _sweeps_table(sweeps: Iterable[StoredSweep]) -> Table:
-    table = plain_table("sweep", "profile", "state", "runs", "transitions", "disk", "begun")
-    for each in sweeps:
-        table.add_row(
-            Text(each.id),
-            Text(each.spec.profile or "-"),
-            Text(each.state.value, style=STATE_STYLES[each.state]),
-            str(each.counted),
-            Text(sweep_words(each)),
-            size_on_disk(each.disk_bytes),
-            moment(each.begun),
-        )
-    for column in table.columns:
-        column.no_wrap = column.header != "transitions"
-    return table
-
-
-def _sweep_paragraph(each: StoredSweep) -> RenderableType:
-    profile = f"{each.spec.profile}, " if each.spec.profile else ""
-    text = Text.assemble(
-        profile,
-        (each.state.value, STATE_STYLES[each.state]),
-        f", {numbers.counted(each.counted, 'run')}, {size_on_disk(each.disk_bytes)}, begun {moment(each.begun)}\n",
-        sweep_words(each),
-    )
-    return Group(Text(each.id, style="bold"), Padding(text, (0, 0, 0, 2)))
 
 
 def _training_line(run: RunStatus) -> str:
@@ -116,16 +92,16 @@ def _training_line(run: RunStatus) -> str:
 
 
 def run_view(key: str, sweeps: Sequence[StoredSweep]) -> RenderableType:
-    """One run of the sweeps that hold it: settings, outcome, learning curve, traceback."""
+    """Return one run of the sweeps that have it: settings, outcome, learning curve, traceback."""
     stored, spec = sweeps[0], sweeps[0].spec
     ended = {run.key: run for run in stored.runs}.get(key)
     begun = {run.key: run for run in stored.training}.get(key)
     run = ended or begun
-    assert run is not None, "the sweeps hold it"
+    assert run is not None, "the sweeps have it"
     config = run.config
     facts = {
         "run": key,
-        "sweep": ", ".join(each.id for each in sweeps),
+        "sweep": ", ".join(sweep.id for sweep in sweeps),
         "mix": config.label,
         spec.size_axis: str(config.size),
         "seed": str(config.seed),
@@ -151,7 +127,7 @@ def run_view(key: str, sweeps: Sequence[StoredSweep]) -> RenderableType:
 
 
 def _curve_table(curve: Sequence[Evaluation]) -> RenderableType:
-    """A learning curve, a row an evaluation."""
+    """Return a learning curve, one row per evaluation."""
     if not curve:
         return Text("no evaluation yet")
     tasks = sorted(curve[-1].accuracy)
@@ -168,9 +144,8 @@ def _curve_table(curve: Sequence[Evaluation]) -> RenderableType:
 
 def _status_words(stored: StoredSweep, ended: RunRecord | None) -> str:
     if ended is None:
-        return "training" if stored.state is State.RUNNING else "interrupted; `run --resume` goes on with it"
-    reused = ended.found_in
-    return f"{ended.outcome.status}" + (f", trained in {reused}" if reused else "")
+        return "training" if stored.state is State.RUNNING else "interrupted; `run --resume` continues it"
+    return f"{ended.outcome.status}" + (f", trained in {ended.found_in}" if ended.found_in else "")
 
 
 def _outcome_facts(outcome: Outcome, words: Words) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Sweeps, read from their directories: one, or all of a home directory, whatever became of some of them."""
+"""Sweeps read from their directories: one, or all of a home, even if some are damaged."""
 
 from __future__ import annotations
 
@@ -26,9 +26,16 @@ from trainables.base import Status
 
 @dataclass(frozen=True)
 class StoredSweep:
-    """A sweep on disk at the moment it was read. ``runs`` are in the order they ended; ``training`` were begun and have
-    not ended; ``damage`` names, a sentence each, what could not be read; ``stopped`` are the mixes stopped by hand;
-    ``changed`` is the time of the journal's last entry; ``blocks`` are the pairs asked for as evidence."""
+    """A sweep on disk at the moment it was read.
+
+    Attributes:
+        runs: The runs that ended, in that order.
+        training: The runs that have begun and not ended.
+        damage: A sentence for each part that could not be read.
+        stopped: Mixes that a person stopped.
+        changed: Time of the journal's last entry.
+        blocks: The pairs that the search asked for as evidence.
+    """
 
     sweep: Sweep
     state: State
@@ -58,22 +65,21 @@ class StoredSweep:
 
     @cached_property
     def counted(self) -> int:
-        """The runs that its transitions rest on, as in its table: neither first phases nor audits of the budget."""
+        """Number of runs behind its transitions, without earlier phases."""
         return sum(mix.runs for mix in self.answer.mixes)
 
     @cached_property
     def disk_bytes(self) -> int:
-        """Bytes of its directory and of its runs, which other sweeps may share; the record in MLflow and the training
-        data are elsewhere."""
+        """Bytes of its directory and of its runs, which other sweeps may share, without MLflow and training data."""
         return sum(map(directory_bytes, {self.sweep.files.directory, *(run.directory for run in self.runs)}))
 
     @property
     def resumed(self) -> str:
-        """The command that resumes it."""
+        """The command that resumes the sweep."""
         return self._run("--resume", self.id)
 
     def command(self, step: NextStep) -> str:
-        """The command that follows a recommendation, from the sweep's own files."""
+        """Return the command that follows a recommendation, using the sweep's own files."""
         sets = [word for override in step.overrides for word in ("--set", override)]
         return self._run(*sets, *(["--extend", self.id] if step.extends else []))
 
@@ -82,33 +88,33 @@ class StoredSweep:
         return command_line("run", files.spec, *words, "--home", files.home.root)
 
     def run(self, key: str) -> RunRecord:
-        """The run with this key or unique prefix of one. Raises :class:`UserError`."""
-        fitting = {run.key: run for run in self.runs if key and run.key.startswith(key)}
-        if len(fitting) == 1:
-            return fitting.popitem()[1]
-        if fitting:
-            raise UserError(f"{key!r} fits {len(fitting)} runs of {self.id}; give more of the key")
+        """Return the run with this key or unique prefix of one. Raises :class:`UserError`."""
+        matches = {run.key: run for run in self.runs if key and run.key.startswith(key)}
+        if len(matches) == 1:
+            return matches.popitem()[1]
+        if matches:
+            raise UserError(f"{key!r} fits {len(matches)} runs of {self.id}; give more of the key")
         raise UserError(f"{self.id} has no run {key!r}; its .runs lists the keys of all {len(self.runs)}")
 
 
 def read_sweep(home: Home, given: str) -> StoredSweep:
-    """The sweep of this id, unique prefix, or search space (its newest).
+    """Return the sweep of this id, unique prefix, or search space (its newest).
 
     Raises :class:`UserError` if there is none, :class:`UnreadableError` if it cannot be read.
     """
-    found = read_known(home, find_sweep(home, given))
-    if isinstance(found, Unreadable):
-        raise UnreadableError(found)
-    return found
+    stored = read_known(home, find_sweep(home, given))
+    if isinstance(stored, Unreadable):
+        raise UnreadableError(stored)
+    return stored
 
 
 def read_sweeps(home: Home) -> list[StoredSweep | Unreadable]:
-    """Every sweep of a home directory as far as it can be read, newest first."""
+    """Return every sweep of a home, newest first, with the reason for those that cannot be read."""
     return [read_known(home, sweep_id) for sweep_id in home.sweep_ids()]
 
 
 def read_known(home: Home, sweep_id: str) -> StoredSweep | Unreadable:
-    """The sweep of this id, or the reason why it cannot be read."""
+    """Return the sweep of this id, or the reason why it cannot be read."""
     sweep = sweep_in(home, sweep_id)
     if isinstance(sweep, Unreadable):
         return sweep
@@ -116,10 +122,10 @@ def read_known(home: Home, sweep_id: str) -> StoredSweep | Unreadable:
     runs = tuple(sweep.record(entry) for entry in memory.ended)
     damage = list(memory.damaged)
     if damage:
-        damage.append(f"`run ... --resume {sweep_id}` finds or trains again what is left out")
+        damage.append(f"`run ... --resume {sweep_id}` finds the missing runs or trains them again")
     if sweep.spec.lacks_family:
-        shown = "its runs are shown as the family was described when the sweep began"
-        damage.append(f"the family {sweep.spec.family} of {sweep_id} cannot be imported: {shown}")
+        description = "its runs are shown with the description written when the sweep began"
+        damage.append(f"the family {sweep.spec.family} of {sweep_id} cannot be imported: {description}")
     ended = frozenset(run.key for run in runs)
     training = () if memory.answered else in_training(sweep, ended, damage.append)
     changed = datetime.fromisoformat(memory.changed or sweep.created)
@@ -128,15 +134,18 @@ def read_known(home: Home, sweep_id: str) -> StoredSweep | Unreadable:
 
 
 def find_run(home: Home, given: str) -> tuple[str, list[StoredSweep]]:
-    """The key of a run of any sweep that can be read, ended or in training, by the key or a unique prefix of it; and
-    every sweep that holds it, newest first. Raises :class:`UserError`, which names what could not be read."""
+    """Return the key of a run of any readable sweep, and every sweep that has it, newest first.
+
+    ``given`` is the key or a unique prefix of it. Raises :class:`UserError`, which names the parts that could not be
+    read.
+    """
     holders: dict[str, list[StoredSweep]] = {}
-    unread: list[str] = []
+    problems: list[str] = []
     for sweep in read_sweeps(home):
         if isinstance(sweep, Unreadable):
-            unread.append(str(sweep))
+            problems.append(str(sweep))
             continue
-        unread += sweep.damage
+        problems += sweep.damage
         for key in {*(run.key for run in sweep.runs), *(run.key for run in sweep.training)}:
             if given and key.startswith(given):
                 holders.setdefault(key, []).append(sweep)
@@ -145,18 +154,20 @@ def find_run(home: Home, given: str) -> tuple[str, list[StoredSweep]]:
     if holders:
         raise UserError(f"{given!r} fits {len(holders)} runs: {first_of(sorted(holders))}. Give more of the key.")
     message = f"there is no run {given!r} in {home.root}; `status SWEEP --runs` lists the keys of a sweep's runs"
-    raise UserError("\n".join([message, *unread]))
+    raise UserError("\n".join([message, *problems]))
 
 
 def read_arrays(run: RunRecord) -> dict[str, NDArray[Any]]:
-    """The arrays kept of a trained model and of its probes, by name. Raises :class:`UserError` for a run that
-    left none, :class:`SweepError` for a damaged file."""
+    """Return the arrays of a trained model and of its probes, by name.
+
+    Raises :class:`UserError` for a run without arrays, :class:`SweepError` for a damaged file.
+    """
     try:
         arrays = arrays_of(run.directory)
     except DAMAGED_ARRAYS as error:
-        why = f"{run.directory} holds damaged arrays ({error}); the run's outcome is in the journal all the same"
-        raise SweepError(why) from error
+        message = f"the arrays in {run.directory} are damaged ({error}); the run's outcome is still in the journal"
+        raise SweepError(message) from error
     if not arrays:
-        why = f"it {run.outcome.status}" if run.outcome.status is not Status.FINISHED else "its family keeps none"
-        raise UserError(f"run {run.key} ({run.config.label}, size {run.config.size}) left no arrays: {why}")
+        reason = f"it {run.outcome.status}" if run.outcome.status is not Status.FINISHED else "its family keeps none"
+        raise UserError(f"run {run.key} ({run.config.label}, size {run.config.size}) has no arrays: {reason}")
     return arrays

@@ -1,2 +1,4 @@
-"""The commands, a module for each purpose. Each command reads its arguments, calls what does the work and prints.
-torch, Ray and MLflow are imported only inside the commands that need them."""
+"""The commands, one module per purpose: each reads its arguments, calls the library and prints.
+
+Only the commands that need torch, Ray or MLflow import them.
+"""

@@ -1,43 +1,62 @@
-"""The program's commands, put together."""
+"""The program's commands, in groups."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-COMMANDS = {
-    "run": ("run", "Run a sweep and print the transitions it finds."),
-    "reproduce": ("reproduce", "Run all experiments and compare them with what is expected."),
-    "list": ("run", "List the search spaces that come with the project."),
-    "show": ("run", "Print a resolved search space as YAML that can be run."),
-    "plan": ("run", "Print what a sweep would cost, without starting it."),
-    "doc": ("doc", "Say what a setting means, may be and is by default."),
-    "simulate": ("simulate", "Try the searchers without training: cost, error, coverage."),
-    "sweeps": ("status", "List all sweeps: state, what they found, size on disk."),
-    "status": ("status", "Show how far a sweep is, and whether it is still running."),
-    "logs": ("status", "Show one run: settings, learning curve, why it failed."),
-    "probe": ("report", "Run probes on the trained models of a sweep."),
-    "explain": ("report", "Say in plain words what a sweep found and how sure it is."),
-    "report": ("report", "Write what a sweep found as one self-contained HTML file."),
-    "figure": ("report", "Draw a sweep's figure for a paper, and print its caption."),
-    "compare": ("report", "Compare the transitions of several sweeps."),
-    "export": ("report", "Write runs, curves and transitions as Parquet and CSV."),
-    "stop": ("stop_rm", "Stop a sweep that runs elsewhere, or a mix or run of it."),
-    "home": ("home", "Copy a home to one file, or a file into a home."),
-    "rm": ("stop_rm", "Delete a sweep from disk and from MLflow."),
-    "check-family": ("doctor", "Try whether a family of models keeps its contract."),
-    "ui": ("ui", "Serve a page of all sweeps, and MLflow's page."),
-    "sync": ("ui", "Write to MLflow what is missing there after an outage."),
-    "doctor": ("doctor", "Try out everything a sweep needs of this machine."),
+ABOUT = "Finds the smallest model that learns a task, alone and together with other tasks."
+GROUPS = {
+    "Run": {
+        "show": ("run", "List the search spaces, or print a resolved one as YAML."),
+        "plan": ("run", "Print what a sweep would cost, without starting it."),
+        "run": ("run", "Run a sweep and print the transitions it finds."),
+        "stop": ("stop_rm", "Stop a running sweep, or one of its mixes or runs."),
+        "reproduce": ("reproduce", "Run all experiments and compare them with what is expected."),
+    },
+    "Look": {
+        "sweeps": ("status", "List all sweeps: state, findings, size on disk."),
+        "status": ("status", "Show how far a sweep is, and whether it is still running."),
+        "explain": ("report", "Explain in plain words what a sweep found and how sure it is."),
+        "report": ("report", "Write what a sweep found as one self-contained HTML file."),
+        "figure": ("report", "Draw a sweep's figure for a paper, and print its caption."),
+        "compare": ("report", "Compare the transitions of several sweeps."),
+        "export": ("report", "Write runs, curves and transitions as Parquet and CSV."),
+        "logs": ("status", "Show one run: settings, learning curve, traceback."),
+        "probe": ("report", "Run probes on the trained models of a sweep."),
+        "ui": ("ui", "Serve a page of all sweeps, and MLflow's page."),
+    },
+    "Set up": {
+        "doc": ("doc", "Explain a setting: its meaning, values and default."),
+        "doctor": ("doctor", "Try everything that a sweep needs of this machine."),
+        "check-family": ("doctor", "Check whether a family of models keeps its contract."),
+        "simulate": ("simulate", "Try the searchers without training: cost, error, coverage."),
+    },
+    "Maintain": {
+        "home": ("home", "Copy a home to one file, or a file into a home."),
+        "sync": ("ui", "Write to MLflow what is missing there after an outage."),
+        "rm": ("stop_rm", "Delete a sweep from disk and from MLflow."),
+    },
 }
-"""Every command with its module and its line in the list of commands."""
+"""Every command with its module and its line in the help, by group."""
+COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
+
+
+class _Grouped(TyperGroup):
+    """Prints the commands under the names of their groups."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for group, commands in GROUPS.items():
+            with formatter.section(group):
+                formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
 
 
 def _version(asked: bool) -> None:
-    """Print the version and end, where it is asked for."""
+    """Print the version and exit if ``--version`` is given."""
     if asked:
         typer.echo(f"transition-sweeps {version('transition-sweeps')}")
         raise typer.Exit
@@ -47,24 +66,23 @@ def _program(
     version_: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and exit.")
     ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error, with any command.")] = False,
 ) -> None:
     """Finds the smallest model that learns a task, alone and together with other tasks.
 
-    Begin with: list, plan add_vs_add_prod, run add_vs_add_prod --profile smoke. Then: status, report, ui.
+    Begin with: show, plan add_vs_add_prod, run add_vs_add_prod --profile smoke. Then: status, report, ui.
     """
 
 
-def program(asked: str = "") -> typer.Typer:
-    """The program, with the command that is ``asked`` for alone, or with all of them for any other word: each imports
-    what it needs."""
-    app = typer.Typer(
-        help="Finds the smallest model that learns a task, alone and together with other tasks.",
-        add_completion=False,
-        rich_markup_mode=None,
-    )
+def program(name: str = "") -> typer.Typer:
+    """Return the program with only the command of this ``name``, or with all of them if there is no such command.
+
+    Each command imports its own dependencies.
+    """
+    app = typer.Typer(cls=_Grouped, help=ABOUT, add_completion=False, rich_markup_mode=None)
     app.callback()(_program)
-    for name in [asked] if asked in COMMANDS else COMMANDS:
-        module, said = COMMANDS[name]
-        command = getattr(import_module(f"orchestrator.cli.{module}"), f"{name.replace('-', '_')}_command")
-        app.command(name, short_help=said)(command)
+    for command_name in [name] if name in COMMANDS else COMMANDS:
+        module, text = COMMANDS[command_name]
+        command = getattr(import_module(f"orchestrator.cli.{module}"), f"{command_name.replace('-', '_')}_command")
+        app.command(command_name, short_help=text)(command)
     return app

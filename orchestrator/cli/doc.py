@@ -1,4 +1,4 @@
-"""The command `doc`: what settings and probes mean."""
+"""The command `doc`: the meaning of settings and probes."""
 
 from __future__ import annotations
 
@@ -8,25 +8,21 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli.options import Debug
 from orchestrator.errors import unknown
 
 WIDTH = 96
 FamilyOption = Annotated[
-    str, typer.Option(metavar="NAME|MODULE:CLASS", help="The family of models whose settings are meant.")
+    str, typer.Option(metavar="NAME|MODULE:CLASS", help="The family of models with these settings.")
 ]
 
 
 def doc_command(
     setting: Annotated[
-        str | None, typer.Argument(metavar="[SETTING]", help="A key, whole or its last part; without one, all.")
+        str | None, typer.Argument(metavar="[SETTING]", help="A whole key or its last part; without one, all keys.")
     ] = None,
     family: FamilyOption = "listops",
-    debug: Debug = False,
 ) -> None:
-    """Say what a setting means, may be and is by default.
-
-    Of a probe it says what it finds, and how.
+    """Explain a setting: its meaning, values and default; or a probe: its numbers.
 
     Examples:
 
@@ -34,7 +30,7 @@ def doc_command(
 
       doc resources               all keys below it
 
-      doc --family permutations   every key there is
+      doc --family permutations   every key
 
       doc probes                  every probe: its numbers with their formulas, ranges and sources
 
@@ -46,28 +42,28 @@ def doc_command(
     if setting is not None and ":" in setting:
         typer.echo(_probe_text(setting))
         return
-    every, probes = entries(family), {f"probes.{name}": name for name in BUILT_IN}
-    found = [entry for entry in every if _fits(entry.path, setting)]
-    asked = {path: name for path, name in probes.items() if setting is not None and _fits(path, setting)}
-    if setting is not None and not found and not asked:
-        names = [*(entry.path for entry in every), *probes]
-        raise unknown("setting", setting, names if "." in setting else {each.rpartition(".")[2] for each in names})
-    for entry in found:
+    all_entries, all_probes = entries(family), {f"probes.{name}": name for name in BUILT_IN}
+    settings = [entry for entry in all_entries if _fits(entry.path, setting)]
+    probes = {path: name for path, name in all_probes.items() if setting is not None and _fits(path, setting)}
+    if setting is not None and not settings and not probes:
+        paths = [*(entry.path for entry in all_entries), *all_probes]
+        raise unknown("setting", setting, paths if "." in setting else {path.rpartition(".")[2] for path in paths})
+    for entry in settings:
         default = f"; by default {entry.default}" if entry.default else ""
         typer.echo(f"{entry.path}: {entry.form}{default}")
         if setting is not None and entry.text:
             typer.echo(textwrap.fill(entry.text, WIDTH, initial_indent="  ", subsequent_indent="  "))
-    for path, name in asked.items():
+    for path, name in probes.items():
         typer.echo(f"\n{path}: a probe\n" + textwrap.indent(_probe_text(name), "  "))
 
 
 def _probe_text(name: str) -> str:
-    """Documentation of a probe, from its class: its numbers with their formulas, ranges and sources."""
+    """Return the documentation of a probe's class: its numbers with their formulas, ranges and sources."""
     from trainables.probes.base import load_probe
 
     return inspect.cleandoc(type(load_probe(name)).__doc__ or "").replace("``", "`")
 
 
-def _fits(path: str, asked: str | None) -> bool:
-    """True if a path is the one asked for, below it, or ends in it."""
-    return asked is None or f".{asked}." in f".{path}."
+def _fits(path: str, given: str | None) -> bool:
+    """Return whether a path is the given one, below it, or ends in it."""
+    return given is None or f".{given}." in f".{path}."

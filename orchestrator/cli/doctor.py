@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from orchestrator.cli.options import Debug, HomeOption, resolve, with_options
+from orchestrator.cli.options import HomeOption, resolve, with_options
 from orchestrator.cli.status import wide_console
 from orchestrator.doctor.finding import Finding, Verdict
 from orchestrator.doctor.machine import NAME, check_up, machine_checks
@@ -29,11 +29,10 @@ NAME_WIDTH = 14
 
 def doctor_command(
     home: HomeOption = HOME,
-    debug: Debug = False,
 ) -> None:
-    """Try everything a sweep needs of this machine.
+    """Try everything that a sweep needs of this machine.
 
-    A line for each part. Exit code 1: something is wrong.
+    Prints one line per part. Exit code 1 means that something is wrong.
     """
     console, place, here = wide_console(), home.resolve(), hardware.detect()
     place.mkdir(parents=True, exist_ok=True)
@@ -42,20 +41,22 @@ def doctor_command(
         from orchestrator.doctor.gpu import gpu_checks  # torch takes two seconds.
 
         checks += gpu_checks(place)
-    findings = check_up(place, here.gpu_name, checks, lambda found: _say(found, console))
-    verdicts = [each.verdict for each in findings]
-    counts = ", ".join(f"{verdicts.count(each)} {each}" for each in Verdict)
-    typer.echo(f"{here}: {counts}, in {sum(each.seconds for each in findings):.0f} s; kept in {place / NAME}")
+    findings = check_up(place, here.gpu_name, checks, lambda finding: _print(finding, console))
+    verdicts = [finding.verdict for finding in findings]
+    counts = ", ".join(f"{verdicts.count(kind)} {kind}" for kind in Verdict)
+    seconds = sum(finding.seconds for finding in findings)
+    typer.echo(f"{here}: {counts}, in {seconds:.0f} s; saved as {place / NAME}")
     if Verdict.WRONG in verdicts:
         raise typer.Exit(1)
 
 
-def _say(found: Finding, console: Console) -> None:
-    """A finding as a line, and its next step as a second one."""
-    line = Text.assemble((f"{found.verdict:<6}", COLOURS[found.verdict]), f"{found.name:<{NAME_WIDTH}} {found.said}")
+def _print(finding: Finding, console: Console) -> None:
+    """Print a finding on one line, and its next step on a second one."""
+    verdict = (f"{finding.verdict:<6}", COLOURS[finding.verdict])
+    line = Text.assemble(verdict, f"{finding.name:<{NAME_WIDTH}} {finding.said}")
     console.print(line, highlight=False, soft_wrap=True)
-    if found.todo:
-        console.print(Text(f"{'':6}{'':{NAME_WIDTH}} -> {found.todo}"), highlight=False, soft_wrap=True)
+    if finding.todo:
+        console.print(Text(f"{'':6}{'':{NAME_WIDTH}} -> {finding.todo}"), highlight=False, soft_wrap=True)
 
 
 @with_options(SpaceOptions)
@@ -64,20 +65,18 @@ def check_family_command(
     family: Annotated[
         str,
         typer.Argument(
-            metavar="MODULE:CLASS", help="A family, by its class or short name; or a search space, for its settings."
+            metavar="MODULE:CLASS", help="A family's class or short name, or a search space with its settings."
         ),
     ],
     size: Annotated[
-        list[int] | None, typer.Option(min=1, help="Train at this size (repeatable); by default at two that it takes.")
+        list[int] | None,
+        typer.Option(min=1, help="Train at this size (repeatable); by default at two sizes of the family."),
     ] = None,
     device: Annotated[str, typer.Option(help="The torch device to train on: cpu, cuda.")] = "cpu",
-    debug: Debug = False,
 ) -> None:
-    """Try whether a family of models keeps its contract.
+    """Check whether a family of models keeps its contract, part by part.
 
-    It says of each part what is wrong.
-
-    Trains some runs of its smallest size to their end, so give it settings that are quick.
+    It trains some runs of the smallest size to their end, so choose fast settings.
 
     Examples:
 
@@ -90,7 +89,7 @@ def check_family_command(
     from trainables.contract.conformance import case_of, findings
     from trainables.contract.report_validator import BrokenFamilyError
 
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # As a stack has by default: small models are slower with more.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # A stack's default: small models are slower with more.
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise UserError(f"--device {device}: torch finds no GPU on this machine; `doctor` says more")
     made = _family(family, options)
@@ -102,16 +101,16 @@ def check_family_command(
             raise SweepError(f"the family {made.name!r} does not keep its contract: {error}") from error
         arms = ", ".join(arm.name for arm in case.arms)
         typer.echo(f"{made.name}: {arms} at {made.size_axis} {', '.join(map(str, case.sizes))}")
-        for found in findings(case):
-            word = "wrong" if found.wrong else "skipped" if found.skipped else "ok"
-            typer.echo(f"{word:8}{found.name}")
-            for line in (found.wrong or found.skipped).splitlines():
+        for finding in findings(case):
+            word = "wrong" if finding.wrong else "skipped" if finding.skipped else "ok"
+            typer.echo(f"{word:8}{finding.name}")
+            for line in (finding.wrong or finding.skipped).splitlines():
                 typer.echo(f"        {line}")
-            failed += bool(found.wrong)
-            passed += not (found.wrong or found.skipped)
+            failed += bool(finding.wrong)
+            passed += not (finding.wrong or finding.skipped)
     if failed:
         raise SweepError(f"the family {made.name!r} does not keep its contract: {failed} of its parts are wrong")
-    typer.echo(f"the family {made.name!r} keeps its contract, as far as these {passed} checks look")
+    typer.echo(f"the family {made.name!r} passed all {passed} checks of its contract")
 
 
 def _family(name: str, options: SpaceOptions) -> Family:
@@ -124,12 +123,12 @@ def _family(name: str, options: SpaceOptions) -> Family:
             raise unknown("family or search space", name, [*BUILT_IN, *names()])
         return resolve(name, options).make_family()
     if options.words():
-        raise UserError("--profile, --variant and --set are about a search space: name one instead of the class")
+        raise UserError("--profile, --variant and --set belong to a search space: name one instead of the class")
     kind = load_family(name)
     if missing := sorted(kind.__abstractmethods__):
-        raise UserError(f"{name!r} is no complete family: it lacks {', '.join(missing)}")
+        raise UserError(f"{name!r} is not a complete family: it lacks {', '.join(missing)}")
     try:
         return kind(parse(kind.Settings, {}))
     except InvalidDataError as error:
-        wrong = "; ".join(f"{dotted(each.key)}: {each.message}" for each in error.mistakes)
-        raise UserError(f"{name!r} needs settings ({wrong}): name a search space that has them instead") from error
+        mistakes = "; ".join(f"{dotted(mistake.key)}: {mistake.message}" for mistake in error.mistakes)
+        raise UserError(f"{name!r} needs settings ({mistakes}): name a search space with them instead") from error

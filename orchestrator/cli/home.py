@@ -1,4 +1,4 @@
-"""A home in one file, and from one file."""
+"""The command `home`: a home as one file."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli.options import Debug, HomeOption
+from orchestrator.cli.options import HomeOption
+from orchestrator.cli.status import warn
 from orchestrator.errors import UserError
 from orchestrator.sweep.run_options import HOME
 
 
 class Direction(StrEnum):
-    """Out of a home, or into one."""
+    """Directions of a copy."""
 
     EXPORT = "export"
     IMPORT = "import"
@@ -24,12 +25,11 @@ def home_command(
     direction: Annotated[Direction, typer.Argument(metavar="export|import", help="Write the file, or read it.")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file, such as home.tar.gz.")],
     home: HomeOption = HOME,
-    debug: Debug = False,
 ) -> None:
     """Copy a home to one file, or a file into a home.
 
-    The file has runs, sweeps and checkpoints, and no record of MLflow: `sync` writes that. Runs are merged by their
-    keys, so a file can be imported twice. A sweep that was stopped goes on with `run ... --resume`.
+    The file contains runs, sweeps and checkpoints. `sync` makes the record in MLflow from them. Runs are merged by key,
+    so a file can be imported twice. `run ... --resume` continues a stopped sweep.
 
     Examples:
 
@@ -41,21 +41,18 @@ def home_command(
     from orchestrator.home.files import Home
     from orchestrator.report.words.numbers import counted, size_on_disk
 
-    def say(text: str) -> None:
-        typer.echo(text, err=True)
-
     place = Home(home.resolve())
     if direction is Direction.EXPORT:
         if file.is_dir() or not file.absolute().parent.is_dir():
             raise UserError(f"{file} cannot be written: name a file in a directory that exists, such as home.tar.gz")
-        written = export_home(place, file, say)
+        written = export_home(place, file, warn)
         size = size_on_disk(file.stat().st_size)
         typer.echo(f"wrote {file}: {counted(written.sweeps, 'sweep')}, {counted(written.runs, 'run')}, {size}")
         return
-    read = import_home(place, file, say)
+    read = import_home(place, file, warn)
     typer.echo(
         f"imported {counted(read.sweeps, 'sweep')} and {counted(read.runs, 'run')} into {place.root}; "
-        f"{counted(read.known_sweeps, 'sweep')} and {counted(read.known_runs, 'run')} were there already"
+        f"{counted(read.known_sweeps, 'sweep')} and {counted(read.known_runs, 'run')} existed already"
     )
     if read.runs or read.sweeps:
         typer.echo(f"next: python -m orchestrator sync --home {place.root}, for the record in MLflow")

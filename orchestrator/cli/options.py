@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, and the functions that read them."""
+"""Arguments and options of several commands, and the functions that read them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _home(given: str | Path) -> Path:
-    """The directory of a home, if it can be one."""
+    """Return the directory of a home. Raises ``BadParameter`` if it cannot be one."""
     from orchestrator.home.files import check_home
 
     try:
@@ -34,7 +34,7 @@ def _home(given: str | Path) -> Path:
 
 
 def _path(given: str | Path) -> Path:
-    """A path as a person writes it."""
+    """Return the path that a person wrote."""
     try:
         return user_path(given)
     except UserError as error:
@@ -42,7 +42,7 @@ def _path(given: str | Path) -> Path:
 
 
 def path_option(help: str, metavar: str = "PATH") -> Any:
-    """An option that names a file or a directory to write."""
+    """Return an option that names a file or a directory to write."""
     return typer.Option(parser=_path, metavar=metavar, help=help)
 
 
@@ -58,57 +58,58 @@ HomeOption = Annotated[
         help=RunOptions.__dataclass_fields__["home"].metadata["option"]["help"],
     ),
 ]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the full traceback of an error.")]
 
 
 def with_options(kind: type[SpaceOptions], **types: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A command whose parameter ``options`` is of this kind: the command line has an option for each of its fields,
-    of the field's own type or the one in ``types``."""
+    """Give a command's parameter ``options`` of this kind an option on the command line for each of its fields.
 
-    def made(command: Callable[..., None]) -> Callable[..., None]:
-        named = [each for each in fields(kind) if "option" in each.metadata]
+    An option has the type of its field, or the one in ``types``.
+    """
 
-        def called(**given: Any) -> None:
-            own = {each.name: given.pop(each.name) for each in named}
-            command(options=kind(**own), **given)
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        option_fields = [field for field in fields(kind) if "option" in field.metadata]
+
+        def with_fields(**given: Any) -> None:
+            values = {field.name: given.pop(field.name) for field in option_fields}
+            command(options=kind(**values), **given)
 
         parameters = []
-        for each in named:
-            told = dict(each.metadata["option"])
-            names = told.pop("names")
-            written: Any = eval(str(each.type), {"Path": Path})  # In orchestrator/sweep/run_options.py.
-            type_ = types.get(each.name, Annotated[written, typer.Option(*names, **told)])
-            parameters.append(Parameter(each.name, Parameter.KEYWORD_ONLY, default=each.default, annotation=type_))
-        for own in signature(command, eval_str=True).parameters.values():
-            if own.name != "options":
-                parameters.append(own.replace(kind=Parameter.KEYWORD_ONLY))
-        called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-        called.__doc__, called.__name__ = command.__doc__, command.__name__
-        return called
+        for field in option_fields:
+            arguments = dict(field.metadata["option"])
+            names = arguments.pop("names")
+            written: Any = eval(str(field.type), {"Path": Path})  # An annotation of sweep/run_options.py.
+            type_ = types.get(field.name, Annotated[written, typer.Option(*names, **arguments)])
+            parameters.append(Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=type_))
+        for parameter in signature(command, eval_str=True).parameters.values():
+            if parameter.name != "options":
+                parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
+        with_fields.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        with_fields.__doc__, with_fields.__name__ = command.__doc__, command.__name__
+        return with_fields
 
-    return made
+    return decorate
 
 
 def resolve(space: str, options: SpaceOptions, hardware: Hardware | None = None) -> SweepSpec:
-    """The sweep that a name or file and these options ask for, by default on this machine."""
+    """Return the sweep of a search space with these options, by default on this machine."""
     from orchestrator.space.spaces import load_space, open_space
 
-    if said := open_space(space).warning:
-        typer.echo(f"warning: {said}", err=True)
+    if warning := open_space(space).warning:
+        typer.echo(f"warning: {warning}", err=True)
     return load_space(space, options.profile, options.assignments, hardware, options.variant)
 
 
 def load_variants(space: str, options: SpaceOptions, hardware: Hardware) -> list[SweepSpec]:
-    """The sweeps that a name or file asks for: one for each of its variants, or for the one that is named."""
+    """Return the sweeps of a search space: one per variant, or only the chosen variant's."""
     from orchestrator.space.spaces import variant_names
 
-    named = options.variant
-    names = (named,) if named is not None else variant_names(space, options.profile, hardware) or (None,)
+    chosen = options.variant
+    names = (chosen,) if chosen is not None else variant_names(space, options.profile, hardware) or (None,)
     return [resolve(space, replace(options, variant=name), hardware) for name in names]
 
 
 def hardware_at(address: str | None) -> Hardware:
-    """The hardware of the cluster at ``address``, or of this machine."""
+    """Return the hardware of the cluster at ``address``, or of this machine."""
     from orchestrator.space.hardware import detect
 
     if address is None:

@@ -1,4 +1,4 @@
-"""All experiments at once: what was expected, what was found."""
+"""All experiments at once: expectations and findings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from orchestrator.cli.options import Debug, HomeOption, hardware_at, load_variants
+from orchestrator.cli.options import HomeOption, hardware_at, load_variants
 from orchestrator.cli.status import wide_console
 from orchestrator.errors import UserError, unknown
 from orchestrator.sweep.run_options import HOME, RunOptions, SpaceOptions, seconds_of
@@ -24,23 +24,24 @@ if TYPE_CHECKING:
 def reproduce_command(
     spaces: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SPACE]...", help="Search spaces; by default all that come with the project."),
+        typer.Argument(metavar="[SPACE]...", help="Search spaces; by default all shipped ones."),
     ] = None,
     profile: Annotated[str, typer.Option(help="The profile to run every one in.")] = "laptop",
     budget: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Begin no sweep that is expected to end later: 2h, 45min; 0s runs nothing."),
+        typer.Option(
+            metavar="TIME", help="Start only sweeps expected to end within this time: 2h, 45min; 0s runs nothing."
+        ),
     ] = None,
     home: HomeOption = HOME,
     address: Annotated[str | None, typer.Option(help="Use the Ray cluster at this address.")] = None,
     engine: Annotated[
         str, typer.Option(metavar="ray|local", help="Train under Ray, or one stack after another in this process.")
     ] = "ray",
-    debug: Debug = False,
 ) -> None:
     """Run all experiments and compare them with what is expected.
 
-    Sweeps that were answered are not run again, unfinished ones go on: interrupt and repeat it as you like.
+    Finished sweeps are not run again and unfinished ones continue, so you can interrupt and repeat it.
     """
     from orchestrator.home.files import Home
     from orchestrator.sweep.reproduce import Reproduction
@@ -48,31 +49,30 @@ def reproduce_command(
     seconds = None if budget is None else seconds_of("--budget", budget)
     place, hardware, console = Home(home.resolve()), hardware_at(address), Console()
     experiments = [_experiment(name, profile, address) for name in spaces or _all(profile)]
-    found = Reproduction(experiments, place, hardware, console)
+    reproduction = Reproduction(experiments, place, hardware, console)
     folder = place.root / "reproduce" / profile
     options = RunOptions(home=home, address=address, hardware=hardware, engine=engine).started()
     try:
-        found.run(options, seconds, lambda: _write(found, folder))
+        reproduction.run(options, seconds, lambda: _write(reproduction, folder))
     finally:
-        _show(found)
-        _write(found, folder)
+        _show(reproduction)
+        _write(reproduction, folder)
         typer.echo(f"table   {folder / 'table.md'}")
 
 
 def _all(profile: str) -> list[str]:
-    """The shipped search spaces that expect anything and have the profile; says which have not. Raises ``UserError``
-    where none has."""
+    """Return the shipped search spaces with expectations and this profile. Raises ``UserError`` if there is none."""
     from orchestrator.space.files import names
     from orchestrator.space.spaces import open_space
 
-    asked = [space for space in map(open_space, names()) if space.files[0].expects]
-    there = [space.name for space in asked if profile in space.profiles]
-    if not there:
-        raise unknown("profile", profile, sorted({each for space in asked for each in space.profiles}))
-    for space in asked:
-        if space.name not in there:
+    spaces = [space for space in map(open_space, names()) if space.files[0].expects]
+    chosen = [space.name for space in spaces if profile in space.profiles]
+    if not chosen:
+        raise unknown("profile", profile, sorted({name for space in spaces for name in space.profiles}))
+    for space in spaces:
+        if space.name not in chosen:
             typer.echo(f"{space.name} has no profile {profile!r}: it is left out", err=True)
-    return there
+    return chosen
 
 
 def _experiment(name: str, profile: str, address: str | None) -> Experiment:
@@ -84,14 +84,14 @@ def _experiment(name: str, profile: str, address: str | None) -> Experiment:
     file = space.files[0]
     expected = expectations_of(file)
     if not expected:
-        raise UserError(f"{file.source} expects nothing (`expects:`), so there is nothing to set its answer beside")
+        raise UserError(f"{file.source} has no statements (`expects:`) to compare its answer with")
     specs = load_variants(name, SpaceOptions(profile=profile if space.profiles else None), hardware_at(address))
     where = f"{file.source}, expects"
-    return Experiment(specs[0].name, tuple(specs), tuple(_asked(each, specs, where) for each in expected))
+    return Experiment(specs[0].name, tuple(specs), tuple(_resolved(statement, specs, where) for statement in expected))
 
 
-def _asked(expected: Expectation, specs: Sequence[SweepSpec], where: str) -> Expectation:
-    """A statement with its mixes as these sweeps name them. Raises ``UserError`` for one that no sweep can answer."""
+def _resolved(expected: Expectation, specs: Sequence[SweepSpec], where: str) -> Expectation:
+    """Return a statement with the sweeps' names of its mixes. Raises ``UserError`` if no sweep can answer it."""
     from trainables.contract.arms import as_named
     from trainables.probes.base import BUILT_IN, load_probe
 
@@ -101,7 +101,7 @@ def _asked(expected: Expectation, specs: Sequence[SweepSpec], where: str) -> Exp
         if name not in ("*", "", *mixes):
             raise unknown("mix", name, mixes, where=where)
     if mix == mixes[0] and not expected.than and expected.finds in ("fewer", "no fewer", "higher", "lower"):
-        raise UserError(f"{where}: {mix} is the baseline, with which others are compared: name another mix")
+        raise UserError(f"{where}: {mix} is the baseline of the comparison: name another mix")
     if not any(expected.is_about(spec.variant) for spec in specs):
         raise unknown("variant", expected.variant, [spec.variant for spec in specs], where=where)
     probes = dict.fromkeys([*BUILT_IN, *(load_probe(name).name for spec in specs for name in spec.probes)])
@@ -111,29 +111,23 @@ def _asked(expected: Expectation, specs: Sequence[SweepSpec], where: str) -> Exp
     return expected.model_copy(update={"mix": mix, "control": control})
 
 
-def _show(found: Reproduction) -> None:
-    from rich.table import Table
+def _show(reproduction: Reproduction) -> None:
     from rich.text import Text
 
     from orchestrator.report.statements import HEADER, over_table, summary
+    from orchestrator.report.table import plain_table
 
-    table = Table(box=None, pad_edge=False)
-    for header in HEADER:
-        table.add_column(header, overflow="fold")
-    rows = over_table(found.rows())
+    table, rows = plain_table(*HEADER), over_table(reproduction.rows())
     for row in rows:
         table.add_row(*map(Text, row.cells))
     wide_console().print(table)
     typer.echo(summary(rows))
 
 
-def _write(found: Reproduction, folder: Path) -> None:
+def _write(reproduction: Reproduction, folder: Path) -> None:
     from orchestrator.report.statements import markdown, over_table
     from orchestrator.report.words.numbers import counted, duration
     from trainables.files import write_whole
 
-    rows, cost = (
-        over_table(found.rows()),
-        f"{counted(len(found.sweeps), 'sweep')}, {duration(found.seconds)} of training.",
-    )
-    write_whole(folder / "table.md", markdown(rows, cost))
+    cost = f"{counted(len(reproduction.sweeps), 'sweep')}, {duration(reproduction.seconds)} of training."
+    write_whole(folder / "table.md", markdown(over_table(reproduction.rows()), cost))

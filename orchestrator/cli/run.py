@@ -1,19 +1,17 @@
-"""Search spaces: list them, show one, plan what it would cost, run it."""
+"""Search spaces: list them, show one, plan its cost, run it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from orchestrator import environment
 from orchestrator.cli.options import (
-    Debug,
     HomeOption,
     SpaceName,
     hardware_at,
@@ -33,10 +31,10 @@ if TYPE_CHECKING:
 
 
 @with_options(RunOptions, home=HomeOption)
-def run_command(space: SpaceName, options: RunOptions, debug: Debug = False) -> None:
+def run_command(space: SpaceName, options: RunOptions) -> None:
     """Run a sweep and print the transitions it finds.
 
-    A space of several variants is a sweep for each.
+    A space with several variants is one sweep per variant.
 
     Examples:
 
@@ -49,7 +47,7 @@ def run_command(space: SpaceName, options: RunOptions, debug: Debug = False) -> 
     options = options.started(space)
     hardware = hardware_at(options.address)
     if (other := environment.hiding("orchestrator", [environment.working_directory() or ""])) is not None:
-        warn(f"{other} is what `python -m orchestrator` runs in this directory: start the printed commands elsewhere")
+        warn(f"in this directory `python -m orchestrator` runs {other}: start the printed commands elsewhere")
     specs = load_variants(space, options, hardware)
     options = replace(options, hardware=hardware, several=len(specs) > 1)
     _check_begin(specs, options, hardware)
@@ -62,32 +60,32 @@ def run_command(space: SpaceName, options: RunOptions, debug: Debug = False) -> 
     _brief(specs[0], hardware, console)
     from orchestrator.sweep.run import run_sweep
 
-    found = run_sweep(specs[0], options, console)
+    answer = run_sweep(specs[0], options, console)
     if console.quiet:
         from orchestrator.report import table
         from orchestrator.report.words.next_step import next_step
 
-        typer.echo(table.plain(table.answer_table(found), next_step(specs[0], found)))
+        typer.echo(table.plain(table.answer_table(answer), next_step(specs[0], answer)))
 
 
 class _Output(Console):
-    """The output of a sweep. Where whoever read it is gone, the program ends, but not without a word."""
+    """The output of a sweep. A broken pipe is reported before the program exits."""
 
     def on_broken_pipe(self) -> None:
-        """Called by rich; does not return."""
-        typer.echo("error: whoever read the output is gone; --resume continues a sweep that had begun", err=True)
+        """Report the broken pipe. rich calls this, and it does not return."""
+        typer.echo("error: the reader of the output has exited; --resume continues a sweep that had begun", err=True)
         super().on_broken_pipe()
 
 
 def _check_begin(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hardware) -> None:
-    """Report invalid requests before anything starts. Raises ``UserError``."""
+    """Check everything before anything starts. Raises ``UserError``."""
     from orchestrator.home.files import Home
     from orchestrator.sweep.beginning import check_begin
 
     if options.several and (options.resume or options.extend is not None):
         names = ", ".join(spec.variant for spec in specs)
-        named = "--resume" if options.resume else "--extend"
-        raise UserError(f"{named} names one sweep and {options.space} asks several: give --variant, too ({names})")
+        option = "--resume" if options.resume else "--extend"
+        raise UserError(f"{option} names one sweep and {options.space} has several: also give --variant ({names})")
     for spec in specs:
         _check_gpus(spec, hardware, options.address)
     resume = None if options.several else options.resume
@@ -96,8 +94,10 @@ def _check_begin(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hard
 
 
 def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hardware, console: Console) -> None:
-    """Run one sweep after the other on one Ray, and set what they found side by side. With ``--resume`` variants that
-    were answered are not run again, and unfinished ones go on."""
+    """Run one sweep after the other on one Ray, and compare them.
+
+    With ``--resume``, finished variants are not run again and unfinished ones continue.
+    """
     from orchestrator.cli.report import print_comparison
     from orchestrator.cli.status import open_sweep
     from orchestrator.home.files import Home
@@ -106,7 +106,6 @@ def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Har
     from orchestrator.sweep.beginning import one_ray
     from orchestrator.sweep.run import logged_to, run_sweep
 
-    say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     ended: list[str] = []
     home = Home(options.home.resolve())
     with one_ray(replace(options, begun=lambda sweep: ended.append(sweep.id))) as shared:
@@ -114,37 +113,39 @@ def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Har
             with logged_to(console):
                 newest = None if options.resume is None else newest_sweep(spec, home)
             if newest is not None and recall(newest.files, runs=False).answered:
-                say(f"{spec.variant}: answered by {newest.id}")
+                text = f"{spec.variant}: answered by {newest.id}"
+                console.print(text, markup=False, highlight=False, soft_wrap=True)
                 ended.append(newest.id)
                 continue
             _brief(spec, hardware, console)
             run_sweep(spec, replace(shared, resume=None if newest is None else newest.id), console)
-    stored = [open_sweep(each, options.home) for each in ended]
+    stored = [open_sweep(sweep_id, options.home) for sweep_id in ended]
     print_comparison(stored, stored[-1].sweep.files.directory / "variants.png")
 
 
-def list_command(debug: Debug = False) -> None:
-    """List the search spaces that come with the project."""
+@with_options(SizedOptions)
+def show_command(
+    options: SizedOptions,
+    space: Annotated[
+        str | None, typer.Argument(metavar="[NAME_OR_FILE]", help="A search space's name, or a YAML file.")
+    ] = None,
+) -> None:
+    """List the search spaces, or print a resolved one as YAML that can be run, with its comments."""
     from orchestrator.space.files import names
-    from orchestrator.space.spaces import open_space
+    from orchestrator.space.spaces import comments_of, open_space
+    from orchestrator.space.strict_yaml import commented
     from orchestrator.terminal.briefing import print_spaces
 
-    print_spaces([open_space(name) for name in names()], Console())
-
-
-@with_options(SizedOptions)
-def show_command(space: SpaceName, options: SizedOptions, debug: Debug = False) -> None:
-    """Print a resolved search space as YAML that can be run, with the comments of its files."""
-    from orchestrator.space.spaces import comments_of
-    from orchestrator.space.strict_yaml import commented
-
+    if space is None:
+        print_spaces([open_space(name) for name in names()], Console())
+        return
     written = resolve(space, options).to_yaml()
     comments = comments_of(space, options.profile, options.assignments, variant=options.variant)
     typer.echo(commented(written, comments), nl=False)
 
 
 @with_options(SizedOptions)
-def plan_command(space: SpaceName, options: SizedOptions, debug: Debug = False) -> None:
+def plan_command(space: SpaceName, options: SizedOptions) -> None:
     """Print what a sweep would cost, without starting it.
 
     Example:
@@ -159,7 +160,7 @@ def plan_command(space: SpaceName, options: SizedOptions, debug: Debug = False) 
 
 
 def _brief(spec: SweepSpec, hardware: Hardware, console: Console) -> Plan:
-    """Print what is about to be done; returns the plan that was shown."""
+    """Print the sweep and its plan, and return the plan."""
     from orchestrator.cost import make_plan
     from orchestrator.stacks import settled
     from orchestrator.terminal.briefing import print_briefing
@@ -171,13 +172,14 @@ def _brief(spec: SweepSpec, hardware: Hardware, console: Console) -> Plan:
 
 
 def _check_gpus(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:
-    """Raise ``UserError`` where a sweep asks for GPUs and there are none."""
+    """Raise ``UserError`` if a sweep needs GPUs and there are none."""
     if not spec.resources.gpu_per_stack or hardware.gpus or hardware.grows:
         return
-    where = f"at {address}" if address else "here"
+    where, share = f"at {address}" if address else "here", spec.resources.gpu_per_stack
+    needs = "a share of a GPU" if isinstance(share, str) else f"{share:g} GPU"
     raise UserError(
-        f"this sweep asks for {_gpus(spec)} a stack and there is none {where}. Give the --address of a Ray cluster "
-        "that has some, another --profile, or --set resources.gpu_per_stack=0 to train on the CPU, slowly."
+        f"this sweep asks for {needs} a stack and there is none {where}. Give the --address of a Ray cluster with "
+        "GPUs, another --profile, or --set resources.gpu_per_stack=0 to train on the CPU, slowly."
     )
 
 
@@ -186,10 +188,5 @@ def _ask_for_a_doctor(home: Path, hardware: Hardware, console: Console) -> None:
     from orchestrator.doctor.machine import passed_here
 
     if not passed_here(home, hardware.gpu_name):
-        said = f"no check-up of {hardware.gpu_name} has passed yet: run `{command_line('doctor', '--home', home)}`"
-        console.print(said, markup=False, highlight=False, soft_wrap=True)
-
-
-def _gpus(spec: SweepSpec) -> str:
-    asked = spec.resources.gpu_per_stack
-    return "a share of a GPU" if isinstance(asked, str) else f"{asked:g} GPU"
+        text = f"no check-up of {hardware.gpu_name} has passed yet: run `{command_line('doctor', '--home', home)}`"
+        console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Searches simulated before anything is trained."""
+"""Simulated searches, without training."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from orchestrator.cli.options import Debug, resolve, with_options
+from orchestrator.cli.options import resolve, with_options
 from orchestrator.errors import UserError, unknown
+from orchestrator.report.table import plain_table
 from orchestrator.sweep.run_options import SpaceOptions
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 GENERIC_SIZES, GENERIC_SEEDS, GENERIC_EXPONENT = 46, 8, 1.75
-"""Without a search space: the number of sizes between 8 and 256, of seeds, and the power of size that a run costs."""
+"""Without a search space: sizes between 8 and 256, seeds, and the exponent of size in the cost of a run."""
 NOTE = (
     "runs of one sweep; cost and wall clock relative to the full grid's; busy: share of the workers' time; error: "
-    "median of |ln(estimate / truth)|, 0.05 is 5 % in size; holds: 90 % intervals that hold the truth"
+    "median of |ln(estimate / truth)|, 0.05 is 5 % in size; covers: 90 % intervals that contain the truth"
 )
 
 
@@ -39,32 +39,31 @@ def simulate_command(
     ] = None,
     workers: Annotated[int, typer.Option(min=1, max=10_000, help="Stacks that train at the same time.")] = 1,
     stack: Annotated[int, typer.Option(min=1, max=1_000, help="The most runs in a stack.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Fixes the transitions.")] = 0,
-    debug: Debug = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the transitions.")] = 0,
 ) -> None:
     """Try the searchers without training: cost, error, coverage."""
     from orchestrator.simulation import compare
 
-    problem, methods, costs = _asked(space, options, method, stack)
+    problem, methods, costs = _problem(space, options, method, stack)
     console = Console()
     with console.status("simulating"):
-        found = compare(problem, methods, costs, sweeps=truths, seed=seed, workers=workers, stack=stack)
-    table = Table(box=None, pad_edge=False)
-    for place, name in enumerate(("method", "runs", "cost", "wall", "busy", "error", "holds")):
-        table.add_column(name, justify="right" if place else "left", no_wrap=True)
-    for each in found:
-        figures = (f"{each.runs:.1f}", f"{each.cost:.2f}", f"{each.wall:.2f}", f"{each.busy:.0%}")
-        table.add_row(each.method, *figures, "-" if each.error is None else f"{each.error:.3f}", f"{each.holds:.0%}")
+        results = compare(problem, methods, costs, sweeps=truths, seed=seed, workers=workers, stack=stack)
+    table = plain_table("method", "runs", "cost", "wall", "busy", "error", "covers")
+    for place, column in enumerate(table.columns):
+        column.justify, column.no_wrap = "right" if place else "left", True
+    for row in results:
+        figures = (f"{row.runs:.1f}", f"{row.cost:.2f}", f"{row.wall:.2f}", f"{row.busy:.0%}")
+        table.add_row(row.method, *figures, "-" if row.error is None else f"{row.error:.3f}", f"{row.holds:.0%}")
     mixes = len(problem.mixes)
     console.print(Text(f"simulated sweeps: {truths}, mixes in each: {mixes}", style="bold"))
     console.print(table)
     console.print(Text(NOTE, style="dim"))
 
 
-def _asked(
+def _problem(
     space: str | None, options: SpaceOptions, names: list[str] | None, stack: int
 ) -> tuple[Problem, Mapping[str, Mapping[str, Any]], Mapping[int, float]]:
-    """The problem of a search space, or a general one; the methods to try with their settings, and costs by size."""
+    """Return the problem of a search space, or a general one; methods with their settings; and costs by size."""
     import numpy as np
 
     from orchestrator.cost import run_seconds
@@ -78,7 +77,7 @@ def _asked(
     methods: dict[str, Mapping[str, Any]] = {name: {"stack": stack} for name in names or METHODS}
     if space is None:
         if options.words():
-            raise UserError("--profile, --variant and --set are about a search space: name one")
+            raise UserError("--profile, --variant and --set belong to a search space: name one")
         sizes = tuple(int(size) for size in np.unique(np.geomspace(8, 256, GENERIC_SIZES).round().astype(int)))
         costs = {size: float(size) ** GENERIC_EXPONENT for size in sizes}
         return Problem(("mix",), sizes, tuple(range(GENERIC_SEEDS))), methods, costs

@@ -1,4 +1,4 @@
-"""Sweeps stopped and deleted."""
+"""Stopping and deleting sweeps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.options import Debug, HomeOption, OneSweep
+from orchestrator.cli.options import HomeOption, OneSweep
 from orchestrator.cli.status import open_sweep
 from orchestrator.errors import SweepError, UserError
 from orchestrator.sweep.run_options import HOME
@@ -19,23 +19,20 @@ if TYPE_CHECKING:
 
 def stop_command(
     sweep: OneSweep,
-    mix: Annotated[str | None, typer.Option(help="Stop this mix alone; the sweep goes on with the others.")] = None,
+    mix: Annotated[str | None, typer.Option(help="Stop only this mix; the sweep continues with the others.")] = None,
     run: Annotated[
         str | None,
-        typer.Option(metavar="KEY", help="Stop this run alone (its key or the beginning of it): it has failed."),
+        typer.Option(metavar="KEY", help="Stop only this run (by its key or a prefix); it counts as failed."),
     ] = None,
     home: HomeOption = HOME,
-    debug: Debug = False,
 ) -> None:
-    """Stop a sweep that runs elsewhere, or a mix or run of it.
-
-    A whole sweep stops as after Ctrl-C; what ended of it stays.
+    """Stop a running sweep as Ctrl-C does, or one of its mixes or runs. Finished runs are kept.
 
     Examples:
 
-      stop add_vs_add_prod                  the newest sweep of this space; run ... --resume goes on
+      stop add_vs_add_prod                  the newest sweep of this space; run ... --resume continues it
 
-      stop add_vs_add_prod --mix add+prod   no more runs of this mix; the answer says that it was stopped by hand
+      stop add_vs_add_prod --mix add+prod   no more runs of this mix; the answer mentions it
     """
     from orchestrator.home.files import StopRequest
     from orchestrator.home.sweeps import ask_to_stop
@@ -45,31 +42,28 @@ def stop_command(
     stored = open_sweep(sweep, home)
     request = StopRequest(mix or "", "" if run is None else _key(stored, run))
     ask_to_stop(stored.sweep, request)
-    typer.echo(f"{stored.id} was asked to stop {request}: it does when a stack comes to its next evaluation")
+    typer.echo(f"{stored.id} was asked to stop {request}, which happens at the next evaluation of a stack")
 
 
 def _key(stored: StoredSweep, given: str) -> str:
-    """The key of the run in training that this begins. Raises ``UserError``."""
+    """Return the key of the run in training with this prefix. Raises ``UserError``."""
     training = [run.key for run in stored.training]
-    fitting = [key for key in training if given and key.startswith(given)]
-    if len(fitting) == 1:
-        return fitting[0]
-    why = f"fits {len(fitting)} runs in training" if fitting else "is no run in training"
-    listed = ", ".join(fitting or training) or "none"
-    raise UserError(f"{given!r} {why} of {stored.id}. In training: {listed}.")
+    matches = [key for key in training if given and key.startswith(given)]
+    if len(matches) == 1:
+        return matches[0]
+    problem = f"fits {len(matches)} runs in training" if matches else "is not a run in training"
+    raise UserError(f"{given!r} {problem} of {stored.id}. In training: {', '.join(matches or training) or 'none'}.")
 
 
 def rm_command(
     sweep: OneSweep,
     home: HomeOption = HOME,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    debug: Debug = False,
 ) -> None:
-    """Delete a sweep from disk and from MLflow.
+    """Delete a sweep from disk and from MLflow, after asking.
 
-    It asks first. Runs that another sweep refers to stay.
-
-    Its records in MLflow and their artifacts go too. An MLflow server keeps records in its trash until `mlflow gc`.
+    Runs that another sweep uses stay on disk; `sync` records them again. An MLflow server keeps deleted records in its
+    trash until `mlflow gc`.
     """
     from orchestrator.catalogue.listings import sweep_words
     from orchestrator.catalogue.lookup import space_of
@@ -81,18 +75,18 @@ def rm_command(
 
     try:
         stored = open_sweep(sweep, home)
-    except UnreadableError as error:  # It can be deleted all the same.
+    except UnreadableError as error:  # It can still be deleted.
         sweep_id, space = error.unreadable.id, space_of(error.unreadable.id)
         files = Home(home.resolve()).sweep(sweep_id)
         running, freed = files.is_driven(), size_on_disk(directory_bytes(files.directory))
-        said = [f"{error}", f"{sweep_id}: {freed}"]
+        lines = [f"{error}", f"{sweep_id}: {freed}"]
     else:
         sweep_id, space, running = stored.id, stored.spec.name, stored.state is State.RUNNING
         freed = size_on_disk(stored.disk_bytes)
-        said = [f"{sweep_id}: {stored.state}, {counted(len(stored.runs), 'run')}, {freed}", f"  {sweep_words(stored)}"]
+        lines = [f"{sweep_id}: {stored.state}, {counted(len(stored.runs), 'run')}, {freed}", f"  {sweep_words(stored)}"]
     if running:
-        raise UserError(f"{sweep_id} is being run; stop it first (Ctrl-C where it runs), then delete it")
-    for line in said:
+        raise UserError(f"{sweep_id} is running: stop it first (`stop {sweep_id}`), then delete it")
+    for line in lines:
         typer.echo(line)
     if not yes and not typer.confirm("Delete it from disk and from MLflow, for good?"):
         raise typer.Abort
@@ -101,7 +95,7 @@ def rm_command(
 
 
 def _delete(sweep_id: str, space: str, home: Path) -> int:
-    """Delete the record, then the disk: until the end the command can be repeated. Returns the number of records."""
+    """Delete the record, then the files, and return the number of records. Until the end it can be repeated."""
     from orchestrator.home.checkpoints import Checkpoints
     from orchestrator.home.files import Home
     from orchestrator.home.run_store import RunStore
@@ -120,6 +114,6 @@ def _delete(sweep_id: str, space: str, home: Path) -> int:
             store.remove_own()
             Checkpoints(files.checkpoints).clear()
             aside = files.directory.with_name(f".{sweep_id}")
-            files.directory.rename(aside)  # From here on nobody finds it, whatever happens to the rest.
+            files.directory.rename(aside)  # From here on no reader finds it.
         shutil.rmtree(aside)
     return records

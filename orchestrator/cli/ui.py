@@ -1,4 +1,4 @@
-"""The record in MLflow: open its page, and bring it up to date."""
+"""The record in MLflow: its page, and bringing it up to date."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from orchestrator.cli.options import Debug, HomeOption
+from orchestrator.cli.options import HomeOption
 from orchestrator.errors import UserError
 from orchestrator.sweep.run_options import HOME
 
@@ -16,14 +16,10 @@ from orchestrator.sweep.run_options import HOME
 def ui_command(
     home: HomeOption = HOME,
     port: Annotated[
-        int, typer.Option(min=1, max=65535, help="Port on this machine alone; MLflow's page has the next free one.")
+        int, typer.Option(min=1, max=65535, help="Port on this machine; MLflow's page gets the next free one.")
     ] = 5000,
-    debug: Debug = False,
 ) -> None:
-    """Serve a page of all sweeps, and MLflow's page.
-
-    It shows their answers, figures and reports, with links into MLflow's page.
-    """
+    """Serve a page of all sweeps with answers, figures and reports, and MLflow's page."""
     from orchestrator.home.files import Home
     from orchestrator.record import store
     from orchestrator.record.mlflow_server import address, places, serve
@@ -32,26 +28,27 @@ def ui_command(
 
     chosen = store.choose(home)
     if chosen.artifacts is None and chosen.uri.startswith("http"):
-        typer.echo(f"The record is kept by the MLflow server at {chosen.shown}; open that page.")
+        typer.echo(f"The record is on the MLflow server at {chosen.shown}; open that page.")
         return
     if chosen.artifacts is not None and not (home / store.DATABASE).is_file():
-        first = "`sync` makes it from its sweeps" if Home(home).sweep_ids() else "run a sweep first, or name its --home"
-        raise UserError(f"there is no record in {str(home)!r} yet: {first}")
+        remedy = (
+            "`sync` makes it from its sweeps" if Home(home).sweep_ids() else "run a sweep first, or name its --home"
+        )
+        raise UserError(f"there is no record in {str(home)!r} yet: {remedy}")
     store.check(chosen)
-    beside = free_port(port + 1)
-    pages = SweepPages(Home(home.resolve()), partial(places, chosen, beside))
+    mlflow_port = free_port(port + 1)
+    pages = SweepPages(Home(home.resolve()), partial(places, chosen, mlflow_port))
     with serving(pages, port) as shown:
         typer.echo(f"All sweeps with their answers: {shown} until you press Ctrl-C.")
-        typer.echo(f"MLflow's page on the record, in some seconds: {address(beside)}")
-        raise typer.Exit(serve(chosen, beside))
+        typer.echo(f"MLflow's page on the record, in a few seconds: {address(mlflow_port)}")
+        raise typer.Exit(serve(chosen, mlflow_port))
 
 
 def sync_command(
     home: HomeOption = HOME,
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Make the home's store again from the logs; the former one is kept.")
+        bool, typer.Option("--rebuild", help="Make the home's store again from the logs, and keep the former one.")
     ] = False,
-    debug: Debug = False,
 ) -> None:
     """Write to MLflow what is missing there after an outage."""
     from orchestrator.record import sync

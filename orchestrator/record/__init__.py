@@ -2,5 +2,5 @@
 
 import os
 
-# MLflow sends usage statistics over the network unless told not to before it is first imported.
+# MLflow sends usage statistics over the network unless this is set before it is first imported.
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")

@@ -8,64 +8,72 @@ import subprocess
 import sys
 from contextlib import suppress
 from types import FrameType
+from urllib.parse import quote
 
 from mlflow import MlflowClient
-from mlflow.entities import Experiment, Run
 
 from orchestrator import environment
-from orchestrator.record.mlflow_views import PARAMETER, RUNS, TAG, TRANSITIONS
 from orchestrator.record.store import Store, all_runs, store_errors
 
 HOST = "127.0.0.1"
 TRAINING = "workflowType=machine_learning"
-"""Selects the page for training runs; the other one is for language models."""
+"""Selects the page for training runs. The other one is for language models."""
 CHARTS = "compareRunsMode=CHART"
-"""Selects the charts of a view instead of its table."""
+"""Selects the charts of a list instead of its table."""
 END_S = 5.0
-"""Time for MLflow's server to end: on a busy machine it took more than a minute."""
+"""Seconds for MLflow's server to end by itself: on a busy machine it took more than a minute."""
 
 
 def address(port: int) -> str:
-    """The page with the list of experiments."""
+    """Return the address of the page with the list of experiments."""
     return f"http://{HOST}:{port}/#/experiments?{TRAINING}"
 
 
 def places(store: Store, port: int) -> dict[str, dict[str, str]]:
-    """Addresses of each sweep of the store on MLflow's page at ``port``, by the sweep's id and by what they show: the
-    views of its experiment, but for those that a person deleted, and its record.
+    """Return addresses on MLflow's page at ``port``, by the sweep's id and by what they show.
 
-    Raises :class:`StoreError` if the store fails."""
+    They lead to the transitions and the runs of all sweeps of the experiment, and to the sweep's record. Raises
+    :class:`StoreError` if the store fails.
+    """
     with store_errors(store):
         client = MlflowClient(store.uri)
-        known = {each.experiment_id: each for each in client.search_experiments()}
-        runs = all_runs(client, list(known), "tags.kind = 'sweep'")
-    return {run.data.tags["sweep"]: _places(known[run.info.experiment_id], run, port) for run in runs}
+        experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+        sweeps = all_runs(client, experiments, "tags.kind = 'sweep'")
+    links = {}
+    for run in sweeps:
+        base = f"http://{HOST}:{port}/#/experiments/{run.info.experiment_id}/runs"
+        # MLflow lists nested runs flat only if they are sorted by a metric.
+        transitions = f"{base}?{TRAINING}&{_query('transition', 'transition')}"
+        links[run.data.tags["sweep"]] = {
+            "Transitions in MLflow": transitions,
+            "Transitions as charts": f"{transitions}&{CHARTS}",
+            "Runs in MLflow": f"{base}?{TRAINING}&{_query('run', 'parameters')}",
+            "Its record in MLflow": f"{base}/{run.info.run_id}?{TRAINING}",
+        }
+    return links
 
 
-def _places(experiment: Experiment, run: Run, port: int) -> dict[str, str]:
-    base, found = f"http://{HOST}:{port}/#/experiments/{experiment.experiment_id}/runs", dict[str, str]()
-    for key in (TRANSITIONS, RUNS):
-        if TAG + key in experiment.tags:
-            view = f"{base}?{TRAINING}&{PARAMETER}={key}"
-            found |= {f"{key.capitalize()} in MLflow": view, f"{key.capitalize()} as charts": f"{view}&{CHARTS}"}
-    return found | {"Its record in MLflow": f"{base}/{run.info.run_id}?{TRAINING}"}
+def _query(kind: str, metric: str) -> str:
+    """Return the part of an address that lists records of one kind by a metric."""
+    kinds, order = quote(f'tags.kind = "{kind}"'), quote(f"metrics.`{metric}`")
+    return f"searchFilter={kinds}&orderByKey={order}&orderByAsc=true"
 
 
 def serve(store: Store, port: int) -> int:
-    """Serve the page until interrupted or terminated; returns the server's exit code (0 after an interruption).
+    """Serve the page until interrupted or terminated, and return the server's exit code (0 after an interruption).
 
-    One worker, which answers in threads, starts in a third of the time of MLflow's four. The server has a process group
-    of its own, so that its children are stopped with it.
+    One worker that answers in threads starts in a third of the time of MLflow's four. The server has its own process
+    group, so that its children stop with it.
     """
     command = [sys.executable, "-m", "mlflow", "ui", "--host", HOST, "--port", str(port), "--workers", "1"]
     settings = environment.ours(os.environ) | {
-        # Not as an option: it may hold a password, and all users of a machine can read command lines.
+        # Not an option: it may contain a password, and every user of a machine can read command lines.
         "MLFLOW_BACKEND_STORE_URI": store.uri,
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "PYTHONSAFEPATH": "1",
     }
     before = signal.signal(signal.SIGTERM, _interrupt)
-    # Not in the working directory: its web server imports mlflow from there first, whatever the settings.
+    # The web server imports mlflow from its working directory first, whatever the settings.
     server = subprocess.Popen(command, env=settings, cwd=environment.private_directory(), start_new_session=True)
     try:
         return server.wait()
@@ -77,7 +85,7 @@ def serve(store: Store, port: int) -> int:
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:
-    """End a server and its children: by SIGTERM, and after :data:`END_S`, or when interrupted again, by SIGKILL."""
+    """Stop a server and its children with SIGTERM, then with SIGKILL after :data:`END_S` or another interruption."""
     _signal_all(server, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
         server.wait(END_S)
@@ -86,7 +94,7 @@ def _end(server: subprocess.Popen[bytes]) -> None:
 
 
 def _signal_all(server: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # The group has ended; macOS raises the second.
+    with suppress(ProcessLookupError, PermissionError):  # The group has ended. macOS raises the second error.
         os.killpg(server.pid, number)
 
 

@@ -1,7 +1,7 @@
-"""The record in MLflow: one experiment a search space, one run a sweep, and nested in it its runs and transitions.
+"""The record in MLflow: one experiment per search space, one run per sweep, and nested in it its runs and transitions.
 
 Only :class:`mlflow.MlflowClient`: the fluent interface keeps one active run per process, which background threads and
-reused workers would share. Few calls a record, because each costs a commit (5-40 ms on SQLite).
+reused workers would share. Few calls per record, because each one costs a commit (5-40 ms on SQLite).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 from orchestrator.home.journal import State
 from orchestrator.home.run_files import read_origin
 from orchestrator.home.sweeps import RunRecord, Sweep
-from orchestrator.record import content, mlflow_views, transition_content
+from orchestrator.record import content, transition_content
 from orchestrator.record.content import Content
 from orchestrator.record.store import (
     DATABASE,
@@ -40,7 +40,7 @@ from orchestrator.record.store import (
     store_errors,
 )
 from orchestrator.record.tracker import Tracker
-from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.answer import Answer
 from orchestrator.report.drawn import drawn
 from trainables.base import Status
 
@@ -49,19 +49,21 @@ log = logging.getLogger(__name__)
 NOTE = "mlflow.note.content"
 """The tag that MLflow's page shows as a description."""
 KIND = "mlflow.experimentKind"
-"""The tag by which MLflow's page tells training runs from traces of language models."""
+"""The tag by which MLflow's page distinguishes training runs from traces of language models."""
 DIGEST = "digest"
-CURVE = "curve.png"
 ENDINGS = {State.FINISHED: "FINISHED", State.INTERRUPTED: "KILLED", State.FAILED: "FAILED"}
 METRICS_A_CALL, PARAMS_A_CALL = 900, 100
-"""MLflow takes 1000 metrics, parameters and tags in one call, at most 100 of them parameters and 100 tags."""
+"""MLflow accepts 1000 metrics, parameters and tags per call, at most 100 of them parameters and 100 tags."""
 LONGEST_PARAM, LONGEST_TAG = 6000, 5000
 QUIET = {"alembic": logging.WARNING, "mlflow.store.db.utils": logging.CRITICAL}
 """Loggers that narrate migrations, or repeat what the recorder reports."""
 
+Held = dict[str, tuple[str, str]]
+"""Records of one identity: mix and digest by the id of their MLflow run. The digest of a half-written one is ""."""
+
 
 class MlflowTracker(Tracker):
-    """Keeps sweeps in an MLflow store; the first record touches it first."""
+    """Keeps sweeps in an MLflow store, which it opens with the first record."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -69,24 +71,27 @@ class MlflowTracker(Tracker):
         self._experiments: dict[str, str] = {}
         """Ids of experiments by name."""
         self._in_home: dict[str, bool] = {}
-        """Whether a home has the artifacts of an experiment, by its name."""
+        """Whether a home contains the artifacts of an experiment, by its name."""
         self._sweeps: dict[str, str] = {}
-        self._nested: dict[str, dict[tuple[str, str], dict[str, tuple[str, str]]]] = {}
-        """Records in each sweep, by kind and key or mix: their runs' ids and digests. The digest is ``""`` for one that
-        a crash left half written. Read again after a failure."""
+        """MLflow runs by the id of their sweep. Dropped after a failure, so that the store is read again."""
+        self._nested: dict[str, dict[tuple[str, str], Held]] = {}
+        """Records in each sweep, by their kind and their key or mix."""
         self._ended_ms: dict[str, int] = {}
-        """End of each sweep's last run: the same at every replay."""
+        """End of each sweep's last run, the same at every replay."""
         self._warned: set[str] = set()
-        """Warnings about figures: many figures fail for one reason."""
+        """Warnings about figures, which often fail for one reason."""
 
     def begin(self, sweep: Sweep) -> None:
         with self._storing(sweep):
             self._begin(sweep)
 
     def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
+        """Record a run, unless another sweep of the home has it: a run of two sweeps is one record, the trainer's."""
         with self._storing(sweep):
             origin, at_ms = read_origin(run.directory), _ms(run.at or sweep.created)
             self._ended_ms[sweep.id] = max(self._ended_ms.get(sweep.id, 0), at_ms)
+            if run.found_in not in ("", sweep.id) and sweep.files.home.sweep(run.found_in).directory.is_dir():
+                return
             status = "FAILED" if run.outcome.status is Status.FAILED else "FINISHED"
             end_ms = _ms(origin.ended) if origin else at_ms
             self._keep(sweep, content.run_content(sweep, run), end_ms, partial(_picture, sweep, run), status)
@@ -96,8 +101,7 @@ class MlflowTracker(Tracker):
             run_id, end_ms = self._sweep_run(sweep), self._ended_ms.get(sweep.id, _ms(sweep.created))
             for mix in answer.mixes:
                 if mix.runs:
-                    recorded = transition_content.transition_content(sweep, answer, mix)
-                    self._keep(sweep, recorded, end_ms, partial(_curve, sweep, answer, mix))
+                    self._keep(sweep, transition_content.transition_content(sweep, answer, mix), end_ms)
             recorded = transition_content.answer_content(sweep, answer, ending)
             self._fill(sweep, run_id, replace(recorded, files={path.name: path for path in files}), end_ms, end_ms)
             tags = {**recorded.tags, NOTE: recorded.note}
@@ -106,7 +110,7 @@ class MlflowTracker(Tracker):
 
     @contextmanager
     def _storing(self, sweep: Sweep) -> Iterator[None]:
-        """A block that writes records of a sweep. After a failure the store is read again."""
+        """A block that writes records of a sweep."""
         try:
             with store_errors(self.store):
                 yield
@@ -115,22 +119,19 @@ class MlflowTracker(Tracker):
             raise
 
     def _begin(self, sweep: Sweep) -> str:
-        """The sweep's MLflow run, found or created, completed and set running."""
+        """Find or create the sweep's MLflow run, complete it, set it running and return its id."""
         recorded = content.sweep_content(sweep)
-        there = all_runs(self._client, [self._experiment(sweep)], f"tags.sweep = '{sweep.id}'")
-        found = [run for run in there if run.data.tags["kind"] == "sweep"]
-        run = found[0] if found else self._create(sweep, recorded, {}, _ms(sweep.created))
+        runs = all_runs(self._client, [self._experiment(sweep)], f"tags.sweep = '{sweep.id}'")
+        run = next((run for run in runs if run.data.tags["kind"] == "sweep"), None)
+        run = run or self._create(sweep, recorded, {}, _ms(sweep.created))
         missing = {key: value for key, value in recorded.params.items() if key not in run.data.params}
         self._fill(sweep, run.info.run_id, replace(recorded, params=missing), run.info.start_time, run.info.start_time)
         if run.info.status != "RUNNING":
             self._client.update_run(run.info.run_id, status="RUNNING")
-        nested: dict[tuple[str, str], dict[str, tuple[str, str]]] = defaultdict(dict)
-        for other in there:
-            digest = other.data.tags.get(DIGEST, "")
-            whole = other.info.status in ENDINGS.values()
-            mix = other.data.params.get("mix", "")
-            nested[_identity(other.data.tags)][other.info.run_id] = mix, digest if whole else ""
-        self._save_views(sweep)
+        nested: dict[tuple[str, str], Held] = defaultdict(dict)
+        for other in runs:
+            digest = other.data.tags.get(DIGEST, "") if other.info.status in ENDINGS.values() else ""
+            nested[_identity(other.data.tags)][other.info.run_id] = other.data.params.get("mix", ""), digest
         self._sweeps[sweep.id], self._nested[sweep.id] = run.info.run_id, nested
         return self._sweeps[sweep.id]
 
@@ -139,11 +140,13 @@ class MlflowTracker(Tracker):
         sweep: Sweep,
         recorded: Content,
         end_ms: int,
-        draw: Callable[[Path], dict[str, Path]] = lambda place: {},
+        draw: Callable[[Path], dict[str, Path]] | None = None,
         status: str = "FINISHED",
     ) -> None:
-        """Write a nested record, whole, with the files that ``draw`` makes in a directory, unless the store holds it as
-        it is. Other records of its identity are deleted, but for those of another arm, which has the run, too."""
+        """Write a whole nested record with the files that ``draw`` makes in a directory, unless the store has it.
+
+        Other records of its identity are deleted, except those of another arm that shares the run.
+        """
         parent, held = self._sweep_run(sweep), self._nested[sweep.id][_identity(recorded.tags)]
         mine = recorded.params.get("mix", "")
         same = next((run_id for run_id, (_, digest) in held.items() if digest == recorded.digest), "")
@@ -155,14 +158,14 @@ class MlflowTracker(Tracker):
             tags = {MLFLOW_PARENT_RUN_ID: parent, DIGEST: recorded.digest}
             same = self._create(sweep, recorded, tags, start_ms).info.run_id
             with tempfile.TemporaryDirectory() as place:
-                figures = drawn("a figure of the record", partial(draw, Path(place)), self._warn)
+                figures = drawn("a figure of the record", partial(draw, Path(place)), self._warn) if draw else None
                 files = {**(figures or {}), **recorded.files}
                 self._fill(sweep, same, replace(recorded, files=files), start_ms, end_ms)
             self._client.set_terminated(same, status, end_ms)
         held[same] = mine, recorded.digest
 
     def _warn(self, message: str) -> None:
-        """Log a warning, the first time that it comes."""
+        """Log a warning the first time."""
         if message not in self._warned:
             self._warned.add(message)
             log.warning(message)
@@ -173,13 +176,15 @@ class MlflowTracker(Tracker):
         return self._client.create_run(self._experiment(sweep), start_ms, shortened, recorded.name)
 
     def _fill(self, sweep: Sweep, run_id: str, recorded: Content, start_ms: int, end_ms: int) -> None:
-        """Parameters, metrics and artifacts; the same arguments a second time add nothing."""
+        """Write parameters, metrics and artifacts. The same arguments a second time add nothing."""
         metrics = [
-            Metric(each.name, each.value, start_ms + int(each.progress * (end_ms - start_ms)), each.step)
-            for each in recorded.samples
+            Metric(sample.name, sample.value, start_ms + int(sample.progress * (end_ms - start_ms)), sample.step)
+            for sample in recorded.samples
         ]
         params = [Param(key, value[:LONGEST_PARAM]) for key, value in recorded.params.items()]
-        self._log(run_id, metrics, params)
+        while metrics or params:
+            self._client.log_batch(run_id, metrics[:METRICS_A_CALL], params[:PARAMS_A_CALL])
+            metrics, params = metrics[METRICS_A_CALL:], params[PARAMS_A_CALL:]
         if recorded.texts or recorded.files:
             with tempfile.TemporaryDirectory() as staged:
                 for name, text in recorded.texts.items():
@@ -190,24 +195,22 @@ class MlflowTracker(Tracker):
                 self._put(sweep, run_id, staged)
 
     def _put(self, sweep: Sweep, run_id: str, staged: str) -> None:
-        """Keep the files of a directory as a run's artifacts: those of a home in it, by the path that this process has
-        for it. MLflow would take the path of the process that opened the record last, on the other side of a mount."""
+        """Keep the files of a directory as a run's artifacts.
+
+        A home's artifacts are copied to the path that this process has for it. MLflow would use the path of the process
+        that opened the record last, which may be on the other side of a mount.
+        """
         name = sweep.spec.name
         if self.store.artifacts is None or not self._in_home[name]:
             self._client.log_artifacts(run_id, staged)
         else:
             shutil.copytree(staged, self.store.artifacts / name / run_id / "artifacts", dirs_exist_ok=True)
 
-    def _log(self, run_id: str, metrics: Sequence[Metric], params: Sequence[Param]) -> None:
-        while metrics or params:
-            self._client.log_batch(run_id, metrics[:METRICS_A_CALL], params[:PARAMS_A_CALL])
-            metrics, params = metrics[METRICS_A_CALL:], params[PARAMS_A_CALL:]
-
     def _sweep_run(self, sweep: Sweep) -> str:
         return self._sweeps.get(sweep.id) or self._begin(sweep)
 
     def _experiment(self, sweep: Sweep) -> str:
-        """Id of the sweep's experiment: found, taken out of MLflow's trash, or made."""
+        """Return the id of the sweep's experiment: found, restored from MLflow's trash, or created."""
         name = sweep.spec.name
         if name not in self._experiments:
             found = self._client.get_experiment_by_name(name)
@@ -224,31 +227,25 @@ class MlflowTracker(Tracker):
         try:
             return str(self._client.create_experiment(name, self.store.location_of(name), tags))
         except MlflowException as error:
-            found = self._client.get_experiment_by_name(name)  # Another sweep of the space may have been quicker.
+            found = self._client.get_experiment_by_name(name)  # Another sweep of the space may have been faster.
             if error.error_code != "RESOURCE_ALREADY_EXISTS" or found is None:
                 raise
             return str(found.experiment_id)
-
-    def _save_views(self, sweep: Sweep) -> None:
-        """Save the views that the experiment lacks, or has from an older sweep."""
-        experiment = self._experiment(sweep)
-        for key, value in mlflow_views.tags(sweep, self._client.get_experiment(experiment).tags).items():
-            self._client.set_experiment_tag(experiment, key, value)
 
     @cached_property
     def _client(self) -> MlflowClient:
         for name, level in QUIET.items():
             logging.getLogger(name).setLevel(level)
         if self.store.scheme == "sqlite":
-            check(self.store)  # MLflow itself tries a damaged file again for hours.
+            check(self.store)  # MLflow itself retries a damaged file for hours.
         make_database(self.store)
         return MlflowClient(self.store.uri)
 
 
 def remove_sweep(store: Store, experiment: str, sweep_id: str) -> int:
-    """Delete a sweep's records and their artifacts for good; returns the number of records.
+    """Delete a sweep's records and their artifacts for good, and return the number of records.
 
-    A server cannot be asked for more than MLflow's trash: there the records stay, without artifacts, until `mlflow gc`.
+    A server only moves records to MLflow's trash, where they stay without artifacts until `mlflow gc`.
     """
     if store.artifacts is not None and not (store.artifacts.parent / DATABASE).is_file():
         return 0
@@ -271,21 +268,16 @@ def remove_sweep(store: Store, experiment: str, sweep_id: str) -> int:
 
 
 def _identity(tags: Mapping[str, str]) -> tuple[str, str]:
-    """Kind of a nested record, and the key of its run or its mix."""
+    """Return the kind of a nested record, and the key of its run or its mix."""
     return tags["kind"], tags.get("run_key") or tags.get("mix", "")
 
 
-def _curve(sweep: Sweep, answer: Answer, mix: MixAnswer, place: Path) -> dict[str, Path]:
-    """The figure of a transition."""
-    from orchestrator.report.figures.style import save
-    from orchestrator.report.figures.transitions import curve_figure
-
-    return {CURVE: save(curve_figure(sweep.spec, answer, mix.mix), place / CURVE)}
-
-
 def _picture(sweep: Sweep, run: RunRecord, place: Path) -> dict[str, Path]:
-    """The picture of a run's similarities, for the first seed of each size: one takes 120 ms, as long as the rest of a
-    record. Not the best seed, so that a replay draws the same at any time."""
+    """Draw a run's similarities, for the first seed of each size.
+
+    One picture takes 120 ms, as long as the rest of a record. Choosing the first seed, not the best one, makes every
+    replay draw the same.
+    """
     from orchestrator.report.figures.similarity import SIMILARITY, save_similarity
 
     config, path = run.config, place / f"{SIMILARITY}.png"

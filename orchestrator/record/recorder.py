@@ -14,17 +14,17 @@ from orchestrator.record.tracker import Tracker
 from orchestrator.report.answer import Answer
 
 RETRY_S = 30.0
-"""Pause after a record that could not be written."""
+"""Seconds to wait after a record that could not be written."""
 MOST_WAITING = 200
-"""Records waiting for a working store beyond which it is slower than the sweep: 10 to 30 s of writing."""
+"""Queue length at which a working store counts as slower than the sweep: 10 to 30 s of writing."""
 
 
 class Recorder:
-    """Writes records in their order from a thread of its own; the sweep never waits for them.
+    """Writes records in order from its own thread, so that the sweep never waits for the store.
 
-    A record that cannot be written is tried again every :data:`RETRY_S` seconds, and the later ones wait for it;
-    :attr:`warning` says why. The sweep's log holds all of them: resuming the sweep, or `sync`, brings what is left when
-    the recorder closes. ``open_tracker`` is called in the thread, with the first record.
+    A record that cannot be written is tried again every :data:`RETRY_S` seconds while the later ones wait, and
+    :attr:`warning` states the reason. The sweep's log has all records: a resumed sweep or `sync` writes those that are
+    left when the recorder closes. ``open_tracker`` is called in the thread, with the first record.
     """
 
     def __init__(self, open_tracker: Callable[[], Tracker], *, retry_s: float = RETRY_S) -> None:
@@ -49,25 +49,27 @@ class Recorder:
 
     @property
     def waiting(self) -> int:
-        """Records not yet in the store, the one being written included."""
+        """Number of records that are not in the store yet, including the one being written."""
         with self._changed:
             return len(self._calls)
 
     @property
     def behind(self) -> bool:
-        """True if runs end faster than a working store takes them in. An outage does not count: the sweep goes on."""
+        """True if runs end faster than a working store can record them. An outage does not slow the sweep down."""
         with self._changed:
             return len(self._calls) > MOST_WAITING and not self._failure
 
     @property
     def warning(self) -> str:
-        """Why records wait; ``""`` if the store works."""
+        """The reason why records wait, or "" if the store works."""
         with self._changed:
             return f"{self._failure}; records waiting: {len(self._calls)}" if self._failure else ""
 
     def close(self, timeout_s: float) -> int:
-        """Write what waits, for at most ``timeout_s`` seconds; a failing store gets one more attempt. Returns the
-        number of records left."""
+        """Write the waiting records for at most ``timeout_s`` seconds, and return the number left.
+
+        A failing store gets one more attempt.
+        """
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -86,7 +88,7 @@ class Recorder:
             try:
                 self._tracker = self._tracker or self._open()
                 call(self._tracker)
-            except Exception as error:  # noqa: BLE001 - not swallowed: `warning` says it, and `sync` raises it
+            except Exception as error:  # noqa: BLE001 - not swallowed: `warning` states it, and `sync` raises it
                 known = isinstance(error, StoreError)
                 with self._changed:
                     self._failure = str(error) if known else f"recording: {type(error).__name__}: {error}"
@@ -99,14 +101,14 @@ class Recorder:
                     self._calls.popleft()
 
     def _next(self) -> Callable[[Tracker], None] | None:
-        """The oldest record, which stays in the queue until it is written; None after the last one."""
+        """Return the oldest record, which stays in the queue until it is written. None after the last one."""
         with self._changed:
             self._changed.wait_for(lambda: self._calls or self._closed)
             return self._calls[0] if self._calls else None
 
 
 def recorder_of(store: Store) -> Recorder:
-    """A recorder that writes to an MLflow store."""
+    """Return a recorder that writes to an MLflow store."""
 
     def open_tracker() -> Tracker:
         from orchestrator.record.mlflow_tracker import MlflowTracker  # MLflow takes 2 s to import.

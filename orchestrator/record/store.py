@@ -1,4 +1,4 @@
-"""The MLflow store that holds the record: which one, if it answers, and its errors in words."""
+"""The MLflow store of the record: which one, whether it answers, and its errors in words."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ VARIABLE = "MLFLOW_TRACKING_URI"
 USERNAME, PASSWORD, TOKEN = "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"
 DATABASE, ARTIFACTS = "mlflow.db", "artifacts"
 TIMEOUT_S = 4.0
-"""Longest wait for a database to answer."""
+"""Longest time to wait for a database."""
 POSTGRESQL_PORT = 5432
 NO_LOGIN, NO_PERMISSION = 401, 403
 ROWS_A_PAGE = 1000
-"""Most runs that MLflow answers at once."""
+"""Most runs in one answer of MLflow."""
 LONGEST = 300
-"""Most characters of an error that a message repeats."""
+"""Most characters of an error in a message."""
 UNTRUSTED = "certificate verify failed"
-"""Words of OpenSSL, at the end of a text that is longer than a message."""
+"""Words of OpenSSL, at the end of a long text."""
 OTHER_SCHEMA = "database schema"
-"""Words of MLflow when another version of it has made a database."""
+"""Words of MLflow for a database of another version."""
 
 
 class StoreError(SweepError):
-    """The store could not be read or written. The message names the store, the reason and what to set."""
+    """A store that could not be read or written. The message names the store, the reason and what to set."""
 
 
 @dataclass(frozen=True)
 class Store:
-    """A tracking URI and, for the store of a home, the directory of its artifacts (None: the server decides)."""
+    """A tracking URI and, for the store of a home, the directory of its artifacts (None if the server decides)."""
 
     uri: str
     artifacts: Path | None
@@ -64,16 +64,18 @@ class Store:
 
     @property
     def shown(self) -> str:
-        """The URI without user name, password and query, fit to be printed."""
+        """The URI without user name, password and query, for messages."""
         if self.artifacts is not None:
             return f"sqlite:///{self.database}"
         parts = urlsplit(self.uri)
-        # sqlite:////a/path keeps its four slashes, which urlunsplit would take for an empty host.
+        # urlunsplit would drop two of the four slashes of sqlite:////a/path.
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if parts.scheme else self.uri
 
     def location_of(self, experiment: str) -> str | None:
-        """URI of a new experiment's artifacts; None if a server decides. An SQLite file has them in its own directory:
-        MLflow would choose the working directory."""
+        """Return the URI of a new experiment's artifacts; None if a server decides.
+
+        Artifacts of an SQLite file go next to it. MLflow would choose the working directory.
+        """
         place = self.artifacts
         if place is None and self.scheme == "sqlite":
             place = self.database.parent / ARTIFACTS
@@ -81,16 +83,16 @@ class Store:
 
 
 def sqlite_uri(path: Path) -> str:
-    """Return the URI of an SQLite database, such that MLflow opens this very file.
+    """Return the URI of an SQLite database.
 
-    Raises :class:`UserError` for a path that SQLAlchemy cannot be given (before 2.1, one with a question mark).
+    Raises :class:`UserError` for a path that SQLAlchemy cannot take (before 2.1, one with a question mark).
     """
     plain = f"sqlite:///{path}"
-    if not {"%", "?"}.intersection(plain):  # All others stand for themselves.
+    if not {"%", "?"}.intersection(plain):
         return plain
     from sqlalchemy.engine import make_url
 
-    # Quoted whole, slashes too: MLflow makes the parent directory of the text as it stands, which then is this one.
+    # MLflow creates the parent directory of the text. With the slashes quoted, that is the working directory.
     for uri in (plain, f"sqlite:///{quote(str(path), safe='')}"):
         if make_url(uri).database == str(path):
             return uri
@@ -100,14 +102,14 @@ def sqlite_uri(path: Path) -> str:
 
 
 def sqlite_path(uri: str) -> Path:
-    """Return the file that a URI of SQLite names."""
+    """Return the file of an SQLite URI."""
     from sqlalchemy.engine import make_url
 
     return Path(make_url(uri).database or "")
 
 
 def choose(home: Path, environment: Mapping[str, str] = os.environ) -> Store:
-    """The store named by ``MLFLOW_TRACKING_URI``, else SQLite and artifacts in ``home``."""
+    """Return the store that ``MLFLOW_TRACKING_URI`` names, else SQLite and artifacts in ``home``."""
     if uri := environment.get(VARIABLE, "").strip():
         return Store(uri, None)
     home = home.resolve()
@@ -115,15 +117,17 @@ def choose(home: Path, environment: Mapping[str, str] = os.environ) -> Store:
 
 
 def opened(home: Path) -> Store:
-    """The store of a home, checked. Raises as :func:`check`."""
+    """Return the store of a home, checked. Raises as :func:`check`."""
     store = choose(home)
     check(store)
     return store
 
 
 def check(store: Store) -> None:
-    """Raise :class:`StoreError` unless the store answers within seconds and accepts the login, :class:`UserError` for
-    an URI of another kind."""
+    """Raise :class:`StoreError` unless the store answers within seconds and accepts the login.
+
+    Raises :class:`UserError` for a URI of another kind.
+    """
     if store.scheme in ("http", "https"):
         _check_server(store)
     elif store.scheme == "sqlite":
@@ -132,25 +136,27 @@ def check(store: Store) -> None:
         _check_port(store, POSTGRESQL_PORT)
     else:
         raise UserError(
-            f"{VARIABLE} is {store.shown!r}, which cannot hold sweeps. Allowed: http(s)://host:port of an MLflow "
-            f"server, sqlite:////absolute/path/{DATABASE}, postgresql://... Unset it to keep the record in the home."
+            f"{VARIABLE} is {store.shown!r}, which is not a store for sweeps. Allowed: http(s)://host:port of an "
+            f"MLflow server, sqlite:////absolute/path/{DATABASE}, postgresql://... Unset it for a record in the home."
         )
 
 
 @contextmanager
 def store_errors(store: Store) -> Iterator[None]:
-    """Turn what MLflow raises, and what it lets through from databases and object stores, into :class:`StoreError`."""
+    """Turn errors of MLflow, databases and object stores into :class:`StoreError`."""
     try:
         yield
     except StoreError:
         raise
     except Exception as error:
-        raise StoreError(f"the MLflow store {store.shown}: {_words(error, store)}") from error
+        raise StoreError(f"the MLflow store {store.shown}: {_reason(error, store)}") from error
 
 
 def all_runs(client: MlflowClient, experiments: Sequence[str], conditions: str, view: int = 1) -> list[Run]:
-    """The runs of these experiments that meet the conditions, of all of MLflow's pages; active ones, unless ``view`` is
-    another of MLflow's ``ViewType``."""
+    """Return all runs of these experiments that meet the conditions.
+
+    ``view`` is one of MLflow's ``ViewType``, by default active runs.
+    """
     from mlflow.utils import get_results_from_paginated_fn
 
     def page(most: int, token: str | None) -> Sequence[Run]:
@@ -160,17 +166,17 @@ def all_runs(client: MlflowClient, experiments: Sequence[str], conditions: str, 
 
 
 def settle_client() -> None:
-    """Let MLflow's client give up within seconds, print no lines of its own, and send no usage statistics."""
+    """Make MLflow's client quiet, and let it time out within seconds."""
     os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
 
 
 def make_database(store: Store) -> None:
-    """Make the database of a home that has none, whole or not at all.
+    """Create the database of a home without one, whole or not at all.
 
-    MLflow takes 6 s to make one, and cannot use one that a kill left half made. So each machine makes it once, in its
-    scratch directory, and every home gets a copy.
+    MLflow takes 6 s to create one, and cannot use a half-made one. So each machine creates it once, in its scratch
+    directory, and every home gets a copy.
     """
     if store.artifacts is None:
         return
@@ -178,23 +184,23 @@ def make_database(store: Store) -> None:
 
     home = store.artifacts.parent
     home.mkdir(parents=True, exist_ok=True)
-    pattern = scratch(None) / f"mlflow-{__version__}.db"
+    template = scratch(None) / f"mlflow-{__version__}.db"
     with FileLock(home / f".{DATABASE}.lock"):
         database = home / DATABASE
         if database.exists() and database.stat().st_size:
             return
-        if not pattern.exists():
-            with tempfile.TemporaryDirectory(prefix=f".{pattern.name}-", dir=pattern.parent) as aside:
+        if not template.exists():
+            with tempfile.TemporaryDirectory(prefix=f".{template.name}-", dir=template.parent) as aside:
                 MlflowClient(sqlite_uri(Path(aside, DATABASE))).search_experiments(max_results=1)  # Makes the tables.
-                os.replace(f"{aside}/{DATABASE}", pattern)
+                os.replace(f"{aside}/{DATABASE}", template)
         with tempfile.TemporaryDirectory(prefix=f".{DATABASE}-", dir=home) as aside:
-            shutil.copyfile(pattern, f"{aside}/{DATABASE}")
+            shutil.copyfile(template, f"{aside}/{DATABASE}")
             os.replace(f"{aside}/{DATABASE}", database)
 
 
 def _check_server(store: Store) -> None:
     _check_port(store, 443 if store.scheme == "https" else 80)
-    from mlflow import MlflowClient  # 2 s, and needed here for a server alone.
+    from mlflow import MlflowClient  # Takes 2 s, and only a server needs it.
 
     settle_client()
     with store_errors(store):
@@ -218,8 +224,10 @@ def _check_sqlite(store: Store) -> None:
 
 
 def _address_artifacts(store: Store, connection: sqlite3.Connection) -> None:
-    """Have the database of a home find its artifacts beside itself. MLflow keeps absolute locations, which are those of
-    another path when the home was moved, copied, or is mounted elsewhere."""
+    """Point the database of a home at the artifacts next to it.
+
+    MLflow keeps absolute locations, which are wrong once the home was moved, copied or mounted elsewhere.
+    """
     tables = connection.execute("SELECT count(*) FROM sqlite_master WHERE name IN ('experiments', 'runs')").fetchone()
     if tables[0] < 2:
         return
@@ -235,7 +243,7 @@ def _address_artifacts(store: Store, connection: sqlite3.Connection) -> None:
 
 
 def is_in_home(experiment: str, place: str) -> bool:
-    """True if an experiment's artifacts are in a home, by whatever path it was known."""
+    """Return whether an experiment's artifacts are in a home, under any path of it."""
     return place.startswith("file:///") and place.endswith(f"/{ARTIFACTS}/{experiment}")
 
 
@@ -255,14 +263,16 @@ def _check_port(store: Store, port: int) -> None:
         ) from error
 
 
-def _words(error: Exception, store: Store) -> str:
-    """An error in words: what to set if the server refuses, else the line of its cause, without the URL that MLflow
-    puts first: it may hold a password."""
+def _reason(error: Exception, store: Store) -> str:
+    """Return what to set if the server refuses, else the line of the cause.
+
+    The URL at the start of MLflow's messages is cut off: it may contain a password.
+    """
     status = _status(error)
     if status == NO_LOGIN:
-        given = any(os.environ.get(each) for each in (USERNAME, PASSWORD, TOKEN))
-        said = "refuses this user name or password" if given else "asks for a login"
-        return f"it {said}: set {USERNAME} and {PASSWORD} (or {TOKEN}) to those of an account there"
+        has_login = any(os.environ.get(name) for name in (USERNAME, PASSWORD, TOKEN))
+        refusal = "refuses this user name or password" if has_login else "asks for a login"
+        return f"it {refusal}: set {USERNAME} and {PASSWORD} (or {TOKEN}) to those of an account there"
     if status == NO_PERMISSION:
         return (
             "this user may not write there: ask for the permission MANAGE on the experiment, or record under another "
@@ -278,18 +288,18 @@ def _words(error: Exception, store: Store) -> str:
     if OTHER_SCHEMA in lines[0]:
         remedy = _rebuilding(store) if store.artifacts else "upgrade it with `mlflow db upgrade`"
         return f"another version of MLflow made it ({lines[0].partition('(')[2].partition(')')[0]}): {remedy}"
-    line = next((each for each in lines if "Error" in each), lines[0])  # SQLAlchemy's first line names no cause.
-    _, found, reason = line.partition(" failed with exception ")
-    return f"{type(error).__name__}: {(reason if found else line)[:LONGEST]}"
+    line = next((line for line in lines if "Error" in line), lines[0])  # SQLAlchemy's first line has no cause.
+    reason = line.rpartition(" failed with exception ")[2]
+    return f"{type(error).__name__}: {reason[:LONGEST]}"
 
 
 def _rebuilding(store: Store) -> str:
-    """Return the words for the command that makes the database of a home again."""
+    """Return a clause with the command that makes the database of a home again."""
     return f"`{command_line('sync', '--rebuild', '--home', store.database.parent)}` makes it again"
 
 
 def _status(error: Exception) -> int | None:
-    """HTTP status of a server's answer, or None."""
+    """Return the HTTP status of a server's answer, or None."""
     import requests
     from mlflow.exceptions import MlflowException
 

@@ -1,4 +1,4 @@
-"""Brings the record up to the logs: what an outage kept out of MLflow, or all of it into a new store."""
+"""Bring MLflow up to date with the logs after an outage, or fill a new store from them."""
 
 from __future__ import annotations
 
@@ -29,39 +29,39 @@ from orchestrator.report.answer import answer
 from orchestrator.report.words.numbers import counted
 
 FORMER = "former-store-"
-"""Prefix of the directory that receives a store that is made again."""
-OPEN = ("", "-journal", "-wal", "-shm")
+"""Prefix of the directory for the former store."""
+SQLITE = ("", "-journal", "-wal", "-shm")
 """Endings of the files of an SQLite database."""
 
 
 def sync(root: Path, console: Console) -> None:
-    """Record all sweeps of a home that are not running; records that are complete stay as they are.
+    """Record all sweeps of a home that are not running. Complete records stay as they are.
 
-    Raises :class:`SweepError` if the store fails, and at the end if sweeps could not be read.
+    Raises :class:`SweepError` if the store fails, and at the end if some sweeps could not be read.
     """
     home = _home(root)
     store = opened(home.root)
-    tracker, unread = MlflowTracker(store), []
-    for each in home.sweep_ids():
-        if home.sweep(each).is_driven():
-            _say(console, f"{each} is running: its driver records it")
+    tracker, unreadable = MlflowTracker(store), []
+    for sweep_id in home.sweep_ids():
+        if home.sweep(sweep_id).is_driven():
+            _print(console, f"{sweep_id} is running: its driver records it")
             continue
-        found = sweep_in(home, each)
-        if isinstance(found, Unreadable):
-            unread.append(str(found))
+        sweep = sweep_in(home, sweep_id)
+        if isinstance(sweep, Unreadable):
+            unreadable.append(str(sweep))
             continue
-        with home.sweep(each).driving():
-            count = _replay(found, tracker, console)
-        _say(console, f"{each}: {counted(count, 'run')} in {store.shown}")
-    if unread:
-        lines = "\n  ".join([f"{len(unread)} of {len(home.sweep_ids())} sweeps cannot be read:", *unread])
+        with home.sweep(sweep_id).driving():
+            count = _replay(sweep, tracker, console)
+        _print(console, f"{sweep_id}: {counted(count, 'run')} in {store.shown}")
+    if unreadable:
+        lines = "\n  ".join([f"{len(unreadable)} of {len(home.sweep_ids())} sweeps cannot be read:", *unreadable])
         raise SweepError(f"{lines}\nThe others are recorded.")
 
 
 def rebuild(root: Path, console: Console) -> None:
-    """Make the store of a home again from its logs alone. The former one, damaged or not, is moved aside and kept.
+    """Make the store of a home again from its logs alone. The former one is moved aside, damaged or not.
 
-    Raises :class:`UserError` if there is no sweep, if one is running, or if a server holds the record.
+    Raises :class:`UserError` if there is no sweep, if one is running, or if the record is on a server.
     """
     home = _home(root)
     store = choose(home.root)
@@ -70,14 +70,14 @@ def rebuild(root: Path, console: Console) -> None:
             f"--rebuild makes the store in {home.root} again, but {VARIABLE} names {store.shown}. Start that server "
             "on an empty database and run `sync`, or unset the variable."
         )
-    for each in home.sweep_ids():
-        home.sweep(each).check_free()
+    for sweep_id in home.sweep_ids():
+        home.sweep(sweep_id).check_free()
     aside = Path(tempfile.mkdtemp(prefix=FORMER, dir=home.root))
-    for name in (*(f"{DATABASE}{end}" for end in OPEN), ARTIFACTS):
+    for name in (*(f"{DATABASE}{end}" for end in SQLITE), ARTIFACTS):
         if (home.root / name).exists():
             (home.root / name).rename(aside / name)
     if any(aside.iterdir()):
-        _say(console, f"the former store is in {aside}; delete it when you no longer need it")
+        _print(console, f"the former store is in {aside}; delete it when you no longer need it")
     else:
         aside.rmdir()
     sync(root, console)
@@ -86,34 +86,35 @@ def rebuild(root: Path, console: Console) -> None:
 def _home(root: Path) -> Home:
     home = Home(root.resolve())
     if not home.sweep_ids():
-        raise UserError(f"{home.root} holds no sweep yet")
+        raise UserError(f"{home.root} has no sweep yet")
     return home
 
 
-def _say(console: Console, text: str) -> None:
+def _print(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _replay(sweep: Sweep, tracker: Tracker, console: Console) -> int:
-    """Hand a sweep to the tracker as far as its log goes; returns the number of its runs."""
+    """Pass everything in a sweep's log to the tracker, and return the number of its runs."""
     memory = recall(sweep.files)
-    for damaged in memory.damaged:
-        _say(console, damaged)
+    for damage in memory.damaged:
+        _print(console, damage)
     runs = [sweep.record(entry) for entry in memory.ended]
     tracker.begin(sweep)
     for run in runs:
         tracker.run_ended(sweep, run)
-    found = answer(sweep.spec, [(run.config, run.outcome) for run in runs], memory.stopped, memory.blocks)
-    there = sweep.files.directory
-    kept = [*sorted(there.glob(f"{Path(FIGURE).stem}.*")), *there.glob(REPORT)]
-    tracker.end(sweep, found, memory.state, kept)
+    answered = answer(sweep.spec, [(run.config, run.outcome) for run in runs], memory.stopped, memory.blocks)
+    directory = sweep.files.directory
+    tracker.end(
+        sweep, answered, memory.state, [*sorted(directory.glob(f"{Path(FIGURE).stem}.*")), *directory.glob(REPORT)]
+    )
     return len(runs)
 
 
 def try_store(home: Path) -> tuple[str, float]:
-    """The store of a home as a person knows it, and seconds until a record is written and read back.
+    """Return the name of a home's store, and the seconds to write a record and read it back.
 
-    A server is only read; the store of a home is tried with another one in a directory that goes again. Raises as
+    A server is only read. The store of a home is tried with another one in a temporary directory. Raises as
     :func:`orchestrator.record.store.check`.
     """
     store, begun = choose(home), time.perf_counter()
@@ -128,5 +129,5 @@ def try_store(home: Path) -> tuple[str, float]:
         run_id = client.create_run(client.create_experiment("doctor", tried.location_of("doctor"))).info.run_id
         client.log_metric(run_id, "answer", 42.0)
         if (read := client.get_run(run_id).data.metrics.get("answer")) != 42.0:
-            raise SweepError(f"a record in a new store in {home} reads {read}, written was 42.0")
+            raise SweepError(f"a new store in {home} returned {read} for a record of 42.0")
     return store.shown, time.perf_counter() - begun

@@ -12,11 +12,11 @@ from orchestrator.report.answer import Answer
 
 
 class Tracker(ABC):
-    """Keeps the record of sweeps. Called from one thread.
+    """Keeps the record of sweeps. One thread calls it.
 
     Every method is idempotent: it looks a record up by its identity (the sweep's id, the run's key) before it creates
-    one. A log can be replayed any number of times, and completes what a crash left half written. Records follow from
-    the arguments alone, so a replay rebuilds a lost store. Every method raises ``StoreError`` if the store fails.
+    one. So a log can be replayed any number of times, and a replay completes half-written records or rebuilds a lost
+    store. Every method raises ``StoreError`` if the store fails.
     """
 
     @abstractmethod

@@ -15,39 +15,29 @@ from orchestrator.report.side_by_side import finding
 from orchestrator.report.table import answer_table, plain
 from orchestrator.report.words.findings import compared_words, sentence
 from orchestrator.report.words.next_step import next_step
-from orchestrator.report.words.numbers import counted
-from orchestrator.report.words.transitions import count_words, size_words, verdict_lines
-from orchestrator.transition.types import CONFIDENCE, LEVEL
+from orchestrator.report.words.transitions import verdict_lines
 
 SIZES = ("transition", "low", "high")
-MAIN_METRICS = (
-    *SIZES,
-    *(f"{name}_parameters" for name in SIZES),
-    *("evidence", "at_least", "pairs", "runs"),
-)
-ALL_METRICS = (
-    *MAIN_METRICS,
-    *(f"{name}{unit}" for unit in ("_core_parameters", "_absolute") for name in SIZES),
-    *("evidence_highest", "at_least_core", "synergy", "synergy_low", "synergy_high"),
-    *("synergy_core", "synergy_core_low", "synergy_core_high", "diverged", "failed", "p_above", "p_below"),
+METRICS = (
+    *(f"{name}{unit}" for unit in ("", "_parameters", "_core_parameters", "_absolute") for name in SIZES),
+    *("evidence", "evidence_highest", "at_least", "at_least_core", "pairs", "synergy", "synergy_low", "synergy_high"),
+    *("runs", "diverged", "failed", "p_above", "p_below"),
 )
 
 
 def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
-    """The record of one mix's transition. Its figure is a file, which the tracker adds."""
-    spec, found = sweep.spec, mix.target.transition
+    """Return the record of one mix's transition."""
+    spec, transition = sweep.spec, mix.target.transition
     target, *others = (row for row in rows(answer) if row.mix == mix.mix)
-    metrics = _metrics(target, ALL_METRICS)
-    if found.fit is not None:
-        metrics |= {f"fit.{name}": value for name, value in asdict(found.fit).items()}
+    metrics = _metrics(target, METRICS)
     for row in others:
-        metrics |= _metrics(row, SIZES, f"/{metric_name(row.found.task)}")
+        metrics |= _metrics(row, SIZES, f"/{metric_name(row.task.task)}")
     identity = {
         "mix": mix.mix,
         "target": answer.target,
         "baseline": answer.baseline_of(mix),
         "recipe": mix.recipe,
-        "verdict": found.verdict.value,
+        "verdict": transition.verdict.value,
         "size_axis": answer.size_axis,
         "family": spec.family,
         "profile": spec.profile,
@@ -57,31 +47,37 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
         identity["decided"] = str(mix.comparison.decided or "no")
     return Content(
         name=f"transition {mix.mix}",
-        tags={"kind": "transition", "sweep": sweep.id, "mix": mix.mix, **words(answer, mix)},
+        tags={
+            "kind": "transition",
+            "sweep": sweep.id,
+            "mix": mix.mix,
+            "found": target.size_words,
+            "found_parameters": target.count_words,
+            "seeds_learned": ", ".join(f"{share.learned}/{share.tried} at {share.size}" for share in mix.shares),
+            "compared": compared_words(answer, mix) or "-",
+        },
         params=with_settings(spec, identity, spec.recipe_settings.get(mix.recipe)),
-        samples=finite(tuple(Sample(name, value) for name, value in metrics.items())),
-        note=_transition_note(sweep, answer, mix),
+        samples=finite((*(Sample(name, value) for name, value in metrics.items()), *_curve(answer, mix))),
+        note=sentence(answer, finding_of(answer, mix)),
         texts={"transition.json": json.dumps(asdict(mix), indent=1)},
     )
 
 
-def words(answer: Answer, mix: MixAnswer) -> dict[str, str]:
-    """A transition in words, as tags: readable columns that may change while a sweep runs."""
-    return {
-        "found": size_words(answer, mix.target.transition),
-        "found_parameters": count_words(answer, mix.target),
-        "seeds_learned": _seeds(mix),
-        "compared": _compared(answer, mix),
-    }
-
-
-def _compared(answer: Answer, mix: MixAnswer) -> str:
-    nothing = "the baseline" if mix.mix == answer.baseline_of(mix) else "not compared"
-    return compared_words(answer, mix) or nothing
+def _curve(answer: Answer, mix: MixAnswer) -> list[Sample]:
+    """Return the posterior curve that the figure draws, at the sizes on offer."""
+    curve = answer.curve(mix.target.transition, [count.size for count in answer.counts])
+    if curve is None:
+        return []
+    bands = (("median", curve.middle), ("low", curve.low), ("high", curve.high))
+    return [
+        Sample(f"curve/{name}", value, int(size))
+        for name, values in bands
+        for size, value in zip(curve.sizes, values, strict=True)
+    ]
 
 
 def answer_content(sweep: Sweep, answer: Answer, state: str) -> Content:
-    """Additions to a sweep's record when it ends."""
+    """Return the additions to a sweep's record when it ends."""
     text = plain(answer_table(answer), next_step(sweep.spec, answer))
     head = "" if state == "finished" else f"This sweep is **{state}**; this is the answer of its runs so far.\n\n"
     return Content(
@@ -93,29 +89,7 @@ def answer_content(sweep: Sweep, answer: Answer, state: str) -> Content:
     )
 
 
-def _seeds(mix: MixAnswer) -> str:
-    """Runs that learned of those tried, by size: ``0/2 at 12, 4/4 at 36``."""
-    return ", ".join(f"{share.learned}/{share.tried} at {share.size}" for share in mix.shares) or "none tried"
-
-
-def _metrics(row: Row, names: Sequence[str], behind: str = "") -> dict[str, float]:
-    """The columns of these names that are known."""
+def _metrics(row: Row, names: Sequence[str], suffix: str = "") -> dict[str, float]:
+    """Return the known columns of these names."""
     columns = row.columns()
-    return {f"{name}{behind}": float(columns[name]) for name in names if columns.get(name) is not None}
-
-
-def _transition_note(about: Sweep, answer: Answer, mix: MixAnswer) -> str:
-    """Description of a mix's transition: size, parameters, comparison and the scores it rests on."""
-    words = answer.words
-    compared = "" if mix.synergy_total is None else f"**{sentence(answer, finding_of(answer, mix))}**"
-    runs = counted(mix.runs, "run")
-    return f"""Transition of `{answer.target}` trained with `{mix.mix}`, from {runs} of `{about.id}`:
-{answer.size_axis} **{size_words(answer, mix.target.transition)}**, {words.parameters}
-**{count_words(answer, mix.target)}** ({CONFIDENCE:.0%} intervals; {LEVEL:.0%} of the asymptote).
-
-{compared}
-
-`curve.png` shows the runs and the posterior. `transition.json` holds all estimates: for each task its points, the
-probability of every size (`density`) and the curve
-`floor + (asymptote - floor) / (1 + exp(-slope (ln {answer.size_axis} - midpoint)))` (`fit`).
-"""
+    return {f"{name}{suffix}": float(columns[name]) for name in names if columns.get(name) is not None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from orchestrator.space.evidence import comparisons, is_evidence, point_of
@@ -11,18 +11,22 @@ from orchestrator.space.settings import difference
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.comparison import synergy
 from orchestrator.transition.evidence import LEARNED, Block, Comparison, bar
+from orchestrator.transition.posterior import PosteriorCurve, posterior_curve
 from orchestrator.transition.transition import transition
-from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Transition
+from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Transition, Verdict
 from orchestrator.tuning import found_text
-from trainables.base import Family, Outcome, RunConfig, Status, Words
+from trainables.base import Arm, Family, Outcome, RunConfig, Status, Words
+
+EndedRun = tuple[RunConfig, Outcome]
+"""A run that ended."""
 
 
 @dataclass(frozen=True)
 class TaskAnswer:
     """The transition of one task in a mix.
 
-    ``total`` and ``core`` are the transition (at the share of the asymptote) in trainable parameters, all and those of
-    the model's body.
+    ``total`` and ``core`` are the transition (at the share of the asymptote) in trainable parameters: all of them, and
+    those of the model's body.
     """
 
     task: str
@@ -37,21 +41,20 @@ class MixAnswer:
 
     Attributes:
         finished: Runs that ended, including those that learned nothing.
-        diverged: Runs that diverged; they count as the floor.
-        failed: Runs that failed; they are not evidence.
+        diverged: Runs that diverged. Their score is the floor.
+        failed: Runs that failed. They are not evidence.
         tasks: The transition of each task, the target first.
         shares: The runs that learned the target and those tried, by size, ascending.
-        comparison: What the pairs of this mix and its baseline show. None for the baseline, for a family that compares
-            no mixes, and for a search that did not ask for pairs.
-        synergy_total: Estimate of transition(baseline) / transition(mix) in all parameters; it decides nothing. None
-            for the baseline and for a family that compares no mixes.
-        synergy_core: The same in parameters of the core.
+        comparison: Result of the pairs of this mix and its baseline. None for the baseline, for a family that does not
+            compare mixes, and for a search without pairs.
+        synergy: Estimate of transition(baseline) / transition(mix) in parameters. It decides nothing. None for the
+            baseline and for a family that does not compare mixes.
         spent: False if every run that did not learn ended before its budget did, as a lost race may.
         recipe: Name of the settings the mix was trained with, ``""`` in a sweep of one recipe.
         plain: The mix's name without its recipe.
         composition: The mix's name without its recipe and its budget.
         budget: Steps and examples, as a multiple of the settings' own.
-        seen: Examples of the target, in units of what a mix of the target alone sees with the settings' own budget.
+        seen: Examples of the target, in units of those that a mix of the target alone sees with the settings' budget.
         stopped: True if a person stopped the search for it.
     """
 
@@ -62,8 +65,7 @@ class MixAnswer:
     tasks: tuple[TaskAnswer, ...]
     shares: tuple[SizeShare, ...] = ()
     comparison: Comparison | None = None
-    synergy_total: Synergy | None = None
-    synergy_core: Synergy | None = None
+    synergy: Synergy | None = None
     spent: bool = True
     recipe: str = ""
     plain: str = ""
@@ -74,13 +76,18 @@ class MixAnswer:
 
     @property
     def runs(self) -> int:
-        """Runs the transitions rest on."""
+        """Number of runs behind the transitions."""
         return self.finished + self.diverged
 
     @property
     def learned(self) -> int:
-        """Runs that learned the target."""
+        """Number of runs that learned the target."""
         return sum(share.learned for share in self.shares)
+
+    @property
+    def is_compared(self) -> bool:
+        """True if the mix is compared with a baseline, whether or not in pairs."""
+        return self.synergy is not None
 
     @property
     def target(self) -> TaskAnswer:
@@ -89,7 +96,7 @@ class MixAnswer:
 
 @dataclass(frozen=True)
 class RecipeText:
-    """A recipe's name and, in a line, what it changes in the settings."""
+    """A recipe's name and, in one line, the settings it changes."""
 
     name: str
     changes: str
@@ -97,7 +104,7 @@ class RecipeText:
 
 @dataclass(frozen=True)
 class Count:
-    """Trainable parameters of the model at one size: all, and those of its body."""
+    """Trainable parameters of the model at one size: all of them, and those of its body."""
 
     size: int
     total: float
@@ -106,12 +113,17 @@ class Count:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to a sweep's question. ``subject`` names in a few words what is learned (``modulus 6``).
+    """The answer to a sweep's question.
 
-    ``counts`` holds every size the sweep may use, ascending; ``tuned`` lists, a line a mix, the settings chosen before
-    the sweep. ``recipes`` is empty for a sweep of one recipe. ``baseline`` is the first recipe's. ``words`` are the
-    family's. ``cautions`` are known flaws of the data, a sentence each. ``learned`` is the share of what can be scored
-    above the best constant answer from which on a run counts as learned.
+    Attributes:
+        subject: A few words on what is learned, such as ``modulus 6``.
+        counts: Every size that the sweep may use, ascending.
+        baseline: The baseline of the first recipe.
+        tuned: The settings chosen for each mix before the sweep, one line per mix.
+        recipes: The recipes, empty for a sweep of one recipe.
+        words: The family's words.
+        cautions: Known flaws of the data, one sentence each.
+        learned: A run counts as learned from this share of the score above the best constant answer.
     """
 
     target: str
@@ -132,104 +144,74 @@ class Answer:
         return f"{self.words.size} ({self.size_axis})"
 
     def under(self, recipe: str) -> Answer:
-        """The same answer under one of its recipes alone, its mixes without the recipe in their names."""
+        """Return the answer under one of its recipes. Its mixes lose the recipe in their names."""
         plain = [replace(mix, mix=mix.plain) for mix in self.mixes if mix.recipe == recipe]
         return replace(self, baseline=plain[0].mix, mixes=tuple(plain), recipes=())
 
     def baseline_of(self, mix: MixAnswer) -> str:
-        """Return the name of the mix that ``mix`` is compared with: the first of its own recipe."""
+        """Return the name of the baseline of ``mix``: the first mix of its recipe."""
         return next(other.mix for other in self.mixes if other.recipe == mix.recipe)
 
     def has_learned(self, accuracy: float, floor: float) -> bool:
-        """Return whether a run learned the target; ``floor`` is the score of the best constant answer."""
+        """Return whether a run learned the target. ``floor`` is the score of the best constant answer."""
         return accuracy >= bar(floor, self.learned)
 
     def tested(self, transition: Transition) -> tuple[Count, Count]:
-        """The smallest and the largest size with a run; before any run, of the sizes to choose from."""
-        seen = {point.size for point in transition.points}
-        counts = [count for count in self.counts if count.size in seen] or self.counts
+        """Return the smallest and largest size with a run, or of the sizes on offer before any run."""
+        sizes = {point.size for point in transition.points}
+        counts = [count for count in self.counts if count.size in sizes] or self.counts
         return counts[0], counts[-1]
 
+    def curve(self, transition: Transition, sizes: Iterable[float]) -> PosteriorCurve | None:
+        """Return the posterior curve at ``sizes`` within those tested. None unless a transition was found."""
+        if transition.verdict is not Verdict.FOUND or transition.relative.value is None:
+            return None
+        low, high = self.tested(transition)
+        inside = sorted({size for size in sizes if low.size <= size <= high.size})
+        return posterior_curve(transition.points, [count.size for count in self.counts], inside)
+
     def mix(self, name: str) -> MixAnswer:
-        """The answer for one mix. Raises ``KeyError`` for a mix that is not part of the sweep."""
-        for each in self.mixes:
-            if each.mix == name:
-                return each
-        raise KeyError(name)
+        """Return the answer for one mix. Raises ``KeyError`` for a mix outside the sweep."""
+        return {mix.mix: mix for mix in self.mixes}[name]
 
 
 def answer(
     spec: SweepSpec,
-    outcomes: Iterable[tuple[RunConfig, Outcome]],
+    outcomes: Iterable[EndedRun],
     stopped: Collection[str] = (),
     blocks: Sequence[Block] = (),
 ) -> Answer:
     """Return the answer from the runs that ended so far.
 
     Args:
-        spec: The sweep. Runs of other mixes are left out.
+        spec: The sweep. Runs of other mixes are ignored.
         outcomes: The runs that ended.
         stopped: Mixes whose search a person stopped.
         blocks: The pairs that the search asked for, in that order.
     """
     family = spec.make_family()
-    ended: dict[str, list[tuple[RunConfig, Outcome]]] = {mix.name: [] for mix in spec.mixes}
+    ended: dict[str, list[EndedRun]] = {mix.name: [] for mix in spec.mixes}
     for config, outcome in outcomes:
         if config.label in ended and is_evidence(config):
             ended[config.label].append((config, outcome))
-
-    used = [config.size for runs in ended.values() for config, _ in runs]
+    all_runs = [run for runs in ended.values() for run in runs]
     learned = float(spec.search.settings.get("learned", LEARNED))
-    decisions = comparisons(spec, blocks, [run for runs in ended.values() for run in runs])
-
-    def total(size: float) -> float:
-        return family.parameters(size).total
-
-    def core(size: float) -> float:
-        return family.parameters(size).core
-
-    tasks = {
-        mix.name: tuple(
-            _task(task, transition(_points(ended[mix.name], task), spec.sizes), total, core)
-            for task in sorted(mix.tasks, key=lambda task: (task != spec.target, task))
-        )
-        for mix in spec.mixes
-    }
-    mixes = []
-    for mix in spec.mixes:
-        statuses = Counter(outcome.status for _, outcome in ended[mix.name])
-        found = tasks[mix.name][0].transition
-        baseline = spec.baseline_of(mix)
-        compared = family.compares_mixes and mix != baseline
-        reference = tasks[baseline.name][0].transition
-        mixes.append(
-            MixAnswer(
-                mix=mix.name,
-                finished=statuses[Status.FINISHED],
-                diverged=statuses[Status.DIVERGED],
-                failed=statuses[Status.FAILED],
-                tasks=tasks[mix.name],
-                shares=_shares(_points(ended[mix.name], spec.target), learned),
-                comparison=decisions.get(mix.name),
-                synergy_total=synergy(reference, found, total) if compared else None,
-                synergy_core=synergy(reference, found, core) if compared else None,
-                spent=_spent(family, ended[mix.name], spec.target, learned),
-                recipe=mix.recipe,
-                plain=mix.plain_name,
-                composition=mix.composition,
-                budget=mix.budget,
-                seen=mix.seen(spec.target) if family.divides_examples else mix.budget,
-                stopped=mix.name in stopped,
-            )
-        )
+    decisions = comparisons(spec, blocks, all_runs)
+    tasks = {mix.name: _task_answers(spec, family, mix, ended[mix.name]) for mix in spec.mixes}
+    sizes = sorted({*spec.sizes, *(config.size for config, _ in all_runs)})
     return Answer(
         target=spec.target,
         subject=family.subject(),
         size_axis=family.size_axis,
-        counts=tuple(Count(size, total(size), core(size)) for size in sorted({*spec.sizes, *used})),
+        counts=tuple(Count(size, family.parameters(size).total, family.parameters(size).core) for size in sizes),
         baseline=spec.baseline.name,
-        mixes=tuple(mixes),
-        tuned=tuple(found_text(name, found, spec.tune) for name, found in spec.tuned.items()),
+        mixes=tuple(
+            _mix_answer(
+                spec, family, mix, ended[mix.name], tasks, decisions.get(mix.name), learned, mix.name in stopped
+            )
+            for mix in spec.mixes
+        ),
+        tuned=tuple(found_text(name, values, spec.tune) for name, values in spec.tuned.items()),
         recipes=tuple(
             RecipeText(name, difference(spec.settings, settings))
             for name, settings in spec.recipe_settings.items()
@@ -241,21 +223,69 @@ def answer(
     )
 
 
-def _points(ended: Iterable[tuple[RunConfig, Outcome]], task: str) -> tuple[Point, ...]:
-    """The runs as points for one task, without failed ones."""
+def _mix_answer(
+    spec: SweepSpec,
+    family: Family,
+    mix: Arm,
+    ended: Sequence[EndedRun],
+    tasks: Mapping[str, tuple[TaskAnswer, ...]],
+    comparison: Comparison | None,
+    learned: float,
+    stopped: bool,
+) -> MixAnswer:
+    statuses = Counter(outcome.status for _, outcome in ended)
+    baseline = spec.baseline_of(mix)
+    return MixAnswer(
+        mix=mix.name,
+        finished=statuses[Status.FINISHED],
+        diverged=statuses[Status.DIVERGED],
+        failed=statuses[Status.FAILED],
+        tasks=tasks[mix.name],
+        shares=_shares(_points(ended, spec.target), learned),
+        comparison=comparison,
+        synergy=synergy(
+            tasks[baseline.name][0].transition,
+            tasks[mix.name][0].transition,
+            lambda size: family.parameters(size).total,
+        )
+        if family.compares_mixes and mix != baseline
+        else None,
+        spent=_spent(family, ended, spec.target, learned),
+        recipe=mix.recipe,
+        plain=mix.plain_name,
+        composition=mix.composition,
+        budget=mix.budget,
+        seen=mix.seen(spec.target) if family.divides_examples else mix.budget,
+        stopped=stopped,
+    )
+
+
+def _task_answers(spec: SweepSpec, family: Family, mix: Arm, ended: Sequence[EndedRun]) -> tuple[TaskAnswer, ...]:
+    """Return the transition of each task of a mix, the target first."""
+    answers = []
+    for task in sorted(mix.tasks, key=lambda task: (task != spec.target, task)):
+        placed = transition(_points(ended, task), spec.sizes)
+        total = _converted(placed.relative, lambda size: family.parameters(size).total)
+        core = _converted(placed.relative, lambda size: family.parameters(size).core)
+        answers.append(TaskAnswer(task, placed, total, core))
+    return tuple(answers)
+
+
+def _points(ended: Iterable[EndedRun], task: str) -> tuple[Point, ...]:
+    """Return the runs as points for one task, without failed ones."""
     points = (point_of(config, outcome, task) for config, outcome in ended)
     return tuple(sorted(point for point in points if point is not None))
 
 
 def _shares(points: Iterable[Point], learned: float) -> tuple[SizeShare, ...]:
-    """For each size tested, ascending, how many of the runs tried learned."""
+    """Return the runs that learned and those tried at each size, ascending."""
     runs = [(point.size, point.accuracy >= bar(point.floor, learned)) for point in points]
     tried, good = Counter(size for size, _ in runs), Counter(size for size, has_learned in runs if has_learned)
     return tuple(SizeShare(size, good[size], tried[size]) for size in sorted(tried))
 
 
-def _spent(family: Family, ended: Iterable[tuple[RunConfig, Outcome]], target: str, learned: float) -> bool:
-    """Whether a run that did not learn used all of its steps."""
+def _spent(family: Family, ended: Iterable[EndedRun], target: str, learned: float) -> bool:
+    """Return whether a run that did not learn used all of its steps."""
     return any(
         outcome.steps >= family.steps(config)
         for config, outcome in ended
@@ -263,15 +293,6 @@ def _spent(family: Family, ended: Iterable[tuple[RunConfig, Outcome]], target: s
     )
 
 
-def _task(task: str, found: Transition, total: Callable[[float], float], core: Callable[[float], float]) -> TaskAnswer:
-    return TaskAnswer(
-        task=task,
-        transition=found,
-        total=_through(found.relative, total),
-        core=_through(found.relative, core),
-    )
-
-
-def _through(estimate: Estimate, function: Callable[[float], float]) -> Estimate:
-    """An estimate in another unit; ``function`` must be increasing, so that bounds stay bounds."""
-    return Estimate(*(None if x is None else function(x) for x in (estimate.value, estimate.low, estimate.high)))
+def _converted(estimate: Estimate, unit: Callable[[float], float]) -> Estimate:
+    """Return an estimate in another unit. ``unit`` must increase with size, so that bounds stay bounds."""
+    return Estimate(*(None if size is None else unit(size) for size in (estimate.value, estimate.low, estimate.high)))

@@ -1,4 +1,4 @@
-"""Drawing that may fail without costing an answer."""
+"""Drawing that may fail without losing an answer."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import TypeVar
 log = logging.getLogger(__name__)
 Made = TypeVar("Made")
 LONGEST = 300
-"""Most characters of an error that a warning repeats."""
+"""Most characters of an error in a warning."""
 
 
 def drawn(what: str, draw: Callable[[], Made], warn: Callable[[str], object] = log.warning) -> Made | None:
-    """Return what ``draw`` makes; None, after a line that names the figure (``what``) and the error, if it fails.
+    """Return the result of ``draw``, or None after a warning with ``what`` and the error.
 
-    Import figures in ``draw``: importing matplotlib is a part of drawing, and fails on some settings of a user.
+    Import figures in ``draw``: importing matplotlib fails with some settings of users.
     """
     try:
         return draw()
-    except Exception as error:  # noqa: BLE001 - fonts, settings and packages of a user's may raise anything
+    except Exception as error:  # noqa: BLE001 - a user's fonts, settings and packages may raise anything
         line = next(iter(str(error).strip().splitlines()), "")[:LONGEST]
         warn(f"{what} cannot be drawn: {type(error).__name__}: {line}")
         return None

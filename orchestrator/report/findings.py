@@ -1,4 +1,4 @@
-"""What a sweep found: one finding a comparison, as plain values. words/findings.py puts them into sentences."""
+"""The findings of a sweep as plain values, one per comparison. words/findings.py turns them into sentences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from orchestrator.transition.evidence import Comparison, Tally
 from orchestrator.transition.types import SizeShare, Verdict
 
 RARER = 0.01
-"""Learning becomes rarer with size if as few runs that learned at larger sizes are less likely than this."""
+"""Probability below which fewer runs that learned at larger sizes count as a trend."""
 
 
 class Kind(Enum):
@@ -24,13 +24,13 @@ class Kind(Enum):
     NOTHING_LEARNED = auto()
     """No run of any mix learned."""
     DECIDED = auto()
-    """A mix needs fewer, or more, parameters than its baseline."""
+    """A mix needs fewer or more parameters than its baseline."""
     OPEN = auto()
     """No difference between a mix and its baseline is shown yet."""
     NO_PAIRS = auto()
     """A mix and its baseline were not trained in pairs, so nothing is decided."""
     TRANSITION = auto()
-    """The transition of a mix that is compared with no other."""
+    """The transition of a mix without a baseline."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class Finding:
     """One finding.
 
     Attributes:
-        kind: Says which of the other fields are set.
-        mix: The mix it is about; None if it is about all of them.
-        baseline: The mix that ``mix`` is compared with.
-        comparison: What their pairs show, for ``DECIDED`` and ``OPEN``.
-        is_rarer: True if larger models of either mix learn less often. Then a decided comparison says which mix is
-            learned more often, and nothing about parameters.
+        kind: Determines which of the other fields are set.
+        mix: The mix it is about, or None if it is about all of them.
+        baseline: The baseline of ``mix``.
+        comparison: The result of their pairs, for ``DECIDED`` and ``OPEN``.
+        is_rarer: True if larger models of either mix learn less often. Then a decided comparison shows which mix is
+            learned more often, but nothing about parameters.
     """
 
     kind: Kind
@@ -55,7 +55,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Side:
-    """The runs of one mix in the counted pairs: how many learned of those tried, and at which sizes."""
+    """The runs of one mix in the counted pairs: those that learned, those tried, and their sizes."""
 
     learned: int
     tried: int
@@ -63,31 +63,31 @@ class Side:
 
 
 def findings(answer: Answer) -> tuple[Finding, ...]:
-    """Return the findings of an answer: one a comparison, or one about all mixes."""
+    """Return the findings of an answer: one per comparison, or one about all mixes."""
     if not any(mix.runs for mix in answer.mixes):
         return (Finding(Kind.ALL_FAILED if any(mix.failed for mix in answer.mixes) else Kind.NO_RUNS),)
     if nothing_learned(answer):
         return (Finding(Kind.NOTHING_LEARNED),)
-    compared = [mix for mix in answer.mixes if mix.synergy_total is not None]
+    compared = [mix for mix in answer.mixes if mix.is_compared]
     return tuple(finding_of(answer, mix) for mix in compared or answer.mixes)
 
 
 def finding_of(answer: Answer, mix: MixAnswer) -> Finding:
     """Return the finding about one mix."""
-    if mix.synergy_total is None:
+    if not mix.is_compared:
         return Finding(Kind.TRANSITION, mix)
     baseline = answer.mix(answer.baseline_of(mix))
     if mix.comparison is None:
         return Finding(Kind.NO_PAIRS, mix, baseline)
-    is_rarer = any(is_rarer_with_size(each.shares) for each in (mix, baseline))
+    is_rarer = any(is_rarer_with_size(other.shares) for other in (mix, baseline))
     kind = Kind.OPEN if mix.comparison.decided is None else Kind.DECIDED
     return Finding(kind, mix, baseline, mix.comparison, is_rarer)
 
 
 def nothing_learned(answer: Answer) -> bool:
     """Return whether every mix has runs and none of them learned."""
-    elsewhere = (Verdict.FOUND, Verdict.BELOW, Verdict.NEAR_FLOOR)
-    return all(mix.runs and not mix.learned and mix.target.transition.verdict not in elsewhere for mix in answer.mixes)
+    other = (Verdict.FOUND, Verdict.BELOW, Verdict.NEAR_FLOOR)
+    return all(mix.runs and not mix.learned and mix.target.transition.verdict not in other for mix in answer.mixes)
 
 
 def sides(tallies: Sequence[Tally]) -> tuple[Side, Side]:
@@ -104,8 +104,8 @@ def sides(tallies: Sequence[Tally]) -> tuple[Side, Side]:
 def is_rarer_with_size(shares: Sequence[SizeShare]) -> bool:
     """Return whether learning becomes rarer with size, beyond chance.
 
-    From the smallest size on that a run learned, the sizes are split in two in every way. Fisher's exact test,
-    one-sided, compares the larger sizes with the smaller ones; the smallest p decides.
+    The sizes from the smallest with a run that learned are split in two in every way. Fisher's one-sided exact test
+    compares the larger sizes with the smaller ones; the smallest p decides.
     """
     first = next((place for place, share in enumerate(shares) if share.learned), len(shares))
     risen = shares[first:]

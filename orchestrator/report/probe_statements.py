@@ -1,8 +1,8 @@
-"""Verdicts on statements about numbers of probes: a claim agrees, or is contradicted, if an exact or random permutation
-of its runs is as extreme with probability .05 at most. Pure: numbers of runs in, words and verdicts out.
+"""Verdicts on statements about numbers of probes. Pure: numbers of runs in, words and verdicts out.
 
-Only runs that learned the target count, unless a statement says otherwise: what a failed model looks like says nothing
-of how the task is done.
+A claim agrees, or is contradicted, if permutations of its runs are as extreme with probability .05 at most. Only runs
+that learned the target count, unless a statement includes the others: a model that failed the task does not show how
+the task is done.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from orchestrator.transition.types import QUANTILES
 
 PREFIX = "probe/"
 FEWEST = 4
-"""Runs on each side below which no verdict is given: three cannot reach .05."""
+"""Fewest runs on each side for a verdict: three cannot reach .05."""
 SHUFFLES, ALL_SIGNS = 4999, 12
-"""Random permutations behind a p; the gaps of up to so many runs have all their signs tried."""
+"""Random permutations behind a p, and the most gaps of which all combinations of signs are tried."""
 ROUNDING = 1e-9
-"""Differences that are equal but for this share of the largest count as equal."""
+"""Relative tolerance for equal differences."""
 
 
 class Agreement(StrEnum):
@@ -47,7 +47,7 @@ Judged = tuple[str, str, Agreement]
 
 @dataclass(frozen=True)
 class Seen:
-    """Numbers of probes in one run of a ``size``, as ``probe/PROBE/NUMBER``. ``learned``: the target."""
+    """Numbers of probes in one run, as ``probe/PROBE/NUMBER``. ``learned`` is about the target."""
 
     size: int
     learned: bool
@@ -55,15 +55,17 @@ class Seen:
 
     @classmethod
     def of(cls, run: RunRecord, answer: Answer) -> Seen:
-        """Return those of a finished run."""
+        """Return the numbers of a finished run."""
         learned = answer.has_learned(run.outcome.accuracy[answer.target], run.outcome.floor[answer.target])
         return cls(run.config.size, learned, numbers_of(run.directory))
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference of means with its interval. ``above`` and ``below`` are the probabilities that chance alone makes it
-    as large, or as small: a permutation test, which few or equal runs cannot pass."""
+    """A difference of means with its interval.
+
+    ``above`` and ``below`` are the probabilities that chance alone makes it as large, or as small, by permutation.
+    """
 
     value: float
     low: float
@@ -73,7 +75,7 @@ class Difference:
 
 
 def compare(expected: Expectation, answer: Answer, seen: Mapping[str, Sequence[Seen]]) -> list[Judged]:
-    """The verdict for each mix that a statement is about. ``seen`` has the finished runs of each mix."""
+    """Return the verdict for each mix that a statement is about. ``seen`` contains the finished runs of each mix."""
     judged = []
     for mix in answer.mixes:
         baseline = answer.baseline_of(mix)
@@ -86,55 +88,59 @@ def compare(expected: Expectation, answer: Answer, seen: Mapping[str, Sequence[S
 def _compare(
     expected: Expectation, answer: Answer, mix: str, baseline: str, seen: Mapping[str, Sequence[Seen]]
 ) -> tuple[str, Agreement]:
-    """The finding in words, and the verdict."""
+    """Return the finding in words, and the verdict."""
     number, than = f"{PREFIX}{expected.number}", f"{PREFIX}{expected.than}"
 
-    def having(mix: str) -> list[Seen]:
-        counted = [each for each in seen.get(mix, ()) if each.learned or expected.among == "all"]
-        return [each for each in counted if number in each.numbers]
+    def with_number(mix: str) -> list[Seen]:
+        counted = [run for run in seen.get(mix, ()) if run.learned or expected.among == "all"]
+        return [run for run in counted if number in run.numbers]
 
-    own, which = having(mix), "runs" if expected.among == "all" else f"runs that learned {answer.target}"
+    own, which = with_number(mix), "runs" if expected.among == "all" else f"runs that learned {answer.target}"
     if expected.than:
-        own = other = [each for each in own if than in each.numbers]
-        where, named = f"{expected.than} in the same runs", than
+        own = other = [run for run in own if than in run.numbers]
+        where, other_number = f"{expected.than} in the same runs", than
     else:
-        other = having(baseline)
-        where, named = f"{len(other)} of {baseline}", number
+        other = with_number(baseline)
+        where, other_number = f"{len(other)} of {baseline}", number
     if min(len(own), len(other)) < FEWEST:
         counts = f"{len(own)} of {mix}" if expected.than else f"{len(own)} of {mix} and {len(other)} of {baseline}"
         return f"too few {which} have {expected.number}: {counts}", Agreement.UNDECIDED
-    one, two = [each.numbers[number] for each in own], [each.numbers[named] for each in other]
+    one, two = [run.numbers[number] for run in own], [run.numbers[other_number] for run in other]
     if expected.than:
-        found, how = paired(one, two), "difference"
+        difference, how = paired(one, two), "difference"
     else:
-        sizes = [[each.size for each in runs] for runs in (own, other)]
-        if len(set(sizes[0])) == len(set(sizes[1])) == 1 and sizes[0][0] != sizes[1][0]:
-            text = f"{expected.number} is known at size {sizes[0][0]} alone, of {baseline} at {sizes[1][0]} alone"
+        sizes, other_sizes = [run.size for run in own], [run.size for run in other]
+        if len(set(sizes)) == len(set(other_sizes)) == 1 and sizes[0] != other_sizes[0]:
+            text = f"{expected.number} is known only at size {sizes[0]}, and of {baseline} only at {other_sizes[0]}"
             return text, Agreement.UNDECIDED
-        found, how = at_equal_size(one, two, sizes[0], sizes[1]), "at equal size"
+        difference, how = at_equal_size(one, two, sizes, other_sizes), "at equal size"
     text = (
-        f"{expected.number} {np.mean(one):.2f} in {len(own)} {which}, against "
-        f"{np.mean(two):.2f} in {where}; {how} {found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
+        f"{expected.number} {np.mean(one):.2f} in {len(own)} {which}, against {np.mean(two):.2f} in {where}; "
+        f"{how} {difference.value:+.2f} [{difference.low:+.2f}, {difference.high:+.2f}]"
     )
-    wanted, other_way = (found.above, found.below) if expected.finds == "higher" else (found.below, found.above)
-    text += f", permutation p {wanted:.2g}"
+    claimed, opposite = difference.above, difference.below
+    if expected.finds == "lower":
+        claimed, opposite = opposite, claimed
+    text += f", permutation p {claimed:.2g}"
     chance = QUANTILES[0] + 1e-9
-    if wanted <= chance:
+    if claimed <= chance:
         return text, Agreement.AGREES
-    return text, Agreement.CONTRADICTED if other_way <= chance else Agreement.UNDECIDED
+    return text, Agreement.CONTRADICTED if opposite <= chance else Agreement.UNDECIDED
 
 
 def paired(own: Sequence[float], other: Sequence[float]) -> Difference:
-    """The mean of own - other with Student's interval, and the probability that gaps of random signs make as much of
-    it; both hold the same runs, at least two."""
+    """Return the mean of own - other over the same runs, at least two.
+
+    The interval is Student's. The probabilities are those of gaps with random signs.
+    """
     gaps = np.subtract(own, other)
     error = float(gaps.std(ddof=1)) / math.sqrt(len(gaps))
     if len(gaps) <= ALL_SIGNS:
         signs = np.array(list(itertools.product((1, -1), repeat=len(gaps))))
     else:
-        drawn = np.random.default_rng(0).choice((1, -1), size=(SHUFFLES, len(gaps)))
-        signs = np.concatenate([np.ones((1, len(gaps)), dtype=drawn.dtype), drawn])
-    return _around(float(gaps.mean()), error, len(gaps) - 1, signs @ gaps / len(gaps))
+        random = np.random.default_rng(0).choice((1, -1), size=(SHUFFLES, len(gaps)))
+        signs = np.concatenate([np.ones((1, len(gaps)), dtype=random.dtype), random])
+    return _difference(float(gaps.mean()), error, len(gaps) - 1, signs @ gaps / len(gaps))
 
 
 def at_equal_size(
@@ -143,10 +149,10 @@ def at_equal_size(
     own_sizes: Sequence[int],
     other_sizes: Sequence[int],
 ) -> Difference:
-    """The difference of a number between two groups of runs at equal size, with its interval.
+    """Return the difference of a number between two groups of at least four runs, at equal size.
 
-    It is the coefficient of the group in a least-squares regression on the group and ln size. A mix learned by smaller
-    models would else be compared at another size than the baseline. Each group holds at least four runs.
+    It is the coefficient of the group in a least-squares regression on the group and ln size. Otherwise a mix that
+    smaller models learn would be compared at another size than the baseline.
     """
     y = np.array([*own, *other])
     group = np.array([1.0] * len(own) + [0.0] * len(other))
@@ -158,17 +164,17 @@ def at_equal_size(
     freedom = len(y) - design.shape[1]
     rest = y - design @ weights
     error = math.sqrt(float(rest @ rest) / freedom * float(inverse[1, 1]))
-    # Runs change places between the groups, size taken off both sides (Freedman and Lane 1983).
-    without = np.delete(design, 1, axis=1)
-    left_y, left_group = (each - without @ np.linalg.lstsq(without, each, rcond=None)[0] for each in (y, group))
+    # Runs change places between the groups, after removing the effect of size on both sides (Freedman and Lane 1983).
+    others = np.delete(design, 1, axis=1)
+    y_rest, group_rest = (vector - others @ np.linalg.lstsq(others, vector, rcond=None)[0] for vector in (y, group))
     rng = np.random.default_rng(0)
-    shuffled = np.array([left_y, *(rng.permutation(left_y) for _ in range(SHUFFLES))])
-    null = shuffled @ left_group / max(float(left_group @ left_group), 1e-30)
-    return _around(float(weights[1]), error, freedom, null)
+    shuffled = np.array([y_rest, *(rng.permutation(y_rest) for _ in range(SHUFFLES))])
+    null = shuffled @ group_rest / max(float(group_rest @ group_rest), 1e-30)
+    return _difference(float(weights[1]), error, freedom, null)
 
 
-def _around(value: float, error: float, freedom: int, null: NDArray[np.float64]) -> Difference:
-    """The difference with Student's interval and its place among those of permuted runs, itself counted in."""
+def _difference(value: float, error: float, freedom: int, null: NDArray[np.float64]) -> Difference:
+    """Return the difference with Student's interval and its place among those of permuted runs, including itself."""
     from scipy import stats
 
     reach = float(stats.t.ppf(QUANTILES[-1], freedom)) * error

@@ -1,7 +1,7 @@
-"""Findings of probes: structure on both sides of a transition, means over seeds, and probes that failed or are missing.
+"""Findings of probes: structure on both sides of a transition, means over seeds, and failed or missing probes.
 
-The probe ``separation`` scores how much more alike items of one group are, and which share of random orders of the
-items scores as high.
+The probe ``separation`` scores how much more alike the items of one group are, and the share of random orders of the
+items with such a score.
 """
 
 from __future__ import annotations
@@ -25,71 +25,77 @@ from trainables.probes.embeddings import SHUFFLES
 from trainables.probes.nulls import grouping_count
 
 PREFIX, CHANCE = "probe/", ".p"
-"""Beginning of the name of every number, and end of those that are probabilities of others."""
+"""Prefix of every number, and suffix of the numbers that are probabilities of others."""
 SEPARATION = f"{PREFIX}separation/"
 BEYOND_CHANCE = 0.05
 """A score is beyond chance if at most this share of random orders of the items score as high."""
 ERRORS = 3.0
 """Standard errors by which a share of random orders may exceed that of all orders."""
 
+Structures = dict[str, bool]
+"""The structures in one run: True if the items are too few to exclude chance although no order scores higher."""
+
 
 def structure_words(answer: Answer, runs: Sequence[RunRecord], family: Family) -> tuple[Paragraph, ...]:
-    """A paragraph with the structure counted on both sides of each transition, over the runs that the probe
-    ``separation`` looked at; none without such runs. Nothing is said of a mix that no run learned."""
-    kept = [run for run in runs if stands_for_its_size(run.config, run.outcome)]
+    """Return a paragraph with the structure counted on both sides of each transition.
+
+    It counts the runs with results of the probe ``separation``; without any there is no paragraph. Mixes that no run
+    learned are left out.
+    """
+    usable = [run for run in runs if stands_for_its_size(run.config, run.outcome)]
     sentences, doubtful = [], set()
     for mix in answer.mixes:
-        found = [(run.config.size, _found(run, family)) for run in kept if run.config.label == mix.mix]
-        held = [(size, each) for size, each in found if each is not None]
-        if mix.learned and (sides := {side: runs for side, runs in _sides(mix, held).items() if runs}):
-            whats = dict.fromkeys(what for runs in sides.values() for each in runs for what in each)
-            counts = " and ".join(_counted(what, sides) for what in whats)
+        probed = [(run.config.size, _structures(run, family)) for run in usable if run.config.label == mix.mix]
+        known = [(size, structures) for size, structures in probed if structures is not None]
+        if mix.learned and (sides := {side: group for side, group in _sides(mix, known).items() if group}):
+            kinds = dict.fromkeys(kind for group in sides.values() for structures in group for kind in structures)
+            counts = " and ".join(_counted(kind, sides) for kind in kinds)
             sentences.append(f"{called(mix)}: {counts or 'no structure beyond chance'}.")
-            doubtful |= {what for runs in sides.values() for each in runs for what in each if each[what]}
+            doubtful |= {kind for group in sides.values() for found in group for kind in found if found[kind]}
     items = counted(max(map(len, family.groupings().values()), default=0), family.words.item)
-    sentences += [f"With {items}, {what} may be chance." for what in sorted(doubtful)]
+    sentences += [f"With {items}, {kind} may be chance." for kind in sorted(doubtful)]
     return (Paragraph(family.words.held.capitalize(), " ".join(sentences)),) if sentences else ()
 
 
-def _counted(what: str, sides: Mapping[str, Sequence[Mapping[str, bool]]]) -> str:
-    """``even and odd numbers apart in 2 of 6 runs below, 5 of 5 above``."""
+def _counted(kind: str, sides: Mapping[str, Sequence[Structures]]) -> str:
+    """Return ``even and odd numbers apart in 2 of 6 runs below, 5 of 5 above``."""
     counts = [
-        f"{sum(what in each for each in runs)} of {len(runs) if place else counted(len(runs), 'run')} {side}".rstrip()
+        f"{sum(kind in run for run in runs)} of {len(runs) if place else counted(len(runs), 'run')} {side}".rstrip()
         for place, (side, runs) in enumerate(sides.items())
     ]
-    return f"{what} in {', '.join(counts)}"
+    return f"{kind} in {', '.join(counts)}"
 
 
-def _sides(mix: MixAnswer, held: Sequence[tuple[int, dict[str, bool]]]) -> dict[str, list[dict[str, bool]]]:
-    """The runs outside the transition's interval; all of them, on no side, if no transition was found."""
-    found = mix.target.transition
-    if found.verdict is not Verdict.FOUND or found.relative.value is None:
-        return {"": [each for _, each in held]}
-    low, high = found.relative.low or found.relative.value, found.relative.high or found.relative.value
+def _sides(mix: MixAnswer, runs: Sequence[tuple[int, Structures]]) -> dict[str, list[Structures]]:
+    """Return the runs outside the transition's interval; all of them, on no side, if no transition was found."""
+    transition = mix.target.transition
+    value = transition.relative.value
+    if transition.verdict is not Verdict.FOUND or value is None:
+        return {"": [structures for _, structures in runs]}
+    low, high = transition.relative.low or value, transition.relative.high or value
     return {
-        "below": [each for size, each in held if size <= low],
-        "above": [each for size, each in held if size >= high],
+        "below": [structures for size, structures in runs if size <= low],
+        "above": [structures for size, structures in runs if size >= high],
     }
 
 
-def _found(run: RunRecord, family: Family) -> dict[str, bool] | None:
-    """The structures in one run, the least likely by chance first; True for one that no order scores higher at though
-    the items are too few to exclude chance. None if the probe did not look at the run."""
+def _structures(run: RunRecord, family: Family) -> Structures | None:
+    """Return the structures in one run, the least likely by chance first. None if the probe did not run on it."""
     numbers = {name.removeprefix(SEPARATION): value for name, value in numbers_of(run.directory).items()}
     known = sorted((chance, name) for name in numbers if (chance := numbers.get(name + CHANCE)) is not None)
-    found = {}
+    structures = {}
     for chance, name in known:
         labels = family.groupings().get(name)
         least = 0.0 if labels is None else 1 / grouping_count(labels)
         if chance <= max(BEYOND_CHANCE, least + ERRORS * math.sqrt(least * (1 - least) / SHUFFLES)):
-            what = "neighbours alike" if labels is None else f"{family.grouping_words().get(name, name)} apart"
-            found[what] = chance > BEYOND_CHANCE
-    return found if known else None
+            kind = "neighbours alike" if labels is None else f"{family.grouping_words().get(name, name)} apart"
+            structures[kind] = chance > BEYOND_CHANCE
+    return structures if known else None
 
 
 @dataclass(frozen=True)
 class ProbeTable:
-    """Means over seeds of the numbers of one probe, a row a mix and size."""
+    """Means over seeds of the numbers of one probe, one row per mix and size."""
 
     probe: str
     header: tuple[str, ...]
@@ -97,45 +103,44 @@ class ProbeTable:
 
 
 def probe_tables(size_axis: str, runs: Sequence[RunRecord]) -> tuple[ProbeTable, ...]:
-    """A table a probe, of runs of the usual steps. A run without some number is left out of that number's mean;
-    ``runs`` counts those with any of the probe's."""
+    """Return a table per probe, over runs with the usual steps.
+
+    A run without some number is left out of that number's mean. ``runs`` counts those with any of the probe's numbers.
+    """
     cells: dict[tuple[str, int], list[dict[str, float]]] = {}
     for run in runs:
         if stands_for_its_size(run.config, run.outcome):
             numbers = {name.removeprefix(PREFIX): number for name, number in numbers_of(run.directory).items()}
             cells.setdefault((run.config.label, run.config.size), []).append(numbers)
     by_probe: dict[str, list[str]] = {}
-    for name in sorted({name for found in cells.values() for numbers in found for name in numbers}):
+    for name in sorted({name for group in cells.values() for numbers in group for name in numbers}):
         by_probe.setdefault(name.partition("/")[0], []).append(name)
     tables = []
     for probe, names in by_probe.items():
         rows = []
-        for (mix, size), held in sorted(cells.items()):
-            if found := [each for each in held if any(name in each for name in names)]:
-                means = (_mean([each[name] for each in found if name in each]) for name in names)
-                rows.append((mix, str(size), str(len(found)), *means))
+        for (mix, size), group in sorted(cells.items()):
+            if with_any := [numbers for numbers in group if any(name in numbers for name in names)]:
+                values = ([numbers[name] for numbers in with_any if name in numbers] for name in names)
+                means = (f"{sum(own) / len(own):.3g}" if own else "" for own in values)
+                rows.append((mix, str(size), str(len(with_any)), *means))
         header = ("mix", size_axis, "runs", *(name.partition("/")[2] or name for name in names))
         tables.append(ProbeTable(probe, header, tuple(rows)))
     return tuple(tables)
 
 
-def _mean(values: Sequence[float]) -> str:
-    return f"{sum(values) / len(values):.3g}" if values else ""
-
-
 def probe_notes(spec: SweepSpec, runs: Sequence[RunRecord]) -> list[str]:
-    """A sentence for each probe that failed (on how many runs, and why on the first) or that has not run on all."""
+    """Return a sentence for each probe that failed (with the first reason), and one for probes that are missing."""
     failed: dict[str, list[str]] = {}
     for _, result in failures(runs):
         failed.setdefault(result.name, []).append(result.reason)
     sentences = [
-        f"The probe {name} failed on {counted(len(why), 'run')} ({why[0]}); `logs RUN` shows the whole error."
-        for name, why in sorted(failed.items())
+        f"The probe {name} failed on {counted(len(reasons), 'run')} ({reasons[0]}); `logs RUN` shows the whole error."
+        for name, reasons in sorted(failed.items())
     ]
-    found = [read_results(run.directory).keys() for run in runs if run.outcome.status is Status.FINISHED]
-    names = [load_probe(each).name for each in spec.probes]
-    if lacking := [name for name in names if any(name not in results for results in found)]:
-        runs_without = sum(any(name not in results for name in lacking) for results in found)
-        few = f"The probe {lacking[0]} has" if len(lacking) == 1 else f"The probes {listed(lacking)} have"
-        sentences.append(f"{few} not run on {counted(runs_without, 'run')}; `probe SWEEP` runs what is missing.")
+    results = [read_results(run.directory).keys() for run in runs if run.outcome.status is Status.FINISHED]
+    names = [load_probe(name).name for name in spec.probes]
+    if missing := [name for name in names if any(name not in own for own in results)]:
+        runs_without = sum(any(name not in own for name in missing) for own in results)
+        have = f"The probe {missing[0]} has" if len(missing) == 1 else f"The probes {listed(missing)} have"
+        sentences.append(f"{have} not run on {counted(runs_without, 'run')}; `probe SWEEP` runs what is missing.")
     return sentences

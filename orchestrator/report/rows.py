@@ -1,5 +1,4 @@
-"""The table of results: one row a mix and task, from which every view is drawn: terminal, page, comparison, status,
-export, MLflow and Python."""
+"""The table of results, one row per mix and task, from which terminal, page, exports and MLflow are made."""
 
 from __future__ import annotations
 
@@ -10,22 +9,27 @@ from orchestrator.report.answer import Answer, Count, MixAnswer, TaskAnswer
 from orchestrator.report.words.findings import compared_words
 from orchestrator.report.words.numbers import bad_runs
 from orchestrator.report.words.transitions import count_words, size_words
-from orchestrator.transition.evidence import Comparison
-from orchestrator.transition.types import Estimate, Synergy
+from orchestrator.transition.types import Estimate
 
 
 @dataclass(frozen=True)
 class Row:
-    """One task of one mix. ``label`` tells the answers of a comparison apart.
+    """One task of one mix.
 
-    ``smallest`` and ``largest`` are the ends of what was tested. ``size_words`` and ``count_words`` are the transition
-    as text, on the size axis and in parameters; ``compared`` is the target's comparison with the baseline (``""``
-    without one).
+    Attributes:
+        label: Name of the answer, if several are compared.
+        answer: The mix.
+        task: The task.
+        smallest: Smallest size tested.
+        largest: Largest size tested.
+        size_words: The transition as text, on the size axis.
+        count_words: The same in parameters.
+        compared: The target's comparison with the baseline, ``""`` without one.
     """
 
     label: str
     answer: MixAnswer
-    found: TaskAnswer
+    task: TaskAnswer
     smallest: Count
     largest: Count
     size_words: str
@@ -38,12 +42,12 @@ class Row:
 
     @property
     def is_target(self) -> bool:
-        return self.found is self.answer.target
+        return self.task is self.answer.target
 
     @property
     def name(self) -> str:
-        """The mix; of a task that is not the target ``prod in add+prod``."""
-        return self.mix if self.is_target else f"{self.found.task} in {self.mix}"
+        """The mix, or ``prod in add+prod`` for a task that is not the target."""
+        return self.mix if self.is_target else f"{self.task.task} in {self.mix}"
 
     @property
     def runs_words(self) -> str:
@@ -52,17 +56,18 @@ class Row:
         return f"{self.answer.runs} ({bad})" if bad else str(self.answer.runs)
 
     def columns(self) -> dict[str, Any]:
-        """Plain values by the names of :mod:`orchestrator.catalogue.export`, the same in MLflow's metrics."""
-        mix, transition, target = self.answer, self.found.transition, self.is_target
+        """Return plain values by the names of :mod:`orchestrator.catalogue.export`, the same as in MLflow's metrics."""
+        mix, transition = self.answer, self.task.transition
+        comparison, ratio = (mix.comparison, mix.synergy) if self.is_target else (None, None)
         return {
             "mix": mix.mix,
             "recipe": mix.recipe,
-            "task": self.found.task,
-            "is_target": target,
+            "task": self.task.task,
+            "is_target": self.is_target,
             "verdict": transition.verdict.value,
             **_estimate("", transition.relative),
-            **_estimate("_parameters", self.found.total),
-            **_estimate("_core_parameters", self.found.core),
+            **_estimate("_parameters", self.task.total),
+            **_estimate("_core_parameters", self.task.core),
             **_estimate("_absolute", transition.absolute),
             "p_above": transition.p_above,
             "p_below": transition.p_below,
@@ -71,20 +76,26 @@ class Row:
             "runs": mix.runs,
             "diverged": mix.diverged,
             "failed": mix.failed,
-            **_comparison(mix.comparison if target else None),
-            **_synergy("synergy", mix.synergy_total if target else None),
-            **_synergy("synergy_core", mix.synergy_core if target else None),
+            "decided": comparison and str(comparison.decided or ""),
+            "evidence": comparison and comparison.evidence,
+            "evidence_highest": comparison and comparison.highest,
+            "at_least": comparison and comparison.at_least,
+            "at_least_core": comparison and comparison.at_least_core,
+            "pairs": comparison and comparison.pairs,
+            "synergy": ratio and ratio.value,
+            "synergy_low": ratio and ratio.low,
+            "synergy_high": ratio and ratio.high,
             "words": self.size_words,
         }
 
 
 def rows(answer: Answer) -> tuple[Row, ...]:
-    """Every task of every mix, the target of each mix first."""
+    """Return every task of every mix, the target of each mix first."""
     return tuple(_row(answer, mix, task, "") for mix in answer.mixes for task in mix.tasks)
 
 
 def targets(answer: Answer, label: str = "") -> tuple[Row, ...]:
-    """The rows of the target, one a mix."""
+    """Return the rows of the target, one per mix."""
     return tuple(_row(answer, mix, mix.target, label) for mix in answer.mixes)
 
 
@@ -100,24 +111,5 @@ def _row(answer: Answer, mix: MixAnswer, task: TaskAnswer, label: str) -> Row:
     )
 
 
-def _estimate(unit: str, found: Estimate) -> dict[str, float | None]:
-    return {f"transition{unit}": found.value, f"low{unit}": found.low, f"high{unit}": found.high}
-
-
-def _comparison(found: Comparison | None) -> dict[str, Any]:
-    """What pairs of runs decide: ``decided`` is fewer, more or ``""``; all are None without pairs."""
-    if found is None:
-        return dict.fromkeys(("decided", "evidence", "evidence_highest", "at_least", "at_least_core", "pairs"))
-    return {
-        "decided": str(found.decided or ""),
-        "evidence": found.evidence,
-        "evidence_highest": found.highest,
-        "at_least": found.at_least,
-        "at_least_core": found.at_least_core,
-        "pairs": found.pairs,
-    }
-
-
-def _synergy(name: str, found: Synergy | None) -> dict[str, float | None]:
-    sides = (None,) * 3 if found is None else (found.value, found.low, found.high)
-    return dict(zip((name, f"{name}_low", f"{name}_high"), sides, strict=True))
+def _estimate(unit: str, estimate: Estimate) -> dict[str, float | None]:
+    return {f"transition{unit}": estimate.value, f"low{unit}": estimate.low, f"high{unit}": estimate.high}

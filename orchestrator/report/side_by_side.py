@@ -1,4 +1,4 @@
-"""Answers side by side: of several recipes, variants or sweeps. One table, one sentence a mix. Pure values."""
+"""Answers of several recipes, variants or sweeps next to each other: one table, one sentence per mix. Pure values."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from orchestrator.transition.scaling import Place, Scaling, scaling
 from orchestrator.transition.types import Verdict
 
 SEED = 0
-"""Of the generator for intervals of exponents: the same answer gives the same text."""
+"""Seed of the generator for intervals of exponents, so that the same answer gives the same text."""
 KNOWN = (Verdict.FOUND, Verdict.ABOVE, Verdict.BELOW, Verdict.UNDECIDED)
-"""Verdicts with a posterior that a law may rest on."""
+"""Verdicts whose posterior a law may use."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One answer to compare; ``label`` tells it from the others.
+    """One answer to compare, under a unique ``label``.
 
-    ``space`` and ``variant`` are names. ``along`` is the setting in which the variants of a space differ and ``place``
-    its value; ``""`` and None if they do not differ in a number.
+    ``space`` and ``variant`` are names. ``along`` is the numeric setting in which the variants of a space differ, and
+    ``place`` its value; ``""`` and None without one.
     """
 
     label: str
@@ -43,75 +43,77 @@ class Compared:
 
 
 def recipes_of(answer: Answer) -> list[Compared]:
-    """An answer under each of its recipes; ``[]`` for an answer of one recipe."""
+    """Return an answer under each of its recipes, ``[]`` for an answer of one recipe."""
     return [Compared(recipe.name, answer.under(recipe.name)) for recipe in answer.recipes]
 
 
 def finding(answer: Answer) -> tuple[str, ...]:
-    """A sentence a comparison; over several recipes one a mix, so that none of them speaks for the others."""
+    """Return one sentence per comparison, or per mix over several recipes so that no recipe speaks for the others."""
     recipes, texts = recipes_of(answer), sentences(answer)
-    several = len(recipes) > 1 and len(texts) > 1  # Not "Nothing was learned", which holds for all of them.
+    several = len(recipes) > 1 and len(texts) > 1  # "Nothing was learned" is true under every recipe.
     return tuple(comparison_sentences(recipes, "recipe")) if several else texts
 
 
 def comparison_rows(compared: Sequence[Compared]) -> list[Row]:
-    """The target's row of every mix of every answer."""
+    """Return the target's row of every mix of every answer."""
     return [row for each in compared for row in targets(each.answer, each.label)]
 
 
-def comparison_sentences(compared: Sequence[Compared], what: str) -> list[str]:
-    """One sentence a mix for answers to one question, such as ``what`` = ``recipe``; else each answer's own."""
+def comparison_sentences(compared: Sequence[Compared], kind: str) -> list[str]:
+    """Return one sentence per mix if the answers have one target and baseline, else each answer's own sentences.
+
+    ``kind`` names the things compared, such as ``recipe``.
+    """
     outcomes: dict[tuple[str, str], dict[str, str]] = {}
     names = Counter(each.name for each in compared)
     for each in compared:
         name = each.name if names[each.name] == 1 else each.label
         for mix in each.answer.mixes:
-            if mix.synergy_total is not None:
+            if mix.is_compared:
                 outcome = outcome_words(each.answer, finding_of(each.answer, mix))
                 outcomes.setdefault((mix.mix, each.answer.baseline_of(mix)), {})[name] = outcome
     same = len({(each.answer.target, each.answer.baseline) for each in compared}) == 1
     if same and len(compared) > 1 and outcomes:
-        return [_sentence(mix, baseline, by_name, what) for (mix, baseline), by_name in outcomes.items()]
+        return [_sentence(mix, baseline, by_name, kind) for (mix, baseline), by_name in outcomes.items()]
     return [f"{each.label}: {text}" for each in compared for text in sentences(each.answer)]
 
 
-def _sentence(mix: str, baseline: str, outcomes: Mapping[str, str], what: str) -> str:
-    """``add+prod against add: fewer parameters in 1 (a), no difference shown in 1 (b) of 2 recipes.``"""
+def _sentence(mix: str, baseline: str, outcomes: Mapping[str, str], kind: str) -> str:
+    """Return ``add+prod against add: fewer parameters in 1 (a), no difference shown in 1 (b) of 2 recipes.``"""
     names: dict[str, list[str]] = {}
     for name, outcome in outcomes.items():
         names.setdefault(outcome, []).append(name)
     parts = [
-        f"{outcome} in {len(those)}" + ("" if len(those) == len(outcomes) else f" ({', '.join(those)})")
-        for outcome, those in sorted(names.items())
+        f"{outcome} in {len(group)}" + ("" if len(group) == len(outcomes) else f" ({', '.join(group)})")
+        for outcome, group in sorted(names.items())
     ]
-    return f"{mix} against {baseline}: {', '.join(parts)} of {counted(len(outcomes), what)}."
+    return f"{mix} against {baseline}: {', '.join(parts)} of {counted(len(outcomes), kind)}."
 
 
 def can_scale(compared: Sequence[Compared]) -> bool:
-    """True for variants of one space that differ in a number."""
+    """Return whether these are variants of one space that differ in a number."""
     return len(compared) > 1 and len({(each.space, each.along) for each in compared}) == 1 and bool(compared[0].along)
 
 
 def mix_scalings(compared: Sequence[Compared]) -> dict[str, Scaling | None]:
-    """The growth of the transition along the setting, for each mix that every variant has; None if too little is
-    known."""
+    """Return the growth of the transition with the setting, for each mix of every variant. None if it is unknown."""
     mixes = [[mix.mix for mix in each.answer.mixes] for each in compared]
     rng = np.random.default_rng(SEED)
-    return {mix: _law(compared, mix, rng) for mix in mixes[0] if all(mix in those for those in mixes)}
+    return {mix: _law(compared, mix, rng) for mix in mixes[0] if all(mix in others for others in mixes)}
 
 
 def scaling_words(compared: Sequence[Compared]) -> Iterator[str]:
-    """A sentence for each mix: ``add: n_embed at the transition goes as modulus^0.6 [0.2, 1.1], over 4 values``."""
+    """Yield a sentence per mix: ``add: n_embed at the transition grows as modulus^0.6 [0.2, 1.1], over 4 values``."""
     name = compared[0].along.rpartition(".")[2]
     axis = compared[0].answer.size_axis
     for mix, law in mix_scalings(compared).items():
         if law is None:
-            yield f"{mix}: too little is known to say how {axis} at the transition moves with {name}"
+            yield f"{mix}: too few transitions are known to relate {axis} to {name}"
             continue
         span = f"{law.exponent:.2f} [{law.low:.2f}, {law.high:.2f}]"
-        text = f"{mix}: {axis} at the transition goes as {name}^{span}, over {law.places} values"
+        text = f"{mix}: {axis} at the transition grows as {name}^{span}, over {law.places} values"
         if law.bounded:
-            text += f"; transitions beyond the sizes are counted at the largest {axis}"
+            text += f"; transitions beyond the sizes count as the largest {axis}"
         yield text
 
 

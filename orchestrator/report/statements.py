@@ -1,22 +1,21 @@
-"""Statements of sources, next to what sweeps found, and the table of verdicts.
+"""Statements of sources compared with the findings of sweeps, and the table of verdicts.
 
-A statement about what a mix needs compared with its baseline is decided by the evidence of their pairs alone
-(transition/evidence.py):
+Only the evidence of pairs (transition/evidence.py) decides a statement about the parameters that a mix needs, compared
+with its baseline:
 
 * *undecided*: the evidence did not decide, or learning becomes rarer with size, so that learning more often does not
   mean needing fewer parameters.
-* A claim of fewer parameters *agrees* if fewer was decided, and is *contradicted* if more was. A claimed factor is
-  exceeded (*larger than claimed*) if the certified factor is above it; no factor is too large to agree, since pairs
-  certify no upper bound.
+* A claim of fewer parameters *agrees* if fewer was decided, and is *contradicted* if more was. It is *larger than
+  claimed* if the certified factor exceeds the claimed one. No claimed factor is too large to agree, because pairs do
+  not certify an upper bound.
 * A claim of no effect is *contradicted* if fewer was decided, and *agrees* if more was.
-* A statement with a control is undecided unless the control is learned: a control that fails says nothing about the
-  mix.
+* A statement with a control is undecided unless the control is learned.
 
-Over a whole table, e-BH (Wang and Ramdas 2022, JRSS B 84, 822) keeps the share of wrong decisions among all decisions
-at most at :data:`FALSE_SHARE`, however the comparisons depend on each other. What it does not keep is undecided.
+Over a whole table, e-BH (Wang and Ramdas 2022, JRSS B 84, 822) keeps the expected share of wrong decisions among all
+decisions at most at :data:`FALSE_SHARE`, for any dependence between the comparisons. Other decisions become undecided.
 
-A claim about a number of a probe: probe_statements.py. A claim that tasks of peaked answers are learned before those of
-evenly spread ones agrees if that order shows in more than half of all runs, by Clopper and Pearson's interval.
+probe_statements.py judges claims about numbers of probes. A claim that tasks of peaked answers are learned before those
+of evenly spread ones agrees if more than half of all runs show that order, by Clopper and Pearson's interval.
 """
 
 from __future__ import annotations
@@ -42,23 +41,25 @@ from orchestrator.transition.types import CONFIDENCE, Verdict
 from trainables.base import Outcome
 
 HALFWAY = 0.5
-"""A task's order counts from the evaluation that is so far between its constant answer's score and 1."""
+"""A task counts as learned from the evaluation this far from its constant answer's score to 1."""
 ALIKE = 0.01
-"""Entropies (in nats) that differ by less are called the same."""
+"""Entropies (in nats) that differ by less are the same."""
 FEWEST = 5
-"""Runs in which an order shows: with fewer, not even one order in all of them excludes chance at 90 %."""
+"""Fewest runs with an order: with less, one order in all of them does not exclude chance at 90 %."""
 HEADER = ("experiment", "about", "statement", "found", "evidence", "verdict")
 FALSE_SHARE = 0.1
 """Largest expected share of wrong decisions among those of a table."""
 
 Steps = Mapping[str, int | None]
-"""The step at which one run was halfway on each task; None for never."""
+"""The step at which one run was halfway on each task, None for never."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One statement; ``about`` names its mix and variant, ``found`` is the finding. ``comparison`` is what it rests on,
-    None for statements that are not about a comparison of two mixes."""
+    """One statement about the mix and variant ``about``, with the finding.
+
+    ``comparison`` is the evidence, None for statements that are not about a comparison of two mixes.
+    """
 
     space: str
     about: str
@@ -69,7 +70,7 @@ class Row:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The row as the table shows it."""
+        """The cells of the row in the table."""
         evidence = "-" if self.comparison is None else odds(self.comparison.evidence)
         return self.space, self.about, self.claim, self.found or "-", evidence, str(self.agreement)
 
@@ -82,7 +83,7 @@ def judge(
     runs: Sequence[RunRecord] = (),
     entropy: Mapping[str, float] | None = None,
 ) -> list[Row]:
-    """Return the verdicts on the statements about one sweep, a row for each mix they are about.
+    """Return the verdicts on the statements about one sweep, one row per mix.
 
     Args:
         space: Name of the search space.
@@ -105,19 +106,17 @@ def judge(
         else:
             judged = _comparisons(statement, answer)
         rows += [
-            Row(space, about_words(mix, variant), statement.claim, found, agreement, _rests_on(statement, answer, mix))
+            Row(
+                *(space, about_words(mix, variant), statement.claim, found, agreement),
+                answer.mix(mix).comparison if statement.finds in COMPARED else None,
+            )
             for mix, found, agreement in judged
         ]
     return rows
 
 
-def _rests_on(expected: Expectation, answer: Answer, mix: str) -> Comparison | None:
-    """The comparison that a statement is about."""
-    return answer.mix(mix).comparison if expected.finds in COMPARED else None
-
-
 def over_table(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows with those decisions undone that e-BH does not keep over the whole table."""
+    """Return the rows without the decisions that e-BH rejects over the whole table."""
     compared = [place for place, row in enumerate(rows) if row.comparison is not None]
     evidence = [row.comparison.evidence for row in rows if row.comparison is not None]
     kept = {compared[place] for place in e_bh(evidence, FALSE_SHARE)}
@@ -131,7 +130,7 @@ def over_table(rows: Sequence[Row]) -> list[Row]:
 
 
 def judge_law(space: str, expected: Expectation, compared: Sequence[Compared]) -> list[Row]:
-    """Return the verdicts on a statement about an exponent over all variants, a row for each mix it is about."""
+    """Return the verdicts on a statement about an exponent over all variants, one row per mix."""
     rows = []
     for mix, law in mix_scalings(compared).items():
         if expected.mix not in ("*", mix, compared[0].answer.mix(mix).plain):
@@ -140,7 +139,7 @@ def judge_law(space: str, expected: Expectation, compared: Sequence[Compared]) -
         if law is not None:
             found = f"exponent {law.exponent:.2f} [{law.low:.2f}, {law.high:.2f}]"
             if law.bounded:
-                found += ", transitions beyond the sizes counted at the largest"
+                found += ", transitions beyond the sizes count as the largest"
             elif law.high < expected.limit:
                 agreement = Agreement.AGREES
             elif law.low > expected.limit:
@@ -150,18 +149,18 @@ def judge_law(space: str, expected: Expectation, compared: Sequence[Compared]) -
 
 
 def not_run(space: str, variant: str, expected: Expectation, mixes: Sequence[str], why: str) -> list[Row]:
-    """Return the rows of a statement without a sweep; ``mixes`` are the space's, the baseline first."""
-    named = mixes[1:] if expected.mix == "*" else [expected.mix]
-    return [Row(space, about_words(mix, variant), expected.claim, why, Agreement.NOT_RUN) for mix in named]
+    """Return the rows of a statement without a sweep. ``mixes`` are the space's, the baseline first."""
+    about = mixes[1:] if expected.mix == "*" else [expected.mix]
+    return [Row(space, about_words(mix, variant), expected.claim, why, Agreement.NOT_RUN) for mix in about]
 
 
 def about_words(mix: str, variant: str) -> str:
-    """Return a mix and the variant it was asked in: ``add+prod (prime_5)``."""
+    """Return a mix and its variant: ``add+prod (prime_5)``."""
     return f"{mix} ({variant})" if variant else mix
 
 
 def _comparisons(expected: Expectation, answer: Answer) -> list[Judged]:
-    """A statement about a transition, or about a mix compared with its baseline."""
+    """Judge a statement about a transition, or about a mix compared with its baseline."""
     judged = []
     for mix in answer.mixes:
         is_baseline = mix.mix == answer.baseline_of(mix)
@@ -170,7 +169,7 @@ def _comparisons(expected: Expectation, answer: Answer) -> list[Judged]:
         if expected.finds == "transition":
             found = f"{answer.size_axis} {size_words(answer, mix.target.transition)}"
             agreement = _within(mix.target.transition.verdict)
-        elif mix.synergy_total is not None:
+        elif mix.is_compared:
             found, agreement = _compared(answer, mix), _agreement(expected, finding_of(answer, mix))
         else:
             continue
@@ -180,19 +179,19 @@ def _comparisons(expected: Expectation, answer: Answer) -> list[Judged]:
 
 
 def _agreement(expected: Expectation, finding: Finding) -> Agreement:
-    """The verdict on what a mix needs, by the rule above."""
+    """Return the verdict on the parameters that a mix needs, by the rule above."""
     comparison = finding.comparison
     if comparison is None or comparison.decided is None or finding.is_rarer:
         return Agreement.UNDECIDED
-    wanted = Direction.MORE if expected.finds == "no fewer" else Direction.FEWER
-    if comparison.decided is not wanted:
+    claimed = Direction.MORE if expected.finds == "no fewer" else Direction.FEWER
+    if comparison.decided is not claimed:
         return Agreement.CONTRADICTED
-    is_larger = wanted is Direction.FEWER and (comparison.at_least or 0.0) > expected.most_claimed
+    is_larger = claimed is Direction.FEWER and (comparison.at_least or 0.0) > expected.most_claimed
     return Agreement.LARGER if is_larger else Agreement.AGREES
 
 
 def _failed_control(expected: Expectation, answer: Answer, recipe: str) -> str:
-    """The control, under this recipe, that was not learned, in words; ``""`` if it was, or if there is none."""
+    """Return a clause about the control that was not learned under this recipe, else ``""``."""
     for mix in answer.mixes:
         is_control = expected.control == mix.mix or (expected.control, recipe) == (mix.plain, mix.recipe)
         if is_control and _within(mix.target.transition.verdict) is not Agreement.AGREES:
@@ -201,17 +200,17 @@ def _failed_control(expected: Expectation, answer: Answer, recipe: str) -> str:
 
 
 def _within(verdict: Verdict) -> Agreement:
-    """The verdict on a transition at or below the largest size."""
+    """Return the verdict on a transition at or below the largest size."""
     if verdict in (Verdict.FOUND, Verdict.BELOW):
         return Agreement.AGREES
     return Agreement.CONTRADICTED if verdict is Verdict.ABOVE else Agreement.UNDECIDED
 
 
 def _compared(answer: Answer, mix: MixAnswer) -> str:
-    """``n_embed 13.9 [12, 15] against 20 [18, 23]: at least 1.5x fewer (47:1), estimate 2.1x fewer [...]``."""
+    """Return ``n_embed 13.9 [12, 15] against 20 [18, 23]: at least 1.5x fewer (47:1), estimate 2.1x fewer [...]``."""
     baseline = answer.mix(answer.baseline_of(mix))
-    here, there = (size_words(answer, each.target.transition) for each in (mix, baseline))
-    estimate = factor_words(mix.synergy_total) if mix.synergy_total is not None else ""
+    here, there = (size_words(answer, other.target.transition) for other in (mix, baseline))
+    estimate = factor_words(mix.synergy) if mix.synergy is not None else ""
     found = f"{answer.size_axis} {here} against {there}: {compared_words(answer, mix)}"
     return f"{found}, estimate {estimate}" if estimate else found
 
@@ -220,17 +219,16 @@ def halfway_steps(outcome: Outcome) -> Steps:
     """Return the step at which a run was halfway on each task, by its validation curve."""
     steps: dict[str, int | None] = {}
     for task, floor in outcome.floor.items():
-        wanted = floor + HALFWAY * (1 - floor)
-        steps[task] = next((point.step for point in outcome.curve if point.accuracy.get(task, 0.0) >= wanted), None)
+        halfway = floor + HALFWAY * (1 - floor)
+        steps[task] = next((point.step for point in outcome.curve if point.accuracy.get(task, 0.0) >= halfway), None)
     return steps
 
 
 def peaked_first(steps: Steps, entropy: Mapping[str, float]) -> float | None:
-    """Return whether a run learned tasks of peaked answers first, as Goodman and Kruskal's gamma in [-1, 1].
+    """Return to what extent a run learned tasks of peaked answers first, as Goodman and Kruskal's gamma in [-1, 1].
 
-    Over pairs of tasks that the run learned one after the other and whose entropies differ, it is the share with the
-    task of lower entropy first, less the share with it last. A task that was never learned comes last. None without
-    such a pair.
+    Over pairs of tasks with different steps and entropies, it is the share with the task of lower entropy first, minus
+    the share with it last. A task that was never learned comes last. None without such a pair.
     """
     signs = []
     for one, other in itertools.combinations(sorted(steps), 2):
@@ -245,7 +243,7 @@ def peaked_first(steps: Steps, entropy: Mapping[str, float]) -> float | None:
 def _orders(
     expected: Expectation, answer: Answer, steps: Mapping[str, Sequence[Steps]], entropy: Mapping[str, float]
 ) -> list[Judged]:
-    """A statement about the order of learning, for each mix of several tasks it is about."""
+    """Judge a statement about the order of learning, for each mix of several tasks it is about."""
     judged = []
     for mix in answer.mixes:
         several = [run for run in steps[mix.mix] if len(run) > 1]
@@ -255,12 +253,12 @@ def _orders(
 
 
 def judge_order(runs: Sequence[Steps], entropy: Mapping[str, float]) -> tuple[str, Agreement]:
-    """Return the order in words and the verdict on it: the share of runs with the peaked tasks first, against .5."""
+    """Return the order in words, and the verdict on the share of runs with the peaked tasks first, against .5."""
     if not entropy:
         return "the family has no tables of its tasks", Agreement.UNDECIDED
     orders = [order for run in runs if (order := peaked_first(run, entropy)) is not None and order != 0]
     if len(orders) < FEWEST:
-        return f"an order shows in {len(orders)} of {len(runs)} runs: {FEWEST} are needed", Agreement.UNDECIDED
+        return f"{len(orders)} of {len(runs)} runs show an order: {FEWEST} are needed", Agreement.UNDECIDED
     from scipy.stats import binomtest
 
     count = sum(order > 0 for order in orders)
@@ -268,7 +266,7 @@ def judge_order(runs: Sequence[Steps], entropy: Mapping[str, float]) -> tuple[st
     tasks = sorted({task for run in runs for task in run}, key=lambda task: entropy[task])
     entropies = ", ".join(f"{task} {entropy[task]:.2f}" for task in tasks)
     text = (
-        f"peaked tasks first in {count} of {len(orders)} runs in which an order shows, "
+        f"peaked tasks first in {count} of {len(orders)} runs that show an order, "
         f"{count / len(orders):.2f} [{interval.low:.2f}, {interval.high:.2f}]; entropy of the answers: {entropies}"
     )
     if interval.low > 0.5:
@@ -277,14 +275,14 @@ def judge_order(runs: Sequence[Steps], entropy: Mapping[str, float]) -> tuple[st
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """Return the counts of a table and what its decisions are worth.
+    """Return the counts of a table and the error of its decisions.
 
     ``12 rows: 4 agree, 1 contradicted, 5 undecided at this scale, 2 not run. Of the 5 decided by evidence, at most one
     in ten is expected to be wrong (e-BH).``
     """
     counts = Counter(row.agreement for row in rows)
-    words = {each: "agree" if each is Agreement.AGREES and counts[each] > 1 else str(each) for each in Agreement}
-    counts_text = ", ".join(f"{counts[each]} {words[each]}" for each in Agreement if counts[each])
+    words = {Agreement.AGREES: "agrees" if counts[Agreement.AGREES] == 1 else "agree"}
+    counts_text = ", ".join(f"{counts[kind]} {words.get(kind, kind)}" for kind in Agreement if counts[kind])
     text = f"{counted(len(rows), 'row')}: {counts_text}."
     decided = sum(row.comparison is not None and row.agreement is not Agreement.UNDECIDED for row in rows)
     if decided:
@@ -294,7 +292,7 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def markdown(rows: Sequence[Row], cost: str) -> str:
-    """Return the table for a README; ``cost`` is what was spent, in words."""
+    """Return the table for a README. ``cost`` is the spent time, in words."""
     lines = [HEADER, ("---",) * len(HEADER), *(row.cells for row in rows)]
     table = ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in line) + " |" for line in lines]
     return "\n".join([*table, "", f"{summary(rows)} {cost}", ""])

@@ -1,1 +1,1 @@
-"""The page that `ui` serves: every sweep of a home, with links into MLflow's page."""
+"""The page of `ui`: every sweep of a home, with links into MLflow's page."""

@@ -1,4 +1,4 @@
-"""Server of the page of all sweeps, on this machine alone and for requests by this machine's name. It only reads."""
+"""A read-only server of the page of all sweeps, for requests from this machine to its own name."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ from orchestrator.site.pages import SweepPages
 
 HOST = "127.0.0.1"
 NAMES = (HOST, "localhost")
-"""Host names that are answered. Another one means that a page elsewhere had its own name point here (DNS
-rebinding)."""
+"""Accepted host names. With another one, a page elsewhere has pointed its own name here (DNS rebinding)."""
 HTML, SVG = "text/html; charset=utf-8", "image/svg+xml"
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'none'; frame-ancestors 'none'"
 )
 TRIED = 20
-"""Ports after the first that are tried."""
+"""Ports to try after the first."""
 
 
 def free_port(first: int) -> int:
-    """The first free port from this one on; any free one if the next :data:`TRIED` are taken."""
+    """Return the first free port from this one on, or any free one if the next :data:`TRIED` are taken."""
     for port in (*range(first, min(first + TRIED, 65536)), 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -44,7 +43,7 @@ def free_port(first: int) -> int:
 
 @contextmanager
 def serving(pages: SweepPages, port: int) -> Iterator[str]:
-    """A block in which the page is served; gives its address. Raises :class:`UserError` for a taken port."""
+    """A block in which the page is served at the address it gives. Raises :class:`UserError` for a taken port."""
     try:
         server = _Server(port, pages)
     except OSError as error:
@@ -73,7 +72,7 @@ class _Server(ThreadingHTTPServer):
         self.pages = pages
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A failed request is told on the terminal, unless a browser did not wait for the answer."""
+        """Print the error of a failed request, unless a browser did not wait for the answer."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
@@ -87,10 +86,10 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Host", "").partition(":")[0] not in NAMES:
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST, explain="Open this page as 127.0.0.1 or localhost.")
             return
-        if (asked := _page(self.server.pages, self.path.partition("?")[0].removeprefix("/"))) is None:
+        if (page := _page(self.server.pages, self.path.partition("?")[0].removeprefix("/"))) is None:
             self.send_error(HTTPStatus.NOT_FOUND)
             return
-        make, kind = asked
+        make, kind = page
         try:
             body = make()
         except SweepError as error:
@@ -99,7 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(body, kind)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer with a page that says what is wrong."""
+        """Answer with a page that explains the error."""
         phrase, known = self.responses.get(code, ("Error", ""))
         explained = explain or message or known
         self._send(render("error.html.j2", code=int(code), phrase=phrase, explained=explained), HTML, code)
@@ -120,11 +119,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing: the terminal shows the address, not every request."""
+        """Print nothing: the terminal shows the address, not every request."""
 
 
 def _page(pages: SweepPages, path: str) -> tuple[Callable[[], str], str] | None:
-    """A function that makes the page of a path, and its type; None for an unknown path."""
+    """Return a function that makes the page of a path, and its type; None for an unknown path."""
     folder, _, name = path.partition("/")
     if path == "":
         return pages.index, HTML

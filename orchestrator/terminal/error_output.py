@@ -1,4 +1,4 @@
-"""The end of a command: one clear message on stderr and an exit code, whatever went wrong."""
+"""The end of a command: one clear message on stderr and an exit code for every error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def exit_code_of(command: Callable[[], int | None], *, debug: bool) -> int:
-    """Run ``command`` and return the exit code; what went wrong is printed. ``debug`` adds the traceback."""
+    """Run ``command``, print its error and return the exit code. ``debug`` adds the traceback."""
     try:
         code = command() or 0
     except Exception as error:  # noqa: BLE001 - the one place where any failure becomes a message
@@ -38,7 +38,7 @@ def exit_code_of(command: Callable[[], int | None], *, debug: bool) -> int:
 
 
 def describe(error: Exception) -> tuple[str, int]:
-    """The message for an error, and the exit code."""
+    """Return the message for an error, and the exit code."""
     if isinstance(error, SweepError):
         return str(error), error.exit_code
     if isinstance(error, SettingsError):
@@ -51,13 +51,13 @@ def describe(error: Exception) -> tuple[str, int]:
         return _system(error), 1
     if isinstance(error, typer.Abort):
         return "aborted", 1
-    said = str(error).strip().splitlines()
-    summary = f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
+    lines = str(error).strip().splitlines()
+    summary = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     return f"{summary} (this should not happen; run again with --debug for the traceback)", 1
 
 
 def _usage(error: typer.TyperException) -> str:
-    """A mistake on the command line, with where to read about the command."""
+    """Return a mistake on the command line, with the command's help."""
     context = getattr(error, "ctx", None)
     hint = f"\nTry '{context.command_path} --help'." if context is not None else ""
     return error.format_message() + hint
@@ -73,7 +73,7 @@ def _system(error: OSError) -> str:
 
 
 def say(message: str, head: str = "error: ") -> None:
-    """Print a message on stderr; a closed pipe is not worth another one."""
+    """Print a message on stderr. A closed pipe is not an error."""
     try:
         Console(stderr=True, soft_wrap=True).print(Text.assemble((head, "bold red"), message), highlight=False)
     except BrokenPipeError:

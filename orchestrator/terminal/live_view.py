@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Self
 
@@ -18,30 +17,25 @@ from rich.text import Text
 from orchestrator.report.table import plain_table
 from orchestrator.report.words.numbers import bad_runs, duration, number, rough_duration
 from orchestrator.search.base import MixProgress
-from orchestrator.terminal.snapshot import (
-    Counts,
-    RunProgress,
-    Snapshot,
-    posterior_bar,
-)
+from orchestrator.terminal.snapshot import Counts, RunProgress, Snapshot, posterior_bar
 
 REFRESHES_PER_S = 2.0
 STATUS_EVERY_S = 30.0
-"""The least time between two status lines without a terminal."""
-NARROW, ROOMY = 60, 100
-"""Columns from which the table has bars, and the searcher's notes."""
+"""Seconds between two status lines without a terminal."""
+NARROW = 60
+"""Fewest columns for a table with bars."""
 MOST_CELLS = 8
-"""Most lines for runs in training: the view has to fit a small terminal."""
+"""Most lines for runs in training, so that the view fits a small terminal."""
 SOON_S = 1.0
-"""A time left below this counts as over."""
+"""Seconds left that count as none."""
 LATE = "longer than expected"
 
 
 class LiveView:
-    """Shows a sweep in progress; a context manager.
+    """Shows a sweep in progress, as a context manager.
 
-    ``snapshot`` is called from a thread of the view's own, a few times a second on a terminal and every
-    :data:`STATUS_EVERY_S` elsewhere: it must be quick and thread-safe. All methods may be called from any thread.
+    ``snapshot`` is called from the view's own thread, a few times a second on a terminal and every
+    :data:`STATUS_EVERY_S` elsewhere, so it must be fast and thread-safe. Any thread may call the methods.
     """
 
     def __init__(
@@ -77,7 +71,7 @@ class LiveView:
             self._write_warnings(self._snapshot())
 
     def run_ended(self, mix: str, size: int, seed: int, outcome: str) -> None:
-        """Show the end of a run: as a line of its own without a terminal, else as the view's last line."""
+        """Show the end of a run: as its own line without a terminal, else as the view's last line."""
         line = f"{mix} {size} seed {seed}: {outcome}"
         if self._live is None:
             self._print(line)
@@ -96,7 +90,7 @@ class LiveView:
             self._print(status_line(snapshot))
 
     def _write_warnings(self, snapshot: Snapshot) -> None:
-        """Each warning once; warnings that differ in their numbers alone count as the same."""
+        """Print each warning once. Warnings that differ only in numbers are the same."""
         for warning in snapshot.warnings:
             text = "".join(letter for letter in warning if not letter.isdigit())
             if text not in self._warned:
@@ -104,37 +98,36 @@ class LiveView:
                 self._print(f"warning: {warning}")
 
     def _print(self, line: str) -> None:
-        # One line whatever the console's width: these are read by programs and in log files.
+        # One line at any width: programs and log files read these.
         self._console.print(f"{datetime.now():%H:%M:%S} {line}", markup=False, highlight=False, soft_wrap=True)
 
 
 class _ResizableLive(Live):
-    """Starts on a clear screen after a resize: the terminal has reflowed the old lines, and rich would miss some."""
+    """Clears the screen after a resize: the terminal has reflowed the old lines, and rich would miss some."""
 
     def refresh(self) -> None:
-        """One refresh, which terminals that know synchronised output (private mode 2026) show at once."""
+        """Refresh in one step on terminals with synchronised output (private mode 2026)."""
         self.console.file.write("\x1b[?2026h")
         super().refresh()
         self.console.file.write("\x1b[?2026l")
         self.console.file.flush()
 
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
-        """The output of one refresh."""
-        size, known = self.console.size, getattr(self, "_known_size", None)
-        self._known_size = size
-        if known in (None, size):
+        """Return the output of one refresh."""
+        size, last_size = self.console.size, getattr(self, "_last_size", None)
+        self._last_size = size
+        if last_size in (None, size):
             return super().process_renderables(renderables)
         self._live_render._shape = None
         return [Control(ControlType.CLEAR, ControlType.HOME), *super().process_renderables(renderables)]
 
 
 def render(snapshot: Snapshot, last: str, width: int) -> RenderableType:
-    """The live view for a terminal of ``width`` columns, times first: a low terminal cuts the end. ``last`` describes
-    the last run that ended."""
-    parts: list[RenderableType] = [
-        Text(times_words(snapshot), "bold"),
-        _mixes(snapshot, width),
-    ]
+    """Return the live view for a terminal of ``width`` columns, times first: a low terminal cuts the end.
+
+    ``last`` describes the last run that ended.
+    """
+    parts: list[RenderableType] = [Text(times_words(snapshot), "bold"), _mixes(snapshot, width)]
     if snapshot.in_flight:
         parts.append(_in_training(snapshot, width))
     bad = {name: bad_runs(counts.diverged, counts.failed) for name, counts in snapshot.counts.items()}
@@ -147,88 +140,75 @@ def render(snapshot: Snapshot, last: str, width: int) -> RenderableType:
 
 
 def _mixes(snapshot: Snapshot, width: int) -> Table:
-    """One row a mix: its transition so far, and its runs that ended and train."""
-    bars, notes = width >= NARROW, width >= ROOMY
+    """Return one row per mix: its transition so far, and its runs that ended and train."""
+    bars = width >= NARROW
     axis = [f"{snapshot.size_axis} {snapshot.sizes[0]} to {snapshot.sizes[-1]}"] if bars else []
-    table = plain_table("mix", *axis, "transition", "done", "now", *([""] if notes else []))
+    table = plain_table("mix", *axis, "transition", "done", "now")
     for column in table.columns[len(axis) + 2 :]:
         column.no_wrap = True
     for mix in snapshot.mixes:
-        found = snapshot.so_far.get(mix.mix)
-        bar = [posterior_bar(snapshot.sizes, found.posterior if found else (), mix.low, mix.high)] if bars else []
+        so_far = snapshot.so_far.get(mix.mix)
+        bar = [posterior_bar(snapshot.sizes, so_far.posterior if so_far else (), mix.low, mix.high)] if bars else []
         table.add_row(
             Text(mix.mix),
             *bar,
-            Text(transition_words(snapshot, mix), "green" if mix.done and found and found.found else ""),
+            Text(transition_words(snapshot, mix), "green" if mix.done and so_far and so_far.found else ""),
             str(snapshot.counts.get(mix.mix, Counts()).total),
             str(sum(run.mix == mix.mix for run in snapshot.in_flight)),
-            *([Text(mix.note, "dim")] if notes else []),
         )
     return table
 
 
 def _in_training(snapshot: Snapshot, width: int) -> Table:
-    """One row for the runs of a mix and size in training: progress, time left, accuracy seed by seed."""
+    """Return one row per mix and size in training: progress, time left, accuracy seed by seed."""
     table = plain_table("training", "", "left", "accuracy, seed by seed" if width >= NARROW else "accuracy")
     for column in table.columns[1:3]:
         column.no_wrap, column.justify = True, "right"
     table.columns[3].no_wrap, table.columns[3].overflow = True, "ellipsis"
     cells = training_cells(snapshot.in_flight)
-    for cell in cells[:MOST_CELLS]:
-        left = [run.left_s for run in cell.runs if run.left_s is not None]
-        table.add_row(
-            Text(f"{cell.mix} {cell.size}"),
-            f"{cell.share:.0%}",
-            duration(max(left)) if left else "-",
-            cell.accuracies,
-        )
+    for (mix, size), runs in list(cells.items())[:MOST_CELLS]:
+        left = [run.left_s for run in runs if run.left_s is not None]
+        times = duration(max(left)) if left else "-"
+        table.add_row(Text(f"{mix} {size}"), f"{_share(runs):.0%}", times, _accuracies(runs))
     if len(cells) > MOST_CELLS:
         table.add_row(Text(f"and {len(cells) - MOST_CELLS} more", style="dim"))
     return table
 
 
-@dataclass(frozen=True)
-class TrainingCell:
-    """The runs of a mix and size in training, by seed."""
-
-    mix: str
-    size: int
-    runs: tuple[RunProgress, ...]
-
-    @property
-    def accuracies(self) -> str:
-        """The last ones, seed by seed: ``0.35 0.80 -``."""
-        return " ".join("-" if run.accuracy is None else f"{run.accuracy:.2f}" for run in self.runs)
-
-    @property
-    def share(self) -> float:
-        """Share of their steps done, on average."""
-        return sum(run.step / max(run.steps, 1) for run in self.runs) / len(self.runs)
-
-
-def training_cells(in_flight: Iterable[RunProgress]) -> list[TrainingCell]:
-    """The runs in training by mix and size."""
-    by_cell: dict[tuple[str, int], list[RunProgress]] = {}
+def training_cells(in_flight: Iterable[RunProgress]) -> dict[tuple[str, int], list[RunProgress]]:
+    """Return the runs in training by mix and size, seed by seed."""
+    cells: dict[tuple[str, int], list[RunProgress]] = {}
     for run in sorted(in_flight, key=lambda run: (run.mix, run.size, run.seed)):
-        by_cell.setdefault((run.mix, run.size), []).append(run)
-    return [TrainingCell(mix, size, tuple(runs)) for (mix, size), runs in by_cell.items()]
+        cells.setdefault((run.mix, run.size), []).append(run)
+    return cells
+
+
+def _accuracies(runs: Iterable[RunProgress]) -> str:
+    """Return the last accuracies: ``0.35 0.80 -``."""
+    return " ".join("-" if run.accuracy is None else f"{run.accuracy:.2f}" for run in runs)
+
+
+def _share(runs: Sequence[RunProgress]) -> float:
+    """Return the mean share of the steps that are done."""
+    return sum(run.step / max(run.steps, 1) for run in runs) / len(runs)
 
 
 def status_line(snapshot: Snapshot) -> str:
-    """A snapshot in one line of plain text."""
+    """Return a snapshot in one line of plain text."""
     parts = []
+    cells = training_cells(snapshot.in_flight)
     for mix in snapshot.mixes:
         now = sum(run.mix == mix.mix for run in snapshot.in_flight)
         done = snapshot.counts.get(mix.mix, Counts()).total
-        cells = training_cells(run for run in snapshot.in_flight if run.mix == mix.mix)
-        scores = ", ".join(f"{cell.size}: {cell.accuracies} at {cell.share:.0%}" for cell in cells)
+        own = ((size, runs) for (name, size), runs in cells.items() if name == mix.mix)
+        scores = ", ".join(f"{size}: {_accuracies(runs)} at {_share(runs):.0%}" for size, runs in own)
         training = f"{now} now ({scores})" if scores else f"{now} now"
         parts.append(f"{mix.mix} {transition_words(snapshot, mix)}, {done} done, {training}")
     return "; ".join([*parts, times_words(snapshot), cost_words(snapshot)])
 
 
 def transition_words(snapshot: Snapshot, mix: MixProgress) -> str:
-    """The verdict so far; before any run the range still open: ``24-40``, ``above 24``, ``up to 40``, ``not yet``."""
+    """Return the verdict so far; before any run the open range: ``24-40``, ``above 24``, ``up to 40``, ``not yet``."""
     if mix.mix in snapshot.so_far:
         return snapshot.so_far[mix.mix].words
     if mix.low is not None and mix.high is not None:
@@ -239,23 +219,23 @@ def transition_words(snapshot: Snapshot, mix: MixProgress) -> str:
 
 
 def times_words(snapshot: Snapshot) -> str:
-    """Time passed and left: ``3 min 20 s gone, about 6 min left``."""
+    """Return the time passed and left: ``3 min 20 s gone, about 6 min left``."""
     return f"{duration(snapshot.elapsed_s)} gone, {_left(snapshot)}"
 
 
 def _left(snapshot: Snapshot) -> str:
-    """The time left; once that has run out, the time of the runs in training."""
+    """Return the time left. Once the estimate has run out, it is the time of the runs in training."""
     if snapshot.left_s >= SOON_S:
         return f"about {rough_duration(snapshot.left_s)} left"
     if not snapshot.in_flight:
         return "over any moment"
     training_s = max((run.left_s for run in snapshot.in_flight if run.left_s is not None), default=0.0)
-    known = f": up to {duration(training_s)} for what trains" if training_s >= SOON_S else ""
+    known = f": up to {duration(training_s)} for the runs in training" if training_s >= SOON_S else ""
     return f"{LATE}{known}"
 
 
 def cost_words(snapshot: Snapshot) -> str:
-    """``1 h 05 min in ended runs, 34% of the grid's; 12,300 steps a second in all``."""
+    """Return ``1 h 05 min in ended runs, 34% of the grid's; 12,300 steps a second in all``."""
     text = f"{duration(snapshot.trained_s)} in ended runs"
     if snapshot.grid_s:
         text += f", {snapshot.trained_s / snapshot.grid_s:.0%} of the grid's"

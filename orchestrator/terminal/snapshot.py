@@ -1,4 +1,4 @@
-"""A sweep at one moment as plain values, for the live view and for monitoring; and a posterior as a bar."""
+"""A sweep at one moment as plain values, for the live view and for monitoring; a posterior as a bar."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ from rich.text import Text
 
 from orchestrator.search.base import MixProgress
 from orchestrator.transition.types import Density
-from trainables.contract.runs import Words
 
 CELLS = 18
 GLYPHS = {"unlearned": "·", "open": "░", "learned": "━"}
-"""Signs for known and unknown sizes; none is a height, so that nothing improbable looks probable."""
+"""Signs for known and unknown sizes. They have no height, so that nothing improbable looks probable."""
 STYLES = {"unlearned": "dim", "open": "yellow", "learned": "green"}
 HEIGHTS = "▁▂▃▄▅▆▇█"
-"""Probability of the transition in a cell, against the bar's most probable cell."""
+"""Probability of the transition in a cell, relative to the bar's most probable cell."""
 SHOWN = 0.02
-"""Cells less probable than this show what is known of their sizes instead."""
+"""Less probable cells show the signs above instead."""
 
 
 @dataclass(frozen=True)
 class RunProgress:
-    """A run in training. ``accuracy`` is the target's at its last evaluation, None before the first; ``left_s`` the
-    time it still takes at most, None while that is unknown."""
+    """A run in training.
+
+    ``accuracy`` is the target's at the last evaluation, None before the first. ``left_s`` is an upper bound of the
+    seconds left, None while it is unknown.
+    """
 
     mix: str
     size: int
@@ -38,7 +40,7 @@ class RunProgress:
 
 @dataclass(frozen=True)
 class Counts:
-    """Runs of a mix that ended so far, by their ending."""
+    """Runs of a mix that ended so far, by status."""
 
     finished: int = 0
     diverged: int = 0
@@ -51,8 +53,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class SoFar:
-    """A mix's transition so far, in the ``words`` of the answer's table; ``found`` if it is one. ``posterior`` is what
-    :func:`by_size` gives, empty if there is none."""
+    """A mix's transition so far, in the ``words`` of the answer's table. ``posterior`` is from :func:`by_size`."""
 
     words: str
     found: bool
@@ -63,9 +64,9 @@ class SoFar:
 class Snapshot:
     """A sweep at one moment.
 
-    ``so_far`` holds the mixes with runs. ``left_s`` is the time left; at 0 it has run out, and no run has ended since.
-    ``trained_s`` is the training time of the runs that ended, ``grid_s`` that of every size with every seed, None while
-    unknown; ``steps_per_s`` counts optimizer steps of all runs together over the last minute.
+    ``so_far`` contains the mixes with runs. ``left_s`` is the time left; at 0 the estimate has run out, and no run has
+    ended since. ``trained_s`` is the training time of the runs that ended, ``grid_s`` that of every size with every
+    seed, None while unknown. ``steps_per_s`` counts optimizer steps of all runs together over the last minute.
     """
 
     size_axis: str
@@ -83,22 +84,21 @@ class Snapshot:
 
 
 def posterior_bar(sizes: Sequence[int], posterior: Sequence[float], low: float | None, high: float | None) -> Text:
-    """The sizes as cells, as high as the transition is probable there; improbable ones show whether they
-    are known not to learn (up to ``low``), open, or known to learn (from ``high``). ``>`` stands for a transition
-    beyond all sizes.
+    """Return the sizes as cells, as high as the transition is probable there.
 
-    ``posterior`` is what :func:`by_size` gives, or empty. Several sizes share a cell if there are many; a cell is
-    open as long as one of its sizes is.
+    Improbable cells show whether they do not learn (up to ``low``), are open, or learn (from ``high``). ``>`` is a
+    transition beyond all sizes. Many sizes share cells; a cell is open if one of its sizes is. ``posterior`` is from
+    :func:`by_size`, or empty.
     """
     count = min(CELLS, len(sizes))
     starts = [cell * len(sizes) // count for cell in range(count + 1)]
     shares = [sum(posterior[start:end]) for start, end in pairwise(starts)]
     bar = Text()
     for cell in range(count):
-        held = sizes[starts[cell] : starts[cell + 1]]
-        if low is not None and held[-1] <= low:
+        own = sizes[starts[cell] : starts[cell + 1]]
+        if low is not None and own[-1] <= low:
             kind = "unlearned"
-        elif high is not None and held[0] >= high:
+        elif high is not None and own[0] >= high:
             kind = "learned"
         else:
             kind = "open"
@@ -109,15 +109,8 @@ def posterior_bar(sizes: Sequence[int], posterior: Sequence[float], low: float |
     return bar
 
 
-def legend(words: Words) -> str:
-    """The signs of a bar, explained in a line."""
-    high, learn = f"{HEIGHTS[0]} to {HEIGHTS[-1]}", words.learn
-    known = f"{GLYPHS['unlearned']} too small to {learn}, {GLYPHS['learned']} large enough, {GLYPHS['open']} not known"
-    return f"bar, from the smallest size to the largest: {high} how probable the transition is there; elsewhere {known}"
-
-
 def by_size(density: Density, sizes: Sequence[int]) -> tuple[float, ...]:
-    """The probability of a transition at each size (above the one before it) and, last, above all of them."""
+    """Return the probability of a transition at each size (above the previous one) and, last, above all sizes."""
     edges = (0.0, *map(float, sizes))
     masses = [
         sum(mass for place, mass in zip(density.sizes, density.weights, strict=True) if low < place <= high)

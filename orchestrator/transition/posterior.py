@@ -1,7 +1,7 @@
 """The posterior of a transition over a grid of curves, and the mean curve with its band.
 
 Transition and mean curve share weights. Both are posterior *medians*, so the curve passes 80 % of its asymptote at the
-transition. The least-squares curve, :class:`orchestrator.transition.types.Fit`, passes it elsewhere.
+transition.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from orchestrator.transition.logistic import fit
 from orchestrator.transition.posterior import Posterior
 from orchestrator.transition.scatter import Crossing
 from orchestrator.transition.types import (
@@ -35,11 +34,11 @@ def transition(points: Sequence[Point], sizes: Sequence[int]) -> Transition:
     """
     ordered = tuple(sorted(points))
     if not ordered:
-        return Transition(Verdict.UNDECIDED, UNKNOWN, UNKNOWN, None, ())
-    posterior, fitted = Posterior(ordered, sizes), fit(ordered)
+        return Transition(Verdict.UNDECIDED, UNKNOWN, UNKNOWN, ())
+    posterior = Posterior(ordered, sizes)
     level = LEVEL * posterior.mean_top()
     if np.mean([point.floor for point in ordered]) > level - NEAR_LEVEL:
-        return Transition(Verdict.NEAR_FLOOR, UNKNOWN, UNKNOWN, fitted, ordered, level=level)
+        return Transition(Verdict.NEAR_FLOOR, UNKNOWN, UNKNOWN, ordered, level=level)
     curves, learned = posterior.curves, learned_sizes(ordered, level)
     below = posterior.probability_below(ordered[0].size)
     above = 1 - posterior.probability_below(ordered[-1].size)
@@ -48,7 +47,6 @@ def transition(points: Sequence[Point], sizes: Sequence[int]) -> Transition:
         verdict,
         relative,
         _estimate(posterior, curves.absolute, learned_sizes(ordered, LEVEL)),
-        fitted,
         ordered,
         above,
         below,

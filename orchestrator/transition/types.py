@@ -1,8 +1,7 @@
-"""Values of the transition statistics: runs as points, fits, estimates and transitions."""
+"""Values of the transition statistics: runs as points, estimates and transitions."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -47,23 +46,6 @@ class Verdict(StrEnum):
     accuracy passes that level is noise, so the estimates are empty."""
     UNDECIDED = "undecided"
     """Too few points."""
-
-
-@dataclass(frozen=True)
-class Fit:
-    """A logistic in ln size: ``floor + (asymptote - floor) / (1 + exp(-slope * (ln size - midpoint)))``."""
-
-    midpoint: float
-    slope: float
-    floor: float
-    asymptote: float
-
-    def accuracy(self, size: float) -> float:
-        """Return the fitted accuracy at a size, in [floor, asymptote]."""
-        exponent = self.slope * (math.log(size) - self.midpoint)
-        # One branch per sign, so that neither overflows.
-        share = 1 / (1 + math.exp(-exponent)) if exponent >= 0 else math.exp(exponent) / (1 + math.exp(exponent))
-        return self.floor + (self.asymptote - self.floor) * share
 
 
 @dataclass(frozen=True)
@@ -122,7 +104,6 @@ class Transition:
     Attributes:
         relative: Size at :data:`LEVEL` of the mix's own asymptote.
         absolute: Size at accuracy 0.8.
-        fit: The paper's least-squares curve, None if the points do not rise.
         p_above: Posterior probability that the relative transition is above the tested sizes.
         p_below: Posterior probability that it is below them.
         density: Posterior of the relative transition, None without points and for :attr:`Verdict.NEAR_FLOOR`.
@@ -132,7 +113,6 @@ class Transition:
     verdict: Verdict
     relative: Estimate
     absolute: Estimate
-    fit: Fit | None
     points: tuple[Point, ...]
     p_above: float = 0.0
     p_below: float = 0.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import urllib.parse
 import urllib.request
@@ -103,6 +102,10 @@ def test_the_first_screen_holds_the_answer_and_one_click_leads_on(site: Site, pa
     page.click("[...document.links].find(link => link.textContent === 'Transitions in MLflow')")
     page.wait("2 matching runs", "transition add+prod")
     page.open(site.index)
+    # The newest sweep, first on the page, has decided: its curves over sizes are charts of MLflow's own.
+    page.click("[...document.links].find(link => link.textContent === 'Transitions as charts')")
+    page.wait("curve/median", "curve/low", "curve/high")
+    page.open(site.index)
     sweep = str(site.sweep.info.run_name)
     page.click(f"[...document.links].find(link => link.textContent === 'Report' && link.href.includes('{sweep}'))")
     page.wait(sweep, "How sure")
@@ -122,32 +125,6 @@ def test_transitions_are_found_by_the_words_of_the_description(site: Site, page:
     page.wait("3 matching runs")  # Two transitions, and the sweep they belong to.
     page.click(PLUS)
     page.wait("transition add+prod", "transition add\n", without=(site.runs[0].info.run_name,))
-
-
-def test_the_saved_view_compares_transitions(site: Site, page: Page) -> None:
-    page.open(f"{site.base}/#/experiments/{site.experiment}/runs?{TRAINING}&viewStateShareKey=transitions")
-    page.wait("2 matching runs", "Transitions\n", "transition add+prod", "\nmix\n", "\nfound\n", "above 8")
-
-
-def test_what_identifies_a_run_and_its_accuracy_are_seen_beside_the_assistant(site: Site, page: Page) -> None:
-    page.resize(1440, 900)
-    page.open(f"{site.base}/#/experiments/{site.experiment}/runs?{TRAINING}&viewStateShareKey=runs")
-    page.wait("MLflow Assistant", f"{len(site.runs)} matching runs")
-    right = "document.querySelector('.ag-center-cols-viewport').getBoundingClientRect().right"
-    for column in ("params.`mix`", "params.`n_embed`", "params.`seed`", "metrics.`test_accuracy/add`"):
-        cell = f"document.querySelector('.ag-row [col-id$=\"{column}\"]')"
-        page.wait_for(f"{cell} && {cell}.textContent && {cell}.getBoundingClientRect().left + 50 <= {right}")
-
-
-@pytest.mark.parametrize(("view", "charts"), [("transitions", 6), ("runs", 4)])
-def test_saved_views_open_on_the_charts_that_matter(site: Site, page: Page, view: str, charts: int) -> None:
-    """All of the view's charts are of metrics that are recorded: MLflow leaves out others, and counts the rest."""
-    experiment = site.experiment if view == "runs" else site.telling  # The test family does not count its seconds.
-    page.open(f"{site.base}/#/experiments/{experiment}/runs?{TRAINING}&compareRunsMode=CHART&viewStateShareKey={view}")
-    ours, others = f"{view.capitalize()}\n({charts})", "Model metrics\n("
-    shown = page.wait(ours, others)
-    assert shown.index(ours) < shown.index(others)
-    page.wait_for("document.querySelectorAll('.js-plotly-plot .points path, .js-plotly-plot path.js-line').length > 0")
 
 
 def test_a_sweep_says_what_it_asked_and_found(site: Site, page: Page) -> None:
@@ -195,15 +172,6 @@ def test_the_report_is_a_page_of_its_own(site: Site, page: Page, tmp_path: Path)
     page.click("document.querySelector('nav a[href=\"#similarities\"]')")
     page.wait_for("document.getElementById('similarities').getBoundingClientRect().top < window.innerHeight / 2")
     page.wait_for("performance.getEntriesByType('resource').length === 0")
-    # One points at a run: its learning curve and its row light up with it.
-    page.wait_for("!document.getElementById('said').hidden")
-    page.run("document.querySelector('[id^=curves-runs-] use').dispatchEvent(new Event('mouseenter'))")
-    page.wait_for("document.getElementById('said').textContent.includes('(run ')")
-    said = str(page.run("return document.getElementById('said').textContent"))
-    run = next(run for run in site.runs if run.data.tags["run_key"] in said)
-    assert re.search(r": test accuracy of add \d\.\d\d, (not )?learned; finished \(run ", said)
-    page.wait_for("document.querySelectorAll('#learning path.lit').length === 1")
-    page.wait_for(f"document.querySelector('tr.lit').dataset.run === '{run.data.tags['run_key']}'")
 
 
 @pytest.mark.parametrize("width", [390, 720])
@@ -215,7 +183,6 @@ def test_the_report_fits_a_phone_and_a_sheet_of_paper(site: Site, page: Page, wi
     page.run("for (const each of document.querySelectorAll('details')) each.open = true")
     if width == 720:
         page.print_media()
-        page.wait_for("!document.querySelector('#said').getBoundingClientRect().height")
         page.wait_for(
             "document.querySelector('#runs table').getBoundingClientRect().right <= document.body.clientWidth + 1"
         )

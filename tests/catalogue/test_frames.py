@@ -27,7 +27,7 @@ TRANSITIONS = (
     *("transition_absolute", "low_absolute", "high_absolute"),
     *("p_above", "p_below", "tested_from", "tested_to", "runs", "diverged", "failed"),
     *("decided", "evidence", "evidence_highest", "at_least", "at_least_core", "pairs"),
-    *("synergy", "synergy_low", "synergy_high", "synergy_core", "synergy_core_low", "synergy_core_high"),
+    *("synergy", "synergy_low", "synergy_high"),
     "words",
 )
 """Names that notebooks rest on."""
@@ -73,8 +73,8 @@ def test_transitions_are_those_of_the_answer(stored: StoredSweep) -> None:
     row = frame.iloc[1]
     assert row["transition"] == mix.target.transition.relative.value
     assert row["low_parameters"] == mix.target.total.low
-    assert mix.synergy_total is not None
-    assert row["synergy_low"] == mix.synergy_total.low
+    assert mix.synergy is not None
+    assert row["synergy_low"] == mix.synergy.low
     assert mix.comparison is not None
     assert (row["decided"], row["pairs"]) == (mix.comparison.decided or "", mix.comparison.pairs)
     assert row["evidence"] == mix.comparison.evidence
@@ -102,7 +102,7 @@ def test_every_exported_column_is_explained(stored: StoredSweep, tmp_path: Path)
         base = name
         for unit in ("_core_parameters", "_parameters", "_absolute"):
             base = base.removesuffix(unit)
-        assert f"``{base.replace('synergy_core_', 'synergy_')}``" in said
+        assert f"``{base}``" in said
 
 
 def test_exported_tables_are_read_back_as_they_were(stored: StoredSweep, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_exported_tables_are_read_back_as_they_were(stored: StoredSweep, tmp_pat
 
 def test_an_export_is_whole_or_not_at_all(stored: StoredSweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "there").mkdir()
-    with pytest.raises(UserError, match="is there already"):
+    with pytest.raises(UserError, match="exists already"):
         export(stored, tmp_path / "there")
 
     def full(*_: object, **__: object) -> None:

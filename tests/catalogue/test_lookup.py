@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.catalogue.lookup import find_sweep, space_of
+from orchestrator.catalogue.lookup import find_sweep
 from orchestrator.catalogue.reading import find_run
 from orchestrator.errors import UserError
 from orchestrator.home.files import Home
@@ -60,15 +60,6 @@ def test_what_fits_none_or_several_is_explained(home: Home, given: str, said: li
         find_sweep(home, given)
     for part in said:
         assert part in str(raised.value)
-
-
-def test_an_empty_home_says_so(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="holds none yet"):
-        find_sweep(Home(tmp_path), "logistic")
-
-
-def test_the_space_of_an_id() -> None:
-    assert space_of("add_vs_add_prod-20260101-000000-aaaa") == "add_vs_add_prod"
 
 
 def test_a_run_is_found_in_every_sweep_that_holds_it_and_while_it_trains(tmp_path: Path) -> None:

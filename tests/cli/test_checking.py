@@ -15,12 +15,6 @@ def test_a_family_that_keeps_its_contract(run: Program) -> None:
     assert ended.out.count("ok      ") == 9
 
 
-def test_tasks_may_have_any_names(run: Program) -> None:
-    ended = run("check-family", "tests.families:MazeFamily")
-    assert ended.code == 0, ended.out
-    assert "mazes: find exit, find exit+map + rooms at units 8, 16" in ended.out
-
-
 @pytest.mark.parametrize(
     ("family", "part", "said"),
     [
@@ -56,7 +50,7 @@ def test_a_search_space_gives_the_settings(run: Program) -> None:
     [
         (["tests.families:LogisticFamly"], "has no 'LogisticFamly'. Did you mean 'tests.families:LogisticFamily'?"),
         (["tests.sweep.broken:NamelessFamily"], "needs a `name` of its own, part of its runs' keys"),
-        (["tests.families:UnfinishedFamily"], "is no complete family: it lacks flops"),
+        (["tests.families:UnfinishedFamily"], "is not a complete family: it lacks flops"),
         (["tests.families:LogisticFamily", "--set", "seed=1"], "name one instead of the class"),
         (["lsitops"], "Did you mean"),
     ],

@@ -10,8 +10,6 @@ from orchestrator.space.settings import flatten
 from orchestrator.space.settings_documentation import entries
 from orchestrator.space.spaces import load_space
 from tests.cli.program import Program
-from tests.families import LogisticFamily
-from tests.sweep.sweeps import spec
 from trainables.base import BUILT_IN as FAMILIES
 from trainables.probes.base import BUILT_IN, load_probe
 
@@ -56,16 +54,6 @@ def test_doc_of_another_family_and_of_a_misspelt_setting(run: Program) -> None:
 
 
 FAMILY = "tests.families:LogisticFamily"
-
-
-@pytest.mark.parametrize("probes", [(), ("similarity", "separation")])
-def test_doc_says_which_probes_are_run_by_default(
-    run: Program, monkeypatch: pytest.MonkeyPatch, probes: tuple[str, ...]
-) -> None:
-    monkeypatch.setattr(LogisticFamily, "probes", probes)
-    said = run("doc", "probes", "--family", FAMILY).out
-    assert said.startswith(f"probes: a list; by default {', '.join(spec().probes) or 'none'}\n")
-    assert spec().probes == probes
 
 
 def test_doc_prints_what_every_probe_finds_in_the_words_of_its_class(run: Program) -> None:

@@ -27,10 +27,10 @@ def test_sweeps_lists_the_newest_first(run: Program, tmp_path: Path) -> None:
 
 
 def test_an_empty_home_holds_no_sweep(run: Program, tmp_path: Path) -> None:
-    assert "holds no sweep yet" in run("sweeps", "--home", tmp_path).out
+    assert "has no sweep yet" in run("sweeps", "--home", tmp_path).out
     assert json.loads(run("sweeps", "--home", tmp_path, "--json").out) == []
     ended = run("status", "--home", tmp_path)
-    assert (ended.code, "holds no sweep yet" in ended.err) == (2, True)
+    assert (ended.code, "has no sweep yet" in ended.err) == (2, True)
 
 
 def test_status_takes_the_newest_sweep_or_the_one_named(run: Program, tmp_path: Path) -> None:

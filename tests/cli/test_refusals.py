@@ -71,11 +71,8 @@ def test_a_sweep_that_is_being_run_is_refused_by_the_beginning_of_its_id(run: Pr
 @pytest.mark.parametrize(
     ("home", "said"),
     [
-        ("file", "file"),
         ("file/home", "file"),
-        ("/dev/null", "file"),
         ("loop", "link that leads in a circle"),
-        ("loop/home", "link"),
     ],
 )
 def test_a_home_that_is_no_directory_is_said_so(
@@ -100,11 +97,6 @@ def test_a_port_that_is_taken_is_said_with_one_that_is_free(run: Program, tmp_pa
     assert ended.code == 2
     assert f"port {port} cannot be used (Address already in use), perhaps by `ui`: --port " in ended.err
     assert "127.0.0.1" not in ended.out
-
-
-def test_a_home_without_its_record_is_told_how_to_make_it(run: Program, tmp_path: Path) -> None:
-    write_sweep(Home(tmp_path))
-    assert run("ui", "--home", tmp_path).err.endswith("yet: `sync` makes it from its sweeps\n")
 
 
 def test_a_store_elsewhere_leaves_nothing_in_the_working_directory(

@@ -99,7 +99,7 @@ def test_equal_first_phases_are_trained_once(tmp_path: Path) -> None:
     run(write(tmp_path / "one.yaml", ["add", MAX_FIRST]), "--engine=local")
     both_then = {"name": "both then", "phases": [{"mix": "max"}, {"mix": "add+max"}]}
     out = run(write(tmp_path / "two.yaml", ["add", MAX_FIRST, both_then]), "--engine=local")
-    assert "12 runs were there already" in out  # 4 of ADD, 4 of the first phase, 4 of the second.
+    assert "Reused 12 runs" in out  # 4 of ADD, 4 of the first phase, 4 of the second.
     assert [trained(tmp_path / "trained.txt")[f"max 32 {seed}"] for seed in (0, 1)] == [1, 1]
 
 

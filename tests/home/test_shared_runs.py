@@ -74,10 +74,10 @@ def test_a_shared_baseline_is_trained_once_and_the_answer_is_the_same(
     out = here(tmp_path / "home", "run", second, "--engine=local")
     assert set(trained(log).values()) == {1}
     assert len(trained(log)) == 12  # 4 of the baseline and 4 of each mix, where two sweeps alone would train 16.
-    existing = sweep_of(tmp_path / "home", "with_prod")
-    assert f"4 runs were there already, trained for {existing} (4)." in out
+    there = sweep_of(tmp_path / "home", "with_prod")
+    assert f"Reused 4 runs, trained for {there} (4)." in out
     status = here(tmp_path / "home", "status", "with_max")
-    assert "in 4 runs, 4 more were there already" in status
+    assert "in 4 runs, 4 more reused" in status
     alone = here(tmp_path / "other home", "run", second, "--engine=local")
     assert table_of(out) == table_of(alone) != []
 
@@ -87,7 +87,7 @@ def test_fresh_trains_every_run_again_and_reports_it(spaces: Spaces, log: Path, 
     here(tmp_path, "run", first, "--engine=local")
     out = here(tmp_path, "run", second, "--engine=local", "--fresh")
     assert "every run is trained" in out
-    assert "there already" not in out
+    assert "Reused" not in out
     assert trained(log)["add 8 0"] == 2
     assert "trained again" in (tmp_path / "sweeps" / sweep_of(tmp_path, "with_max") / "report.html").read_text()
     assert len(list((tmp_path / "runs").iterdir())) == 16  # Those of a fresh sweep have keys of their own.
@@ -101,8 +101,8 @@ def test_two_sweeps_at_once_train_a_run_once(engine: list[str], spaces: Spaces, 
     outs = [said(item) for item in both]
     assert set(trained(log).values()) == {1}, trained(log)
     assert len(trained(log)) == 12
-    result = [int(count) for out in outs for count in re.findall(r"^(\d+) runs? w(?:ere|as) there already", out, re.M)]
-    assert sum(result) == 4
+    found = [int(count) for out in outs for count in re.findall(r"^Reused (\d+) run", out, re.M)]
+    assert sum(found) == 4
     for space in ("with_prod", "with_max"):
         assert len(ended(tmp_path, sweep_of(tmp_path, space))) == 8
 
@@ -119,9 +119,9 @@ def test_after_a_kill_another_sweep_continues_and_the_first_can_be_resumed(
     killed.communicate()
     lost = trained(log).total() - len(stored)  # Trained to their end, and killed before they were on disk.
     out = here(tmp_path, "run", second, "--engine=local")
-    existing = re.search(r"^(\d+) runs? w(?:ere|as) there already", out, re.M)
-    assert existing is not None
-    assert int(existing[1]) >= 1
+    there = re.search(r"^Reused (\d+) run", out, re.M)
+    assert there is not None
+    assert int(there[1]) >= 1
     here(tmp_path, "run", first, "--engine=local", "--resume")
     assert len(trained(log)) == 12
     assert trained(log).total() - 12 <= lost

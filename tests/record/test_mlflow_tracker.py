@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 from mlflow import MlflowClient
 from mlflow.entities import Run
 from pydantic import TypeAdapter
@@ -21,10 +20,8 @@ from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.record.mlflow_tracker import MlflowTracker, remove_sweep
 from orchestrator.record.store import DATABASE, Store, choose
 from orchestrator.report.answer import Answer, answer
-from orchestrator.space.mistakes import parse
-from orchestrator.space.spec import SweepSpec
 from tests.record.samples import Finished, finish
-from tests.report.samples import make_spec
+from tests.report.samples import SIZES, bracketed, in_order, make_spec
 from trainables.base import Status
 
 SWEEP = "add_vs_add_prod-20260102-030405-ab12"
@@ -110,11 +107,6 @@ def test_the_sweep_says_what_it_asked_and_found(kept: Record) -> None:
     note = sweep.data.tags["mlflow.note.content"]
     assert make_spec().question in note
     assert "add: size at" in note
-
-
-def test_the_resolved_search_space_reproduces_the_sweep(kept: Record) -> None:
-    text = kept.text(kept.one(kind="sweep"), "search_space.yaml")
-    assert parse(SweepSpec, yaml.safe_load(text)) == kept.finished.sweep.spec
 
 
 def test_a_run_is_found_by_mix_size_and_seed(kept: Record) -> None:
@@ -222,42 +214,6 @@ def test_times_are_those_of_the_log_whenever_it_is_recorded(empty: Path, tmp_pat
     assert {run.info.end_time for run in kept.runs() if run.data.tags["kind"] != "run"} == {ends[-1]}
 
 
-def test_a_transition_run_holds_the_curve(kept: Record) -> None:
-    mix = kept.finished.answer.mix("add+prod")
-    found = mix.target.transition
-    run = kept.one(kind="transition", mix="add+prod")
-    assert run.data.params["mix"] == "add+prod"
-    assert run.data.params["verdict"] == found.verdict.value
-    assert run.data.params["curve.midpoint"] == "40.0"
-    said = {"transition": found.relative.value, "low": found.relative.low, "high": found.relative.high}
-    for name, value in said.items():
-        assert run.data.metrics.get(name) == (None if value is None else pytest.approx(value))
-    assert found.fit is not None
-    assert run.data.metrics["fit.midpoint"] == pytest.approx(found.fit.midpoint)
-    assert run.data.metrics["fit.asymptote"] == pytest.approx(found.fit.asymptote)
-    assert run.data.metrics["p_above"] == pytest.approx(found.p_above)
-    assert (run.data.metrics["runs"], run.data.metrics["failed"]) == (3, 1)
-    assert kept.artifacts(run) == {"curve.png", "transition.json"}
-    told = {task["task"]: task for task in json.loads(kept.text(run, "transition.json"))["tasks"]}
-    assert [point["size"] for point in told["add"]["transition"]["points"]] == [16, 32, 64]
-    assert told["add"]["transition"]["fit"]["slope"] == pytest.approx(found.fit.slope)
-    posterior = told["prod"]["transition"]["density"]
-    assert sum(posterior["weights"]) + posterior["above"] == pytest.approx(1)
-    assert len(posterior["sizes"]) == len(posterior["weights"])
-    assert told["add"]["total"]["low"] == pytest.approx(mix.target.total.low)
-
-
-def test_the_page_knows_the_experiment_for_what_it_is(kept: Record) -> None:
-    experiment = kept.client.get_experiment(experiment_id(kept.client))
-    assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
-    views = [json.loads(said) for key, said in experiment.tags.items() if key.startswith("mlflow.sharedViewState.")]
-    assert {view["name"] for view in views} == {"Transitions", "Runs"}
-    note = experiment.tags["mlflow.note.content"]
-    assert make_spec().question in note
-    query = note.partition("search for `")[2].partition("`")[0]
-    assert len(kept.client.search_runs([experiment.experiment_id], f"{query} and tags.sweep = '{SWEEP}'")) == 2
-
-
 def test_a_replay_leaves_one_record_each(kept: Record) -> None:
     before = snapshot(kept)
     record(MlflowTracker(kept.store), kept.finished)
@@ -265,22 +221,6 @@ def test_a_replay_leaves_one_record_each(kept: Record) -> None:
     record(same, kept.finished)
     same.run_ended(kept.finished.sweep, kept.finished.runs[0])
     assert snapshot(kept) == before
-
-
-def test_a_half_written_record_is_completed(kept: Record, tmp_path: Path) -> None:
-    finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-half")
-    MlflowTracker(kept.store).begin(finished.sweep)
-    run = finished.runs[0]
-    torn = replace(run, outcome=replace(run.outcome, curve=run.outcome.curve[:3]))
-    tracker = MlflowTracker(kept.store)
-    tracker.run_ended(finished.sweep, torn)
-    # As a crash between the metrics and the end leaves it.
-    half = kept.one(finished.sweep.id, run_key=run.key)
-    kept.client.update_run(half.info.run_id, status="RUNNING")
-    MlflowTracker(kept.store).run_ended(finished.sweep, run)
-    whole = kept.one(finished.sweep.id, run_key=run.key)
-    assert whole.info.status == "FINISHED"
-    assert len(kept.client.get_metric_history(whole.info.run_id, "loss")) == 60
 
 
 def test_an_interrupted_sweep_goes_on_and_replaces_its_answer(kept: Record, tmp_path: Path) -> None:
@@ -305,15 +245,6 @@ def test_an_interrupted_sweep_goes_on_and_replaces_its_answer(kept: Record, tmp_
     assert kept.one(sweep.id, kind="sweep").info.run_id == stopped.info.run_id
     assert kept.one(sweep.id, kind="transition", mix="add").data.metrics["runs"] == 3
     assert len(kept.runs(sweep.id, kind="run")) == 7
-
-
-def test_files_given_are_kept(kept: Record, tmp_path: Path) -> None:
-    finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-file")
-    figure = tmp_path / "transitions.png"
-    figure.write_bytes(b"the engine's own figure")
-    MlflowTracker(kept.store).end(finished.sweep, finished.answer, State.FINISHED, [figure])
-    run = kept.one(finished.sweep.id, kind="sweep")
-    assert kept.text(run, "transitions.png") == "the engine's own figure"
 
 
 def test_an_experiment_in_the_trash_is_taken_out(empty: Path, tmp_path: Path) -> None:
@@ -372,3 +303,42 @@ def snapshot(kept: Record) -> list[dict[str, Any]]:
             }
         )
     return sorted(found, key=lambda each: each["id"])
+
+
+def test_a_transition_has_its_estimates_and_its_curve_over_sizes(empty: Path, tmp_path: Path) -> None:
+    finished = finish(tmp_path)
+    answered = answer(finished.sweep.spec, bracketed(), blocks=in_order(finished.sweep.spec))
+    store = fresh_store(empty, tmp_path)
+    MlflowTracker(store).end(finished.sweep, answered, State.FINISHED)
+    kept = Record(store, finished, MlflowClient(store.uri))
+    mix = answered.mix("add+prod")
+    transition = mix.target.transition
+    run = kept.one(kind="transition", mix="add+prod")
+    assert run.data.params["verdict"] == transition.verdict.value
+    assert run.data.params["curve.midpoint"] == "40.0"
+    metrics = run.data.metrics
+    expected = (transition.relative.value, transition.relative.low, transition.relative.high, transition.p_above)
+    assert [metrics[name] for name in ("transition", "low", "high", "p_above")] == pytest.approx(expected)
+    curve = answered.curve(transition, [float(size) for size in SIZES])
+    assert curve is not None
+    for name, values in (("median", curve.middle), ("low", curve.low), ("high", curve.high)):
+        history = {each.step: each.value for each in kept.client.get_metric_history(run.info.run_id, f"curve/{name}")}
+        assert history == pytest.approx(dict(zip(map(int, curve.sizes), values, strict=True)))
+    told = {task["task"]: task for task in json.loads(kept.text(run, "transition.json"))["tasks"]}
+    assert told["add"]["total"]["low"] == pytest.approx(mix.target.total.low)
+    posterior = told["prod"]["transition"]["density"]
+    assert sum(posterior["weights"]) + posterior["above"] == pytest.approx(1)
+
+
+def test_a_run_of_two_sweeps_is_one_record(empty: Path, tmp_path: Path) -> None:
+    first = finish(tmp_path / "sweeps")
+    second = finish(tmp_path / "sweeps", "add_vs_add_prod-20260102-030405-two")
+    reused = tuple(replace(run, found_in=first.sweep.id) for run in second.runs)
+    gone = replace(reused[0], found_in="add_vs_add_prod-20250101-030405-gone")
+    store = fresh_store(empty, tmp_path)
+    tracker = MlflowTracker(store)
+    record(tracker, first)
+    record(tracker, replace(second, runs=(gone, *reused[1:])))
+    kept = Record(store, second, MlflowClient(store.uri))
+    assert len(kept.runs(first.sweep.id, kind="run")) == len(first.runs)
+    assert [run.data.tags["run_key"] for run in kept.runs(kind="run")] == [gone.key], "its own sweep was deleted"

@@ -36,15 +36,6 @@ from orchestrator.record.store import (
 )
 
 
-def test_the_default_lies_in_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    chosen = choose(Path("results"), {})
-    assert chosen.uri == f"sqlite:///{tmp_path.resolve()}/results/mlflow.db"
-    assert chosen.artifacts == tmp_path.resolve() / "results" / "artifacts"
-    check(chosen)
-    assert (tmp_path / "results").is_dir()
-
-
 @pytest.mark.parametrize(("value", "place"), [("", None), ("  ", None), ("http://tracker:5000", "http://tracker:5000")])
 def test_the_variable_names_the_store(value: str, place: str | None, tmp_path: Path) -> None:
     chosen = choose(tmp_path, {"MLFLOW_TRACKING_URI": value})
@@ -66,7 +57,7 @@ def test_credentials_are_never_shown(uri: str, shown: str) -> None:
 
 @pytest.mark.parametrize("uri", ["file:///tmp/mlruns", "mlruns", "ftp://ann:secret@host/x", "sqlite:///mlflow.db"])
 def test_what_is_no_store_is_refused_with_what_is(uri: str) -> None:
-    with pytest.raises(UserError, match=r"which cannot hold sweeps|relative path") as refused:
+    with pytest.raises(UserError, match=r"which is not a store for sweeps|relative path") as refused:
         check(Store(uri, None))
     assert "sqlite:////absolute/path" in str(refused.value)
     assert "secret" not in str(refused.value)
@@ -210,13 +201,6 @@ def test_a_database_of_another_mlflow_is_named_with_the_remedy(home: Path) -> No
         MlflowClient(f"{store.uri}?").search_experiments()  # Another engine than the one that has it open.
     with pytest.raises(StoreError, match="mlflow db upgrade"), store_errors(Store(store.uri, None)):
         MlflowClient(f"{store.uri}?").search_experiments()
-
-
-@pytest.mark.parametrize("port", ["99999", "5000x"])
-def test_a_port_that_cannot_be_is_refused(port: str) -> None:
-    with pytest.raises(UserError, match=r"MLFLOW_TRACKING_URI is 'http://tracker:\w+': .*Write http") as refused:
-        check(Store(f"http://ann:secret@tracker:{port}", None))
-    assert "secret" not in str(refused.value)
 
 
 def test_a_certificate_that_is_not_trusted_is_the_cause_and_not_cut_off(

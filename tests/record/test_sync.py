@@ -21,7 +21,7 @@ from orchestrator.sweep.run_options import RunOptions
 from tests.cli.program import command, separate
 from tests.sweep.sweeps import interrupt_after, quiet, spec
 
-SIZES = [16, 32, 64]
+SIZES = [16, 64]
 
 
 @pytest.fixture(scope="module", name="swept")

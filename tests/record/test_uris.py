@@ -30,13 +30,7 @@ def test_the_uri_of_a_path_is_read_as_that_path(name: str) -> None:
     assert Path(uri.removeprefix("sqlite:///")).parent in (path.parent, Path())
 
 
-def test_every_printable_character_is_itself() -> None:
-    for sign in string.printable.replace("/", ""):
-        path = Path(f"/data/{sign}{sign}20/{DATABASE}")
-        assert sqlite_path(sqlite_uri(path)) == path
-
-
-@pytest.mark.parametrize("name", ["job_feature%2Fx", "a%20b", "a?b", "a#b", "é;&=@[x]:\\'\"%"])
+@pytest.mark.parametrize("name", ["job_feature%2Fx", "a?b", "é;&=@[x]:\\'\"%#"])
 def test_a_home_keeps_runs_and_artifacts_in_itself(
     name: str, empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

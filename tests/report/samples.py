@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 from orchestrator.report.answer import Answer, Count, MixAnswer, TaskAnswer
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.evidence import Block, Comparison, Pair, compare
-from orchestrator.transition.types import Estimate, Fit, Point, SizeShare, Synergy, Transition, Verdict
+from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Transition, Verdict
 from tests.families import LogisticFamily
 from trainables.base import Arm, Outcome, RunConfig, Status
 
@@ -99,8 +98,7 @@ class Made(Transition):
 def transition(verdict: Verdict, relative: Estimate = NOWHERE, absolute: Estimate | None = None) -> Made:
     """A transition of runs at sizes 8 to 64, whatever the verdict says about them."""
     points = tuple(Point(size, seed, 0.95, 0.1) for size in (8, 32, 64) for seed in (0, 1))
-    fit = Fit(math.log(33), 9.0, 0.1, 0.99)
-    return Made(verdict, relative, absolute or relative, fit, points, 0.9)
+    return Made(verdict, relative, absolute or relative, points, 0.9)
 
 
 def called(text: str, found: MixAnswer) -> MixAnswer:
@@ -129,7 +127,7 @@ def make_answer(first: Made, second: Made, comparison: Comparison | None = None,
             "add+prod",
             MixAnswer(
                 *("", 11, 1, 2, (task("add", second), task("prod", second)), second.shares),
-                *(comparison, synergy, synergy),
+                *(comparison, synergy),
             ),
         ),
     )

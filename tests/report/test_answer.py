@@ -24,11 +24,10 @@ def test_both_transitions_and_their_ratio_are_found() -> None:
         # 80 % of the asymptote lies a little above the midpoint.
         assert low <= value <= high
         assert midpoint < value < 1.35 * midpoint
-    synergy = found.mix("add+prod").synergy_total
+    synergy = found.mix("add+prod").synergy
     assert synergy is not None
     assert synergy.value == pytest.approx(4, rel=0.25)
-    assert found.mix("add").synergy_total is None
-    assert found.mix("add").synergy_core is None
+    assert found.mix("add").synergy is None
 
 
 def test_parameters_are_those_of_the_fractional_size() -> None:

@@ -9,19 +9,16 @@ from pathlib import Path
 import matplotlib.image
 import numpy as np
 import pytest
-from matplotlib.collections import Collection, PathCollection
-from matplotlib.colors import to_hex
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
 from orchestrator.report.answer import Answer, answer
-from orchestrator.report.figures.bars import mix_styles, styles_of
 from orchestrator.report.figures.similarity import similarity_figure
 from orchestrator.report.figures.style import save, save_both
-from orchestrator.report.figures.transitions import curve_figure, curve_of, transitions_figure
+from orchestrator.report.figures.transitions import CURVE_SIZES, transitions_figure
 from orchestrator.transition.types import Density, Estimate, Point, Verdict
 from tests.report.samples import NOWHERE, bracketed, compared, in_order, make_answer, make_spec, transition
-from trainables.probes.embeddings import principal
 
 
 @pytest.fixture(scope="module", name="found")
@@ -36,11 +33,6 @@ def texts(figure: Figure) -> str:
         ticks = [*axes.get_xticklabels(), *axes.get_yticklabels()]
         found += [text.get_text() for text in (*axes.texts, axes.xaxis.label, axes.yaxis.label, *ticks)]
     return "\n".join(found)
-
-
-def hexes(drawn: Collection) -> list[str]:
-    """The colours of the edges of what was drawn."""
-    return [to_hex(tuple(rgba)).upper() for rgba in np.asarray(drawn.get_edgecolor(), float)]
 
 
 def points(figure: Figure) -> int:
@@ -58,7 +50,7 @@ def test_every_run_is_a_point_and_every_transition_is_said(found: Answer) -> Non
         assert f"{value:.1f} [" in said
         assert mix.mix in said
     assert "test accuracy of add" in said
-    assert "size (units)" in said
+    assert "size (units)\nbars: transition" in said
     assert "\nparameters\n" in said
     assert "\nbest constant answer\n" in said
     assert make_spec().question in said
@@ -76,23 +68,13 @@ def test_runs_that_are_as_accurate_stand_side_by_side() -> None:
     assert 16 / 2**0.25 < min(crowd) < 16 < max(crowd) < 16 * 2**0.25
 
 
-def test_a_long_question_is_wrapped(found: Answer) -> None:
-    question = "Which of the easy tasks lets a smaller model learn addition, and by how many parameters? " * 2
-    figure = transitions_figure(make_spec(question=question), found)
-    figure.draw_without_rendering()
-    title = figure.get_suptitle()
-    assert title.split() == question.split()
-    assert all(len(line) <= 84 for line in title.splitlines())
-    (drawn,) = [text for text in figure.texts if text.get_text() == title]
-    assert drawn.get_window_extent().x1 <= figure.bbox.x1
-
-
 def test_curve_and_transition_are_one_estimator(found: Answer) -> None:
     """The curve passes 80 % of its asymptote where the transition is said to lie, within its own band."""
     figure = transitions_figure(make_spec(), found)
     for mix in found.mixes:
         told = mix.target.transition
-        curve, value = curve_of(found, told), told.relative.value
+        low, high = found.tested(told)
+        curve, value = found.curve(told, np.geomspace(low.size, high.size, CURVE_SIZES).tolist()), told.relative.value
         assert curve is not None
         assert value is not None
         assert np.interp(np.log(value), np.log(curve.sizes), curve.middle) == pytest.approx(told.level, abs=0.02)
@@ -130,25 +112,6 @@ def test_nothing_inside_the_panel_looks_like_data_and_is_none(found: Answer) -> 
     assert all(named[mix.mix].get_window_extent().x0 > right for mix in found.mixes)
 
 
-def test_a_mix_has_one_colour_everywhere(found: Answer) -> None:
-    known = mix_styles(found)
-    for figure in (transitions_figure(make_spec(), found), curve_figure(make_spec(), found, "add+prod")):
-        scatters = {each.get_label(): each for axes in figure.axes[:1] for each in axes.collections}
-        drawn = scatters["add+prod" if "add+prod" in scatters else "add"]
-        assert hexes(drawn)[0] == known["add+prod"].colour
-    of_prod = scatters["prod"]
-    assert hexes(of_prod)[0] not in {look.colour for look in known.values()}
-    assert styles_of(["add", "add+prod"]) == known
-
-
-def test_a_mix_shows_all_its_tasks(found: Answer) -> None:
-    figure = curve_figure(make_spec(), found, "add+prod")
-    assert points(figure) == len(bracketed())
-    assert "best constant answer to prod" in texts(figure)
-    with pytest.raises(KeyError):
-        curve_figure(make_spec(), found, "max")
-
-
 @pytest.mark.parametrize(
     ("verdict", "relative", "said"),
     [
@@ -163,7 +126,7 @@ def test_what_was_not_found_is_drawn_and_said(verdict: Verdict, relative: Estima
     told = make_answer(found, found)
     figure = transitions_figure(make_spec(), told)
     assert len(figure.axes[1].collections) == (2 if verdict is Verdict.UNDECIDED else 0), "shades within the sizes"
-    assert curve_of(told, found) is None
+    assert told.curve(found, [16.0]) is None
     assert max(len(np.asarray(line.get_xdata())) for line in figure.axes[0].lines) <= 2  # The floor's line alone.
     assert said in texts(figure).splitlines()
     arrows = [line.get_marker() for line in figure.axes[1].lines if line.get_marker() in ("<", ">")]
@@ -188,38 +151,6 @@ def test_png_and_svg_are_whole_and_say_the_same_twice(tmp_path: Path) -> None:
     assert sorted(path.name for path in png.parent.iterdir()) == ["similarity.png", "similarity.svg"]
     again = save(similarity_figure(np.eye(6), "add, n_embed 8"), tmp_path / "again.png")
     assert again.read_bytes() == png.read_bytes()
-
-
-def test_a_failed_save_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
-    path = save(similarity_figure(np.eye(3), "old"), tmp_path / "figure.png")
-    before = path.read_bytes()
-    broken = similarity_figure(np.eye(3), "new")
-    broken.axes[0].set_title(r"$\no_such_macro$")
-    with pytest.raises(ValueError, match="no_such_macro"):
-        save(broken, path)
-    assert path.read_bytes() == before
-    assert [each.name for each in tmp_path.iterdir()] == ["figure.png"]
-
-
-def test_even_and_odd_are_told_apart_without_the_colour_of_a_mix(found: Answer) -> None:
-    for cyclic, tones in ((True, 2), (False, 1)):
-        plane = similarity_figure(np.eye(6), "parity", cyclic=cyclic).axes[1]
-        (discs,) = [each for each in plane.collections if isinstance(each, PathCollection)]
-        shades = {to_hex(tuple(rgba)).upper() for rgba in np.asarray(discs.get_facecolor(), float)}
-        assert len(shades) == tones
-        assert not shades & {each.colour for each in mix_styles(found).values()}
-
-
-def test_principal_components_are_those_of_the_embeddings() -> None:
-    rng = np.random.default_rng(0)
-    embedding = rng.normal(size=(10, 4))
-    embedding /= np.linalg.norm(embedding, axis=1, keepdims=True)
-    variances, coordinates = principal(embedding @ embedding.T)
-    centred = embedding - embedding.mean(axis=0)
-    left, singular, _ = np.linalg.svd(centred)
-    assert np.abs(coordinates) == pytest.approx(np.abs((left[:, :4] * singular)[:, :3]))
-    assert variances[:4] == pytest.approx(singular**2)
-    assert not principal(np.ones((1, 1)))[1].any()  # One item lies at the origin of every plane.
 
 
 def test_long_names_leave_the_sizes_room(found: Answer) -> None:

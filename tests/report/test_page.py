@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,7 +14,7 @@ from orchestrator.home.files import Home
 from orchestrator.home.sweeps import Sweep
 from orchestrator.report import table
 from orchestrator.report.run_table import page_table
-from orchestrator.report.words.explanation import judged
+from orchestrator.report.words.explanation import how_sure, next_paragraph
 from orchestrator.space.spaces import load_space
 from tests.catalogue.fabricated import diverged, failed, runs_of, write_sweep
 from tests.sweep.sweeps import spec
@@ -103,7 +101,8 @@ def test_the_answer_comes_first_in_words(whole: tuple[StoredSweep, str]) -> None
         *said.learned,
         *said.sentences,
         *said.caveats,
-        *(each.text for each in judged(told.sweep.spec, told.answer, told.state)),
+        *(each.text for each in how_sure(told.answer)),
+        next_paragraph(told.sweep.spec, told.answer, told.state.value).text,
         *said.notes,
     ):
         assert " ".join(line.split()) in text
@@ -115,10 +114,7 @@ def test_the_answer_comes_first_in_words(whole: tuple[StoredSweep, str]) -> None
 def test_every_part_is_there(whole: tuple[StoredSweep, str]) -> None:
     told, html = whole
     found = outline(html)
-    assert found.seen.count("svg") == 3
-    assert (
-        "One run a pair, with its test accuracy of add. Left: cosine similarity of any two items. Right:" in found.text
-    )
+    assert found.seen.count("svg") == 4
     for part in ("What models hold", "Learning curves", "How to reproduce it"):
         assert part in found.text
     assert "curve.midpoint" in found.text
@@ -150,7 +146,7 @@ def test_what_people_write_stays_text(tmp_path: Path) -> None:
 
 def test_a_sweep_without_runs_and_one_with_bad_ones_have_pages(tmp_path: Path) -> None:
     empty = outline(page_of(stored(write_sweep(Home(tmp_path / "empty"), runs=[], answered=False))))
-    assert empty.seen.count("svg") == 1
+    assert empty.seen.count("svg") == 2
     assert "interrupted" in empty.text
     runs = runs_of(spec())
     bad = page_of(
@@ -159,51 +155,6 @@ def test_a_sweep_without_runs_and_one_with_bad_ones_have_pages(tmp_path: Path) -
     text = outline(bad).text
     assert "1 run failed and counts as no evidence." in text
     assert "1 run diverged and counts as not learned." in text
-
-
-def test_an_arrow_is_explained_where_one_is_drawn(tmp_path: Path) -> None:
-    asked = spec(settings={"curve": {"help": 2.0}}, seeds=3)
-    decided = page_of(stored(write_sweep(Home(tmp_path / "decided"), asked)))
-    assert "In the last row an arrow leads" in outline(decided).text
-    few = page_of(stored(write_sweep(Home(tmp_path / "few"), runs=runs_of(spec())[:3])))
-    assert "Nothing is decided" in few
-    assert "In the last row an arrow leads" not in few
-
-
-def test_one_mix_compares_nothing(tmp_path: Path) -> None:
-    asked = spec(mixes=["add"])
-    text = outline(page_of(stored(write_sweep(Home(tmp_path), asked)))).text
-    assert "add is learned from units" in text
-    assert "In the last row an arrow leads" not in text
-
-
-def told_by(html: str) -> dict[str, Any]:
-    """What the page's script is told."""
-    (data,) = re.findall(r'<script type="application/json" id="explorer-data">(.*?)</script>', html, re.DOTALL)
-    told: dict[str, Any] = json.loads(data)
-    return told
-
-
-def test_the_script_is_told_every_run_with_its_point_and_line(whole: tuple[StoredSweep, str]) -> None:
-    told, html = whole
-    data = told_by(html)
-    assert {run["key"] for run in data["runs"]} == {run.key for run in told.runs}
-    for place, mix in enumerate(told.answer.mixes):
-        mine = [run for run in data["runs"] if run["mix"] == place]
-        points = [mix.target.transition.points[run["point"]] for run in mine]
-        assert [(point.size, point.seed) for point in points] == [(run["size"], run["seed"]) for run in mine]
-        assert html.count(f'id="curves-{data["mixes"][place]["points"]}"') == 1
-        assert sorted(run["line"] for run in mine) == list(range(len(mine)))
-
-
-def test_the_script_tells_learned_runs_as_the_page_counts_them(whole: tuple[StoredSweep, str]) -> None:
-    told, html = whole
-    runs = told_by(html)["runs"]
-    assert {run["learned"] for run in runs} == {True, False}
-    for place, mix in enumerate(told.answer.mixes):
-        for share in mix.shares:
-            here = [run["learned"] for run in runs if (run["mix"], run["size"]) == (place, share.size)]
-            assert (sum(here), len(here)) == (share.learned, share.tried)
 
 
 def test_what_to_mind_is_in_the_answer(tmp_path: Path, whole: tuple[StoredSweep, str]) -> None:

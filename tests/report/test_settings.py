@@ -19,21 +19,23 @@ from orchestrator.report.figures.comparisons import forest_figure, main_figure
 from orchestrator.report.figures.learning import learning_figure
 from orchestrator.report.figures.paper import paper_figure
 from orchestrator.report.figures.similarity import similarities_figure
-from orchestrator.report.figures.transitions import curve_figure
 from orchestrator.report.side_by_side import Compared
 from tests.catalogue.fabricated import write_sweep
 
 ROOT = Path(__file__).resolve().parents[2]
-SETTINGS: list[dict[Any, Any]] = [
-    {"text.usetex": True, "svg.fonttype": "path", "axes.unicode_minus": False},
-    {"savefig.bbox": "tight", "figure.autolayout": True, "font.family": "cursive", "xtick.direction": "in"},
-    {
-        "axes.prop_cycle": cycler(color=["red"]),
-        "axes.spines.top": False,
-        "lines.linewidth": 9,
-        "image.cmap": "jet",
-    },
-]
+SETTINGS: dict[Any, Any] = {
+    "text.usetex": True,
+    "svg.fonttype": "path",
+    "axes.unicode_minus": False,
+    "savefig.bbox": "tight",
+    "figure.autolayout": True,
+    "font.family": "cursive",
+    "xtick.direction": "in",
+    "axes.prop_cycle": cycler(color=["red"]),
+    "axes.spines.top": False,
+    "lines.linewidth": 9,
+    "image.cmap": "jet",
+}
 
 
 @pytest.fixture(scope="module", name="drawn")
@@ -49,7 +51,6 @@ def every_figure(tmp_path_factory: pytest.TempPathFactory) -> Any:
         figures = [
             main_figure(spec, found),
             paper_figure(spec, found, 3.3),
-            curve_figure(spec, found, "add"),
             forest_figure([Compared("one", found)]),
             learning_figure(spec, runs),
             similarities,
@@ -59,10 +60,9 @@ def every_figure(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return draw
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=["latex", "layout", "looks"])
-def test_a_matplotlibrc_changes_no_figure(settings: dict[Any, Any], drawn: Any) -> None:
+def test_a_matplotlibrc_changes_no_figure(drawn: Any) -> None:
     undisturbed = drawn()
-    with matplotlib.rc_context(settings):
+    with matplotlib.rc_context(SETTINGS):
         before = dict(matplotlib.rcParams)
         assert drawn() == undisturbed
         assert dict(matplotlib.rcParams) == before

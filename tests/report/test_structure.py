@@ -51,17 +51,6 @@ def said(stored: StoredSweep, answer: Answer | None = None) -> str:
     return paragraph.text
 
 
-def test_a_structure_is_counted_over_all_runs_on_each_side(stored: StoredSweep) -> None:
-    assert structure_words(stored.answer, stored.runs, FAMILY) == ()
-    chance, apart = numbers(0.4, 0.7), numbers(0.01, 0.7)
-    sizes = write(stored, "add", {8: chance, 12: apart, 64: apart, 96: apart})
-    below, above = (sum(size in side for size in sizes) for side in ((8, 12), (64, 96)))
-    half = sum(size == 12 for size in sizes)
-    assert said(stored) == f"add: even and odd numbers apart in {half} of {below} runs below, {above} of {above} above."
-    write(stored, "add", {12: chance, 64: chance, 96: chance})
-    assert said(stored) == "add: no structure beyond chance."
-
-
 @pytest.fixture(scope="module", name="many")
 def sweep_of_many_runs(tmp_path_factory: pytest.TempPathFactory) -> StoredSweep:
     home = Home(tmp_path_factory.mktemp("many"))
@@ -115,15 +104,3 @@ def test_few_items_allow_no_small_p_and_that_is_told(stored: StoredSweep) -> Non
     )
     write(stored, "add", {8: {"mod2": 0.6, "mod2.p": 0.2}})
     assert said(stored) == "add: no structure beyond chance."
-
-
-def test_groupings_are_called_by_what_their_items_share() -> None:
-    assert FAMILY.grouping_words() == {
-        "mod2": "even and odd numbers",
-        "mod3": "numbers of different remainders modulo 3",
-    }
-    permutations = load_space("permutations", "laptop").make_family()
-    assert permutations.grouping_words() == {
-        "sign": "elements of different sign",
-        "order": "elements of different order",
-    }

@@ -62,19 +62,6 @@ def test_panels_name_size_and_accuracy_and_share_a_scale(stored: StoredSweep) ->
     assert {image.get_clim() for axes in figure.axes for image in axes.images} == {(-1.0, 1.0)}
 
 
-def test_panels_lie_inside_the_figure_and_discs_inside_their_panels(stored: StoredSweep) -> None:
-    figure = similarities_figure(stored.answer, stored.runs)
-    assert figure is not None
-    style.settle(figure)
-    outer, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
-    assert min(outer.x0, outer.y0, width - outer.x1, height - outer.y1) >= 0
-    planes = [(axes, each) for axes in figure.axes for each in axes.collections if isinstance(each, PathCollection)]
-    assert len(planes) == 4
-    for axes, discs in planes:
-        at = axes.transAxes.inverted().transform(axes.transData.transform(discs.get_offsets()))
-        assert 0.05 < at.min() < at.max() < 0.95
-
-
 def test_no_embeddings_no_panels(tmp_path: Path) -> None:
     home = Home(tmp_path)
     stored = read_sweep(home, write_sweep(home, runs=runs_of(spec())[:1], outcomes={0: failed()}).id)
@@ -152,14 +139,6 @@ def test_inline_figures_have_ids_of_their_own(stored: StoredSweep) -> None:
     assert "<text" in first, "text stays text"
     assert 'aria-label="a &lt;label&gt;"' in first
     assert "#262626" not in first, "ink is the page's"
-
-
-def test_equal_images_share_no_id() -> None:
-    figure = style.new_figure(2.0)
-    for axes in figure.subplots(1, 2):
-        axes.imshow(np.eye(3))
-    ids = re.findall(r'\bid="([^"]+)"', style.inline_svg(figure, "a", "twice"))
-    assert len(set(ids)) == len(ids)
 
 
 def test_an_interval_open_on_both_sides_has_no_solid_point() -> None:

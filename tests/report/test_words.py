@@ -12,7 +12,7 @@ import pytest
 from orchestrator.catalogue.reading import read_sweep
 from orchestrator.home.files import Home
 from orchestrator.record.transition_content import answer_content
-from orchestrator.report.answer import Answer, RecipeText, answer
+from orchestrator.report.answer import Answer, answer
 from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.figures.paper import caption
 from orchestrator.report.findings import is_rarer_with_size
@@ -21,9 +21,9 @@ from orchestrator.report.side_by_side import (
     comparison_sentences,
     recipes_of,
 )
-from orchestrator.report.table import answer_table, plain
+from orchestrator.report.table import answer_table
 from orchestrator.report.words import numbers
-from orchestrator.report.words.explanation import judged
+from orchestrator.report.words.explanation import how_sure
 from orchestrator.report.words.findings import odds, sentences
 from orchestrator.report.words.next_step import next_step
 from orchestrator.search.base import Request
@@ -68,7 +68,7 @@ def with_verdicts(*verdicts: Verdict, comparison: str = "fewer") -> Answer:
     mixes = []
     for mix, verdict in zip(found.mixes, verdicts, strict=True):
         target = replace(mix.target, transition=replace(mix.target.transition, verdict=verdict))
-        compared = None if mix.synergy_total is None else COMPARISONS[comparison]
+        compared = None if mix.synergy is None else COMPARISONS[comparison]
         mixes.append(replace(mix, tasks=(target, *mix.tasks[1:]), comparison=compared))
     return replace(found, mixes=tuple(mixes))
 
@@ -133,7 +133,7 @@ def test_an_arm_of_one_recipe_keeps_it_when_it_trains_for_longer() -> None:
     )
     step = next_step(asked, found)
     assert step is not None
-    assert step.overrides == ("mixes=[add x2, add+prod x2 @ fast]",)
+    assert step.overrides == ("mixes=[add x2 @ slow, add x2 @ fast, add+prod x2 @ fast]",)
 
 
 def failed_at(accuracy: float) -> Outcome:
@@ -176,16 +176,6 @@ def test_learning_that_becomes_rarer_with_size_needs_more_than_chance() -> None:
     assert not is_rarer_with_size(shares(1, 0, tried=1))
 
 
-def test_the_command_can_be_pasted() -> None:
-    command = RunOptions(space="x.yaml", overrides=["seeds=2"])
-    assert command.resumed("x-1") == "python -m orchestrator run x.yaml --set seeds=2 --resume x-1"
-    longer = command.asking("n5", ["mixes=[add x2]"])
-    assert longer == "python -m orchestrator run x.yaml --set seeds=2 --set 'mixes=[add x2]'"
-    several = replace(command, several=True)
-    assert several.resumed("x-1").endswith(" --resume")
-    assert " --variant n5 --set 'sizes=[8, 16]' --extend x-1" in several.asking("n5", ["sizes=[8, 16]"], "x-1")
-
-
 @pytest.mark.parametrize(
     ("kinds", "said"),
     [
@@ -214,15 +204,6 @@ def test_sweeps_of_one_variant_are_told_apart_by_their_labels() -> None:
     assert comparison_sentences(compared, "sweep") == [said]
 
 
-def test_words_over_a_row_of_a_figure_leave_room_for_its_recipe() -> None:
-    first = replace(
-        make_answer(LEARNED, SMALLER, COMPARISONS["at_least"]), recipes=(RecipeText("start_0.02", "as written"),)
-    )
-    given = replace(first, mixes=tuple(replace(mix, recipe="start_0.02", plain=mix.mix) for mix in first.mixes))
-    (axes,) = main_figure(SPEC, given).axes
-    assert axes.get_title(loc="right") == "add+prod: at least 1.9x fewer (81:1)"
-
-
 @pytest.fixture(scope="module", name="twice")
 def asked_under_two_recipes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Answer, str, Path]:
     """A sweep of the outside family whose mix helps under one recipe and not under the other."""
@@ -247,8 +228,9 @@ def test_an_answer_over_recipes(twice: tuple[Answer, str, Path]) -> None:
         assert "needs" not in told, "no recipe speaks for the others"
     assert answer_content(stored.sweep, found, "finished").tags["answer"].startswith(sentence)
     figure = main_figure(spec(recipes={"helps": {}, "alone": {"curve": {"help": 0.0}}}), found)
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["helps", "alone"]
-    assert ["fewer" in axes.get_title(loc="right") for axes in figure.axes] == [True, False]
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    assert [name for name in texts if name in ("helps", "alone")] == ["helps", "alone"]
+    assert sum("fewer" in text for text in texts) == 1
     assert recipes_of(found.under("helps")) == []
 
 
@@ -261,14 +243,7 @@ def test_nothing_that_any_recipe_learned_is_one_finding() -> None:
 def test_the_runs_of_many_mixes_are_counted_in_a_line() -> None:
     asked = make_spec(recipes={name: {"haste": haste} for haste, name in enumerate(("a", "b", "c", "d"), start=2)})
     runs = [(asked.config(Request(arm.name, 128, seed)), failed_at(0.1)) for arm in asked.mixes[:5] for seed in (0, 1)]
-    assert judged(asked, answer(asked, runs), "finished")[0].text.endswith("Runs: 10, 0 to 2 a mix.")
-
-
-def test_recipes_of_one_mix_are_drawn_without_a_comparison(tmp_path: Path) -> None:
-    asked = spec(mixes=["add"], recipes={"helps": {}, "alone": {"curve": {"help": 0.0}}}, sizes=[16], seeds=2)
-    found = run_sweep(asked, RunOptions(home=tmp_path, engine="local"), quiet())
-    assert [axes.get_title(loc="left") for axes in main_figure(asked, found).axes] == ["helps", "alone"]
-    assert "alone" in plain(answer_table(found))
+    assert how_sure(answer(asked, runs))[0].text.endswith("Runs: 10, 0 to 2 a mix.")
 
 
 @pytest.mark.parametrize(

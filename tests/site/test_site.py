@@ -164,5 +164,5 @@ def test_what_trains_and_what_was_asked_to_stop_is_shown(served: tuple[str, Home
         html = get(address)
     assert "2 in training" in html
     assert f"units {files[3].size} seed {files[3].seed}: step 4, 0.40" in html
-    assert "Asked to stop add+prod" in html
+    assert "Stopping add+prod" in html
     assert "--resume" not in html

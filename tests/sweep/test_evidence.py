@@ -78,7 +78,7 @@ def test_a_journal_without_blocks_gives_estimates_and_no_decision(tmp_path: Path
     [sweep_id] = Home(tmp_path).sweep_ids()
     assert blocks(tmp_path, sweep_id) == ()
     assert result.mix("add+prod").comparison is None
-    assert result.mix("add+prod").synergy_total is not None
+    assert result.mix("add+prod").synergy is not None
 
 
 def test_old_blocks_outside_the_current_sizes_do_no_harm() -> None:

@@ -96,7 +96,7 @@ def test_what_cannot_be_stopped_is_refused(run: Program, tmp_path: Path) -> None
     assert "is not running" in run("stop", "logistic", *here).err
     with Home(tmp_path).sweep(sweep.id).driving():
         assert "Did you mean 'add+prod'?" in run("stop", "logistic", "--mix", "add+prd", *here).err
-        assert f"'zz' is no run in training of {sweep.id}" in run("stop", "logistic", "--run", "zz", *here).err
+        assert f"'zz' is not a run in training of {sweep.id}" in run("stop", "logistic", "--run", "zz", *here).err
         both = run("stop", "logistic", "--mix", "add", "--run", keys[0], *here)
         assert (both.code, "give one of them" in both.err) == (2, True)
         assert f"asked to stop run {keys[0]}" in run("stop", "logistic", "--run", keys[0][:12], *here).out

@@ -12,6 +12,7 @@ from orchestrator.engine.base import StackReport
 from orchestrator.engine.worker import StackWorker
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.files import Home
+from orchestrator.home.journal import Begun, Ended, Journal
 from orchestrator.report.words.findings import sentences
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
@@ -113,6 +114,27 @@ def test_a_family_that_raises_fails_its_runs_and_names_the_cause(
         run(spec(sizes=[8, 16]), tmp_path)
     [sweep_id] = Home(tmp_path).sweep_ids()
     assert {entry.outcome.status for entry in ended(tmp_path, sweep_id)} == {Status.FAILED}
+
+
+def test_a_full_disk_stops_the_sweep_with_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    append = Journal.append
+
+    def full(journal: Journal, entry: Begun | Ended) -> None:
+        if isinstance(entry, Ended):
+            raise OSError(28, "No space left on device", "journal.jsonl")
+        append(journal, entry)
+
+    monkeypatch.setattr(Journal, "append", full)
+    with pytest.raises(
+        SweepError, match=r"(?s)the disk of journal\.jsonl is full: free some space.*--resume logistic-"
+    ):
+        run(spec(sizes=[8, 16]), tmp_path)
+
+
+def test_extending_a_sweep_that_is_not_there_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="has none yet"):
+        run(spec(), tmp_path, extend="logistic-1")
+    assert Home(tmp_path).sweep_ids() == []
 
 
 @pytest.mark.parametrize(

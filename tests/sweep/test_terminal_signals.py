@@ -129,9 +129,31 @@ os.execvp(sys.argv[1], sys.argv[1:])
 
 
 @pytest.mark.parametrize("name", ["COLUMNS", "LINES"])
-@pytest.mark.parametrize(("given", "stored"), [("0", False), ("00", False), ("-1", False), ("", False), ("80", True)])
-def test_invalid_terminal_sizes_are_ignored(name: str, given: str, stored: bool) -> None:
-    assert (name in with_usable_size({name: given, "TERM": "xterm"})) is stored
+@pytest.mark.parametrize(("given", "kept"), [("0", False), ("00", False), ("-1", False), ("", False), ("80", True)])
+def test_a_size_of_the_terminal_that_is_no_size_is_none(name: str, given: str, kept: bool) -> None:
+    assert (name in with_usable_size({name: given, "TERM": "xterm"})) is kept
+
+
+@pytest.mark.parametrize("size", [{"COLUMNS": "0"}, {"LINES": "0", "COLUMNS": "0", "FORCE_COLOR": "1"}])
+def test_with_a_width_of_zero_everything_is_printed(size: dict[str, str]) -> None:
+    done = subprocess.run(line("show"), cwd=ROOT, env=os.environ | size, capture_output=True, text=True, check=True)
+    assert "add_vs_add_prod" in done.stdout
+
+
+def test_the_api_prints_with_a_width_of_zero(tmp_path: Path) -> None:
+    code = (
+        "import orchestrator as o, sys\nfrom tests.sweep.sweeps import spec\n"
+        "o.run(spec(), home=sys.argv[1], engine='local')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        cwd=ROOT,
+        env=os.environ | {"COLUMNS": "0", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "90% intervals" in done.stdout
 
 
 @pytest.mark.slow

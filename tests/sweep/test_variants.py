@@ -45,7 +45,7 @@ def test_each_variant_is_a_sweep_and_their_answers_are_compared(there: Path) -> 
     ids = Home(there / "results").sweep_ids()
     assert sorted(item.rsplit("-", 3)[0] for item in ids) == ["growing-at_12", "growing-at_24", "growing-at_48"]
     assert f"at_12: answered by {ids[-1]}" in rest.out
-    assert "add: units at the transition goes as midpoint^" in rest.out
+    assert "add: units at the transition grows as midpoint^" in rest.out
     figure = there / "results" / "sweeps" / ids[0] / "variants.png"
     assert f"figure  {figure}" in rest.out.replace("\n", "")
     assert figure.stat().st_size > 10_000
@@ -63,5 +63,5 @@ def test_resuming_by_id_needs_one_variant(there: Path) -> None:
     for option in ("--resume", "--extend"):
         refused = command("run", "growing.yaml", "--engine=local", option, "growing-at_12-20260101-000000-abcd")
         assert refused.code == 2
-        assert "give --variant, too (at_12, at_24, at_48)" in refused.err
+        assert "also give --variant (at_12, at_24, at_48)" in refused.err
     assert not (there / "results" / "sweeps").exists()

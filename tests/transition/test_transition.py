@@ -38,7 +38,6 @@ def test_a_step_is_found_and_bracketed() -> None:
     low, value, high = limits(result.relative)
     assert low <= 24 < 32 <= high
     assert low < value < high
-    assert result.fit is not None
     assert result.density is not None
     assert sum(result.density.weights) + result.density.above == pytest.approx(1)
 

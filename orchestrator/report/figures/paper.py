@@ -1,4 +1,4 @@
-"""A sweep's figure for a paper: as wide as a column, with its caption."""
+"""A sweep's figure for a paper, as wide as a column, and its caption."""
 
 from __future__ import annotations
 
@@ -18,26 +18,30 @@ from orchestrator.transition.types import CONFIDENCE, LEVEL
 
 @own_style()
 def paper_figure(spec: SweepSpec, answer: Answer, width: float) -> Figure:
-    """The main figure ``width`` inches wide, without the question, which is in the caption. Type has 7.5 points or
-    more at any width. Raises :class:`UserError` if several recipes have no room."""
+    """Draw the main figure ``width`` inches wide, without the question, which is in the caption.
+
+    Type has at least 7.5 points. Raises :class:`UserError` if there is no room for several recipes.
+    """
     if not answer.recipes:
         return transitions_figure(spec, answer, title="", width_in=width)
     if width < NARROW_IN:
         raise UserError(f"a figure of {len(answer.recipes)} recipes needs a --width of {NARROW_IN:g} inches or more")
-    figure = main_figure(spec, answer)
-    figure.suptitle("")
+    figure = main_figure(spec, answer, title="")
     figure.set_size_inches(width, figure.get_figheight())
     return figure
 
 
 def caption(sweep: Sweep, answer: Answer) -> str:
-    """All that a reader needs to read the figure alone."""
-    runs = sum(mix.runs for mix in answer.mixes)
+    """Return everything needed to read the figure alone."""
+    runs = counted(sum(mix.runs for mix in answer.mixes), "run")
     subject, words = f" ({answer.subject})" if answer.subject else "", answer.words
-    score, posteriors = words.final_score, "" if answer.recipes else " and posteriors"
-    return (
-        f"{sweep.spec.question} {score[:1].upper()}{score[1:]} of {answer.target}{subject} against {answer.size_axis}; "
-        f"a point for each of {counted(runs, 'run')}. Curves: posterior median of mean {words.score} with its "
-        f"{CONFIDENCE:.0%} band. Below: transitions, at {LEVEL:.0%} of the asymptote, with "
-        f"{CONFIDENCE:.0%} intervals{posteriors}. {' '.join(finding(answer))} Sweep {sweep.id}."
-    ).replace("  ", " ")
+    bars = f"transitions, at {LEVEL:.0%} of the asymptote, with {CONFIDENCE:.0%} intervals"
+    score = f"{words.final_score[:1].upper()}{words.final_score[1:]} of {answer.target}{subject}"
+    if answer.recipes:
+        drawn = f"Of {score[:1].lower()}{score[1:]}, from {runs}: {bars}."
+    else:
+        curves = f"Curves: posterior median of mean {words.score} with its {CONFIDENCE:.0%} band."
+        drawn = (
+            f"{score} against {answer.size_axis}; a point for each of {runs}. {curves} Below: {bars} and posteriors."
+        )
+    return f"{sweep.spec.question} {drawn} {' '.join(finding(answer))} Sweep {sweep.id}."

@@ -1,5 +1,4 @@
-"""Cosine similarities of items: as heat maps, in the plane of their principal components, and on both sides of each
-mix's transition."""
+"""Cosine similarities of items as heat maps, and the items in the plane of their principal components."""
 
 from __future__ import annotations
 
@@ -29,35 +28,37 @@ from trainables.probes.embeddings import principal
 log = logging.getLogger(__name__)
 
 SIMILARITY = "similarity"
-"""Name of the array that is shown."""
-ANNOTATED = 12
-"""Up to this many rows the cells of the heat map also carry their value."""
+"""Name of the array that is drawn."""
 MOST_LABELS = 16
 MARGIN = 0.12
 """Room around the points of a plane, as a share of their spread."""
 FIGURE_IN, PANEL_IN, WORDS_IN, BAR_IN = 3.5, 1.3, 0.6, 0.65
-"""Heights in inches: of one run's figure; of a mix's panels, of the words around them, of the bar below the last."""
+"""Heights in inches: of one run's figure; of a mix's panels, of the words around them, of the colour bar."""
 COLUMNS_IN = (0.2, 1.9, 3.75, 5.45)
-"""Where the panels of a row begin, from the left of a figure of the standard width."""
+"""Left edges of the panels in a row, in inches of a figure of the standard width."""
 NAME = 22
-"""Characters of a line of a mix's name in an empty panel."""
+"""Characters per line of a mix's name in an empty panel."""
+SCALE = (-1, -0.5, 0, 0.5, 1)
+"""Labels of a colour bar."""
 
 
 def save_similarity(run: Path, path: Path, title: str, words: Words) -> bool:
-    """Draw the similarities that a run left into a file; False if it left none that can be read."""
+    """Draw the similarities of a run into a file. Return False if it has none that can be read."""
     matrix = similarity_of(run)
     if matrix is not None:
-        style.save(similarity_figure(matrix, title, item=words.item, cyclic=words.cyclic), path)
+        style.save(similarity_figure(matrix, title, words), path)
     return matrix is not None
 
 
 def similarity_of(run: Path) -> NDArray[np.float64] | None:
-    """The cosine similarities [n, n] a run left, itself or through a probe; None without any that can be read. A
-    warning names damaged ones."""
+    """Return the cosine similarities [n, n] of a run, its own or a probe's; None if none can be read.
+
+    Damaged arrays cause a warning.
+    """
     try:
         array = read_array(run, SIMILARITY)
     except DAMAGED_ARRAYS as error:
-        log.warning("The arrays in %s are damaged (%s): the figure goes without them", run, error)
+        log.warning("The arrays in %s are damaged (%s): the figure leaves them out", run, error)
         return None
     if array is None or array.dtype.kind not in "fiu" or array.ndim != 2 or not np.isfinite(array).all():
         return None
@@ -65,71 +66,69 @@ def similarity_of(run: Path) -> NDArray[np.float64] | None:
 
 
 @style.own_style()
-def similarity_figure(matrix: NDArray[Any], title: str, *, item: str = Words.item, cyclic: bool = False) -> Figure:
-    """Cosine similarities [n, n] as a heat map, and their first two principal components. ``item`` is what a row stands
-    for."""
+def similarity_figure(matrix: NDArray[Any], title: str, words: Words | None = None) -> Figure:
+    """Draw cosine similarities [n, n] as a heat map, and their first two principal components."""
+    words = words or Words()
     figure = style.new_figure(FIGURE_IN)
     heat, plane = figure.subplots(1, 2)
-    _dress_bar(figure.colorbar(_heat_map(heat, matrix, item, values=True), ax=heat, ticks=(-1, -0.5, 0, 0.5, 1)))
-    _draw_plane(plane, matrix, cyclic=cyclic)
+    _dress_bar(figure.colorbar(_heat_map(heat, matrix, words.item), ax=heat, ticks=SCALE))
+    _draw_plane(plane, matrix, words)
     style.title(figure, title)
     return figure
 
 
-def _heat_map(axes: Axes, matrix: NDArray[np.float64], item: str, *, values: bool = False) -> AxesImage:
-    """Cosine similarities as colours, and up to :data:`ANNOTATED` rows also as ``values``."""
+def has_parity(matrix: NDArray[Any], words: Words) -> bool:
+    """Return whether even and odd items are distinguished: residues modulo an even number."""
+    return words.cyclic and len(matrix) % 2 == 0
+
+
+def _heat_map(axes: Axes, matrix: NDArray[np.float64], item: str) -> AxesImage:
     image = axes.imshow(matrix, cmap="RdBu_r", vmin=-1.0, vmax=1.0, interpolation="nearest")
     ticks = range(0, len(matrix), -(-len(matrix) // MOST_LABELS))
-    axes.set_xticks(ticks)
-    axes.set_yticks(ticks)
-    axes.set_xlabel(item)
-    axes.set_ylabel(item)
-    if values and len(matrix) <= ANNOTATED:
-        size = min(style.SMALL, 60 / len(matrix))
-        for (row, column), value in np.ndenumerate(matrix):
-            text = f"{value:.2f}".replace("0.", ".").replace("1.00", "1").replace("-.00", ".00")
-            colour = "white" if abs(value) > 0.6 else style.INK
-            axes.text(column, row, text, ha="center", va="center", fontsize=size, color=colour)
+    axes.set(xticks=ticks, yticks=ticks, xlabel=item, ylabel=item)
     style.dress(axes, spines=())
     axes.tick_params(length=0)
     return image
 
 
 def _dress_bar(bar: Colorbar) -> None:
-    """The colour bar of a heat map."""
     bar.set_label("cosine similarity", fontsize=style.TEXT)
     bar.ax.tick_params(labelsize=style.SMALL, width=0.6, length=2)
     bar.outline.set_visible(False)
 
 
-def _draw_plane(axes: Axes, matrix: NDArray[Any], *, small: bool = False, cyclic: bool = False) -> None:
-    """Items as discs with their numbers at their first two principal components, both axes of one scale, joined in
-    order. Discs are filled and hollow by turns where residues mean something and n is even."""
+def _draw_plane(axes: Axes, matrix: NDArray[Any], words: Words, *, small: bool = False) -> None:
+    """Draw items as numbered discs at their first two principal components, joined in order, on one scale.
+
+    Odd items are hollow if even and odd ones are distinguished.
+    """
     variances, coordinates = principal(np.asarray(matrix, dtype=np.float64))
     shares, (x, y) = variances / max(variances.sum(), 1e-300), coordinates[:, :2].T
     axes.plot(x, y, color=style.FAINT, linewidth=0.8, zorder=1)
-    hollow = [cyclic and len(matrix) % 2 == 0 and item % 2 == 1 for item in range(len(matrix))]
-    fills = ["white" if each else style.INK for each in hollow]
+    hollow = [has_parity(matrix, words) and item % 2 == 1 for item in range(len(matrix))]
+    fills = ["white" if is_hollow else style.INK for is_hollow in hollow]
     axes.scatter(x, y, s=70 if small else 150, c=fills, edgecolors=style.INK, linewidths=0.7, zorder=2)
     look: dict[str, Any] = {"ha": "center", "va": "center_baseline", "fontsize": style.SMALL, "zorder": 3}
-    for item, each in enumerate(hollow):
-        axes.text(x[item], y[item], str(item), color=style.INK if each else "white", **look)
+    for item, is_hollow in enumerate(hollow):
+        axes.text(x[item], y[item], str(item), color=style.INK if is_hollow else "white", **look)
     reach = (0.5 + MARGIN) * max(np.ptp(x), np.ptp(y), 1e-6)
-    for limit, each in ((axes.set_xlim, x), (axes.set_ylim, y)):
-        middle = (each.min() + each.max()) / 2
-        limit(middle - reach, middle + reach)
+    for set_limits, values in ((axes.set_xlim, x), (axes.set_ylim, y)):
+        middle = (values.min() + values.max()) / 2
+        set_limits(middle - reach, middle + reach)
     axes.set_aspect("equal")
     axes.set(xticks=[], yticks=[])
     style.dress(axes)
-    word = "PC" if small else "principal component"
-    axes.set_xlabel(f"{word} 1 ({shares[0]:.0%})")
-    axes.set_ylabel(f"{word} 2 ({shares[1]:.0%})")
+    component = "PC" if small else "principal component"
+    axes.set_xlabel(f"{component} 1 ({shares[0]:.0%})")
+    axes.set_ylabel(f"{component} 2 ({shares[1]:.0%})")
 
 
 @dataclass(frozen=True)
 class Pair:
-    """The runs shown for one mix: of the largest size below its transition's interval and of the smallest above it, or
-    None. Without a transition, and ``bracketed`` False, those of the smallest and the largest size."""
+    """The runs drawn for one mix: nearest to its transition's interval on both sides, or None.
+
+    Without a transition (``bracketed`` is False) they are of the smallest and the largest size.
+    """
 
     mix: str
     below: RunRecord | None
@@ -138,46 +137,44 @@ class Pair:
 
 
 def pairs(answer: Answer, runs: Sequence[RunRecord]) -> tuple[Pair, ...]:
-    """For each mix the runs next to its transition that left their similarities. Of the runs of one size the one of
-    median accuracy on the target stands for all."""
-    kept = [run for run in runs if stands_for_its_size(run.config, run.outcome)]
-    return tuple(_pair(answer, mix, [run for run in kept if run.config.label == mix.mix]) for mix in answer.mixes)
+    """Return for each mix the runs with similarities next to its transition, of median accuracy in their size."""
+    usable = [run for run in runs if stands_for_its_size(run.config, run.outcome)]
+    return tuple(_pair(answer, mix, [run for run in usable if run.config.label == mix.mix]) for mix in answer.mixes)
 
 
 def _pair(answer: Answer, mix: MixAnswer, runs: Sequence[RunRecord]) -> Pair:
-    """Arrays are read of the sizes looked at alone: a sweep may have thousands of runs."""
-    found, rising = mix.target.transition.relative, sorted({run.config.size for run in runs})
+    transition, sizes = mix.target.transition.relative, sorted({run.config.size for run in runs})
 
-    def first(sizes: Iterable[int]) -> RunRecord | None:
-        """The run of median accuracy (the lower of two) of the first of these sizes with one to show."""
-        for size in sizes:
+    def first(candidates: Iterable[int]) -> RunRecord | None:
+        """Return the run of lower median accuracy of the first size that has similarities."""
+        for size in candidates:  # Only the arrays of these sizes are read: a sweep may have thousands of runs.
             same = [run for run in runs if run.config.size == size and similarity_of(run.directory) is not None]
             if same:
                 same.sort(key=lambda run: (run.outcome.accuracy[answer.target], run.config.seed))
                 return same[(len(same) - 1) // 2]
         return None
 
-    if (value := found.value) is not None:
-        low, high = found.low or 0, found.high or math.inf
-        below = [*(size for size in rising[::-1] if size <= low), *(size for size in rising[::-1] if size < value)]
-        above = [*(size for size in rising if size >= high), *(size for size in rising if size >= value)]
+    if (value := transition.value) is not None:
+        low, high = transition.low or 0, transition.high or math.inf
+        below = [*(size for size in sizes[::-1] if size <= low), *(size for size in sizes[::-1] if size < value)]
+        above = [*(size for size in sizes if size >= high), *(size for size in sizes if size >= value)]
         return Pair(mix.mix, first(below), first(above))
-    smallest, largest = first(rising), first(rising[::-1])
+    smallest, largest = first(sizes), first(sizes[::-1])
     return Pair(mix.mix, smallest, None if largest is smallest else largest, bracketed=False)
 
 
 @style.own_style()
 def similarities_figure(answer: Answer, runs: Sequence[RunRecord]) -> Figure | None:
-    """A row for each mix: similarities and principal components below its transition, and the same above it.
+    """Draw a row per mix: similarities and principal components below its transition, and the same above it.
 
-    None where no run left any.
+    Return None if no run has similarities.
     """
     rows = [pair for pair in pairs(answer, runs) if pair.below or pair.above]
     if not rows:
         return None
     height = (PANEL_IN + WORDS_IN) * len(rows) + BAR_IN
-    figure, images = style.new_figure(height), []
-    figure.set_layout_engine(None)  # It would take a second for ten rows; all panels are of one size.
+    figure, images, parity = style.new_figure(height), [], False
+    figure.set_layout_engine(None)  # It would take a second for ten rows, and all panels have one size.
 
     def panel(left: float, bottom: float, width: float, high: float) -> Axes:
         return figure.add_axes((left / style.WIDTH_IN, bottom / height, width / style.WIDTH_IN, high / height))
@@ -188,22 +185,22 @@ def similarities_figure(answer: Answer, runs: Sequence[RunRecord]) -> Figure | N
         for word, run, heat, plane in (("below", pair.below, one, two), ("above", pair.above, three, four)):
             matrix = None if run is None else similarity_of(run.directory)
             if run is None or matrix is None:
-                lacks = f"no run {word}\nits transition" if pair.bracketed else "no other run"
-                _empty(heat, f"{textwrap.fill(pair.mix, NAME)}:\n{lacks}")
+                missing = f"no run {word}\nits transition" if pair.bracketed else "no other run"
+                heat.set_axis_off()
                 plane.set_axis_off()
+                text = f"{textwrap.fill(pair.mix, NAME)}:\n{missing}"
+                centre: dict[str, Any] = {"ha": "center", "va": "center", "transform": heat.transAxes}
+                heat.text(0.5, 0.5, text, fontsize=style.SMALL, color=style.GREY, **centre)
                 continue
             images.append(_heat_map(heat, matrix, ""))
-            _draw_plane(plane, matrix, small=True, cyclic=answer.words.cyclic)
+            _draw_plane(plane, matrix, answer.words, small=True)
+            parity = parity or has_parity(matrix, answer.words)
             side = f", {word}" if pair.bracketed else ""
             scored = f"seed {run.config.seed}, {answer.target} {run.outcome.accuracy[answer.target]:.2f}"
             text = f"{pair.mix}{side}: {answer.size_axis} {run.config.size}\n{scored}"
             heat.set_title(text, fontsize=style.SMALL + 0.5, loc="left", color=style.INK)
-    bar = panel(1.5, 0.45, 4.0, 0.08)
-    _dress_bar(figure.colorbar(images[0], cax=bar, orientation="horizontal", ticks=(-1, -0.5, 0, 0.5, 1)))
+    bar = panel(1.0, 0.45, 3.5, 0.08)
+    _dress_bar(figure.colorbar(images[0], cax=bar, orientation="horizontal", ticks=SCALE))
+    if parity:
+        figure.text(4.9 / style.WIDTH_IN, 0.42 / height, "hollow: odd", fontsize=style.TEXT, color=style.INK)
     return figure
-
-
-def _empty(axes: Axes, text: str) -> None:
-    axes.set_axis_off()
-    settings: dict[str, Any] = {"ha": "center", "va": "center", "transform": axes.transAxes}
-    axes.text(0.5, 0.5, text, fontsize=style.SMALL, color=style.GREY, **settings)

@@ -1,8 +1,8 @@
 """The style of every figure, and writing figures to files and pages.
 
-Figure objects only, never pyplot: background threads draw, and pyplot's state is global. Colours are Okabe and Ito's,
-which colour-blind readers can tell apart; every series also has a marker of its own for grey prints. Text is drawn in
-ink, never in the colour of a series, so that it can be read on light and dark ground.
+Only Figure objects, never pyplot: background threads draw, and pyplot's state is global. The colours are Okabe and
+Ito's, which colour-blind readers can distinguish; every series also has its own marker for grey prints. Text is drawn
+in ink, never in the colour of a series, so that it is readable on light and dark backgrounds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SETTINGS: dict[Any, Any] = {key: value for key, value in matplotlib.rcParamsDefa
     "pdf.fonttype": 42,  # TrueType: journals refuse Type 3.
     "ps.fonttype": 42,
 }
-"""Every setting of matplotlib that our figures are drawn with: its defaults and ours."""
+"""All settings of matplotlib for our figures: its defaults and ours."""
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -41,12 +41,12 @@ FAINT = "#C8C8C8"
 WIDTH_IN = 7.0
 """Fits the text width of a paper without scaling."""
 NARROW_IN = 5.0
-"""Width under which figures have nothing to the right of their panels: a column of a paper."""
+"""Below this width, such as a paper's column, figures have nothing to the right of their panels."""
 ON_PAGE = {"#262626": "currentColor", "#6e6e6e": "var(--soft)", "#c8c8c8": "var(--line)", "#ffffff": "var(--ground)"}
-"""Colours of a page, light or dark, in place of ink, greys and paper."""
+"""Colours of a page, light or dark, that replace ink, greys and paper."""
 DPI = 160
 TITLE, TEXT, SMALL = 10.0, 9.0, 7.5
-"""Font sizes in points; nothing is smaller than SMALL, which survives print."""
+"""Font sizes in points. Nothing is smaller than SMALL, which is readable in print."""
 TITLE_CHARACTERS = 84
 """Characters of a title that fit the standard width."""
 
@@ -56,12 +56,12 @@ _drawing = threading.RLock()
 
 @contextmanager
 def own_style() -> Iterator[None]:
-    """Draw with :data:`SETTINGS`, whatever a matplotlibrc or a notebook has set, and leave those settings alone.
+    """Draw with :data:`SETTINGS`, and leave the settings of a matplotlibrc or a notebook as they are.
 
     Settings are global to a process, so threads draw one after another.
     """
     with _drawing:
-        # Backends parse it even for a file without a date, and raise on a value that is not a number.
+        # Backends parse it even for a file without a date, and raise an error if it is not a number.
         epoch = os.environ.pop("SOURCE_DATE_EPOCH", None)
         try:
             with matplotlib.rc_context(SETTINGS):
@@ -72,7 +72,7 @@ def own_style() -> Iterator[None]:
 
 
 class Picture(Figure):
-    """A figure that notebooks show by themselves, though pyplot knows nothing of it."""
+    """A figure that notebooks display although it is not pyplot's."""
 
     @own_style()
     def _repr_png_(self) -> bytes:
@@ -82,19 +82,19 @@ class Picture(Figure):
 
 
 def new_figure(height_in: float, width_in: float = WIDTH_IN) -> Figure:
-    """An empty figure whose panels find their places."""
+    """Return an empty figure with an automatic layout."""
     figure = Picture(figsize=(width_in, height_in), dpi=DPI, facecolor="white")
     figure.set_layout_engine(ConstrainedLayoutEngine())
     return figure
 
 
 def title(figure: Figure, text: str) -> None:
-    """Put a title above everything, left, on as many lines as it needs."""
+    """Put a title above everything, on the left, on as many lines as it needs."""
     figure.suptitle(textwrap.fill(text, TITLE_CHARACTERS), fontsize=TITLE, color=INK, x=0.01, ha="left")
 
 
 def dress(axes: Axes, *, spines: tuple[str, ...] = ("left", "bottom")) -> None:
-    """Thin spines where asked, small ticks, readable labels."""
+    """Apply thin spines on the given sides, small ticks and readable labels."""
     for side, spine in axes.spines.items():
         spine.set_visible(side in spines)
         spine.set_linewidth(0.8)
@@ -106,7 +106,7 @@ def dress(axes: Axes, *, spines: tuple[str, ...] = ("left", "bottom")) -> None:
 
 @own_style()
 def settle(figure: Figure) -> None:
-    """Lay a finished figure out, once and for good: saving it would do so each time, and draw it twice to that end."""
+    """Compute the layout of a finished figure once. Saving would compute it each time, and draw twice for that."""
     engine = figure.get_layout_engine()
     if engine is not None:
         engine.execute(figure)
@@ -115,17 +115,19 @@ def settle(figure: Figure) -> None:
 
 @own_style()
 def inline_svg(figure: Figure, name: str, label: str) -> str:
-    """A figure as an ``<svg>`` element for a page, in the page's colours. Its ids begin with ``name``; a screen reader
-    reads ``label``. The same figure gives the same text."""
+    """Return a figure as an ``<svg>`` element in the page's colours; the same figure gives the same text.
+
+    Its ids begin with ``name``. A screen reader reads ``label``.
+    """
     settle(figure)
     buffer = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": name}):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
     inner = text[text.index(">", text.index("<svg ")) + 1 :]
-    inner = re.sub(r' id="image[0-9a-f]+"', "", inner)  # Nothing refers to it, and two images may be equal.
+    inner = re.sub(r' id="image[0-9a-f]+"', "", inner)  # Unused, and two images may be equal.
     inner = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", inner)
-    inner = re.sub("|".join(ON_PAGE), lambda found: ON_PAGE[found[0]], inner)
+    inner = re.sub("|".join(ON_PAGE), lambda match: ON_PAGE[match[0]], inner)
     inner = re.sub(r" font-family: [^;\"]*;", "", inner)  # The page's own.
     width, height = (72 * side for side in figure.get_size_inches())
     return (
@@ -137,15 +139,15 @@ def inline_svg(figure: Figure, name: str, label: str) -> str:
 
 @own_style()
 def save(figure: Figure, path: Path) -> Path:
-    """Write a figure, its format named by the suffix (``.png``, ``.svg``, ``.pdf``), in one rename."""
+    """Write a figure in one rename, in the format of the suffix (``.png``, ``.svg``, ``.pdf``)."""
     settle(figure)
-    # The same data give the same file, so dates stay out.
+    # Without dates the same data give the same file.
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix, {})
-    figure.savefig(drawn := io.BytesIO(), format=path.suffix[1:], metadata=undated)
-    write_whole(path, drawn.getvalue())
+    figure.savefig(buffer := io.BytesIO(), format=path.suffix[1:], metadata=undated)
+    write_whole(path, buffer.getvalue())
     return path
 
 
 def save_both(figure: Figure, directory: Path, stem: str) -> list[Path]:
-    """The figure as ``stem.png`` to look at and ``stem.svg`` to print."""
+    """Write the figure as ``stem.png`` for screens and ``stem.svg`` for print."""
     return [save(figure, directory / f"{stem}.{suffix}") for suffix in ("png", "svg")]

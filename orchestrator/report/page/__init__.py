@@ -1,4 +1,4 @@
-"""HTML from the templates of this package."""
+"""HTML from the templates in this package."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 
 def render(template: str, **values: object) -> str:
-    """A template with its values, escaped; a missing value is an error."""
+    """Return a template with its values, escaped. A missing value is an error."""
     environment = Environment(
         loader=PackageLoader("orchestrator.report.page", "."),
         autoescape=True,

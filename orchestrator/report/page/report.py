@@ -1,5 +1,7 @@
-"""A sweep as one HTML page that needs nothing else: figures and a small script are inside. Without the script it lacks
-pointing, sliders and sorting, and nothing else."""
+"""A sweep as one HTML page without other files: figures and a small script are inside.
+
+Without the script, only sorting and filtering of the table of runs are missing.
+"""
 
 from __future__ import annotations
 
@@ -17,48 +19,51 @@ from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.figures.learning import learning_figure
 from orchestrator.report.figures.similarity import similarities_figure
 from orchestrator.report.figures.style import inline_svg
+from orchestrator.report.figures.transitions import transitions_figure
 from orchestrator.report.page import render
-from orchestrator.report.page.explorer import explorer_data
 from orchestrator.report.probed import probe_notes, probe_tables, structure_words
 from orchestrator.report.races import speed_ups
 from orchestrator.report.run_table import page_table
 from orchestrator.report.side_by_side import finding
 from orchestrator.report.words import numbers
-from orchestrator.report.words.explanation import judged
+from orchestrator.report.words.changes import changed_words
+from orchestrator.report.words.explanation import how_sure, next_paragraph
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import LEVEL, Estimate, Verdict
-from trainables.base import Words
+
+PHONE_IN = 3.8
+"""Width of the main figure on narrow screens, in inches."""
 
 
 def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], index: str = "") -> str:
-    """The HTML of a sweep's report; the same arguments give the same text. ``state`` of the sweep in a word; ``index``
-    is the address of the page of all sweeps, if it is served."""
-    spec = sweep.spec
+    """Return the HTML of a sweep's report; the same arguments give the same text.
+
+    ``state`` is the sweep's, in one word. ``index`` is the address of the page of all sweeps, if it is served.
+    """
+    spec, sure = sweep.spec, how_sure(answer)
     answered = table.answer_table(answer)
     return render(
         "report.html.j2",
         sweep=sweep,
         spec=spec,
         state=state,
+        changes=changed_words(spec),
         begun=f"{datetime.fromisoformat(sweep.created).astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         index=index,
         answered=answered,
-        judged=judged(spec, answer, state),
+        judged=(*sure, next_paragraph(spec, answer, state)) if sure else (),
         words=answer.words,
         figures=_figures(spec, answer, runs),
         held_words=structure_words(answer, runs, spec.make_family()),
-        explorer=explorer_data(answer, runs),
         decided=any(mix.comparison is not None and mix.comparison.decided is not None for mix in answer.mixes),
         races=[
-            (found.mix, str(found.size), str(found.pairs), _speed_up(found.spent), _speed_up(found.seconds))
-            for found in speed_ups(spec, runs)
+            (race.mix, str(race.size), str(race.pairs), _speed_up(race.spent), _speed_up(race.seconds))
+            for race in speed_ups(spec, runs)
         ],
-        verdicts={verdict.value: text for verdict, text in _verdicts(answer.words).items()},
-        shown={mix.target.transition.verdict.value for mix in answer.mixes},
+        verdicts={mix.target.transition.verdict.value for mix in answer.mixes} - {Verdict.UNDECIDED.value},
         level=LEVEL,
         cost=numbers.cost(cost_of(spec, runs)),
-        fresh=sweep.fresh,
         probes=probe_tables(spec.size_axis, runs),
         warnings=[*answered.caveats, *probe_notes(spec, runs)],
         asked=numbers.asked(spec)
@@ -73,10 +78,14 @@ def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], in
 
 
 def _figures(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord]) -> dict[str, Markup | None]:
-    """The figures as elements, None for those with nothing to draw."""
-    axis, size, found = f"{answer.words.score} of {answer.target}", answer.size_axis, " ".join(finding(answer))
-    drawn = {
-        "curves": (main_figure(spec, answer, title=""), f"{axis} against {size}, every run a point. {found}"),
+    """Return the figures as elements, None for those without content."""
+    axis, size, findings = f"{answer.words.score} of {answer.target}", answer.size_axis, " ".join(finding(answer))
+    figures = {
+        "curves": (main_figure(spec, answer, title=""), f"{axis} against {size}. {findings}"),
+        "narrow": (
+            None if answer.recipes else transitions_figure(spec, answer, title="", width_in=PHONE_IN),
+            f"{axis} against {size}. {findings}",
+        ),
         "similarities": (
             similarities_figure(answer, runs),
             "Cosine similarities and principal components below and above each transition",
@@ -86,17 +95,18 @@ def _figures(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord]) -> dict
             f"Validation {axis} over steps, a panel for each mix",
         ),
     }
-    # Drawn here; the text in them went through matplotlib, which escapes it.
+    # Safe: matplotlib escapes the text in its figures.
     return {
         name: None if figure is None else Markup(inline_svg(figure, name, label))
-        for name, (figure, label) in drawn.items()
+        for name, (figure, label) in figures.items()
     }
 
 
-def _speed_up(found: Estimate) -> str:
-    """``2.1x [1.8, 2.6]``, with a dash for what is open."""
-    value, low, high = ("-" if side is None else numbers.bare(side) for side in (found.value, found.low, found.high))
-    return f"{value}{'' if found.value is None else 'x'} [{low}, {high}]"
+def _speed_up(estimate: Estimate) -> str:
+    """Return ``2.1x [1.8, 2.6]``, with a dash for an open value."""
+    sides = (estimate.value, estimate.low, estimate.high)
+    value, low, high = ("-" if side is None else numbers.bare(side) for side in sides)
+    return f"{value}{'' if estimate.value is None else 'x'} [{low}, {high}]"
 
 
 def _source(environment: dict[str, Any]) -> str:
@@ -104,14 +114,3 @@ def _source(environment: dict[str, Any]) -> str:
     if not git:
         return "an installed package, not a checkout"
     return f"commit {git['commit']}" + (", edited" if git["edited"] else "")
-
-
-def _verdicts(words: Words) -> dict[Verdict, str]:
-    """Return the meaning of each verdict."""
-    return {
-        Verdict.FOUND: f"sizes below fail, sizes above {words.learn}, and the interval says how sharply that is known",
-        Verdict.ABOVE: "censored: above the largest size tested, if anywhere",
-        Verdict.BELOW: "censored: below the smallest size tested",
-        Verdict.NEAR_FLOOR: f"the best constant answer nearly counts as {words.learned}: nothing can be measured",
-        Verdict.UNDECIDED: "too few runs to say, or runs that contradict each other",
-    }

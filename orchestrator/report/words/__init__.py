@@ -1,1 +1,1 @@
-"""The words of answers: numbers, findings, and what to do next."""
+"""Answers in words: numbers, findings and next steps."""

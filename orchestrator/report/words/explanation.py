@@ -1,14 +1,15 @@
-"""A sweep explained in paragraphs: asked, found, how sure, caveats, what next."""
+"""A sweep explained in paragraphs: the question, the findings, how sure they are, caveats, and the next step."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from orchestrator.report.answer import Answer
+from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.findings import caveats, estimate_words, evidence_words, sentences
 from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.numbers import counted, exact, listed
-from orchestrator.report.words.transitions import MOST_LISTED, called, verdict_line
+from orchestrator.report.words.transitions import MOST_LISTED, called, disagreement_words, verdict_line
 from orchestrator.search.base import BY_HAND
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import LEVEL
@@ -29,47 +30,26 @@ class Paragraph:
 
 
 def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...]:
-    """Return a sweep in plain words; ``state`` is the sweep's, in a word."""
+    """Return a sweep in plain words. ``state`` is the sweep's, in one word."""
     if not any(mix.runs for mix in answer.mixes):
         suffix = "" if state == "failed" else f" The sweep is {state}."
         return (_asked(spec, answer), Paragraph("Found", f"{sentences(answer)[0]}{suffix}"))
     one = "This was asked under one training recipe."
     recipe = [] if answer.recipes else ["Settings were tuned for each mix." if answer.tuned else one]
-    mind = " ".join([*caveats(answer), *recipe])
-    sure, then = judged(spec, answer, state)
-    return (_asked(spec, answer), _found(answer, state), sure, *([Paragraph("Mind", mind)] if mind else []), then)
-
-
-def judged(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...]:
-    """Return certainty and next step, two paragraphs; none before a run has ended."""
-    if not any(mix.runs for mix in answer.mixes):
-        return ()
-    flaws = [caution.partition(":")[0].lower() for caution in answer.cautions]
-    done = f"No run is needed at these settings; to mind: {listed(flaws)}." if flaws else "No run is needed."
-    then = WAITING.get(state) or str(next_step(spec, answer) or done)
-    return Paragraph("How sure", _how_sure(answer)), Paragraph("Next", then)
-
-
-def _asked(spec: SweepSpec, answer: Answer) -> Paragraph:
-    sizes = f"{answer.size_axis} {exact(answer.counts[0].size)} to {exact(answer.counts[-1].size)}"
-    mixes = listed([called(mix) for mix in answer.mixes])
-    return Paragraph(
-        "Asked",
-        f"{spec.question} Target {answer.target}; mixes {mixes}; sizes {sizes}. The transition is the size at which "
-        f"mean {answer.words.score} reaches {LEVEL:.0%} of its asymptote.",
+    mind = Paragraph("Mind", " ".join([*caveats(answer), *recipe]))
+    return (
+        _asked(spec, answer),
+        _found(answer, state),
+        *how_sure(answer),
+        *([mind] if mind.text else []),
+        next_paragraph(spec, answer, state),
     )
 
 
-def _found(answer: Answer, state: str) -> Paragraph:
-    ended = sum(mix.runs for mix in answer.mixes)
-    head = f"Found, from {counted(ended, 'run')}" + ("" if state == "finished" else f" (so far: the sweep is {state})")
-    own = [f"{verdict_line(answer, mix)}." for mix in answer.mixes if mix.runs]
-    compared = any(mix.synergy_total is not None for mix in answer.mixes)
-    return Paragraph(head, " ".join([*(sentences(answer) if compared else ()), *own]))
-
-
-def _how_sure(answer: Answer) -> str:
-    """The evidence of each comparison, the estimated factors, and the runs that each mix rests on."""
+def how_sure(answer: Answer) -> tuple[Paragraph, ...]:
+    """Return the evidence, and the seeds that disagree if any do. Nothing before a run has ended."""
+    if not any(mix.runs for mix in answer.mixes):
+        return ()
     runs = [
         f"{mix.runs} of {called(mix)}{f' ({BY_HAND})' if mix.stopped else ''}"
         for mix in answer.mixes
@@ -79,4 +59,32 @@ def _how_sure(answer: Answer) -> str:
         counts = [mix.runs for mix in answer.mixes]
         runs = [f"{sum(counts)}, {min(counts)} to {max(counts)} a mix"]
     parts = [evidence_words(answer), estimate_words(answer), f"Runs: {listed(runs)}."]
-    return " ".join(part for part in parts if part)
+    sure = Paragraph("How sure", " ".join(part for part in parts if part))
+    disagreement = disagreement_words(answer)
+    return (sure, Paragraph("Where seeds disagree", f"{disagreement}.")) if disagreement else (sure,)
+
+
+def next_paragraph(spec: SweepSpec, answer: Answer, state: str) -> Paragraph:
+    """Return the next step."""
+    flaws = [caution.partition(":")[0].lower() for caution in answer.cautions]
+    done = f"No run is needed at these settings; to mind: {listed(flaws)}." if flaws else "No run is needed."
+    return Paragraph("Next", WAITING.get(state) or str(next_step(spec, answer) or done))
+
+
+def _asked(spec: SweepSpec, answer: Answer) -> Paragraph:
+    sizes = f"{answer.size_axis} {exact(answer.counts[0].size)} to {exact(answer.counts[-1].size)}"
+    mixes = listed([called(mix) for mix in answer.mixes])
+    changes = changed_words(spec)
+    return Paragraph(
+        "Asked",
+        f"{spec.question} Target {answer.target}; mixes {mixes}; sizes {sizes}{f'; {changes}' if changes else ''}. "
+        f"The transition is the size at which mean {answer.words.score} reaches {LEVEL:.0%} of its asymptote.",
+    )
+
+
+def _found(answer: Answer, state: str) -> Paragraph:
+    ended = sum(mix.runs for mix in answer.mixes)
+    head = f"Found, from {counted(ended, 'run')}" + ("" if state == "finished" else f" (so far: the sweep is {state})")
+    own = [f"{verdict_line(answer, mix)}." for mix in answer.mixes if mix.runs]
+    compared = any(mix.is_compared for mix in answer.mixes)
+    return Paragraph(head, " ".join([*(sentences(answer) if compared else ()), *own]))

@@ -1,6 +1,6 @@
 """Findings in words: a sentence for people, a few words for a cell of a table or a figure, evidence as odds.
 
-A sentence states what was found and the runs it rests on. It never mixes sizes with parameters.
+A sentence states the finding and the runs behind it. It never mixes sizes with parameters.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from orchestrator.transition.evidence import Comparison, Direction
 from orchestrator.transition.types import CONFIDENCE, Synergy
 
 ALIKE = 0.2
-"""Shares of runs that learned count as about the same if they differ by at most this."""
+"""Shares of runs that learned are about the same if they differ by at most this."""
 SHOWN = 1.1
-"""A certified factor below this is not worth a number."""
+"""Certified factors below this are not printed."""
 SAME = 1e-4
 """Relative error of budgets, which are written with six digits."""
 MOST_ODDS = 1e6
-"""Odds above this are not written out."""
+"""Odds above this are printed as ``over 1,000,000:1``."""
 
 
 def sentences(answer: Answer) -> tuple[str, ...]:
-    """Return the findings of an answer, a sentence each."""
+    """Return the findings of an answer, one sentence each."""
     return tuple(dict.fromkeys(sentence(answer, finding) for finding in findings(answer)))
 
 
 def sentence(answer: Answer, finding: Finding) -> str:
-    """Return a finding and what it rests on, in a sentence."""
+    """Return a finding and the runs behind it, in a sentence."""
     if finding.kind is Kind.NO_RUNS:
         return "No run has ended yet."
     if finding.kind is Kind.ALL_FAILED:
@@ -54,8 +54,7 @@ def sentence(answer: Answer, finding: Finding) -> str:
 def _decided_sentence(
     answer: Answer, finding: Finding, mix: MixAnswer, baseline: MixAnswer, comparison: Comparison
 ) -> str:
-    """``add+prod needs fewer parameters than add, at least 1.5 times fewer: at n_embed 12 to 20 it was learned in 5 of
-    5 runs, add in 0 of 5.``"""
+    """Return ``add+prod needs fewer parameters than add, at least 1.5 times fewer: at n_embed 12 to 20 ...``."""
     here, there, words = called(mix), called(baseline), answer.words
     own, other = sides(comparison.tallies)
     is_fewer = comparison.decided is Direction.FEWER
@@ -77,8 +76,7 @@ def _decided_sentence(
 
 
 def _open_sentence(answer: Answer, mix: MixAnswer, baseline: MixAnswer, comparison: Comparison) -> str:
-    """``No difference between add+prod and add is shown yet: both were learned about as often at the same sizes (6 of 9
-    and 5 of 9).``"""
+    """Return ``No difference between add+prod and add is shown yet: neither was learned (0 of 3 and 0 of 3).``"""
     here, there, learned = called(mix), called(baseline), answer.words.learned
     own, other = sides(comparison.tallies)
     head = f"No difference between {here} and {there} is shown yet"
@@ -97,27 +95,26 @@ def _share(side: Side) -> str:
 
 
 def _size_range(answer: Answer, sizes: Sequence[int]) -> str:
-    """``n_embed 12 to 20``, ``n_embed 12``."""
+    """Return ``n_embed 12 to 20``, or ``n_embed 12``."""
     return f"{answer.size_axis} {exact(sizes[0])}" + (f" to {exact(sizes[-1])}" if len(sizes) > 1 else "")
 
 
 def compared_words(answer: Answer, mix: MixAnswer) -> str:
     """Return a mix's comparison for a cell of a table or a figure: ``at least 1.5x fewer (47:1)``.
 
-    ``""`` for a mix that is compared with none.
+    ``""`` for a mix without a baseline.
     """
     finding = finding_of(answer, mix)
     if finding.kind is Kind.TRANSITION:
         return ""
-    comparison = finding.comparison
-    what = outcome_words(answer, finding)
+    comparison, outcome = finding.comparison, outcome_words(answer, finding)
     if comparison is None or not comparison.pairs:
-        return what
+        return outcome
     certified = comparison.at_least
     if not finding.is_rarer and certified is not None and certified >= SHOWN:
         many = "fewer" if comparison.decided is Direction.FEWER else "as many"
-        what = f"at least {rounded_down(certified)}x {many}"
-    return f"{what} ({odds(_shown_evidence(comparison))})"
+        outcome = f"at least {rounded_down(certified)}x {many}"
+    return f"{outcome} ({odds(_shown_evidence(comparison))})"
 
 
 def outcome_words(answer: Answer, finding: Finding) -> str:
@@ -133,12 +130,12 @@ def outcome_words(answer: Answer, finding: Finding) -> str:
 
 
 def _shown_evidence(comparison: Comparison) -> float:
-    """The evidence that decided, or the evidence now."""
+    """Return the evidence that decided, or the current evidence."""
     return comparison.evidence if comparison.decided is None else comparison.highest
 
 
 def odds(evidence: float) -> str:
-    """Return evidence as odds, rounded down so that nothing undecided looks decided: ``47:1``, ``1:3``."""
+    """Return evidence as odds, rounded down so that undecided comparisons look undecided: ``47:1``, ``1:3``."""
     if evidence > MOST_ODDS:
         return f"over {MOST_ODDS:,.0f}:1"
     if evidence >= 10:
@@ -149,22 +146,22 @@ def odds(evidence: float) -> str:
 
 
 def rounded_down(bound: float) -> str:
-    """Return a lower bound of 1 or more with one decimal, from ten on with none, so that it claims no more: ``1.9``."""
+    """Return a lower bound of 1 or more, rounded down to one decimal, from ten on to none: ``1.9``."""
     return f"{math.floor(bound)}" if bound >= 10 else f"{math.floor(10 * bound) / 10:.1f}"
 
 
 def evidence_words(answer: Answer) -> str:
-    """Return the evidence of each comparison and what it means; ``""`` if nothing was compared in pairs."""
+    """Return the evidence of each comparison and its meaning; ``""`` without pairs."""
     compared = [(mix, mix.comparison) for mix in answer.mixes if mix.comparison is not None and mix.comparison.pairs]
     if not compared:
         return ""
     several = len(compared) > 1
     parts = [
-        f"{odds(_shown_evidence(found))}{f' for {called(mix)}' if several else ''} from {counted(found.pairs, 'pair')}"
-        for mix, found in compared
+        f"{odds(_shown_evidence(pairs))}{f' for {called(mix)}' if several else ''} from {counted(pairs.pairs, 'pair')}"
+        for mix, pairs in compared
     ]
     if len(parts) > MOST_LISTED:
-        evidence = [_shown_evidence(found) for _, found in compared]
+        evidence = [_shown_evidence(comparison) for _, comparison in compared]
         parts = [f"{odds(min(evidence))} to {odds(max(evidence))} in {len(parts)} comparisons"]
     needed = compared[0][1].threshold
     meaning = f"Without any difference, at most 1 comparison in {needed:.0f} gets to {needed:.0f}:1."
@@ -172,27 +169,27 @@ def evidence_words(answer: Answer) -> str:
 
 
 def estimate_words(answer: Answer) -> str:
-    """Return the estimated factors, which describe and decide nothing; ``""`` if none is known."""
-    known = [(mix, mix.synergy_total) for mix in answer.mixes if mix.synergy_total is not None]
+    """Return the estimated factors, which do not decide anything; ``""`` if none is known."""
+    known = [(mix, mix.synergy) for mix in answer.mixes if mix.synergy is not None]
     parts = [
-        f"{called(mix)} {text}" if len(known) > 1 else text for mix, found in known if (text := factor_words(found))
+        f"{called(mix)} {text}" if len(known) > 1 else text for mix, ratio in known if (text := factor_words(ratio))
     ]
     return f"Estimated by the two transitions ({CONFIDENCE:.0%} intervals): {'; '.join(parts)}." if parts else ""
 
 
-def factor_words(found: Synergy) -> str:
+def factor_words(ratio: Synergy) -> str:
     """Return an estimated factor with its interval: ``2.9x fewer [2.0, 4.9]``; ``""`` without a value.
 
-    Ends on the other side of 1 say so: ``1.2x fewer [1.5x more, 2.1x fewer]``.
+    An end on the other side of 1 is named: ``1.2x fewer [1.5x more, 2.1x fewer]``.
     """
-    if found.value is None:
+    if ratio.value is None:
         return ""
-    ends = [found.low, found.high] if found.value >= 1 else [found.high, found.low]
+    ends = [ratio.low, ratio.high] if ratio.value >= 1 else [ratio.high, ratio.low]
     texts = ["open" if end is None else _factor(end) for end in ends]
     known = [end for end in ends if end is not None]
-    if all((end >= 1) == (found.value >= 1) for end in known):
+    if all((end >= 1) == (ratio.value >= 1) for end in known):
         texts = ["open" if end is None else bare(max(end, 1 / end)) for end in ends]
-    return f"{_factor(found.value)} [{', '.join(texts)}]"
+    return f"{_factor(ratio.value)} [{', '.join(texts)}]"
 
 
 def _factor(ratio: float) -> str:
@@ -200,7 +197,7 @@ def _factor(ratio: float) -> str:
 
 
 def caveats(answer: Answer) -> tuple[str, ...]:
-    """Return what qualifies the findings, a short line each: flaws of the data, unequal budgets, bad runs."""
+    """Return qualifications of the findings, one short line each: flaws of the data, unequal budgets, bad runs."""
     lines = list(answer.cautions)
     lines += [f"{called(mix)} {unequal}." for mix in answer.mixes if (unequal := confounded(answer, mix))]
     lines += [f"{called(mix)} was {BY_HAND}." for mix in answer.mixes if mix.stopped]
@@ -218,16 +215,13 @@ def confounded(answer: Answer, mix: MixAnswer) -> str:
     """
     needs_more = mix.comparison is not None and mix.comparison.decided is Direction.MORE
     baseline = answer.mix(answer.baseline_of(mix))
-    if not needs_more or (_close(mix.budget, baseline.budget) and _close(mix.seen, baseline.seen)):
+    same_seen = math.isclose(mix.seen, baseline.seen, rel_tol=SAME)
+    if not needs_more or (same_seen and math.isclose(mix.budget, baseline.budget, rel_tol=SAME)):
         return ""
-    if _close(mix.seen, baseline.seen):
+    if same_seen:
         had = f"trained for {bare(mix.budget / baseline.budget)} times the steps of {called(baseline)}"
     else:
         had = f"saw {mix.seen / baseline.seen:.0%} as many examples of {answer.target} as {called(baseline)}"
     same = (mix.composition, mix.recipe)
     both = sum((other.composition, other.recipe) == same for other in answer.mixes) > 1
     return had if both else f"{had}: budget=both would tell that apart"
-
-
-def _close(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=SAME)

@@ -1,9 +1,8 @@
-"""The next step, decided once for terminal, page, record and ``explain``."""
+"""The recommended next step, the same for terminal, page, record and ``explain``."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -21,7 +20,7 @@ MORE = 2
 PAIRS = "pairs"
 """The searcher that compares mixes in pairs of runs."""
 LIMITS = ("max_runs", "max_cost")
-"""Settings that end a search; its next step raises them."""
+"""Settings that end a search. Its next step raises them."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class NextStep:
 
     Attributes:
         why: The recommendation in a sentence.
-        overrides: Settings of the same command that follow it; empty if no run can help.
+        overrides: Settings that the same command needs, empty if no run can help.
         extends: True if the new sweep can reuse this one's runs.
     """
 
@@ -44,39 +43,34 @@ class NextStep:
 
 
 def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
-    """Return the most useful next run of the same command; None if every question is answered."""
-    runs = [mix for mix in answer.mixes if mix.runs]
-    if not runs:
+    """Return the most useful next run of the same command. None if every question is answered."""
+    ended = [mix for mix in answer.mixes if mix.runs]
+    if not ended:
         return None
-    at = {verdict: [mix for mix in runs if mix.target.transition.verdict is verdict] for verdict in Verdict}
+    by_verdict = {verdict: [mix for mix in ended if mix.target.transition.verdict is verdict] for verdict in Verdict}
     largest, smallest = spec.sizes[-1], spec.sizes[0]
-    tested = {share.size for mix in runs for share in mix.shares}
+    tested = {share.size for mix in ended for share in mix.shares}
     if nothing_learned(answer) and largest in tested and any(mix.spent for mix in answer.mixes):
         return _longer(spec, f"nothing was {answer.words.learned} up to {largest_tested(answer, answer.mixes)}")
-    if above := at[Verdict.ABOVE]:
+    if above := by_verdict[Verdict.ABOVE]:
         return _other_size(spec, MORE * largest, f"{_names(above)} {_was(above)} {never_learned(answer, above)}")
-    if below := at[Verdict.BELOW]:
+    if below := by_verdict[Verdict.BELOW]:
         because = f"{_names(below)} {_was(below)} {answer.words.learned} already at {exact(smallest)}"
         return _other_size(spec, smallest // MORE, because)
-    if at[Verdict.NEAR_FLOOR]:
-        return NextStep("No further run can tell: use test data whose commonest answer is rarer.")
-    if undecided := [mix for mix in answer.mixes if _is_undecided(mix)]:
+    if by_verdict[Verdict.NEAR_FLOOR]:
+        return NextStep("No further run can tell: use test data whose most frequent answer is rarer.")
+    if undecided := [mix for mix in answer.mixes if mix.comparison is not None and mix.comparison.decided is None]:
         both = [*(answer.mix(answer.baseline_of(mix)) for mix in undecided), *undecided]
-        many = f"no difference is shown yet in {len(undecided)} comparisons"
-        few = f"no difference between {_names(both)} is shown yet"
-        return _continued(spec, both, many if len(undecided) > MOST_LISTED else few)
-    if apart := [mix for mix in answer.mixes if mix.synergy_total is not None and mix.comparison is None]:
+        if len(undecided) > MOST_LISTED:
+            return _continued(spec, both, f"no difference is shown yet in {len(undecided)} comparisons")
+        return _continued(spec, both, f"no difference between {_names(both)} is shown yet")
+    if apart := [mix for mix in answer.mixes if mix.is_compared and mix.comparison is None]:
         baselines = [answer.mix(answer.baseline_of(mix)) for mix in apart]
         why = f"Compare in pairs: {_names([*baselines, *apart])} were not trained in pairs."
         return NextStep(why, (f"search.method={PAIRS}",))
-    if unplaced := at[Verdict.UNDECIDED]:
+    if unplaced := by_verdict[Verdict.UNDECIDED]:
         return _continued(spec, unplaced, f"the transition of {_names(unplaced)} is undecided")
     return None
-
-
-def _is_undecided(mix: MixAnswer) -> bool:
-    """Whether a mix was compared in pairs without a decision."""
-    return mix.comparison is not None and mix.comparison.decided is None
 
 
 def _names(mixes: Sequence[MixAnswer]) -> str:
@@ -88,16 +82,13 @@ def _was(mixes: Sequence[MixAnswer]) -> str:
 
 
 def _longer(spec: SweepSpec, because: str) -> NextStep:
-    """The same mixes with twice their budget, if the settings can say so."""
+    """Recommend the same mixes with twice their budget, if the settings can express that."""
     why = f"Train twice as long: {because}."
     if spec.tuned or spec.budget != "total" or any(len(arm.phases) > 1 or arm.label for arm in spec.mixes):
         return NextStep(why)
-    arms = [replace(arm, budget=MORE * arm.budget) for arm in spec.mixes]
-    plain = [replace(arm, recipe="").name for arm in arms]  # Such a name stands for all recipes.
-    everywhere = {name for name, count in Counter(plain).items() if count == max(1, len(spec.recipes))}
-    longer = dict.fromkeys(name if name in everywhere else arm.name for name, arm in zip(plain, arms, strict=True))
-    written = ", ".join(json.dumps(name) if ":" in name else name for name in longer)
-    return NextStep(why, (f"mixes=[{written}]",), extends=False)
+    names = [replace(arm, budget=MORE * arm.budget).name for arm in spec.mixes]
+    quoted = ", ".join(json.dumps(name) if ":" in name else name for name in names)
+    return NextStep(why, (f"mixes=[{quoted}]",), extends=False)
 
 
 def _other_size(spec: SweepSpec, size: int, because: str) -> NextStep:
@@ -120,7 +111,7 @@ def _can_train(spec: SweepSpec, size: int) -> bool:
 
 
 def _continued(spec: SweepSpec, mixes: Sequence[MixAnswer], because: str) -> NextStep:
-    """Twice the seeds, sizes between those around the transitions of ``mixes``, and twice every limit of the search."""
+    """Recommend twice the seeds and limits, and sizes between those around the transitions of ``mixes``."""
     limits = {name: spec.search.settings.get(name) for name in LIMITS}
     raised = [f"search.{name}={value * MORE:g}" for name, value in limits.items() if value is not None]
     between = {size for mix in mixes if (size := _size_between(spec, mix)) is not None}
@@ -129,7 +120,7 @@ def _continued(spec: SweepSpec, mixes: Sequence[MixAnswer], because: str) -> Nex
 
 
 def _size_between(spec: SweepSpec, mix: MixAnswer) -> int | None:
-    """The size in the middle of the two around a mix's transition; None if there is none that can be trained."""
+    """Return the size in the middle of the two around a mix's transition. None if no such size can be trained."""
     value = mix.target.transition.relative.value
     around = [(low, high) for low, high in pairwise(spec.sizes) if value is not None and low < value < high]
     inside = [size for low, high in around for size in range(low + 1, high) if _can_train(spec, size)]

@@ -1,4 +1,4 @@
-"""Numbers, times, costs and settings as text: the same in terminal, page, figures and record."""
+"""Numbers, times, costs and settings as text, the same in terminal, page, figures and record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from orchestrator.space.spec import SweepSpec
 
 
 def number(value: float) -> str:
-    """Three significant digits with thousands separated: ``7.25``, ``37.1``, ``19,600``."""
+    """Return three significant digits with thousands separated: ``7.25``, ``37.1``, ``19,600``."""
     if value == 0:
         return "0"
     digits = 2 - math.floor(math.log10(abs(value)))
@@ -26,17 +26,17 @@ def number(value: float) -> str:
 
 
 def exact(value: float) -> str:
-    """A tested size in its own unit, unrounded: ``14,736``."""
+    """Return a tested size in its own unit, unrounded: ``14,736``."""
     return f"{value:,.0f}" if float(value).is_integer() else number(value)
 
 
 def times(ratio: float) -> str:
-    """``2.8x``."""
+    """Return ``2.8x``."""
     return f"{bare(ratio)}x"
 
 
 def bare(ratio: float) -> str:
-    """Two significant digits, or none behind the point from ten on: ``0.83``, ``2.8``, ``12``."""
+    """Return two significant digits, without decimals from ten on: ``0.83``, ``2.8``, ``12``."""
     if ratio >= 10:
         return f"{ratio:.0f}"
     if ratio >= 1:
@@ -45,22 +45,22 @@ def bare(ratio: float) -> str:
 
 
 def counted(count: int, thing: str) -> str:
-    """``1 run``, ``3 runs``."""
+    """Return ``1 run`` or ``3 runs``."""
     return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def bad_runs(diverged: int, failed: int) -> str:
-    """``1 diverged, 2 failed``; ``""`` for none."""
+    """Return ``1 diverged, 2 failed``, or ``""`` without any."""
     return ", ".join(f"{count} {word}" for count, word in ((diverged, "diverged"), (failed, "failed")) if count)
 
 
 def listed(names: Sequence[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
+    """Return ``a``, ``a and b`` or ``a, b and c``."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def duration(seconds: float) -> str:
-    """``45 s``, ``3 min 20 s``, ``1 h 05 min``."""
+    """Return ``45 s``, ``3 min 20 s`` or ``1 h 05 min``."""
     whole = max(0, round(seconds))
     minutes, rest = divmod(whole, 60)
     if minutes >= 60:
@@ -69,7 +69,7 @@ def duration(seconds: float) -> str:
 
 
 def rough_duration(seconds: float) -> str:
-    """``45 s``, ``12 min``, ``3.5 h``, ``2.1 days``."""
+    """Return ``45 s``, ``12 min``, ``3.5 h`` or ``2.1 days``."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 90 * 60:
@@ -80,7 +80,7 @@ def rough_duration(seconds: float) -> str:
 
 
 def size_on_disk(count: float) -> str:
-    """``350 kB``, ``12 MB``, ``1.3 GB``."""
+    """Return ``350 kB``, ``12 MB`` or ``1.3 GB``."""
     for unit, name in ((1e9, "GB"), (1e6, "MB")):
         if count >= unit:
             return f"{count / unit:.0f} {name}" if count >= 10 * unit else f"{count / unit:.1f} {name}"
@@ -88,12 +88,12 @@ def size_on_disk(count: float) -> str:
 
 
 def moment(when: datetime) -> str:
-    """Local time: ``2026-01-02 03:04``."""
+    """Return local time: ``2026-01-02 03:04``."""
     return f"{when.astimezone():%Y-%m-%d %H:%M}"
 
 
 def asked(spec: SweepSpec) -> dict[str, str]:
-    """A sweep's question by label: target, mixes, recipes, budget, sizes, seeds, searcher."""
+    """Return a sweep's question by label: target, mixes, recipes, budget, sizes, seeds, searcher."""
     subject, (first, *others) = spec.make_family().subject(), spec.plain_mixes
     baseline = f"{first} (baseline)" if spec.family_class.compares_mixes and others else first
     phased = dict.fromkeys(f"{arm.plain_name}: {phases_text(arm)}" for arm in spec.mixes if len(arm.phases) > 1)
@@ -103,7 +103,7 @@ def asked(spec: SweepSpec) -> dict[str, str]:
         "target": f"{spec.target}, {subject}" if subject else spec.target,
         "mixes": ", ".join([baseline, *others]),
         **({"phases": "; ".join(phased)} if phased else {}),
-        **{f"recipe {name}": difference(spec.settings, found) for name, found in spec.recipe_settings.items()},
+        **{f"recipe {name}": difference(spec.settings, recipe) for name, recipe in spec.recipe_settings.items()},
         "budget": {
             "total": f"the same steps{examples} for every mix",
             "target": f"for every mix {as_much}",
@@ -117,39 +117,40 @@ def asked(spec: SweepSpec) -> dict[str, str]:
 
 
 def _learned(spec: SweepSpec) -> dict[str, str]:
-    """The bar for runs that count as learned, set before the first run; empty for methods without one."""
+    """Return the score from which a run counts as learned; empty for methods without one."""
     share, words = spec.search.settings.get("learned"), spec.family_class.words
     if share is None:
         return {}
     return {
-        words.learned: f"a {words.run} that scores {share:.0%} of what can be scored above the best constant answer"
+        words.learned: f"a {words.run} {share:.0%} of the way from the best constant answer's score to a perfect one"
     }
 
 
 def _search(method: str, settings: Mapping[str, Any]) -> str:
-    """A searcher with its settings: ``pairs (aim locate, max_cost 420 s a mix)``."""
+    """Return a searcher with its settings: ``pairs (aim locate, max_cost 420 s a mix)``."""
     units = {"max_runs": " a mix", "max_cost": " s a mix"}
-    # The share that counts as learned has a line of its own.
+    # The score that counts as learned has its own line.
     given = ((name, value) for name, value in settings.items() if value is not None and name != "learned")
     values = ((name, f"{value:g}" if isinstance(value, float) else value) for name, value in given)
     named = ", ".join(f"{name} {value}{units.get(name, '')}" for name, value in values)
     return f"{method} ({named})" if named else method
 
 
-def cost(found: Cost) -> str:
-    """``3 min 54 s of training in 8 runs; the whole grid: about 12 min in 24 runs, 3.0 times as much``; with reused
-    runs ``8 s of training in 2 runs, 22 more were there already (3 min 40 s when they were trained); ...``."""
-    text = f"{duration(found.spent_s)} of training in {counted(found.runs, 'run')}"
-    if found.found:
-        text += f", {found.found} more were there already ({duration(found.found_s)} when they were trained)"
-    if found.grid_s is None or found.share is None:
-        return f"{text}; the whole grid has {found.grid_runs}"
-    saved = "" if found.share >= 1 else f", {bare(1 / found.share)} times as much"
-    return f"{text}; the whole grid: about {duration(found.grid_s)} in {counted(found.grid_runs, 'run')}{saved}"
+def cost(total: Cost) -> str:
+    """Return ``3 min 54 s of training in 8 runs; the whole grid: about 12 min in 24 runs, 3.0 times as much``.
+
+    With reused runs, ``8 s of training in 2 runs, 22 more reused (3 min 40 s when they were trained); ...``.
+    """
+    text = f"{duration(total.spent_s)} of training in {counted(total.runs, 'run')}"
+    if total.found:
+        text += f", {total.found} more reused ({duration(total.found_s)} when they were trained)"
+    if total.grid_s is None or total.share is None:
+        return f"{text}; the whole grid has {total.grid_runs}"
+    saved = "" if total.share >= 1 else f", {bare(1 / total.share)} times as much"
+    return f"{text}; the whole grid: about {duration(total.grid_s)} in {counted(total.grid_runs, 'run')}{saved}"
 
 
 def found_runs(sweeps: Sequence[str]) -> str:
-    """The reused runs of a sweep: ``12 runs were there already, trained for ID (8) and ID (4)``. ``sweeps`` holds an
-    id for each, at least one."""
+    """Return ``Reused 12 runs, trained for ID (8) and ID (4)`` from the ids of the sweeps that trained them."""
     named = [f"{sweep} ({count})" for sweep, count in Counter(sweeps).most_common()]
-    return f"{len(sweeps)} run{'s were' if len(sweeps) > 1 else ' was'} there already, trained for {listed(named)}"
+    return f"Reused {counted(len(sweeps), 'run')}, trained for {listed(named)}"

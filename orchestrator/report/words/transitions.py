@@ -1,20 +1,20 @@
-"""Transitions in words: estimates, censored sizes, and how many runs learned at each size."""
+"""Transitions in words: estimates, censored sizes, and the number of runs that learned at each size."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from orchestrator.report.answer import Answer, MixAnswer, TaskAnswer
-from orchestrator.report.words.numbers import exact, number
+from orchestrator.report.words.numbers import exact, listed, number
 from orchestrator.search.base import BY_HAND
 from orchestrator.transition.types import Estimate, Point, SizeShare, Transition, Verdict
 
 NO_SIZE = (Verdict.NEAR_FLOOR,)
-"""Verdicts that name no size, and so no count of parameters."""
+"""Verdicts without a size, and so without a count of parameters."""
 MOST_LISTED = 4
-"""Most mixes named in one line."""
+"""Most mixes, sizes or seeds named in one line."""
 LEVEL_TOP, LEVEL_RISE = 0.9, 0.1
-"""A curve levels off if the mean score at each larger size is below the first and above the floor by the second."""
+"""A curve levels off if its mean score at each larger size is below the first, and above the floor by the second."""
 LARGER = 0.5
 """Larger sizes are those from this share of the largest on."""
 
@@ -24,13 +24,13 @@ def called(mix: MixAnswer) -> str:
     return f'"{mix.mix}"' if " " in mix.mix else mix.mix
 
 
-def estimate(found: Estimate, smallest: float, largest: float, verdict: Verdict) -> str:
+def estimate(size: Estimate, smallest: float, largest: float, verdict: Verdict) -> str:
     """Return an estimate with its interval, or the reason why there is none.
 
     Args:
-        found: The estimate.
+        size: The estimate.
         smallest: Smallest size tested, in the estimate's unit.
-        largest: Largest size tested. A value outside the two is not printed.
+        largest: Largest size tested. Values outside the two are not findings: only bounds are printed.
         verdict: The verdict on the transition.
     """
     if verdict is Verdict.ABOVE:
@@ -39,60 +39,54 @@ def estimate(found: Estimate, smallest: float, largest: float, verdict: Verdict)
         return f"below {exact(smallest)}"
     if verdict is Verdict.NEAR_FLOOR:
         return "not measurable"
-    if verdict is Verdict.FOUND and found.value is not None and found.is_placed(smallest, largest):
-        low = f"below {exact(smallest)}" if found.low is None else number(found.low)
-        high = f"above {exact(largest)}" if found.high is None else number(found.high)
-        return f"{number(found.value)} [{low}, {high}]"
-    if found.low is found.high is None and found.value is not None and smallest <= found.value <= largest:
-        return f"undecided, about {number(found.value)}"
-    # A median outside the tested sizes is not a finding: only its bounds are printed.
-    least = None if found.low is None or found.low < smallest else min(found.low, largest)
-    most = None if found.high is None or found.high > largest else max(found.high, smallest)
-    return f"undecided{_bounds(Estimate(None, least, most))}"
+    if verdict is Verdict.FOUND and size.value is not None and size.is_placed(smallest, largest):
+        low = f"below {exact(smallest)}" if size.low is None else number(size.low)
+        high = f"above {exact(largest)}" if size.high is None else number(size.high)
+        return f"{number(size.value)} [{low}, {high}]"
+    if size.low is size.high is None and size.value is not None and smallest <= size.value <= largest:
+        return f"undecided, about {number(size.value)}"
+    least = None if size.low is None or size.low < smallest else min(size.low, largest)
+    most = None if size.high is None or size.high > largest else max(size.high, smallest)
+    if least is not None and most is not None:
+        return f"undecided [{number(least)}, {number(most)}]"
+    if least is not None:
+        return f"undecided, at least {number(least)}"
+    return "undecided" if most is None else f"undecided, at most {number(most)}"
 
 
-def _bounds(found: Estimate) -> str:
-    if found.low is not None and found.high is not None:
-        return f" [{number(found.low)}, {number(found.high)}]"
-    if found.low is not None:
-        return f", at least {number(found.low)}"
-    return "" if found.high is None else f", at most {number(found.high)}"
-
-
-def size_words(answer: Answer, found: Transition) -> str:
+def size_words(answer: Answer, transition: Transition) -> str:
     """Return a transition on the axis of sizes, or why there is none: ``34.4 [29.5, 44]``, ``above 64``."""
-    smallest, largest = answer.tested(found)
-    words = estimate(found.relative, smallest.size, largest.size, found.verdict)
-    if found.verdict is Verdict.NEAR_FLOOR and found.floor is not None:
-        return f"{words} (a constant answer scores {found.floor:.2f})"
+    smallest, largest = answer.tested(transition)
+    words = estimate(transition.relative, smallest.size, largest.size, transition.verdict)
+    if transition.verdict is Verdict.NEAR_FLOOR and transition.floor is not None:
+        return f"{words} (a constant answer scores {transition.floor:.2f})"
     return words
 
 
 def count_words(answer: Answer, task: TaskAnswer) -> str:
-    """Return a transition in trainable parameters; ``-`` for a verdict that names no size."""
-    found = task.transition
-    if found.verdict in NO_SIZE:
+    """Return a transition in trainable parameters, or ``-`` for a verdict without a size."""
+    if task.transition.verdict in NO_SIZE:
         return "-"
-    smallest, largest = answer.tested(found)
-    return estimate(task.total, smallest.total, largest.total, found.verdict)
+    smallest, largest = answer.tested(task.transition)
+    return estimate(task.total, smallest.total, largest.total, task.transition.verdict)
 
 
 def own_sentence(answer: Answer, mix: MixAnswer) -> str:
     """Return the answer to a mix's own question: ``add is learned from n_embed 14 [11, 28] on``."""
-    found, axis = mix.target.transition, answer.size_axis
-    smallest, largest = answer.tested(found)
+    transition, axis = mix.target.transition, answer.size_axis
+    smallest, largest = answer.tested(transition)
     if not mix.runs:
         return f"{called(mix)} has no run that ended"
-    if found.verdict is Verdict.FOUND and found.relative.is_placed(smallest.size, largest.size):
-        return f"{called(mix)} is {answer.words.learned} from {axis} {size_words(answer, found)} on"
-    if found.verdict is Verdict.ABOVE:
+    if transition.verdict is Verdict.FOUND and transition.relative.is_placed(smallest.size, largest.size):
+        return f"{called(mix)} is {answer.words.learned} from {axis} {size_words(answer, transition)} on"
+    if transition.verdict is Verdict.ABOVE:
         return f"{called(mix)} was {never_learned(answer, (mix,))}"
-    if found.verdict is Verdict.BELOW:
+    if transition.verdict is Verdict.BELOW:
         return f"{called(mix)} was {answer.words.learned} already at {axis} {exact(smallest.size)}"
-    if found.verdict is Verdict.NEAR_FLOOR:
-        floor = f" already scores {found.floor:.2f}" if found.floor is not None else " scores nearly enough"
-        return f"{called(mix)} is not measurable: always giving the commonest answer{floor}"
-    return f"{called(mix)}: transition {size_words(answer, found)}"
+    if transition.verdict is Verdict.NEAR_FLOOR:
+        floor = f" already scores {transition.floor:.2f}" if transition.floor is not None else " scores nearly enough"
+        return f"{called(mix)} is not measurable: always giving the most frequent answer{floor}"
+    return f"{called(mix)}: transition {size_words(answer, transition)}"
 
 
 def never_learned(answer: Answer, mixes: Sequence[MixAnswer]) -> str:
@@ -116,32 +110,47 @@ def verdict_line(answer: Answer, mix: MixAnswer) -> str:
 
     ``add is learned from n_embed 34.4 [29.5, 44] on; learned by 0/1 at 32, 4/4 at 36``.
     """
-    found = mix.target.transition
+    transition = mix.target.transition
     parts = [own_sentence(answer, mix)]
-    if mix.shares and found.verdict is not Verdict.NEAR_FLOOR:
+    if mix.shares and transition.verdict is not Verdict.NEAR_FLOOR:
         parts.append(f"{answer.words.learned} by {_counts(mix.shares)}")
-    if level := level_words(answer, found.points):
+    if level := level_words(answer, transition.points):
         parts.append(level)
     return "; ".join([*parts, *([BY_HAND] if mix.stopped else [])])
 
 
 def _counts(shares: Sequence[SizeShare]) -> str:
-    """Runs that learned, from the last size at which none did to the first from which all do."""
-    shown = _telling(shares)
-    counts = [f"{share.learned}/{share.tried} at {exact(share.size)}" for share in shown]
-    counts[0] += "" if shown[0] is shares[0] else " (none below)"
-    counts[-1] += "" if shown[-1] is shares[-1] else " (all above)"
-    return ", ".join(counts)
-
-
-def _telling(shares: Sequence[SizeShare]) -> Sequence[SizeShare]:
-    """The sizes between the last one, from below, that no run learned and the first one, from above, that all did."""
+    """Return the runs that learned, from the last size at which none did to the first from which all do."""
     start, end = 0, len(shares)
     while start + 1 < end and not any(share.learned for share in shares[start : start + 2]):
         start += 1
     while end - 2 >= start and all(share.learned == share.tried for share in shares[end - 2 : end]):
         end -= 1
-    return shares[start:end]
+    counts = [f"{share.learned}/{share.tried} at {exact(share.size)}" for share in shares[start:end]]
+    counts[0] += " (none below)" if start else ""
+    counts[-1] += " (all above)" if end < len(shares) else ""
+    return ", ".join(counts)
+
+
+def disagreement_words(answer: Answer) -> str:
+    """Return the seeds that disagree with the others of their size: ``add 3/4 at 64 (not seed 3)``; ``""`` if none."""
+    parts = []
+    for mix in answer.mixes:
+        seeds: dict[int, dict[bool, list[int]]] = {}
+        for point in mix.target.transition.points:
+            by_outcome = seeds.setdefault(point.size, {True: [], False: []})
+            by_outcome[answer.has_learned(point.accuracy, point.floor)].append(point.seed)
+        mixed = [(size, both[True], both[False]) for size, both in seeds.items() if both[True] and both[False]]
+        texts = []
+        for size, learned, not_learned in mixed[:MOST_LISTED]:
+            few, word = (learned, "only") if len(learned) <= len(not_learned) else (not_learned, "not")
+            names = listed([str(seed) for seed in few]) if len(few) <= MOST_LISTED else f"{len(few)} of them"
+            which = f"{word} seed{'s' if len(few) > 1 else ''} {names}"
+            texts.append(f"{len(learned)}/{len(learned) + len(not_learned)} at {exact(size)} ({which})")
+        more = f" and {len(mixed) - MOST_LISTED} more sizes" if len(mixed) > MOST_LISTED else ""
+        if texts:
+            parts.append(f"{called(mix)} {', '.join(texts)}{more}")
+    return "; ".join(parts)
 
 
 def level_words(answer: Answer, points: Sequence[Point]) -> str:
