@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from orchestrator.search.base import Observation, Request
-from orchestrator.search.duel import Count
-from orchestrator.search.locating import chances_of
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.results import cost_model, learned_runs
+from orchestrator.search.transition_design import TransitionDesign
 from orchestrator.simulation import World, simulate
 from orchestrator.transition.evidence import compare, counted
+from trainables.contract.runs import Parameters
 
 CONTINUATIONS = 20
 """Simulated continuations. The share of them that decides is known to within about 0.1."""
@@ -37,7 +37,8 @@ def outlook(searcher: Pairs, continuations: int = CONTINUATIONS) -> dict[tuple[s
     costs = cost_model(searcher.results)
     cost = {size: costs.cost(size) for size in problem.sizes}
     chance_DS = {
-        mix: chances_of(problem, learned, mix).draw(problem.sizes, rng.random(continuations)) for mix in problem.mixes
+        mix: TransitionDesign.of(problem, mix, learned).surrogate.draw(problem.sizes, rng.random(continuations))
+        for mix in problem.mixes
     }
     decided = dict.fromkeys(problem.comparisons, 0)
     for draw in range(continuations):
@@ -47,7 +48,7 @@ def outlook(searcher: Pairs, continuations: int = CONTINUATIONS) -> dict[tuple[s
         outcomes = learned_runs(trace.results, settings.learned)
         for pair in problem.comparisons:
             own = [block for block in branch.blocks if (block.mix, block.baseline) == pair]
-            found = compare(counted(own, outcomes), lambda size: Count(size**2), settings.error)
+            found = compare(counted(own, outcomes), lambda size: Parameters(size**2, size**2), settings.error)
             decided[pair] += found.decided is not None
     return {pair: count / continuations for pair, count in decided.items()}
 

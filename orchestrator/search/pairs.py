@@ -189,9 +189,7 @@ class _Decision:
         return design
 
     def _transition(self, mix: str) -> TransitionDesign:
-        runs = sorted(run for run, learned in self._learned.items() if run[0] == mix and learned is not None)
-        outcomes = tuple((run[1], bool(self._learned[run])) for run in runs)
-        design: TransitionDesign = _reused(TransitionDesign(self._problem, mix, outcomes))
+        design: TransitionDesign = _reused(TransitionDesign.of(self._problem, mix, self._learned))
         return design
 
 

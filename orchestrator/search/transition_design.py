@@ -16,6 +16,7 @@ import numpy as np
 
 from orchestrator.search.base import Problem, Request, Results
 from orchestrator.search.results import CostModel, cell_runs
+from orchestrator.transition.evidence import Run
 from orchestrator.transition.surrogate import Surrogate
 from orchestrator.transition.transition import SURE
 from orchestrator.transition.types import LEVEL, QUANTILES, Floats
@@ -66,8 +67,15 @@ class TransitionDesign:
     mix: str
     outcomes: tuple[tuple[int, bool], ...]
 
+    @classmethod
+    def of(cls, problem: Problem, mix: str, learned: Mapping[Run, bool | None]) -> TransitionDesign:
+        """Return the design of a mix, given whether runs of all mixes learned (None if they failed)."""
+        runs = sorted(run for run, outcome in learned.items() if run[0] == mix and outcome is not None)
+        return cls(problem, mix, tuple((run[1], bool(learned[run])) for run in runs))
+
     @cached_property
-    def _surrogate(self) -> Surrogate:
+    def surrogate(self) -> Surrogate:
+        """Posterior of the probability that a run learns."""
         surrogate = prior_of(self.problem)
         for size, learned in self.outcomes:
             surrogate.add(size, learned)
@@ -76,13 +84,13 @@ class TransitionDesign:
     @cached_property
     def _places(self) -> Floats:
         """The ln size of the transition on each curve."""
-        return self._surrogate.crossings(LEVEL)
+        return self.surrogate.crossings(LEVEL)
 
     @cached_property
     def interval(self) -> tuple[float, float, float]:
         """Lower end, median and upper end of the transition's interval, in ln size."""
         order = np.argsort(self._places)
-        cumulative = np.cumsum(self._surrogate.weights()[order])
+        cumulative = np.cumsum(self.surrogate.weights()[order])
         places = np.searchsorted(cumulative, np.array(QUANTILES) * cumulative[-1])
         low, median, high = (float(place) for place in self._places[order][places])
         return low, median, high
@@ -119,7 +127,7 @@ class TransitionDesign:
             )
             return sorted(runs, key=lambda run: used[run.seed])[:most]
 
-        weight_D = self._surrogate.weights()
+        weight_D = self.surrogate.weights()
         above = float(weight_D[self._places > math.log(sizes[-1])].sum())
         below = float(weight_D[self._places < math.log(sizes[0])].sum())
         for outside, end in ((above, -1), (below, 0)):
@@ -144,11 +152,11 @@ class TransitionDesign:
             pending: Number of pending runs by size. Each counts as a soft label, the prediction for its size.
         """
         sizes = self.problem.sizes
-        weight_D = self._surrogate.weights()
-        learns_CD = np.stack([self._surrogate.curves(size) for size in sizes])
+        weight_D = self.surrogate.weights()
+        learns_CD = np.stack([self.surrogate.curves(size) for size in sizes])
         log_D = np.zeros_like(weight_D)
         for size, count in sorted(pending.items()):
-            learns_D = self._surrogate.curves(size)
+            learns_D = self.surrogate.curves(size)
             predicted = float(learns_D @ weight_D)
             log_D += count * (predicted * np.log(learns_D) + (1 - predicted) * np.log1p(-learns_D))
         weight_D = weight_D * np.exp(log_D - log_D.max())
