@@ -1,4 +1,4 @@
-"""Datasets on disk: each is made once, and every run of its task, mix and seed reads it."""
+"""Datasets on disk: each is made once, and all runs of its task, mix and seed read it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from trainables.tasks.expressions import ExpressionTask
 from trainables.tasks.texts import make_dataset
 
 LAYOUT_VERSION = 4
-"""Raise it whenever the same data are kept in another form."""
+"""Raise it when the same data are written in another form."""
 
 
 def load_dataset(task: ExpressionTask, mix: Mix, seed: int, cache: Path) -> Dataset:
     """Return the dataset of (task, mix, seed), from ``cache`` or made there.
 
-    Several processes may ask for the same one at once: each finds it whole.
+    Several processes may load the same dataset at once; each reads a whole file.
 
     Raises:
-        SettingsError: for a mix that the task cannot give.
-        OSError: if the directory cannot be written.
+        SettingsError: The task cannot make data for this mix.
+        OSError: The directory cannot be written.
     """
     path = cache / f"{_name(task, mix, seed)}.safetensors"
     if not path.is_file():
@@ -33,7 +33,7 @@ def load_dataset(task: ExpressionTask, mix: Mix, seed: int, cache: Path) -> Data
 
 
 def _name(task: ExpressionTask, mix: Mix, seed: int) -> str:
-    """The dataset's name: a hash of everything that decides its content (numpy's streams included)."""
+    """Return the name of a dataset: a hash of everything that decides its content, numpy's streams included."""
     described = {
         "generator": task.generator_version,
         "layout": LAYOUT_VERSION,

@@ -11,7 +11,7 @@ Function = Callable[[Integers], Integers]
 
 
 def fold(combine: Callable[[Integers, Integers], Integers], arguments: Integers) -> Integers:
-    """Combine values [..., k] from the left, two at a time."""
+    """Combine values [..., k] from the left, two at a time, and return [...]."""
     value = arguments[..., 0]
     for place in range(1, arguments.shape[-1]):
         value = combine(value, arguments[..., place])

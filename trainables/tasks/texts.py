@@ -1,4 +1,4 @@
-"""Expressions as text with every reduction step, and the datasets that are made of them.
+"""Expressions as text with every reduction step, and the datasets made of them.
 
 The order of reduction is leftmost innermost: the first operation in the text whose arguments are all numbers is
 replaced by its value, which visits the tree in post-order.
@@ -25,19 +25,19 @@ from trainables.tasks.trees import Draw, Trees, count_operations, evaluate, flat
 from trainables.tasks.vocabulary import ExpressionVocabulary, Tokens
 
 BATCH = 8_192
-"""Expressions grown at once. Part of what is generated: another number gives other data."""
+"""Expressions grown at once. Another number gives other data."""
 GIVE_UP_AFTER = 32
-"""Batches after which too low a yield is an error rather than a long wait."""
+"""Batches after which too low a yield is an error instead of a long wait."""
 MASK_CELLS = 2**22
-"""Cells of the visibility mask made at once in ``render``: bounds memory, changes nothing."""
+"""Cells of the visibility mask made at once in ``render``; they bound memory and change nothing."""
 
 
 @dataclass(frozen=True)
 class Texts:
     """Solutions from prompt to ``<eos>``, one after the other.
 
-    ``tokens`` [L]; ``lengths`` [B] tokens of each, ``<eos>`` included; ``prompt_lengths`` [B] tokens up to and
-    including the first ``=``; ``answers`` [B] the token ids of what they come to.
+    ``tokens`` [L]; ``lengths`` [B] count the tokens of each, ``<eos>`` included; ``prompt_lengths`` [B] count those up
+    to and including the first ``=``; ``answers`` [B] are the token ids of the results.
     """
 
     tokens: Tokens
@@ -47,14 +47,14 @@ class Texts:
 
     @classmethod
     def join(cls, texts: Sequence[Texts]) -> Texts:
-        """One batch of texts after the other."""
+        """Join batches of texts."""
         return cls(*(np.concatenate([getattr(text, one.name) for text in texts]) for one in fields(cls)))
 
 
 class Expressions:
-    """Generates the expressions of one mix with one seed's held-out tuples and tables.
+    """Generator of the expressions of one mix, with the held-out tuples and tables of one seed.
 
-    Raises :class:`SettingsError` (key ``mixes``) for an operation that does not exist or cannot be asked.
+    Raises :class:`SettingsError` (key ``mixes``) for an operation that does not exist or cannot be trained.
     """
 
     def __init__(self, settings: ExpressionTask, mix: Mix, seed: int) -> None:
@@ -73,11 +73,11 @@ class Expressions:
         return self.settings.levels > 1 and len(self._draw.inner) > 0
 
     def sample(self, part: Part, count: int, rng: np.random.Generator) -> tuple[Texts, dict[str, int]]:
-        """``count`` random expressions of one part, and how many nodes of each operation they have.
+        """Return ``count`` random expressions of one part, and the number of nodes of each operation in them.
 
-        ``TRAINED`` contain no held-out tuple in any step, ``VALIDATION`` one for validation and none for the test,
-        ``TEST`` one for the test. Raises :class:`SettingsError` (key ``task.held_out_fraction``) where hardly any
-        random expression is of that part.
+        ``TRAINED`` expressions contain no held-out tuple in any step. ``VALIDATION`` expressions contain one for
+        validation and none for the test, ``TEST`` expressions one for the test. Raises :class:`SettingsError` (key
+        ``task.held_out_fraction``) if hardly any random expression is of that part.
         """
         texts: list[Texts] = []
         nodes = np.zeros(len(self.mix.tasks), dtype=np.int64)
@@ -96,13 +96,13 @@ class Expressions:
         return Texts.join(texts), dict(zip(self.mix.tasks, nodes.tolist(), strict=True))
 
     def flat(self, arguments: NDArray[np.int64]) -> Texts:
-        """The mix's first operation on each of the given argument lists [B, max_arguments]."""
+        """Return the texts of the mix's first operation on each of these argument lists [B, max_arguments]."""
         trees = flat(arguments)
         evaluate(trees, self._functions)
         return self.render(trees)
 
     def render(self, trees: Trees) -> Texts:
-        """The texts of evaluated expressions, all steps of each."""
+        """Return the texts of evaluated expressions, with all steps of each."""
         tokens, birth, death = self._items(trees)
         lengths = (death - birth).sum(axis=1, dtype=np.int64)
         prompt_lengths = ((birth == 0) & (death > 0)).sum(axis=1, dtype=np.int64)
@@ -119,10 +119,11 @@ class Expressions:
         return Texts(np.concatenate(pieces), lengths, prompt_lengths, trees[0].value[:, 0].copy())
 
     def _items(self, trees: Trees) -> tuple[Tokens, NDArray[np.int16], NDArray[np.int16]]:
-        """Every token an expression ever shows, in the order of the line, and the steps at which it is shown.
+        """Return every token that an expression ever shows, in the order of the line, and the steps that show it.
 
-        Three arrays [B, W]: token, first step, step after the last (the same where it is never shown). An operation
-        reduced in step t shows its name and brackets before t and its value from t until its parent is reduced.
+        The three arrays [B, W] are token, first step, and step after the last (equal to the first if it is never
+        shown). An operation reduced in step t shows its name and brackets before t, and its value from t until its
+        parent is reduced.
         """
         v = self.vocabulary
         names = np.array([v.operation(task) for task in self.mix.tasks], dtype=v.dtype)
@@ -152,11 +153,11 @@ class Expressions:
             np.concatenate([death, total, total + 1], axis=1),
         )
 
-    def _check_yield(self, part: Part, found: int, batches: int) -> None:
-        if batches < GIVE_UP_AFTER or found >= RAREST_HELD_OUT * batches * BATCH:
+    def _check_yield(self, part: Part, drawn: int, batches: int) -> None:
+        if batches < GIVE_UP_AFTER or drawn >= RAREST_HELD_OUT * batches * BATCH:
             return
         raise SettingsError(
-            f"of {batches * BATCH} random expressions of {self.mix} only {found} fit the {part.name.lower()} data; "
+            f"of {batches * BATCH} random expressions of {self.mix} only {drawn} fit the {part.name.lower()} data; "
             f"change task.held_out_fraction ({self.settings.held_out_fraction:g}), or lower task.depth or task.nesting",
             key="task.held_out_fraction",
             given=f"{self.settings.held_out_fraction:g}",
@@ -164,9 +165,9 @@ class Expressions:
 
 
 def _reduction_steps(trees: Trees) -> list[NDArray[np.int16]]:
-    """The step (1, 2, ...) in which each operation is reduced, 0 for all other slots; an array [B, S] per level.
+    """Return the step (1, 2, ...) in which each operation is reduced, 0 for all other slots; one [B, S] per level.
 
-    An operation is reduced right after the last operation inside it; those of the arguments before it come first.
+    An operation is reduced right after the last operation inside it; operations in earlier arguments come first.
     """
     sizes = [trees[-1].nested.astype(np.int16)]
     for level in reversed(trees[:-1]):
@@ -211,7 +212,7 @@ def make_dataset(settings: ExpressionTask, mix: Mix, seed: int) -> Dataset:
 
 
 def _held_out(expressions: Expressions, part: Part, seed: int) -> Examples:
-    """Validation or test expressions of one operation: every tuple once where flat, else a random sample."""
+    """Return validation or test expressions of one operation: every tuple once if flat, else a random sample."""
     settings = expressions.settings
     count = settings.test_examples if part is Part.TEST else settings.validation_examples
     if not expressions.nests:
@@ -223,8 +224,8 @@ def _held_out(expressions: Expressions, part: Part, seed: int) -> Examples:
 
 
 def _cases(expressions: Expressions, examples: Examples) -> int:
-    """Number of different held-out tuples under the test expressions."""
-    # An expression ends with <eos>, so no tuple reaches from one row into the next.
+    """Count the different held-out tuples in the test expressions."""
+    # Every row ends with <eos>, so no tuple spans two rows.
     return expressions.held_out.cases(expressions.vocabulary.arguments(examples.tokens.reshape(-1)), Part.TEST)
 
 

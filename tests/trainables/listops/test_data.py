@@ -39,11 +39,6 @@ def lines(examples: Examples, vocabulary: Vocabulary) -> list[str]:
 DIGESTS = {
     "nested": (SMALL, 0, "2f2de05a0bb289842aeeb626f9f04ea4"),
     "flat": (FLAT, 3, "44b4d3dd4b7f3a4dd592aed1b518f12a"),
-    "more tuples than are listed": (
-        TaskSettings(modulus=45, max_arguments=4, depth=1, train_examples=2_000),
-        1,
-        "17f99541a6df8cd5934f439e9f90c2f2",
-    ),
 }
 
 

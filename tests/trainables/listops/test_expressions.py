@@ -28,9 +28,9 @@ SHAPES: list[dict[str, Any]] = [
     {"modulus": 7, "depth": 3, "nesting": 0.5, "held_out_fraction": 0.1},
     {"modulus": 9, "depth": 2, "max_arguments": 2, "nesting": 1.0, "held_out_fraction": 0.15},
     {"modulus": 5, "depth": 2, "max_arguments": 5, "nesting": 0.4},
-    {"modulus": 300, "depth": 2, "max_arguments": 4},
+    {"modulus": 300, "depth": 2, "max_arguments": 2},
     {"modulus": 11, "depth": 6, "max_arguments": 2, "nesting": 0.6, "held_out_fraction": 0.1},
-    {"modulus": 45, "depth": 2, "max_arguments": 4, "held_out": "unordered"},
+    {"modulus": 12, "depth": 2, "max_arguments": 4, "held_out": "unordered"},
 ]
 
 

@@ -18,7 +18,6 @@ from trainables.tasks.operations import FIRST_OPERATIONS
     ("field", "value"),
     [
         ("modulus", 1),
-        ("modulus", 70_000),
         ("depth", 0),
         ("max_arguments", 1),
         ("max_arguments", 33),
@@ -102,7 +101,7 @@ def test_hopeless_held_out_shares_are_refused() -> None:
         TaskSettings(depth=6, max_arguments=2, nesting=1.0, held_out_fraction=0.2)
     assert caught.value.key == "task.held_out_fraction"
     with pytest.raises(SettingsError, match="fewer than 1 in 10000") as caught:
-        TaskSettings(depth=1, max_arguments=12, held_out_fraction=0.002)
+        TaskSettings(modulus=3, depth=1, max_arguments=12, held_out_fraction=0.002)
     assert caught.value.key == "task.held_out_fraction"
 
 

@@ -64,7 +64,7 @@ def test_operations_agree_with_sympy(name: str, subgroup: str, operation: str) -
 
 @pytest.mark.parametrize("name", ["s3", "S", "S0", "D2", "Q8", "S3xC2", ""])
 def test_names_of_no_group_are_refused_with_the_forms(name: str) -> None:
-    with pytest.raises(SettingsError, match=r"names no group; give S<n> .*, A<n> .*, C<n> .* or D<n>") as caught:
+    with pytest.raises(SettingsError, match=r"is not a group; give S<n> .*, A<n> .*, C<n> .* or D<n>") as caught:
         named_group(name)
     assert (caught.value.key, caught.value.given) == ("task.group", name)
 
@@ -76,9 +76,9 @@ def test_names_of_no_group_are_refused_with_the_forms(name: str) -> None:
         ({"group": "S7"}, "task.group", "has 5040 elements"),
         ({"group": "S900"}, "task.group", "has too many elements"),
         ({"point": 3}, "task.point", "at least 0 and at most 2"),
-        ({"group": "A4", "subgroup": "S3"}, "task.subgroup", "'S3' is no subgroup of A4 on its points"),
-        ({"group": "C12", "subgroup": "S12"}, "task.subgroup", "no subgroup of C12"),
-        ({"subgroup": "three"}, "task.subgroup", "names no group"),
+        ({"group": "A4", "subgroup": "S3"}, "task.subgroup", "'S3' is not a subgroup of A4 on its points"),
+        ({"group": "C12", "subgroup": "S12"}, "task.subgroup", "not a subgroup of C12"),
+        ({"subgroup": "three"}, "task.subgroup", "is not a group"),
         ({"max_arguments": 2}, "task.held_out_fraction", r"of 6\^2 tuples is 1; .*: raise .*, the order of task"),
     ],
 )
@@ -91,8 +91,8 @@ def test_refusals_name_their_key(given: dict[str, Any], key: str, said: str) -> 
 @pytest.mark.parametrize(
     ("settings", "mix", "said", "key"),
     [
-        ({"group": "A4"}, "product+sign", "'sign' comes to the same for all elements of A4", "mixes"),
-        ({"group": "S3", "subgroup": "S3"}, "coset", "'coset' comes to the same", "mixes"),
+        ({"group": "A4"}, "product+sign", "'sign' has the same result for all elements of A4", "mixes"),
+        ({"group": "S3", "subgroup": "S3"}, "coset", "'coset' has the same result", "mixes"),
         ({}, "product+coset", "'coset' needs task.subgroup: the subgroup of S3", "task.subgroup"),
     ],
 )
