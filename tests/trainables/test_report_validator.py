@@ -74,7 +74,7 @@ def test_numbers_of_numpy_become_pythons() -> None:
         ),
         (pair(accuracy={"prod": 1.0}), "must have each task of the mix ('add', 'prod'); it has 'prod'"),
         (pair(accuracy={"add": "high", "prod": 1.0}), "its accuracy on 'add' must be a number; it is str 'high'"),
-        (pair(step=0), "step 0 comes after step 0; advance() must train further"),
+        (pair(step=0), "step 0 follows step 0; train further"),
         (pair(step=5), "is 5; steps() allows the run at most 4"),
         (pair(step=1.5), "must be a whole number; it is float 1.5"),
         (pair(measures={"norm": None}), "the measure 'norm' must be a number; it is NoneType None"),

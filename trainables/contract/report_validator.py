@@ -60,9 +60,7 @@ class ReportValidator:
             evaluation = self._evaluation(evaluation, run, where)
             if evaluation.step <= self._steps[report.index]:
                 before = self._steps[report.index]
-                raise self._broken(
-                    f"{where}: step {evaluation.step} comes after step {before}; advance() must train further"
-                )
+                raise self._broken(f"{where}: step {evaluation.step} follows step {before}; train further each time")
             self._steps[report.index] = evaluation.step
         if outcome is not None:
             outcome = self._outcome(outcome, run, where)
@@ -112,8 +110,9 @@ class ReportValidator:
         shares = {}
         for task, value in given.items():
             share = self._number(value, f"{where} on {task!r}")
-            if not -ROUNDING <= share <= 1 + ROUNDING:  # NaN is in no range, either.
-                raise self._broken(f"{where} on {task!r} is {share:g}; it {share_rule(share)}")
+            if not -ROUNDING <= share <= 1 + ROUNDING:  # This includes NaN.
+                hint = "; divide per cent by 100" if 2 <= share <= 100 else ""
+                raise self._broken(f"{where} on {task!r} is {share:g}; it must be a share from 0 to 1{hint}")
             shares[task] = min(max(share, 0.0), 1.0)
         return shares
 
@@ -147,11 +146,6 @@ class ReportValidator:
 def finite(value: float) -> bool:
     """Return True if a value is a number that is neither infinite nor NaN."""
     return isinstance(value, numbers.Real) and math.isfinite(value)
-
-
-def share_rule(value: float) -> str:
-    """Return the rule that a value outside [0, 1] breaks, with a hint if it looks like per cent."""
-    return f"must be a share from 0 to 1{'; divide per cent by 100' if 2 <= value <= 100 else ''}"
 
 
 def shortened(value: object, limit: int = 60) -> str:

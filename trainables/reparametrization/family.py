@@ -54,7 +54,6 @@ class RaceFamily(Family):
     """Races between optimisers on a problem with a sparse graph."""
 
     size_axis = "nodes"
-    divides_examples = False
     compares_mixes = False  # Each mix is a question of its own: who is ahead of these rivals?
     words = Words(
         size="graph size",
