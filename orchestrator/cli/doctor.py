@@ -52,7 +52,7 @@ def doctor_command(
 
 def _say(found: Finding, console: Console) -> None:
     """A finding as a line, and its next step as a second one."""
-    line = Text.assemble((f"{found.verdict:<6}", COLOURS[found.verdict]), f"{found.name:<{NAME_WIDTH}} {found.said}")
+    line = Text.assemble((f"{found.verdict:<6}", COLOURS[found.verdict]), f"{found.name:<{NAME_WIDTH}} {found.text}")
     console.print(line, highlight=False, soft_wrap=True)
     if found.todo:
         console.print(Text(f"{'':6}{'':{NAME_WIDTH}} -> {found.todo}"), highlight=False, soft_wrap=True)

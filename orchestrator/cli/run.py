@@ -138,13 +138,8 @@ def list_command(debug: Debug = False) -> None:
 
 @with_options(SizedOptions)
 def show_command(space: SpaceName, options: SizedOptions, debug: Debug = False) -> None:
-    """Print a resolved search space as YAML that can be run, with the comments of its files."""
-    from orchestrator.space.spaces import comments_of
-    from orchestrator.space.strict_yaml import commented
-
-    written = resolve(space, options).to_yaml()
-    comments = comments_of(space, options.profile, options.assignments, variant=options.variant)
-    typer.echo(commented(written, comments), nl=False)
+    """Print a resolved search space as YAML that can be run."""
+    typer.echo(resolve(space, options).to_yaml(), nl=False)
 
 
 @with_options(SizedOptions)

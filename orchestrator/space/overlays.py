@@ -22,15 +22,13 @@ class Origin:
     """The place where a value was written: in a file, at a line (from 1) and in overlays such as ``profile laptop``, or
     on the command line.
 
-    ``sets`` is the whole key that an option on the command line sets; None for what a file says. ``comment`` is the
-    file's own on its line, ``""`` without one.
+    ``sets`` is the whole key that an option on the command line sets; None for a value of a file.
     """
 
     source: str
     line: int | None = None
     overlays: tuple[str, ...] = ()
     sets: Key | None = None
-    comment: str = ""
 
     def __str__(self) -> str:
         text = self.source if self.line is None else f"{self.source}, line {self.line}"
@@ -76,8 +74,7 @@ class Values:
     @classmethod
     def of_file(cls, source: str, document: strict_yaml.Document) -> Values:
         """The values of a file that holds a mapping."""
-        comments = document.comments
-        lines = {key: Origin(source, line, comment=comments.get(key, "")) for key, line in document.lines.items()}
+        lines = {key: Origin(source, line) for key, line in document.lines.items()}
         return cls(document.data, lines | {(): Origin(source)})
 
     def under(self, over: Values) -> Values:

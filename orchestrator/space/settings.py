@@ -82,13 +82,19 @@ def resolve(recipes: Mapping[str, Any], family: Family, sizes: tuple[int, ...]) 
             allowed = f"letters, digits, '_', '.', '=', '-' and ',' between them, {LONGEST_NAME} at most"
             mistakes.append(Mistake((name,), f"a recipe's name has {allowed}; got {name!r}"))
             continue
-        if not isinstance(overlay, Mapping):
-            mistakes.append(Mistake((name,), f"must map settings to values, such as training: ...; got {overlay!r}"))
+        if not isinstance(overlay, Mapping) or not isinstance(overlay.get("settings"), Mapping):
+            form = "{settings: {training: {learning_rate: 1.0e-4}}}"
+            mistakes.append(Mistake((name,), f"must have settings, such as {form}; got {overlay!r}"))
+            continue
+        if others := [key for key in overlay if key != "settings"]:
+            mistakes.append(
+                Mistake((name, others[0]), "a recipe has only settings; other keys can differ in variants:")
+            )
             continue
         try:
-            settings: Any = parse(type(family).Settings, merge(base, overlay))
+            settings: Any = parse(type(family).Settings, merge(base, overlay["settings"]))
         except InvalidDataError as error:
-            mistakes += [replace(each, key=(name, *each.key)) for each in error.mistakes]
+            mistakes += [replace(mistake, key=(name, "settings", *mistake.key)) for mistake in error.mistakes]
             continue
         mistakes += _changed(name, family, type(family)(settings), sizes)
         # Equal run keys, not equal words: a default written out is the same recipe.

@@ -20,7 +20,7 @@ from orchestrator.space import hardware as machine
 from orchestrator.space.expected import expectations_of
 from orchestrator.space.files import SpaceFile, read_space, source_of
 from orchestrator.space.hardware import Hardware, Needs
-from orchestrator.space.mistakes import InvalidDataError, Key, Mistake, leaf_paths, parse
+from orchestrator.space.mistakes import InvalidDataError, Mistake, leaf_paths, parse
 from orchestrator.space.overlays import Assignment, Origin, Values, merge
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
 from trainables.base import SettingsError, load_family
@@ -167,18 +167,6 @@ def load_space(
         return parse(SweepSpec, values.data)
     except InvalidDataError as error:
         raise UserError("\n".join(_describe(values, mistake) for mistake in error.mistakes)) from error
-
-
-def comments_of(
-    name_or_path: str,
-    profile: str | None = None,
-    overrides: Sequence[str | Assignment] = (),
-    hardware: Hardware | None = None,
-    variant: str | None = None,
-) -> dict[Key, str]:
-    """Return the comments that files have on the values of a sweep (see :func:`load_space`), by key."""
-    values = _asked(name_or_path, profile, overrides, hardware, variant)
-    return {key: origin.comment for key, origin in values.origins.items() if origin.comment}
 
 
 def _asked(

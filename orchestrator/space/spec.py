@@ -59,8 +59,9 @@ class SweepSpec(BaseModel):
     baseline sees (the mixes then have different budgets), or ``both``: a mix for which the two differ is then in
     ``mixes`` twice."""
     recipes: dict[str, Any] = Field(default_factory=dict)
-    """Other settings, by name. The comparison is made under each of them: ``mixes`` then contains every mix once
-    for each recipe, and a mix is compared with the baseline of its own recipe."""
+    """Other settings, by name: ``{slow: {settings: {training: {learning_rate: 1.0e-4}}}}``. The comparison is made
+    under each of them: ``mixes`` then contains every mix once for each recipe, and a mix is compared with the baseline
+    of its own recipe."""
     mixes: tuple[Annotated[Arm, PlainValidator(read_arm), PlainSerializer(written)], ...]
     """What is trained together, such as ``[add, add+prod, "add:2+max"]``, or an arm with a name and phases; the first
     is the baseline."""
@@ -103,6 +104,17 @@ class SweepSpec(BaseModel):
                 f"a name is a letter followed by lower-case letters, digits and underscores, 64 at most; got {value!r}"
             )
         return value
+
+    @field_validator("recipes", mode="before")
+    @classmethod
+    def _under_settings(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        # Sweeps of earlier versions have the settings of a recipe without this level.
+        return {
+            name: overlay if not isinstance(overlay, Mapping) or "settings" in overlay else {"settings": overlay}
+            for name, overlay in value.items()
+        }
 
     @field_validator("mixes", mode="before")
     @classmethod

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
@@ -20,15 +20,10 @@ from orchestrator.space.mistakes import Key, dotted
 
 @dataclass(frozen=True)
 class Document:
-    """Content of a YAML text: plain values, and by its path the line (from 1) of each key and the comment behind it."""
+    """Content of a YAML text: plain values, and by its path the line (from 1) of each key."""
 
     data: Any
     lines: dict[Key, int]
-    comments: dict[Key, str] = field(default_factory=dict)
-
-
-COMMENT = re.compile(r":?\s+#\s*(\S.*)")
-"""The rest of a line behind a key or its value."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -73,8 +68,7 @@ def read(text: str, source: str) -> Document:
         if node is None:
             return Document(None, {})
         lines = dict(_lines(node, (), source))
-        comments = dict(_comments(node, (), text.splitlines()))
-        return Document(loader.construct_document(node), lines, comments)
+        return Document(loader.construct_document(node), lines)
     except UserError:
         raise
     except yaml.MarkedYAMLError as error:
@@ -88,26 +82,6 @@ def read(text: str, source: str) -> Document:
 def write(data: Mapping[str, Any]) -> str:
     """Plain values as YAML that :func:`read` reads back: mappings in blocks, lists on one line, order kept."""
     return str(yaml.dump(dict(data), Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True))
-
-
-def commented(text: str, comments: Mapping[Key, str]) -> str:
-    """Return a YAML text with these comments behind the keys that it has."""
-    rows = text.splitlines()
-    node = yaml.compose(text, _Loader)
-    for key, row in _last_rows(node, ()) if node is not None else ():
-        if key in comments:
-            rows[row] += f" # {comments[key]}"
-    return "\n".join(rows) + "\n"
-
-
-def _last_rows(node: yaml.Node, key: Key) -> Iterator[tuple[Key, int]]:
-    """The row (from 0) behind which the comment of each key below ``node`` goes: where its value ends, since a comment
-    within a list that is wrapped would cut it off; the key's own for a mapping."""
-    if isinstance(node, yaml.MappingNode):
-        for name, value in node.value:
-            path, has_rows = (*key, name.value), isinstance(value, yaml.MappingNode) and not value.flow_style
-            yield path, (name.start_mark if has_rows else value.end_mark).line
-            yield from _last_rows(value, path)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -145,12 +119,3 @@ def _lines(node: yaml.Node, key: Key, source: str) -> Iterator[tuple[Key, int]]:
             first[name.value] = line
             yield from _lines(value, (*key, name.value), source)
             yield (*key, name.value), line
-
-
-def _comments(node: yaml.Node, key: Key, rows: list[str]) -> Iterator[tuple[Key, str]]:
-    """Yield the comment at the end of the line of each key below ``node``; of several keys on a line the outermost."""
-    for name, value in node.value if isinstance(node, yaml.MappingNode) else ():
-        end = value.end_mark if value.end_mark.line == name.start_mark.line else name.end_mark
-        if (found := COMMENT.fullmatch(rows[end.line][end.column :])) is not None:
-            yield (*key, name.value), found[1]
-        yield from _comments(value, (*key, name.value), rows)

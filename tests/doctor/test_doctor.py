@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import tomllib
 from dataclasses import replace
 from importlib import metadata
@@ -61,7 +60,7 @@ def test_a_check_that_raises_has_found_something_wrong_and_the_next_one_runs() -
         raise OSError("the cable\nis out")
 
     cable, lamp = examined([("cable", broken), ("lamp", lambda: ok("it burns"))])
-    assert (cable.name, cable.verdict, cable.said) == ("cable", Verdict.WRONG, "OSError: the cable")
+    assert (cable.name, cable.verdict, cable.text) == ("cable", Verdict.WRONG, "OSError: the cable")
     assert cable.todo
     assert (lamp.name, lamp.verdict) == ("lamp", Verdict.OK)
 
@@ -94,7 +93,7 @@ def test_a_container_smaller_than_ray_is_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(hardware, "limits", lambda: Limits(memory_bytes=9e8, cpus=0.5))
     found = machine.machine_part()
     assert found.verdict is Verdict.SLOW
-    assert found.said.startswith("1 CPU cores and 0.9 GB of memory, of ")
+    assert found.text.startswith("1 CPU cores and 0.9 GB of memory, of ")
     monkeypatch.setattr(hardware, "limits", Limits)
     assert machine.machine_part().verdict is Verdict.OK
 
@@ -104,7 +103,7 @@ def test_packages_out_of_range_are_named() -> None:
     asked = ["torch>=2.10", "numpy<3,>=1.26", "ray[tune]<3,>=2.50", "pyte>=0.8; extra == 'test'", "scipy>=1.13"]
     assert machine.unmet(asked, here) == ["torch 2.9.1+cpu is not >=2.10", "scipy is missing"]
     found = machine.software()
-    assert found.verdict is not Verdict.WRONG, found.said
+    assert found.verdict is not Verdict.WRONG, found.text
 
 
 def test_the_oldest_torch_allowed_knows_the_limits_that_compiling_sets() -> None:
@@ -139,7 +138,7 @@ def test_a_stack_that_does_not_learn_and_bits_that_differ_are_wrong(
     monkeypatch.setattr(machine, "apart", disturbed)
     found = machine.training(tmp_path)
     assert found.verdict is Verdict.WRONG
-    assert "other bits" in found.said
+    assert "other bits" in found.text
 
 
 def test_without_mlflow_a_machine_is_slow_and_not_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,33 +153,12 @@ def test_without_mlflow_a_machine_is_slow_and_not_wrong(tmp_path: Path, monkeypa
     assert "sync" in found.todo
 
 
-def test_checks_at_once_wait_for_one_another_and_keep_their_order() -> None:
-    meeting = threading.Barrier(2, timeout=30)
-
-    def meet(name: str) -> Finding:
-        meeting.wait()
-        return ok(name)
-
-    def broken() -> Finding:
-        raise OSError("no cable")
-
-    checks = machine.at_once([("left", lambda: meet("left")), ("right", lambda: meet("right")), ("cable", broken)])
-    found = list(examined(checks))
-    assert [(each.name, each.said) for each in found] == [
-        ("left", "left"),
-        ("right", "right"),
-        ("cable", "OSError: no cable"),
-    ]
-
-
 @pytest.mark.slow
 def test_the_checks_of_a_gpu_pass_where_the_cpu_stands_in_for_it(tmp_path: Path) -> None:
-    assert gpu.compiling(tmp_path, "cpu").said.startswith("6 kinds of steps are compiled in ")
     found = gpu.side_by_side(tmp_path, "cpu")
-    assert found.verdict is Verdict.OK, found.said
-    assert found.said.startswith("losses are this far from the CPU's: 37 float32 0, 37 bf16 ")
-    assert "64 float32 0, 64 bf16 0.0" in found.said
-    assert gpu.two_processes(tmp_path, "cpu", gpu_share=1.0).verdict is Verdict.OK
+    assert found.verdict is Verdict.OK, found.text
+    assert found.text.startswith("differences from the losses on the CPU: 37 float32 0, 37 bf16 ")
+    assert "64 float32 0, 64 bf16 0.0" in found.text
 
 
 @pytest.mark.parametrize(
@@ -193,7 +171,7 @@ def test_names_of_the_program_in_the_working_directory_are_found(
     (tmp_path / f"{name}.py").write_text("")
     found = surroundings.names()
     assert found.verdict is verdict
-    assert (f"{tmp_path / name}.py" in found.said) == (verdict is not Verdict.OK)
+    assert (f"{tmp_path / name}.py" in found.text) == (verdict is not Verdict.OK)
 
 
 def test_what_stops_figures_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,5 +179,5 @@ def test_what_stops_figures_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(style.SETTINGS, "svg.fonttype", "no such type")
     found = surroundings.drawing()
     assert found.verdict is Verdict.WRONG
-    assert "svg.fonttype" in found.said
+    assert "svg.fonttype" in found.text
     assert "matplotlibrc" in found.todo
