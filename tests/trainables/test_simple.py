@@ -98,7 +98,7 @@ def test_the_error_of_a_wrong_train_names_the_mistake(name: str, message: str) -
 
 def test_randomness_without_a_seed_is_found(tmp_path: Path) -> None:
     wrong = {found.name: found.wrong for found in findings(case_of(made("Unseeded"), (8,), "cpu", tmp_path))}
-    assert "a seed must determine a run" in wrong["a seed determines a run"]
+    assert "a seed must determine a run" in wrong["a run trains to its end, and its seed determines it"]
 
 
 def test_a_bug_is_the_runs_own_exception() -> None:
