@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +15,6 @@ from orchestrator.space.hardware import Hardware
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from tests.sweep.sweeps import spec
-from trainables.base import Arm
 
 HARDWARE = Hardware(cpus=2, memory_gb=16)
 FAST = {"haste": 9.0, "curve": {"help": 0.0}}
@@ -96,28 +93,7 @@ def test_a_default_written_out_is_the_same_recipe() -> None:
 
 
 def test_recipes_and_tuning_are_not_asked_together() -> None:
-    assert "not for both" in refused(RECIPES, tune={"settings": {"haste": {"from": 1.0, "to": 9.0}}, "trials": 2})
-
-
-def test_a_file_with_recipes_is_shown_with_its_differences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from orchestrator.cli.main import main
-
-    path = tmp_path / "panel.yaml"
-    path.write_text(
-        "like: add_vs_add_prod\nname: panel\nrecipes: {wide: {settings: {model: {init: {kind: scaled}}}}, plain: {}}\n"
-    )
-    with pytest.raises(SystemExit) as ended:
-        main(["plan", str(path), "--profile", "smoke"])
-    assert ended.value.code in (0, None)
-    said = capsys.readouterr().out
-    assert re.search(r"^recipe wide +model\.init\.kind scaled", said, re.MULTILINE)
-    assert re.search(r"^recipe plain +as written", said, re.MULTILINE)
-
-
-def test_names_of_mixes_keep_their_recipe() -> None:
-    mix = Arm.parse("add:2+prod x2 @ fast")
-    assert (mix.recipe, mix.budget, mix.plain_name) == ("fast", 2.0, "add:2+prod:1 x2")
-    assert Arm.parse(mix.name) == mix
+    assert "not both" in refused(RECIPES, tune={"settings": {"haste": {"from": 1.0, "to": 9.0}}, "trials": 2})
 
 
 def test_an_arm_that_names_its_recipe_stands_beside_those_of_all_recipes() -> None:

@@ -55,11 +55,6 @@ def test_a_profile_may_have_variants_of_its_own(space: str, tmp_path: Path) -> N
     assert load_space(str(near), "smoke", (), LAPTOP, "most").seeds == 2
 
 
-def test_variants_left_empty_are_none(space: str, tmp_path: Path) -> None:
-    (tmp_path / "one.yaml").write_text(f"like: {space}\nvariants:\n")
-    assert load_space(str(tmp_path / "one.yaml"), None, hardware=LAPTOP).variant == ""
-
-
 def test_one_of_several_must_be_named(space: str) -> None:
     with pytest.raises(UserError, match=r"several variants.*--variant \(low, high\)"):
         load_space(space, "laptop", (), LAPTOP)

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from tests.families import LogisticFamily, LogisticSettings
 from tests.trainables.stacks import SETTINGS, config
-from tests.trainables.test_loaded import EASY, last_report
 from trainables.base import RunConfig
 from trainables.probes.ablation import _projected, separating
-from trainables.probes.base import Probed, load_probe
+from trainables.probes.base import load_probe
 from trainables.probes.nulls import OTHERS, other_groupings
 from trainables.tasks.listops import ListOps
 from trainables.transformer.architecture import ModelSettings, parameter_shapes
@@ -59,72 +58,6 @@ def test_changes_see_every_update_in_turn(changes: dict[str, Any]) -> None:
     torch.testing.assert_close(model.logits(tokens, change), model.logits(tokens), rtol=1e-4, atol=1e-4)
     applications = settings.n_layer * settings.n_recurrence
     assert seen == [(sublayer, place) for place in range(applications) for sublayer in ("attention", "feed_forward")]
-
-
-@pytest.fixture(scope="module")
-def learned(data_cache: Path) -> Learned:
-    """A model that has learned something of MAX, and where its data lie."""
-    ended = last_report(EASY, data_cache)
-    assert ended.outcome is not None
-    assert ended.outcome.accuracy["max"] > 0.4
-    return EASY, {name: np.array(weight) for name, weight in ended.weights.items()}, data_cache
-
-
-def probed(name: str, run: RunConfig, weights: dict[str, NDArray[Any]], cache: Path) -> Probed:
-    family = ListOps(run.settings)
-    return load_probe(name).run(family, run, family.load(run, weights), {}, family.data(run, cache))
-
-
-def test_a_model_without_its_sublayers_knows_less(learned: Learned) -> None:
-    run, weights, cache = learned
-    found = probed("reliance", run, weights, cache)
-    numbers = found.numbers
-    assert set(numbers) == {
-        "attention",
-        *(
-            f"max.{name}"
-            for name in ("whole", "no_attention", "no_feed_forward", "mean_attention", "mean_feed_forward")
-        ),
-    }
-    assert found.arrays["attention_share"].shape == (4,)
-    assert 0 < numbers["attention"] < 1
-    floor = ListOps(run.settings).data(run, cache).test["max"].floor
-    # Without attention no position sees another: what is left is a constant answer, at best.
-    assert numbers["max.no_attention"] <= floor + 0.05
-    assert numbers["max.mean_attention"] <= floor + 0.05
-    assert numbers["max.whole"] > 0.4
-
-
-def test_a_model_whose_attention_writes_nothing_leans_on_feed_forward_alone(learned: Learned) -> None:
-    run, weights, cache = learned
-    silent = weights | {"0.attention_out": np.zeros_like(weights["0.attention_out"])}
-    found = probed("reliance", run, silent, cache).numbers
-    assert found["attention"] == 0
-    assert found["max.no_attention"] == found["max.whole"] == found["max.mean_attention"]
-    deaf = weights | {"0.feed_forward_out": np.zeros_like(weights["0.feed_forward_out"])}
-    found = probed("reliance", run, deaf, cache).numbers
-    assert found["attention"] == 1
-    assert found["max.no_feed_forward"] == found["max.whole"]
-
-
-def test_destruction_says_the_same_again(learned: Learned) -> None:
-    run, weights, cache = learned
-    numbers = probed("destruction", run, weights, cache).numbers
-    said = ("max.without_mod{}", "max.without_mod{}.p", "max.others_mod{}", "removed_mod{}", "removed_others_mod{}")
-    assert set(numbers) == {"max.whole", *(each.format(divisor) for each in said for divisor in (2, 3))}
-    assert all(0 <= value <= 1 for value in numbers.values())
-    assert numbers["max.whole"] > 0.4
-    assert probed("destruction", run, weights, cache).numbers == numbers
-
-
-def test_a_table_that_ignores_parity_loses_nothing_with_it(learned: Learned) -> None:
-    run, weights, cache = learned
-    table = weights["token"].copy()
-    table[1:6:2] = table[0:6:2]
-    means = separating(table[:6].astype(np.float64), np.array([0, 1] * 3))
-    assert len(means) == 0  # Both parities have the same mean: there is no direction to take away.
-    found = probed("destruction", run, weights | {"token": table}, cache).numbers
-    assert found["max.without_mod2"] == found["max.whole"]
 
 
 def test_separating_directions_span_the_means() -> None:

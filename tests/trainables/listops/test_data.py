@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import subprocess
 import sys
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import trainables.tasks.texts as data
 from tests.trainables.listops import naive
 from tests.trainables.spelling import spelt
-from trainables.base import Arm, Mix, SettingsError
+from trainables.base import Mix
 from trainables.tasks.cache import load_dataset
 from trainables.tasks.datasets import Dataset, Examples
 from trainables.tasks.held_out_tuples import HeldOut, Part
 from trainables.tasks.listops import TaskSettings, Vocabulary
-from trainables.tasks.texts import Expressions, make_dataset
+from trainables.tasks.texts import make_dataset
 
 SMALL = TaskSettings(modulus=6, held_out_fraction=0.2, train_examples=2_000, validation_examples=60, test_examples=150)
 FLAT = TaskSettings(modulus=6, held_out_fraction=0.2, train_examples=2_000, depth=1)
@@ -81,16 +79,6 @@ def test_training_stream() -> None:
     assert dataset.nodes == {"add": names.count("add"), "prod": names.count("prod")}
 
 
-@pytest.mark.parametrize("text", ["add+prod", "add+max+prod", "add+prod:3"])
-def test_a_mix_with_as_much_of_a_task_holds_as_many_of_its_nodes(text: str) -> None:
-    baseline = Arm.parse("add")
-    arm = Arm.parse(text).with_as_much("add", baseline)
-    more = replace(SMALL, train_examples=round(SMALL.training_examples * arm.budget))
-    assert make_dataset(more, arm.mix, 0).nodes["add"] == pytest.approx(
-        make_dataset(SMALL, baseline.mix, 0).nodes["add"], rel=0.06
-    )
-
-
 def test_held_out_sets_are_of_one_operation_and_of_their_part() -> None:
     dataset = make_dataset(SMALL, PAIR, 3)
     held_out, vocabulary = HeldOut(SMALL, 3), Vocabulary(6)
@@ -134,14 +122,6 @@ def test_flat_sets_hold_every_tuple_once() -> None:
             assert lines(sets[task], Vocabulary(6)) == expected
     assert dataset.mixed is None, "nothing is nested, so no expression has two operations"
     assert len(dataset.starts) == 2_000
-
-
-@pytest.mark.parametrize(("modulus", "task", "floor"), [(6, "prod", 0.62), (6, "max", 0.42), (20, "prod", 0.34)])
-def test_floors_over_all_triples(modulus: int, task: str, floor: float) -> None:
-    settings = TaskSettings(modulus=modulus, held_out_fraction=0.2)
-    triples = np.array(list(itertools.product(range(modulus), repeat=3)))
-    texts = Expressions(settings, Mix.parse(task), 0).flat(triples)
-    assert data._examples(texts, Vocabulary(modulus)).floor == pytest.approx(floor, abs=0.006)
 
 
 def test_floor_is_that_of_the_set_itself() -> None:
@@ -214,9 +194,3 @@ def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
             load_dataset(SMALL, PAIR, 0, tmp_path)
     assert list(tmp_path.iterdir()) == []
     assert len(load_dataset(SMALL, PAIR, 0, tmp_path).starts) == 2_000
-
-
-def test_unknown_operations_leave_nothing(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="no operation 'sum'"):
-        load_dataset(SMALL, Mix.parse("add+sum"), 0, tmp_path)
-    assert list(tmp_path.iterdir()) == []

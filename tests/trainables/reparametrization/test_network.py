@@ -64,10 +64,3 @@ def test_chance_has_the_same_spectrum_about_another_graph() -> None:
     assert spectrum[0] > -1e-9
     assert spectrum[-1] < 1
     assert abs(true - chance).max() > 0.1
-
-
-def test_the_laplacians_propagation_knows_no_conductances() -> None:
-    plain, spread = problem(spread=0.0), problem(spread=2.0)
-    assert abs(plain.hessian - spread.hessian).max() > 1
-    first, second = (propagation("laplacian", one, NetworkSettings(), RNG(0)) for one in (plain, spread))
-    assert abs(first - second).max() == 0
