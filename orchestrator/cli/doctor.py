@@ -127,7 +127,7 @@ def _family(name: str, options: SpaceOptions) -> Family:
         raise UserError("--profile, --variant and --set are about a search space: name one instead of the class")
     kind = load_family(name)
     if missing := sorted(kind.__abstractmethods__):
-        raise UserError(f"{name!r} is no complete family: it lacks {', '.join(missing)}")
+        raise UserError(f"{name!r} is not a complete family: it lacks {', '.join(missing)}")
     try:
         return kind(parse(kind.Settings, {}))
     except InvalidDataError as error:

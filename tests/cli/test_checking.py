@@ -51,7 +51,7 @@ def test_a_search_space_gives_the_settings(run: Program) -> None:
     [
         (["tests.families:LogisticFamly"], "has no 'LogisticFamly'. Did you mean 'tests.families:LogisticFamily'?"),
         (["tests.sweep.broken:NamelessFamily"], "needs a `name` of its own, part of its runs' keys"),
-        (["tests.families:UnfinishedFamily"], "is no complete family: it lacks flops"),
+        (["tests.families:UnfinishedFamily"], "is not a complete family: it lacks flops"),
         (["tests.families:LogisticFamily", "--set", "seed=1"], "name one instead of the class"),
         (["lsitops"], "Did you mean"),
     ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from dataclasses import replace
 from importlib import metadata
 from io import StringIO
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from packaging.requirements import Requirement
 from rich.console import Console
 
 from orchestrator.cli import doctor
@@ -104,13 +102,6 @@ def test_packages_out_of_range_are_named() -> None:
     assert machine.unmet(asked, here) == ["torch 2.9.1+cpu is not >=2.10", "scipy is missing"]
     found = machine.software()
     assert found.verdict is not Verdict.WRONG, found.text
-
-
-def test_the_oldest_torch_allowed_knows_the_limits_that_compiling_sets() -> None:
-    """``torch._dynamo.config.recompile_limit`` was ``cache_size_limit`` up to 2.5 and is unknown there."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    [torch_wanted] = [each for each in map(Requirement, project["dependencies"]) if each.name == "torch"]
-    assert not torch_wanted.specifier.contains("2.5.1")
 
 
 def test_the_home_is_left_as_it_was_and_a_lock_without_effect_is_wrong(

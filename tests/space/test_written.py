@@ -68,7 +68,7 @@ def test_a_specification_that_was_never_checked_starts_nothing(tmp_path: Path) -
     with pytest.raises(UserError, match="ascending"):
         o.run(never, home=tmp_path, engine="local")
     strange = type(spec()).model_construct(**(dict(spec()) | {"seeds": object()}))
-    with pytest.raises(UserError, match="a value that no file can hold"):
+    with pytest.raises(UserError, match="a value that cannot be written to a file"):
         o.run(strange, home=tmp_path, engine="local")
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(UserError, match="ascending"):

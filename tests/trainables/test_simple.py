@@ -14,7 +14,7 @@ from orchestrator.space.settings import plain_settings
 from orchestrator.space.spaces import load_space
 from orchestrator.stacks import StackSizes
 from tests.trainables.simple_families import Curve, Diverges, TorchFit
-from trainables import SimpleFamily, SimpleSettings
+from trainables import SimpleFamily
 from trainables.base import Arm, Outcome, RunConfig, Status, load_family
 from trainables.contract.conformance import case_of, findings
 from trainables.contract.report_validator import BrokenFamilyError, ReportValidator
@@ -141,12 +141,6 @@ def test_keys_hold_settings_and_version() -> None:
     assert len({key(Curve), key(Curve, midpoint=13.0), key(Curve, steps=6), key(Next)}) == 4
 
 
-def test_a_longer_budget_scales_the_steps() -> None:
-    family = Curve(Curve.Settings(steps=4))
-    longer = family.config(Arm.parse("add x2.5"), 8, 0)
-    assert (family.steps(longer), longer.settings.midpoint) == (10, 12.0)
-
-
 def test_without_a_count_of_parameters_sizes_are_compared() -> None:
     assert TorchFit.words.parameters == "units of size"
     assert Curve.words.parameters == "parameters"
@@ -194,14 +188,3 @@ def test_what_no_default_can_give_is_asked_for_by_name() -> None:
             Settings = dict
 
             def train(self, *given: Any) -> Any: ...
-
-
-def test_the_names_of_classes_are_their_own() -> None:
-    class Child(Curve):
-        pass
-
-    assert Curve.name == f"{HERE}:Curve"
-    assert Child.name.endswith("Child")
-    assert Child.name != Curve.name
-    with pytest.raises(ValueError, match="steps is 0; it must be at least 1"):
-        SimpleSettings(steps=0)

@@ -109,28 +109,6 @@ def test_held_out_sets_are_of_one_operation_and_of_their_part() -> None:
     assert in_mixed == {"add", "prod"}
 
 
-def test_flat_sets_hold_every_tuple_once() -> None:
-    dataset = make_dataset(FLAT, PAIR, 0)
-    held_out = HeldOut(FLAT, 0)
-    for sets, part in ((dataset.validation, Part.VALIDATION), (dataset.test, Part.TEST)):
-        tuples = held_out.tuples(part, 0, np.random.default_rng(0)).tolist()
-        for task in PAIR.tasks:
-            expected = [
-                naive.solution(f"{task}({','.join(map(str, row))})", lambda name, row: naive.value(name, row, 6))
-                for row in tuples
-            ]
-            assert lines(sets[task], Vocabulary(6)) == expected
-    assert dataset.mixed is None, "nothing is nested, so no expression has two operations"
-    assert len(dataset.starts) == 2_000
-
-
-def test_floor_is_that_of_the_set_itself() -> None:
-    examples = make_dataset(SMALL, Mix.parse("prod"), 0).test["prod"]
-    best = max((examples.answers == answer).mean() for answer in range(6))
-    assert examples.floor == best
-    assert best > 1 / 6
-
-
 def test_made_once_then_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = tmp_path / "not" / "yet"
     first = load_dataset(SMALL, PAIR, 0, cache)

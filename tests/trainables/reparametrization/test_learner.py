@@ -48,7 +48,7 @@ def test_a_stack_of_seeds_equals_each_alone(name: str) -> None:
     family = families()[name]
     race = replace(family.settings.race, steps=400, tolerance=1e-2, evaluate_every=10, patience=3.0)
     family = type(family)(replace(family.settings, race=race))
-    configs = runs(family, EVERY, 64, [0, 1, 2, 3])
+    configs = runs(family, EVERY, 36, [0, 1, 2])
     together = finish(learner(family, configs))
     assert len({outcome.steps for outcome in together.values()}) > 1  # Some end before others, and leave the stack.
     assert all(sum(outcome.accuracy.values()) <= 1 for outcome in together.values())
