@@ -1,4 +1,4 @@
-"""Causal attention of a stack, by torch's kernel or, for short rows on a CPU, by matrix products.
+"""Causal attention of a stack: torch's kernel or, for short rows on a CPU, matrix products.
 
 Shape suffixes as in model.py: S stack, N = B*T, C n_embed, H heads, D = C/H, T positions, X = rows x heads.
 """
@@ -12,19 +12,18 @@ from torch import Tensor
 from torch.nn import functional
 
 SHORT_ROW = 32
-"""On a CPU, rows up to this length attend by matrix products."""
+"""Longest rows for matrix products on a CPU."""
 MOST_ROWS = 65_535
-"""Attention kernels count rows along a grid dimension of CUDA, which ends here."""
+"""Limit of rows: attention kernels count them along a grid dimension of CUDA."""
 
 
 def attention(qkv_SNK: Tensor, rows: int, n_head: int, scale: float) -> Tensor:
-    """Causal attention within each row; [S, N, 3C] -> [S, N, C]."""
+    """Apply causal attention within each row; [S, N, 3C] -> [S, N, C]."""
     stack, tokens, width3 = qkv_SNK.shape
-    # Split before anything is folded: compiled with the stack axis free, the gradient is then written once, by one
-    # kernel a block instead of two.
+    # Split first: compiled with a dynamic stack axis, the gradient is then written once, by one kernel per block.
     q_BHTD, k_BHTD, v_BHTD = (
-        each_SNC.view(stack, rows, tokens // rows, n_head, -1).flatten(0, 1).transpose(1, 2)
-        for each_SNC in qkv_SNK.chunk(3, dim=-1)
+        part_SNC.view(stack, rows, tokens // rows, n_head, -1).flatten(0, 1).transpose(1, 2)
+        for part_SNC in qkv_SNK.chunk(3, dim=-1)
     )
     if qkv_SNK.is_cpu and tokens // rows <= SHORT_ROW:
         mixed_BHTD = _by_products(q_BHTD, k_BHTD, v_BHTD, scale)
@@ -34,7 +33,7 @@ def attention(qkv_SNK: Tensor, rows: int, n_head: int, scale: float) -> Tensor:
 
 
 def _by_kernel(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, scale: float) -> Tensor:
-    """By torch's own kernel, on halves where it takes no more rows at once."""
+    """Use torch's kernel, on halves if there are too many rows."""
     rows = q_BHTD.shape[0]
     if rows > MOST_ROWS:
         half = rows // 2
@@ -45,10 +44,9 @@ def _by_kernel(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, scale: float) -> 
 
 
 def _by_products(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, scale: float) -> Tensor:
-    """The same with every score written out. A core does that sooner for short rows, backward most of all: torch's
-    kernel works in blocks, which such rows do not fill."""
+    """Use matrix products, which are faster for short rows: these do not fill the blocks of torch's kernel."""
     batch, heads, positions, _ = q_BHTD.shape
-    q_XTD, k_XTD, v_XTD = (each.flatten(0, 1) for each in (q_BHTD, k_BHTD, v_BHTD))
+    q_XTD, k_XTD, v_XTD = (part.flatten(0, 1) for part in (q_BHTD, k_BHTD, v_BHTD))
     future_TT = q_XTD.new_full((positions, positions), -math.inf).triu(1)
     score_XTT = torch.baddbmm(future_TT, q_XTD, k_XTD.transpose(1, 2), alpha=scale)
     return torch.bmm(score_XTT.softmax(dim=-1), v_XTD).view(batch, heads, positions, -1)
