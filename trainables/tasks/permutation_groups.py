@@ -38,8 +38,8 @@ FORMS = (
     "symmetries of a polygon with n corners, n at least 3)"
 )
 _NAME = re.compile(r"([SACD])([1-9][0-9]{0,3})")
-_ODD = 0x9E3779B97F4A7C15
-"""2^64 over the golden ratio. Different permutations have different sums of its powers, which an assertion checks."""
+_FIRST_POINTS = 6
+"""The images of the first six points tell the elements of every group apart: S6 is the largest symmetric group."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,15 +176,10 @@ def is_odd(images: Integers) -> NDArray[np.bool_]:
 
 def _product_table(images: Integers) -> Integers:
     """Return the product table [N, N] of all elements [N, d] of a group."""
-    weights = np.array([pow(_ODD, place + 1, 2**64) for place in range(images.shape[1])], dtype=np.uint64)
-    codes = images.astype(np.uint64) @ weights
-    order = np.argsort(codes)
-    assert (np.diff(codes[order]) > 0).all(), "two elements of one code"
-    table = np.empty((len(images), len(images)), dtype=np.int64)
-    for element, row in enumerate(images):
-        products = images[:, row].astype(np.uint64) @ weights
-        table[element] = order[np.searchsorted(codes[order], products)]
-    return table
+    first = min(_FIRST_POINTS, images.shape[1])
+    weights = images.shape[1] ** np.arange(first)[::-1]
+    codes = images[:, :first] @ weights  # Ascending, since elements are in lexicographic order.
+    return np.stack([np.searchsorted(codes, images[:, row[:first]] @ weights) for row in images])
 
 
 def product(group: Group, arguments: Integers) -> Integers:
