@@ -110,16 +110,6 @@ class SearcherConformance:
             assert progress.note
 
     @pytest.mark.parametrize("workers", [1, 8])
-    @pytest.mark.parametrize("at", [10, 40, 128])
-    def test_brackets_a_step(self, make: Make, at: int, workers: int) -> None:
-        searcher = make(PROBLEM)
-        drive(searcher, step(at), workers, order=at)
-        for progress in searcher.progress():
-            assert progress.low is not None
-            assert progress.high is not None
-            assert progress.low < at <= progress.high
-
-    @pytest.mark.parametrize("workers", [1, 8])
     @pytest.mark.parametrize(("accuracy", "low", "high"), [(0.2, SIZES[-1], None), (0.98, None, SIZES[0])])
     def test_nothing_or_everything_learned(
         self, make: Make, accuracy: float, low: int | None, high: int | None, workers: int
@@ -139,14 +129,6 @@ class SearcherConformance:
             assert progress.done
             assert progress.low is None or progress.low < 40
             assert progress.high is None or progress.high >= 40
-
-    def test_ends_when_every_run_fails(self, make: Make) -> None:
-        searcher = make(PROBLEM)
-        drive(searcher, lambda request: None, 4, order=4)
-        for progress in searcher.progress():
-            assert progress.done
-            assert progress.low is None
-            assert progress.high is None
 
     def test_a_mix_that_is_stopped_is_asked_for_no_more_and_the_others_are(self, make: Make) -> None:
         searcher, (stopped, other) = make(PROBLEM), PROBLEM.mixes
@@ -201,12 +183,6 @@ class SearcherConformance:
         twin = make(PROBLEM)
         twin.restore(searcher.blocks)
         assert twin.choose(searcher.results, (), 4) == first
-
-    @pytest.mark.parametrize("workers", [1, 8])
-    def test_the_same_again(self, make: Make, workers: int) -> None:
-        first = drive(make(PROBLEM), mixed(6), workers, order=9)
-        second = drive(make(PROBLEM), mixed(6), workers, order=9)
-        assert list(first.items()) == list(second.items())
 
     def test_resumes_in_the_middle(self, make: Make) -> None:
         """With one run at a time an interrupted search ends with the same runs as an undisturbed one."""

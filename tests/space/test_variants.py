@@ -91,9 +91,3 @@ def test_a_mistake_inside_a_variant_has_its_line(tmp_path: Path) -> None:
 def test_a_space_without_variants_takes_none() -> None:
     with pytest.raises(UserError, match="has no variants"):
         load_space("add_vs_add_prod", "smoke", variant="low")
-
-
-@pytest.mark.parametrize("along", ["settings.task.modulo", "settings.model.bias", "seeds"])
-def test_what_the_variants_differ_in_is_a_number_of_the_settings(along: str) -> None:
-    with pytest.raises(UserError, match=r"positive number in the settings"):
-        load_space("add_vs_add_prod", "smoke", [f"along={along}"])

@@ -12,12 +12,10 @@ import torch
 from numpy.typing import NDArray
 
 from tests.families import LogisticFamily, LogisticSettings
-from tests.trainables.stacks import SETTINGS, config
+from tests.trainables.stacks import config
 from trainables.base import RunConfig
-from trainables.probes.ablation import _projected, separating
 from trainables.probes.base import load_probe
 from trainables.probes.nulls import OTHERS, other_groupings
-from trainables.tasks.listops import ListOps
 from trainables.transformer.architecture import ModelSettings, parameter_shapes
 from trainables.transformer.generation import TrainedTransformer
 
@@ -58,29 +56,6 @@ def test_changes_see_every_update_in_turn(changes: dict[str, Any]) -> None:
     torch.testing.assert_close(model.logits(tokens, change), model.logits(tokens), rtol=1e-4, atol=1e-4)
     applications = settings.n_layer * settings.n_recurrence
     assert seen == [(sublayer, place) for place in range(applications) for sublayer in ("attention", "feed_forward")]
-
-
-def test_separating_directions_span_the_means() -> None:
-    rng = np.random.default_rng(0)
-    labels = np.arange(12) % 3
-    embedding = np.eye(8)[labels] + np.eye(8)[0] + rng.normal(size=(12, 8)) * 1e-6
-    directions = separating(embedding, labels)
-    assert directions.shape == (2, 8)
-    np.testing.assert_allclose(directions @ directions.T, np.eye(2), atol=1e-9)
-    table = torch.from_numpy(np.concatenate([embedding, rng.normal(size=(3, 8))]))
-    moved = _projected(table, 12, directions).numpy()
-    assert np.abs(moved[:12] - embedding.mean(axis=0)).max() < 1e-4
-    assert (moved[12:] == table[12:].numpy()).all()
-
-
-def test_a_prime_modulus_has_nothing_to_destroy(data_cache: Path) -> None:
-    settings = replace(SETTINGS, task=replace(SETTINGS.task, modulus=5))
-    run = replace(config("max"), settings=settings)
-    family = ListOps(settings)
-    shapes = parameter_shapes(settings.model, run.size, len(settings.task.vocabulary()))
-    weights = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
-    found = load_probe("destruction").run(family, run, family.load(run, weights), {}, family.data(run, data_cache))
-    assert found.numbers == {}
 
 
 @pytest.mark.parametrize("name", ["reliance", "destruction"])

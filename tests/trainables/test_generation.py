@@ -137,23 +137,6 @@ def test_a_perfect_model_needs_one_pass(questions: list[list[Examples]]) -> None
     assert passes == 1
 
 
-def test_a_pass_has_as_many_tokens_as_a_training_step(questions: list[list[Examples]]) -> None:
-    passes: list[int] = []
-    solutions = questions[1][0]
-    copies = -(-generation.TOKENS_A_PASS // solutions.tokens[:, 1:].size) + 1
-
-    def model(tokens: torch.Tensor) -> torch.Tensor:
-        passes.append(tokens.numel())
-        return torch.nn.functional.one_hot(tokens.roll(-1, dims=2), len(WORDS)).float()
-
-    def widest(training_tokens: int) -> int:
-        passes.clear()
-        generation.accuracies(model, [[solutions] * copies], WORDS, torch.device("cpu"), training_tokens)
-        return max(passes)
-
-    assert widest(0) <= generation.TOKENS_A_PASS < widest(2 * generation.TOKENS_A_PASS)
-
-
 def test_noise_makes_samples_of_the_softmax() -> None:
     """Tokens are drawn with the model's own probabilities, independently from place to place."""
     logits = torch.tensor([0.0, 1.0, -1.0, 2.0, -9.0], dtype=torch.float64)

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from orchestrator.space.hardware import Hardware
-from orchestrator.space.mistakes import parse
-from orchestrator.space.settings import plain_settings
-from orchestrator.space.spaces import load_space
-from orchestrator.stacks import StackSizes
 from tests.trainables.simple_families import Curve, Diverges, TorchFit
 from trainables import SimpleFamily
 from trainables.base import Arm, Outcome, RunConfig, Status, load_family
@@ -148,24 +142,6 @@ def test_without_a_count_of_parameters_sizes_are_compared() -> None:
         7.5,
         21,
     )
-
-
-def test_settings_of_every_kind_come_from_a_search_space_and_go_to_workers() -> None:
-    for kind in (Curve, TorchFit):
-        settings = parse(kind.Settings, {"steps": 8})
-        assert plain_settings(settings)["steps"] == 8
-        run = run_of(kind(settings))
-        assert pickle.loads(pickle.dumps(run)) == run
-
-
-def test_no_stack_holds_two_of_its_runs(tmp_path: Path) -> None:
-    space = tmp_path / "space.yaml"
-    space.write_text(
-        f"question: Why?\nfamily: {HERE}:Curve\ntarget: add\nmixes: [add]\nsizes: [8, 16]\nseeds: 4\n"
-        "resources: {max_stack: 4}\n"
-    )
-    spec = load_space(str(space))
-    assert StackSizes(spec, Hardware(cpus=2, memory_gb=8.0)).most(8) == 1
 
 
 def test_what_no_default_can_give_is_asked_for_by_name() -> None:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from trainables.base import SettingsError
 from trainables.transformer import attention
 from trainables.transformer.architecture import ModelSettings, count_parameters, layout, parameter_shapes
-from trainables.transformer.initialisation import InitSettings
 from trainables.transformer.model import forward, initialise
 
 VOCABULARY = 18
@@ -62,22 +57,6 @@ def test_attention_by_products_is_torchs_own(n_head: int, monkeypatch: pytest.Mo
         found.append((logits_SBTV, *torch.autograd.grad(logits_SBTV.square().sum(), flat)))
     for by_products, torchs in zip(*found, strict=True):
         torch.testing.assert_close(by_products, torchs)
-
-
-def test_initialisation_has_the_asked_spread_and_unit_gains() -> None:
-    settings = ModelSettings(block=64, init=InitSettings(std=0.05))
-    where = layout(settings, 64, VOCABULARY)
-    views = where.views(initialise(settings, where, torch.Generator().manual_seed(3)).unsqueeze(0))
-    assert views["0.feed_forward_in"].std().item() == pytest.approx(0.05, rel=0.03)
-    assert bool((views["final_norm"] == 1).all())
-
-
-@pytest.mark.parametrize("name", ["n_layer", "n_recurrence", "n_head", "feed_forward", "block"])
-def test_settings_below_one_are_refused_by_name(name: str) -> None:
-    settings: dict[str, Any] = {name: 0}
-    with pytest.raises(SettingsError, match=name) as caught:
-        replace(ModelSettings(), **settings)
-    assert caught.value.key == f"model.{name}"
 
 
 @pytest.mark.parametrize("most_rows", [1, 4, 5])

@@ -16,7 +16,6 @@ from tests.trainables.spelling import spelt
 from trainables.base import Mix
 from trainables.tasks.cache import load_dataset
 from trainables.tasks.datasets import Dataset, Examples
-from trainables.tasks.held_out_tuples import HeldOut, Part
 from trainables.tasks.listops import TaskSettings, Vocabulary
 from trainables.tasks.texts import make_dataset
 
@@ -77,36 +76,6 @@ def test_training_stream() -> None:
         assert spelt(vocabulary, tokens[answer]) == solution
         names += [name for name, _ in naive.operations(naive.parse(prompt))]
     assert dataset.nodes == {"add": names.count("add"), "prod": names.count("prod")}
-
-
-def test_held_out_sets_are_of_one_operation_and_of_their_part() -> None:
-    dataset = make_dataset(SMALL, PAIR, 3)
-    held_out, vocabulary = HeldOut(SMALL, 3), Vocabulary(6)
-    for task in PAIR.tasks:
-        for sets, part, count in ((dataset.validation, Part.VALIDATION, 60), (dataset.test, Part.TEST, 150)):
-            examples = sets[task]
-            assert len(examples.answers) == count
-            for row, text, prompt_length, length, answer in zip(
-                examples.tokens,
-                lines(examples, vocabulary),
-                examples.prompt_lengths,
-                examples.lengths,
-                examples.answers,
-                strict=True,
-            ):
-                prompt = text.split("=")[0]
-                assert {name for name, _ in naive.operations(naive.parse(prompt))} == {task}
-                assert spelt(vocabulary, row[:prompt_length]) == prompt + "="
-                assert row[length - 2] == answer
-                assert (row[length - 1 :] == vocabulary.eos).all()
-                parts = [int(held_out.part(np.array(window))) for window in naive.windows(text, 3)]
-                assert max(parts) == part
-    prompts = {task: [line.split("=")[0] for line in lines(dataset.test[task], vocabulary)] for task in PAIR.tasks}
-    assert [prompt.replace("prod", "add") for prompt in prompts["prod"]] != prompts["add"], "streams of their own"
-    assert dataset.mixed is not None
-    assert len(dataset.mixed.answers) == 150
-    in_mixed = {name for line in lines(dataset.mixed, vocabulary) for name in ("add", "prod") if name in line}
-    assert in_mixed == {"add", "prod"}
 
 
 def test_made_once_then_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

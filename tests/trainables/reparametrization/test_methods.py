@@ -16,7 +16,6 @@ from trainables.reparametrization.methods import (
     ConjugateGradients,
     Descent,
     Method,
-    Newton,
     Price,
     method_of,
     newton_direction,
@@ -107,29 +106,6 @@ def test_conjugate_gradients_solve_newtons_system_as_far_as_asked() -> None:
     loose, fewer = newton_direction(lambda v: hessian @ v, gradient, length)
     assert np.linalg.norm(hessian @ loose + gradient) <= 0.5 * length
     assert fewer < products
-
-
-def test_a_direction_goes_down_where_curvature_is_negative() -> None:
-    """Straight down, where the first product says so; with what positive curvature gave, later."""
-    _, gradient = quadratic()
-    first = float(np.linalg.norm(gradient)) * 1e24
-    straight, products = newton_direction(lambda v: -v, gradient, first)
-    assert (straight == -gradient).all()
-    assert products == 1
-    bent, _ = newton_direction(lambda v: np.array([1.0, 2.0, 3.0, 4.0, 5.0, -0.1]) * v, gradient, first)
-    assert bent @ gradient < 0
-
-
-def test_newton_pays_for_its_products() -> None:
-    problem = families()["phases"].problem(100, 0)
-    free, dear = (Newton(problem, Price(0.0, 1.0, 0.0, product), 1e-12) for product in (0.0, 2.0))
-    for method in (free, dear):
-        method.run(5000)
-        assert method.standing.steps <= 25
-    assert (dear.x == free.x).all()
-    products = (dear.standing.spent - free.standing.spent) / 2
-    assert products >= dear.standing.steps
-    assert products == round(products)
 
 
 def test_prices_are_the_operations_of_the_formulas() -> None:

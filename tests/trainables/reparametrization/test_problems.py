@@ -10,7 +10,6 @@ import pytest
 import scipy.sparse as sparse
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import linkage
-from scipy.optimize import minimize
 
 from trainables.contract.settings import SettingsError
 from trainables.reparametrization.graphs import adjacency, deaths, laplacian, spanning_tree
@@ -41,18 +40,6 @@ def test_graphs_are_simple_symmetric_and_whole(kind: Kind, nodes: int) -> None:
     assert matrix.diagonal().sum() == 0
     assert sparse.csgraph.connected_components(matrix)[0] == 1
     assert np.abs(laplacian(matrix).sum(axis=1)).max() < 1e-12
-
-
-def test_graphs_are_those_of_networkx() -> None:
-    square = networkx.to_scipy_sparse_array(networkx.grid_2d_graph(7, 7))
-    assert abs(of("grid", 49) - square).nnz == 0
-    circle = networkx.to_scipy_sparse_array(networkx.circulant_graph(30, [1, 2]))
-    assert abs(of("small_world", 30, rewired=0.0) - circle).nnz == 0
-
-
-def test_no_node_is_left_alone() -> None:
-    graphs = [of("small_world", 32, seed, degree=2, rewired=1.0) for seed in range(20)]
-    assert min(graph.sum(axis=1).min() for graph in graphs) > 0
 
 
 def test_mistakes_are_refused() -> None:
@@ -147,21 +134,6 @@ def test_heat_stands_still_as_a_dense_solver_says(kind: Kind) -> None:
     assert found.solution[:, 0] == pytest.approx(exact, rel=1e-9, abs=1e-12)
     # The maximum principle: no node is hotter or colder than all that are held.
     assert found.held_at.min() - 1e-12 <= found.solution.min() < found.solution.max() <= found.held_at.max() + 1e-12
-
-
-def test_a_long_run_of_another_lbfgs_comes_to_one_phase() -> None:
-    """scipy's, on the loss alone, from the same start: the solution is reached, and nothing lies below it."""
-    one = phases()
-
-    def both(at: Array) -> tuple[float, Array]:
-        excess, gradient = one.evaluate(at[:, None])
-        return excess, gradient[:, 0]
-
-    limits = {"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-10}
-    found = minimize(both, one.start[:, 0], jac=True, method="L-BFGS-B", options=limits)
-    assert 0 <= found.fun < 1e-10
-    assert abs(np.exp(1j * found.x).mean()) > 1 - 1e-9
-    assert abs(np.exp(1j * one.start).mean()) < 0.8
 
 
 def test_the_hessian_of_a_cloud_is_its_mean_over_directions() -> None:
