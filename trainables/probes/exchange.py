@@ -11,12 +11,11 @@ import torch
 from numpy.typing import NDArray
 
 from trainables.base import Family, RunConfig
-from trainables.contract.tables import Integers, group_of, respects
+from trainables.contract.tables import Function, Integers, group_of, respects
 from trainables.probes.base import Probed
 from trainables.probes.nulls import other_groupings, p_value
 from trainables.probes.transformer_probe import ASKED, LastSteps, TransformerProbe, answers, last_steps
 from trainables.tasks.datasets import Dataset
-from trainables.tasks.functions import Function
 from trainables.transformer.generation import TrainedTransformer
 
 Floats = NDArray[np.float64]

@@ -12,8 +12,7 @@ import numpy as np
 
 from trainables.base import Mix, SettingsError
 from trainables.contract.settings import ADDED_LATER, described_fields, require
-from trainables.contract.tables import Integers
-from trainables.tasks.functions import Function
+from trainables.contract.tables import Function, Integers
 from trainables.tasks.vocabulary import ExpressionVocabulary
 
 DEEPEST = 64

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from trainables.base import SettingsError, Words
 from trainables.contract.settings import ADDED_LATER
+from trainables.contract.tables import Function
 from trainables.tasks.expressions import ExpressionTask
-from trainables.tasks.functions import Function
 from trainables.tasks.operations import FIRST_OPERATIONS, OPERATIONS, build_function
 from trainables.tasks.vocabulary import ExpressionVocabulary
 from trainables.transformer.family import TransformerFamily, TransformerSettings

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainables.contract.tables import Integers
+from trainables.contract.tables import Function, Integers, fold
 from trainables.tasks import stream
-from trainables.tasks.functions import Function, fold
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.base import SettingsError
-from trainables.contract.tables import Integers
-from trainables.tasks.functions import fold
+from trainables.contract.tables import Integers, fold
 
 LARGEST_ORDER = 1_000
 """A product table of N x N numbers is kept; S6 has 720 elements, S7 5040."""

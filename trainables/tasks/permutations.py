@@ -10,9 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from trainables.base import Mix, SettingsError, Words
-from trainables.contract.tables import Integers
+from trainables.contract.tables import Function, Integers
 from trainables.tasks.expressions import ExpressionTask
-from trainables.tasks.functions import Function
 from trainables.tasks.permutation_groups import GIVE_ELEMENTS, OPERATIONS, SIGNS, Group, named_group, product
 from trainables.tasks.vocabulary import ExpressionVocabulary
 from trainables.transformer.family import TransformerFamily, TransformerSettings

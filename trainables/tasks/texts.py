@@ -10,13 +10,15 @@ text, T the most reduction steps of an expression.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainables.base import Mix, SettingsError
+from trainables.contract.settings import digest_of
 from trainables.tasks import stream
 from trainables.tasks.datasets import Dataset, Examples
 from trainables.tasks.expressions import RAREST_HELD_OUT, ExpressionTask
@@ -30,6 +32,8 @@ GIVE_UP_AFTER = 32
 """Batches after which too low a yield is an error instead of a long wait."""
 MASK_CELLS = 2**22
 """Cells of the visibility mask made at once in ``render``; they bound memory and change nothing."""
+LAYOUT_VERSION = 4
+"""Raise it when the same data are written in another form."""
 
 
 @dataclass(frozen=True)
@@ -233,3 +237,32 @@ def _examples(texts: Texts, vocabulary: ExpressionVocabulary) -> Examples:
     tokens = np.full((len(texts.lengths), int(texts.lengths.max())), vocabulary.eos, dtype=vocabulary.dtype)
     tokens[np.arange(tokens.shape[1]) < texts.lengths[:, None]] = texts.tokens
     return Examples(tokens, texts.prompt_lengths, texts.lengths, texts.answers)
+
+
+def load_dataset(task: ExpressionTask, mix: Mix, seed: int, cache: Path) -> Dataset:
+    """Return the dataset of (task, mix, seed), from ``cache`` or made there.
+
+    Several processes may load the same dataset at once; each reads a whole file.
+
+    Raises:
+        SettingsError: The task cannot make data for this mix.
+        OSError: The directory cannot be written.
+    """
+    path = cache / f"{_name(task, mix, seed)}.safetensors"
+    if not path.is_file():
+        make_dataset(task, mix, seed).write(path)
+    return Dataset.read(path, mix.tasks)
+
+
+def _name(task: ExpressionTask, mix: Mix, seed: int) -> str:
+    """Return the name of a dataset: a hash of everything that decides its content, numpy's streams included."""
+    described = {
+        "generator": task.generator_version,
+        "layout": LAYOUT_VERSION,
+        "numpy": np.__version__,
+        "words": task.vocabulary().words,
+        "settings": {name: value for name, value in asdict(task).items() if name != "decoding"},
+        "mix": {name: f"{share:.12f}" for name, share in zip(mix.tasks, mix.shares, strict=True)},
+        "seed": seed,
+    }
+    return f"{task.kind}-{digest_of(described)[:24]}"

@@ -16,8 +16,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from trainables.contract.tables import Function
 from trainables.tasks.expressions import ExpressionTask
-from trainables.tasks.functions import Function
 from trainables.tasks.held_out_tuples import HeldOut
 
 

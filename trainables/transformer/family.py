@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError
 from trainables.contract.settings import described_fields, digest_of
 from trainables.contract.tables import Integers
-from trainables.tasks.cache import load_dataset
 from trainables.tasks.datasets import Dataset
 from trainables.tasks.expressions import ExpressionTask
+from trainables.tasks.texts import load_dataset
 from trainables.transformer.architecture import (
     PARTS,
     ModelSettings,

@@ -14,10 +14,9 @@ import pytest
 from tests.trainables.listops import naive
 from tests.trainables.spelling import spelt
 from trainables.base import Mix
-from trainables.tasks.cache import load_dataset
 from trainables.tasks.datasets import Dataset, Examples
 from trainables.tasks.listops import TaskSettings, Vocabulary
-from trainables.tasks.texts import make_dataset
+from trainables.tasks.texts import load_dataset, make_dataset
 
 SMALL = TaskSettings(modulus=6, held_out_fraction=0.2, train_examples=2_000, validation_examples=60, test_examples=150)
 FLAT = TaskSettings(modulus=6, held_out_fraction=0.2, train_examples=2_000, depth=1)
@@ -86,7 +85,7 @@ def test_made_once_then_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     def made_again(*_: object) -> Dataset:
         raise AssertionError("the dataset was made a second time")
 
-    monkeypatch.setattr("trainables.tasks.cache.make_dataset", made_again)
+    monkeypatch.setattr("trainables.tasks.texts.make_dataset", made_again)
     again = load_dataset(SMALL, Mix.parse("prod+add"), 0, cache)
     assert first.digest == again.digest
     assert first.nodes == again.nodes
@@ -100,7 +99,7 @@ MAKE = """
 import sys
 from pathlib import Path
 from tests.trainables.listops.test_data import PAIR, SMALL
-from trainables.tasks.cache import load_dataset
+from trainables.tasks.texts import load_dataset
 print("ready", flush=True)
 sys.stdin.readline()
 print(load_dataset(SMALL, PAIR, 0, Path(sys.argv[1])).digest)
