@@ -103,7 +103,7 @@ def out_of_memory(place: str) -> str:
     try:
         family.learner(runs, device="cuda", cache=Path(place)).advance()
         return ""
-    except Exception as error:  # noqa: BLE001 - whatever it is, it must be recognised
+    except Exception as error:  # noqa: BLE001 - any error must be recognised
         if not is_out_of_memory(error):
             return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
     # Outside the handler, nothing refers to the tensors of the failed step.

@@ -99,7 +99,7 @@ def _gpus() -> tuple[int, str, float]:
     """Return the number of GPUs, and the name and memory in GB of the first one."""
     if sys.platform == "darwin" or (sys.platform == "linux" and not any(Path(path).exists() for path in GPU_DRIVERS)):
         return 0, "", 0.0
-    import torch  # Two seconds: only where a GPU may be found.
+    import torch  # Takes two seconds.
 
     if not torch.cuda.is_available():
         return 0, "", 0.0

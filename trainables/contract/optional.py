@@ -33,7 +33,7 @@ class OptionalMembers:
     resizable: ClassVar[tuple[str, ...]] = ()
     """Parts that a phase may take over from a model of another size."""
 
-    # What a report says.
+    # For reports.
     compares_mixes: ClassVar[bool] = True
     """True if each mix is compared with the first; False if each mix is a question of its own, as a race is."""
     words: ClassVar[Words] = Words()

@@ -43,10 +43,10 @@ class Exchange(TransformerProbe):
     * ``TASK.moved_GROUPING``: the share of exchanges after which the answer is in the predicted group, in [0, 1].
     * ``TASK.others_GROUPING``: the same share after exchanges by other groupings into groups of the same sizes, the
       mean over up to 9. Each argument moves between groups of the other grouping, by a difference of means as well. If
-      this share is high, the answer follows this grouping whatever is exchanged.
+      this share is high, the answer follows this grouping after any exchange.
     * ``TASK.moved_GROUPING.p``: the share of all these groupings, this one included, that move as many answers: a
       permutation test. At least .1 for parity modulo 6.
-    * ``TASK.kept_GROUPING``: the share of exchanges after which the answer stays where it was in every other grouping
+    * ``TASK.kept_GROUPING``: the share of exchanges after which the answer stays in its group in every other grouping
       that the task respects and that is independent of this one, in [0, 1]. Two groupings are independent if all pairs
       of their groups have equally many items in common, such as ``mod3`` and ``mod2`` for 6. Left out if there is no
       such grouping.

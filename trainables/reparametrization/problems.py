@@ -1,12 +1,12 @@
 """The problems of the races: heat diffusion, synchronization and persistent homology, and their graphs.
 
-**Heat diffusion.** The Dirichlet energy ``1/2 sum_ij c_ij (x_i - x_j)^2`` over edges with conductances c is least where
+**Heat diffusion.** The Dirichlet energy ``1/2 sum_ij c_ij (x_i - x_j)^2`` over edges with conductances c is least if
 every free node has the mean temperature of its neighbours, weighted by conductance: a linear system with a positive
 definite matrix, which a sparse factorisation solves.
 
 **Synchronization.** In the frame that turns with Kuramoto's oscillators of one frequency, the flow ``dx_i/dt = sum_j
 k_ij sin(x_j - x_i)`` descends ``sum_ij k_ij (1 - cos(x_i - x_j))`` over edges with couplings k (Kuramoto 1975; Acebron
-et al. 2005, Rev. Mod. Phys. 77, 137). It is 0 only where a connected graph has one phase.
+et al. 2005, Rev. Mod. Phys. 77, 137). On a connected graph it is 0 only at a common phase.
 
 **Persistent homology.** All classes of H0 of a cloud of points are to die at one scale t: the loss is ``1/2 sum_d (d -
 t)^2`` over the deaths d, the lengths of the minimum spanning tree's edges (graphs.py). Its gradient is that of springs

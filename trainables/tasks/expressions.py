@@ -98,7 +98,7 @@ class ExpressionTask(ABC):
     @property
     @abstractmethod
     def value_count(self) -> int:
-        """Number of values that an argument can have: 0..value_count-1, whatever they stand for."""
+        """Number of values of an argument. They are 0..value_count-1, for numbers and for elements of a group."""
 
     @property
     def levels(self) -> int:

@@ -1,14 +1,14 @@
 """Scoring by generation, greedy or sampled, for a whole stack at once.
 
 Generation is exact but does not go token by token: the worked solution serves as a draft. One forward pass gives the
-model's own choice at every position; up to and including the first place where it differs from the draft, those
-choices are what greedy generation would have written. The choice replaces the draft there and the next pass goes on
-from it. A model that knows the task needs one pass, one that does not as many as it writes wrong tokens (speculative
-decoding: Leviathan, Kalman and Matias, ICML 2023, with a free draft).
+model's choice at every position. Up to and including the first difference from the draft, these choices are the text
+of greedy generation. There the choice replaces the draft, and the next pass continues from it. A model that knows the
+task needs one pass; any other model needs one for each wrong token (speculative decoding: Leviathan, Kalman and
+Matias, ICML 2023, with a free draft).
 
 Sampling at temperature 1 is the same with noise on the logits: the largest logit plus Gumbel noise is a sample of their
-softmax (Gumbel 1954; Maddison, Tarlow and Minka, NeurIPS 2014). The noise of a token is a function of its place alone,
-so drafts, passes and neighbours in the stack change nothing.
+softmax (Gumbel 1954; Maddison, Tarlow and Minka, NeurIPS 2014). The noise of a token depends only on its place, so
+drafts, passes and other runs of the stack do not change it.
 
 Shape suffixes: S stack, M expressions, W tokens of the longest one.
 """

@@ -6,7 +6,7 @@ is a stack of 1.
 
 ``n_layer`` pre-norm blocks are applied ``n_recurrence`` times with shared weights (arXiv 2505.18369, section 3: one
 block, four times). A block is x + attention(norm x), then x + feed_forward(norm x); with ``parallel`` both read the
-same stream: x + attention(norm x) + feed_forward(norm x). Linear maps and norms carry biases where ``bias`` says so.
+same stream: x + attention(norm x) + feed_forward(norm x). With ``bias``, linear maps and norms have biases.
 Positions are learned.
 
 Shape suffixes: S stack, B rows, T positions, N = B*T, C n_embed, H heads, D = C/H, F feed-forward width, V vocabulary,
