@@ -14,7 +14,7 @@ from rich.text import Text
 from orchestrator.cli.options import Debug, HomeOption, resolve, with_options
 from orchestrator.cli.status import wide_console
 from orchestrator.doctor.finding import Finding, Verdict
-from orchestrator.doctor.machine import NAME, check_up, machine_checks
+from orchestrator.doctor.machine import examined, machine_checks
 from orchestrator.errors import SweepError, UserError, unknown
 from orchestrator.space import hardware
 from orchestrator.sweep.run_options import HOME, SpaceOptions
@@ -42,10 +42,13 @@ def doctor_command(
         from orchestrator.doctor.gpu import gpu_checks  # torch takes two seconds.
 
         checks += gpu_checks(place)
-    findings = check_up(place, here.gpu_name, checks, lambda found: _say(found, console))
-    verdicts = [each.verdict for each in findings]
-    counts = ", ".join(f"{verdicts.count(each)} {each}" for each in Verdict)
-    typer.echo(f"{here}: {counts}, in {sum(each.seconds for each in findings):.0f} s; kept in {place / NAME}")
+    findings = []
+    for finding in examined(checks):
+        findings.append(finding)
+        _say(finding, console)
+    verdicts = [finding.verdict for finding in findings]
+    counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in Verdict)
+    typer.echo(f"{here}: {counts}, in {sum(finding.seconds for finding in findings):.0f} s")
     if Verdict.WRONG in verdicts:
         raise typer.Exit(1)
 

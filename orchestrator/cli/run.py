@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -22,7 +21,6 @@ from orchestrator.cli.options import (
     with_options,
 )
 from orchestrator.cli.status import warn
-from orchestrator.commands import command_line
 from orchestrator.errors import UserError
 from orchestrator.sweep.run_options import RunOptions, SizedOptions
 
@@ -54,8 +52,6 @@ def run_command(space: SpaceName, options: RunOptions, debug: Debug = False) -> 
     options = replace(options, hardware=hardware, several=len(specs) > 1)
     _check_begin(specs, options, hardware)
     console = _Output(quiet=options.quiet)
-    if options.address is None and any(spec.resources.gpu_per_stack for spec in specs):
-        _ask_for_a_doctor(options.home, hardware, console)
     if options.several:
         _run_variants(specs, options, hardware, console)
         return
@@ -178,15 +174,6 @@ def _check_gpus(spec: SweepSpec, hardware: Hardware, address: str | None) -> Non
         f"this sweep asks for {_gpus(spec)} a stack and there is none {where}. Give the --address of a Ray cluster "
         "that has some, another --profile, or --set resources.gpu_per_stack=0 to train on the CPU, slowly."
     )
-
-
-def _ask_for_a_doctor(home: Path, hardware: Hardware, console: Console) -> None:
-    """Recommend ``doctor`` if no check-up of this GPU has passed."""
-    from orchestrator.doctor.machine import passed_here
-
-    if not passed_here(home, hardware.gpu_name):
-        said = f"no check-up of {hardware.gpu_name} has passed yet: run `{command_line('doctor', '--home', home)}`"
-        console.print(said, markup=False, highlight=False, soft_wrap=True)
 
 
 def _gpus(spec: SweepSpec) -> str:

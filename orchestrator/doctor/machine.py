@@ -1,9 +1,8 @@
-"""Checks of any machine (software, home directory, a small training, MLflow, Ray) and ``HOME/doctor.json``."""
+"""Checks of any machine: software, home directory, a small training, MLflow, Ray."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import multiprocessing
 import os
 import platform
@@ -15,8 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import metadata
 from importlib.util import find_spec
@@ -28,12 +26,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from orchestrator.doctor import surroundings
-from orchestrator.doctor.finding import Check, Finding, Verdict, ok, slow, wrong
+from orchestrator.doctor.finding import Check, Finding, ok, slow, wrong
 from orchestrator.search.base import Request
 from orchestrator.space.hardware import detect, whole_machine
 from orchestrator.space.resources import Resources
 from orchestrator.space.spaces import load_space
-from trainables.files import write_whole
 from trainables.transformer.native import missing
 
 P = ParamSpec("P")
@@ -61,28 +58,6 @@ except Timeout:
 """A program that tries to take a lock."""
 
 
-NAME = "doctor.json"
-"""File with the last findings, in a home directory."""
-
-
-def check_up(home: Path, gpu: str, checks: Sequence[Check], show: Callable[[Finding], object]) -> list[Finding]:
-    """Run all checks, ``show`` each finding, and write them to ``home`` with the name of the GPU."""
-    findings = []
-    for finding in examined(checks):
-        findings.append(finding)
-        show(finding)
-    content = {
-        "passed": all(finding.verdict is not Verdict.WRONG for finding in findings),
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "platform": platform.platform(),
-        "gpu": gpu,
-        "torch": metadata.version("torch"),
-        "findings": [asdict(finding) for finding in findings],
-    }
-    write_whole(home / NAME, json.dumps(content, indent=1) + "\n")
-    return findings
-
-
 def examined(checks: Sequence[Check]) -> Iterator[Finding]:
     """Run the checks and yield their findings. A check that raises has found something wrong."""
     for name, check in checks:
@@ -93,18 +68,6 @@ def examined(checks: Sequence[Check]) -> Iterator[Finding]:
             first_line = next(iter(str(error).strip().splitlines()), "")
             finding = wrong(f"{type(error).__name__}: {first_line}", "the check failed: fix this error")
         yield replace(finding, name=name, seconds=round(time.monotonic() - begun, 2))
-
-
-def passed_here(home: Path, gpu: str) -> bool:
-    """Return True if the last checks of a home passed on this kind of GPU with this version of torch."""
-    path = home / NAME
-    if not path.is_file():
-        return False
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        return bool(content["passed"]) and (content["gpu"], content["torch"]) == (gpu, metadata.version("torch"))
-    except (ValueError, KeyError, TypeError):  # Not a file of this program.
-        return False
 
 
 def machine_checks(home: Path) -> list[Check]:

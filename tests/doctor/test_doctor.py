@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from importlib import metadata
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from orchestrator.cli import doctor
-from orchestrator.cli.run import _ask_for_a_doctor
 from orchestrator.doctor import gpu, machine, surroundings
-from orchestrator.doctor.finding import Finding, Verdict, ok, slow, wrong
-from orchestrator.doctor.machine import NAME, check_up, examined, passed_here
+from orchestrator.doctor.finding import Finding, Verdict, ok
+from orchestrator.doctor.machine import examined
 from orchestrator.report.figures import style
 from orchestrator.space import hardware
 from orchestrator.space.container import Limits
-from orchestrator.space.hardware import Hardware
 from tests.cli.program import command
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,29 +23,23 @@ GPU = "Some GPU"
 
 
 @pytest.mark.slow
-def test_this_machine_passes_and_the_findings_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_this_machine_passes(tmp_path: Path) -> None:
     ended = command("doctor", "--home", tmp_path)
     assert ended.code == 0, ended.out
-    kept = json.loads((tmp_path / NAME).read_text())
-    assert kept["passed"]
-    names = [each["name"] for each in kept["findings"]]
-    assert names == ["software", "machine", "home", "directories", "names", "training", "drawing", "MLflow", "Ray"]
-    for each in kept["findings"]:
-        assert f"{each['verdict']:<6}{each['name']}" in ended.out
-        assert bool(each["todo"]) == (each["verdict"] != Verdict.OK)
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".doctor")] == []
-    assert not (tmp_path / "mlflow.db").exists()
+    names = ["software", "machine", "home", "directories", "names", "training", "drawing", "MLflow", "Ray"]
+    lines = [line.split()[:2] for line in ended.out.splitlines()]
+    assert [line[1] for line in lines if line[0] in tuple(Verdict)] == names
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_store_that_does_not_answer_is_wrong_and_costs_exit_code_1(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     monkeypatch.setattr(doctor, "machine_checks", lambda home: [("MLflow", lambda: machine.record(home))])
     ended = command("doctor", "--home", tmp_path)
     assert ended.code == 1
     assert "wrong MLflow" in ended.out
-    assert not json.loads((tmp_path / NAME).read_text())["passed"]
 
 
 def test_a_check_that_raises_has_found_something_wrong_and_the_next_one_runs() -> None:
@@ -61,30 +50,6 @@ def test_a_check_that_raises_has_found_something_wrong_and_the_next_one_runs() -
     assert (cable.name, cable.verdict, cable.text) == ("cable", Verdict.WRONG, "OSError: the cable")
     assert cable.todo
     assert (lamp.name, lamp.verdict) == ("lamp", Verdict.OK)
-
-
-def test_a_check_up_holds_for_the_gpu_and_the_torch_it_was_made_with(tmp_path: Path) -> None:
-    assert not passed_here(tmp_path, GPU)
-    for found, holds in ((wrong("gone", "find it"), False), (slow("far away", "move it"), True)):
-        check_up(tmp_path, GPU, [("place", lambda found=found: found)], lambda found: None)  # type: ignore[misc]
-        assert passed_here(tmp_path, GPU) is holds
-    kept = json.loads((tmp_path / NAME).read_text())
-    for said, holds in ((kept, True), (kept | {"torch": "1.0"}, False), (kept | {"passed": False}, False), ([], False)):
-        (tmp_path / NAME).write_text(json.dumps(said))
-        assert passed_here(tmp_path, GPU) is holds
-    (tmp_path / NAME).write_text(json.dumps(kept))
-    assert not passed_here(tmp_path, "Another GPU")
-
-
-def test_a_sweep_on_a_gpu_without_a_check_up_recommends_one(tmp_path: Path) -> None:
-    said, quiet = StringIO(), StringIO()
-    here = Hardware(16, 128, 1, GPU)
-    _ask_for_a_doctor(tmp_path, here, Console(file=said, width=200))
-    assert "Some GPU" in said.getvalue()
-    assert "orchestrator doctor" in said.getvalue()
-    check_up(tmp_path, GPU, [], lambda found: None)
-    _ask_for_a_doctor(tmp_path, here, Console(file=quiet, width=200))
-    assert quiet.getvalue() == ""
 
 
 def test_a_container_smaller_than_ray_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
