@@ -74,7 +74,7 @@ def side_by_side(home: Path, on: str = "cuda") -> Finding:
     text = "differences from the losses on the CPU: " + ", ".join(f"{name} {far:.1g}" for name, far in farthest.items())
     off = [name for name, far in farthest.items() if not far <= NEAR[name.split()[1]]]
     if off:
-        todo = "training is wrong on this GPU: train on the CPU, and report this file"
+        todo = "training is wrong on this GPU: train on the CPU, and report these numbers"
         return wrong(f"{text}; too large: {', '.join(off)}", todo)
     return ok(text)
 

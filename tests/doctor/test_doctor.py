@@ -19,7 +19,6 @@ from orchestrator.space.container import Limits
 from tests.cli.program import command
 
 ROOT = Path(__file__).resolve().parents[2]
-GPU = "Some GPU"
 
 
 @pytest.mark.slow
