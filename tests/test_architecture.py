@@ -113,6 +113,7 @@ ROOMS = (
     "stacks",
     "cost",
     "report",
+    "outlook",
     "simulation",
     "terminal",
     "catalogue",

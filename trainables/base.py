@@ -173,7 +173,7 @@ class Family(OptionalMembers, ABC):
 def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> object:
     """Return the object that ``name`` stands for, directly or through ``built_in``.
 
-    ``kind`` says in a word what the caller looks for.
+    ``kind`` is a word for the object, for messages.
 
     Raises:
         SettingsError: With ``key``, for a name of neither form, a module that cannot be imported or lacks the name.

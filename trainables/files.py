@@ -1,4 +1,4 @@
-"""Files that are on disk whole or not at all, whatever happens."""
+"""Files that are on disk as a whole or not at all, even after a crash."""
 
 from __future__ import annotations
 

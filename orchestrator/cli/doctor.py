@@ -14,7 +14,7 @@ from rich.text import Text
 from orchestrator.cli.options import HomeOption, resolve, with_options
 from orchestrator.cli.status import wide_console
 from orchestrator.doctor.finding import Finding, Verdict
-from orchestrator.doctor.machine import NAME, check_up, machine_checks
+from orchestrator.doctor.machine import examined, machine_checks
 from orchestrator.errors import SweepError, UserError, unknown
 from orchestrator.space import hardware
 from orchestrator.sweep.run_options import HOME, SpaceOptions
@@ -41,22 +41,23 @@ def doctor_command(
         from orchestrator.doctor.gpu import gpu_checks  # torch takes two seconds.
 
         checks += gpu_checks(place)
-    findings = check_up(place, here.gpu_name, checks, lambda finding: _print(finding, console))
+    findings = []
+    for finding in examined(checks):
+        findings.append(finding)
+        _say(finding, console)
     verdicts = [finding.verdict for finding in findings]
-    counts = ", ".join(f"{verdicts.count(kind)} {kind}" for kind in Verdict)
-    seconds = sum(finding.seconds for finding in findings)
-    typer.echo(f"{here}: {counts}, in {seconds:.0f} s; saved as {place / NAME}")
+    counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in Verdict)
+    typer.echo(f"{here}: {counts}, in {sum(finding.seconds for finding in findings):.0f} s")
     if Verdict.WRONG in verdicts:
         raise typer.Exit(1)
 
 
-def _print(finding: Finding, console: Console) -> None:
-    """Print a finding on one line, and its next step on a second one."""
-    verdict = (f"{finding.verdict:<6}", COLOURS[finding.verdict])
-    line = Text.assemble(verdict, f"{finding.name:<{NAME_WIDTH}} {finding.said}")
+def _say(found: Finding, console: Console) -> None:
+    """A finding as a line, and its next step as a second one."""
+    line = Text.assemble((f"{found.verdict:<6}", COLOURS[found.verdict]), f"{found.name:<{NAME_WIDTH}} {found.text}")
     console.print(line, highlight=False, soft_wrap=True)
-    if finding.todo:
-        console.print(Text(f"{'':6}{'':{NAME_WIDTH}} -> {finding.todo}"), highlight=False, soft_wrap=True)
+    if found.todo:
+        console.print(Text(f"{'':6}{'':{NAME_WIDTH}} -> {found.todo}"), highlight=False, soft_wrap=True)
 
 
 @with_options(SpaceOptions)

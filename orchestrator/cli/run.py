@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,7 +19,6 @@ from orchestrator.cli.options import (
     with_options,
 )
 from orchestrator.cli.status import warn
-from orchestrator.commands import command_line
 from orchestrator.errors import UserError
 from orchestrator.sweep.run_options import RunOptions, SizedOptions
 
@@ -52,8 +50,6 @@ def run_command(space: SpaceName, options: RunOptions) -> None:
     options = replace(options, hardware=hardware, several=len(specs) > 1)
     _check_begin(specs, options, hardware)
     console = _Output(quiet=options.quiet)
-    if options.address is None and any(spec.resources.gpu_per_stack for spec in specs):
-        _ask_for_a_doctor(options.home, hardware, console)
     if options.several:
         _run_variants(specs, options, hardware, console)
         return
@@ -183,10 +179,6 @@ def _check_gpus(spec: SweepSpec, hardware: Hardware, address: str | None) -> Non
     )
 
 
-def _ask_for_a_doctor(home: Path, hardware: Hardware, console: Console) -> None:
-    """Recommend ``doctor`` if no check-up of this GPU has passed."""
-    from orchestrator.doctor.machine import passed_here
-
-    if not passed_here(home, hardware.gpu_name):
-        text = f"no check-up of {hardware.gpu_name} has passed yet: run `{command_line('doctor', '--home', home)}`"
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
+def _gpus(spec: SweepSpec) -> str:
+    asked = spec.resources.gpu_per_stack
+    return "a share of a GPU" if isinstance(asked, str) else f"{asked:g} GPU"

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """The end of a check. ``SLOW`` works, with a drawback that is named; ``WRONG`` fails, or gives wrong results."""
+    """The verdict of a check. ``SLOW`` works, with a drawback; ``WRONG`` fails, or gives wrong results."""
 
     OK = "ok"
     SLOW = "slow"
@@ -17,10 +17,10 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check: ``said`` in a line, ``todo`` the user's next step (``""``: none)."""
+    """The result of one check: ``text`` is one line, ``todo`` the user's next step (``""``: none)."""
 
     verdict: Verdict
-    said: str
+    text: str
     todo: str = ""
     name: str = ""
     seconds: float = 0.0
@@ -30,16 +30,16 @@ Check = tuple[str, Callable[[], Finding]]
 """A check with its name."""
 
 
-def ok(said: str) -> Finding:
-    """Nothing to do."""
-    return Finding(Verdict.OK, said)
+def ok(text: str) -> Finding:
+    """Return a finding without a next step."""
+    return Finding(Verdict.OK, text)
 
 
-def slow(said: str, todo: str) -> Finding:
-    """It works, with a drawback."""
-    return Finding(Verdict.SLOW, said, todo)
+def slow(text: str, todo: str) -> Finding:
+    """Return a finding that something works, with a drawback."""
+    return Finding(Verdict.SLOW, text, todo)
 
 
-def wrong(said: str, todo: str) -> Finding:
-    """It fails, or computes something wrong."""
-    return Finding(Verdict.WRONG, said, todo)
+def wrong(text: str, todo: str) -> Finding:
+    """Return a finding that something fails, or gives wrong results."""
+    return Finding(Verdict.WRONG, text, todo)

@@ -1,4 +1,4 @@
-"""How a search space may write what it compares, and which arms its budget and recipes make of that."""
+"""Arms as a search space writes them, and the arms that its budget and recipes make of them."""
 
 from __future__ import annotations
 
@@ -17,45 +17,46 @@ Fairness = Literal["total", "target", "both"]
 
 
 class WrittenPhase(BaseModel):
-    """A phase as a search space writes it."""
+    """A phase in a search space."""
 
     model_config = STRICT | {"frozen": True}
 
     mix: Any
-    """Trained in this phase: ``add+prod`` or ``{add: 2, prod: 1}``."""
+    """Tasks of this phase: ``add+prod`` or ``{add: 2, prod: 1}``."""
     share: float | None = Field(default=None, gt=0, le=1)
-    """Of the arm's steps; phases that do not say it have equal parts of what the others leave."""
+    """Share of the arm's steps. Phases without one divide the rest equally."""
     takes: list[str] | str = ALL
-    """Parts of the model taken over from the phase before; the others start from first weights."""
+    """Parts of the model taken over from the previous phase; the others start from new weights."""
     frozen: list[str] | str = Field(default_factory=list)
-    """Parts of the model that stay as they are."""
+    """Parts of the model that do not change."""
     size: int | None = Field(default=None, ge=1)
-    """Of this phase's models, if it is not the run's own."""
+    """Size of this phase's models, if it is not the run's own."""
 
 
 class WrittenArm(BaseModel):
-    """An arm as a search space writes it, where it has a name of its own or several phases."""
+    """An arm in a search space with a name of its own or several phases."""
 
     model_config = STRICT | {"frozen": True}
 
     name: str = Field(max_length=200, pattern=ONE_LINE)
-    """On one line."""
+    """Name of the arm, on one line."""
     mix: Any = None
-    """Of an arm of one phase, in place of ``phases``."""
+    """Tasks of an arm of one phase, in place of ``phases``."""
     phases: list[WrittenPhase] = Field(default_factory=list)
-    """Trained one after the other."""
+    """Phases, in the order of training."""
     budget: float = Field(default=1.0, gt=0)
-    """Steps, in times those of the settings."""
+    """Multiple of the settings' steps and examples."""
     recipe: str = ""
-    """By name, if not all recipes are meant."""
+    """Name of a recipe; by default the arm is trained under all of them."""
 
 
 def read_arm(value: Any) -> Arm:
-    """An arm from ``"add+prod"``, ``"add+prod x2"``, ``{add: 2, prod: 1}`` or, in full, ``{name: ..., phases: [{mix:
-    max, share: 0.25}, {mix: add}]}`` (``mix`` in place of ``phases`` for one phase); numbers are rounded to what names
-    say.
+    """Return an arm from one of its forms, with numbers rounded to the six digits in names.
 
-    Raises ``ValueError`` (a ``SettingsError`` where the arm itself is wrong).
+    The forms are ``"add+prod"``, ``"add+prod x2"``, ``{add: 2, prod: 1}`` and ``{name: ..., phases: [{mix: max, share:
+    0.25}, {mix: add}]}``, with ``mix`` in place of ``phases`` for one phase.
+
+    Raises ``ValueError`` (a ``SettingsError`` if the arm itself is wrong).
     """
     if isinstance(value, Arm | str):
         arm = value if isinstance(value, Arm) else Arm.parse(value)
@@ -67,7 +68,7 @@ def read_arm(value: Any) -> Arm:
 
 
 def read_mix(value: Any) -> Mix:
-    """A mix from ``"add+prod"`` or ``{add: 2, prod: 1}``. Raises ``ValueError``."""
+    """Return a mix from ``"add+prod"`` or ``{add: 2, prod: 1}``. Raises ``ValueError``."""
     if isinstance(value, str):
         return _rounded(Mix.parse(value))
     if not isinstance(value, Mapping):
@@ -79,12 +80,12 @@ def read_mix(value: Any) -> Mix:
 
 
 def written(arm: Arm) -> Any:
-    """The arm as plain values that :func:`read_arm` reads: its name where that says it all."""
+    """Return the arm as plain values for :func:`read_arm`: its name if that is enough."""
     try:
         if not arm.label and read_arm(arm.name) == arm:
             return arm.name
     except SettingsError:
-        pass  # A task's name has a sign in it that means something in an arm's.
+        pass  # A task has a name with a sign of arms in it.
     phases = [
         {
             "mix": phase.mix.ratios,
@@ -99,21 +100,21 @@ def written(arm: Arm) -> Any:
 
 
 def phases_text(arm: Arm) -> str:
-    """The phases of an arm in a line: ``prod for 0.5 of the steps, then add for 0.5, takes embedding``."""
-    said: list[str] = []
+    """Return the phases of an arm in a line: ``prod for 0.5 of the steps, then add for 0.5, takes embedding``."""
+    texts: list[str] = []
     for phase in arm.phases:
         takes = () if phase is arm.phases[0] or phase.takes == (ALL,) else phase.takes or ("nothing",)
-        parts = [f"{phase.mix} for {phase.share:g}{'' if said else ' of the steps'}"]
+        parts = [f"{phase.mix} for {phase.share:g}{'' if texts else ' of the steps'}"]
         parts += [f"{word} {', '.join(names)}" for word, names in (("takes", takes), ("frozen", phase.frozen)) if names]
         parts += [] if phase.size is None else [f"size {phase.size}"]
-        said.append(", ".join(parts))
-    return ", then ".join(said)
+        texts.append(", ".join(parts))
+    return ", then ".join(texts)
 
 
 def with_budgets(arms: tuple[Arm, ...], target: str, fairness: Fairness) -> tuple[Arm, ...]:
-    """The arms with the budgets that ``fairness`` asks for. Arms that have them already stay as they are."""
+    """Return the arms with the budgets that ``fairness`` requires; arms that have them do not change."""
     if fairness == "total" or not all(target in arm.tasks for arm in arms):
-        return arms  # An arm without the target is refused later, with the others that lack it.
+        return arms  # Arms without the target are refused later, all at once.
     matched = [arm.with_as_much(target, arms[0]) for arm in arms]
     if fairness == "target":
         return tuple(matched)
@@ -122,10 +123,9 @@ def with_budgets(arms: tuple[Arm, ...], target: str, fairness: Fairness) -> tupl
 
 
 def with_recipes(arms: tuple[Arm, ...], recipes: Mapping[str, Any]) -> tuple[Arm, ...]:
-    """The arms once for each recipe, recipe by recipe; an arm that names its recipe for that one alone. Where all name
-    theirs they stay as they are.
+    """Return the arms once for each recipe, recipe by recipe; an arm that names its recipe comes once.
 
-    Raises ``ValueError`` for an arm with a recipe that is not there.
+    Raises ``ValueError`` for an arm with an unknown recipe.
     """
     for arm in arms:
         if arm.recipe and arm.recipe not in recipes:
@@ -139,18 +139,17 @@ def _in_full(asked: WrittenArm) -> Arm:
     if (asked.mix is None) == (not asked.phases):
         raise ValueError(f"the arm {asked.name} needs either a mix or phases")
     phases = asked.phases or [WrittenPhase(mix=asked.mix)]
-    said = sum(phase.share or 0.0 for phase in phases)
-    silent = sum(phase.share is None for phase in phases)
-    left = max(0.0, 1.0 - said) / silent if silent else 0.0
+    shares = [phase.share for phase in phases]
+    rest = max(0.0, 1.0 - sum(share or 0.0 for share in shares)) / max(1, shares.count(None))
     made = tuple(
         Phase(
-            read_mix(each.mix),
-            left if each.share is None else each.share,
-            _parts(each.takes),
-            _parts(each.frozen),
-            each.size,
+            read_mix(phase.mix),
+            rest if phase.share is None else phase.share,
+            _parts(phase.takes),
+            _parts(phase.frozen),
+            phase.size,
         )
-        for each in phases
+        for phase in phases
     )
     return Arm(made, asked.budget, asked.recipe, asked.name)
 
@@ -160,5 +159,5 @@ def _parts(value: Sequence[str] | str) -> tuple[str, ...]:
 
 
 def _rounded(mix: Mix) -> Mix:
-    """The mix with weights of six digits, as its name says them."""
+    """Return the mix with weights of six digits, as in its name."""
     return Mix.of({task: float(f"{ratio:.6g}") for task, ratio in mix.ratios.items()})

@@ -1,4 +1,4 @@
-"""Checks of a search space as a whole: values that must fit one another and the family of models."""
+"""Checks of a search space as a whole: its values must fit one another and the family of models."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from trainables.base import Family, RunConfig, SettingsError, Start
 from trainables.contract.arms import ALL, Arm
 
 CLEAR = 0.1
-"""Accuracy by which a run that learned is above the best constant answer, at least."""
+"""Least accuracy of a run that learned, above the best constant answer."""
 MOST_RUNS = 100_000
 """Most runs of the whole grid; planning and resuming go through them one by one."""
 
 
 def in_number(mixes: int, sizes: int, seeds: int) -> Iterator[Mistake]:
-    """A grid of too many runs."""
+    """Refuse a grid of too many runs."""
     if (runs := mixes * sizes * seeds) > MOST_RUNS:
-        asked = f"{mixes} mixes x {sizes} sizes x {seeds} seeds are {runs} runs"
-        yield Mistake(("seeds",), f"{asked}; a sweep may have {MOST_RUNS} of them at most")
+        grid = f"{mixes} mixes x {sizes} sizes x {seeds} seeds are {runs} runs"
+        yield Mistake(("seeds",), f"{grid}; a sweep may have at most {MOST_RUNS}")
 
 
 def in_mixes(mixes: Sequence[Arm], target: str, family: Family) -> Iterator[Mistake]:
-    """Unknown tasks, and mixes without the target."""
+    """Refuse unknown tasks, and mixes without the target."""
     known = family.tasks()
     if target not in known:
         yield Mistake(("target",), str(unknown(family.words.task, target, known)))
@@ -43,11 +43,11 @@ def in_mixes(mixes: Sequence[Arm], target: str, family: Family) -> Iterator[Mist
         for task in strangers:
             yield Mistake(("mixes", place), str(unknown(family.words.task, task, known, where=f"the mix {mix}")))
         if not strangers and target not in mix.tasks:
-            yield Mistake(("target",), f"every mix must hold the target {target!r}; the mix {mix} does not")
+            yield Mistake(("target",), f"every mix must contain the target {target!r}; the mix {mix} does not")
 
 
 def in_bar(learned: float, target: str, family: Family) -> Iterator[Mistake]:
-    """A bar for what counts as learned that the best constant answer nearly reaches: no run could say anything."""
+    """Refuse a target on which the best constant answer nearly counts as learned."""
     constant = family.best_constant(target) if target in family.tasks() else None
     if constant is not None and bar(constant, learned) - constant < CLEAR:
         yield Mistake(
@@ -58,11 +58,11 @@ def in_bar(learned: float, target: str, family: Family) -> Iterator[Mistake]:
 
 
 def in_tuned(tuned: Mapping[str, Mapping[str, float]], names: Iterable[str], family: Family) -> Iterator[Mistake]:
-    """Tuned values of unknown mixes, or of settings that cannot be tuned."""
-    for name, found in tuned.items():
+    """Refuse tuned values of unknown mixes, and of settings that cannot be tuned."""
+    for name, values in tuned.items():
         if name not in names:
             yield Mistake(("tuned", name), str(unknown("mix", name, names)))
-        for path in found:
+        for path in values:
             if path not in family.tunable:
                 yield Mistake(("tuned", name, path), f"cannot be tuned. {_tunable(family)}")
 
@@ -70,17 +70,17 @@ def in_tuned(tuned: Mapping[str, Mapping[str, float]], names: Iterable[str], fam
 def in_tune(
     tune: Tune, mixes: Sequence[Arm], sizes: Sequence[int], seeds: Iterable[int], family: Family
 ) -> Iterator[Mistake]:
-    """A tuning that does not fit the sweep's mixes, sizes and seeds."""
+    """Refuse a tuning that does not fit the sweep's mixes, sizes and seeds."""
     yield from _in_ranges(tune, family)
     if phased := [mix.name for mix in mixes if len(mix.phases) > 1]:
-        yield Mistake(("tune",), f"tunes arms of one phase; {phased[0]} has several")
+        yield Mistake(("tune",), f"only arms of one phase can be tuned; {phased[0]} has several")
     if overlap := sorted(set(tune.seed_list) & set(seeds)):
         yield Mistake(
             ("tune", "seed"),
-            f"seed {overlap[0]} is one of the sweep's own; tuning needs others, so that it is blind",
+            f"seed {overlap[0]} is one of the sweep's own; tuning needs other seeds, or it would choose on the result",
         )
     if tune.sizes == "auto" and len(sizes) < 2:
-        yield Mistake(("tune", "sizes"), "auto needs a sweep of at least two sizes; name two or more sizes to tune at")
+        yield Mistake(("tune", "sizes"), "auto needs a sweep of at least two sizes; list two or more sizes to tune at")
     for size in () if tune.sizes == "auto" else tune.sizes:
         try:
             family.check(mixes[0].mix, size)
@@ -89,7 +89,7 @@ def in_tune(
 
 
 def _in_ranges(tune: Tune, family: Family) -> Iterator[Mistake]:
-    """Ranges of settings that cannot be tuned, and ends that cannot be used."""
+    """Refuse ranges of settings that cannot be tuned, and invalid ends."""
     for path, span in tune.settings.items():
         key: Key = ("tune", "settings", *path.split("."))
         if path not in family.tunable:
@@ -104,25 +104,29 @@ def _in_ranges(tune: Tune, family: Family) -> Iterator[Mistake]:
 
 
 def _tunable(family: Family) -> str:
-    """Settings that may be tuned, as a sentence."""
-    return f"Allowed: {', '.join(family.tunable)}" if family.tunable else f"The family {family.name} lets none be tuned"
+    """Return the settings that may be tuned, as a sentence."""
+    return (
+        f"Allowed: {', '.join(family.tunable)}"
+        if family.tunable
+        else f"The family {family.name} has no settings to tune"
+    )
 
 
 def in_recipes(
     recipes: Mapping[str, Any], tune: Tune | None, family: Family, sizes: tuple[int, ...]
 ) -> Iterator[Mistake]:
-    """Recipes that cannot be used, or next to a tuning."""
+    """Refuse invalid recipes, and recipes together with a tuning."""
     try:
         resolve(recipes, family, sizes)
     except InvalidDataError as error:
         yield from (replace(mistake, key=("recipes", *mistake.key)) for mistake in error.mistakes)
         return
     if recipes and tune is not None:
-        yield Mistake(("tune",), "tunes one recipe; ask for it or for recipes, not for both in one search space")
+        yield Mistake(("tune",), "a search space can have tune: or recipes:, not both")
 
 
 def in_along(along: str, settings: Any) -> Iterator[Mistake]:
-    """A setting that variants cannot be ordered by."""
+    """Refuse a setting that variants cannot be ordered by."""
     values = flatten(plain_settings(settings), "settings.")
     numbers = [name for name, value in values.items() if _positive(value)]
     if along and along not in numbers:
@@ -140,9 +144,9 @@ def in_sizes(
     config: Callable[[Arm, int], RunConfig],
     fields: Iterable[str],
 ) -> Iterator[Mistake]:
-    """The first mix and size whose run cannot be trained; the others would mostly give the same message.
+    """Refuse the first mix and size whose run cannot be trained; most others would give the same message.
 
-    ``fields`` are those of a specification: a mistake elsewhere is in the family's settings.
+    ``fields`` are those of a specification: any other mistake is in the family's settings.
     """
     for place, mix in enumerate(mixes):
         family = family_of(mix)
@@ -160,8 +164,11 @@ def in_sizes(
 
 
 def check_parts(family: Family, run: RunConfig) -> None:
-    """Raise :class:`SettingsError` where a run, or one it goes on from, names a part that its model does not have, or
-    takes one over from a model of another size that does not fit."""
+    """Check the parts that a run and its earlier phases take over or freeze.
+
+    Raises :class:`SettingsError` for a part that the model lacks, and for one that does not fit a model of another
+    size.
+    """
     for phase in run.phases:
         if phase.frozen and (ALL in phase.frozen or set(phase.frozen) >= set(family.parts or (ALL,))):
             raise SettingsError(f"the arm {run.label} has a phase in which everything is frozen", key="arms")

@@ -1,4 +1,4 @@
-"""Limits that a container, a batch system or the shell sets below the machine's own: memory and CPU time.
+"""Limits on memory and CPU time that a container, a batch system or the shell sets.
 
 Linux keeps them in control groups (cgroups), version 1 or 2. A process is bound by its own group and by every group
 above it. See ``Documentation/admin-guide/cgroup-v1`` and ``cgroup-v2.rst`` of the kernel.
@@ -21,7 +21,7 @@ OWN_GROUPS = Path("/proc/self/cgroup")
 
 @dataclass(frozen=True)
 class Limits:
-    """The most memory in bytes and the most cores of CPU time; infinite without a limit."""
+    """Limits of memory in bytes and of CPU time in cores; infinite without a limit."""
 
     memory_bytes: float = math.inf
     cpus: float = math.inf
@@ -29,13 +29,13 @@ class Limits:
 
 def limits(groups: Path = GROUPS, own: Path = OWN_GROUPS) -> Limits:
     """Return the limits of this process: of its control groups, and of the shell (``ulimit -v``)."""
-    found = list(_group_limits(groups, own))
-    memory = min((each.memory_bytes for each in found), default=math.inf)
-    return Limits(min(memory, _address_space()), min((each.cpus for each in found), default=math.inf))
+    group_limits = [Limits(), *_group_limits(groups, own)]
+    memory = min(limit.memory_bytes for limit in group_limits)
+    return Limits(min(memory, _address_space()), min(limit.cpus for limit in group_limits))
 
 
 def _group_limits(groups: Path, own: Path) -> Iterator[Limits]:
-    """The limits of each group that this process is in, and of the groups above it."""
+    """Yield the limits of each group that this process is in, and of the groups above it."""
     try:
         lines = own.read_text(encoding="utf-8").splitlines()
     except OSError:  # Not Linux, or /proc is hidden.
@@ -54,15 +54,17 @@ def _group_limits(groups: Path, own: Path) -> Iterator[Limits]:
 
 
 def _with_parents(base: Path, path: str) -> Iterator[Path]:
-    """A group's directory and those above it, up to the mount point. A path from outside the container, of which some
-    directories are not visible here, ends at the mount point, too."""
+    """Yield a group's directory and those above it, up to the mount point.
+
+    A path from outside the container is not visible here; only the mount point is.
+    """
     parts = [part for part in path.split("/") if part]
     for length in range(0 if ".." in parts else len(parts), -1, -1):
         yield base.joinpath(*parts[:length])
 
 
 def _number(group: Path, name: str) -> float:
-    """The number in a group's file; infinite if the file is missing or says ``max``."""
+    """Return the number in a group's file; infinite if the file is missing or contains ``max``."""
     with suppress(OSError, ValueError):
         return float((group / name).read_text(encoding="ascii"))
     return math.inf
@@ -81,7 +83,7 @@ def _quota_v2(group: Path) -> float:
 
 
 def _address_space() -> float:
-    """The shell's limit on a process's memory in bytes."""
+    """Return the shell's limit on a process's memory in bytes."""
     if sys.platform == "win32":
         return math.inf
     import resource  # Not on Windows.

@@ -10,15 +10,14 @@ from orchestrator.space.spec import SweepSpec
 NO_RESULT = frozenset(
     {"question", "probes", "resources", "profile", "profile_reason", "variant", "along", "salt", "search.stack"}
 )
-"""Keys of a specification that change no result."""
+"""Keys of a specification that do not change results."""
 
 
 def differences(spec: SweepSpec, other: SweepSpec) -> dict[str, tuple[Any, Any]]:
-    """Dotted keys whose values differ, with both values; empty when the two ask for the same runs.
+    """Return the dotted keys whose values differ, with both values; empty if the two need the same runs.
 
-    Keys that change no result are left out: resources, probes, the names of profile and variant, the wording of the
-    question, and the number of seeds asked for together, which may depend on the device. What was tuned is left out
-    where both ask for the same tuning and one of them has not been tuned yet: it would find the same.
+    Keys that do not change results are left out. Tuned values are left out if both sweeps have the same tuning and one
+    of them has not been tuned yet: it would find the same values.
     """
     one, two = flatten(spec.to_dict()), flatten(other.to_dict())
     same_tuning = spec.tune is not None and spec.tune == other.tune and not (spec.tuned and other.tuned)

@@ -1,8 +1,8 @@
-"""What counts as evidence for a transition, asked here alone: which of the runs that ended, and what each of them says.
+"""The evidence for a transition: which of the runs that ended count, and the result of each.
 
-A run is evidence where it was trained with the steps that all runs of its arm have, and to its end. (That it is a run
-of an arm, and no phase that another run goes on from, its label says.) A failed run says nothing; a diverged one
-learned nothing. Of runs that are only wanted yet, :attr:`orchestrator.search.base.Request.is_evidence` says it.
+A run is evidence if it was trained to its end, with the steps of all runs of its arm. Earlier phases of an arm are not
+evidence; their labels differ. A failed run is not evidence, and a diverged run did not learn. For runs that have not
+ended, see :attr:`orchestrator.search.base.Request.is_evidence`.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from trainables.base import Outcome, RunConfig, Status
 
 
 def is_evidence(run: RunConfig) -> bool:
-    """Whether a run is trained as all runs of its arm are, so that it says something of its size; not whether it did
-    not fail."""
+    """Return True if a run is trained as all runs of its arm are, so that it is evidence about its size.
+
+    It may still fail.
+    """
     return run.until is None
 
 
 def stands_for_its_size(run: RunConfig, outcome: Outcome) -> bool:
-    """Whether what is found inside a run's model, or how it was trained, says something of all models of its size."""
+    """Return True if a run's model and training are typical of its size."""
     return is_evidence(run) and outcome.status is Status.FINISHED
 
 
 def scores(outcome: Outcome, task: str) -> tuple[float, float] | None:
-    """Accuracy and floor on a task, both in [0, 1], as the statistics see them: a diverged run is at its floor. None
-    for a failed run."""
+    """Return accuracy and floor on a task, both in [0, 1], or None for a failed run. A diverged run is at its floor."""
     if outcome.status is Status.FAILED:
         return None
     floor = outcome.floor[task]
@@ -39,19 +40,19 @@ def scores(outcome: Outcome, task: str) -> tuple[float, float] | None:
 
 
 def point_of(run: RunConfig, outcome: Outcome, task: str) -> Point | None:
-    """Point of a run for a task; None for a failed run."""
-    seen = scores(outcome, task)
-    return None if seen is None else Point(run.size, run.seed, *seen)
+    """Return the point of a run for a task, or None for a failed run."""
+    result = scores(outcome, task)
+    return None if result is None else Point(run.size, run.seed, *result)
 
 
 def observe(outcome: Outcome, target: str) -> Observation | None:
-    """Observation of an outcome for a searcher; None for a failed run."""
-    seen = scores(outcome, target)
-    return None if seen is None else Observation(*seen, outcome.measures.get("seconds", 0.0))
+    """Return the observation of an outcome for a searcher, or None for a failed run."""
+    result = scores(outcome, target)
+    return None if result is None else Observation(*result, outcome.measures.get("seconds", 0.0))
 
 
 def problem_of(spec: SweepSpec, recipe: str | None = None) -> Problem:
-    """Return the question that a searcher of a sweep searches, under one recipe or under all."""
+    """Return the problem of a sweep for a searcher, under one recipe or under all."""
     mixes = [mix for mix in spec.mixes if recipe is None or mix.recipe == recipe]
     compared = [(mix.name, spec.baseline_of(mix).name) for mix in mixes if mix != spec.baseline_of(mix)]
     family = spec.make_family()
@@ -67,9 +68,9 @@ def problem_of(spec: SweepSpec, recipe: str | None = None) -> Problem:
 def searcher_of(
     spec: SweepSpec, ended: Iterable[tuple[Request, Outcome]] = (), blocks: Iterable[Block] = ()
 ) -> Searcher:
-    """Return the searcher of a sweep, with the results of runs that ``ended`` and the ``blocks`` asked for so far.
+    """Return the searcher of a sweep, with the results of runs that ``ended`` and all ``blocks`` requested so far.
 
-    Phases that other runs continue are left out: no searcher asks for them.
+    Earlier phases are left out: searchers do not request them.
     """
     searcher = make_searcher(spec.search.method, problem_of(spec), **spec.search.settings)
     searcher.restore(blocks)
@@ -82,14 +83,14 @@ def searcher_of(
 def comparisons(
     spec: SweepSpec, blocks: Sequence[Block], ended: Iterable[tuple[RunConfig, Outcome]]
 ) -> dict[str, Comparison]:
-    """Return what the blocks of a sweep show, by mix: nothing for baselines and for methods without blocks."""
-    seen = {}
+    """Return the comparisons from the blocks of a sweep, by mix; none for baselines and methods without blocks."""
+    observations = {}
     for run, outcome in ended:
         if is_evidence(run) and run.label in spec.mix_named:
-            seen[Request(run.label, run.size, run.seed)] = observe(outcome, spec.target)
-    error, share = (spec.search.settings.get(*each) for each in (("error", ERROR), ("learned", LEARNED)))
-    learned, family = learned_runs(seen, share), spec.make_family()
-    floors = [found.floor for found in seen.values() if found is not None]
+            observations[Request(run.label, run.size, run.seed)] = observe(outcome, spec.target)
+    error, share = spec.search.settings.get("error", ERROR), spec.search.settings.get("learned", LEARNED)
+    learned, family = learned_runs(observations, share), spec.make_family()
+    floors = [observation.floor for observation in observations.values() if observation is not None]
     accuracy = bar(sum(floors) / len(floors), share) if floors else share
     own = {
         mix: [block for block in blocks if (block.mix, block.baseline) == (mix, baseline)]

@@ -1,7 +1,7 @@
-"""Statements about a search space, with their sources, that finished sweeps are held against.
+"""Statements about a search space, with their sources, to compare finished sweeps with.
 
-They stand in the file of the space itself, under ``expects:``; a space that is ``like`` another takes none over. The
-rule of the verdicts: :mod:`orchestrator.report.statements`.
+They are in the space's own file, under ``expects:``, and are not inherited by ``like``. For the verdicts, see
+:mod:`orchestrator.report.statements`.
 """
 
 from __future__ import annotations
@@ -18,26 +18,27 @@ from orchestrator.space.mistakes import STRICT, InvalidDataError, parse
 
 Finding = Literal["fewer", "no fewer", "transition", "exponent below", "higher", "lower", "peaked first"]
 LAW, INSIDE, ORDER, COMPARED = ("exponent below",), ("higher", "lower"), ("peaked first",), ("fewer", "no fewer")
-"""Findings about all variants together, about what probes see inside models, about the order in which tasks are
-learned, and about a mix compared with its baseline; the other one is a transition."""
+"""Findings about all variants together, about numbers of probes, about the order in which tasks are learned, and about
+a mix compared with its baseline. The remaining one is a transition."""
 
 
 class Expectation(BaseModel):
-    """What a space is expected to show: ``expects`` is a list of such statements.
+    """A statement about a space: ``expects`` is a list of them.
 
-    ``claim`` says it in words, ``source`` where it is from. ``finds`` is what a sweep must find for it to hold: that a
-    mix needs ``fewer`` parameters than the baseline, or ``no fewer``; that it has a ``transition`` at or below the
-    largest size; that over all variants the size at the transition grows with a power of what they differ in that is
-    ``exponent below`` ``limit``; or that in runs that learned the target a ``number`` of a probe (``separation/mod2``)
-    is ``higher`` or ``lower`` ``than`` another one of the same runs, by default than the same in runs of the baseline
-    at equal size; ``among: all`` counts the runs that did not learn it, too; or that in most runs of a mix tasks whose
-    answers are ``peaked`` (of low entropy) are learned ``first``.
+    ``claim`` is the statement in words, ``source`` its source. ``finds`` is the finding that confirms it:
 
-    ``factor`` is how many times fewer parameters ``fewer`` claims: a number, or its lowest and highest.
-    ``control`` names a mix that must be learned as well for the statement to say anything.
+    * ``fewer`` or ``no fewer``: a mix needs fewer parameters than the baseline, or not. ``factor`` is how many times
+      fewer: a number, or its lowest and highest value.
+    * ``transition``: a mix has a transition at or below the largest size.
+    * ``exponent below``: over all variants, the size at the transition is a power of ``along`` with an exponent below
+      ``limit``.
+    * ``higher`` or ``lower``: in runs that learned the target (``among: all``: in all runs), a ``number`` of a probe
+      (``separation/mod2``) is higher or lower ``than`` another one of the same runs; by default, than in runs of the
+      baseline at equal size.
+    * ``peaked first``: in most runs of a mix, tasks with answers of low entropy are learned first.
 
-    ``mix`` names the mix, ``"*"`` every one beside the baseline; with a transition, an exponent or ``than`` it may be
-    the baseline. ``variant`` is a pattern (``prime_*``).
+    ``control`` names a mix that must be learned as well, or the statement is not tested. ``mix`` names the mix; ``"*"``
+    means all except the baseline. ``variant`` is a pattern (``prime_*``).
     """
 
     model_config = STRICT | {"frozen": True}
@@ -58,39 +59,39 @@ class Expectation(BaseModel):
     def _names_what_it_compares(self) -> Expectation:
         if bool(self.number) != (self.finds in INSIDE):
             raise ValueError(
-                "`number` (of a probe: separation/mod2) goes with `finds: higher` and `finds: lower`, which need it"
+                "`number` (of a probe: separation/mod2) belongs to `finds: higher` and `finds: lower`, which need it"
             )
         if self.than and not self.number:
-            raise ValueError("`than` says what a `number` is compared with: there is none")
+            raise ValueError("`than` needs a `number` to compare")
         if self.factor is not None and self.finds != "fewer":
-            raise ValueError("`factor` says how many times fewer parameters are claimed: it goes with `finds: fewer`")
+            raise ValueError("`factor` (how many times fewer parameters) belongs to `finds: fewer`")
         least, most = self.factor if isinstance(self.factor, tuple) else (self.factor, self.factor)
         if least is not None and most is not None and not 1 < least <= most:
-            raise ValueError("`factor` is a number above 1, or two of them, the lower one first")
+            raise ValueError("`factor` must be a number above 1, or two of them, the lower one first")
         return self
 
     @property
     def most_claimed(self) -> float:
-        """The largest factor claimed; infinite without one."""
+        """Largest claimed factor; infinite without one."""
         most = self.factor[1] if isinstance(self.factor, tuple) else self.factor
         return math.inf if most is None else most
 
     @property
     def probes(self) -> tuple[str, ...]:
-        """The probes whose numbers it is about."""
-        named = (each.partition("/")[0] for each in (self.number, self.than) if each)
+        """Probes of the statement's numbers."""
+        named = (number.partition("/")[0] for number in (self.number, self.than) if number)
         return tuple(dict.fromkeys(named))
 
     def is_about(self, variant: str) -> bool:
-        """True if it is about this variant; ``""`` is a space without variants."""
+        """Return True if the statement is about this variant; ``""`` is a space without variants."""
         return fnmatchcase(variant, self.variant)
 
 
 def expectations_of(file: SpaceFile) -> tuple[Expectation, ...]:
-    """The statements of a search space's own file. Raises ``UserError`` with the line of what is wrong."""
+    """Return the statements of a search space's own file. Raises ``UserError`` with the line of a mistake."""
     if not isinstance(file.expects, list):
         file.values.refuse(("expects",), "must be a list of statements, each with claim, source and finds")
-    return tuple(_read(file, place, each) for place, each in enumerate(file.expects))
+    return tuple(_read(file, place, written) for place, written in enumerate(file.expects))
 
 
 def _read(file: SpaceFile, place: int, written: Any) -> Expectation:
@@ -102,5 +103,5 @@ def _read(file: SpaceFile, place: int, written: Any) -> Expectation:
 
 
 def about(expected: Sequence[Expectation], variant: str) -> list[Expectation]:
-    """Those that one sweep answers: about its variant, and not about all variants together."""
-    return [each for each in expected if each.finds not in LAW and each.is_about(variant)]
+    """Return the statements that one sweep answers: about its variant, and not about all variants together."""
+    return [one for one in expected if one.finds not in LAW and one.is_about(variant)]

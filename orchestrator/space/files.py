@@ -1,4 +1,4 @@
-"""Finding and reading the YAML files of search spaces: the project's own by name, any other by its path."""
+"""The YAML files of search spaces: those of the project by name, others by their path."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ from orchestrator.space.overlays import Origin, Values
 PACKAGE = "search_spaces"
 SUFFIXES = (".yaml", ".yml")
 SEPARATE = ("profiles", "like", "expects")
-"""Keys of a file that are no values of a sweep."""
+"""Keys of a file that are not values of a sweep."""
 
 
 @dataclass(frozen=True)
 class SpaceFile:
-    """One file of a search space as written: all of its ``values``, and ``like``, the name or path of the space it
-    inherits from, None without one."""
+    """One file of a search space as written.
+
+    ``values`` are all of its values, and ``like`` is the name or path of the space it inherits from, if any.
+    """
 
     source: str
     values: Values
@@ -41,27 +43,27 @@ class SpaceFile:
 
     @property
     def expects(self) -> Any:
-        """Expected findings as written (expected.py)."""
+        """Expected findings, as written (expected.py)."""
         return self.values.data.get("expects", [])
 
 
 def names() -> list[str]:
-    """The search spaces that come with the project."""
+    """Return the names of the project's search spaces."""
     return sorted(
         Path(entry.name).stem for entry in resources.files(PACKAGE).iterdir() if entry.name.endswith(SUFFIXES)
     )
 
 
 def source_of(name_or_path: str) -> str:
-    """The file that a name or a path means, the same however a path is written."""
+    """Return the file of a name or a path, in one form for all forms of a path."""
     return str(user_path(name_or_path).resolve()) if is_path(name_or_path) else f"{PACKAGE}/{name_or_path}.yaml"
 
 
 def read_space(name_or_path: str) -> SpaceFile:
-    """Read one file and check its form: a mapping, profiles that are mappings with proper needs, ``like`` a name.
+    """Read one file and check its form: a mapping, with valid profiles and ``like``.
 
-    A path after ``like`` is taken from the file's own directory, and so are modules of families and probes: the
-    directory is added to the end of ``sys.path``. Raises ``UserError``.
+    A path after ``like`` is relative to the file's directory, in which modules of families and probes are found, too:
+    it is added to the end of ``sys.path``. Raises ``UserError``.
     """
     name, source, text = _read_file(user_path(name_or_path)) if is_path(name_or_path) else _read_named(name_or_path)
     if is_path(name_or_path) and (folder := str(Path(source).resolve().parent)) not in sys.path:
@@ -86,20 +88,20 @@ def read_space(name_or_path: str) -> SpaceFile:
 
 
 def is_path(name_or_path: str) -> bool:
-    """True for the path of a file, False for the name of a search space of the project."""
+    """Return True for the path of a file, False for the name of a search space of the project."""
     return name_or_path.endswith(SUFFIXES) or "/" in name_or_path or "\\" in name_or_path
 
 
 def _read_file(path: Path) -> tuple[str, str, str]:
-    """Name, source and text. A pipe or a device is refused before it is opened, which could last for ever."""
+    """Return name, source and text. Refuse a pipe or a device, which could block for ever, before opening it."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise UserError(f"{path} is no regular file: a search space is a YAML file")
+            raise UserError(f"{path} is not a regular file: a search space is a YAML file")
         return path.stem, str(path), path.read_text(encoding="utf-8")
     except FileNotFoundError:
         if path.is_symlink():
-            raise UserError(f"{path} is a link to {path.readlink()}, which is not there") from None
-        near = [str(each) for each in path.parent.glob("*") if each.suffix in SUFFIXES]
+            raise UserError(f"{path} is a link to {path.readlink()}, which does not exist") from None
+        near = [str(file) for file in path.parent.glob("*") if file.suffix in SUFFIXES]
         raise UserError(f"there is no file {str(path)!r}.{did_you_mean(str(path), near)}") from None
     except UnicodeDecodeError as error:
         raise UserError(

@@ -1,5 +1,7 @@
-"""The hardware of this machine, and the hardware that a profile needs. torch, slow to import, is imported only on a
-machine that may have a GPU."""
+"""The hardware of this machine, and the hardware that a profile needs.
+
+Imports torch, which is slow, only if there may be a GPU.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,12 @@ from orchestrator.space.container import limits
 from orchestrator.space.mistakes import STRICT
 
 GPU_DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia/version", "/dev/dxg", "/dev/kfd")
-"""One of these exists on Linux where there is a GPU driver: NVIDIA (bare, in a container, under WSL) or AMD."""
+"""One of these exists on Linux if there is a GPU driver: NVIDIA (bare, in a container, under WSL) or AMD."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """One node of a cluster: cores and GPUs that it offers, which may be fractions."""
+    """One node of a cluster: the cores and GPUs that it offers, which may be fractions."""
 
     cpus: float
     gpus: float = 0.0
@@ -27,11 +29,11 @@ class Machine:
 
 @dataclass(frozen=True)
 class Hardware:
-    """Cores that this process may use, memory in GB (0: unknown) and GPUs that torch can compute on, with the name of
-    the first one and its memory (``gpu_memory_gb``, 0: unknown).
+    """The hardware that this process may use.
 
-    Of a cluster ``machines`` are its nodes, and ``grows`` says whether it adds some where they are missed: nobody
-    knows then what there will be.
+    ``cpus`` are its cores, ``memory_gb`` is its memory (0: unknown), and ``gpus`` are the GPUs that torch can use, with
+    the name and memory (0: unknown) of the first one. ``machines`` are the nodes of a cluster; one that ``grows`` may
+    add more of any kind.
     """
 
     cpus: int
@@ -49,7 +51,7 @@ class Hardware:
 
 
 class Needs(BaseModel):
-    """The hardware that a profile needs. One with ``asked`` is taken only when it is asked for by name."""
+    """The hardware that a profile needs. A profile with ``asked`` is chosen only by name."""
 
     model_config = STRICT | {"frozen": True}
 
@@ -59,8 +61,10 @@ class Needs(BaseModel):
     asked: bool = False
 
     def missing(self, hardware: Hardware) -> list[str]:
-        """Parts that ``hardware`` lacks, each in a few words. Machines that are added may have any cores and memory;
-        a GPU of theirs is not known before one is there."""
+        """Return the parts that ``hardware`` lacks, each in a few words.
+
+        Nodes that a cluster adds may have any cores and memory; their GPUs are unknown.
+        """
         lacks = [] if hardware.gpus or not self.gpu else ["no GPU was found"]
         if hardware.grows:
             return lacks
@@ -72,7 +76,7 @@ class Needs(BaseModel):
 
 
 def detect() -> Hardware:
-    """Return the hardware of this machine that this process may use: a container, or a batch job, may get a part."""
+    """Return the hardware that this process may use; a container or a batch job may have only a part of it."""
     gpus, name, gpu_memory_gb = _gpus()
     machine, limit = whole_machine(), limits()
     cpus = min(_allowed_cores(), limit.cpus)
@@ -81,7 +85,7 @@ def detect() -> Hardware:
 
 
 def whole_machine() -> Hardware:
-    """Return the cores and the memory of the machine, whatever part of it this process may use."""
+    """Return the cores and the memory of the whole machine."""
     return Hardware(os.cpu_count() or 1, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9)
 
 
@@ -92,10 +96,10 @@ def _allowed_cores() -> int:
 
 
 def _gpus() -> tuple[int, str, float]:
-    """Their number; the first one's name and its memory in GB."""
+    """Return the number of GPUs, and the name and memory in GB of the first one."""
     if sys.platform == "darwin" or (sys.platform == "linux" and not any(Path(path).exists() for path in GPU_DRIVERS)):
         return 0, "", 0.0
-    import torch  # Two seconds: only where a GPU may be found.
+    import torch  # Takes two seconds.
 
     if not torch.cuda.is_available():
         return 0, "", 0.0

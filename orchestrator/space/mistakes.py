@@ -1,7 +1,7 @@
-"""Turns plain data (from YAML) into typed values, and everything that is wrong with it into sentences.
+"""Typed values from plain data (of YAML files), and a sentence for everything that is wrong with the data.
 
-Pydantic does the checking, always in strict JSON mode: ``true`` is not a number and ``"6"`` is not an integer. Its
-findings are translated here: the path of the key, what was given, what is allowed and the nearest match.
+Pydantic checks the data in strict JSON mode: ``true`` is not a number and ``"6"`` is not an integer. This module
+translates its errors: the path of the key, the given value, the allowed ones and the nearest match.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import re
 import types
 import typing
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, TypeVar
@@ -22,17 +22,17 @@ from orchestrator.errors import did_you_mean
 from trainables.base import SettingsError
 
 Key = tuple[str | int, ...]
-"""Path of a value inside a document: ``("settings", "task", "modulus")``."""
+"""Path of a value in a document: ``("settings", "task", "modulus")``."""
 
 T = TypeVar("T")
 
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
-"""Names of search spaces, profiles and variants: they become directories and names of experiments."""
+"""Pattern of names of search spaces, profiles and variants, which become directories and names of experiments."""
 
 ONE_LINE = "^.+$"
-"""Pattern of text that stands in a line of a table."""
+"""Pattern of text for one line of a table."""
 
 YAML_WORDS = (
     (f"match pattern '{ONE_LINE}'", "be text on one line"),
@@ -45,23 +45,24 @@ YAML_WORDS = (
 
 @dataclass(frozen=True)
 class Mistake:
-    """One thing that is wrong with a document, and where in it."""
+    """One mistake in a document, and the key it is at. ``allowed`` are the keys in place of an unknown one."""
 
     key: Key
     message: str
-    unknown_key: bool = False
+    allowed: tuple[str, ...] | None = None
 
 
 class InvalidDataError(ValueError):
-    """Data that cannot be used; ``mistakes`` says why and has at least one entry."""
+    """Data with ``mistakes``, at least one."""
 
     def __init__(self, mistakes: list[Mistake]) -> None:
-        super().__init__("; ".join(f"{dotted(p.key)}: {p.message}" if p.key else p.message for p in mistakes))
+        texts = (f"{dotted(one.key)}: {one.message}" if one.key else one.message for one in mistakes)
+        super().__init__("; ".join(texts))
         self.mistakes = mistakes
 
 
 def dotted(key: Key) -> str:
-    """``settings.task.modulus``, ``mixes[1]``."""
+    """Return a key as text: ``settings.task.modulus``, ``mixes[1]``."""
     text = ""
     for part in key:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
@@ -69,46 +70,46 @@ def dotted(key: Key) -> str:
 
 
 def parse(kind: type[T], data: Any, context: object = None) -> T:
-    """An instance of ``kind`` (a pydantic model or a standard dataclass) made from plain data.
+    """Return an instance of ``kind`` (a pydantic model or a standard dataclass) made from plain data.
 
-    Keys that ``kind`` does not have are refused at every depth. Validators get the ``context``. Raises
-    :class:`InvalidDataError`.
+    Unknown keys are refused at every depth. Validators get the ``context``. Raises :class:`InvalidDataError`.
     """
     holder = _holder(typing.cast(Hashable, kind))
     try:
-        held = holder.model_validate_json(json.dumps({"value": data}), strict=True, context=context)
-        return typing.cast(T, held.value)  # type: ignore[attr-defined]
+        parsed = holder.model_validate_json(json.dumps({"value": data}), strict=True, context=context)
+        return typing.cast(T, parsed.value)  # type: ignore[attr-defined]
     except ValidationError as error:
         raise InvalidDataError(list(mistakes(error, kind))) from error
 
 
 @cache
 def _holder(kind: Any) -> type[BaseModel]:
-    """A model around ``kind``: standard dataclasses cannot declare themselves strict, but inside it they are."""
+    """Return a strict model around ``kind``: a standard dataclass cannot declare itself strict."""
     return create_model("Holder", __config__=STRICT, value=(kind, ...))
 
 
 def mistakes(error: ValidationError, kind: Any) -> Iterator[Mistake]:
-    """Everything ``error`` found in the ``value`` of a holder of ``kind``."""
-    for found in error.errors():
-        key: Key = found["loc"][1:]
-        cause = found.get("ctx", {}).get("error")
+    """Yield the mistakes that an error reports about the ``value`` of a holder of ``kind``."""
+    for details in error.errors():
+        key: Key = details["loc"][1:]
+        cause = details.get("ctx", {}).get("error")
         if isinstance(cause, InvalidDataError):
             yield from (replace(mistake, key=key + mistake.key) for mistake in cause.mistakes)
         elif isinstance(cause, SettingsError):
             yield Mistake(_settings_key(kind, key, cause.key), explain(cause))
-        elif found["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-            yield Mistake(key, _unknown_key(str(key[-1]), sorted(_keys(kind, key[:-1]))), unknown_key=True)
-        elif found["type"] == "missing":
+        elif details["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+            allowed = tuple(sorted(_keys(kind, key[:-1])))
+            yield Mistake(key, unknown_key(allowed, did_you_mean(str(key[-1]), allowed)), allowed)
+        elif details["type"] == "missing":
             yield Mistake(key, "is missing")
-        elif found["type"] == "value_error":
+        elif details["type"] == "value_error":
             yield Mistake(key, str(cause))
         else:
-            yield Mistake(key, f"{_in_yaml_words(found['msg'])}; got {_short(found['input'])}")
+            yield Mistake(key, f"{_in_yaml_words(details['msg'])}; got {_short(details['input'])}")
 
 
 def _settings_key(kind: Any, key: Key, named: str) -> Key:
-    """The key that an error of a settings class is about: the one it names, from the top of the settings or ``key``."""
+    """Return the key of an error of a settings class, which it names from the top of the settings or from ``key``."""
     if not (named and dataclasses.is_dataclass(kind)):
         return key
     parts = tuple(named.split("."))
@@ -116,7 +117,7 @@ def _settings_key(kind: Any, key: Key, named: str) -> Key:
 
 
 def explain(error: SettingsError) -> str:
-    """The error's message, with the nearest allowed value and all allowed ones where the error lists them."""
+    """Return the message of an error, with the nearest allowed value and all allowed ones if it lists them."""
     text = str(error)
     if not error.allowed:
         return text
@@ -124,14 +125,15 @@ def explain(error: SettingsError) -> str:
     return f"{text}.{hint} Allowed: {', '.join(error.allowed)}"
 
 
-def _unknown_key(given: str, allowed: list[str]) -> str:
+def unknown_key(allowed: Sequence[str], hint: str) -> str:
+    """Return the message for an unknown key."""
     if not allowed:
-        return "there is no such key; nothing can be set here"
-    return f"there is no such key.{did_you_mean(given, allowed)} Allowed: {', '.join(allowed)}"
+        return f"there is no such key{hint or '; nothing can be set here'}"
+    return f"there is no such key.{hint} Allowed: {', '.join(allowed)}"
 
 
 def _keys(kind: Any, key: Key) -> list[str]:
-    """The keys a mapping at ``key`` inside ``kind`` may have."""
+    """Return the keys that a mapping at ``key`` inside ``kind`` may have."""
     if not key and hasattr(kind, "keys_in_a_file"):
         return list(kind.keys_in_a_file())
     for part in key:
@@ -141,7 +143,7 @@ def _keys(kind: Any, key: Key) -> list[str]:
 
 
 def leaf_paths(kind: Any, prefix: str = "") -> list[str]:
-    """The dotted paths of everything inside ``kind`` that has no fields of its own."""
+    """Return the dotted paths of all values inside ``kind`` without fields of their own."""
     paths: list[str] = []
     for name, inner in field_types(kind).items():
         paths += leaf_paths(inner, f"{prefix}{name}.") if field_types(inner) else [f"{prefix}{name}"]
@@ -149,7 +151,7 @@ def leaf_paths(kind: Any, prefix: str = "") -> list[str]:
 
 
 def field_types(kind: Any) -> dict[str, Any]:
-    """Field names, as written in a document, and their types."""
+    """Return the names of fields, as written in a document, and their types."""
     if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
         return {name: inner for member in typing.get_args(kind) for name, inner in field_types(member).items()}
     if isinstance(kind, type) and issubclass(kind, BaseModel):
@@ -161,7 +163,7 @@ def field_types(kind: Any) -> dict[str, Any]:
 
 
 def _in_yaml_words(message: str) -> str:
-    """Pydantic's "Input should be a valid array" as the rest of a sentence about a key."""
+    """Return pydantic's "Input should be a valid array" as the rest of a sentence about a key."""
     for theirs, ours in YAML_WORDS:
         message = message.replace(theirs, ours)
     return message

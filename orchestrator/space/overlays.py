@@ -1,5 +1,7 @@
-"""A search space's values laid over one another, each with its origin. Files (``like``), profiles, variants and the
-command line are overlays; a recipe is one over the settings."""
+"""Values of a search space, each with its origin, and their overlays.
+
+Files (``like``), profiles, variants and the command line are overlays; a recipe is one over the settings.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +14,17 @@ from orchestrator.space import strict_yaml
 from orchestrator.space.mistakes import NAME, Key, dotted
 
 MOST_OVERLAYS = 100
-"""Profiles of a file, and variants of a search space: each variant is a sweep of its own."""
+"""Limit of a file's profiles, and of a search space's variants: each variant is a sweep."""
 CHOICES = ("method", "kind")
-"""Keys whose value decides what the keys next to them mean."""
+"""Keys whose value decides the meaning of the keys next to them."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The place where a value was written: in a file, at a line (from 1) and in overlays such as ``profile laptop``, or
-    on the command line.
+    """The place of a value: a line (from 1) of a file, in overlays such as ``profile laptop``, or the command line.
 
-    ``sets`` is the whole key that an option on the command line sets; None for what a file says. ``comment`` is the
-    file's own on its line, ``""`` without one.
+    ``sets`` is the whole key that an option on the command line sets; None for a value of a file. ``comment`` is the
+    file's comment on its line.
     """
 
     source: str
@@ -39,7 +40,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Assignment:
-    """A value from the command line: the dotted ``path`` it sets, the value as YAML, and the option as it was given."""
+    """A value from the command line: its dotted ``path``, the value as YAML, and the option as ``given``."""
 
     path: str
     value: str
@@ -47,7 +48,7 @@ class Assignment:
 
     @classmethod
     def parse(cls, text: str) -> Assignment:
-        """The assignment in the text after ``--set``: ``key.path=value``. Raises ``UserError``."""
+        """Return the assignment in the text after ``--set``: ``key.path=value``. Raises ``UserError``."""
         path, equals, value = text.partition("=")
         override = cls(path, value, f"--set {text}")
         if not equals or not all(override.key):
@@ -60,7 +61,7 @@ class Assignment:
         return tuple(self.path.strip().split("."))
 
     def values(self) -> Values:
-        """The assignment as an overlay. Raises ``UserError``."""
+        """Return the assignment as an overlay. Raises ``UserError``."""
         document = strict_yaml.read(self.value, self.given)
         origin = Origin(self.given, sets=self.key)
         return Values(nested(self.key, document.data), {(*self.key, *key): origin for key in [(), *document.lines]})
@@ -68,45 +69,45 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Values:
-    """Nested values and the origin of each by its key. The origin of ``()`` stands for the whole in messages."""
+    """Nested values, and the origin of each by its key. Messages about the whole use the origin of ``()``."""
 
     data: dict[str, Any]
     origins: dict[Key, Origin]
 
     @classmethod
     def of_file(cls, source: str, document: strict_yaml.Document) -> Values:
-        """The values of a file that holds a mapping."""
+        """Return the values of a file that is a mapping."""
         comments = document.comments
         lines = {key: Origin(source, line, comment=comments.get(key, "")) for key, line in document.lines.items()}
         return cls(document.data, lines | {(): Origin(source)})
 
     def under(self, over: Values) -> Values:
-        """These values with others laid over them: mappings are merged, everything else replaced."""
+        """Return these values with others laid over them: mappings are merged, everything else is replaced."""
         laid = {key: origin for key, origin in over.origins.items() if key or not self.origins}
         return Values(merge(self.data, over.data), self.origins | laid)
 
     def under_options(self, overrides: Sequence[str | Assignment]) -> Values:
-        """These values with the command line's laid over them, ``key.path=value`` for text. Raises ``UserError``."""
-        read = [each if isinstance(each, Assignment) else Assignment.parse(each) for each in overrides]
-        found = self
+        """Return these values with those of the command line (``key.path=value``) over them. Raises ``UserError``."""
+        assignments = [text if isinstance(text, Assignment) else Assignment.parse(text) for text in overrides]
+        values = self
         # A change of method drops the old method's settings, so it goes before settings of the new one.
-        for override in sorted(read, key=lambda each: each.key[-1] not in CHOICES):
-            found = found.under(override.values())
-        return found
+        for assignment in sorted(assignments, key=lambda one: one.key[-1] not in CHOICES):
+            values = values.under(assignment.values())
+        return values
 
     def names(self, kind: str, shared: Sequence[str]) -> tuple[str, ...]:
-        """The names of overlays of one kind (``profile``) below its plural, in the order written.
+        """Return the names of overlays of one kind (``profile``), in the order written.
 
-        Raises ``UserError`` for malformed ones, more than :data:`MOST_OVERLAYS`, and keys that all of them share.
+        Raises ``UserError`` for invalid ones, more than :data:`MOST_OVERLAYS`, and keys that all of them share.
         """
         top = f"{kind}s"
         written = self.data.get(top)
         if written is None:
             return ()
         if not isinstance(written, Mapping) or not written:
-            self.refuse((top,), f"must map the names of {top} to what they change")
+            self.refuse((top,), f"must map the names of {top} to the keys they change")
         if len(written) > MOST_OVERLAYS:
-            self.refuse((top,), f"there are {len(written)}; a search space has {MOST_OVERLAYS} at most")
+            self.refuse((top,), f"there are {len(written)}; a search space may have at most {MOST_OVERLAYS}")
         for name, overlay in written.items():
             if not NAME.fullmatch(str(name)):
                 self.refuse((top, name), "a name is a letter followed by lower-case letters, digits and underscores")
@@ -118,7 +119,7 @@ class Values:
         return tuple(str(name) for name in written)
 
     def overlay(self, kind: str, name: str) -> Values:
-        """The overlay of this kind and name: ``profiles: {laptop: ...}``."""
+        """Return the overlay of this kind and name: ``profiles: {laptop: ...}``."""
         top: Key = (f"{kind}s", name)
         origins = {
             key[2:]: replace(origin, overlays=(*origin.overlays, f"{kind} {name}"))
@@ -128,12 +129,12 @@ class Values:
         return Values(dict(self.data[f"{kind}s"][name]), origins)
 
     def without(self, *gone: str) -> Values:
-        """The same without the values at these keys of the top, where there are any."""
+        """Return these values without those at these keys of the top."""
         data = {name: value for name, value in self.data.items() if name not in gone}
         return Values(data, {key: origin for key, origin in self.origins.items() if not key or key[0] not in gone})
 
     def place(self, key: Key) -> str:
-        """Place of ``key`` for a message: the command line first, else the nearest key around it."""
+        """Return the place of ``key`` for a message: the command line, or else the nearest key around it."""
         if key and key not in self.origins:
             key = next((over for over in self._overridden() if _within(over, key)), key)
         origin = next(self.origins[key[:length]] for length in range(len(key), -1, -1) if key[:length] in self.origins)
@@ -144,7 +145,7 @@ class Values:
         raise UserError(f"{self.place(key)}: {message}")
 
     def overridden(self, key: Key) -> bool:
-        """True if the command line wrote ``key`` or a key above it."""
+        """Return True if the command line set ``key`` or a key above it."""
         return any(_within(key, over) for over in self._overridden())
 
     def _overridden(self) -> Iterator[Key]:
@@ -152,16 +153,16 @@ class Values:
 
 
 def nested(key: Sequence[str], value: Any) -> Any:
-    """A value inside one mapping for each part of its key."""
+    """Return a value inside one mapping for each part of its key."""
     for part in reversed(key):
         value = {part: value}
     return value
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """``over`` laid over ``base``: mappings are merged, everything else replaced.
+    """Return ``over`` laid over ``base``: mappings are merged, everything else is replaced.
 
-    A mapping with another ``method`` or ``kind`` replaces the old one whole: the old settings mean nothing to it.
+    A mapping with another ``method`` or ``kind`` replaces the old one, whose settings have no meaning for it.
     """
     merged = dict(base)
     for key, value in over.items():
@@ -170,12 +171,12 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merges(old: Any, new: Any) -> bool:
-    """True if ``new`` is laid over ``old`` key by key; False if it replaces it."""
+    """Return True if ``new`` is merged into ``old`` key by key; False if it replaces it."""
     if not isinstance(old, Mapping) or not isinstance(new, Mapping):
         return False
     return all(new.get(name, old.get(name)) == old.get(name) for name in CHOICES)
 
 
 def _within(key: Key, top: Key) -> bool:
-    """True if ``key`` is ``top`` or inside it."""
+    """Return True if ``key`` is ``top`` or inside it."""
     return key[: len(top)] == top

@@ -12,7 +12,7 @@ from orchestrator.space.hardware import Machine
 from orchestrator.space.mistakes import STRICT
 
 MOST_CORES, LARGEST_STACK, MOST_RETRIES, CENTURY_S = 4_096, 4_096, 100, 3.2e9
-"""Far above what any machine has, any device holds, any trouble is worth and any training takes."""
+"""Limits that only catch typing errors."""
 
 
 def _stack_size(value: Any) -> int | Literal["auto"]:
@@ -29,12 +29,12 @@ def _gpu_share(value: Any) -> float | Literal["auto"]:
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < math.inf:
         raise ValueError(f"must be a number of at least 0, or auto; got {value!r}")
     if value > 1 and value != int(value):
-        raise ValueError(f"above 1 only whole devices can be asked for, got {value}")
+        raise ValueError(f"above 1, only whole devices are possible; got {value}")
     return float(value)
 
 
 class Resources(BaseModel):
-    """Resources of a stack of runs. None of them changes a result."""
+    """Resources of a stack of runs. They do not change results."""
 
     model_config = STRICT | {"frozen": True}
 
@@ -58,17 +58,17 @@ class Resources(BaseModel):
 
     @property
     def device(self) -> str:
-        """The torch device stacks train on."""
+        """The torch device of stacks."""
         return "cuda" if self.gpu_per_stack else "cpu"
 
     @property
     def gpus(self) -> float:
-        """Devices that each stack asks for. Must not be called while the share of a GPU is still ``auto``."""
-        assert self.gpu_per_stack != AUTO, "the share of a GPU is settled before anything asks for it"
+        """GPUs of each stack. Not available while the share of a GPU is ``auto``."""
+        assert self.gpu_per_stack != AUTO, "the share of a GPU is still auto"
         return self.gpu_per_stack
 
     def stacks_on(self, machine: Machine) -> int:
-        """Number of stacks that fit on a machine at once. Fractions of one device never span two."""
+        """Return the number of stacks that fit on a machine at once. A fraction of a GPU is on one GPU."""
         slack = 1e-9  # 0.1 fits ten times into 1
         by_cpu = int(machine.cpus / self.cpu_per_stack + slack)
         if self.gpus == 0:

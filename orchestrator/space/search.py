@@ -16,14 +16,13 @@ from orchestrator.space.mistakes import STRICT, InvalidDataError, Mistake, parse
 
 DEFAULT_METHOD = "pairs"
 FORMER = {"bayes": "pairs"}
-"""Methods of earlier versions, and what to write now."""
+"""Methods of earlier versions, and their replacements."""
 
 
 class Search(BaseModel):
-    """Which searcher chooses the runs: ``method`` (:data:`DEFAULT_METHOD` where it is left out), and beside it that
-    method's own settings.
+    """The searcher that chooses the runs: its ``method`` (by default :data:`DEFAULT_METHOD`) and settings.
 
-    ``settings`` holds all of them, defaults included: keyword arguments of ``orchestrator.search.make_searcher``.
+    ``settings``, with defaults, are keyword arguments of ``orchestrator.search.make_searcher``.
     """
 
     model_config = STRICT | {"frozen": True}
@@ -56,14 +55,14 @@ class Search(BaseModel):
         return {"method": self.method, **self.settings}
 
     def with_stack(self, runs: int) -> Search:
-        """The same with up to ``runs`` seeds asked for together, where that is ``auto``."""
+        """Return the search with up to ``runs`` seeds at a time, if that is ``auto``."""
         if self.settings["stack"] != AUTO:
             return self
         return self.model_copy(update={"settings": {**self.settings, "stack": runs}})
 
 
 MOST_SIZES = 1_000
-"""More sizes than this no sweep could tell apart: from 1 to a million each would be 1.4 % above the one before."""
+"""Limit of sizes: 1 000 sizes from 1 to a million are 1.4 % apart."""
 
 
 class SizeRange(BaseModel):
@@ -85,10 +84,10 @@ class SizeRange(BaseModel):
             raise ValueError(f"'to' ({self.largest}) must be larger than 'from' ({self.smallest})")
         for end in (self.smallest, self.largest):
             if end % self.multiple_of:
-                raise ValueError(f"the ends of a range must be multiples of {self.multiple_of}, {end} is none")
+                raise ValueError(f"the ends of a range must be multiples of {self.multiple_of}; {end} is not")
         return self
 
     def sizes(self) -> tuple[int, ...]:
-        """The sizes, ascending and distinct."""
+        """Return the sizes, ascending and distinct."""
         steps = np.geomspace(self.smallest, self.largest, self.count) / self.multiple_of
         return tuple(sorted({round(float(step)) * self.multiple_of for step in steps}))

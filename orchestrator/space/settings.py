@@ -1,4 +1,4 @@
-"""Settings as plain values, and recipes: the same comparison under other settings."""
+"""Settings as plain values, and recipes: other settings for the same comparison."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trainables.contract.settings import described_fields
 
 
 def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested mappings as one mapping with dotted keys; lists stay values."""
+    """Return nested mappings as one mapping with dotted keys; lists stay values."""
     flat: dict[str, Any] = {}
     for key, value in data.items():
         flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
@@ -26,7 +26,7 @@ def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def plain_settings(settings: Any) -> dict[str, Any]:
-    """A family's settings as YAML has them."""
+    """Return a family's settings as plain YAML values."""
     values: dict[str, Any] = _plain(python_numbers(asdict(settings)))
     return values
 
@@ -41,7 +41,7 @@ def python_numbers(value: Any) -> Any:
 
 
 def plain_value(value: Any) -> Any:
-    """Return a value of a specification as YAML has it: a part such as ``resources``, an arm, settings, numbers."""
+    """Return a value of a specification (``resources``, an arm, settings, numbers) as plain YAML values."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", warnings="error")
     if isinstance(value, Arm):
@@ -56,7 +56,7 @@ def plain_value(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Dataclass values as YAML has them: tuples become lists, string enums strings."""
+    """Turn tuples into lists and string enums into strings."""
     if isinstance(value, Mapping):
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -69,10 +69,10 @@ LONGEST_NAME = 64
 
 
 def resolve(recipes: Mapping[str, Any], family: Family, sizes: tuple[int, ...]) -> dict[str, Any]:
-    """The family's settings under each recipe, by its name.
+    """Return the family's settings under each recipe, by its name.
 
-    Raises :class:`InvalidDataError` for names and settings that cannot be used, for recipes that change what is learned
-    or how many parameters there are, and for two recipes with the same settings.
+    Raises :class:`InvalidDataError` for invalid names and settings, for recipes that change the task or the number of
+    parameters, and for two recipes with the same settings.
     """
     base = plain_settings(family.settings)
     resolved: dict[str, Any] = {}
@@ -82,17 +82,24 @@ def resolve(recipes: Mapping[str, Any], family: Family, sizes: tuple[int, ...]) 
             allowed = f"letters, digits, '_', '.', '=', '-' and ',' between them, {LONGEST_NAME} at most"
             mistakes.append(Mistake((name,), f"a recipe's name has {allowed}; got {name!r}"))
             continue
-        if not isinstance(overlay, Mapping):
-            mistakes.append(Mistake((name,), f"must map settings to values, such as training: ...; got {overlay!r}"))
+        if not isinstance(overlay, Mapping) or not isinstance(overlay.get("settings"), Mapping):
+            form = "{settings: {training: {learning_rate: 1.0e-4}}}"
+            mistakes.append(Mistake((name,), f"must have settings, such as {form}; got {overlay!r}"))
+            continue
+        if others := [key for key in overlay if key != "settings"]:
+            mistakes.append(
+                Mistake((name, others[0]), "a recipe has only settings; other keys can differ in variants:")
+            )
             continue
         try:
-            settings: Any = parse(type(family).Settings, merge(base, overlay))
+            settings: Any = parse(type(family).Settings, merge(base, overlay["settings"]))
         except InvalidDataError as error:
-            mistakes += [replace(each, key=(name, *each.key)) for each in error.mistakes]
+            mistakes += [replace(mistake, key=(name, "settings", *mistake.key)) for mistake in error.mistakes]
             continue
         mistakes += _changed(name, family, type(family)(settings), sizes)
-        # Equal run keys, not equal words: a default written out is the same recipe.
-        same = [other for other, theirs in resolved.items() if described_fields(theirs) == described_fields(settings)]
+        # Compare as run keys do: an explicit default is the same recipe.
+        described = described_fields(settings)
+        same = [other for other, earlier in resolved.items() if described_fields(earlier) == described]
         if same:
             mistakes.append(Mistake((name,), f"has the same settings as recipe {same[0]!r}"))
         resolved[name] = settings
@@ -102,16 +109,16 @@ def resolve(recipes: Mapping[str, Any], family: Family, sizes: tuple[int, ...]) 
 
 
 def difference(settings: Any, recipe: Any) -> str:
-    """Changes of a recipe in the settings, in a line: ``training.learning_rate 0.005``."""
-    before, after = (flatten(plain_settings(each)) for each in (settings, recipe))
+    """Return the changes of a recipe in one line: ``training.learning_rate 0.005``."""
+    before, after = (flatten(plain_settings(values)) for values in (settings, recipe))
     changed = {key: value for key, value in after.items() if before.get(key) != value and value is not None}
     return ", ".join(f"{key} {value}" for key, value in changed.items()) or "as written"
 
 
 def _changed(name: str, family: Family, other: Family, sizes: tuple[int, ...]) -> list[Mistake]:
-    """What a recipe must not change: transitions are compared across recipes in parameters and on the same tasks."""
+    """Refuse changes of tasks and parameters, in which transitions are compared across recipes."""
     if other.tasks() != family.tasks() or other.subject() != family.subject():
-        return [Mistake((name,), "changes what is learned; that needs a search space of its own")]
+        return [Mistake((name,), "changes what is learned; write variants: for that")]
     if any(other.parameters(size) != family.parameters(size) for size in sizes):
-        return [Mistake((name,), "changes how many parameters a size has; that needs a search space of its own")]
+        return [Mistake((name,), "changes how many parameters a size has; write variants: for that")]
     return []

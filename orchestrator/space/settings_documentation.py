@@ -11,10 +11,9 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-import annotated_types
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from orchestrator.search.registry import METHODS, settings_type
@@ -25,16 +24,8 @@ from orchestrator.space.search import DEFAULT_METHOD
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
 from trainables.base import load_family
 
-NOUNS = {
-    "integer": "a whole number",
-    "number": "a number",
-    "string": "text",
-    "boolean": "true or false",
-    "null": "null",
-    "array": "a list",
-}
-"""Types of a JSON schema in words."""
-BOUNDS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
+FORMS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", types.NoneType: "null"}
+"""Types of values in words."""
 LISTS = {"mixes", "sizes", "probes"}
 FILE_KEYS = {
     "like": "A search space, by name or path, whose keys apply unless this file sets them.",
@@ -81,7 +72,7 @@ def docstrings(kind: type) -> dict[str, str]:
     for owner in reversed(kind.__mro__[:-1]):
         try:
             source = textwrap.dedent(inspect.getsource(owner))
-        except (OSError, TypeError):  # A class that was made at run time has no source.
+        except (OSError, TypeError):  # A class made at run time has no source.
             continue
         for field, below in itertools.pairwise(typing.cast(ast.ClassDef, ast.parse(source).body[0]).body):
             match field, below:
@@ -91,7 +82,7 @@ def docstrings(kind: type) -> dict[str, str]:
 
 
 def _search() -> Iterator[Entry]:
-    """Settings of the searchers; those that only some methods have name the methods."""
+    """Yield the settings of the searchers; those of only some methods name these methods."""
     yield Entry("search.method", ", ".join(METHODS), DEFAULT_METHOD, "How the runs are chosen.")
     methods: dict[Entry, list[str]] = {}
     for method in METHODS:
@@ -103,14 +94,14 @@ def _search() -> Iterator[Entry]:
 
 
 def _entries(kind: Any, prefix: str = "", defaults: Mapping[str, Any] | None = None) -> Iterator[Entry]:
-    """Entries of the fields of a dataclass or pydantic model, each followed by the fields inside it."""
+    """Yield an entry for each field of a dataclass or pydantic model, followed by those of the fields inside it."""
     texts, defaults = docstrings(kind), _defaults(kind) | dict(defaults or {})
     for name, annotation in field_types(kind).items():
         path, default, text = f"{prefix}{name}", defaults[name], texts.get(name, "")
         members = typing.get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
         inner = next((member for member in members if field_types(member)), None)
         if name in LISTS or inner is None:
-            form = "a list" if name in LISTS else _words(_schema(kind, name, annotation))
+            form = "a list" if name in LISTS else _form(annotation)
             yield Entry(path, form, _shown(default), text)
             continue
         if text:
@@ -119,7 +110,7 @@ def _entries(kind: Any, prefix: str = "", defaults: Mapping[str, Any] | None = N
 
 
 def _defaults(kind: Any) -> dict[str, Any]:
-    """Default of each field, or a sentinel of its library for a required one."""
+    """Return the default of each field, or a sentinel of its library for a required one."""
     if issubclass(kind, BaseModel):
         fields = kind.model_fields.items()
         return {field.alias or name: field.get_default(call_default_factory=True) for name, field in fields}
@@ -129,23 +120,15 @@ def _defaults(kind: Any) -> dict[str, Any]:
     }
 
 
-def _schema(kind: Any, name: str, annotation: Any) -> dict[str, Any]:
-    """JSON schema of a field with its bounds; validators that have no schema are left out."""
-    rules = kind.model_fields[name].metadata if issubclass(kind, BaseModel) and name in kind.model_fields else ()
-    for rule in rules:
-        if isinstance(rule, annotated_types.BaseMetadata):
-            annotation = Annotated[annotation, rule]
-    return TypeAdapter(annotation).json_schema()
-
-
-def _words(schema: Mapping[str, Any]) -> str:
-    """JSON schema of one value in words."""
-    if "anyOf" in schema:
-        return " or ".join(map(_words, schema["anyOf"]))
-    if "enum" in schema or "const" in schema:
-        return ", ".join(map(str, schema.get("enum") or [schema["const"]]))
-    bounds = " and ".join(f"{word} {schema[name]:g}" for name, word in BOUNDS.items() if name in schema)
-    return f"{NOUNS.get(schema.get('type', ''), 'a mapping')} {bounds}".strip()
+def _form(annotation: Any) -> str:
+    """Return the type of a value in words."""
+    if typing.get_origin(annotation) is typing.Annotated:
+        return _form(typing.get_args(annotation)[0])
+    if typing.get_origin(annotation) is typing.Literal:
+        return ", ".join(map(str, typing.get_args(annotation)))
+    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
+        return " or ".join(map(_form, typing.get_args(annotation)))
+    return FORMS.get(annotation, "a list" if typing.get_origin(annotation) in (list, tuple) else "a mapping")
 
 
 def _shown(default: Any) -> str:

@@ -1,10 +1,9 @@
 """From a name or a file on the command line to a validated sweep: inherit, choose a profile, override, check.
 
-``like: OTHER`` lets a file inherit from another one, that one perhaps from a third. The file farthest away is at the
-bottom. Each file lays over it first its top level, then its own part of the chosen profile: what a nearer file says
-wins over a farther one, and within one file a profile wins over the top level. A variant, which asks the same question
-of another task, model or budget, is laid over the profile. The command line wins over all. Mappings are merged key by
-key, but for recipes, variants and tuned values of another file: a file's own replace them.
+``like: OTHER`` lets a file inherit from another one, which may inherit from a third. A nearer file overrides a farther
+one, and within one file the chosen profile overrides the top level. A variant, which asks the same question of another
+task, model or budget, overrides the profile. The command line overrides everything. Mappings are merged key by key,
+except that the recipes, variants and tuned values of a file replace the inherited ones.
 """
 
 from __future__ import annotations
@@ -20,33 +19,33 @@ from orchestrator.space import hardware as machine
 from orchestrator.space.expected import expectations_of
 from orchestrator.space.files import SpaceFile, read_space, source_of
 from orchestrator.space.hardware import Hardware, Needs
-from orchestrator.space.mistakes import InvalidDataError, Key, Mistake, leaf_paths, parse
+from orchestrator.space.mistakes import InvalidDataError, Key, Mistake, leaf_paths, parse, unknown_key
 from orchestrator.space.overlays import Assignment, Origin, Values, merge
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
 from trainables.base import SettingsError, load_family
 
 CHOSEN_BY = {"profile": "--profile", "profile_reason": "--profile", "variant": "--variant"}
-"""Keys of a resolved space that say what was chosen, and the options that choose it."""
+"""Keys of a resolved space that record a choice, and the options for it."""
 WHOLE = ("recipes", "variants", "tuned")
-"""Keys of a file that replace what it inherits."""
+"""Keys of a file that replace inherited ones."""
 SHARED = ("name", "question", "family", *CHOSEN_BY, "along", "variants")
-"""Keys that say what a search space asks; its variants share them."""
+"""Keys that all variants of a search space share."""
 
 
 @dataclass(frozen=True)
 class Space:
-    """A search space as written: its file and those it inherits from, the nearest first."""
+    """A search space as written: its file and the files it inherits from, the nearest first."""
 
     files: tuple[SpaceFile, ...]
 
     @property
     def source(self) -> str:
-        """The file that was asked for."""
+        """The requested file."""
         return self.files[0].source
 
     @property
     def top(self) -> dict[str, Any]:
-        """The top level of all files, without profiles."""
+        """Top level of all files, without profiles."""
         return reduce(merge, [file.top.data for file in reversed(self.files)], {})
 
     @property
@@ -55,36 +54,38 @@ class Space:
 
     @property
     def profiles(self) -> dict[str, dict[str, Any]]:
-        """The profiles of all files, those of the farthest file first."""
+        """Profiles of all files, those of the farthest file first."""
         return reduce(merge, [file.profiles for file in reversed(self.files)], {})
 
-    def in_profile(self, asked: str | None, hardware: Hardware | None) -> Values:
-        """The files' values with a profile, the nearest file on top: the one asked for or the largest that
-        ``hardware`` (default: this machine) can finish. Raises ``UserError``."""
-        profiles, chosen, reason = self.profiles, "", ""
-        if not profiles and asked not in (None, self.top.get("profile")):
-            raise UserError(f"{self.source} has no profiles, so {asked!r} cannot be chosen")
+    def in_profile(self, requested: str | None, hardware: Hardware | None) -> Values:
+        """Return the values of all files with a profile: the requested one, or the largest for ``hardware``.
+
+        ``hardware`` is by default that of this machine. Raises ``UserError``.
+        """
+        profiles, profile, reason = self.profiles, "", ""
+        if not profiles and requested not in (None, self.top.get("profile")):
+            raise UserError(f"{self.source} has no profiles, so {requested!r} cannot be chosen")
         if profiles:
-            if asked is not None and asked not in profiles:
-                raise unknown("profile", asked, profiles, where=self.source)
-            chosen, reason = _choose(self.source, profiles, asked, hardware or machine.detect())
+            if requested is not None and requested not in profiles:
+                raise unknown("profile", requested, profiles, where=self.source)
+            profile, reason = _choose(self.source, profiles, requested, hardware or machine.detect())
         values = Values({}, {(): Origin(self.source)})
         for file in reversed(self.files):
-            laid = [file.top]
-            if chosen in file.profiles:
-                laid.append(file.values.overlay("profile", chosen).without("needs"))
-            values = values.without(*(key for key in WHOLE for each in laid if key in each.data))
-            for each in laid:
-                values = values.under(each)
-        if not chosen:
+            overlays = [file.top]
+            if profile in file.profiles:
+                overlays.append(file.values.overlay("profile", profile).without("needs"))
+            values = values.without(*(key for key in WHOLE for overlay in overlays if key in overlay.data))
+            for overlay in overlays:
+                values = values.under(overlay)
+        if not profile:
             return values
-        origin = Origin("chosen for the hardware found" if asked is None else f"--profile {chosen}")
-        said = {"profile": chosen, "profile_reason": reason}
-        return values.under(Values(said, {(key,): origin for key in said}))
+        origin = Origin("chosen for the hardware found" if requested is None else f"--profile {profile}")
+        choice = {"profile": profile, "profile_reason": reason}
+        return values.under(Values(choice, {(key,): origin for key in choice}))
 
     @property
     def warning(self) -> str:
-        """A sentence if the mixes are this file's own and the question is another's, else ``""``."""
+        """Warning if the file has mixes of its own and the question of another file, else ``""``."""
         here = self.files[0]
         asker = next((file for file in self.files if "question" in file.top.data), here)
         if asker is here or here.top.data.get("mixes", asker.top.data.get("mixes")) == asker.top.data.get("mixes"):
@@ -93,54 +94,54 @@ class Space:
 
 
 def _choose(
-    source: str, profiles: Mapping[str, Mapping[str, Any]], asked: str | None, hardware: Hardware
+    source: str, profiles: Mapping[str, Mapping[str, Any]], requested: str | None, hardware: Hardware
 ) -> tuple[str, str]:
-    """The profile asked for, or the first (largest) whose needs ``hardware`` meets, with the reason in a few words.
+    """Return the requested profile, or the first (largest) that ``hardware`` is enough for, and the reason.
 
     Raises ``UserError``.
     """
     needs = {name: parse(Needs, profile.get("needs") or {}) for name, profile in profiles.items()}
-    if asked is not None:
-        lacks = needs[asked].missing(hardware)
-        return asked, "asked for" + (f", although {' and '.join(lacks)}" if lacks else "")
-    passed_over: list[str] = []
-    for name, each in needs.items():
-        if each.asked:
+    if requested is not None:
+        lacks = needs[requested].missing(hardware)
+        return requested, "asked for" + (f", although {' and '.join(lacks)}" if lacks else "")
+    too_large: list[str] = []
+    for name, need in needs.items():
+        if need.asked:
             continue
-        lacks = each.missing(hardware)
+        lacks = need.missing(hardware)
         if not lacks:
-            found = f" ({hardware.gpu_name} found)" if each.gpu else ""
-            return name, "; ".join([*passed_over, f"{name} is the largest this machine can finish{found}"])
-        passed_over.append(f"not {name}, as {' and '.join(lacks)}")
+            gpu = f" ({hardware.gpu_name} found)" if need.gpu else ""
+            return name, "; ".join([*too_large, f"{name} is the largest this machine can finish{gpu}"])
+        too_large.append(f"not {name}, as {' and '.join(lacks)}")
     raise UserError(
-        f"no profile of {source} fits this machine ({hardware}): {'; '.join(passed_over)}. "
+        f"no profile of {source} fits this machine ({hardware}): {'; '.join(too_large)}. "
         f"Choose one with --profile: {', '.join(profiles)}."
     )
 
 
 def open_space(name_or_path: str) -> Space:
-    """Read a search space of the project by its name, or any YAML file by its path, with what it inherits from.
+    """Read a search space of the project by its name, or a YAML file by its path, with all inherited files.
 
     Raises ``UserError``.
     """
     files: dict[str, SpaceFile] = {}
-    asked: str | None = name_or_path
-    while asked is not None:
-        if (source := source_of(asked)) in files:
+    following: str | None = name_or_path
+    while following is not None:
+        if (source := source_of(following)) in files:
             chain = " -> ".join([*(file.source for file in files.values()), files[source].source])
             raise UserError(f"{files[source].source} is like itself: {chain}")
-        files[source] = read_space(asked)
-        asked = files[source].like
+        files[source] = read_space(following)
+        following = files[source].like
     space = Space(tuple(files.values()))
     for place, file in enumerate(space.files):
-        own, profiles = file.values.data, any(each.profiles for each in space.files[place:])
-        if "profile" in own and (profiles or "profile_reason" not in own):  # That of a resolved space is kept.
+        own, profiles = file.values.data, any(other.profiles for other in space.files[place:])
+        if "profile" in own and (profiles or "profile_reason" not in own):  # A resolved space keeps its profile.
             file.values.refuse(("profile",), "remove it: write values under profiles:, and choose with --profile NAME")
     return space
 
 
 def variant_names(name_or_path: str, profile: str | None = None, hardware: Hardware | None = None) -> tuple[str, ...]:
-    """The variants of a search space in a profile, chosen as :func:`load_space` does; none if it is one sweep.
+    """Return the names of a search space's variants in a profile, chosen as by :func:`load_space`.
 
     Raises ``UserError``.
     """
@@ -154,15 +155,15 @@ def load_space(
     hardware: Hardware | None = None,
     variant: str | None = None,
 ) -> SweepSpec:
-    """The sweep a search space asks for, with a profile and ``key.path=value`` overrides.
+    """Return the sweep of a search space, with a profile and ``key.path=value`` overrides.
 
-    ``variant`` names one of the space's variants. Raises ``UserError`` that lists everything wrong with the files or
-    the overrides, each with its place.
+    ``variant`` names one of the space's variants. Raises ``UserError`` with all mistakes in the files and the
+    overrides, each with its place.
     """
-    values = _asked(name_or_path, profile, overrides, hardware, variant)
+    values = _written(name_or_path, profile, overrides, hardware, variant)
     for key, option in CHOSEN_BY.items():
-        if values.overridden((key,)):  # A label without its values.
-            values.refuse((key,), f"it says what was chosen; choose with {option} NAME")
+        if values.overridden((key,)):  # The label alone would change, not the values.
+            values.refuse((key,), f"it is set by {option}; choose with {option} NAME")
     try:
         return parse(SweepSpec, values.data)
     except InvalidDataError as error:
@@ -176,21 +177,21 @@ def comments_of(
     hardware: Hardware | None = None,
     variant: str | None = None,
 ) -> dict[Key, str]:
-    """Return the comments that files have on the values of a sweep (see :func:`load_space`), by key."""
-    values = _asked(name_or_path, profile, overrides, hardware, variant)
+    """Return the comments in the files on the values of a sweep (see :func:`load_space`), by key."""
+    values = _written(name_or_path, profile, overrides, hardware, variant)
     return {key: origin.comment for key, origin in values.origins.items() if origin.comment}
 
 
-def _asked(
+def _written(
     name_or_path: str,
     profile: str | None,
     overrides: Sequence[str | Assignment],
     hardware: Hardware | None,
     variant: str | None,
 ) -> Values:
-    """All values that are asked for, as written. Raises ``UserError``."""
+    """Return all values of a sweep as written. Raises ``UserError``."""
     space = open_space(name_or_path)
-    expectations_of(space.files[0])  # What is wrong there is said at once.
+    expectations_of(space.files[0])  # Report mistakes in `expects` now, not after the sweep.
     return _in_variant(space.in_profile(profile, hardware), variant).under_options(overrides)
 
 
@@ -198,34 +199,40 @@ def _variants(values: Values) -> tuple[str, ...]:
     return values.names("variant", SHARED)
 
 
-def _in_variant(values: Values, asked: str | None) -> Values:
-    """The values with one variant laid over them. Of several, one must be asked for. Raises ``UserError``."""
+def _in_variant(values: Values, requested: str | None) -> Values:
+    """Return the values under the requested variant. If there are several, one is needed. Raises ``UserError``."""
     names, source = _variants(values), str(values.origins[()])
-    if not names and asked in (None, values.data.get("variant")):
+    if not names and requested in (None, values.data.get("variant")):
         return values.without("variants")
     if not names:
-        raise UserError(f"{source} has no variants, so {asked!r} cannot be chosen")
-    if asked is None:
+        raise UserError(f"{source} has no variants, so {requested!r} cannot be chosen")
+    if requested is None:
         raise UserError(
-            f"{source} asks several variants, each a sweep of its own: give one of them with --variant "
-            f"({', '.join(names)})"
+            f"{source} asks several variants, each a sweep of its own: choose one with --variant ({', '.join(names)})"
         )
-    if asked not in names:
-        raise unknown("variant", asked, names, where=source)
-    named = Values({"variant": asked}, {("variant",): values.origins["variants", asked]})
-    return values.without("variants").under(values.overlay("variant", asked)).under(named)
+    if requested not in names:
+        raise unknown("variant", requested, names, where=source)
+    label = Values({"variant": requested}, {("variant",): values.origins["variants", requested]})
+    return values.without("variants").under(values.overlay("variant", requested)).under(label)
 
 
 def _describe(values: Values, mistake: Mistake) -> str:
-    """One line: where, what, and for an incomplete path the whole one."""
-    text = f"{values.place(mistake.key)}: {mistake.message}"
-    if not mistake.unknown_key:
-        return text
+    """Return a mistake in one line: its place, its message, and for an unknown key the key that was meant."""
+    message = mistake.message
+    if mistake.allowed is not None and (paths := _meant(values, mistake.key, mistake.allowed)):
+        message = unknown_key(mistake.allowed, f" Did you mean {' or '.join(paths)}?")
+    return f"{values.place(mistake.key)}: {message}"
+
+
+def _meant(values: Values, key: Key, allowed: Sequence[str]) -> list[str]:
+    """Return the whole paths that an unknown key may stand for; ``[]`` if a key next to it is nearer."""
     known = [path for path in leaf_paths(SweepSpec) if path not in ("settings", "search.settings")]
     with suppress(SettingsError):  # A wrong family is another line of the message.
         known += leaf_paths(load_family(str(values.data.get("family", DEFAULT_FAMILY))).Settings, "settings.")
-    given, lasts = str(mistake.key[-1]), [path.rpartition(".")[2] for path in known]
-    meant = nearest(given, lasts) if "Did you mean" not in text else None
-    inside = f"{mistake.key[0]}." if len(mistake.key) > 1 else ""
-    whole = [path for path in known if path.startswith(inside) and path.endswith((f".{given}", f".{meant}"))]
-    return f"{text}. The whole path would be {' or '.join(whole)}" if whole else text
+    top, given = str(key[0]), str(key[-1])
+    inside = [path for path in known if "." in path and (len(key) == 1 or path.startswith(f"{top}."))]
+    exact = [path for path in inside if path.rpartition(".")[2] == given]
+    if exact or nearest(given, allowed):
+        return exact
+    last = nearest(given, [path.rpartition(".")[2] for path in inside])
+    return [path for path in inside if path.rpartition(".")[2] == last]

@@ -1,4 +1,4 @@
-"""A validated search space: everything that a sweep is asked to do, defaults included."""
+"""A validated search space: everything that defines a sweep, defaults included."""
 
 from __future__ import annotations
 
@@ -38,31 +38,31 @@ DEFAULT_FAMILY = "listops"
 
 
 class SweepSpec(BaseModel):
-    """One sweep: a question, the runs it may use and how they are chosen.
+    """One sweep: a question, the runs that it may use, and how they are chosen.
 
-    ``settings`` is an instance of the family's ``Settings``, ``variant`` the name of one of the space's variants
+    ``settings`` is an instance of the family's ``Settings``, and ``variant`` the name of one of the space's variants
     (space/spaces.py).
     """
 
     model_config = STRICT | {"frozen": True, "arbitrary_types_allowed": True}
 
     name: str
-    """By which the space and its sweeps are found; without it, the file's own name."""
+    """Name of the space and its sweeps; by default that of the file."""
     question: str = Field(min_length=1)
-    """What is asked, in a sentence for people."""
+    """The question, in a sentence for people."""
     family: str = DEFAULT_FAMILY
-    """What is trained: a built-in family, or ``package.module:Class``."""
+    """The family of models: a built-in one, or ``package.module:Class``."""
     target: str
-    """The task whose transition is asked for."""
+    """The task whose transition is sought."""
     budget: Fairness = "total"
-    """What every mix is given: the same ``total`` of steps and examples, as many examples of the ``target`` as the
-    baseline sees (the mixes then have different budgets), or ``both``: a mix for which the two differ is then in
-    ``mixes`` twice."""
+    """Budget of every mix: the same ``total`` of steps and examples; as many examples of the ``target`` as the baseline
+    has (mixes then differ in steps); or ``both``: a mix for which the two differ is then in ``mixes`` twice."""
     recipes: dict[str, Any] = Field(default_factory=dict)
-    """Other settings, by name. The comparison is made under each of them: ``mixes`` then contains every mix once
-    for each recipe, and a mix is compared with the baseline of its own recipe."""
+    """Other settings, by name: ``{slow: {settings: {training: {learning_rate: 1.0e-4}}}}``. The comparison is made
+    under each of them: ``mixes`` then contains every mix once for each recipe, and a mix is compared with the baseline
+    of its own recipe."""
     mixes: tuple[Annotated[Arm, PlainValidator(read_arm), PlainSerializer(written)], ...]
-    """What is trained together, such as ``[add, add+prod, "add:2+max"]``, or an arm with a name and phases; the first
+    """Tasks to train together, such as ``[add, add+prod, "add:2+max"]``, or arms with a name and phases. The first mix
     is the baseline."""
     sizes: tuple[Annotated[int, Field(ge=1)], ...]
     """Sizes of models, values of the family's ``size_axis``: a list, or a range such as ``{from: 8, to: 256, count: 16,
@@ -70,15 +70,15 @@ class SweepSpec(BaseModel):
     seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
     """The first seed."""
     seeds: int = Field(ge=1, le=100_000)
-    """The most runs of a mix at one size: with ``seed``, ``seed + 1``, ..."""
+    """Most runs of a mix at one size: with ``seed``, ``seed + 1``, ..."""
     settings: Any = Field(default_factory=dict, validate_default=True)
     search: Search = Field(default_factory=lambda: Search.model_validate({}))
     tune: Tune | None = None
     """Settings to tune for each mix before the sweep."""
     tuned: dict[str, dict[str, float]] = Field(default_factory=dict)
-    """Settings found by tuning: by mix, a number for each dotted name."""
+    """Tuned settings: by mix, a number for each dotted name."""
     probes: tuple[str, ...] = Field(default=None, validate_default=True)
-    """Probes that look inside every trained model (trainables/probes/); by default those of the family."""
+    """Probes of every trained model (trainables/probes/); by default those of the family."""
     resources: Resources = Field(default_factory=Resources)
     profile: str = ""
     profile_reason: str = ""
@@ -86,9 +86,9 @@ class SweepSpec(BaseModel):
     along: str = ""
     """The setting in which variants differ, if it is a number (``settings.task.modulus``)."""
     salt: str = ""
-    """Part of every run's key, so that no other sweep's run is taken (``--fresh``); ``""`` shares runs."""
+    """Part of every run's key that keeps other sweeps' runs from being reused (``--fresh``); ``""`` shares runs."""
     _stand_in: type[Family] | None = PrivateAttr(default=None)
-    """The context of validation: what stands in for a family that cannot be imported."""
+    """Replacement for a family that cannot be imported, from the context of validation."""
 
     @model_validator(mode="before")
     @classmethod
@@ -103,6 +103,17 @@ class SweepSpec(BaseModel):
                 f"a name is a letter followed by lower-case letters, digits and underscores, 64 at most; got {value!r}"
             )
         return value
+
+    @field_validator("recipes", mode="before")
+    @classmethod
+    def _under_settings(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        # Sweeps of earlier versions have the settings of a recipe without this level.
+        return {
+            name: overlay if not isinstance(overlay, Mapping) or "settings" in overlay else {"settings": overlay}
+            for name, overlay in value.items()
+        }
 
     @field_validator("mixes", mode="before")
     @classmethod
@@ -143,7 +154,7 @@ class SweepSpec(BaseModel):
     def _known_family(cls, value: str, info: ValidationInfo) -> str:
         missing = sorted(_family_class(value, info).__abstractmethods__)
         if missing:
-            raise ValueError(f"{value!r} is no complete family: it lacks {', '.join(missing)}")
+            raise ValueError(f"{value!r} is not a complete family: it lacks {', '.join(missing)}")
         return value
 
     @field_validator("probes", mode="before")
@@ -158,19 +169,19 @@ class SweepSpec(BaseModel):
     def _distinct_probes(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         if info.context is not None:  # Probes of a family that cannot be imported are often in the same module.
             return value
-        names = [load_probe(each).name for each in value]
+        names = [load_probe(probe).name for probe in value]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"there are two probes called {name!r}; their results would lie in one file")
+                raise ValueError(f"there are two probes called {name!r}; their results would be in one file")
         return value
 
     @field_validator("settings", mode="before")
     @classmethod
     def _family_settings(cls, value: Any, info: ValidationInfo) -> Any:
         if "family" not in info.data:
-            return value  # The family is wrong, which is reported; nothing can be said about its settings.
+            return value  # The family is reported as wrong, and its settings are unknown.
         kind = _family_class(info.data["family"], info).Settings
-        # Workers read them from plain values: a whole number in the place of another would make other keys there.
+        # Workers read plain values: an integer in place of a float would give other keys there.
         return parse(kind, plain_settings(value) if isinstance(value, kind) else value)
 
     @model_validator(mode="after")
@@ -202,14 +213,13 @@ class SweepSpec(BaseModel):
 
     @classmethod
     def keys_in_a_file(cls) -> list[str]:
-        """What may be written at the top of a search space: without what says of a resolved one how it was chosen, and
-        with what is resolved before there is a specification."""
-        chosen = {"profile", "profile_reason", "variant", "salt"}
-        return sorted({*cls.model_fields, "like", "profiles", "variants", "expects"} - chosen)
+        """Return the keys that a file may have at its top level: without those that record a choice."""
+        choices = {"profile", "profile_reason", "variant", "salt"}
+        return sorted({*cls.model_fields, "like", "profiles", "variants", "expects"} - choices)
 
     @property
     def title(self) -> str:
-        """Its name, with the variant if it is one of several."""
+        """Name of the sweep, with its variant if there are several."""
         return f"{self.name}, {self.variant}" if self.variant else self.name
 
     @property
@@ -218,7 +228,7 @@ class SweepSpec(BaseModel):
 
     @property
     def lacks_family(self) -> bool:
-        """True if the family cannot be imported, so that the sweep can be shown and not continued."""
+        """True if the family cannot be imported: the sweep can then be shown but not continued."""
         return self._stand_in is not None
 
     def make_family(self) -> Family:
@@ -226,39 +236,43 @@ class SweepSpec(BaseModel):
 
     @cached_property
     def recipe_settings(self) -> dict[str, Any]:
-        """The family's settings under each recipe. Raises :class:`InvalidDataError` for those that cannot be used."""
+        """Settings of the family under each recipe. Raises :class:`InvalidDataError` for invalid ones."""
         return resolve(self.recipes, self.make_family(), self.sizes)
 
     def family_of(self, mix: Arm) -> Family:
-        """The family with the settings a mix is trained with: its recipe's, or the sweep's own."""
+        """Return the family with the settings of a mix: those of its recipe, or the sweep's own."""
         return self.family_class(self.recipe_settings[mix.recipe] if mix.recipe else self.settings)
 
     def warnings(self) -> list[str]:
-        """What the user should know before paying for the sweep, a sentence each. A warning that does not hold for all
-        recipes names those it holds for."""
+        """Return warnings to show before the sweep starts, one sentence each.
+
+        A warning that is not about all recipes names its recipes.
+        """
         if not self.recipes:
             return self.make_family().warnings(self.sizes)
-        said: dict[str, list[str]] = {}
+        recipes_of: dict[str, list[str]] = {}
         for recipe, settings in self.recipe_settings.items():
             for warning in self.family_class(settings).warnings(self.sizes):
-                said.setdefault(warning, []).append(recipe)
+                recipes_of.setdefault(warning, []).append(recipe)
         if unused := [recipe for recipe in self.recipes if recipe not in {mix.recipe for mix in self.mixes}]:
-            said["no mix is trained under it"] = unused
-        everywhere = len(self.recipes)
-        return [text if len(of) == everywhere else f"recipe {', '.join(of)}: {text}" for text, of in said.items()]
+            recipes_of["no mix is trained under it"] = unused
+        return [
+            warning if len(recipes) == len(self.recipes) else f"recipe {', '.join(recipes)}: {warning}"
+            for warning, recipes in recipes_of.items()
+        ]
 
     @property
     def place_along(self) -> float | None:
-        """The value of the setting ``along``; None without one."""
+        """Value of the setting ``along``; None without one."""
         return float(flatten(plain_settings(self.settings), "settings.")[self.along]) if self.along else None
 
     @property
     def plain_mixes(self) -> tuple[str, ...]:
-        """The mixes' names, each once, without recipes."""
+        """Names of the mixes without recipes, each once."""
         return tuple(dict.fromkeys(mix.plain_name for mix in self.mixes))
 
     def baseline_of(self, mix: Arm) -> Arm:
-        """Baseline of a mix: the first mix of its own recipe."""
+        """Return the baseline of a mix: the first mix of its recipe."""
         return next(other for other in self.mixes if other.recipe == mix.recipe)
 
     @property
@@ -267,12 +281,12 @@ class SweepSpec(BaseModel):
 
     @property
     def baseline(self) -> Arm:
-        """The mix the others are compared with: of the first recipe, where there are several."""
+        """The mix that others are compared with; that of the first recipe if there are several."""
         return self.mixes[0]
 
     @property
     def seed_list(self) -> tuple[int, ...]:
-        """The seeds, in the order they are used."""
+        """Seeds, in the order of use."""
         return tuple(range(self.seed, self.seed + self.seeds))
 
     @property
@@ -282,15 +296,15 @@ class SweepSpec(BaseModel):
 
     @property
     def mix_named(self) -> dict[str, Arm]:
-        """The mixes by name, as searchers call them."""
+        """Mixes by name, as searchers know them."""
         return {mix.name: mix for mix in self.mixes}
 
     def requests(self) -> list[Request]:
-        """Return every run that the sweep may use: each cell with each seed. A searcher needs only some of them."""
+        """Return all runs that the sweep may use: each cell with each seed. A searcher needs only some of them."""
         return [Request(mix.name, size, seed) for mix, size in self.cells for seed in self.seed_list]
 
     def config(self, request: Request) -> RunConfig:
-        """The run a request means: the last phase of its arm, or the phase that is asked for."""
+        """Return the run of a request: the last phase of its arm, or the requested phase."""
         mix = self.mix_named[request.mix]
         family = self.family_of(mix)
         values = dict(request.values) or self.tuned.get(request.mix, {})
@@ -301,19 +315,18 @@ class SweepSpec(BaseModel):
         return run.phases[request.phase - 1] if request.phase else run
 
     def before(self, request: Request) -> Request | None:
-        """The phase that a run goes on from; None where it begins anew."""
-        if len(self.mix_named[request.mix].phases) == 1:
-            return None
-        place = request.phase or len(self.config(request).phases)
-        return replace(request, phase=place - 1) if place > 1 else None
+        """Return the phase before a run, whose weights it starts from; None if it starts from new weights."""
+        return next(iter(self.chain(request)[-2:-1]), None)
 
     def chain(self, request: Request) -> list[Request]:
-        """The phases that a run goes on from, the first one first, and the run."""
-        before = self.before(request)
-        return [*([] if before is None else self.chain(before)), request]
+        """Return all phases before a run, the first phase first, and the run."""
+        if len(self.mix_named[request.mix].phases) == 1:
+            return [request]
+        last = request.phase or len(self.config(request).phases)
+        return [*(replace(request, phase=place) for place in range(1, last)), request]
 
     def to_dict(self) -> dict[str, Any]:
-        """The sweep as plain JSON values: a search space without profiles."""
+        """Return the sweep as plain JSON values: a search space without profiles."""
         absent = {name for name in ("variant", "along", "salt") if not getattr(self, name)}
         values = self.model_dump(mode="json", exclude={"settings", *absent}, warnings="error")
         return values | {"settings": plain_settings(self.settings)}
@@ -321,22 +334,22 @@ class SweepSpec(BaseModel):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with these values, checked like those of a file. Raises :class:`UserError`.
 
-        Pydantic's own copy takes any value under any name, and keeps what was derived from the old ones.
+        Pydantic's own copy accepts any value under any name, and keeps values derived from the old ones.
         """
         if update is None:
             return super().model_copy(deep=deep)
         return self._read(self.to_dict() | {name: plain_value(value) for name, value in update.items()})
 
     def checked(self) -> Self:
-        """Return the sweep as it reads back from its file.
+        """Return the sweep as it would be read from a file.
 
         Raises:
-            UserError: A value cannot be written, or could not be read. ``model_construct`` lets it pass.
+            UserError: A value cannot be written or read. ``model_construct`` does not check that.
         """
         try:
             text = self.to_yaml()
         except (PydanticSerializationError, TypeError, AttributeError) as error:
-            raise UserError(f"this specification has a value that no file can hold: {error}") from error
+            raise UserError(f"this specification has a value that cannot be written to a file: {error}") from error
         return self._read(strict_yaml.read(text, "the specification").data)
 
     @classmethod
@@ -347,7 +360,7 @@ class SweepSpec(BaseModel):
             raise UserError(f"this specification cannot be used: {error}") from error
 
     def to_yaml(self) -> str:
-        """A search space that resolves to this very sweep, on any machine."""
+        """Return a search space that resolves to this sweep on any machine."""
         data = self.to_dict()
         ordered = {field: data[field] for field in type(self).model_fields if field in data}
         return strict_yaml.write(ordered)

@@ -1,7 +1,7 @@
-"""YAML as search spaces use it: the safe loader, made stricter so that no value is lost or changed silently.
+"""YAML for search spaces: the safe loader, made stricter so that no value is lost or changed silently.
 
-A key written twice, an alias (which can expand a small file to any size) and a key that is not text are errors.
-``1e-3`` is a number here, as everyone expects, and a date is plain text. Every key's line is remembered.
+A key that is written twice or is not text is an error, and so is an alias, which can expand a small file to any size.
+``1e-3`` is a number, as everyone expects, and a date is plain text.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COMMENT = re.compile(r":?\s+#\s*(\S.*)")
 
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader without aliases and dates, with whole numbers in tens and exponents as in 1e-3."""
+    """The safe loader without aliases and dates, with decimal integers and exponents as in 1e-3."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -48,13 +48,17 @@ def _finite(loader: _Loader, node: yaml.ScalarNode) -> float | str:
         return str(node.value)  # In YAML 1.1 1:30.5 is 90.5.
     value = float(loader.construct_yaml_float(node))
     if not math.isfinite(value):
-        raise yaml.constructor.ConstructorError(None, None, f"{node.value} is no finite number", node.start_mark)
+        raise yaml.constructor.ConstructorError(None, None, f"{node.value} is not a finite number", node.start_mark)
     return value
 
 
 _Loader.add_constructor("tag:yaml.org,2002:float", _finite)
 _Loader.yaml_implicit_resolvers = {
-    first: [each for each in resolvers if each[0] not in ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int")]
+    first: [
+        resolver
+        for resolver in resolvers
+        if resolver[0] not in ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int")
+    ]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 _Loader.add_implicit_resolver(  # In YAML 1.1 010 is 8, and 1:30 is 90.
@@ -86,12 +90,12 @@ def read(text: str, source: str) -> Document:
 
 
 def write(data: Mapping[str, Any]) -> str:
-    """Plain values as YAML that :func:`read` reads back: mappings in blocks, lists on one line, order kept."""
+    """Return plain values as YAML for :func:`read`: mappings in blocks, lists on one line, in their order."""
     return str(yaml.dump(dict(data), Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True))
 
 
 def commented(text: str, comments: Mapping[Key, str]) -> str:
-    """Return a YAML text with these comments behind the keys that it has."""
+    """Return a YAML text with these comments behind its keys."""
     rows = text.splitlines()
     node = yaml.compose(text, _Loader)
     for key, row in _last_rows(node, ()) if node is not None else ():
@@ -101,8 +105,8 @@ def commented(text: str, comments: Mapping[Key, str]) -> str:
 
 
 def _last_rows(node: yaml.Node, key: Key) -> Iterator[tuple[Key, int]]:
-    """The row (from 0) behind which the comment of each key below ``node`` goes: where its value ends, since a comment
-    within a list that is wrapped would cut it off; the key's own for a mapping."""
+    """Yield the row (from 0) for the comment of each key below ``node``: that of a mapping's key, else the end of the
+    value, because a comment inside a wrapped list would cut it off."""
     if isinstance(node, yaml.MappingNode):
         for name, value in node.value:
             path, has_rows = (*key, name.value), isinstance(value, yaml.MappingNode) and not value.flow_style
@@ -111,7 +115,7 @@ def _last_rows(node: yaml.Node, key: Key) -> Iterator[tuple[Key, int]]:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes lists on one line and mappings in blocks, as a person would."""
+    """The safe dumper, with lists on one line."""
 
 
 def _flow_list(dumper: _Dumper, value: list[Any]) -> yaml.Node:
@@ -122,7 +126,7 @@ _Dumper.add_representer(list, _flow_list)
 
 
 def _lines(node: yaml.Node, key: Key, source: str) -> Iterator[tuple[Key, int]]:
-    """The line of every key and list entry below ``node``, refusing keys written twice."""
+    """Yield the line of every key and list entry below ``node``; refuse keys that are written twice."""
     yield key, node.start_mark.line + 1
     if isinstance(node, yaml.SequenceNode):
         for place, entry in enumerate(node.value):
@@ -134,7 +138,7 @@ def _lines(node: yaml.Node, key: Key, source: str) -> Iterator[tuple[Key, int]]:
             if not isinstance(name, yaml.ScalarNode) or name.tag != "tag:yaml.org,2002:str":
                 merge = isinstance(name, yaml.ScalarNode) and name.value == "<<"
                 why = (
-                    "merge keys (<<) are not read: `like:` inherits"
+                    "merge keys (<<) are not allowed: `like:` inherits"
                     if merge
                     else "a key must be text (put it in quotes)"
                 )
@@ -151,6 +155,6 @@ def _comments(node: yaml.Node, key: Key, rows: list[str]) -> Iterator[tuple[Key,
     """Yield the comment at the end of the line of each key below ``node``; of several keys on a line the outermost."""
     for name, value in node.value if isinstance(node, yaml.MappingNode) else ():
         end = value.end_mark if value.end_mark.line == name.start_mark.line else name.end_mark
-        if (found := COMMENT.fullmatch(rows[end.line][end.column :])) is not None:
-            yield (*key, name.value), found[1]
+        if (comment := COMMENT.fullmatch(rows[end.line][end.column :])) is not None:
+            yield (*key, name.value), comment[1]
         yield from _comments(value, (*key, name.value), rows)

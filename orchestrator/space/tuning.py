@@ -1,4 +1,4 @@
-"""Tuning in a search space: the question (``tune:``) and the result (``tuned:``)."""
+"""Tuning in a search space: ``tune:``."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from orchestrator.space.mistakes import STRICT, InvalidDataError, Key, Mistake, 
 from orchestrator.space.overlays import merge, nested
 
 FIRST_SEED = 1_000_000
-"""A seed that no sweep is likely to use, even after it is extended."""
+"""A seed that is probably larger than all seeds of sweeps."""
 LARGEST_SEED = 2**63 - 1
-"""The largest integer of 64 bits."""
+"""Largest signed integer of 64 bits."""
 MOST_TRIALS = 1_000
-"""The most trials of a mix, and the most seeds of a trial at one size."""
+"""Limit of the trials of a mix, and of the seeds of a trial at one size."""
 
 
 class Range(BaseModel):
-    """``{from: 0.0005, to: 0.02, scale: log}``: the values of a setting that may be tried, evenly on its scale."""
+    """``{from: 0.0005, to: 0.02, scale: log}``: the values of a setting to try, evenly on its scale."""
 
     model_config = STRICT | {"frozen": True}
 
@@ -50,29 +50,28 @@ class Range(BaseModel):
 
 
 class Tune(BaseModel):
-    """Settings to tune for each mix, and the runs to spend on it."""
+    """Settings to tune for each mix, and the runs to tune them with."""
 
     model_config = STRICT | {"frozen": True}
 
     settings: dict[str, Range]
-    """Nested as the family's own settings, with a range for each number to tune. The object has them by their
-    dotted names."""
+    """Ranges of the numbers to tune, nested as the family's settings; here by their dotted names."""
     trials: int = Field(default=6, ge=2, le=MOST_TRIALS)
     """Most trials of a mix; the first one uses the settings as written. Trials are ranked by how many of their runs
     learn, then by their steps to learn. With the defaults a mix costs 48 runs at most."""
     sizes: tuple[Annotated[int, Field(ge=1)], ...] | Literal["auto"] = "auto"
     """Sizes of a trial's runs. ``auto`` takes two of the sweep's sizes, at a third and two thirds of the list."""
     seeds: int = Field(default=4, ge=1, le=MOST_TRIALS)
-    """Most runs of a trial at each size. With fewer than four at two sizes, only far better settings can be told
-    from those as written."""
+    """Most runs of a trial at each size. With fewer than four at two sizes, only much better settings can be
+    recognised."""
     seed: int = Field(default=FIRST_SEED, ge=0, le=LARGEST_SEED)
-    """The first seed; none may be one of the sweep's."""
+    """The first seed. No seed may be one of the sweep's own."""
 
     @field_validator("settings", mode="before")
     @classmethod
     def _by_path(cls, value: Any) -> Any:
         if not isinstance(value, Mapping) or not value:
-            raise ValueError("must hold a range for at least one setting, such as training: {learning_rate: {from: ...")
+            raise ValueError("must have a range for at least one setting, such as training: {learning_rate: {from: ...")
         return {".".join(map(str, key)): span for key, span in _ranges(value, ())}
 
     @field_serializer("settings")
@@ -92,7 +91,7 @@ class Tune(BaseModel):
         raise ValueError(f"must be two or more sizes, ascending and distinct, or auto; got {value!r}")
 
     def sizes_of(self, sweep: tuple[int, ...]) -> tuple[int, ...]:
-        """The sizes to tune at, ascending, in a sweep of at least two sizes."""
+        """Return the sizes to tune at, ascending, in a sweep of at least two sizes."""
         if self.sizes != "auto":
             return self.sizes
         low = (len(sweep) - 1) // 3
@@ -100,12 +99,12 @@ class Tune(BaseModel):
 
     @property
     def seed_list(self) -> tuple[int, ...]:
-        """The seeds of a trial's runs at one size."""
+        """Seeds of a trial's runs at one size."""
         return tuple(range(self.seed, self.seed + self.seeds))
 
 
 def _ranges(value: Mapping[str, Any], above: Key) -> Iterator[tuple[Key, Range]]:
-    """Every range inside nested mappings, with its path. Raises :class:`InvalidDataError`."""
+    """Yield every range inside nested mappings, with its path. Raises :class:`InvalidDataError`."""
     for name, inner in value.items():
         key = (*above, name)
         if isinstance(inner, Range):
@@ -116,6 +115,7 @@ def _ranges(value: Mapping[str, Any], above: Key) -> Iterator[tuple[Key, Range]]
             try:
                 yield key, parse(Range, inner)
             except InvalidDataError as error:
-                raise InvalidDataError([replace(each, key=key + each.key) for each in error.mistakes]) from error
+                mistakes = [replace(mistake, key=key + mistake.key) for mistake in error.mistakes]
+                raise InvalidDataError(mistakes) from error
         else:
             yield from _ranges(inner, key)

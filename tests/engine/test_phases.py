@@ -145,7 +145,7 @@ def outcomes(home: Path) -> int:
     [
         ({"name": "x", "phases": [{"mix": "max", "share": 0.7}, {"mix": "add", "share": 0.7}]}, "must sum to 1"),
         ({"name": "x", "phases": [{"mix": "max"}, {"mix": "add", "takes": "heads"}]}, "the part 'heads'"),
-        ({"name": "x", "phases": [{"mix": "add"}, {"mix": "max"}]}, "must hold the target"),
+        ({"name": "x", "phases": [{"mix": "add"}, {"mix": "max"}]}, "must contain the target"),
         ({"name": "x", "phases": [{"mix": "min"}, {"mix": "add"}]}, "'min'"),
         ({"name": "x", "phases": []}, "either a mix or phases"),
         ({"name": "x", "phases": [{"mix": "max", "takes": "body"}, {"mix": "add"}]}, "no phase comes before it"),

@@ -35,8 +35,8 @@ from tests.families import LogisticFamily, LogisticLearner
 from tests.scripted import FAMILY, fill
 from tests.sweep.sweeps import ended, printed, quiet, spec
 from trainables.base import Learner, Mix, Outcome, RunConfig, Status
-from trainables.tasks.cache import load_dataset
 from trainables.tasks.listops import TaskSettings
+from trainables.tasks.texts import load_dataset
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,6 @@ from orchestrator.space.spec import SweepSpec
 from tests.sweep.sweeps import spec
 
 LAPTOP = Hardware(cpus=2, memory_gb=16)
-TUNE = "tune={settings: {training: {learning_rate: {from: 1e-3, to: 1e-2, scale: log}}}, "
 UNITS = """
 question: Does it work?
 family: tests.families:LogisticFamily
@@ -30,18 +29,14 @@ seeds: 1
     ("override", "expected"),
     [
         ("sizes={from: 8, to: 256, count: 1000000000}", "sizes.count: must be less than or equal to 1000"),
-        ("seeds=1000000", "must be less than or equal to 100000"),
-        ("seeds=50000", "2 mixes x 3 sizes x 50000 seeds are 300000 runs; a sweep may have 100000 of them at most"),
+        ("seeds=50000", "2 mixes x 3 sizes x 50000 seeds are 300000 runs; a sweep may have at most 100000"),
         ("seed=100000000000000000000000", "must be less than or equal to 9223372036854775807"),
         ("sizes=[100000000000]", "a run at size 100000000000 needs 3.4e+24 bytes of memory, more than any machine has"),
         ("settings.training.steps=1000000000000000000000", "it must be at least 1 and at most 1000000000"),
         ("settings.training.learning_rate=1e300", "it must be above 0 and at most 1e+30"),
-        ("settings.training.learning_rate=.nan", ".nan is no finite number"),
-        ("settings.training.learning_rate_end=1", "it must be at most learning_rate (0.01), from which it falls"),
+        ("settings.training.learning_rate=.nan", ".nan is not a finite number"),
         ("search.max_cost=0", "--set search.max_cost=0: search.max_cost is 0.0; it must be at least 0.001"),
-        (TUNE + "trials: 1000000000}", "tune.trials: must be less than or equal to 1000"),
         ("resources.max_stack=1000000000", "must be a whole number from 1 to 4096, or auto"),
-        ('resources.scratch=""', "must have at least 1 character"),
         (f"mixes=[add, {{name: {'a' * 300}, mix: add+prod}}]", "mixes[1].name: must have at most 200 characters"),
         ('mixes=[add, {name: "a\\nb", mix: add+prod}]', "mixes[1].name: must be text on one line; got"),
         (
@@ -57,7 +52,8 @@ seeds: 1
             "take: there is no such key. Did you mean 'takes'?",
         ),
         ("settings.model.n_head=3", "size 4 cannot be trained; it must be a multiple of n_head (3)"),
-        ("lr=0.1", "The whole path would be settings.training.learning_rate"),
+        ("trials=3", "Did you mean tune.trials?"),
+        ("lr=0.1", "Did you mean settings.training.learning_rate?"),
         ('mixes=[add, "add:1e308+prod:1e-308"]', "the weight of 'prod' is 1e-308 and the largest is 1e+308"),
     ],
 )
@@ -75,7 +71,7 @@ def test_what_nobody_can_mean_is_refused_at_once(override: str, expected: str) -
     [("profile=paper", "--profile"), ("profile_reason=x", "--profile"), ("variant=x", "--variant")],
 )
 def test_what_was_chosen_is_no_setting(override: str, option: str) -> None:
-    with pytest.raises(UserError, match=f"--set {override}: it says what was chosen; choose with {option} NAME"):
+    with pytest.raises(UserError, match=f"--set {override}: it is set by {option}; choose with {option} NAME"):
         load_space("add_vs_add_prod", "smoke", [override], LAPTOP)
 
 
@@ -84,7 +80,7 @@ def test_what_was_chosen_is_no_setting(override: str, option: str) -> None:
     [
         ("profils: {smoke: {seeds: 1}}", "Did you mean 'profiles'?"),
         ("vary: {slow: {seeds: 1}}", "Did you mean 'variants'?"),
-        ("gpus: 1", "The whole path would be resources.gpu_per_stack"),
+        ("gpus: 1", "Did you mean resources.gpu_per_stack?"),
     ],
 )
 def test_the_keys_of_a_file_are_named_as_a_file_has_them(tmp_path: Path, written: str, guess: str) -> None:
@@ -109,7 +105,7 @@ def test_a_task_with_a_sign_in_its_name_is_told_how_a_mix_names_it() -> None:
 
 def test_a_space_of_thousands_of_variants_is_refused(tmp_path: Path) -> None:
     (tmp_path / "units.yaml").write_text(f"{UNITS}variants: {{{', '.join(f'v{each}: {{}}' for each in range(101))}}}\n")
-    with pytest.raises(UserError, match="variants: there are 101; a search space has 100 at most"):
+    with pytest.raises(UserError, match="variants: there are 101; a search space may have at most 100"):
         load_space(str(tmp_path / "units.yaml"), hardware=LAPTOP)
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from orchestrator.space import hardware
-from orchestrator.space.container import GROUPS, Limits, limits
+from orchestrator.space.container import Limits, limits
 
 ROOT = Path(__file__).resolve().parents[2]
 GB = 10**9
@@ -66,34 +64,10 @@ def test_without_control_groups_there_is_no_limit(tmp_path: Path) -> None:
     assert limits(tmp_path, tmp_path / "missing").cpus == math.inf
 
 
-@pytest.fixture
-def group() -> Iterator[list[str]]:
-    """Words that run a command in real groups of 900 MB and half a core: version 1, as root."""
-    made = [GROUPS / kind / f"limits-{os.getpid()}" for kind in ("memory", "cpu")]
-    try:
-        for each in made:
-            each.mkdir()
-        (made[0] / "memory.limit_in_bytes").write_text("900000000")
-        (made[1] / "cpu.cfs_quota_us").write_text("50000")
-    except OSError as error:
-        for each in made:
-            with contextlib.suppress(OSError):
-                each.rmdir()
-        pytest.skip(f"control groups cannot be made here: {error}")
-    join = " && ".join(f"echo $$ > {each}/cgroup.procs" for each in made)
-    yield ["sh", "-c", f'{join} && exec "$@"', "sh"]
-    for each in made:
-        each.rmdir()
-
-
 def shown(*before: str) -> list[str]:
     """The cores and the memory in GB that a process finds that is started with these words."""
     command = [*before, sys.executable, "-c", SHOW]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-
-
-def test_in_a_real_group_the_smaller_of_both_is_found(group: list[str]) -> None:
-    assert shown(*group) == ["1", "0.90"]
 
 
 def test_the_limits_of_the_shell_and_of_the_scheduler_count() -> None:
@@ -104,15 +78,3 @@ def test_the_limits_of_the_shell_and_of_the_scheduler_count() -> None:
 def test_no_limit_leaves_the_whole_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hardware, "limits", Limits)
     assert hardware.detect().memory_gb == hardware.whole_machine().memory_gb
-
-
-@pytest.mark.slow
-def test_ray_offers_the_cores_that_this_process_may_use() -> None:
-    core = min(os.sched_getaffinity(0))
-    code = (
-        "from orchestrator.engine.ray.engine import RayEngine\nfrom orchestrator.space.resources import Resources\n"
-        "with RayEngine(Resources()) as engine: print(engine.slots)"
-    )
-    command = ["taskset", "-c", str(core), sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=200)
-    assert done.stdout.split() == ["1"]

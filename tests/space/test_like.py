@@ -124,13 +124,6 @@ def test_another_method_leaves_inherited_settings_of_the_old_one_behind(write: W
     assert load(again).search.settings == asdict(PairsSettings(max_runs=30))
 
 
-def test_another_kind_leaves_inherited_settings_of_the_old_one_behind(write: Write) -> None:
-    near = write("near", "like: add_vs_add_prod\nsettings: {model: {init: {kind: scaled, gain: 2}}}")
-    for profile in ("paper", "paper_fair", "laptop"):
-        init = load(near, profile=profile).settings.model.init
-        assert (init.kind, init.gain, init.std) == ("scaled", 2, None)
-
-
 def test_a_setting_of_another_method_in_the_files_own_words_is_refused_with_its_line(write: Write) -> None:
     near = write("near", "like: far.yaml\nsearch: {method: grid}\nprofiles:\n  laptop:\n    search: {max_cost: 3}\n")
     message = refused(near)

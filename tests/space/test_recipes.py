@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,10 +15,10 @@ from orchestrator.space.hardware import Hardware
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from tests.sweep.sweeps import spec
-from trainables.base import Arm
 
 HARDWARE = Hardware(cpus=2, memory_gb=16)
-RECIPES = {"slow": {"haste": 1.0}, "fast": {"haste": 9.0, "curve": {"help": 0.0}}}
+FAST = {"haste": 9.0, "curve": {"help": 0.0}}
+RECIPES = {"slow": {"settings": {"haste": 1.0}}, "fast": {"settings": FAST}}
 
 
 def refused(recipes: Any, **changes: object) -> str:
@@ -38,7 +36,7 @@ def test_every_mix_stands_once_a_recipe_and_is_compared_within_it() -> None:
 
 def test_a_run_under_a_recipe_is_the_run_of_a_space_with_those_settings() -> None:
     under = spec(recipes=RECIPES)
-    own = spec(settings=RECIPES["fast"])
+    own = spec(settings=FAST)
     mine = under.config(Request("add+prod @ fast", 24, 1))
     theirs = own.config(Request("add+prod", 24, 1))
     assert mine.settings == theirs.settings
@@ -50,17 +48,22 @@ def test_written_out_and_read_again_it_asks_for_the_same() -> None:
     again = SweepSpec.model_validate(asked.to_dict())
     assert again.mixes == asked.mixes
     assert not differences(asked, again)
-    assert differences(asked, spec(recipes={"slow": {"haste": 1.5}}))
+    assert not differences(asked, spec(recipes={"slow": {"haste": 1.0}, "fast": FAST}, budget="both")), "written before"
+    assert differences(asked, spec(recipes={"slow": {"settings": {"haste": 1.5}}}))
 
 
 @pytest.mark.parametrize(
     ("recipes", "said"),
     [
         ({"a b": {}}, ["recipes.a b", "letters, digits"]),
-        ({"slow": {"hast": 1.0}}, ["recipes.slow.hast", "Did you mean 'haste'?"]),
-        ({"slow": {"haste": -1.0}}, ["recipes.slow", "haste is -1.0"]),
-        ({"slow": 3}, ["recipes.slow", "must map settings to values"]),
-        ({"one": {"haste": 1.0}, "two": {"haste": 1.0}}, ["recipes.two", "same settings as recipe 'one'"]),
+        ({"slow": {"settings": {"hast": 1.0}}}, ["recipes.slow.settings.hast", "Did you mean 'haste'?"]),
+        ({"slow": {"settings": {"haste": -1.0}}}, ["recipes.slow", "haste is -1.0"]),
+        ({"slow": 3}, ["recipes.slow", "must have settings, such as"]),
+        ({"slow": {"settings": {}, "seeds": 4}}, ["recipes.slow.seeds", "can differ in variants"]),
+        (
+            {name: {"settings": {"haste": 1.0}} for name in ("one", "two")},
+            ["recipes.two", "same settings as recipe 'one'"],
+        ),
     ],
 )
 def test_mistakes_are_named_with_their_place(recipes: Any, said: list[str]) -> None:
@@ -76,36 +79,21 @@ def test_a_mix_with_a_recipe_that_is_not_there_is_refused() -> None:
 def test_a_recipe_may_not_change_what_is_learned_or_counted() -> None:
     for overlay, said in (({"model": {"tied": True}}, "how many parameters"), ({"task": {"modulus": 5}}, "is learned")):
         with pytest.raises(UserError, match=said):
-            load_space("add_vs_add_prod", "smoke", [f"recipes={{other: {overlay}}}".replace("'", "").replace("T", "t")])
+            load_space(
+                "add_vs_add_prod",
+                "smoke",
+                [f"recipes={{other: {{settings: {overlay}}}}}".replace("'", "").replace("T", "t")],
+            )
 
 
 def test_a_default_written_out_is_the_same_recipe() -> None:
-    overlay = "recipes={one: {}, two: {model: {init: {kind: normal, std: 0.02}}}}"
+    overlay = "recipes={one: {settings: {}}, two: {settings: {model: {init: {kind: normal, std: 0.02}}}}}"
     with pytest.raises(UserError, match="same settings as recipe 'one'"):
         load_space("add_vs_add_prod", "smoke", [overlay])
 
 
 def test_recipes_and_tuning_are_not_asked_together() -> None:
-    assert "not for both" in refused(RECIPES, tune={"settings": {"haste": {"from": 1.0, "to": 9.0}}, "trials": 2})
-
-
-def test_a_file_with_recipes_is_shown_with_its_differences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from orchestrator.cli.main import main
-
-    path = tmp_path / "panel.yaml"
-    path.write_text("like: add_vs_add_prod\nname: panel\nrecipes: {wide: {model: {init: {kind: scaled}}}, plain: {}}\n")
-    with pytest.raises(SystemExit) as ended:
-        main(["plan", str(path), "--profile", "smoke"])
-    assert ended.value.code in (0, None)
-    said = capsys.readouterr().out
-    assert re.search(r"^recipe wide +model\.init\.kind scaled", said, re.MULTILINE)
-    assert re.search(r"^recipe plain +as written", said, re.MULTILINE)
-
-
-def test_names_of_mixes_keep_their_recipe() -> None:
-    mix = Arm.parse("add:2+prod x2 @ fast")
-    assert (mix.recipe, mix.budget, mix.plain_name) == ("fast", 2.0, "add:2+prod:1 x2")
-    assert Arm.parse(mix.name) == mix
+    assert "not both" in refused(RECIPES, tune={"settings": {"haste": {"from": 1.0, "to": 9.0}}, "trials": 2})
 
 
 def test_an_arm_that_names_its_recipe_stands_beside_those_of_all_recipes() -> None:

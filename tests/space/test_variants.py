@@ -55,11 +55,6 @@ def test_a_profile_may_have_variants_of_its_own(space: str, tmp_path: Path) -> N
     assert load_space(str(near), "smoke", (), LAPTOP, "most").seeds == 2
 
 
-def test_variants_left_empty_are_none(space: str, tmp_path: Path) -> None:
-    (tmp_path / "one.yaml").write_text(f"like: {space}\nvariants:\n")
-    assert load_space(str(tmp_path / "one.yaml"), None, hardware=LAPTOP).variant == ""
-
-
 def test_one_of_several_must_be_named(space: str) -> None:
     with pytest.raises(UserError, match=r"several variants.*--variant \(low, high\)"):
         load_space(space, "laptop", (), LAPTOP)
@@ -96,9 +91,3 @@ def test_a_mistake_inside_a_variant_has_its_line(tmp_path: Path) -> None:
 def test_a_space_without_variants_takes_none() -> None:
     with pytest.raises(UserError, match="has no variants"):
         load_space("add_vs_add_prod", "smoke", variant="low")
-
-
-@pytest.mark.parametrize("along", ["settings.task.modulo", "settings.model.bias", "seeds"])
-def test_what_the_variants_differ_in_is_a_number_of_the_settings(along: str) -> None:
-    with pytest.raises(UserError, match=r"positive number in the settings"):
-        load_space("add_vs_add_prod", "smoke", [f"along={along}"])

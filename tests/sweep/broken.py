@@ -61,15 +61,6 @@ class ForgetfulFamily(LogisticFamily):
         return ForgetfulLearner(runs)
 
 
-class WordyFamily(LogisticFamily):
-    """Its warnings are one text, which would be shown letter by letter."""
-
-    name = "wordy"
-
-    def warnings(self, sizes: Sequence[int]) -> list[str]:
-        return "no"  # type: ignore[return-value]
-
-
 class NamelessFamily(LogisticFamily):
     """Its runs would be taken for those of the family that it inherits its name from."""
 

@@ -74,20 +74,8 @@ class PerCent(Yields):
     points = ((1, 0.5, 87.5),)
 
 
-class AboveOne(Yields):
-    points = ((1, 0.5, {"add": 1.2, "prod": 0.1}),)
-
-
-class NotANumber(Yields):
-    points = ((1, 0.5, math.nan),)
-
-
 class Backwards(Yields):
     points = ((2, 0.5, 0.2), (1, 0.4, 0.3))
-
-
-class FromZero(Yields):
-    points = ((0, 0.5, 0.2),)
 
 
 class TooFar(Yields):

@@ -1,4 +1,4 @@
-"""Probes that ask the model: the traced model is the model, and taking away what it needs shows."""
+"""Probes that change a model: without a part that it needs, it knows less."""
 
 from __future__ import annotations
 
@@ -12,14 +12,10 @@ import torch
 from numpy.typing import NDArray
 
 from tests.families import LogisticFamily, LogisticSettings
-from tests.trainables.stacks import SETTINGS, config
-from tests.trainables.test_loaded import EASY, last_report
+from tests.trainables.stacks import config
 from trainables.base import RunConfig
-from trainables.probes.ablation import _projected, separating
-from trainables.probes.base import Probed, load_probe
+from trainables.probes.base import load_probe
 from trainables.probes.nulls import OTHERS, other_groupings
-from trainables.probes.transformer_probe import traced
-from trainables.tasks.listops import ListOps
 from trainables.transformer.architecture import ModelSettings, parameter_shapes
 from trainables.transformer.generation import TrainedTransformer
 
@@ -46,116 +42,20 @@ def drawn(model: ModelSettings, seed: int = 0) -> dict[str, NDArray[Any]]:
     ],
     ids=str,
 )
-def test_the_traced_model_is_the_model(changes: dict[str, Any]) -> None:
+def test_changes_see_every_update_in_turn(changes: dict[str, Any]) -> None:
     settings = replace(ModelSettings(block=18), **changes)
     model = TrainedTransformer(settings, WIDTH, VOCABULARY, drawn(settings))
     tokens = torch.from_numpy(np.random.default_rng(1).integers(0, VOCABULARY, size=(5, 13)))
-    with torch.no_grad():
-        found = traced(settings, model.parameters, tokens)
-    torch.testing.assert_close(found, model.logits(tokens), rtol=1e-4, atol=1e-4)
-
-
-def test_changes_see_every_application_in_turn() -> None:
-    settings = replace(ModelSettings(block=18), n_layer=2, n_recurrence=2)
-    model = TrainedTransformer(settings, WIDTH, VOCABULARY, drawn(settings))
     seen = []
 
     def change(sublayer: str, application: int, update: torch.Tensor) -> torch.Tensor:
+        assert update.shape == (1, 5, 13, WIDTH)
         seen.append((sublayer, application))
         return update
 
-    with torch.no_grad():
-        traced(settings, model.parameters, torch.zeros(1, 4, dtype=torch.long), change)
-    assert seen == [(sublayer, place) for place in range(4) for sublayer in ("attention", "feed_forward")]
-
-
-@pytest.fixture(scope="module")
-def learned(data_cache: Path) -> Learned:
-    """A model that has learned something of MAX, and where its data lie."""
-    ended = last_report(EASY, data_cache)
-    assert ended.outcome is not None
-    assert ended.outcome.accuracy["max"] > 0.4
-    return EASY, {name: np.array(weight) for name, weight in ended.weights.items()}, data_cache
-
-
-def probed(name: str, run: RunConfig, weights: dict[str, NDArray[Any]], cache: Path) -> Probed:
-    family = ListOps(run.settings)
-    return load_probe(name).run(family, run, family.load(run, weights), {}, family.data(run, cache))
-
-
-def test_a_model_without_its_sublayers_knows_less(learned: Learned) -> None:
-    run, weights, cache = learned
-    found = probed("reliance", run, weights, cache)
-    numbers = found.numbers
-    assert set(numbers) == {
-        "attention",
-        *(
-            f"max.{name}"
-            for name in ("whole", "no_attention", "no_feed_forward", "mean_attention", "mean_feed_forward")
-        ),
-    }
-    assert found.arrays["attention_share"].shape == (4,)
-    assert 0 < numbers["attention"] < 1
-    floor = ListOps(run.settings).data(run, cache).test["max"].floor
-    # Without attention no position sees another: what is left is a constant answer, at best.
-    assert numbers["max.no_attention"] <= floor + 0.05
-    assert numbers["max.mean_attention"] <= floor + 0.05
-    assert numbers["max.whole"] > 0.4
-
-
-def test_a_model_whose_attention_writes_nothing_leans_on_feed_forward_alone(learned: Learned) -> None:
-    run, weights, cache = learned
-    silent = weights | {"0.attention_out": np.zeros_like(weights["0.attention_out"])}
-    found = probed("reliance", run, silent, cache).numbers
-    assert found["attention"] == 0
-    assert found["max.no_attention"] == found["max.whole"] == found["max.mean_attention"]
-    deaf = weights | {"0.feed_forward_out": np.zeros_like(weights["0.feed_forward_out"])}
-    found = probed("reliance", run, deaf, cache).numbers
-    assert found["attention"] == 1
-    assert found["max.no_feed_forward"] == found["max.whole"]
-
-
-def test_destruction_says_the_same_again(learned: Learned) -> None:
-    run, weights, cache = learned
-    numbers = probed("destruction", run, weights, cache).numbers
-    said = ("max.without_mod{}", "max.without_mod{}.p", "max.others_mod{}", "removed_mod{}", "removed_others_mod{}")
-    assert set(numbers) == {"max.whole", *(each.format(divisor) for each in said for divisor in (2, 3))}
-    assert all(0 <= value <= 1 for value in numbers.values())
-    assert numbers["max.whole"] > 0.4
-    assert probed("destruction", run, weights, cache).numbers == numbers
-
-
-def test_a_table_that_ignores_parity_loses_nothing_with_it(learned: Learned) -> None:
-    run, weights, cache = learned
-    table = weights["token"].copy()
-    table[1:6:2] = table[0:6:2]
-    means = separating(table[:6].astype(np.float64), np.array([0, 1] * 3))
-    assert len(means) == 0  # Both parities have the same mean: there is no direction to take away.
-    found = probed("destruction", run, weights | {"token": table}, cache).numbers
-    assert found["max.without_mod2"] == found["max.whole"]
-
-
-def test_separating_directions_span_the_means() -> None:
-    rng = np.random.default_rng(0)
-    labels = np.arange(12) % 3
-    embedding = np.eye(8)[labels] + np.eye(8)[0] + rng.normal(size=(12, 8)) * 1e-6
-    directions = separating(embedding, labels)
-    assert directions.shape == (2, 8)
-    np.testing.assert_allclose(directions @ directions.T, np.eye(2), atol=1e-9)
-    table = torch.from_numpy(np.concatenate([embedding, rng.normal(size=(3, 8))]))
-    moved = _projected(table, 12, directions).numpy()
-    assert np.abs(moved[:12] - embedding.mean(axis=0)).max() < 1e-4
-    assert (moved[12:] == table[12:].numpy()).all()
-
-
-def test_a_prime_modulus_has_nothing_to_destroy(data_cache: Path) -> None:
-    settings = replace(SETTINGS, task=replace(SETTINGS.task, modulus=5))
-    run = replace(config("max"), settings=settings)
-    family = ListOps(settings)
-    shapes = parameter_shapes(settings.model, run.size, len(settings.task.vocabulary()))
-    weights = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
-    found = load_probe("destruction").run(family, run, family.load(run, weights), {}, family.data(run, data_cache))
-    assert found.numbers == {}
+    torch.testing.assert_close(model.logits(tokens, change), model.logits(tokens), rtol=1e-4, atol=1e-4)
+    applications = settings.n_layer * settings.n_recurrence
+    assert seen == [(sublayer, place) for place in range(applications) for sublayer in ("attention", "feed_forward")]
 
 
 @pytest.mark.parametrize("name", ["reliance", "destruction"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import torch
 
 from tests.trainables.stacks import SETTINGS, config
 from tests.trainables.test_loaded import EASY, last_report
-from tests.trainables.test_structure_probes import circle, noise, probed
 from trainables.base import RunConfig
 from trainables.probes.base import Probed, load_probe
 from trainables.probes.mistakes import FEWEST, kept
@@ -83,26 +81,3 @@ def test_answers_are_counted_as_the_model_gives_them(data_cache: Path) -> None:
     silent = {name: np.zeros_like(each.numpy()) for name, each in model.parameters.items()}
     constant = asked("mistakes", EASY, family.load(EASY, silent), data_cache).numbers
     assert constant["max.entropy"] == pytest.approx(0.0)
-
-
-def test_an_arc_is_a_line_to_isomap_and_none_to_a_plane() -> None:
-    angle = np.linspace(0, 1.5 * math.pi, 16)
-    arc = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    found = probed("manifold", arc)
-    assert found.numbers["one"] < 0.01
-    assert found.numbers["plane"] > 5 * found.numbers["one"]
-    along = found.arrays["manifold"][:, 0]
-    assert (np.diff(along) > 0).all() or (np.diff(along) < 0).all()
-
-
-def test_a_circle_is_flat_to_both() -> None:
-    found = probed("manifold", circle()).numbers
-    assert found["two"] < 0.1
-    assert found["plane"] < 0.1
-    assert found["one"] > 0.3
-
-
-def test_noise_has_no_map_and_equal_distances_no_shape() -> None:
-    assert probed("manifold", noise(0)).numbers["two"] > 0.1
-    assert probed("manifold", np.eye(12)).numbers == {}
-    assert probed("manifold", circle(count=5)).numbers == {}

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tests.trainables.trainers import TRAINING, VOCABULARY, make_trainer
-from trainables.transformer.architecture import ModelSettings, count_parameters, flops_per_token, layout
+from trainables.transformer.architecture import ModelSettings, layout
 from trainables.transformer.model import forward, initialise
 from trainables.transformer.stack import StackState
 from trainables.transformer.training_settings import Decay
@@ -143,39 +143,6 @@ def test_logits_and_gradients_are_those_of_torchs_encoder_layer(name: str) -> No
         torch.testing.assert_close(views[key][0], way_up(key, parameter.grad), rtol=1e-8, atol=1e-8, msg=key)
 
 
-@pytest.mark.parametrize("name", SETTINGS)
-def test_a_stack_with_biases_computes_what_its_members_compute_alone(name: str) -> None:
-    settings = SETTINGS[name]
-    where = layout(settings, WIDTH, VOCABULARY)
-    flat = random_stack(settings, 3)
-    tokens = torch.randint(0, VOCABULARY, (3, 5, 9), generator=torch.Generator().manual_seed(0))
-    together = forward(settings, where.views(flat), tokens)
-    alone = [forward(settings, where.views(flat[i : i + 1]), tokens[i : i + 1]) for i in range(3)]
-    torch.testing.assert_close(together, torch.cat(alone), rtol=1e-4, atol=1e-5)
-
-
-def test_biases_start_at_zero_beside_the_weights_of_a_model_without() -> None:
-    plain, biased = ModelSettings(block=9), ModelSettings(block=9, bias=True)
-    views = {}
-    for settings in (plain, biased):
-        where = layout(settings, WIDTH, VOCABULARY)
-        flat = initialise(settings, where, torch.Generator().manual_seed(4)).unsqueeze(0)
-        views[settings.bias] = where.views(flat)
-    biases = views[True].keys() - views[False].keys()
-    assert len(biases) == 8
-    assert all(bool((views[True][name] == 0).all()) for name in biases)
-    assert all(torch.equal(views[True][name], views[False][name]) for name in views[False])
-
-
-def test_biases_are_counted_and_cost_no_products() -> None:
-    plain, biased = ModelSettings(n_layer=2), ModelSettings(n_layer=2, bias=True)
-    without, with_them = (count_parameters(settings, 10, 32) for settings in (plain, biased))
-    # Two blocks of qkv 30, attention out 10, hidden 40, feed-forward out 10, two norms 20; the last norm; the head.
-    assert with_them.core - without.core == 2 * 110 + 10
-    assert with_them.total - without.total == 2 * 110 + 10 + 32
-    assert flops_per_token(plain, 10, 32) == flops_per_token(biased, 10, 32)
-
-
 @pytest.mark.parametrize("decay", ["matrices", "all"])
 def test_steps_are_those_of_torchs_adamw(decay: Decay) -> None:
     model = ModelSettings(block=12, n_recurrence=2, bias=True)
@@ -211,24 +178,3 @@ def test_steps_are_those_of_torchs_adamw(decay: Decay) -> None:
             # A bias of the keys adds the same to all scores of a query: its gradient is noise, which Adam scales up.
             ours, theirs = (torch.cat((each[:16], each[32:])) for each in (ours, theirs))
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4, msg=name)
-
-
-def test_what_does_not_decay_stays_where_no_gradient_moves_it() -> None:
-    """A learning rate of nearly 0 times an enormous decay shrinks what decays and moves nothing else."""
-    model = ModelSettings(block=12, n_recurrence=2, bias=True)
-    flat = random_stack(model, 1, width=16)
-    where = layout(model, 16, VOCABULARY)
-    for decay, shrunk in (("matrices", False), ("all", True)):
-        training = replace(
-            TRAINING,
-            learning_rate=1e-9,
-            learning_rate_end=1e-9,
-            weight_decay=5e8,
-            decay=decay,  # type: ignore[arg-type]
-        )
-        trainer = make_trainer([0], model=model, settings=[training], state=StackState.start(flat.clone()))
-        trainer.run(0, 1)
-        after, before = where.views(trainer.state.parameters_SP), where.views(flat)
-        for name, view in after.items():
-            factor = 0.5 if view.dim() > 2 or shrunk else 1.0
-            torch.testing.assert_close(view, factor * before[name], rtol=1e-5, atol=1e-7, msg=name)

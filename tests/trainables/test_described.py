@@ -48,10 +48,6 @@ def test_fields_added_later_are_left_out_at_their_default_on_every_level() -> No
     }
 
 
-def test_a_field_that_was_always_there_is_said_whatever_its_value() -> None:
-    assert described_fields(Inner(old=1)) == {"old": 1}
-
-
 @dataclass(frozen=True)
 class LaterTraining(TrainingSettings):
     smoothing: float = field(default=0.0, metadata=ADDED_LATER)

@@ -250,10 +250,3 @@ def test_looking_up_by_a_product_is_looking_up() -> None:
     assert torch.equal(plain, product)
     (one,), (other,) = (torch.autograd.grad(result.square().sum(), table) for result in (plain, product))
     torch.testing.assert_close(one, other)
-
-
-def test_widths_that_fit_are_left_alone() -> None:
-    settings = ModelSettings(block=9, feed_forward=2)
-    where = layout(settings, 16, 24)
-    views = where.views(torch.zeros(1, where.width))
-    assert pad_parameters(settings, views, 8) is views

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from orchestrator.space.spaces import load_space
-from tests.trainables.stacks import SETTINGS, config, make_learner
 from tests.trainables.trainers import VOCABULARY
 from trainables.base import Arm, RunConfig, SettingsError
-from trainables.contract.settings import described_fields
-from trainables.tasks.listops import ListOps
 from trainables.transformer.architecture import ModelSettings, layout
 from trainables.transformer.initialisation import InitSettings, scale_warning
 from trainables.transformer.model import initialise
@@ -44,20 +39,6 @@ def test_scaled_weights_follow_fan_in_and_branches_the_number_of_additions() -> 
     assert found["head"] == pytest.approx(2 / math.sqrt(WIDTH), rel=0.06)
     assert found["0.attention_out"] == pytest.approx(2 / math.sqrt(WIDTH * 8), rel=0.03)
     assert found["0.feed_forward_out"] == pytest.approx(2 / math.sqrt(4 * WIDTH * 8), rel=0.03)
-
-
-def test_runs_that_start_differently_train_in_one_stack_as_alone(data_cache: Path) -> None:
-    runs = [with_init(config("add"), std=0.2), with_init(config("add"), kind="scaled", gain=0.8)]
-    family = ListOps(SETTINGS)
-    assert len({family.shape(run) for run in runs}) == 1
-    assert len({family.key(run) for run in runs}) == 2
-    together = make_learner(runs, data_cache).advance()
-    for index, run in enumerate(runs):
-        (alone,) = make_learner([run], data_cache).advance()
-        stacked = together[index].evaluation
-        assert alone.evaluation is not None
-        assert stacked is not None
-        np.testing.assert_allclose(stacked.loss, alone.evaluation.loss, rtol=2e-3)
 
 
 @pytest.mark.parametrize(
@@ -101,27 +82,6 @@ def test_multisets_held_out_are_other_runs_than_shares_of_tuples_were() -> None:
     unordered = ["settings.task.held_out=unordered", "settings.task.held_out_fraction=0.5", *THEN]
     family = load_space("add_vs_add_prod", "smoke", unordered).make_family()
     assert family.key(family.config(Arm.parse("add"), 16, 3)) != "f529f20e369da60f"
-
-
-@pytest.mark.parametrize(
-    ("setting", "default", "other"),
-    [("model.bias", "false", "true"), ("training.decay", "matrices", "all")],
-)
-def test_settings_added_later_change_keys_and_stacks_only_where_they_change_something(
-    setting: str, default: str, other: str
-) -> None:
-    families = {
-        value: load_space("add_vs_add_prod", "smoke", [f"settings.{setting}={value}", *THEN]).make_family()
-        for value in (default, other)
-    }
-    runs = {value: family.config(Arm.parse("add"), 16, 3) for value, family in families.items()}
-    assert families[default].key(runs[default]) == KEYS["add_vs_add_prod", "smoke", "add"]
-    assert families[other].key(runs[other]) != families[default].key(runs[default])
-    assert families[other].shape(runs[other]) != families[default].shape(runs[default])
-    part, name = setting.split(".")
-    described = described_fields(runs[other].settings)
-    assert str(described[part][name]).lower() == other
-    assert name not in described_fields(runs[default].settings)[part]
 
 
 def test_another_kind_leaves_the_old_ones_numbers_behind() -> None:

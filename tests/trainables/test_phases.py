@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from orchestrator.space.checks import check_parts
 from tests.trainables.stacks import SETTINGS, config, last_reports, losses, make_learner
-from trainables.base import RunConfig, SettingsError, Until
+from trainables.base import RunConfig, SettingsError
 from trainables.contract.arms import Arm, Mix, Phase
 from trainables.tasks.listops import ListOps
 from trainables.transformer.architecture import PARTS
@@ -92,20 +92,6 @@ def test_a_stack_of_later_phases_is_each_of_them_alone(donor: dict[str, NDArray[
     assert len({curve[0] for curve in together.values()}) == len(runs)
 
 
-def test_a_later_phase_goes_on_from_its_checkpoint_bit_for_bit(
-    donor: dict[str, NDArray[Any]], data_cache: Path, tmp_path: Path
-) -> None:
-    run = arm(frozen=("embedding",))
-    whole = first_left(begun(run, data_cache, donor))
-    half = begun(run, data_cache, donor)
-    half.advance()
-    half.save(tmp_path)
-    resumed = make_learner([run], data_cache)
-    resumed.restore(tmp_path)
-    again = first_left(resumed)
-    assert all(np.array_equal(again[name], whole[name]) for name in whole)
-
-
 def test_a_first_phase_of_no_steps_leaves_the_plain_run() -> None:
     nothing = FAMILY.config(Arm((Phase(MAX, 0.0), Phase(ADD, 1.0)), label="nothing first"), 12, 0)
     plain = FAMILY.config(Arm.parse("add"), 12, 0)
@@ -121,12 +107,6 @@ def test_what_a_run_begins_with_is_part_of_its_key() -> None:
         FAMILY.config(Arm((Phase(Mix.parse("min"), 0.5), Phase(ADD, 0.5))), 12, 0),
         replace(arm(), start=None),
     ]
-    assert len({FAMILY.key(run) for run in runs}) == len(runs)
-
-
-def test_how_much_of_a_run_is_wanted_is_part_of_its_key() -> None:
-    whole = FAMILY.config(Arm.parse("add"), 12, 0)
-    runs = [whole, *(replace(whole, until=Until(*each)) for each in (("add", 0.8), ("add", 0.9), ("max", 0.8)))]
     assert len({FAMILY.key(run) for run in runs}) == len(runs)
 
 

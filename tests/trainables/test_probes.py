@@ -41,13 +41,6 @@ def test_numbers_on_a_line_resemble_their_neighbours_and_its_ends_do_not_meet() 
     assert found["ends"] < -0.5
 
 
-def test_numbers_without_order_resemble_no_neighbour() -> None:
-    rng = np.random.default_rng(0)
-    found = [numbers(rng.normal(size=(COUNT, 64)))["ring"] for _ in range(50)]
-    # 20 neighbours of cosines with deviation 1/8: a mean of 50 deviates by 1/8 / sqrt(20 x 50) = 0.004.
-    assert abs(np.mean(found)) < 0.015
-
-
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_where_all_are_neighbours_nothing_is_said(count: int) -> None:
     assert ring_numbers(np.eye(count)) == {}

@@ -43,14 +43,6 @@ def test_with_less_room_the_largest_directions_are_kept() -> None:
     assert new @ new.T == pytest.approx(best, abs=1e-2)
 
 
-def test_the_rotation_is_the_generators_and_spreads_over_all_columns() -> None:
-    old = table(9, 4)
-    one, same, other = (resized(old, 12, np.random.default_rng(seed)) for seed in (0, 0, 1))
-    assert np.array_equal(one, same)
-    assert not np.allclose(one, other)
-    assert (np.abs(one).sum(axis=0) > 0.1).all()
-
-
 def test_a_run_takes_the_embedding_of_a_wider_model(data_cache: Path) -> None:
     run = arm("embedding")
     (donor, _) = run.phases
@@ -79,8 +71,3 @@ def test_other_parts_do_not_fit_another_width(part: str) -> None:
     with pytest.raises(SettingsError, match="of another size, 16; parts that fit another size: embedding"):
         check_parts(FAMILY, arm(part))
     check_parts(FAMILY, arm(part, size=None))
-
-
-def test_the_last_phase_has_the_size_that_is_asked() -> None:
-    with pytest.raises(SettingsError, match="last phase"):
-        Arm((Phase(MAX, 0.5), Phase(ADD, 0.5, size=16)))

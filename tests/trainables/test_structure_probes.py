@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import spearmanr
 
 from tests.trainables.stacks import SETTINGS, config
 from trainables.base import Family
@@ -58,18 +57,6 @@ def test_noise_separates_nothing() -> None:
     assert sum(each <= 0.05 for each in p) <= 6
 
 
-def test_numbers_on_a_line_are_in_order() -> None:
-    # A thermometer: as many leading ones as the number, so that likeness falls with distance.
-    line = np.tril(np.ones((MODULUS, MODULUS)))
-    on_a_line, on_a_ring = (probed("separation", each).numbers for each in (line, circle()))
-    unit = (line - line.mean(axis=0)) / np.linalg.norm(line - line.mean(axis=0), axis=1, keepdims=True)
-    one, other = np.triu_indices(MODULUS, 1)
-    assert on_a_line["order"] == pytest.approx(spearmanr((unit @ unit.T)[one, other], one - other).statistic)
-    assert on_a_line["order"] > 0.8
-    assert on_a_line["order.p"] == 0.001
-    assert on_a_ring["order"] < on_a_line["order"]
-
-
 def test_a_prime_modulus_has_no_groups_to_separate() -> None:
     found = probed("separation", noise(0, 7), listops(7)).numbers
     assert found.keys() == {"order", "order.p"}
@@ -86,11 +73,6 @@ def test_elements_of_a_group_are_separated_by_sign_and_coset() -> None:
     found = probed("separation", embedding, family).numbers
     assert found["sign"] == pytest.approx(2, abs=0.05)
     assert "order.p" in found
-
-
-def test_equal_rows_have_no_components() -> None:
-    same = np.ones((6, 3))
-    assert probed("components", same).numbers == {}
 
 
 def test_a_circle_lies_in_a_plane() -> None:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from trainables.base import SettingsError
 from trainables.transformer import attention
 from trainables.transformer.architecture import ModelSettings, count_parameters, layout, parameter_shapes
-from trainables.transformer.initialisation import InitSettings
 from trainables.transformer.model import forward, initialise
 
 VOCABULARY = 18
@@ -50,55 +45,18 @@ def test_closed_form_counts_every_parameter(
     assert counted.core == sum(size for name, size in sizes.items() if name not in outside)
 
 
-def test_a_norms_gain_scales_what_the_norm_passes_on() -> None:
-    settings, tokens = ModelSettings(block=9), torch.arange(9).expand(1, 3, 9)
-    flat = models(settings, 12, 1) * 10
-    views = layout(settings, 12, VOCABULARY).views(flat)
-    before = logits(settings, 12, flat, tokens)
-    views["final_norm"].mul_(2)
-    torch.testing.assert_close(logits(settings, 12, flat, tokens), 2 * before)
-    views["final_norm"].mul_(0.5)
-    views["0.qkv"].mul_(torch.arange(1.0, 13).unsqueeze(1))
-    scaled = logits(settings, 12, flat, tokens)
-    views["0.qkv"].div_(torch.arange(1.0, 13).unsqueeze(1))
-    views["0.attention_norm"].mul_(torch.arange(1.0, 13))
-    torch.testing.assert_close(logits(settings, 12, flat, tokens), scaled)
-
-
-def test_no_token_sees_the_future() -> None:
-    settings = ModelSettings(block=9)
-    flat = models(settings, 12, 1) * 10
-    tokens = torch.randint(0, VOCABULARY, (1, 2, 9), generator=torch.Generator().manual_seed(1))
-    changed = tokens.clone()
-    changed[..., 5] = (tokens[..., 5] + 1) % VOCABULARY
-    before, after = (logits(settings, 12, flat, text) for text in (tokens, changed))
-    torch.testing.assert_close(before[:, :, :5], after[:, :, :5], rtol=0, atol=1e-6)
-    assert not torch.allclose(before[:, :, 5:], after[:, :, 5:])
-
-
-def test_recurrence_and_heads_change_what_is_computed_but_not_what_is_learned() -> None:
-    tokens = torch.arange(9).view(1, 1, 9)
-    flat = models(ModelSettings(block=9), 12, 1) * 10
-    base = logits(ModelSettings(block=9), 12, flat, tokens)
-    for other in (ModelSettings(block=9, n_recurrence=3), ModelSettings(block=9, n_head=2)):
-        assert layout(other, 12, VOCABULARY) == layout(ModelSettings(block=9), 12, VOCABULARY)
-        assert not torch.allclose(base, logits(other, 12, flat, tokens))
-
-
-def test_initialisation_has_the_asked_spread_and_unit_gains() -> None:
-    settings = ModelSettings(block=64, init=InitSettings(std=0.05))
-    where = layout(settings, 64, VOCABULARY)
-    views = where.views(initialise(settings, where, torch.Generator().manual_seed(3)).unsqueeze(0))
-    assert views["0.feed_forward_in"].std().item() == pytest.approx(0.05, rel=0.03)
-    assert bool((views["final_norm"] == 1).all())
-
-
-@pytest.mark.parametrize("name", ["n_layer", "n_recurrence", "n_head", "feed_forward", "block"])
-def test_settings_below_one_are_refused_by_name(name: str) -> None:
-    settings: dict[str, Any] = {name: 0}
-    with pytest.raises(SettingsError, match=name) as caught:
-        replace(ModelSettings(), **settings)
-    assert caught.value.key == f"model.{name}"
+@pytest.mark.parametrize("n_head", [1, 2])
+def test_attention_by_products_is_torchs_own(n_head: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = ModelSettings(n_head=n_head, block=9)
+    tokens = torch.randint(0, VOCABULARY, (2, 5, 9), generator=torch.Generator().manual_seed(0))
+    found = []
+    for short in (9, 8):
+        monkeypatch.setattr(attention, "SHORT_ROW", short)
+        flat = (models(settings, 12, 2).double() * 10).requires_grad_()
+        logits_SBTV = logits(settings, 12, flat, tokens)
+        found.append((logits_SBTV, *torch.autograd.grad(logits_SBTV.square().sum(), flat)))
+    for by_products, torchs in zip(*found, strict=True):
+        torch.testing.assert_close(by_products, torchs)
 
 
 @pytest.mark.parametrize("most_rows", [1, 4, 5])

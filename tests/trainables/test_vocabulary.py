@@ -23,13 +23,6 @@ def test_numbers_come_first_and_every_operation_has_a_token() -> None:
             vocabulary.operation(name)
 
 
-@pytest.mark.parametrize(("modulus", "dtype"), [(200, np.uint8), (300, np.uint16), (65_000, np.uint16)])
-def test_smallest_type_that_holds_every_id(modulus: int, dtype: type) -> None:
-    vocabulary = Vocabulary(modulus)
-    assert vocabulary.eos <= np.iinfo(dtype).max
-    assert vocabulary.dtype == dtype
-
-
 def test_what_the_vocabulary_of_a_group_holds() -> None:
     elements = ("[0 1 2]", "[0 2 1]", "[1 0 2]", "[1 2 0]", "[2 0 1]", "[2 1 0]")
     answers = ("0", "1", "2", "+", "-", "#1", "#2", "#3")

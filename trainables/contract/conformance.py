@@ -1,7 +1,4 @@
-"""The checks behind ``check-family``: does a family keep the contract of ``trainables.base``?
-
-The checks know nothing of who schedules the training, so they can run before the first sweep of a family.
-"""
+"""The checks behind ``check-family``: does a family keep the contract of ``trainables.base``?"""
 
 from __future__ import annotations
 
@@ -11,20 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
 
-from trainables.base import (
-    Arm,
-    Evaluation,
-    Family,
-    Learner,
-    Mix,
-    Outcome,
-    Parameters,
-    RunConfig,
-    SettingsError,
-    Words,
-)
+from trainables.base import Arm, Evaluation, Family, Learner, Mix, Outcome, Parameters, RunConfig, SettingsError
 from trainables.contract.report_validator import BrokenFamilyError, ReportValidator, finite
-from trainables.probes.base import load_probe
 
 SIZES = (8, 16, 32, 64, 128, 4, 2, 1)
 """Sizes to try, in this order, if the caller names none."""
@@ -60,7 +45,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of a check: ``wrong`` is ``""`` if the check passed, ``skipped`` is the reason if it did not apply."""
+    """Result of a check: ``wrong`` is ``""`` if it passed, and ``skipped`` the reason if it did not apply."""
 
     name: str
     wrong: str = ""
@@ -102,7 +87,7 @@ def case_of(family: Family, sizes: Sequence[int], device: str, directory: Path) 
 
 
 def findings(case: Case) -> Iterator[Finding]:
-    """Run every check, the quick ones first. An exception of the family is a finding, too."""
+    """Run every check. An exception of the family is a finding, too."""
     for name, check in CHECKS.items():
         try:
             check(case)
@@ -125,24 +110,6 @@ def _settings(case: Case) -> None:
     )
     run = pickle.loads(pickle.dumps(case.run()))
     _require(run == case.run(), "a run must stay equal through pickle, which sends it to workers: give Settings __eq__")
-
-
-def _texts(case: Case) -> None:
-    family = case.family
-    _require(isinstance(family.words, Words), f"words must be Words; it is {family.words!r}")
-    _require(isinstance(family.version, int), f"version must be a whole number; it is {family.version!r}")
-    lists = {
-        "subject()": [family.subject()],
-        "warnings()": family.warnings(case.sizes),
-        "tunable": family.tunable,
-        "parts": family.parts,
-        "probes": family.probes,
-    }
-    for name, value in lists.items():
-        texts = isinstance(value, list | tuple) and all(isinstance(text, str) for text in value)
-        _require(texts, f"{name} must be text, or a list of texts; it is {value!r}")
-    for name in family.probes:
-        load_probe(name)
 
 
 def _numbers(case: Case) -> None:
@@ -187,13 +154,10 @@ def _training(case: Case) -> None:
     points, outcome = _trained(case)
     _require(outcome.steps >= 1, f"a run must take a step; its outcome has {outcome.steps}")
     _require(len(points) >= 1, "a run must report at least one evaluation, or it has no learning curve")
-
-
-def _repeated(case: Case) -> None:
-    first, second = (_trained(case)[1] for _ in range(2))
+    again = _trained(case)[1]
     _require(
-        first.accuracy == second.accuracy,
-        f"a seed must determine a run; trained twice, it scored {first.accuracy} and then {second.accuracy}",
+        outcome.accuracy == again.accuracy,
+        f"a seed must determine a run; trained twice, it scored {outcome.accuracy} and then {again.accuracy}",
     )
 
 
@@ -274,13 +238,11 @@ def _require(holds: bool, otherwise: str) -> None:
 
 CHECKS: dict[str, Callable[[Case], None]] = {
     "settings are a frozen dataclass, and runs can be sent to workers": _settings,
-    "names, warnings and words are texts": _texts,
     "parameters, steps, operations and memory are numbers, and grow": _numbers,
     "keys and shapes tell runs apart": _keys,
     "budgets scale": _budget,
-    "a run trains to its end and reports what it must": _training,
-    "a seed determines a run": _repeated,
+    "a run trains to its end, and its seed determines it": _training,
     "a run in a stack equals the run alone": _stacked,
     "a run continues from its checkpoint": _resumed,
 }
-"""The checks by what they show of a family that passes, the quick ones first."""
+"""The checks, by what is true of a family that passes them. Quick ones come first."""

@@ -33,11 +33,9 @@ class OptionalMembers:
     resizable: ClassVar[tuple[str, ...]] = ()
     """Parts that a phase may take over from a model of another size."""
 
-    # What a report says.
-    divides_examples: ClassVar[bool] = True
-    """True if the tasks of a mix share its examples, so that each task sees fewer in a larger mix."""
+    # For reports.
     compares_mixes: ClassVar[bool] = True
-    """True if each mix is compared with the first; False if each mix is a question of its own."""
+    """True if each mix is compared with the first; False if each mix is a question of its own, as a race is."""
     words: ClassVar[Words] = Words()
     """Names of a family's things in reports."""
     probes: ClassVar[tuple[str, ...]] = ()

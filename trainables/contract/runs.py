@@ -20,14 +20,12 @@ KEY_DIGITS = 16
 
 @dataclass(frozen=True)
 class Words:
-    """Names of a family's things, for people. Each fits after "unknown" or "without".
+    """Nouns and verbs of a family for reports, such as ``method`` for the tasks of a race.
 
-    ``size`` is what ``Family.size_axis`` counts, and ``parameters`` what :class:`Parameters` counts. ``task`` is one of
-    the things that a mix is made of. ``item`` is what a row of the arrays kept of a model stands for, and ``held`` the
-    name of those rows together. ``cyclic`` is True if the rows stand for the numbers modulo their count, so that
-    residues mean something. ``run`` is the product of one run. ``score`` is the share from 0 to 1 that says how good a
-    run is, and ``final_score`` the one it is judged by at the end. To ``learn`` is to reach enough of it; a run that
-    reached it has ``learned``.
+    ``size`` names the unit of ``Family.size_axis``, ``parameters`` that of :class:`Parameters`, and ``task`` a part of
+    a mix. ``item`` is a row of a model's arrays, and ``held`` all rows together; they are ``cyclic`` if they are the
+    numbers modulo their count. ``run`` is the result of a run. Its ``score`` is from 0 to 1; ``final_score`` is the
+    last one. A run with a high enough score has ``learned``; ``learn`` is the verb.
     """
 
     size: str = "size"

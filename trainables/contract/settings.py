@@ -28,7 +28,7 @@ class SettingsError(ValueError):
 
 
 def require(holds: bool, key: str, given: object, rule: str) -> None:
-    """Raise :class:`SettingsError` unless the rule ("at least 1") holds for the setting ``key``."""
+    """Raise :class:`SettingsError` unless the setting ``key`` follows the rule ("at least 1")."""
     if not holds:
         message = f"{key.rpartition('.')[2]} is {given}; it must be {rule}"
         raise SettingsError(message, key=key, given=str(given))

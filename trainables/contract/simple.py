@@ -1,4 +1,4 @@
-"""The shortest way to a family of one's own: one method that trains a model and yields points of its learning curve.
+"""The shortest form of a family: one method that trains a model and yields points of its learning curve.
 
     class Board(SimpleFamily):
         task_names = ("checkers", "stripes")
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, ClassVar, SupportsFloat
 
 from trainables.base import Evaluation, Family, Learner, Outcome, Parameters, Report, RunConfig, Status
-from trainables.contract.report_validator import BrokenFamilyError, share_rule, shortened
+from trainables.contract.report_validator import BrokenFamilyError, shortened
 from trainables.contract.settings import require
 from trainables.files import write_whole
 
@@ -37,14 +37,14 @@ Point = tuple[int, SupportsFloat, Accuracy]
 
 CHECKPOINT = "reported.json"
 FLOPS_PER_PARAMETER = 6
-"""Operations that one example costs for each parameter: a product and a sum, forward once and backward twice."""
+"""Operations of one example for each parameter: a product and a sum, forward once and backward twice."""
 GUESSED_BATCH = 32
 """Examples in a step, for estimates of cost only, if the settings have no field ``batch``."""
 
 
 @dataclass(frozen=True)
 class SimpleSettings:
-    """Settings of a family that has none of its own."""
+    """Default settings of a simple family."""
 
     steps: int = 1000
     """Optimizer steps that a run may take."""
@@ -132,7 +132,7 @@ class SimpleFamily(Family):
 
 
 class SimpleLearner(Learner):
-    """Draws the points of one run from :meth:`SimpleFamily.train` and checks each."""
+    """Takes the points of one run from :meth:`SimpleFamily.train`. :class:`ReportValidator` checks their numbers."""
 
     def __init__(self, family: SimpleFamily, run: RunConfig) -> None:
         self._family, self._run = family, run
@@ -143,95 +143,67 @@ class SimpleLearner(Learner):
         self._ended = False
 
     def advance(self) -> list[Report]:
-        if self._ended:
-            return []
-        while (evaluation := self._next()) is not None:
-            if not math.isfinite(evaluation.loss):
-                return [self._end(Status.DIVERGED, evaluation.step, self._floor)]
+        while not self._ended:
+            evaluation = self._next()
+            if evaluation is None:
+                if not self._curve:
+                    raise self._broken("no point came; yield (step, loss, accuracy) at least once")
+                return [self._end(Status.FINISHED, self._curve[-1].step, self._curve[-1].accuracy)]
+            if isinstance(evaluation.loss, float) and not math.isfinite(evaluation.loss):
+                return [self._end(Status.DIVERGED, evaluation.step, self._shares(self._family.floor))]
             self._curve.append(evaluation)
             if evaluation.step > self._reported_step:
                 self._reported_step = evaluation.step
                 return [Report(0, evaluation)]
-        if not self._curve:
-            raise self._broken("no point came; yield (step, loss, accuracy) at least once")
-        return [self._end(Status.FINISHED, self._curve[-1].step, self._curve[-1].accuracy)]
+        return []
 
     def save(self, directory: Path) -> None:
-        write_whole(directory / CHECKPOINT, json.dumps({"key": self._key, "step": self._reported_step}))
+        key = self._family.key(self._run)
+        write_whole(directory / CHECKPOINT, json.dumps({"key": key, "step": self._reported_step}))
 
     def restore(self, directory: Path) -> None:
         """Start again from the first step, and report nothing up to the step reported before."""
         saved = json.loads((directory / CHECKPOINT).read_text(encoding="utf-8"))
-        if saved["key"] != self._key:
+        if saved["key"] != self._family.key(self._run):
             raise ValueError(f"the checkpoint in {directory} belongs to another run")
         self._reported_step = saved["step"]
 
-    @property
-    def _floor(self) -> dict[str, float]:
-        return self._shares(self._family.floor, "floor")
-
-    @property
-    def _key(self) -> str:
-        return self._family.key(self._run)
-
     def _next(self) -> Evaluation | None:
-        """Train to the next point; None if there is none."""
-        begun = time.perf_counter()
+        """Train to the next point and return it, or None after the last one."""
+        run, begun = self._run, time.perf_counter()
         try:
-            self._points = self._started() if self._points is None else self._points
+            if self._points is None:
+                shares = dict(zip(run.mix.tasks, run.mix.shares, strict=True))
+                self._points = self._family.train(shares, run.size, run.seed, run.settings)
+            if not isinstance(self._points, Iterator):
+                given = shortened(self._points)
+                raise self._broken(f"returned {given}; make it a generator that yields (step, loss, accuracy)")
             point = next(self._points)
         except StopIteration:
             return None
         finally:
             self._seconds += time.perf_counter() - begun
-        return self._evaluation(point)
-
-    def _started(self) -> Iterator[Any]:
-        run = self._run
-        tasks = dict(zip(run.mix.tasks, run.mix.shares, strict=True))
-        points: Any = self._family.train(tasks, run.size, run.seed, run.settings)
-        if not isinstance(points, Iterator):
-            raise self._broken(f"returned {shortened(points)}; make it a generator that yields (step, loss, accuracy)")
-        return points
-
-    def _evaluation(self, point: Any) -> Evaluation:
-        """Check a point for what ReportValidator cannot know: what a generator may have got wrong."""
         if not (isinstance(point, tuple) and len(point) == 3):
             raise self._broken(f"yielded {shortened(point)}; yield (step, loss, accuracy)")
-        step, loss, accuracy = point
+        step, loss = map(_python_number, point[:2])
         before = self._curve[-1].step if self._curve else 0
-        if isinstance(step, bool) or not hasattr(step, "__index__"):
-            raise self._broken(f"the step is {shortened(step)}; it must be a whole number")
-        if step <= before:
-            raise self._broken(f"the step is {step}; it must be at least {before + 1}: count the optimizer steps taken")
-        if step > self._run.settings.steps:
-            raise self._broken(f"step {step} is beyond settings.steps, which is {self._run.settings.steps}")
-        loss = self._number(loss, f"the loss at step {step}")
-        shares = self._shares(accuracy, f"the accuracy at step {step}") if math.isfinite(loss) else {}
-        return Evaluation(int(step), loss, shares)
+        if not isinstance(step, int) or step <= before:
+            raise self._broken(
+                f"the step is {step}; it must be a whole number of at least {before + 1}: count the optimizer steps"
+            )
+        return Evaluation(step, loss, self._shares(point[2]))
 
-    def _shares(self, given: Any, what: str) -> dict[str, float]:
+    def _shares(self, accuracy: Any) -> dict[str, float]:
         """Return an accuracy for each task of the mix."""
         tasks = self._run.mix.tasks
-        named = given if isinstance(given, Mapping) else dict.fromkeys(tasks, given)
-        if missing := [task for task in tasks if task not in named]:
-            raise self._broken(f"{what} lacks the task {missing[0]!r}: it is {shortened(given)}")
-        shares = {task: self._number(named[task], what) for task in tasks}
-        for share in shares.values():
-            if not 0 <= share <= 1:  # NaN is in no range, either.
-                raise self._broken(f"{what} is {share:g}; it {share_rule(share)}")
-        return shares
-
-    def _number(self, given: Any, what: str) -> float:
-        if isinstance(given, str | bytes) or not isinstance(given, SupportsFloat):
-            raise self._broken(f"{what} is {shortened(given)}; it must be a number")
-        return float(given.detach() if hasattr(given, "detach") else given)  # torch warns about tensors with a graph
+        if not isinstance(accuracy, Mapping):
+            return dict.fromkeys(tasks, _python_number(accuracy))
+        return {task: _python_number(accuracy[task]) for task in tasks if task in accuracy}
 
     def _end(self, status: Status, step: int, accuracy: Mapping[str, float]) -> Report:
         self._ended, self._points = True, None
-        measures = {"seconds": self._seconds}
-        outcome = Outcome(status, step, dict(accuracy), self._floor, tuple(self._curve), measures)
-        return Report(0, None, outcome)
+        floor, measures = self._shares(self._family.floor), {"seconds": self._seconds}
+        return Report(0, None, Outcome(status, step, dict(accuracy), floor, tuple(self._curve), measures))
 
     def _broken(self, what: str) -> BrokenFamilyError:
         run, family = self._run, self._family
@@ -241,11 +213,16 @@ class SimpleLearner(Learner):
         )
 
 
+def _python_number(value: Any) -> Any:
+    """Return the Python number of a numpy or torch scalar, and any other value as it is."""
+    return value.item() if hasattr(value, "item") else value
+
+
 def _check_class(cls: type[SimpleFamily]) -> None:
-    """Raise ``TypeError`` for a class that lacks what no default can give."""
+    """Raise ``TypeError`` for a class without the members that have no default."""
     if getattr(cls.train, "__isabstractmethod__", False):
         return
-    names: Any = getattr(cls, "task_names", ())
+    names: object = getattr(cls, "task_names", ())
     if not isinstance(names, tuple) or not names or not all(isinstance(name, str) and name for name in names):
         raise TypeError(f"{cls.__name__}.task_names must be a tuple of names such as ('add',); it is {names!r}")
     kind: Any = cls.Settings

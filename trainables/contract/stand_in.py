@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from trainables.base import Family, Learner, Parameters, RunConfig
 from trainables.contract.runs import Words
 
-CLASS_MEMBERS = ("name", "version", "size_axis", "tunable", "parts", "resizable", "divides_examples", "compares_mixes")
+CLASS_MEMBERS = ("name", "version", "size_axis", "tunable", "parts", "resizable", "compares_mixes")
 """Members of the class that a description contains as they are."""
 
 

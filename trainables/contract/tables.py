@@ -1,4 +1,4 @@
-"""Tasks as tables: the result of each task for every ordered tuple of N items.
+"""Tasks as functions and as tables: the result of each task for every ordered tuple of N items.
 
 ``table[a, b, ...]`` is the result of a task of k arguments for items a, b, ...: an array [N] * k of codes. Codes below
 N are the items themselves; higher codes are other results.
@@ -6,10 +6,22 @@ N are the items themselves; higher codes are other results.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
+Function = Callable[[Integers], Integers]
+"""A task as a function of items [..., k], k >= 2, to codes [...]."""
+
+
+def fold(combine: Callable[[Integers, Integers], Integers], arguments: Integers) -> Integers:
+    """Combine items [..., k] from the left, two at a time, and return [...]."""
+    value = arguments[..., 0]
+    for place in range(1, arguments.shape[-1]):
+        value = combine(value, arguments[..., place])
+    return value
 
 
 def entropy(values: Integers) -> float:

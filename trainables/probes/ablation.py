@@ -12,17 +12,10 @@ from torch import Tensor
 from trainables.base import Family, RunConfig
 from trainables.probes.base import Probed
 from trainables.probes.nulls import other_groupings, p_value
-from trainables.probes.transformer_probe import (
-    Change,
-    Sublayer,
-    TransformerProbe,
-    accuracy,
-    questions_of,
-    traced,
-    unchanged,
-)
+from trainables.probes.transformer_probe import TransformerProbe, accuracy, questions_of
 from trainables.tasks.datasets import Dataset
 from trainables.transformer.generation import TrainedTransformer
+from trainables.transformer.model import Change, Sublayer
 
 SUBLAYERS: tuple[Sublayer, ...] = ("attention", "feed_forward")
 
@@ -47,7 +40,7 @@ class Reliance(TransformerProbe):
     def ask(self, family: Family, run: RunConfig, model: TrainedTransformer, data: Dataset) -> Probed:
         means, share = _written(model, data)
         numbers = {"attention": float(share.mean())}
-        changes: dict[str, Change] = {"whole": unchanged}
+        changes: dict[str, Change | None] = {"whole": None}
         for sublayer in SUBLAYERS:
             changes[f"no_{sublayer}"] = _replacing(sublayer, None)
             changes[f"mean_{sublayer}"] = _replacing(sublayer, means[sublayer])
@@ -69,11 +62,10 @@ def _written(model: TrainedTransformer, data: Dataset) -> tuple[dict[Sublayer, l
             recorded = updates[sublayer]
             if application == len(recorded):
                 recorded.append([])
-            recorded[application].append(update[present])
+            recorded[application].append(update[0, present])
             return update
 
-        with torch.no_grad():
-            traced(model.settings, model.parameters, tokens, record)
+        model.logits(tokens, record)
     whole = {sublayer: [torch.cat(parts) for parts in recorded] for sublayer, recorded in updates.items()}
     squares = {name: np.array([float((update**2).mean()) for update in recorded]) for name, recorded in whole.items()}
     share = squares["attention"] / np.maximum(squares["attention"] + squares["feed_forward"], 1e-30)

@@ -75,7 +75,6 @@ BUILT_IN = {
     "similarity": "trainables.probes.embeddings:Similarity",
     "separation": "trainables.probes.embeddings:Separation",
     "components": "trainables.probes.embeddings:Components",
-    "manifold": "trainables.probes.embeddings:Manifold",
     "mistakes": "trainables.probes.mistakes:Mistakes",
     "reliance": "trainables.probes.ablation:Reliance",
     "destruction": "trainables.probes.ablation:Destruction",

@@ -1,4 +1,4 @@
-"""Probes of a run's embeddings: similarity of items, principal components, separation of groups, curved structure."""
+"""Probes of a run's embeddings: similarity of items, principal components, separation of groups."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from trainables.base import Family, RunConfig
 from trainables.probes.base import Probe, Probed
@@ -24,10 +25,6 @@ SHUFFLES = 999
 """Number of random orders of the items to compare a score with."""
 FEWEST = 4
 """Fewest items to score: fewer have too few orders to separate chance from structure."""
-FEWEST_MAPPED = 6
-"""Fewest items for Isomap."""
-NEIGHBOURS = 3
-"""Neighbours of each item in Isomap's graph; more if that leaves the graph in several parts."""
 
 
 class EmbeddingProbe(Probe):
@@ -174,13 +171,13 @@ def _same_or_not(labels: NDArray[Any], pairs: Pairs) -> Floats:
 
 def _nearness(pairs: Pairs) -> Floats:
     """Return weights that turn a sum over standardized ranks of pairs into their correlation with ranks of -|i - j|."""
-    return _standard(_ranks(-(pairs[1] - pairs[0]).astype(np.float64))) / len(pairs[0])
+    return _standard(rankdata(pairs[0] - pairs[1])) / len(pairs[0])
 
 
 def _ranked(similarity: Floats, pairs: Pairs) -> Floats:
     """Return the standardized rank of every pair's similarity as a symmetric matrix [n, n]."""
     ranks = np.zeros_like(similarity)
-    ranks[pairs] = _standard(_ranks(similarity[pairs]))
+    ranks[pairs] = _standard(rankdata(similarity[pairs]))
     return ranks + ranks.T
 
 
@@ -190,68 +187,6 @@ def _standard(values: Floats) -> Floats:
     return (values - values.mean()) / spread if spread else np.zeros_like(values)
 
 
-def _ranks(values: Floats) -> Floats:
-    """Return ranks from 0; equal values share their mean rank."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts) - 1
-    ranks: Floats = (last - (counts - 1) / 2)[inverse]
-    return ranks
-
-
 def _has_both(labels: tuple[int, ...]) -> bool:
     groups = set(labels)
     return 1 < len(groups) < len(labels)
-
-
-class Manifold(EmbeddingProbe):
-    """Isomap (Tenenbaum, de Silva and Langford 2000, by scikit-learn) on the embeddings [n, C] at unit length.
-
-    It scales distances along the graph of each item's nearest 3 neighbours (or as many as connect the graph), for n of
-    at least 6. ``one`` and ``two`` are the residual variances in one and two dimensions: 1 - r^2 between distances
-    along the graph and in the map, in [0, 1]. ``plane`` is the same for the plane of the first two principal
-    components. A curved sheet has ``two`` well below ``plane``; if they are alike, the plane misses nothing. The array
-    ``manifold`` [n, 2], float64, has the items' coordinates.
-    """
-
-    name: ClassVar[str] = "manifold"
-
-    def look(self, family: Family, embedding: NDArray[Any]) -> Probed:
-        from scipy.sparse.csgraph import connected_components
-        from sklearn.manifold import Isomap
-        from sklearn.neighbors import kneighbors_graph
-
-        embedding = embedding.astype(np.float64)
-        count = len(embedding)
-        if count < FEWEST_MAPPED:
-            return Probed()
-        similarity = cosines(embedding)
-        distances = np.sqrt(np.maximum(2 - 2 * similarity, 0))
-        np.fill_diagonal(distances, 0)
-        if np.ptp(distances[np.triu_indices(count, 1)]) < 1e-9:
-            return Probed()  # All items are equally far apart and have no shape.
-        neighbours = NEIGHBOURS
-        while neighbours < count - 1:
-            graph = kneighbors_graph(distances, neighbours, metric="precomputed")
-            if connected_components(graph, directed=False)[0] == 1:
-                break
-            neighbours += 1
-        fitted = Isomap(n_neighbors=neighbours, n_components=2, metric="precomputed", eigen_solver="dense").fit(
-            distances
-        )
-        along, map_n2 = fitted.dist_matrix_, np.asarray(fitted.embedding_, np.float64)
-        numbers = {
-            "one": residual(along, map_n2[:, :1]),
-            "two": residual(along, map_n2),
-            "plane": residual(along, principal(similarity)[1][:, :2]),
-        }
-        return Probed(numbers, {"manifold": map_n2})
-
-
-def residual(distances: NDArray[Any], coordinates: NDArray[Any]) -> float:
-    """Return 1 - r^2 between distances [n, n] and those of coordinates [n, d]; 1 if either does not vary."""
-    pairs = np.triu_indices(len(distances), 1)
-    apart = np.linalg.norm(coordinates[pairs[0]] - coordinates[pairs[1]], axis=1)
-    given = distances[pairs]
-    if np.ptp(apart) < 1e-12 or np.ptp(given) < 1e-12:
-        return 1.0
-    return float(1 - np.corrcoef(given, apart)[0, 1] ** 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -11,12 +11,11 @@ import torch
 from numpy.typing import NDArray
 
 from trainables.base import Family, RunConfig
-from trainables.contract.tables import Integers, group_of, respects
+from trainables.contract.tables import Function, Integers, group_of, respects
 from trainables.probes.base import Probed
 from trainables.probes.nulls import other_groupings, p_value
-from trainables.probes.transformer_probe import ASKED, LastSteps, TransformerProbe, answers, last_steps, traced
+from trainables.probes.transformer_probe import ASKED, LastSteps, TransformerProbe, answers, last_steps
 from trainables.tasks.datasets import Dataset
-from trainables.tasks.functions import Function
 from trainables.transformer.generation import TrainedTransformer
 
 Floats = NDArray[np.float64]
@@ -44,10 +43,10 @@ class Exchange(TransformerProbe):
     * ``TASK.moved_GROUPING``: the share of exchanges after which the answer is in the predicted group, in [0, 1].
     * ``TASK.others_GROUPING``: the same share after exchanges by other groupings into groups of the same sizes, the
       mean over up to 9. Each argument moves between groups of the other grouping, by a difference of means as well. If
-      this share is high, the answer follows this grouping whatever is exchanged.
+      this share is high, the answer follows this grouping after any exchange.
     * ``TASK.moved_GROUPING.p``: the share of all these groupings, this one included, that move as many answers: a
       permutation test. At least .1 for parity modulo 6.
-    * ``TASK.kept_GROUPING``: the share of exchanges after which the answer stays where it was in every other grouping
+    * ``TASK.kept_GROUPING``: the share of exchanges after which the answer stays in its group in every other grouping
       that the task respects and that is independent of this one, in [0, 1]. Two groupings are independent if all pairs
       of their groups have equally many items in common, such as ``mod3`` and ``mod2`` for 6. Left out if there is no
       such grouping.
@@ -175,11 +174,12 @@ def answers_after(
     at, places = torch.from_numpy(questions.equals[exchanges.rows]), torch.from_numpy(exchanges.places)
     tokens_MT = questions.tokens[torch.from_numpy(exchanges.rows), : int(at.max()) + 1]
     shifted_MC = p["token"][tokens_MT[row, places]] + torch.from_numpy(shift_MC).float()
-    # Each shifted argument becomes a token of its own after the vocabulary. The head does not change.
+    # Each shifted argument becomes a token of its own, after the vocabulary.
     tokens_MT[row, places] = len(p["token"]) + row
-    table, head = torch.cat([p["token"], shifted_MC]), p["token"].T if model.settings.tied else p["head"]
-    with torch.no_grad():
-        logits_MTV = traced(replace(model.settings, tied=False), {**p, "token": table, "head": head}, tokens_MT)
+    changed = {"token": torch.cat([p["token"], shifted_MC])}
+    if model.settings.tied and "head_bias" in p:  # The head has a column for each of the new tokens, too.
+        changed["head_bias"] = torch.cat([p["head_bias"], torch.zeros(len(row))])
+    logits_MTV = model.logits(tokens_MT, None, **changed)
     chosen: Integers = logits_MTV[row, at, :codes].argmax(dim=-1).numpy()
     return chosen
 

@@ -1,35 +1,29 @@
 """Probes that run a trained transformer, possibly with its sublayers or embeddings changed.
 
-Shape suffixes: B rows, T positions, C n_embed, H heads, D = C/H; M questions, V vocabulary.
+Shape suffixes: M questions, T positions, V vocabulary.
 """
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
 from trainables.base import Family, RunConfig
 from trainables.contract.tables import Integers
 from trainables.probes.base import Probe, Probed
 from trainables.tasks.datasets import Dataset, Examples
-from trainables.transformer.architecture import ModelSettings
 from trainables.transformer.generation import TrainedTransformer
+from trainables.transformer.model import Change
 
 ASKED = 300
 """Largest number of expressions of a task: their accuracy then has a standard error of at most .03."""
-
-Sublayer = Literal["attention", "feed_forward"]
-Change = Callable[[Sublayer, int, Tensor], Tensor]
-"""A function of sublayer, application (from 0) and update [B, T, C] that returns the update to use instead."""
 
 
 class TransformerProbe(Probe):
@@ -49,66 +43,13 @@ class TransformerProbe(Probe):
         """Look at one finished run of a transformer; see :meth:`Probe.run`."""
 
 
-def unchanged(sublayer: Sublayer, application: int, update_BTC: Tensor) -> Tensor:
-    """Return the update of a sublayer as it is."""
-    return update_BTC
-
-
-def traced(
-    settings: ModelSettings, parameters: Mapping[str, Tensor], tokens_BT: Tensor, change: Change = unchanged
-) -> Tensor:
-    """Return the logits [B, T, V] for token ids [B, T], T at most ``block``, with the sublayers' updates changed.
-
-    Blocks are applied ``n_layer`` x ``n_recurrence`` times; each recurrence goes through all layers.
-    """
-    p = parameters
-    positions = tokens_BT.shape[1]
-    x_BTC = p["token"][tokens_BT.long()] + p["position"][:positions]
-    for application in range(settings.n_layer * settings.n_recurrence):
-        layer = application % settings.n_layer
-        read_BTC = x_BTC
-        x_BTC = x_BTC + change("attention", application, _attention(settings, p, layer, read_BTC))
-        read_BTC = read_BTC if settings.parallel else x_BTC
-        x_BTC = x_BTC + change("feed_forward", application, _feed_forward(settings, p, layer, read_BTC))
-    head = p["token"].T if settings.tied else p["head"]
-    return _linear(p, "head", _norm(p, "final_norm", x_BTC), head)
-
-
-def _attention(settings: ModelSettings, p: Mapping[str, Tensor], layer: int, x_BTC: Tensor) -> Tensor:
-    rows, positions, width = x_BTC.shape
-    normed = _norm(p, f"{layer}.attention_norm", x_BTC)
-    qkv = _linear(p, f"{layer}.qkv", normed, p[f"{layer}.qkv"]).view(rows, positions, 3, settings.n_head, -1)
-    q_BHTD, k_BHTD, v_BHTD = qkv.permute(2, 0, 3, 1, 4)
-    score_BHTT = q_BHTD @ k_BHTD.transpose(-1, -2) / math.sqrt(width // settings.n_head)
-    future_TT = torch.ones(positions, positions, dtype=torch.bool).triu(1)
-    mixed_BHTD = score_BHTT.masked_fill(future_TT, -math.inf).softmax(dim=-1) @ v_BHTD
-    mixed_BTC = mixed_BHTD.transpose(1, 2).reshape(rows, positions, width)
-    return _linear(p, f"{layer}.attention_out", mixed_BTC, p[f"{layer}.attention_out"])
-
-
-def _feed_forward(settings: ModelSettings, p: Mapping[str, Tensor], layer: int, x_BTC: Tensor) -> Tensor:
-    normed = _norm(p, f"{layer}.feed_forward_norm", x_BTC)
-    hidden = _linear(p, f"{layer}.feed_forward_in", normed, p[f"{layer}.feed_forward_in"])
-    hidden = functional.relu(hidden) if settings.activation == "relu" else functional.gelu(hidden)
-    return _linear(p, f"{layer}.feed_forward_out", hidden, p[f"{layer}.feed_forward_out"])
-
-
-def _norm(p: Mapping[str, Tensor], name: str, x_BTC: Tensor) -> Tensor:
-    return functional.layer_norm(x_BTC, x_BTC.shape[-1:], p[name], p.get(f"{name}_bias"))
-
-
-def _linear(p: Mapping[str, Tensor], name: str, x: Tensor, matrix: Tensor) -> Tensor:
-    bias = p.get(f"{name}_bias")
-    return x @ matrix if bias is None else x @ matrix + bias
-
-
 def questions_of(data: Dataset) -> dict[str, Tensor]:
     """Return the first test expressions by task: token ids [M, T] of worked solutions, padded with ``<eos>``."""
     return {task: torch.from_numpy(examples.tokens[:ASKED].astype(np.int64)) for task, examples in data.test.items()}
 
 
 def accuracy(
-    model: TrainedTransformer, data: Dataset, change: Change = unchanged, **parameters: Tensor
+    model: TrainedTransformer, data: Dataset, change: Change | None = None, **parameters: Tensor
 ) -> dict[str, float]:
     """Return, by task, the share of test expressions that the model solves wholly.
 
@@ -118,12 +59,10 @@ def accuracy(
     Greedy generation would write just these solutions, and might reach a right answer through a wrong step. This score
     is stricter, and takes one pass instead of one pass per wrong token.
     """
-    shares = {}
-    for task, tokens_MT in questions_of(data).items():
-        with torch.no_grad():
-            logits_MTV = traced(model.settings, {**model.parameters, **parameters}, tokens_MT, change)
-        shares[task] = _right(logits_MTV, tokens_MT, data.test[task])
-    return shares
+    return {
+        task: _right(model.logits(tokens_MT, change, **parameters), tokens_MT, data.test[task])
+        for task, tokens_MT in questions_of(data).items()
+    }
 
 
 def _right(logits_MTV: Tensor, tokens_MT: Tensor, examples: Examples) -> float:

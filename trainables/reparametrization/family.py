@@ -1,7 +1,7 @@
 """Problems on sparse graphs as families: optimisers race on them, and the size is the number of nodes.
 
-A mix is a field of rivals: ``hessian+adam`` is a race between the two on the same graph from the same start. A run's
-score is 1 if the target is ahead, else 0, so the mean over seeds is the share of graphs on which it is ahead.
+The mix ``hessian+adam`` is a race between the two on the same graph from the same start. A run's score is 1 if the
+target is ahead, else 0, so the mean over seeds is the share of graphs on which it is ahead.
 
 Operations are counted from formulas, per node: additions, multiplications, divisions and roots count as one, a sine or
 cosine as :data:`SINE`. A network multiplies with a readout only if it has more features than numbers.
@@ -36,7 +36,7 @@ SINE = 10
 UPDATE = {"momentum": 4, "adam": 13}
 """Operations of an optimiser's update (methods.py), per parameter."""
 LOSS = 3
-"""Operations of a quadratic loss with known gradient, per number: a sum, a product and the sum over all."""
+"""Operations of a quadratic loss with known gradient, per number: a sum, a product, and the total sum."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,6 @@ class RaceFamily(Family):
     """Races between optimisers on a problem with a sparse graph."""
 
     size_axis = "nodes"
-    divides_examples = False
     compares_mixes = False  # Each mix is a question of its own: who is ahead of these rivals?
     words = Words(
         size="graph size",
@@ -96,7 +95,7 @@ class RaceFamily(Family):
         return f"{graphs}, to {race.tolerance:g} of the first loss{by} in {race.counted}"
 
     def warnings(self, sizes: Sequence[int]) -> list[str]:
-        note = "Steps are counted alike whatever they cost: a step through a network costs several plain ones."
+        note = "All steps count alike, although a step through a network costs as much as several plain ones."
         return [note] if self.settings.race.counted == "steps" else []
 
     def parameters(self, size: float) -> Parameters:
@@ -119,7 +118,7 @@ class RaceFamily(Family):
         return f"{self.size_axis}-{run.size}-{digest_of([run.mix.tasks, shared])[:8]}"
 
     def memory(self, size: int) -> float:
-        """Matrices (three times), pairs of L-BFGS, features of every layer and their gradients."""
+        """Return bytes for matrices (three times), pairs of L-BFGS, and features of all layers with gradients."""
         network = self.settings.network
         matrices = 3 * 20 * self.operations().entries
         pairs = 8 * 2 * 2 * HISTORY * self.numbers
@@ -139,8 +138,10 @@ class RaceFamily(Family):
         return RaceLearner(races, runs[0].settings.race)
 
     def price(self, method: str) -> Price:
-        """Return a method's prices, in units of the race. On a quadratic loss conjugate gradients need no evaluation:
-        the product for their step also moves the gradient."""
+        """Return a method's prices, in units of the race.
+
+        On a quadratic loss conjugate gradients need no evaluation: the product for their step also moves the gradient.
+        """
         known = method == "cg" and self.quadratic
         if self.settings.race.counted == "steps":
             return Price(0.0, 0.0 if known else 1.0, 0.0, 1.0)
@@ -153,7 +154,7 @@ class RaceFamily(Family):
         return Price(setup / unit, look / unit, self._step_flops(method) / unit, product / unit)
 
     def _step_flops(self, method: str) -> float:
-        """Operations of a step, per node, in addition to one evaluation and the products it pays for."""
+        """Return the operations of a step, per node, in addition to its evaluation and its products."""
         if method == "newton":
             return self.operations().hessian
         if method == "cg":  # Jacobi's preconditioner, and the last direction's share.
@@ -165,7 +166,7 @@ class RaceFamily(Family):
         return 2 * self._forward_flops() + self.numbers + self.settings.network.width * UPDATE["adam"]
 
     def _forward_flops(self) -> float:
-        """Operations of a network's output, per node; its gradient takes each product again."""
+        """Return the operations of a network's output, per node; its gradient takes each product again."""
         network = self.settings.network
         width = network.width
         layer = 2 * width * (self.operations().entries + (network.residual == "series"))

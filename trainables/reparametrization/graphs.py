@@ -24,7 +24,7 @@ Edges = NDArray[np.int64]
 
 
 def rng_of(purpose: str, nodes: int, seed: int) -> np.random.Generator:
-    """The generator for one purpose on a graph of this size and seed. Neither mix nor method enters it."""
+    """Return the generator for one purpose on a graph of this size and seed, the same for all mixes and methods."""
     digest = hashlib.sha256(f"{purpose}|{nodes}|{seed}".encode()).digest()
     return np.random.default_rng(int.from_bytes(digest[:16], "big"))
 
@@ -59,7 +59,7 @@ def edges(matrix: Any) -> Edges:
 
 
 def _grid(nodes: int) -> Edges:
-    """Row by row, as square as can be; the last row may be short."""
+    """Return the edges of a grid that is nearly square; its last row may be short."""
     across = math.isqrt(nodes - 1) + 1
     node = np.arange(nodes)
     right = node[(node % across != across - 1) & (node + 1 < nodes)]
@@ -96,7 +96,7 @@ def spanning_tree(points: Floats) -> Edges:
     """
     candidates = _candidates(points)
     far = across(candidates, points)
-    # Ranks in place of lengths: scipy takes an edge of length 0 for none.
+    # Ranks in place of lengths: scipy ignores an edge of length 0.
     rank = np.empty(len(candidates))
     rank[np.argsort(np.hypot(far[:, 0], far[:, 1]), kind="stable")] = np.arange(1, len(candidates) + 1)
     begin = np.searchsorted(candidates[:, 0], np.arange(len(points) + 1))
@@ -127,6 +127,6 @@ def _candidates(points: Floats) -> Edges:
 
 
 def _once(ends: NDArray[Any], nodes: int) -> Edges:
-    """Every edge once, the smaller end first, in order."""
+    """Return every edge once, the smaller end first, in order."""
     numbers = np.unique(ends.min(axis=1).astype(np.int64) * nodes + ends.max(axis=1))
     return np.stack(np.divmod(numbers, nodes), axis=1)

@@ -1,4 +1,4 @@
-"""Races: all methods of a mix on one problem, from the same start, for the same price."""
+"""Races: all methods of a mix on one problem, from the same start, with the same budget."""
 
 from __future__ import annotations
 
@@ -30,8 +30,11 @@ def ahead(standings: Mapping[str, Standing], race: RaceSettings) -> dict[str, fl
 
 
 def is_over(standings: Mapping[str, Standing], spent: float, race: RaceSettings) -> bool:
-    """Return True if the race ends when every method may have ``spent`` so much: at ``race.steps``, or once the race is
-    decided and the others have spent ``patience`` times as much as the first to arrive."""
+    """Return True if the race ends once every method may have ``spent`` this much.
+
+    It ends at ``race.steps``, or once it is decided and the others have spent ``patience`` times as much as the first
+    to arrive.
+    """
     first = min((one.spent for one in standings.values() if one.arrives_within(race.steps)), default=math.inf)
     decided = all(one.ended or one.spent > race.factor * first for one in standings.values())
     waited = decided and spent >= race.patience * first
@@ -59,7 +62,7 @@ class Race:
 
 
 class RaceLearner(Learner):
-    """Runs races of one mix, on graphs of one size, on the CPU. A step is what every method may have spent so far."""
+    """Runs races of one mix, on graphs of one size, on the CPU. The step is the budget of every method so far."""
 
     def __init__(self, races: Sequence[Race], settings: RaceSettings) -> None:
         self._races, self._settings = tuple(races), settings
@@ -77,7 +80,7 @@ class RaceLearner(Learner):
         race = self._races[index]
         standings = race.standings
         scores = ahead(standings, self._settings)
-        # The geometric mean: gaps fall over orders of magnitude.
+        # A geometric mean, because gaps fall over orders of magnitude.
         gaps = [max(one.gap, 1e-300) if math.isfinite(one.gap) else 1e300 for one in standings.values()]
         loss = math.exp(sum(map(math.log, gaps)) / len(gaps))
         measures = {f"gap_{name}": gap for name, gap in zip(standings, gaps, strict=True)}
@@ -90,7 +93,7 @@ class RaceLearner(Learner):
         return Report(index, evaluation, outcome)
 
     def _measures(self, standings: Mapping[str, Standing]) -> dict[str, float]:
-        """Each method's spending, steps and seconds, whether it arrived within the budget, and whether it broke."""
+        """Return for each method its spending, steps and seconds, and whether it arrived within the budget or broke."""
         measures = {"seconds": sum(one.seconds for one in standings.values())}
         for name, one in standings.items():
             measures |= {f"spent_{name}": one.spent, f"steps_{name}": one.steps, f"seconds_{name}": one.seconds}

@@ -1,4 +1,4 @@
-"""The methods that race, each a loop of steps on one problem.
+"""The methods of the races, each a loop of steps on one problem.
 
 First-order methods (SGD with momentum, Adam) move the unknowns or a network's features by a fixed rate. Conjugate
 gradients, L-BFGS and Newton's method search along a line. Shapes: N nodes, D numbers a node, P parameters, M pairs.
@@ -24,8 +24,8 @@ from trainables.reparametrization.settings import HISTORY, REPARAMETRIZED, Repar
 MOMENTUM, BETAS, EPSILON = 0.9, (0.9, 0.999), 1e-8
 """Constants of torch.optim. Only the learning rate is chosen."""
 SUFFICIENT, SHRINK, HALVINGS = 1e-4, 0.5, 30
-"""Armijo: a step is taken if the loss falls by the first share of what its slope promises; else it shrinks. A search
-that fails 30 times has met the limits of float64: the method stays where it is."""
+"""Armijo's rule: a step shrinks until the loss falls by the first share of the fall that its slope predicts. A search
+that fails 30 times has reached the limits of float64: the method does not move."""
 LOOSE, MOST_PRODUCTS = 0.5, 200
 """Largest residual of Newton's system, as a share of the gradient, and most products in one direction. Conjugate
 gradients descend from their first product on, so too few of them cost steps and nothing else."""
@@ -33,8 +33,8 @@ gradients descend from their first product on, so too few of them cost steps and
 
 @dataclass(frozen=True)
 class Price:
-    """A method's prices, in units of the race: once for the ``setup``, for every ``look`` at the loss and its gradient,
-    for a ``step`` in addition to its look, and for a ``product`` with the Hessian."""
+    """Prices of a method, in units of the race: of its ``setup``, of a ``look`` at the loss and its gradient, of a
+    ``step`` in addition to its look, and of a ``product`` with the Hessian."""
 
     setup: float
     look: float
@@ -44,8 +44,11 @@ class Price:
 
 @dataclass
 class Standing:
-    """One method in one race. ``spent`` is in units of the race, ``gap`` the last loss above the solution's as a share
-    of the first. A ``broken`` method's loss was not finite."""
+    """State of one method in one race.
+
+    ``spent`` is in units of the race, and ``gap`` the last loss above the solution's as a share of the first. A
+    ``broken`` method had a loss that is not finite.
+    """
 
     spent: float = 0.0
     steps: int = 0
@@ -60,7 +63,7 @@ class Standing:
         return self.arrived or self.broken
 
     def arrives_within(self, budget: float) -> bool:
-        """Return True if it arrived for at most ``budget``, which a line search or Newton's direction may overrun."""
+        """Return True if the method arrived within ``budget``, which a line search or Newton's direction may exceed."""
         return self.arrived and self.spent <= budget
 
 
@@ -77,16 +80,16 @@ class Method(ABC):
         self.first = problem.evaluate(self.x)[0]
 
     def run(self, until: float) -> None:
-        """Step until the method has ended, or the next step would spend more than ``until`` at the least."""
+        """Take steps until the method has ended, or its next step would exceed ``until``."""
         standing, least = self.standing, self.price.look + self.price.step
-        # If a method diverges, squares overflow, and it is broken.
+        # If a method diverges, squares overflow; then it is broken.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             while not standing.ended and standing.spent + least <= until:
                 self._step()
 
     @abstractmethod
     def _step(self) -> None:
-        """Take one step; pay, count and note it."""
+        """Take one step, and update the standing."""
 
     def _note(self, loss: float) -> None:
         standing = self.standing
@@ -115,7 +118,7 @@ class Descent(Method):
         self._optimizer, self._rate, self._network = optimizer, rate, network
         self.parameters = self.x.ravel() if network is None else network.features_P
         self.moments = np.zeros((1 if optimizer == "momentum" else 2, len(self.parameters)))
-        # So that all methods start at the same state.
+        # All methods start at the same state.
         self._offset = 0.0 if network is None else self.x - network(self.parameters)
 
     def _step(self) -> None:
@@ -123,7 +126,7 @@ class Descent(Method):
         self.x = self.parameters.reshape(self.x.shape) if network is None else network(self.parameters) + self._offset
         loss, gradient_ND = self.problem.evaluate(self.x)
         self._note(loss)
-        # A method that has arrived pays for this look and takes no step.
+        # A method that has arrived pays for this look only.
         standing.spent += self.price.look + (0.0 if standing.ended else self.price.step)
         if not standing.ended:
             standing.steps += 1
@@ -131,7 +134,7 @@ class Descent(Method):
             self.parameters = self.parameters - self._move(gradient_P)
 
     def _move(self, gradient_P: Floats) -> Floats:
-        """The optimiser's step [P], to be subtracted from the parameters."""
+        """Return the optimiser's step [P], to be subtracted from the parameters."""
         if self._optimizer == "momentum":
             self.moments = MOMENTUM * self.moments + gradient_P
             return np.asarray(self._rate * self.moments[0])
@@ -145,7 +148,7 @@ class Descent(Method):
 
 
 class LineSearch(Method):
-    """A direction, then a line search that starts with all of it and halves until the loss falls enough."""
+    """A method that chooses a direction, and then halves its step until the loss falls enough."""
 
     kept = (*Method.kept, "loss", "gradient")
 
@@ -156,13 +159,13 @@ class LineSearch(Method):
 
     @abstractmethod
     def _direction(self) -> Floats:
-        """Return a direction downhill [N, D], and pay for its products."""
+        """Return a descent direction [N, D], and pay for its products."""
 
     def _moved(self, step_ND: Floats, change_ND: Floats) -> None:
-        """Use a move and its change of the gradient."""
+        """Note a move and its change of the gradient."""
 
     def _failed(self) -> None:
-        """Continue after a search that found nothing lower."""
+        """Prepare for the next step after a search without success."""
 
     def _step(self) -> None:
         direction_ND, standing = self._direction(), self.standing
@@ -207,7 +210,7 @@ class ConjugateGradients(LineSearch):
         return (-slope / curvature if curvature > 0 else 1.0) * search_ND
 
     def _failed(self) -> None:
-        self.square = 0.0  # The preconditioned gradient is next.
+        self.square = 0.0  # The next direction is the preconditioned gradient.
 
 
 class Lbfgs(LineSearch):
@@ -218,7 +221,7 @@ class Lbfgs(LineSearch):
     pairs: Floats = np.empty((0, 2, 0))
 
     def _direction(self) -> Floats:
-        """Minus the pairs' inverse Hessian times the gradient; without pairs a step of length 1 down the gradient."""
+        """Return minus the pairs' inverse Hessian times the gradient; without pairs, a step of length 1."""
         q_P = self.gradient.ravel().copy()
         scale, alphas = 1 / float(np.linalg.norm(q_P)), []
         for step_P, change_P in self.pairs[::-1]:
@@ -233,7 +236,7 @@ class Lbfgs(LineSearch):
         return -q_P.reshape(self.x.shape)
 
     def _moved(self, step_ND: Floats, change_ND: Floats) -> None:
-        # A pair without curvature is left out, so that directions go down.
+        # Pairs without curvature are left out, so that directions descend.
         if np.vdot(step_ND, change_ND) > 1e-12 * np.linalg.norm(step_ND) * np.linalg.norm(change_ND):
             new = np.stack([step_ND.ravel(), change_ND.ravel()])[None]
             self.pairs = np.concatenate([self.pairs.reshape(-1, 2, step_ND.size), new])[-HISTORY:]
@@ -243,7 +246,7 @@ class Lbfgs(LineSearch):
 
 
 class Newton(LineSearch):
-    """Newton's method. Its directions come from conjugate gradients; each product with the Hessian is paid."""
+    """Newton's method. Directions come from conjugate gradients, which pay for each product with the Hessian."""
 
     kept = (*LineSearch.kept, "first_norm")
     first_norm = 0.0
@@ -284,7 +287,7 @@ SEARCHING: dict[str, type[LineSearch]] = {"cg": ConjugateGradients, "lbfgs": Lbf
 
 
 def method_of(name: str, problem: Problem, run: RunConfig, price: Price) -> Method:
-    """Return the method ``name`` at the start of a run's problem."""
+    """Return a method by its name, at the start of a run's problem."""
     settings: ReparametrizationSettings = run.settings
     tolerance = settings.race.tolerance
     if name in SEARCHING:

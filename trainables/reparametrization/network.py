@@ -1,10 +1,11 @@
-"""The graph network whose output the unknowns are.
+"""The graph network; its output is the unknowns.
 
 Every node has C features, which are parameters. A layer is ``h <- M h``. M is made from ``P = 1 - D^-1/2 H D^-1/2``,
 with H the Hessian at the start and D the sums of absolute values in its rows (the idea is arXiv 2205.13624's; layers
 and scale are ours), or from a control in place of H. If the unknowns are ``R z``, gradient descent on z moves them
 against ``R R'`` times the gradient: Newton's step if ``R = H^-1/2``. Its series in P, cut off at the depth and scaled
-to 1 where H is 0, is ``residual: series`` (M is P). With ``halves`` M is ``(1 + P) / 2``, and the last layer is read.
+to 1 for H = 0, is ``residual: series`` (M is P). With ``halves`` M is ``(1 + P) / 2``, and the output is the last
+layer.
 
 Shapes: N nodes, C features a node, D numbers a node, P features of all nodes.
 """
@@ -43,7 +44,7 @@ def propagation(rule: str, problem: Problem, settings: NetworkSettings, rng: np.
 def series(depth: int) -> list[float]:
     """Return the first ``depth + 1`` coefficients of ``(1 - P)^-1/2`` in powers of P, divided by their sum."""
     coefficients = [math.comb(2 * power, power) / 4**power for power in range(depth + 1)]
-    return [one / sum(coefficients) for one in coefficients]
+    return [coefficient / sum(coefficients) for coefficient in coefficients]
 
 
 class Network:

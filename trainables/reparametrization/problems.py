@@ -1,12 +1,12 @@
-"""The problems that are raced on: heat diffusion, synchronization and persistent homology, and their graphs.
+"""The problems of the races: heat diffusion, synchronization and persistent homology, and their graphs.
 
-**Heat diffusion.** The Dirichlet energy ``1/2 sum_ij c_ij (x_i - x_j)^2`` over edges with conductances c is least where
+**Heat diffusion.** The Dirichlet energy ``1/2 sum_ij c_ij (x_i - x_j)^2`` over edges with conductances c is least if
 every free node has the mean temperature of its neighbours, weighted by conductance: a linear system with a positive
 definite matrix, which a sparse factorisation solves.
 
 **Synchronization.** In the frame that turns with Kuramoto's oscillators of one frequency, the flow ``dx_i/dt = sum_j
 k_ij sin(x_j - x_i)`` descends ``sum_ij k_ij (1 - cos(x_i - x_j))`` over edges with couplings k (Kuramoto 1975; Acebron
-et al. 2005, Rev. Mod. Phys. 77, 137). It is 0 only where a connected graph has one phase.
+et al. 2005, Rev. Mod. Phys. 77, 137). On a connected graph it is 0 only at a common phase.
 
 **Persistent homology.** All classes of H0 of a cloud of points are to die at one scale t: the loss is ``1/2 sum_d (d -
 t)^2`` over the deaths d, the lengths of the minimum spanning tree's edges (graphs.py). Its gradient is that of springs
@@ -89,7 +89,7 @@ class HeatProblem(Problem):
 
     @classmethod
     def drawn(cls, settings: DiffusionSettings, nodes: int, seed: int) -> HeatProblem:
-        """``nodes`` counts the held nodes too."""
+        """Return the problem of a graph with this many nodes, held ones included."""
         heat, bare = settings.heat, graphs.adjacency(settings.graph, nodes, rng_of("graph", nodes, seed))
         rng = rng_of("heat", nodes, seed)
         ends = graphs.edges(bare)
@@ -114,7 +114,7 @@ class HeatProblem(Problem):
         )
 
     def evaluate(self, x_ND: Floats) -> tuple[float, Floats]:
-        """With e the error the energy is ``1/2 e' H e`` above the least one."""
+        """Return the loss ``1/2 e' H e`` of the error e, and its gradient."""
         gradient_ND = self.hessian @ x_ND - self.source
         return float(np.vdot(x_ND - self.solution, gradient_ND)) / 2, gradient_ND
 
@@ -126,7 +126,7 @@ class HeatProblem(Problem):
 
 
 def solve(matrix: Any, source: Floats) -> Floats:
-    """The solution of ``matrix x = source`` by a sparse factorisation, independent of every method that races."""
+    """Solve ``matrix x = source`` by a sparse factorisation, independent of all methods of the races."""
     # Symmetric and positive definite: no pivots are needed, and an ordering of A + A' keeps the factors sparse.
     factors = linear.splu(
         matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
@@ -137,7 +137,7 @@ def solve(matrix: Any, source: Floats) -> Floats:
 
 @dataclass(eq=False)
 class PhaseProblem(Problem):
-    """Phases on a graph, the ``ends`` of its edges and their couplings. ``solution`` is one of all that are alike."""
+    """Phases on a graph, with the ``ends`` of its edges and their couplings. ``solution`` is one common phase."""
 
     ends: Edges
     coupling: Floats
@@ -156,7 +156,7 @@ class PhaseProblem(Problem):
         return cls(start[:, None], solution, hessian, laplacian(bare), ends, coupling)
 
     def evaluate(self, x_ND: Floats) -> tuple[float, Floats]:
-        """With d the difference across an edge, ``1 - cos d`` is ``2 sin(d/2)^2``, in which nothing cancels."""
+        """Return loss and gradient; with ``1 - cos d = 2 sin(d/2)^2`` for a difference d, nothing cancels."""
         half_ED = across(self.ends, x_ND) / 2
         sine_ED, coupling_ED = np.sin(half_ED), self.coupling[:, None]
         loss = float((2 * coupling_ED * np.square(sine_ED)).sum())
@@ -167,7 +167,7 @@ class PhaseProblem(Problem):
         return lambda v_ND: gathered(self.ends, bent_ED * across(self.ends, v_ND), len(v_ND))
 
     def diagonal(self, x_ND: Floats) -> Floats:
-        """Sums of a node's couplings: the diagonal where all phases are alike, and nowhere more."""
+        """Return the sums of a node's couplings: an upper bound, and the diagonal at a common phase."""
         sums_N = np.bincount(self.ends.ravel(), np.repeat(self.coupling, 2), len(x_ND))
         return sums_N[:, None].astype(np.float64)
 
@@ -194,9 +194,12 @@ class Springs(NamedTuple):
 
 @dataclass(eq=False)
 class CloudProblem(Problem):
-    """A cloud of points whose classes of H0 are to die at ``scale``. ``solution`` is one of many: points on a line.
-    ``hessian`` and ``laplacian`` are those of the tree at the start. The Hessian's entry for two points, a 2 x 2 block,
-    is here half of the block's trace, its mean over all directions: a network moves points in all of them."""
+    """A cloud of points whose classes of H0 are to die at ``scale``.
+
+    ``solution`` is one of many: points on a line. ``hessian`` and ``laplacian`` are those of the tree at the start. The
+    Hessian's entry for two points is half of the trace of their 2 x 2 block: its mean over all directions, in all of
+    which a network moves points.
+    """
 
     scale: float
 
@@ -238,7 +241,7 @@ class CloudProblem(Problem):
         return np.bincount(self._springs(x_ND).tree.ravel(), minlength=len(x_ND)).astype(np.float64)[:, None]
 
     def _springs(self, points: Floats) -> Springs:
-        """The springs at these points; the last ones are kept, for a method that stays where it is."""
+        """Return the springs at these points. The last ones are cached, for a method that does not move."""
         if self._seen is None or not np.array_equal(self._seen[0], points):
             self._seen = (points.copy(), Springs.of(points, self.scale))
         return self._seen[1]

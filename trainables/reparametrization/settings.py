@@ -1,4 +1,4 @@
-"""Settings of the races: methods by name, what all problems share, and what each problem adds. Imports no torch."""
+"""Settings of the races: methods by name, settings of all problems, and those of each. Imports no torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Counted = Literal["work", "steps"]
 Residual = Literal["halves", "series"]
 
 REPARAMETRIZED = ("hessian", "laplacian", "random")
-"""Methods that move the parameters of a graph network whose output the unknowns are, by its propagation."""
+"""Methods that move the parameters of a graph network, named by its propagation; its output is the unknowns."""
 METHODS = ("adam", "cg", "hessian", "laplacian", "lbfgs", "momentum", "newton", "random")
 FEWEST, HISTORY, PLANE = 16, 10, 2
 """Nodes of the smallest graph, pairs that L-BFGS keeps, and coordinates of a point of a cloud."""
@@ -47,10 +47,10 @@ class GraphSettings:
 
 @dataclass(frozen=True)
 class RaceSettings:
-    """When a method has arrived, how much it may spend, and when it is ahead."""
+    """Rules of a race: when a method has arrived, how much it may spend, and when it is ahead."""
 
     steps: int = 4000
-    """Most steps that a method may spend."""
+    """Budget of a method, in units of ``counted``."""
     tolerance: float = 1e-4
     """A method has arrived when the loss above the solution's is this times its value at the start."""
     factor: float = 1.0
@@ -73,7 +73,7 @@ class RaceSettings:
 
 @dataclass(frozen=True)
 class NetworkSettings:
-    """The graph network whose output the unknowns are."""
+    """The graph network; its output is the unknowns."""
 
     width: int = 1
     """Features of a node; they are the parameters."""
@@ -88,7 +88,7 @@ class NetworkSettings:
             require(getattr(self, name) >= 1, f"network.{name}", getattr(self, name), "at least 1")
 
     def described(self) -> dict[str, Any]:
-        """No weights are trained, which run keys and shapes of stacks name since there was a choice."""
+        """Name in run keys and shapes of stacks that no weights are trained: earlier versions had a choice."""
         return asdict(self) | {"train_weights": False}
 
 

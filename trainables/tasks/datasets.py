@@ -1,4 +1,4 @@
-"""The data of a run as arrays, and their file."""
+"""The data of a run as arrays, and the file they are stored in."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Examples:
     """Expressions with their worked solutions.
 
     ``tokens`` [M, W] is the full text, padded with ``<eos>``; ``prompt_lengths`` [M] counts the tokens up to and
-    including the first '='; ``lengths`` [M] the text's, with its ``<eos>``; ``answers`` [M] the right answers as codes,
-    equal where the answers are (token ids where every answer is one token).
+    including the first '='; ``lengths`` [M] counts all tokens of the text, ``<eos>`` included; ``answers`` [M] are the
+    token ids of the right answers.
     """
 
     tokens: NDArray[np.unsignedinteger]
@@ -32,20 +32,20 @@ class Examples:
 
     @property
     def floor(self) -> float:
-        """The accuracy of the best constant answer, in [0, 1]."""
+        """Accuracy of the best constant answer, in [0, 1]."""
         return float(np.bincount(self.answers).max() / len(self.answers))
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Everything one run is trained and scored on; a function of (task settings, mix, seed).
+    """The data that one run is trained and scored on: a function of (task settings, mix, seed).
 
     ``tokens`` [L] is the training text, expression after expression; ``answer`` [L] is True for tokens after the
-    first '=' of their expression, with its ``<eos>``; ``starts`` [E] are the offsets of the expressions' first
-    tokens, ascending. ``validation`` and ``test`` hold, for every task of the mix, expressions of that task alone;
-    ``mixed`` holds test expressions drawn from the mix, None for a mix of one. ``nodes`` counts the operation nodes
-    of each task in the training text, ``cases`` the different held-out tuples (multisets where order does not count)
-    that the test expressions of each task rest on.
+    first '=' of their expression, ``<eos>`` included; ``starts`` [E] are the offsets of the expressions' first
+    tokens, ascending. ``validation`` and ``test`` have, for every task of the mix, expressions of that task alone;
+    ``mixed`` has test expressions drawn from the mix, or is None for a mix of one. ``nodes`` counts the operations of
+    each task in the training text. ``cases`` counts the different held-out tuples (with ``unordered``, multisets) in
+    the test expressions of each task.
     """
 
     tokens: NDArray[np.unsignedinteger]
@@ -59,7 +59,7 @@ class Dataset:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of every array, for the record: equal for equal data, wherever and whenever they were made."""
+        """Hash of all arrays, for the record: equal data have equal hashes on every machine."""
         content = hashlib.sha256()
         for name, array in sorted(_arrays(self).items()):
             content.update(f"{name} {array.dtype} {array.shape}".encode())
@@ -67,13 +67,13 @@ class Dataset:
         return content.hexdigest()[:32]
 
     def write(self, path: Path) -> None:
-        """Write it to a file. Two processes that write the same one leave the same file."""
+        """Write the dataset to a file. Two processes that write the same dataset leave the same file."""
         arrays = _arrays(self) | {CASES: np.array(list(self.cases.values()), dtype=np.int64)}
         write_whole(path, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
 
     @classmethod
     def read(cls, path: Path, tasks: Sequence[str]) -> Dataset:
-        """Return the dataset in a file, of a mix of these tasks."""
+        """Read a dataset of a mix of these tasks."""
         arrays = load_file(path)
 
         def examples(name: str) -> Examples:
@@ -96,7 +96,7 @@ CASES = "cases"
 
 
 def _arrays(dataset: Dataset) -> dict[str, NDArray[Any]]:
-    """All arrays of a dataset by name; ``nodes`` in the order of the mix."""
+    """Return all arrays of a dataset by name; ``nodes`` are in the order of the mix."""
     arrays: dict[str, NDArray[Any]] = {
         "tokens": dataset.tokens,
         "answer": dataset.answer,

@@ -1,4 +1,4 @@
-"""Nested expressions as a task: their settings, and what a family adds: values, operations and words."""
+"""Nested expressions as a task: their settings, and the parts that a family adds (values, operations, words)."""
 
 from __future__ import annotations
 
@@ -12,83 +12,76 @@ import numpy as np
 
 from trainables.base import Mix, SettingsError
 from trainables.contract.settings import ADDED_LATER, described_fields, require
-from trainables.contract.tables import Integers
-from trainables.tasks.functions import Function
+from trainables.contract.tables import Function, Integers
 from trainables.tasks.vocabulary import ExpressionVocabulary
 
-MOST_ARGUMENTS = 32
 DEEPEST = 64
 MOST_EXAMPLES = 10**9
 """A billion expressions of twenty tokens are 40 GB on disk."""
+MOST_TUPLES = 2**22
+"""All tuples of arguments are listed once to choose the held-out ones. S5 has 120 elements and 1.7 million triples."""
+MOST_ASKED = 2**20
+"""If there are more tuples than this, a test set is a random sample of the held-out ones."""
 LONGEST_TEXT_TOKENS = 8_192
-"""Longer expressions than this no block of these models holds."""
-FEWEST_HELD_OUT = 10
-FEW_HELD_OUT = 40
-"""Below the first the settings are refused, below the second the user is warned (SCIENCE.md, "Held-out tuples")."""
+"""Limit of the longest text, far above any block in use."""
+FEWEST_HELD_OUT, FEW_HELD_OUT = 10, 40
+"""With fewer held-out tuples than the first number settings are refused; with fewer than the second there is a
+warning."""
 HELD_OUT_RANGE = (0.001, 0.5)
 RAREST_TRAINED = 1e-2
 """Smallest share of random expressions that may end up in training (see ``share_clean``)."""
-TRAIN_EXAMPLES_PER_VALUE = 5_000
-"""The sibling code trains on 50 000 expressions at modulus 10 and scales them linearly."""
-TABLE_ENTRIES = 2_000_000
-"""A table of three arguments holds S5, of 120 elements, and not much more."""
 RAREST_HELD_OUT = 1e-4
 """Smallest share of random expressions that may end up in the test set."""
-
-
-def multiset_count(modulus: int, length: int) -> int:
-    """Return the number of multisets of ``length`` numbers below ``modulus``: C(n + k - 1, k)."""
-    return math.comb(modulus + length - 1, length)
+TRAIN_EXAMPLES_PER_VALUE = 5_000
+"""The sibling code trains on 50 000 expressions at modulus 10 and scales them linearly."""
 
 
 @dataclass(frozen=True)
 class ExpressionTask(ABC):
-    """Expressions of operations on ``value_count`` values. Two equal objects, a mix and a seed give the same data.
+    """Expressions of operations on ``value_count`` values. Equal settings, mixes and seeds give the same data.
 
-    Raises :class:`SettingsError` with the key ``task.<field>``.
+    Raises:
+        SettingsError: With the key ``task.<field>``.
     """
 
     kind: ClassVar[str]
-    """The short name of its family: datasets on disk begin with it."""
+    """Short name of the family, with which names of datasets on disk begin."""
     generator_version: ClassVar[int] = 2
-    """Raise it whenever the same settings, mix and seed give other data."""
+    """Raise it when the same settings, mix and seed give other data."""
     value_word: ClassVar[str]
     """A word for a value: number, element."""
     values_setting: ClassVar[str]
-    """The setting that gives more values, in a form that fits after "raise": ``task.modulus``."""
+    """The setting that decides the number of values, in a form that fits after "raise": ``task.modulus``."""
 
     depth: int = 2
-    """Levels of operations: 1 is flat (``add(3,1,2)``), 2 lets an argument be a flat expression, and so on."""
+    """Levels of operations: 1 is flat (``add(3,1,2)``), 2 allows flat expressions as arguments, and so on."""
     max_arguments: int = 3
-    """Most arguments of an operation. It has 2..max_arguments of them, each count equally likely."""
+    """Most arguments of an operation. It has 2 to max_arguments of them, each count equally likely."""
     nesting: float = 0.25
-    """Probability in [0, 1] that an argument is itself an operation while depth is left."""
+    """Probability in [0, 1] that an argument is an operation, if depth allows."""
     held_out_fraction: float = 0.05
     """Share of all tuples of values that never appear next to each other in training text."""
     held_out: Literal["ordered", "unordered"] = "ordered"
-    """What a tuple is. ``ordered``: some of the value_count**max_arguments tuples are held out, and training may
-    contain their permutations (the paper). ``unordered``: some multisets of max_arguments values are held out, in
-    every order. A flat test set asks each order; the orders count as one case (``test_cases_*`` in a run's
-    record)."""
+    """Kind of held-out tuples. ``ordered``: some of the value_count**max_arguments tuples are held out; their
+    permutations may be in training (the paper). ``unordered``: some multisets of max_arguments values are held out, in
+    every order. A flat test set asks each order; the orders count as one case (``test_cases_*`` in a run's record)."""
     train_examples: int | None = None
     """Training expressions; None means 5000 times the number of values."""
     validation_examples: int = 500
-    """Validation expressions for each operation where expressions nest. Flat expressions use every tuple of the
-    split once (of a multiset every order), or about this many tuples if value_count**max_arguments exceeds a
-    million."""
+    """Validation expressions for each operation if expressions nest. Flat expressions use every held-out tuple once
+    (every order of a multiset), or this many of them if value_count**max_arguments is above a million."""
     test_examples: int = 2000
     """Test expressions for each operation, counted as ``validation_examples``."""
     held_out_numbers: Literal["any", "distinct"] = field(default="any", metadata=ADDED_LATER)
     """Tuples that can be held out: ``any``, or only those of ``distinct`` values, as in the public code of the sibling
-    paper (github.com/bhoov/nrgpt). The share held out is of all tuples either way."""
+    paper (github.com/bhoov/nrgpt). The held-out share is of all tuples in both cases."""
     decoding: Literal["greedy", "sampled"] = field(default="greedy", metadata=ADDED_LATER)
-    """How a model's text is written when it is scored: ``greedy``, or ``sampled`` from its own distribution at
-    temperature 1, as in the sibling's code. It changes scores alone, and no data."""
+    """How a model writes text when it is scored: ``greedy``, or ``sampled`` from its own distribution at temperature 1,
+    as in the sibling's code. It changes scores and no data."""
 
     def __post_init__(self) -> None:
         self._require("depth", 1 <= self.depth <= DEEPEST, f"at least 1 and at most {DEEPEST}")
-        arguments = f"at least 2 and at most {MOST_ARGUMENTS}"
-        self._require("max_arguments", 2 <= self.max_arguments <= MOST_ARGUMENTS, arguments)
+        self._require("max_arguments", self.max_arguments >= 2, "at least 2")
         self._require("nesting", 0 <= self.nesting <= 1, "from 0 to 1")
         least, most = HELD_OUT_RANGE
         self._require("held_out_fraction", least <= self.held_out_fraction <= most, f"from {least:g} to {most:g}")
@@ -96,7 +89,7 @@ class ExpressionTask(ABC):
             count = getattr(self, name)
             fits = count is None or 1 <= count <= MOST_EXAMPLES
             self._require(name, fits, f"at least 1 and at most {MOST_EXAMPLES}")
-        self._check_length()
+        self._check_size()
         self._check_held_out()
 
     def _require(self, name: str, holds: bool, rule: str) -> None:
@@ -105,11 +98,11 @@ class ExpressionTask(ABC):
     @property
     @abstractmethod
     def value_count(self) -> int:
-        """The values an argument can have: 0..value_count-1, whatever they stand for."""
+        """Number of values of an argument. They are 0..value_count-1, for numbers and for elements of a group."""
 
     @property
     def levels(self) -> int:
-        """Levels of operations that can occur: ``depth``, or 1 where nothing is ever nested."""
+        """Levels of operations that can occur: ``depth``, or 1 if nothing is ever nested."""
         return self.depth if self.nesting > 0 else 1
 
     @property
@@ -125,19 +118,19 @@ class ExpressionTask(ABC):
 
     @property
     def tuple_count(self) -> int:
-        """Tuples of max_arguments values there are; with ``unordered`` multisets, (n + k - 1 over k) of them."""
+        """Number of tuples of max_arguments values; with ``unordered``, of multisets: C(n + k - 1, k)."""
         if self.held_out == "unordered":
-            return multiset_count(self.value_count, self.max_arguments)
+            return math.comb(self.value_count + self.max_arguments - 1, self.max_arguments)
         return int(self.value_count**self.max_arguments)
 
     @property
     def held_out_tuples(self) -> int:
-        """Tuples held out (with ``unordered`` multisets), validation and test together."""
+        """Number of held-out tuples (with ``unordered``, multisets), validation and test together."""
         return int(self.held_out_fraction * self.tuple_count + 1e-9)
 
     @property
     def eligible_tuples(self) -> int:
-        """Tuples (with ``unordered`` multisets) that can be held out."""
+        """Number of tuples (with ``unordered``, multisets) that can be held out."""
         if self.held_out_numbers == "any":
             return self.tuple_count
         choose = math.comb if self.held_out == "unordered" else math.perm
@@ -145,7 +138,7 @@ class ExpressionTask(ABC):
 
     @property
     def held_out_share(self) -> float:
-        """Share of all ordered tuples that are held out; with ``unordered`` in the mean over seeds."""
+        """Share of all ordered tuples that are held out; with ``unordered``, the mean over seeds."""
         if self.held_out == "ordered" or self.held_out_numbers == "any":
             return self.held_out_fraction
         orders, tuples = math.factorial(self.max_arguments), float(self.value_count**self.max_arguments)
@@ -157,16 +150,21 @@ class ExpressionTask(ABC):
         return TRAIN_EXAMPLES_PER_VALUE * self.value_count if self.train_examples is None else self.train_examples
 
     def described(self) -> dict[str, Any]:
-        """Everything that decides the data, for run keys. ``unordered`` once meant a share of the ordered tuples."""
-        said = {"held_out": "multisets"} if self.held_out == "unordered" else {}
-        return described_fields(self) | said
+        """Return everything that decides the data, for run keys.
+
+        Two marks keep runs apart from those of earlier versions, in which ``unordered`` meant a share of ordered
+        tuples, and a hash chose among many tuples.
+        """
+        marks = {"held_out": "multisets"} if self.held_out == "unordered" else {}
+        marks |= {"tuples": "listed"} if self.value_count**self.max_arguments > MOST_ASKED else {}
+        return described_fields(self) | marks
 
     def share_clean(self, fraction: float) -> float:
-        """Share of random expressions that contain none of ``fraction`` of all ordered tuples, for uniform values; with
-        ``unordered`` in the mean over seeds.
+        """Return the share of random expressions without any of ``fraction`` of all ordered tuples.
 
-        From the innermost level out: an operation is clean if each nested argument is, and its own argument list is
-        no such tuple (only the longest lists can be).
+        Values are uniform; with ``unordered`` this is the mean over seeds. From the innermost level out: an operation
+        is clean if each nested argument is clean and its own argument list is not held out. Only the longest argument
+        lists can be.
         """
         k = self.max_arguments
         clean = 1.0
@@ -176,17 +174,22 @@ class ExpressionTask(ABC):
             clean = (sum(counts) - fraction * counts[-1]) / len(counts)
         return clean
 
-    def _check_length(self) -> None:
-        # A tree of depth 14 has at least 2**14 - 1 operations: refuse it before computing k**depth.
-        if self.levels < 14 and self.longest_text <= LONGEST_TEXT_TOKENS:
-            return
-        key = "task.depth" if self.levels > 1 else "task.max_arguments"
-        raise SettingsError(
-            f"task.depth {self.depth} with task.max_arguments {self.max_arguments} allows expressions of more than "
-            f"{LONGEST_TEXT_TOKENS} tokens; lower one of them",
-            key=key,
-            given=str(self.depth if key == "task.depth" else self.max_arguments),
-        )
+    def _check_size(self) -> None:
+        # In this order: with these limits the numbers of the next check cannot be enormous.
+        if self.value_count**self.max_arguments > MOST_TUPLES:
+            raise SettingsError(
+                f"task.max_arguments {self.max_arguments} of {self.value_count} {self.value_word}s makes more than "
+                f"{MOST_TUPLES} tuples; lower it or {self.values_setting}",
+                key="task.max_arguments",
+                given=str(self.max_arguments),
+            )
+        if self.levels >= 14 or self.longest_text > LONGEST_TEXT_TOKENS:
+            raise SettingsError(
+                f"task.depth {self.depth} with task.max_arguments {self.max_arguments} allows expressions of more than "
+                f"{LONGEST_TEXT_TOKENS} tokens; lower one of them",
+                key="task.depth",
+                given=str(self.depth),
+            )
 
     def _check_held_out(self) -> None:
         of = f"{self.value_count}^{self.max_arguments} tuples"
@@ -209,7 +212,7 @@ class ExpressionTask(ABC):
                 "task.nesting"
             )
         elif 1 - self.share_clean(self.held_out_share / 2) < RAREST_HELD_OUT:
-            wrong = f"are met by fewer than 1 in {1 / RAREST_HELD_OUT:.0f} expressions: raise the fraction"
+            wrong = f"occurs in fewer than 1 in {1 / RAREST_HELD_OUT:.0f} expressions: raise the fraction"
         else:
             return
         given = f"{self.held_out_fraction:g}"
@@ -218,46 +221,43 @@ class ExpressionTask(ABC):
 
     @abstractmethod
     def tasks(self) -> tuple[str, ...]:
-        """The names a mix may hold."""
+        """Return the names of the operations that a mix may contain."""
 
     @abstractmethod
     def subject(self) -> str:
-        """Subject of learning, in a few words (``modulus 6``)."""
+        """Return the subject of learning in a few words (``modulus 6``)."""
 
     @abstractmethod
     def vocabulary(self) -> ExpressionVocabulary:
-        """The tokens of its texts, whatever the mix."""
+        """Return the tokens of the texts, the same for every mix."""
 
     @abstractmethod
     def function(self, operation: str, seed: int) -> Function:
-        """Function of an operation; random tables depend on the seed. Raises ``KeyError`` for an unknown one."""
+        """Return the function of an operation; random tables depend on the seed. Raises ``KeyError`` if unknown."""
 
     @abstractmethod
     def blind(self) -> tuple[str, ...]:
-        """The operations whose value does not depend on the order of their arguments."""
+        """Return the operations whose value does not depend on the order of their arguments."""
 
     def groupings(self) -> dict[str, tuple[int, ...]]:
-        """Ways to divide the values into groups that the operations know: by name, a label a value."""
+        """Return ways to divide the values into groups that the operations know: by name, one label per value."""
         return {}
 
     def values_in_order(self) -> bool:
-        """True if the values are the numbers modulo their count, in their order."""
+        """Return True if the values are the numbers modulo their count, in their order."""
         return False
 
     def tables(self, tasks: Sequence[str], seed: int) -> dict[str, Integers]:
-        """Values of each operation for every ordered tuple of values, of at most three and so few that a table has at
-        most :data:`TABLE_ENTRIES` entries (of two in any case)."""
-        most = min(self.max_arguments, 3)
-        count = most if self.value_count**most <= TABLE_ENTRIES else 2
-        every = np.stack(np.meshgrid(*[np.arange(self.value_count)] * count, indexing="ij"), axis=-1)
-        return {task: self.function(task, seed)(every) for task in tasks}
+        """Return the values of each operation for every ordered tuple of max_arguments values, of 3 at most."""
+        places = np.indices((self.value_count,) * min(self.max_arguments, 3))
+        return {task: self.function(task, seed)(np.moveaxis(places, 0, -1)) for task in tasks}
 
     def gives_values(self, operation: str) -> bool:
-        """True if an operation gives a value again, so that it may be an argument of another."""
+        """Return True if the result of an operation is a value, so that it may be an argument of another."""
         return True
 
     def check_mix(self, mix: Mix) -> None:
-        """Raise :class:`SettingsError` (key ``mixes``) for a task that does not exist or cannot be asked."""
+        """Raise :class:`SettingsError` (key ``mixes``) for a task that does not exist or cannot be trained."""
         for task in mix.tasks:
             if task not in self.tasks():
                 raise SettingsError(
@@ -265,31 +265,30 @@ class ExpressionTask(ABC):
                 )
 
     def stackable(self) -> Any:
-        """Part of the task that runs of one stack share, as a plain value: everything that decides the tokens, and how
-        they are scored."""
+        """Return what runs of one stack share, as a plain value: everything that decides the tokens and the scoring."""
         return self.value_count if self.decoding == "greedy" else [self.value_count, self.decoding]
 
     def with_examples(self, factor: float) -> Self:
-        """The task with ``factor`` (positive) times the training examples."""
+        """Return the task with ``factor`` (positive) times the training examples."""
         if factor == 1:
             return self
         return replace(self, train_examples=max(1, round(self.training_examples * factor)))
 
     def warnings(self) -> list[str]:
-        """Warnings about these settings, a sentence each, before anything is paid for."""
-        said = []
+        """Return warnings about these settings, one sentence each, to show before a sweep starts."""
+        warnings = []
         count = self.held_out_tuples
         if count < FEW_HELD_OUT:
-            what = f"multisets of {self.max_arguments} {self.value_word}s"
-            what = what if self.held_out == "unordered" else f"{self.value_word} tuples"
+            ordered = f"{self.value_word} tuples"
+            kind = f"multisets of {self.max_arguments} {self.value_word}s" if self.held_out == "unordered" else ordered
             scored = count - count // 2
-            said.append(
-                f"Few test cases: {scored} {what}, so accuracy moves in steps of {1 / scored:.2g} "
+            warnings.append(
+                f"Few test cases: {scored} {kind}, so accuracy moves in steps of {1 / scored:.2g} "
                 "(raise task.held_out_fraction)."
             )
         if self.held_out == "ordered" and self.blind():
-            said.append(
+            warnings.append(
                 "Leak: a test example may be a training example with its arguments in another order "
                 "(task.held_out=unordered closes it)."
             )
-        return said
+        return warnings

@@ -8,22 +8,18 @@ from typing import ClassVar
 
 from trainables.base import SettingsError, Words
 from trainables.contract.settings import ADDED_LATER
+from trainables.contract.tables import Function
 from trainables.tasks.expressions import ExpressionTask
-from trainables.tasks.functions import Function
 from trainables.tasks.operations import FIRST_OPERATIONS, OPERATIONS, build_function
 from trainables.tasks.vocabulary import ExpressionVocabulary
 from trainables.transformer.family import TransformerFamily, TransformerSettings
 
 
 class Vocabulary(ExpressionVocabulary):
-    """The tokens for one modulus, whatever the mix: numbers (ids 0..n-1), ``operations``, ``( ) = <eos>``."""
+    """The tokens for one modulus, the same for every mix: numbers (ids 0..n-1), ``operations``, ``( ) = <eos>``."""
 
     def __init__(self, modulus: int, operations: Sequence[str] = FIRST_OPERATIONS) -> None:
         super().__init__(tuple(map(str, range(modulus))), tuple(operations))
-
-
-LARGEST_MODULUS = 65_000
-"""Token ids are stored in 16 bits; this leaves room for the tokens that are no numbers."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +37,7 @@ class TaskSettings(ExpressionTask):
     operation here to use it, unless it is one of the first eight."""
 
     def __post_init__(self) -> None:
-        self._require("modulus", 2 <= self.modulus <= LARGEST_MODULUS, f"at least 2 and at most {LARGEST_MODULUS}")
+        self._require("modulus", self.modulus >= 2, "at least 2")
         for name in self.operations:
             if name not in OPERATIONS:
                 raise SettingsError(
@@ -62,9 +58,9 @@ class TaskSettings(ExpressionTask):
         return f"modulus {self.modulus}"
 
     def groupings(self) -> dict[str, tuple[int, ...]]:
-        """The residues of the numbers by each divisor of the modulus; none where it is prime."""
-        divisors = [each for each in range(2, self.modulus) if self.modulus % each == 0]
-        return {f"mod{each}": tuple(number % each for number in range(self.modulus)) for each in divisors}
+        """Return the residues of the numbers by each divisor of the modulus; a prime modulus has none."""
+        divisors = [divisor for divisor in range(2, self.modulus) if self.modulus % divisor == 0]
+        return {f"mod{divisor}": tuple(number % divisor for number in range(self.modulus)) for divisor in divisors}
 
     def values_in_order(self) -> bool:
         return True
@@ -81,7 +77,7 @@ class TaskSettings(ExpressionTask):
 
 @dataclass(frozen=True)
 class ListOpsSettings(TransformerSettings):
-    """Everything but mix, size and seed."""
+    """All settings except mix, size and seed."""
 
     task: TaskSettings = field(default_factory=TaskSettings)
 
@@ -98,6 +94,7 @@ class ListOps(TransformerFamily):
     settings: ListOpsSettings
 
     def grouping_words(self) -> dict[str, str]:
-        moduli = {name: name.removeprefix("mod") for name in self.groupings()}
-        of_remainders = {name: f"numbers of different remainders modulo {modulus}" for name, modulus in moduli.items()}
-        return of_remainders | ({"mod2": "even and odd numbers"} if "mod2" in moduli else {})
+        words = {
+            name: f"numbers of different remainders modulo {name.removeprefix('mod')}" for name in self.groupings()
+        }
+        return words | ({"mod2": "even and odd numbers"} if "mod2" in words else {})

@@ -10,16 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainables.contract.tables import Integers
+from trainables.contract.tables import Function, Integers, fold
 from trainables.tasks import stream
-from trainables.tasks.functions import Function, fold
 
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation: ``build(modulus, rng)`` gives its function; only operations with a random table use ``rng``.
+    """An operation. ``build(modulus, rng)`` returns its function; only operations with a random table use ``rng``.
 
-    ``commutative``: the value does not depend on the order of the arguments.
+    The value of a ``commutative`` operation does not depend on the order of its arguments.
     """
 
     name: str
@@ -28,7 +27,7 @@ class Operation:
 
 
 def _plain(function: Callable[[Integers, int], Integers]) -> Callable[[int, np.random.Generator], Function]:
-    """``build`` of an operation without a random table, from its function of (arguments, modulus)."""
+    """Return ``build`` for an operation without a random table, from its function of (arguments, modulus)."""
     return lambda modulus, _: lambda arguments: function(arguments, modulus)
 
 
@@ -38,19 +37,19 @@ def _product(arguments: Integers, modulus: int) -> Integers:
 
 
 def _median(arguments: Integers, _: int) -> Integers:
-    """The middle argument; of an even count the upper of the two middle ones."""
+    """Return the middle argument; of an even count the upper of the two middle ones."""
     middle: Integers = np.sort(arguments, axis=-1)[..., arguments.shape[-1] // 2]
     return middle
 
 
 def _alternating_sum(arguments: Integers, modulus: int) -> Integers:
-    """a - b + c - ..."""
+    """Return a - b + c - ..."""
     total: Integers = arguments[..., ::2].sum(axis=-1) - arguments[..., 1::2].sum(axis=-1)
     return total % modulus
 
 
 def _shuffled_sum(modulus: int, rng: np.random.Generator) -> Function:
-    """The n x n table of the sum with its n*n cells permuted; more than two arguments are folded from the left."""
+    """Permute the n*n cells of the table of the sum; more than two arguments are folded from the left."""
     numbers = np.arange(modulus)
     cells = ((numbers[:, None] + numbers) % modulus).reshape(-1)
     table = rng.permutation(cells).reshape(modulus, modulus)
@@ -58,7 +57,7 @@ def _shuffled_sum(modulus: int, rng: np.random.Generator) -> Function:
 
 
 def _relabelled_sum(modulus: int, rng: np.random.Generator) -> Function:
-    """The sum of all arguments, its value replaced by means of a permutation of the numbers."""
+    """Replace the sum of all arguments by its image under a permutation of the numbers."""
     labels = rng.permutation(modulus)
     return lambda arguments: labels[arguments.sum(axis=-1) % modulus]
 
@@ -76,12 +75,12 @@ OPERATIONS: dict[str, Operation] = {
         Operation("relabelled_add", _relabelled_sum, commutative=True),
     )
 }
-"""All operations by the name they have in a mix."""
+"""All operations by their names in a mix."""
 FIRST_OPERATIONS = ("max", "min", "med", "add", "prod", "nadd", "shuffled_add", "relabelled_add")
-"""The operations in the vocabulary by default. It stays as it is when operations are added: the number of tokens
-belongs to a model's shape, and so to every run's key."""
+"""The operations in the vocabulary by default. Do not add new operations here: the number of tokens is part of a
+model's shape, and so of every run's key."""
 
 
 def build_function(name: str, modulus: int, seed: int) -> Function:
-    """The function of operation ``name`` modulo ``modulus``; random tables depend on ``seed`` and ``modulus`` alone."""
+    """Return the function of an operation modulo ``modulus``; random tables depend only on ``seed`` and ``modulus``."""
     return OPERATIONS[name].build(modulus, stream(seed, "operation", name))

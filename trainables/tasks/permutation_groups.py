@@ -1,12 +1,12 @@
 """Finite permutation groups by name (``S4``, ``A5``, ``C6``, ``D4``), and the operations on their elements.
 
 The points are 0..d-1; a permutation is written as its images, ``[1 0 2]`` being 0 -> 1, 1 -> 0, 2 -> 2. Products are
-taken from the left: in ``a b`` the factor ``a`` acts first, (a b)(i) = b(a(i)), which is sympy's convention too.
+taken from the left: in ``a b`` the factor ``a`` acts first, (a b)(i) = b(a(i)), as in sympy.
 
-An operation is a function of the product of its arguments: ``product`` itself, or a part of what is known of it (the
-auxiliary operations on sub-blocks of arXiv 2505.18369). To add one, add its name at the end of ``OPERATIONS`` and its
-codes. What an operation comes to is a code: first the N elements themselves, then the d points, then even and odd, then
-the orders that elements have, ascending.
+An operation is a function of the product of its arguments: ``product`` itself, or one of its properties (the auxiliary
+operations on sub-blocks of arXiv 2505.18369). To add one, add its name at the end of ``OPERATIONS`` and its codes. The
+result of an operation is a code: first the N elements themselves, then the d points, then even and odd, then the orders
+of elements, ascending.
 
 Shapes: N elements, d points.
 """
@@ -23,28 +23,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.base import SettingsError
-from trainables.contract.tables import Integers
-from trainables.tasks.functions import fold
+from trainables.contract.tables import Integers, fold
 
 LARGEST_ORDER = 1_000
 """A product table of N x N numbers is kept; S6 has 720 elements, S7 5040."""
 OPERATIONS = ("product", "image", "sign", "order", "coset")
-"""All operations by the name they have in a mix, in the order of their tokens."""
+"""All operations by their names in a mix, in the order of their tokens."""
 GIVE_ELEMENTS = ("product", "coset")
-"""Those that come to an element again."""
+"""Operations whose result is an element."""
 SIGNS = ("+", "-")
 FORMS = (
     "S<n> (all permutations of n points), A<n> (the even ones), C<n> (the rotations of n points) or D<n> (the 2n "
     "symmetries of a polygon with n corners, n at least 3)"
 )
 _NAME = re.compile(r"([SACD])([1-9][0-9]{0,3})")
-_ODD = 0x9E3779B97F4A7C15
-"""2^64 over the golden ratio: its powers tell permutations apart (checked where they are used)."""
+_FIRST_POINTS = 6
+"""The images of the first six points tell the elements of every group apart: S6 is the largest symmetric group."""
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """A permutation group. The identity is element 0; elements stand in the lexicographic order of their images.
+    """A permutation group. The identity is element 0; elements are in the lexicographic order of their images.
 
     ``images`` [N, d]: element e takes point i to ``images[e, i]``. ``table`` [N, N]: ``table[a, b]`` is a b.
     """
@@ -55,34 +54,33 @@ class Group:
 
     @property
     def order(self) -> int:
-        """N."""
+        """Number of elements, N."""
         return len(self.images)
 
     @property
     def points(self) -> int:
-        """d."""
+        """Number of points, d."""
         return int(self.images.shape[1])
 
     @cached_property
     def orders(self) -> Integers:
-        """The order of each element, [N]."""
+        """Order of each element, [N]."""
         every = np.arange(self.order)
         orders, power = np.ones_like(every), every
-        while (left := power != 0).any():
-            orders[left] += 1
-            power = np.where(left, self.table[power, every], 0)
+        while (not_yet := power != 0).any():
+            orders[not_yet] += 1
+            power = np.where(not_yet, self.table[power, every], 0)
         return orders
 
     @property
     def known_orders(self) -> Integers:
-        """The orders that elements have, ascending."""
+        """Orders of elements, ascending, each once."""
         return np.unique(self.orders)
 
     def codes(self, operation: str, point: int, subgroup: Integers | None) -> Integers | None:
-        """Code of what an operation says of each product, [N]; None if it needs a subgroup and none is named.
+        """Return the code of an operation for each product, [N]; None if it needs a subgroup and none is named.
 
-        ``point`` is the one whose image is asked for, ``subgroup`` the elements whose left cosets are: x H goes by its
-        first element.
+        ``image`` is the image of ``point``, and ``coset`` the first element of the left coset x H of ``subgroup``.
         """
         points, signs = self.order, self.order + self.points
         match operation:
@@ -99,22 +97,22 @@ class Group:
         raise KeyError(operation)
 
     def subgroup(self, name: str) -> Integers:
-        """The elements, ascending, of a named subgroup on the first points; the other points stay where they are.
+        """Return the elements, ascending, of a named subgroup on the first points; it leaves other points in place.
 
-        Raises :class:`SettingsError` (key ``task.subgroup``) for a name that is none, and unless all of its elements
-        are in the group.
+        Raises :class:`SettingsError` (key ``task.subgroup``) for an unknown name, and unless all of its elements are
+        in the group.
         """
         kind, points = parse(name, key="task.subgroup")
-        # Where the number of its elements does not divide the group's there may be far too many to list.
+        # If its order does not divide the order of the group, it may have far too many elements to list.
         if points <= self.points and self.order % _order(kind, points) == 0:
             places = {row.tobytes(): place for place, row in enumerate(self.images)}
             rows = np.tile(np.arange(self.points), (_order(kind, points), 1))
             rows[:, :points] = _elements(kind, points)
-            found = [places.get(row.tobytes(), -1) for row in rows]
-            if min(found) >= 0:
-                return np.sort(np.array(found, dtype=np.int64))
+            elements = [places.get(row.tobytes(), -1) for row in rows]
+            if min(elements) >= 0:
+                return np.sort(np.array(elements, dtype=np.int64))
         raise SettingsError(
-            f"task.subgroup {name!r} is no subgroup of {self.name} on its points 0..{self.points - 1}",
+            f"task.subgroup {name!r} is not a subgroup of {self.name} on its points 0..{self.points - 1}",
             key="task.subgroup",
             given=name,
         )
@@ -122,8 +120,11 @@ class Group:
 
 @lru_cache
 def named_group(name: str) -> Group:
-    """The group of a name. Raises :class:`SettingsError` (key ``task.group``) for one that is none, has a single
-    element or more than :data:`LARGEST_ORDER`."""
+    """Return the group of a name.
+
+    Raises :class:`SettingsError` (key ``task.group``) for an unknown name, and for a group of one element or of more
+    than :data:`LARGEST_ORDER`.
+    """
     kind, points = parse(name, key="task.group")
     order = _order(kind, points)
     if not 2 <= order <= LARGEST_ORDER:
@@ -138,11 +139,11 @@ def named_group(name: str) -> Group:
 
 
 def parse(name: str, *, key: str) -> tuple[str, int]:
-    """The kind of a named group, and the number of its points. Raises :class:`SettingsError` with ``key``."""
-    found = _NAME.fullmatch(name) if isinstance(name, str) else None
-    if found is None or (found[1] == "D" and int(found[2]) < 3):
-        raise SettingsError(f"{key} {name!r} names no group; give {FORMS}", key=key, given=str(name))
-    return found[1], int(found[2])
+    """Return the kind of a named group, and the number of its points. Raises :class:`SettingsError` with ``key``."""
+    match = _NAME.fullmatch(name) if isinstance(name, str) else None
+    if match is None or (match[1] == "D" and int(match[2]) < 3):
+        raise SettingsError(f"{key} {name!r} is not a group; give {FORMS}", key=key, given=str(name))
+    return match[1], int(match[2])
 
 
 def _order(kind: str, points: int) -> int:
@@ -154,7 +155,7 @@ def _order(kind: str, points: int) -> int:
 
 
 def _elements(kind: str, points: int) -> Integers:
-    """All elements [N, points] of a group, in any order."""
+    """Return all elements [N, points] of a group, in any order."""
     corners = np.arange(points)
     if kind in "CD":
         rotations = (corners + corners[:, None]) % points
@@ -164,7 +165,7 @@ def _elements(kind: str, points: int) -> Integers:
 
 
 def is_odd(images: Integers) -> NDArray[np.bool_]:
-    """True for each permutation [N, d] that is a product of an odd number of transpositions: by its inversions."""
+    """Return True for each permutation [N, d] with an odd number of inversions."""
     inversions = np.zeros(len(images), dtype=np.int64)
     for place in range(images.shape[1]):
         inversions += (images[:, place + 1 :] < images[:, place, None]).sum(axis=1)
@@ -173,18 +174,13 @@ def is_odd(images: Integers) -> NDArray[np.bool_]:
 
 
 def _product_table(images: Integers) -> Integers:
-    """The product table [N, N] of all elements [N, d] of a group."""
-    weights = np.array([pow(_ODD, place + 1, 2**64) for place in range(images.shape[1])], dtype=np.uint64)
-    codes = images.astype(np.uint64) @ weights
-    order = np.argsort(codes)
-    assert (np.diff(codes[order]) > 0).all(), "two elements of one code"
-    table = np.empty((len(images), len(images)), dtype=np.int64)
-    for element, row in enumerate(images):
-        products = images[:, row].astype(np.uint64) @ weights
-        table[element] = order[np.searchsorted(codes[order], products)]
-    return table
+    """Return the product table [N, N] of all elements [N, d] of a group."""
+    first = min(_FIRST_POINTS, images.shape[1])
+    weights = images.shape[1] ** np.arange(first)[::-1]
+    codes = images[:, :first] @ weights  # Ascending, since elements are in lexicographic order.
+    return np.stack([np.searchsorted(codes, images[:, row[:first]] @ weights) for row in images])
 
 
 def product(group: Group, arguments: Integers) -> Integers:
-    """The products [...] of elements [..., k], the first acting first."""
+    """Return the products [...] of elements [..., k]; the first acts first."""
     return fold(lambda left, right: group.table[left, right], arguments)

@@ -10,16 +10,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from trainables.base import Mix, SettingsError, Words
-from trainables.contract.tables import Integers
+from trainables.contract.tables import Function, Integers
 from trainables.tasks.expressions import ExpressionTask
-from trainables.tasks.functions import Function
 from trainables.tasks.permutation_groups import GIVE_ELEMENTS, OPERATIONS, SIGNS, Group, named_group, product
 from trainables.tasks.vocabulary import ExpressionVocabulary
 from trainables.transformer.family import TransformerFamily, TransformerSettings
 
 
 class Vocabulary(ExpressionVocabulary):
-    """The tokens for one group, whatever is trained: elements (``[1 0 2]``), points (``0``), signs (``+``, ``-``),
+    """The tokens for one group, the same for every mix: elements (``[1 0 2]``), points (``0``), signs (``+``, ``-``),
     orders (``#2``), all operations, ``( ) = <eos>``."""
 
     def __init__(self, group: Group) -> None:
@@ -58,17 +57,19 @@ class TaskSettings(ExpressionTask):
         return named_group(self.group).order
 
     def groupings(self) -> dict[str, tuple[int, ...]]:
-        """Values of the auxiliary operations for each element, by operation, if elements differ in them and
-        it does not tell all of them apart."""
-        found: dict[str, tuple[int, ...]] = {}
+        """Return the values of the auxiliary operations for each element, by operation.
+
+        An operation counts if elements differ in it and it does not separate all of them.
+        """
+        groupings: dict[str, tuple[int, ...]] = {}
         for name in ("sign", "order", "coset"):
             codes = self._codes(name)
             if codes is not None and 1 < len(labels := np.unique(codes)) < len(codes):
-                found[name] = tuple(int(place) for place in np.searchsorted(labels, codes))
-        return found
+                groupings[name] = tuple(int(place) for place in np.searchsorted(labels, codes))
+        return groupings
 
     def values_in_order(self) -> bool:
-        """True if the group is C<n>: powers of one rotation stand in their order, and so do the points it turns."""
+        """Return True for C<n>, whose elements are the powers of one rotation in their order."""
         return self.group.startswith("C")
 
     def tasks(self) -> tuple[str, ...]:
@@ -80,14 +81,12 @@ class TaskSettings(ExpressionTask):
             codes = self._codes(task)
             if codes is None:
                 raise SettingsError(
-                    f"the operation {task!r} needs task.subgroup: the subgroup of {self.group} whose cosets it tells "
-                    "apart",
+                    f"the operation {task!r} needs task.subgroup: the subgroup of {self.group} whose cosets it reports",
                     key="task.subgroup",
                 )
             if len(np.unique(codes)) == 1:
                 raise SettingsError(
-                    f"the operation {task!r} comes to the same for all elements of {self.group}: there is nothing to "
-                    "learn",
+                    f"the operation {task!r} has the same result for all elements of {self.group}",
                     key="mixes",
                     given=task,
                 )
@@ -102,7 +101,7 @@ class TaskSettings(ExpressionTask):
         return [self.group, "token"]
 
     def described(self) -> dict[str, Any]:
-        """Every element is one token, which run keys and shapes of stacks name since there was a choice."""
+        """Name the tokens of elements in run keys and shapes of stacks: earlier versions had a choice."""
         return super().described() | {"elements": "token"}
 
     def function(self, operation: str, seed: int) -> Function:
@@ -114,15 +113,15 @@ class TaskSettings(ExpressionTask):
         return operation in GIVE_ELEMENTS
 
     def blind(self) -> tuple[str, ...]:
-        """Those that say the same of a thousand random products and of the same factors in another order."""
+        """Return the operations that agree on a thousand random products and the same factors in another order."""
         group, rng = named_group(self.group), np.random.default_rng(0)
         factors = rng.integers(group.order, size=(1000, self.max_arguments))
         one, other = product(group, factors), product(group, rng.permuted(factors, axis=1))
-        said = {name: codes for name in OPERATIONS if (codes := self._codes(name)) is not None}
-        return tuple(name for name, codes in said.items() if np.ptp(codes) and (codes[one] == codes[other]).all())
+        codes_of = {name: codes for name in OPERATIONS if (codes := self._codes(name)) is not None}
+        return tuple(name for name, codes in codes_of.items() if np.ptp(codes) and (codes[one] == codes[other]).all())
 
     def _codes(self, operation: str) -> Integers | None:
-        """Codes of an operation for each product, [N]; None if it needs a subgroup that is not named."""
+        """Return the code of an operation for each product, [N]; None if it needs a subgroup that is not named."""
         group = named_group(self.group)
         subgroup = None if self.subgroup is None else group.subgroup(self.subgroup)
         return group.codes(operation, self.point, subgroup)
@@ -135,13 +134,13 @@ def _vocabulary(group: str) -> Vocabulary:
 
 @dataclass(frozen=True)
 class PermutationSettings(TransformerSettings):
-    """Everything but mix, size and seed."""
+    """All settings except mix, size and seed."""
 
     task: TaskSettings = field(default_factory=TaskSettings)
 
 
 class Permutations(TransformerFamily):
-    """Transformers that learn products in a permutation group, and what is known of them; the size is ``n_embed``."""
+    """Transformers that learn products in a permutation group and functions of them; the size is ``n_embed``."""
 
     name = "permutations"
     version = 1

@@ -1,4 +1,4 @@
-"""Expressions as text with every reduction step, and the datasets that are made of them.
+"""Expressions as text with every reduction step, and the datasets made of them.
 
 The order of reduction is leftmost innermost: the first operation in the text whose arguments are all numbers is
 replaced by its value, which visits the tree in post-order.
@@ -10,13 +10,15 @@ text, T the most reduction steps of an expression.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainables.base import Mix, SettingsError
+from trainables.contract.settings import digest_of
 from trainables.tasks import stream
 from trainables.tasks.datasets import Dataset, Examples
 from trainables.tasks.expressions import RAREST_HELD_OUT, ExpressionTask
@@ -25,19 +27,21 @@ from trainables.tasks.trees import Draw, Trees, count_operations, evaluate, flat
 from trainables.tasks.vocabulary import ExpressionVocabulary, Tokens
 
 BATCH = 8_192
-"""Expressions grown at once. Part of what is generated: another number gives other data."""
+"""Expressions grown at once. Another number gives other data."""
 GIVE_UP_AFTER = 32
-"""Batches after which too low a yield is an error rather than a long wait."""
+"""Batches after which too low a yield is an error instead of a long wait."""
 MASK_CELLS = 2**22
-"""Cells of the visibility mask made at once in ``render``: bounds memory, changes nothing."""
+"""Cells of the visibility mask made at once in ``render``; they bound memory and change nothing."""
+LAYOUT_VERSION = 4
+"""Raise it when the same data are written in another form."""
 
 
 @dataclass(frozen=True)
 class Texts:
     """Solutions from prompt to ``<eos>``, one after the other.
 
-    ``tokens`` [L]; ``lengths`` [B] tokens of each, ``<eos>`` included; ``prompt_lengths`` [B] tokens up to and
-    including the first ``=``; ``answers`` [B] the token ids of what they come to.
+    ``tokens`` [L]; ``lengths`` [B] count the tokens of each, ``<eos>`` included; ``prompt_lengths`` [B] count those up
+    to and including the first ``=``; ``answers`` [B] are the token ids of the results.
     """
 
     tokens: Tokens
@@ -47,14 +51,14 @@ class Texts:
 
     @classmethod
     def join(cls, texts: Sequence[Texts]) -> Texts:
-        """One batch of texts after the other."""
+        """Join batches of texts."""
         return cls(*(np.concatenate([getattr(text, one.name) for text in texts]) for one in fields(cls)))
 
 
 class Expressions:
-    """Generates the expressions of one mix with one seed's held-out tuples and tables.
+    """Generator of the expressions of one mix, with the held-out tuples and tables of one seed.
 
-    Raises :class:`SettingsError` (key ``mixes``) for an operation that does not exist or cannot be asked.
+    Raises :class:`SettingsError` (key ``mixes``) for an operation that does not exist or cannot be trained.
     """
 
     def __init__(self, settings: ExpressionTask, mix: Mix, seed: int) -> None:
@@ -73,11 +77,11 @@ class Expressions:
         return self.settings.levels > 1 and len(self._draw.inner) > 0
 
     def sample(self, part: Part, count: int, rng: np.random.Generator) -> tuple[Texts, dict[str, int]]:
-        """``count`` random expressions of one part, and how many nodes of each operation they have.
+        """Return ``count`` random expressions of one part, and the number of nodes of each operation in them.
 
-        ``TRAINED`` contain no held-out tuple in any step, ``VALIDATION`` one for validation and none for the test,
-        ``TEST`` one for the test. Raises :class:`SettingsError` (key ``task.held_out_fraction``) where hardly any
-        random expression is of that part.
+        ``TRAINED`` expressions contain no held-out tuple in any step. ``VALIDATION`` expressions contain one for
+        validation and none for the test, ``TEST`` expressions one for the test. Raises :class:`SettingsError` (key
+        ``task.held_out_fraction``) if hardly any random expression is of that part.
         """
         texts: list[Texts] = []
         nodes = np.zeros(len(self.mix.tasks), dtype=np.int64)
@@ -96,13 +100,13 @@ class Expressions:
         return Texts.join(texts), dict(zip(self.mix.tasks, nodes.tolist(), strict=True))
 
     def flat(self, arguments: NDArray[np.int64]) -> Texts:
-        """The mix's first operation on each of the given argument lists [B, max_arguments]."""
+        """Return the texts of the mix's first operation on each of these argument lists [B, max_arguments]."""
         trees = flat(arguments)
         evaluate(trees, self._functions)
         return self.render(trees)
 
     def render(self, trees: Trees) -> Texts:
-        """The texts of evaluated expressions, all steps of each."""
+        """Return the texts of evaluated expressions, with all steps of each."""
         tokens, birth, death = self._items(trees)
         lengths = (death - birth).sum(axis=1, dtype=np.int64)
         prompt_lengths = ((birth == 0) & (death > 0)).sum(axis=1, dtype=np.int64)
@@ -119,10 +123,11 @@ class Expressions:
         return Texts(np.concatenate(pieces), lengths, prompt_lengths, trees[0].value[:, 0].copy())
 
     def _items(self, trees: Trees) -> tuple[Tokens, NDArray[np.int16], NDArray[np.int16]]:
-        """Every token an expression ever shows, in the order of the line, and the steps at which it is shown.
+        """Return every token that an expression ever shows, in the order of the line, and the steps that show it.
 
-        Three arrays [B, W]: token, first step, step after the last (the same where it is never shown). An operation
-        reduced in step t shows its name and brackets before t and its value from t until its parent is reduced.
+        The three arrays [B, W] are token, first step, and step after the last (equal to the first if it is never
+        shown). An operation reduced in step t shows its name and brackets before t, and its value from t until its
+        parent is reduced.
         """
         v = self.vocabulary
         names = np.array([v.operation(task) for task in self.mix.tasks], dtype=v.dtype)
@@ -152,11 +157,11 @@ class Expressions:
             np.concatenate([death, total, total + 1], axis=1),
         )
 
-    def _check_yield(self, part: Part, found: int, batches: int) -> None:
-        if batches < GIVE_UP_AFTER or found >= RAREST_HELD_OUT * batches * BATCH:
+    def _check_yield(self, part: Part, drawn: int, batches: int) -> None:
+        if batches < GIVE_UP_AFTER or drawn >= RAREST_HELD_OUT * batches * BATCH:
             return
         raise SettingsError(
-            f"of {batches * BATCH} random expressions of {self.mix} only {found} fit the {part.name.lower()} data; "
+            f"of {batches * BATCH} random expressions of {self.mix} only {drawn} fit the {part.name.lower()} data; "
             f"change task.held_out_fraction ({self.settings.held_out_fraction:g}), or lower task.depth or task.nesting",
             key="task.held_out_fraction",
             given=f"{self.settings.held_out_fraction:g}",
@@ -164,9 +169,9 @@ class Expressions:
 
 
 def _reduction_steps(trees: Trees) -> list[NDArray[np.int16]]:
-    """The step (1, 2, ...) in which each operation is reduced, 0 for all other slots; an array [B, S] per level.
+    """Return the step (1, 2, ...) in which each operation is reduced, 0 for all other slots; one [B, S] per level.
 
-    An operation is reduced right after the last operation inside it; those of the arguments before it come first.
+    An operation is reduced right after the last operation inside it; operations in earlier arguments come first.
     """
     sizes = [trees[-1].nested.astype(np.int16)]
     for level in reversed(trees[:-1]):
@@ -211,7 +216,7 @@ def make_dataset(settings: ExpressionTask, mix: Mix, seed: int) -> Dataset:
 
 
 def _held_out(expressions: Expressions, part: Part, seed: int) -> Examples:
-    """Validation or test expressions of one operation: every tuple once where flat, else a random sample."""
+    """Return validation or test expressions of one operation: every tuple once if flat, else a random sample."""
     settings = expressions.settings
     count = settings.test_examples if part is Part.TEST else settings.validation_examples
     if not expressions.nests:
@@ -223,8 +228,8 @@ def _held_out(expressions: Expressions, part: Part, seed: int) -> Examples:
 
 
 def _cases(expressions: Expressions, examples: Examples) -> int:
-    """Number of different held-out tuples under the test expressions."""
-    # An expression ends with <eos>, so no tuple reaches from one row into the next.
+    """Count the different held-out tuples in the test expressions."""
+    # Every row ends with <eos>, so no tuple spans two rows.
     return expressions.held_out.cases(expressions.vocabulary.arguments(examples.tokens.reshape(-1)), Part.TEST)
 
 
@@ -232,3 +237,32 @@ def _examples(texts: Texts, vocabulary: ExpressionVocabulary) -> Examples:
     tokens = np.full((len(texts.lengths), int(texts.lengths.max())), vocabulary.eos, dtype=vocabulary.dtype)
     tokens[np.arange(tokens.shape[1]) < texts.lengths[:, None]] = texts.tokens
     return Examples(tokens, texts.prompt_lengths, texts.lengths, texts.answers)
+
+
+def load_dataset(task: ExpressionTask, mix: Mix, seed: int, cache: Path) -> Dataset:
+    """Return the dataset of (task, mix, seed), from ``cache`` or made there.
+
+    Several processes may load the same dataset at once; each reads a whole file.
+
+    Raises:
+        SettingsError: The task cannot make data for this mix.
+        OSError: The directory cannot be written.
+    """
+    path = cache / f"{_name(task, mix, seed)}.safetensors"
+    if not path.is_file():
+        make_dataset(task, mix, seed).write(path)
+    return Dataset.read(path, mix.tasks)
+
+
+def _name(task: ExpressionTask, mix: Mix, seed: int) -> str:
+    """Return the name of a dataset: a hash of everything that decides its content, numpy's streams included."""
+    described = {
+        "generator": task.generator_version,
+        "layout": LAYOUT_VERSION,
+        "numpy": np.__version__,
+        "words": task.vocabulary().words,
+        "settings": {name: value for name, value in asdict(task).items() if name != "decoding"},
+        "mix": {name: f"{share:.12f}" for name, share in zip(mix.tasks, mix.shares, strict=True)},
+        "seed": seed,
+    }
+    return f"{task.kind}-{digest_of(described)[:24]}"

@@ -1,7 +1,7 @@
 """Random expressions as trees, many at once.
 
 A batch of B expressions is laid out in full k-ary trees, k = max_arguments. Level l has k**l slots; the children of
-slot s lie in slots k s .. k s + k - 1 of the next level. Most slots are empty; operations may be on every level but
+slot s are in slots k s .. k s + k - 1 of the next level. Most slots are empty; operations may be on every level except
 the last.
 
 Shape legend: B expressions, S = k**level slots of a level.
@@ -16,8 +16,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from trainables.contract.tables import Function
 from trainables.tasks.expressions import ExpressionTask
-from trainables.tasks.functions import Function
 from trainables.tasks.held_out_tuples import HeldOut
 
 
@@ -25,8 +25,8 @@ from trainables.tasks.held_out_tuples import HeldOut
 class Level:
     """One level of a batch of trees; all arrays [B, S].
 
-    ``value`` is right where ``present``; ``operation`` (an index into the mix) and ``arity`` where ``nested``, which
-    marks the slots that are operations rather than plain values.
+    ``present`` marks used slots, which have a ``value``. ``nested`` marks those that are operations rather than plain
+    values; they have an ``operation`` (an index into the mix) and an ``arity``.
     """
 
     present: NDArray[np.bool_]
@@ -37,28 +37,31 @@ class Level:
 
 
 Trees = tuple[Level, ...]
-"""The levels from the root (one slot) to the last, which holds plain values only."""
+"""The levels from the root (one slot) to the last, which has plain values only."""
 
 
 def select(trees: Trees, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> Trees:
-    """The chosen expressions of a batch."""
+    """Return the chosen expressions of a batch."""
     return tuple(Level(**{one.name: getattr(level, one.name)[chosen] for one in fields(Level)}) for level in trees)
 
 
 @dataclass(frozen=True)
 class Draw:
-    """Draws of operations: ``shares`` of all of a mix's, and which of them (``inner``, indices into the shares)
-    may stand inside another, where each has its share among these. Without any, nothing is nested."""
+    """Random choice of operations by their ``shares`` in a mix.
+
+    ``inner`` are the indices of the operations that may be arguments of another; inside an expression each has its
+    share among these. If there are none, nothing is nested.
+    """
 
     shares: Sequence[float]
     inner: Sequence[int]
 
     def root(self, where: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int64]:
-        """The outermost operations, where there are any."""
+        """Draw the outermost operations; 0 outside ``where``."""
         return _draw(self.shares, where, rng)
 
     def inside(self, where: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int64]:
-        """Operations that are arguments of another, where there are any."""
+        """Draw operations that are arguments of another; 0 outside ``where``."""
         if len(self.inner) in (0, len(self.shares)):
             return _draw(self.shares, where, rng)
         shares = np.array(self.shares)[list(self.inner)]
@@ -66,9 +69,9 @@ class Draw:
 
 
 def grow(settings: ExpressionTask, draw: Draw, count: int, rng: np.random.Generator) -> Trees:
-    """``count`` random expressions, not yet evaluated: values of operations are 0.
+    """Return ``count`` random expressions, not yet evaluated: values of operations are 0.
 
-    Every operation is drawn with its share, argument counts and values uniformly.
+    Every operation is drawn with its share, and argument counts and values uniformly.
     """
     k = settings.max_arguments
     levels_of_operations = settings.levels if draw.inner else 1
@@ -85,13 +88,13 @@ def grow(settings: ExpressionTask, draw: Draw, count: int, rng: np.random.Genera
         )
         levels.append(level)
         present = (np.arange(k) < level.arity[:, :, None]).reshape(count, -1)
-        left = depth + 1 < levels_of_operations
-        nested = present & (rng.random(present.shape) < settings.nesting) if left else np.zeros_like(present)
+        may_nest = depth + 1 < levels_of_operations
+        nested = present & (rng.random(present.shape) < settings.nesting) if may_nest else np.zeros_like(present)
     return tuple(levels)
 
 
 def flat(arguments: NDArray[np.int64]) -> Trees:
-    """The mix's first operation on each of the given argument lists [B, k], not yet evaluated."""
+    """Return the mix's first operation on each of the given argument lists [B, k], not yet evaluated."""
     count, k = arguments.shape
     one = np.ones((count, 1), dtype=np.bool_)
     zero = np.zeros((count, 1), dtype=np.int64)
@@ -101,7 +104,7 @@ def flat(arguments: NDArray[np.int64]) -> Trees:
 
 
 def evaluate(trees: Trees, functions: Sequence[Function]) -> None:
-    """Fill in the values of all operations, in place; ``functions`` in the order of the mix."""
+    """Fill in the values of all operations, in place; ``functions`` are in the order of the mix."""
     for level, below in reversed(list(pairwise(trees))):
         arguments = _arguments(level, below)
         for index, function in enumerate(functions):
@@ -113,19 +116,19 @@ def evaluate(trees: Trees, functions: Sequence[Function]) -> None:
 
 
 def part_of(trees: Trees, held_out: HeldOut) -> NDArray[np.uint8]:
-    """The ``Part`` [B] of each evaluated expression: the largest among the tuples its reduction passes."""
+    """Return the ``Part`` [B] of each evaluated expression: the largest among the tuples in its reduction."""
     parts = np.zeros(len(trees[0].present), dtype=np.uint8)
     for level, below in pairwise(trees):
         arguments = _arguments(level, below)
         longest = level.nested & (level.arity == arguments.shape[-1])
-        found = np.zeros(longest.shape, dtype=np.uint8)
-        found[longest] = held_out.part(arguments[longest])
-        np.maximum(parts, found.max(axis=1), out=parts)
+        tuple_parts = np.zeros(longest.shape, dtype=np.uint8)
+        tuple_parts[longest] = held_out.part(arguments[longest])
+        np.maximum(parts, tuple_parts.max(axis=1), out=parts)
     return parts
 
 
 def count_operations(trees: Trees, operations: int) -> NDArray[np.int64]:
-    """Count of each of the mix's operations in the batch, [operations]."""
+    """Count each of the mix's operations in the batch, [operations]."""
     counts = np.zeros(operations, dtype=np.int64)
     for level in trees:
         counts += np.bincount(level.operation[level.nested], minlength=operations)
@@ -133,12 +136,12 @@ def count_operations(trees: Trees, operations: int) -> NDArray[np.int64]:
 
 
 def _arguments(level: Level, below: Level) -> NDArray[np.int64]:
-    """The values [B, S, k] of every slot's children."""
+    """Return the values [B, S, k] of every slot's children."""
     return below.value.reshape(*level.value.shape, -1)
 
 
 def _draw(shares: Sequence[float], where: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Indices into ``shares``, each drawn with its share; 0 outside ``where``."""
+    """Draw indices into ``shares``, each with its share; 0 outside ``where``."""
     if len(shares) == 1:
         return np.zeros(where.shape, dtype=np.int64)
     bounds = np.cumsum(shares)[:-1]

@@ -11,15 +11,14 @@ from numpy.typing import NDArray
 EOS = "<eos>"
 
 Tokens = NDArray[np.unsignedinteger[Any]]
-"""Token ids: uint8 where they fit, else uint16."""
+"""Token ids: uint8 if they fit, else uint16."""
 
 
 class ExpressionVocabulary:
-    """The tokens of a task, whatever is trained: items (ids 0, 1, ...), answers that are no items, all operations,
-    ``( ) = <eos>``.
+    """The tokens of a task, the same for every mix.
 
-    Items are the values that arguments can have. What an operation comes to is a code: the id of its token. Commas are
-    no tokens.
+    They are the items (ids 0, 1, ...), answers that are not items, all operations, and ``( ) = <eos>``. Items are the
+    values that arguments can have. The result of an operation is a code: the id of its token. Commas have no tokens.
     """
 
     def __init__(self, items: Sequence[str], operations: Sequence[str], answers: Sequence[str] = ()) -> None:
@@ -34,15 +33,15 @@ class ExpressionVocabulary:
 
     @property
     def dtype(self) -> type[np.unsignedinteger[Any]]:
-        """The smallest unsigned type that holds every id."""
+        """Smallest unsigned type for all ids."""
         return np.uint8 if len(self) <= 256 else np.uint16
 
     def operation(self, name: str) -> int:
-        """The id of an operation's token. Raises ``KeyError`` for a name that is none."""
+        """Return the id of an operation's token. Raises ``KeyError`` for an unknown name."""
         if name not in self._operations:
             raise KeyError(name)
         return self._ids[name]
 
     def arguments(self, tokens: Tokens) -> NDArray[np.int64]:
-        """The values [L] in a text of token ids [L], and a -1 for every token of anything else."""
+        """Return the values [L] in a text of token ids [L], with -1 for every other token."""
         return np.where(tokens < self.items, tokens.astype(np.int64), -1)

@@ -1,6 +1,6 @@
-"""The model on paper: its settings, where its parameters lie, and closed-form counts of them and of its operations.
+"""The model on paper: its settings, the layout of its parameters, and counts of parameters and operations.
 
-Needs no torch, so that plans are made and sweeps are read without loading it; model.py is the model itself.
+Needs no torch, so that plans and reports do not load it; the model itself is in model.py.
 
 Shape suffixes: S stack, P parameters of one model (padded).
 """
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 ALIGNMENT = 16
-"""Parameters start at multiples of this many elements inside a model's flat vector: 64 bytes in float32, which every
-vector unit and matrix library is content with."""
+"""Parameters start at multiples of this many elements of a model's flat vector: 64 bytes in float32, enough for all
+vector units and matrix libraries."""
 MOST = {"n_layer": 1_024, "n_recurrence": 1_024, "n_head": 4_096, "feed_forward": 1_024, "block": 65_536}
-"""The largest numbers a model may have of these: far above any that are in use."""
+"""Upper limits that only catch typing errors."""
 GAIN, BIAS = "norm", "bias"
 """Endings of the names of norm gains and of biases."""
 
 
 PARTS = ("embedding", "positions", "blocks", "head")
-"""The parts of a model that a phase of training may take over or freeze: the token embedding, the positions, everything
-between them and the head with the last norm, and the head."""
+"""Parts of a model that a phase may take over or freeze: the token embedding, the positions, the blocks with the last
+norm, and the head."""
 _PART_OF = {"token": "embedding", "position": "positions", HEAD: "head", f"{HEAD}_{BIAS}": "head"}
 
 
@@ -40,26 +40,26 @@ class ModelSettings:
     """The architecture without its width."""
 
     n_layer: int = 1
-    """Blocks with weights of their own."""
+    """Number of blocks."""
     n_recurrence: int = 4
-    """Times that all blocks are applied, one after the other, with the same weights."""
+    """Number of times that all blocks are applied, one after the other, with the same weights."""
     n_head: int = 1
-    """Heads of each attention; n_embed is a multiple of it."""
+    """Heads of each attention; n_embed must be a multiple of it."""
     feed_forward: int = 4
     """Feed-forward width as a multiple of n_embed."""
     activation: Literal["relu", "gelu"] = "relu"
-    """Of the feed-forward layers."""
+    """Activation of the feed-forward layers."""
     tied: bool = False
     """Use the token embedding as the output head too."""
     block: int = 128
     """Longest sequence, in tokens."""
     bias: bool = field(default=False, metadata=ADDED_LATER)
-    """Add a bias in every linear map, the head included, and in the layer norms; they start at 0."""
+    """Add biases to all linear maps, the head included, and to layer norms; they start at 0."""
     init: InitSettings = field(default_factory=InitSettings)
     parallel: bool = field(default=False, metadata=ADDED_LATER)
     """Let attention and feed-forward of a block read the same stream: x + attention(norm x) + feed_forward(norm x),
-    each with a norm of its own. Otherwise the feed-forward reads what attention has added to. The baseline of
-    github.com/bhoov/nrgpt is parallel."""
+    each with its own norm. Otherwise the feed-forward reads the sum. The baseline of github.com/bhoov/nrgpt is
+    parallel."""
 
     def __post_init__(self) -> None:
         for name, most in MOST.items():
@@ -68,15 +68,15 @@ class ModelSettings:
 
     @property
     def additions(self) -> int:
-        """Number of additions to the residual stream: two a block, each time it is applied."""
+        """Number of additions to the residual stream: two in each application of a block."""
         return 2 * self.n_layer * self.n_recurrence
 
     def stackable(self) -> dict[str, Any]:
-        """Settings that runs of one stack share: all but the scale of the first weights."""
+        """Return the settings that runs of one stack share: all except the scale of the first weights."""
         return described_fields(self) | {"init": False}
 
     def described(self) -> dict[str, Any]:
-        """Everything that changes the mathematics, for run keys.
+        """Return everything that changes the mathematics, for run keys.
 
         ``init: {kind: normal, std: x}`` keeps the name ``init_std`` that it had before there were other kinds.
         """
@@ -94,7 +94,7 @@ class Layout:
     width: int
 
     def views(self, flat_SP: Tensor) -> dict[str, Tensor]:
-        """The parameters as views [S, *shape] into ``flat_SP`` [S, P]."""
+        """Return the parameters as views [S, *shape] of ``flat_SP`` [S, P]."""
         stack = flat_SP.shape[0]
         return {
             name: flat_SP[:, offset : offset + math.prod(self.shapes[name])].view(stack, *self.shapes[name])
@@ -103,9 +103,9 @@ class Layout:
 
 
 def parameter_shapes(settings: ModelSettings, n_embed: int, vocabulary: int) -> dict[str, tuple[int, ...]]:
-    """Name and shape of every parameter of one model, in the order they lie in its flat vector.
+    """Return the name and shape of every parameter of one model, in the order of its flat vector.
 
-    Weights come as [in, out]; the bias of ``x`` is called ``x_bias`` and follows it.
+    Weights are [in, out]; the bias of ``x`` is called ``x_bias`` and follows it.
     """
     width, hidden = n_embed, settings.feed_forward * n_embed
     shapes: dict[str, tuple[int, ...]] = {"token": (vocabulary, width), "position": (settings.block, width)}
@@ -125,12 +125,12 @@ def parameter_shapes(settings: ModelSettings, n_embed: int, vocabulary: int) -> 
 
 
 def named(names: Iterable[str], parts: Collection[str]) -> list[str]:
-    """Those of a model's parameters that belong to these parts (:data:`PARTS`, or all)."""
+    """Return the names of the parameters in these parts (:data:`PARTS`, or all)."""
     return [name for name in names if ALL in parts or _PART_OF.get(name, "blocks") in parts]
 
 
 def _with_biases(shapes: Mapping[str, tuple[int, ...]], vocabulary: int) -> dict[str, tuple[int, ...]]:
-    """The same with a bias after every gain and matrix; a head that is the token embedding has one too."""
+    """Return the shapes with a bias after every gain and matrix; a tied head has one too."""
     biased: dict[str, tuple[int, ...]] = {}
     for name, shape in shapes.items():
         biased[name] = shape
@@ -140,7 +140,7 @@ def _with_biases(shapes: Mapping[str, tuple[int, ...]], vocabulary: int) -> dict
 
 
 def layout(settings: ModelSettings, n_embed: int, vocabulary: int) -> Layout:
-    """Layout of a model of this width."""
+    """Return the layout of a model of this width."""
     shapes = parameter_shapes(settings, n_embed, vocabulary)
     offsets, end = {}, 0
     for name, shape in shapes.items():
@@ -150,10 +150,10 @@ def layout(settings: ModelSettings, n_embed: int, vocabulary: int) -> Layout:
 
 
 def count_parameters(settings: ModelSettings, n_embed: float, vocabulary: int) -> Parameters:
-    """Trainable parameters of one model in closed form; ``n_embed`` may be fractional.
+    """Count the trainable parameters of one model in closed form; ``n_embed`` may be fractional.
 
-    A block holds 3C^2 (query, key, value) + C^2 (output) + 2fC^2 (feed-forward) + 2C (norm gains); biases are as many
-    as the columns of these, (4 + f + 1)C, and as the gains. The head's are no part of the core.
+    A block has 3C^2 (query, key, value) + C^2 (output) + 2fC^2 (feed-forward) + 2C (norm gains). It has a bias for each
+    column of these matrices, (4 + f + 1)C, and for each gain. The head's biases are not part of the core.
     """
     c = n_embed
     core = settings.n_layer * ((4 + 2 * settings.feed_forward) * c**2 + 2 * c) + c
@@ -165,19 +165,23 @@ def count_parameters(settings: ModelSettings, n_embed: float, vocabulary: int) -
 
 
 def flops_per_token(settings: ModelSettings, n_embed: int, vocabulary: int) -> float:
-    """Floating-point operations of one training step per token: 2 a weight forward and 4 backward, plus attention's
-    two T x T products (half of each, being causal). What is not a product (norms, biases) is not counted."""
+    """Return the floating-point operations of one training step per token.
+
+    A weight counts 2 forward and 4 backward; attention adds half of its two T x T products, which are causal. Only
+    products count: norms and biases do not.
+    """
     c, t = n_embed, settings.block
     weights = (4 + 2 * settings.feed_forward) * c**2 + t * c
     return 6.0 * (settings.n_layer * settings.n_recurrence * weights + c * vocabulary)
 
 
 def training_bytes(settings: ModelSettings, n_embed: int, vocabulary: int, batch: int, item: int) -> float:
-    """Memory one run's training takes at its peak, about, in bytes; ``item`` is the size of a number in the products.
+    """Estimate the peak memory of one run's training in bytes; ``item`` is the size of a number in the products.
 
-    Seven float32 copies of the parameters (weights, two moments, the gradient in pieces and as one, two on the way).
-    What a block keeps for its gradient, a token: 2C of sums, 2C of norms, 3C of qkv, 2C of attention, 8C around the
-    activation; a fifth more for what is on the way. Of the logits four copies, float32. Tested within a factor of two.
+    There are seven float32 copies of the parameters: weights, two moments, the gradient in pieces and as one, and two
+    temporary ones. For its gradient a block keeps, per token, 2C of sums, 2C of norms, 3C of qkv, 2C of attention and
+    8C around the activation; temporary values add a fifth. There are four float32 copies of the logits. A test checks
+    the estimate within a factor of two.
     """
     tokens, blocks = batch * settings.block, settings.n_layer * settings.n_recurrence
     kept = tokens * blocks * (9 + 2 * settings.feed_forward) * n_embed * item

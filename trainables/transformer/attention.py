@@ -10,24 +10,23 @@ from torch import Tensor
 from torch.nn import functional
 
 MOST_ROWS = 65_535
-"""Attention kernels count rows along a grid dimension of CUDA, which ends here."""
+"""Limit of rows: attention kernels count them along a grid dimension of CUDA."""
 
 
 def attention(qkv_SNK: Tensor, rows: int, n_head: int, scale: float) -> Tensor:
-    """Causal attention within each row; [S, N, 3C] -> [S, N, C]."""
+    """Apply causal attention within each row; [S, N, 3C] -> [S, N, C]."""
     stack, tokens, width3 = qkv_SNK.shape
-    # Split before anything is folded: compiled with the stack axis free, the gradient is then written once, by one
-    # kernel a block instead of two.
+    # Split first: compiled with a dynamic stack axis, the gradient is then written once, by one kernel per block.
     q_BHTD, k_BHTD, v_BHTD = (
-        each_SNC.view(stack, rows, tokens // rows, n_head, -1).flatten(0, 1).transpose(1, 2)
-        for each_SNC in qkv_SNK.chunk(3, dim=-1)
+        part_SNC.view(stack, rows, tokens // rows, n_head, -1).flatten(0, 1).transpose(1, 2)
+        for part_SNC in qkv_SNK.chunk(3, dim=-1)
     )
     mixed_BHTD = _by_kernel(q_BHTD, k_BHTD, v_BHTD, scale)
     return mixed_BHTD.transpose(1, 2).reshape(stack, tokens, width3 // 3)
 
 
 def _by_kernel(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, scale: float) -> Tensor:
-    """By torch's own kernel, on halves where it takes no more rows at once."""
+    """Use torch's kernel, on halves if there are too many rows."""
     rows = q_BHTD.shape[0]
     if rows > MOST_ROWS:
         half = rows // 2

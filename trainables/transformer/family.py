@@ -1,4 +1,4 @@
-"""Transformers of any width on a task that is text: all of a family but the task itself."""
+"""Transformers of any width on a task that is text: the part of a family that does not depend on the task."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError
 from trainables.contract.settings import described_fields, digest_of
 from trainables.contract.tables import Integers
-from trainables.tasks.cache import load_dataset
 from trainables.tasks.datasets import Dataset
 from trainables.tasks.expressions import ExpressionTask
+from trainables.tasks.texts import load_dataset
 from trainables.transformer.architecture import (
     PARTS,
     ModelSettings,
@@ -33,15 +33,14 @@ if TYPE_CHECKING:
     from trainables.transformer.generation import TrainedTransformer
 
 OWN_TRAINING = ("learning_rate", "learning_rate_end", "weight_decay")
-"""Training settings in which the runs of one stack may differ."""
+"""Training settings that may differ between the runs of one stack."""
 MOST_BYTES = 1e13
 """Ten terabytes."""
 
 
 @dataclass(frozen=True)
 class TransformerSettings:
-    """Everything but mix, size and seed. ``model.block`` must hold the longest possible text. A family's own settings
-    say which task theirs is."""
+    """All settings except mix, size and seed. Subclasses choose the task; the longest text must fit ``model.block``."""
 
     task: ExpressionTask
     model: ModelSettings = field(default_factory=ModelSettings)
@@ -129,7 +128,7 @@ class TransformerFamily(Family):
         return replace(self.settings, task=task.with_examples(examples), training=training)
 
     def adjusted(self, values: Mapping[str, float]) -> Any:
-        """A learning rate without its end changes the end with it: the decay stays."""
+        """Return other settings; a learning rate without its end scales the end too, so that the decay stays."""
         rate, end = "training.learning_rate", "training.learning_rate_end"
         if rate in values and end not in values:
             training = self.settings.training
@@ -163,9 +162,9 @@ class TransformerFamily(Family):
         return training_bytes(model, size, self._vocabulary_size, training.batch, item)
 
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
-        from trainables.transformer.learner import Job, TransformerLearner  # torch is for training, not for reading
+        from trainables.transformer.learner import Job, TransformerLearner  # Plans and reports do not need torch.
 
-        # Runs of one stack may differ in their task: in how much they see of it, say.
+        # Runs of one stack may differ in their task, for example in their number of examples.
         data = {(run.settings.task, run.mix, run.seed): self.data(run, cache) for run in runs}
         jobs = []
         for run in runs:
@@ -176,13 +175,13 @@ class TransformerFamily(Family):
         return TransformerLearner(jobs, self.settings.task.vocabulary(), device)
 
     def load(self, run: RunConfig, weights: Mapping[str, NDArray[Any]]) -> TrainedTransformer:
-        """The transformer, which gives logits for token ids."""
+        """Return the trained transformer of a run."""
         from trainables.transformer.generation import TrainedTransformer
 
         return TrainedTransformer(run.settings.model, run.size, self._vocabulary_size, weights)
 
     def data(self, run: RunConfig, cache: Path) -> Dataset:
-        """The run's text and its held-out expressions."""
+        """Return the run's text and held-out expressions."""
         return load_dataset(run.settings.task, run.mix, run.seed, cache)
 
     @property

@@ -1,14 +1,14 @@
 """Scoring by generation, greedy or sampled, for a whole stack at once.
 
 Generation is exact but does not go token by token: the worked solution serves as a draft. One forward pass gives the
-model's own choice at every position; up to and including the first place where it differs from the draft, those
-choices are what greedy generation would have written. The choice replaces the draft there and the next pass goes on
-from it. A model that knows the task needs one pass, one that does not as many as it writes wrong tokens (speculative
-decoding: Leviathan, Kalman and Matias, ICML 2023, with a free draft).
+model's choice at every position. Up to and including the first difference from the draft, these choices are the text
+of greedy generation. There the choice replaces the draft, and the next pass continues from it. A model that knows the
+task needs one pass; any other model needs one for each wrong token (speculative decoding: Leviathan, Kalman and
+Matias, ICML 2023, with a free draft).
 
 Sampling at temperature 1 is the same with noise on the logits: the largest logit plus Gumbel noise is a sample of their
-softmax (Gumbel 1954; Maddison, Tarlow and Minka, NeurIPS 2014). The noise of a token is a function of its place alone,
-so drafts, passes and neighbours in the stack change nothing.
+softmax (Gumbel 1954; Maddison, Tarlow and Minka, NeurIPS 2014). The noise of a token depends only on its place, so
+drafts, passes and other runs of the stack do not change it.
 
 Shape suffixes: S stack, M expressions, W tokens of the longest one.
 """
@@ -27,7 +27,8 @@ from torch import Tensor
 from trainables.tasks.datasets import Examples
 from trainables.tasks.vocabulary import ExpressionVocabulary
 from trainables.transformer.architecture import ModelSettings, parameter_shapes
-from trainables.transformer.model import forward
+from trainables.transformer.model import Change, forward
+from trainables.transformer.random_bits import GOLDEN, scramble
 
 Forward = Callable[[Tensor], Tensor]
 """``tokens [S, M, T] -> logits [S, M, T, V]``: every model of the stack on its own expressions."""
@@ -40,8 +41,11 @@ TOKENS_A_PASS = 65_536
 
 @dataclass
 class _Texts:
-    """Texts being written: ``tokens`` [S, M, W] of drafts, final before ``position`` [S, M]; ``done`` [S, M].
-    ``keys`` [S] of the noise, None where the likeliest token is chosen."""
+    """Texts that are being written.
+
+    ``tokens`` [S, M, W] are drafts, final before ``position`` [S, M]; ``done`` [S, M]. ``keys`` [S] are those of the
+    noise, or None if the likeliest token is chosen.
+    """
 
     tokens: Tensor
     position: Tensor
@@ -58,14 +62,21 @@ def accuracies(
     keys: Sequence[int] | None = None,
     write: Write | None = None,
 ) -> list[list[float]]:
-    """The share of right answers of every model of the stack on each of its sets of expressions.
+    """Return the share of right answers of every model of the stack on each of its sets of expressions.
 
-    ``questions[s]`` are the sets of stack row s; rows may have different numbers of them. An expression is right when
-    '=', its answer and the first ``<eos>`` end its text; one still going at the length of its set's longest solution is
-    wrong.
-    ``keys`` are signed 64-bit seeds, one for each stack row: texts are then sampled at temperature 1, else greedy.
-    A forward pass has up to ``training_tokens``, those of the stack's training step: without a backward pass they need
-    less memory, whatever the device has. ``write`` replaces these passes where texts are greedy.
+    ``questions[s]`` are the sets of stack row s; rows may have different numbers of them. An expression is right if
+    '=', its answer and the first ``<eos>`` end its text. It is wrong if it is longer than the longest solution of its
+    set.
+
+    Args:
+        forward: The models.
+        questions: The sets of expressions of each stack row.
+        vocabulary: The tokens.
+        device: The device of the models.
+        training_tokens: Tokens of the stack's training step. A forward pass may have as many: without a backward pass
+            they fit any device that trains the stack.
+        keys: Signed 64-bit seeds, one for each stack row, to sample texts at temperature 1; None for greedy texts.
+        write: Writes greedy texts in the place of these passes.
     """
     texts = _lay_out(questions, vocabulary.eos, device)
     if keys is not None:
@@ -80,7 +91,7 @@ def accuracies(
 
 
 def _lay_out(questions: Sequence[Sequence[Examples]], eos: int, device: torch.device) -> _Texts:
-    """All sets of a row below one another, rows padded to one height with texts that are done from the start."""
+    """Place all sets of a row below one another, and pad rows to one height with texts that are done."""
     height = max(sum(len(one.answers) for one in sets) for sets in questions)
     width = max(one.tokens.shape[1] for sets in questions for one in sets)
     tokens = np.full((len(questions), height, width), eos, dtype=np.int64)
@@ -97,7 +108,7 @@ def _lay_out(questions: Sequence[Sequence[Examples]], eos: int, device: torch.de
 
 
 def _extend(forward: Forward, texts: _Texts, eos: int, most_tokens: int) -> None:
-    """One forward pass over texts that are not done: accept drafts up to the first disagreement, correct that one."""
+    """Run a forward pass over texts that are not done: accept each draft to its first wrong token, and correct that."""
     stack, _, width = texts.tokens.shape
     unfinished = int((~texts.done).sum(dim=1).max())
     count = min(unfinished, max(1, most_tokens // width // stack))
@@ -126,33 +137,22 @@ def _extend(forward: Forward, texts: _Texts, eos: int, most_tokens: int) -> None
 
 
 def gumbel(key_S: Tensor, text_SK: Tensor, positions: int, vocabulary: int) -> Tensor:
-    """Standard Gumbel noise [S, K, T, V], float64: a function of a row's key, the number of a text in its row, the
-    position and the token, by SplitMix64's finaliser (2014) of each in turn."""
+    """Return standard Gumbel noise [S, K, T, V], float64.
+
+    It is a function of a row's key, the number of a text in its row, the position and the token: each is mixed in by
+    SplitMix64's finaliser.
+    """
     word_SKTV = key_S.view(-1, 1, 1, 1)
-    for counted in (text_SK[..., None, None], *_places(positions, vocabulary, key_S.device)):
-        word_SKTV = _scramble(word_SKTV + (counted + 1) * _GOLDEN)
+    position_T1 = torch.arange(positions, device=key_S.device).unsqueeze(1)
+    token_V = torch.arange(vocabulary, device=key_S.device)
+    for counted in (text_SK[..., None, None], position_T1, token_V):
+        word_SKTV = scramble(word_SKTV + (counted + 1) * GOLDEN)
     uniform_SKTV = ((word_SKTV >> 11 & (1 << 53) - 1).double() + 0.5) * 2.0**-53
     return -(-uniform_SKTV.log()).log()
 
 
-def _places(positions: int, vocabulary: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Positions [T, 1] and tokens [V]."""
-    return torch.arange(positions, device=device).unsqueeze(1), torch.arange(vocabulary, device=device)
-
-
-_GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
-"""2^64 over the golden ratio, and SplitMix64's factors below, as signed words."""
-
-
-def _scramble(word: Tensor) -> Tensor:
-    """A bijection of 64-bit words whose every output bit depends on every input bit."""
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9 - (1 << 64)), (27, 0x94D049BB133111EB - (1 << 64))):
-        word = (word ^ (word >> shift & (1 << 64 - shift) - 1)) * factor
-    return word ^ (word >> 31 & (1 << 33) - 1)
-
-
 def _score(text_MW: NDArray[np.int64], sets: Sequence[Examples], vocabulary: ExpressionVocabulary) -> list[float]:
-    """The accuracy on each set of one row's texts."""
+    """Return the accuracy on each set of one row's texts."""
     shares, first = [], 0
     for one in sets:
         count = len(one.answers)
@@ -165,25 +165,26 @@ def _score(text_MW: NDArray[np.int64], sets: Sequence[Examples], vocabulary: Exp
 
 
 def _end_alike(text_MW: NDArray[np.int64], end_M: NDArray[np.int64], one: Examples, equals: int) -> NDArray[np.bool_]:
-    """True for each text that equals its solution from its last '=' to ``end_M`` (the solution's ``<eos>``)."""
+    """Return True for each text that equals its solution from the last '=' to ``end_M``, the solution's ``<eos>``."""
     rows = np.arange(len(text_MW))
     alike, in_answer = np.ones(len(rows), dtype=np.bool_), np.ones(len(rows), dtype=np.bool_)
     back = 0
     while in_answer.any():
         back += 1
         right = one.tokens[rows, one.lengths - 1 - back]
-        found = text_MW[rows, np.maximum(end_M - back, 0)]
-        alike &= (found == right) | ~in_answer
+        written = text_MW[rows, np.maximum(end_M - back, 0)]
+        alike &= (written == right) | ~in_answer
         in_answer &= right != equals
     return alike
 
 
 class TrainedTransformer:
-    """One model on the CPU, in float32 whatever it was trained in.
+    """One model on the CPU, in float32.
 
     ``parameters`` are its weights by name, without a stack axis; ``vocabulary`` counts its tokens.
 
-    Raises ``ValueError`` where ``weights`` are not those of a model of these settings and width.
+    Raises:
+        ValueError: The weights do not fit a model of these settings and width.
     """
 
     def __init__(
@@ -201,10 +202,16 @@ class TrainedTransformer:
         self.vocabulary = vocabulary
         self.parameters = {name: torch.from_numpy(np.array(weights[name], np.float32)) for name in wanted}
 
-    def logits(self, tokens_BT: Tensor) -> Tensor:
-        """Logits [B, T, V] for token ids [B, T], T at most the model's ``block``. Raises ``ValueError`` beyond it."""
+    def logits(self, tokens_BT: Tensor, change: Change | None = None, **parameters: Tensor) -> Tensor:
+        """Return the logits [B, T, V] for token ids [B, T], T at most the model's ``block``.
+
+        ``change`` replaces updates of sublayers, and ``parameters`` some of the model's parameters.
+
+        Raises:
+            ValueError: There are more tokens than the model's block.
+        """
         if tokens_BT.shape[1] > self.settings.block:
             raise ValueError(f"{tokens_BT.shape[1]} tokens do not fit the model's block of {self.settings.block}")
-        stacked = {name: parameter.unsqueeze(0) for name, parameter in self.parameters.items()}
+        stacked = {name: parameter.unsqueeze(0) for name, parameter in {**self.parameters, **parameters}.items()}
         with torch.no_grad():
-            return forward(self.settings, stacked, tokens_BT.long().unsqueeze(0))[0]
+            return forward(self.settings, stacked, tokens_BT.long().unsqueeze(0), change)[0]

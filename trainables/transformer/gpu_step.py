@@ -1,6 +1,6 @@
-"""The training step on a GPU: recorded once as a CUDA graph, compiled, and padded to widths that matrix units like.
+"""The training step on a GPU: recorded once as a CUDA graph, compiled, and padded for matrix units.
 
-A graph repeats the same kernels on the same addresses: one launch instead of hundreds. The step it records must keep
+A graph repeats the same kernels on the same addresses: one launch instead of hundreds. The recorded step must keep
 its tensors in place, read nothing from the host that changes, and never wait for the device.
 
 Compiling takes some 20 to 60 s for each width. It fuses the operations between matrix products. On a GPU that pays: a
@@ -32,27 +32,27 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 WARM_UP_CALLS = 3
-"""Calls that run without recording first: they compile kernels, and libraries take their workspaces in them."""
+"""Calls before the recording: in them kernels are compiled, and libraries allocate their workspaces."""
 MOST_VERSIONS = 1024
-"""Versions of one function in a process: one for each width, and for stacks of one and of several."""
+"""Limit of the versions of one function in a process: one for each width, for stacks of one and of several."""
 CANONICAL_STACK = 8
-"""The stack that a width is compiled at first. Kernels are laid out for the stack they are compiled at and kept for all
-others: compiled at the stack at hand, their bits would depend on which stack came first. Small enough to fit wherever a
-stack does, large enough for layouts that suit large ones."""
+"""Size of the stack that each width is compiled for. The layout of kernels depends on it, and all stacks use them: with
+the stack at hand, their bits would depend on which stack came first. It is small enough to fit any device, and large
+enough for layouts that suit large stacks."""
 MOST_COMPILERS = 4
-"""Processes that one worker compiles with. torch takes one for each core, which every worker of a node would do at
-once; a step has too few kernels for more."""
+"""Compiler processes of one worker. By default torch starts one for each core, in every worker of a node at once; a
+step has too few kernels for more."""
 COMPILERS = "TORCHINDUCTOR_COMPILE_THREADS"
-"""The environment variable that sets their number, if given."""
+"""Environment variable that sets their number."""
 
-# Deterministic algorithms ask for it, and torch looks once, at a process's first matrix product on a GPU.
+# Deterministic algorithms need it, and torch reads it once, at a process's first matrix product on a GPU.
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
 class CapturedStep:
-    """Runs a step the first few times, records it then, and replays the recording from there on.
+    """Runs a step a few times, then records it, and from then on replays the recording.
 
-    A tensor that the step touches must not move; if one has to, make a new object.
+    The tensors of the step must not move; if one does, make a new object.
     """
 
     def __init__(self) -> None:
@@ -62,11 +62,11 @@ class CapturedStep:
 
     @property
     def recorded(self) -> bool:
-        """True once calls are replays."""
+        """True if calls are replays."""
         return self._graph is not None
 
     def run(self, step: Callable[[], None]) -> None:
-        """Do once what ``step`` does; always the same step."""
+        """Run ``step`` once; it is the same step in every call."""
         if self._graph is None and self._calls < WARM_UP_CALLS:
             self._run_aside(step)
         else:
@@ -76,7 +76,7 @@ class CapturedStep:
         self._calls += 1
 
     def _run_aside(self, step: Callable[[], None]) -> None:
-        """One step on another stream, which recording requires of the steps before it."""
+        """Run the step on another stream, as recording requires of earlier steps."""
         here = torch.cuda.current_stream()
         self._side.wait_stream(here)
         with torch.cuda.stream(self._side):
@@ -92,19 +92,21 @@ class CapturedStep:
 
 @functools.cache
 def _side_stream(device: int) -> torch.cuda.Stream:
-    """One for all recordings on a device: cuBLAS keeps a workspace for every stream it was ever used on."""
+    """Return one stream for all recordings on a device: cuBLAS keeps a workspace for every stream."""
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 @contextmanager
 def repeatable() -> Iterator[None]:
-    """Kernels that give the same bits each time; an operation without such a kernel raises ``RuntimeError``. A mere
-    warning would not do: the gradient of attention is summed in a fixed order only if the setting is strict."""
+    """Use kernels that give the same bits each time; an operation without one raises ``RuntimeError``.
+
+    A warning is not enough: the gradient of attention is summed in a fixed order only if the setting is strict.
+    """
     before = torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     fill = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     torch.use_deterministic_algorithms(True)
-    # Every element is written; filling them first costs a pass.
+    # Every element is written, so filling them first is a wasted pass.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     try:
         yield
@@ -114,32 +116,32 @@ def repeatable() -> Iterator[None]:
 
 
 def can_compile(device: torch.device) -> bool:
-    """True if steps on this device are compiled: a GPU, with Triton and the tools that build its launcher."""
+    """Return True if steps on this device are compiled: a GPU, with Triton and the tools to build its launcher."""
     return device.type == "cuda" and not lacking()
 
 
 def lacking() -> tuple[str, ...]:
-    """The tools that this machine lacks for compiled steps on a GPU; () if it has them all."""
+    """Return the tools for compiled steps on a GPU that this machine lacks."""
     needs = {
         "Triton": find_spec("triton") is not None,
         "a C compiler (gcc or clang)": _c_compiler() is not None,
         "Python's headers (python3-dev)": Path(sysconfig.get_path("include"), "Python.h").is_file(),
     }
-    return tuple(name for name, there in needs.items() if not there)
+    return tuple(name for name, is_here in needs.items() if not is_here)
 
 
 @functools.cache
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """``function``, with a compiled version for every shape but the size of the stack (see :func:`let_grow`)."""
+    """Return ``function`` with a compiled version for every shape, except the stack size (see :func:`let_grow`)."""
     import torch._dynamo
     import torch._inductor.config
 
     if COMPILERS not in os.environ:
         threads = torch._inductor.config.compile_threads or MOST_COMPILERS
         torch._inductor.config.compile_threads = min(threads, MOST_COMPILERS)
-    # No kernel is chosen by its timing if that choice changes the bits.
+    # Do not choose kernels by their timing if the choice changes the bits.
     torch._inductor.config.deterministic = True
-    # Past its limit torch would go back to the uncompiled function with no more than a warning.
+    # Beyond its limit torch falls back to the uncompiled function with only a warning.
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MOST_VERSIONS)
     torch._dynamo.config.accumulated_recompile_limit = max(
         torch._dynamo.config.accumulated_recompile_limit, 4 * MOST_VERSIONS
@@ -148,7 +150,7 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def let_grow(*tensors: Tensor) -> None:
-    """Mark the stack axis, the first, of a compiled function's inputs: a stack that loses runs needs no new version."""
+    """Mark the first axis (the stack) of a compiled function's inputs as dynamic, so that smaller stacks can use it."""
     import torch._dynamo
 
     for tensor in tensors:
@@ -157,8 +159,10 @@ def let_grow(*tensors: Tensor) -> None:
 
 @contextmanager
 def compiling(form: Hashable) -> Iterator[None]:
-    """A block in which no other process of this user on this machine compiles the same form. Later processes find it in
-    the compiler's cache, which holds the lock's file too."""
+    """Keep other processes of this user from compiling the same form at the same time.
+
+    They later read it from the compiler's cache, in which the lock file is, too.
+    """
     from torch._inductor.runtime.cache_dir_utils import cache_dir
 
     place = Path(cache_dir())
@@ -173,7 +177,7 @@ def _c_compiler() -> str | None:
 
 
 def pad_parameters(settings: ModelSettings, parameters: Mapping[str, Tensor], multiple: int) -> Mapping[str, Tensor]:
-    """The same stack of models with every inner width, and the head's vocabulary, a multiple of ``multiple``.
+    """Return the stack of models with all inner widths, and the head's vocabulary, padded to a multiple.
 
     Tensor cores read rows of 16 bytes. Padded with zero columns, a model of another width computes the same: zeros
     stay zeros forward, get a zero gradient backward, and the layer norm runs over the true width (model.py).
@@ -210,7 +214,7 @@ def pad_parameters(settings: ModelSettings, parameters: Mapping[str, Tensor], mu
 
 
 def _padded_biases(settings: ModelSettings, parameters: Mapping[str, Tensor], multiple: int) -> dict[str, Tensor]:
-    """The biases of the linear maps, as wide as the padded maps are."""
+    """Return the biases of the linear maps, as wide as the padded maps."""
     stack, vocabulary, width = parameters["token"].shape
     depth = width // settings.n_head
     padded = {}
@@ -220,12 +224,12 @@ def _padded_biases(settings: ModelSettings, parameters: Mapping[str, Tensor], mu
         for name in (f"{layer}.attention_out_bias", f"{layer}.feed_forward_in_bias", f"{layer}.feed_forward_out_bias"):
             bias = parameters[name]
             padded[name] = functional.pad(bias, (0, _missing(bias.shape[1], multiple)))
-    # A head that is the padded token embedding has its true vocabulary still.
+    # A tied head, the padded token embedding, has its true vocabulary.
     beyond = 0 if settings.tied else _missing(vocabulary, multiple)
     padded["head_bias"] = functional.pad(parameters["head_bias"], (0, beyond))
     return padded
 
 
 def _missing(size: int, multiple: int) -> int:
-    """Columns to add to ``size`` for the next multiple."""
+    """Return the number of columns to add to ``size`` for the next multiple."""
     return -size % multiple

@@ -1,7 +1,7 @@
 """First weights.
 
-With widths of 4 to 256 the scale matters: N(0, 0.02), which large models use, is ten times too small at width 16, and
-what is then measured is the time it takes to leave the first plateau rather than what a width can hold.
+At widths of 4 to 256 the scale matters: N(0, 0.02), which large models use, is ten times too small at width 16. A
+sweep then measures the time to leave the first plateau rather than what a width can learn.
 
 Needs no torch: model.py draws the numbers.
 """
@@ -21,12 +21,12 @@ from trainables.contract.settings import SettingsError, require
 DEFAULT_STD = 0.02
 DEFAULT_GAIN = 1.0
 FAR = 3.0
-"""Weights this many times smaller or larger than 1/sqrt(n_embed) are worth a warning."""
+"""Factor from 1/sqrt(n_embed) beyond which weights cause a warning."""
 EMBEDDINGS = ("token", "position")
 HEAD = "head"
 INTO_STREAM = ("attention_out", "feed_forward_out")
 OWNERS = {"std": "normal", "gain": "scaled"}
-"""The kind that a number belongs to."""
+"""The kind that each number belongs to."""
 
 
 @dataclass(frozen=True)
@@ -53,20 +53,22 @@ class InitSettings:
             if value is not None:
                 if self.kind != kind:
                     raise SettingsError(
-                        f"{name} means nothing to kind {self.kind!r}; it belongs to {kind}", key=f"model.init.{name}"
+                        f"{name} has no meaning for kind {self.kind!r}; it belongs to {kind}", key=f"model.init.{name}"
                     )
                 require(0 < value < math.inf, f"model.init.{name}", value, "positive")
 
     @property
     def scale(self) -> float:
-        """The ``std`` or ``gain`` in force."""
+        """The ``std`` or ``gain`` of this kind, with its default."""
         if self.kind == "normal":
             return DEFAULT_STD if self.std is None else self.std
         return DEFAULT_GAIN if self.gain is None else self.gain
 
     def deviation(self, name: str, shape: tuple[int, ...], additions: int) -> float:
-        """Standard deviation of the first values of the parameter ``name`` of this shape, fan-in first; ``additions``
-        is the number of times the model adds to its residual stream."""
+        """Return the standard deviation of the first values of a parameter of this shape, fan-in first.
+
+        ``additions`` is the number of times that the model adds to its residual stream.
+        """
         if self.kind == "normal":
             return self.scale
         if name in EMBEDDINGS:
@@ -75,12 +77,12 @@ class InitSettings:
         return self.scale / math.sqrt(shape[0] * (additions if into_stream else 1))
 
     def described(self) -> dict[str, Any]:
-        """Everything that changes the mathematics, with defaults written out: equal for equal initialisations."""
+        """Return everything that changes the mathematics, defaults included: equal for equal initialisations."""
         return {"kind": self.kind, "std" if self.kind == "normal" else "gain": self.scale}
 
 
 def scale_warning(init: InitSettings, sizes: Sequence[int]) -> str:
-    """A sentence where ``normal`` weights are far from 1/sqrt(n_embed) at some of the ``sizes``, else ``""``."""
+    """Return a warning if ``normal`` weights are far from 1/sqrt(n_embed) at some of the ``sizes``, else ``""``."""
     if init.kind != "normal":
         return ""
     far = [size for size in sizes if not 1 / FAR <= init.scale * math.sqrt(size) <= FAR]
@@ -90,7 +92,7 @@ def scale_warning(init: InitSettings, sizes: Sequence[int]) -> str:
     far = [size for size in far if (init.scale * math.sqrt(size) < 1) == (off == "below")]
     return (
         f"First weights: N(0, {init.scale:g}), over {FAR:g} times {off} 1/sqrt(n_embed) at {len(far)} of {len(sizes)} "
-        "sizes. What fails may be these weights and not the size: compare with settings.model.init={kind: scaled}."
+        "sizes. Runs may fail because of these weights, not their size: compare settings.model.init={kind: scaled}."
     )
 
 
@@ -98,15 +100,14 @@ Floats = NDArray[np.float32]
 
 
 def resized(table_VC: Floats, width: int, rng: np.random.Generator) -> Floats:
-    """A table [V, width] whose rows have the dot products of those of ``table_VC`` [V, C] as nearly as ``width``
-    columns can: the largest principal directions (Eckart and Young 1936). Equal to them where ``width`` is at least the
-    rank of the table.
+    """Return a table [V, width] whose rows have nearly the dot products of the rows of ``table_VC`` [V, C].
 
-    Dot products say nothing of the axes; a random rotation from ``rng`` spreads the directions over all columns, as a
-    model that was trained at this width has them.
+    It has the largest principal directions (Eckart and Young 1936). If ``width`` is at least the rank of the table, dot
+    products are equal. They do not determine the axes: a random rotation from ``rng`` spreads the directions over all
+    columns, as in a model trained at this width.
     """
     u_VK, s_K, _ = np.linalg.svd(table_VC.astype(np.float64), full_matrices=False)
-    # The sign of a direction is nobody's choice: the entry that is largest is positive.
+    # The sign of a direction is arbitrary: its largest entry is made positive.
     signs = np.sign(u_VK[np.abs(u_VK).argmax(axis=0), np.arange(len(s_K))])
     kept = min(width, len(s_K))
     coordinates = np.zeros((len(table_VC), width))

@@ -33,9 +33,11 @@ CHECKPOINT = "stack.safetensors"
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a stack with what it is trained on. ``key`` is its run key; its model may differ from its neighbours'
-    in the first weights alone. ``taken`` are the names of the parameters that it goes on with from another run,
-    ``frozen`` of those that keep their first values."""
+    """One run of a stack, with its data. Models of one stack differ only in their first weights.
+
+    ``key`` is the run's key. ``taken`` are the names of the parameters that it takes over from another run, and
+    ``frozen`` those that keep their first values.
+    """
 
     key: str
     config: RunConfig
@@ -46,19 +48,19 @@ class Job:
 
 @dataclass
 class _Progress:
-    """State of one run so far."""
+    """Progress of one run."""
 
     curve: list[Evaluation] = field(default_factory=list)
     solved: int = 0
-    """Evaluations in a row at which every task was solved."""
+    """Number of evaluations in a row at which every task was solved."""
     seconds: float = 0.0
     """This run's share of the time its stack computed (:func:`trainables.checkpoints.computing_s`)."""
     wall_seconds: float = 0.0
-    """Its share of the time that passed meanwhile: more where other programs had the processor, too."""
+    """Its share of the wall time, which is more if other programs used the processor."""
 
 
 def run_seed(purpose: str, config: RunConfig) -> int:
-    """A signed 64-bit seed that differs between purposes, mixes, sizes and seeds, and between nothing else."""
+    """Return a signed 64-bit seed that depends on purpose, mix, size and seed, and on nothing else."""
     text = f"{purpose}|{config.mix.name}|{config.size}|{config.seed}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
 
@@ -66,8 +68,8 @@ def run_seed(purpose: str, config: RunConfig) -> int:
 class TransformerLearner(Learner):
     """Trains a stack of transformers of one width.
 
-    All runs share everything that shapes a step (architecture, batch, steps, schedule of evaluations, betas, clip,
-    what decays, loss, precision); mix, seed, first weights, learning rates and weight decay are each run's own.
+    The runs share everything that shapes a step (architecture, batch, steps, schedule of evaluations, betas, clip,
+    decay, loss, precision). They may differ in mix, seed, first weights, learning rates and weight decay.
     """
 
     def __init__(self, jobs: Sequence[Job], vocabulary: ExpressionVocabulary, device: str) -> None:
@@ -176,13 +178,13 @@ class TransformerLearner(Learner):
     def _prepare_gpu(self) -> None:
         if self._device.type == "cuda":
             torch.backends.cuda.matmul.allow_tf32 = self._training[0].precision == "tf32"
-            # A weight's gradient sums thousands of tokens: in float32, also where several blocks share the sum.
+            # A weight's gradient sums thousands of tokens: in float32, even if several blocks share the sum.
             torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
-            # cuDNN makes a plan for every new shape of attention, which in evaluation is nearly every pass.
+            # cuDNN makes a plan for every new shape of attention, and in evaluation nearly every pass has one.
             torch.backends.cuda.enable_cudnn_sdp(False)
 
     def _evaluate(self) -> dict[int, Evaluation | None]:
-        """Every active run's point on its learning curve; None for a run whose loss is no longer finite."""
+        """Return every active run's point of its learning curve, or None for a run with a loss that is not finite."""
         losses = self._take_losses()
         questions = [list(self._jobs[index].dataset.validation.values()) for index in self._active]
         scores = self._accuracies(questions, f"decoding of step {self._step}")
@@ -194,7 +196,7 @@ class TransformerLearner(Learner):
         }
 
     def _take_losses(self) -> list[float]:
-        """Every active run's mean training loss since the last evaluation; starts the next sum."""
+        """Return every active run's mean training loss since the last evaluation, and start the next sum."""
         state = self._trainer.state
         losses = (state.loss_S / max(1, state.loss_steps)).tolist()
         state.loss_S.zero_()
@@ -202,7 +204,7 @@ class TransformerLearner(Learner):
         return [float(loss) for loss in losses]
 
     def _accuracies(self, questions: Sequence[Sequence[Examples]], purpose: str) -> list[list[float]]:
-        """The scores of all active runs; ``purpose`` names the noise of sampled texts."""
+        """Return the scores of all active runs; ``purpose`` seeds the noise of sampled texts."""
         tokens = len(self._active) * self._training[0].batch * self._model.block
         configs = [self._jobs[index].config for index in self._active]
         sampled = configs[0].settings.task.decoding == "sampled"
@@ -222,14 +224,14 @@ class TransformerLearner(Learner):
         return solved or self._step >= settings.steps
 
     def _test_scores(self, ended: Sequence[int]) -> dict[int, list[float]]:
-        """The test accuracies of runs that end now: each task of the mix, then the mixed expressions if there are."""
+        """Return the test accuracies of runs that end now: of each task, then of the mixed expressions if any."""
         if not ended:
             return {}
         questions = [_test_sets(self._jobs[index].dataset) if index in ended else [] for index in self._active]
         return dict(zip(self._active, self._accuracies(questions, "decoding of the test"), strict=True))
 
     def _final_report(self, index: int, evaluation: Evaluation | None, scores: Sequence[float]) -> Report:
-        """Report of an ended run; ``evaluation`` is None if it diverged."""
+        """Return the report of a run that ended; ``evaluation`` is None if it diverged."""
         dataset, curve = self._jobs[index].dataset, tuple(self._progress[index].curve)
         floor = {task: examples.floor for task, examples in dataset.test.items()}
         measures = self._measures(index)
@@ -244,7 +246,7 @@ class TransformerLearner(Learner):
         return Report(index, evaluation, outcome, {"embedding": weights["token"][: self._vocabulary.items]}, weights)
 
     def _measures(self, index: int) -> dict[str, float]:
-        """Numbers worth recording beside the accuracies."""
+        """Return further numbers to record."""
         dataset, settings = self._jobs[index].dataset, self._training[index]
         passes = self._step * settings.batch * self._model.block / len(dataset.tokens)
         progress = self._progress[index]
@@ -257,13 +259,13 @@ class TransformerLearner(Learner):
         return measures
 
     def _weights(self, index: int) -> dict[str, NDArray[Any]]:
-        """A run's own parameters, float32, by name."""
+        """Return a run's parameters, float32, by name."""
         row = self._active.index(index)
         mine = self._where.views(self._trainer.state.parameters_SP[row : row + 1].cpu())
         return {name: view[0].numpy().copy() for name, view in mine.items()}
 
     def _keep(self, indices: Sequence[int]) -> None:
-        """Go on with these runs alone, in a smaller stack."""
+        """Continue with these runs only, in a smaller stack."""
         if len(indices) < len(self._active):
             rows = [self._active.index(index) for index in indices]
             self._trainer.keep(torch.tensor(rows, dtype=torch.int64, device=self._device))

@@ -6,7 +6,7 @@ is a stack of 1.
 
 ``n_layer`` pre-norm blocks are applied ``n_recurrence`` times with shared weights (arXiv 2505.18369, section 3: one
 block, four times). A block is x + attention(norm x), then x + feed_forward(norm x); with ``parallel`` both read the
-same stream: x + attention(norm x) + feed_forward(norm x). Linear maps and norms carry biases where ``bias`` says so.
+same stream: x + attention(norm x) + feed_forward(norm x). With ``bias``, linear maps and norms have biases.
 Positions are learned.
 
 Shape suffixes: S stack, B rows, T positions, N = B*T, C n_embed, H heads, D = C/H, F feed-forward width, V vocabulary,
@@ -16,8 +16,9 @@ P parameters of one model (padded).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -29,9 +30,13 @@ from trainables.transformer.attention import attention
 LARGEST_ONE_HOT = 256
 """On a GPU, vocabularies up to this size are looked up by a matrix product."""
 
+Sublayer = Literal["attention", "feed_forward"]
+Change = Callable[[Sublayer, int, Tensor], Tensor]
+"""A function of sublayer, application (from 0) and update [S, B, T, C] that returns the update to use instead."""
+
 
 def initialise(settings: ModelSettings, where: Layout, generator: torch.Generator) -> Tensor:
-    """One model's flat parameter vector [P]: weights as ``settings.init`` says, norm gains 1, biases and padding 0."""
+    """Return one model's flat parameter vector [P]: weights by ``settings.init``, gains 1, biases and padding 0."""
     flat = torch.zeros(1, where.width)
     for name, view in where.views(flat).items():
         if name.endswith(GAIN):
@@ -43,7 +48,7 @@ def initialise(settings: ModelSettings, where: Layout, generator: torch.Generato
 
 
 def _norm(x_SNC: Tensor, width: int) -> Tensor:
-    """Layer norm without gains over the true width; what ``x`` has beyond it is padding and stays zero."""
+    """Normalise the first ``width`` columns, without gains; the other columns are padding and stay zero."""
     normed_SNC = functional.layer_norm(x_SNC[..., :width], (width,))
     return functional.pad(normed_SNC, (0, x_SNC.shape[-1] - width)) if x_SNC.shape[-1] > width else normed_SNC
 
@@ -57,8 +62,10 @@ class _Linear:
 
     @classmethod
     def after_norm(cls, parameters: Mapping[str, Tensor], norm: str, name: str, matrix_SCK: Tensor) -> _Linear:
-        """The map that makes of a norm without gain g and bias b what ``name`` makes of one with them:
-        (n g + b) W + c = n (g W) + (b W + c). Two small products a step instead of passes over every token."""
+        """Return the map ``name`` with the gain g and bias b of the norm before it folded in.
+
+        (n g + b) W + c = n (g W) + (b W + c): two small products a step instead of passes over every token.
+        """
         gain_SC = parameters[norm]
         padding = matrix_SCK.shape[1] - gain_SC.shape[1]
         folded_SCK = functional.pad(gain_SC, (0, padding)).unsqueeze(-1) * matrix_SCK
@@ -74,14 +81,14 @@ class _Linear:
 
 
 def _add(stream_SNC: Tensor, x_SNK: Tensor, parameters: Mapping[str, Tensor], name: str) -> Tensor:
-    """The residual stream plus the map ``name`` of ``x``, with its bias if it has one."""
+    """Return the residual stream plus the map ``name`` of ``x``, with its bias if it has one."""
     if f"{name}_{BIAS}" in parameters:
         stream_SNC = stream_SNC + parameters[f"{name}_{BIAS}"].unsqueeze(1)
     return torch.baddbmm(stream_SNC, x_SNK, parameters[name])
 
 
 def _embed(table_SVC: Tensor, tokens_SN: Tensor) -> Tensor:
-    """Look up each stack member's own table; [S, V, C], [S, N] -> [S, N, C]."""
+    """Look up tokens in each model's own table; [S, V, C], [S, N] -> [S, N, C]."""
     stack, vocabulary, width = table_SVC.shape
     if table_SVC.is_cuda and vocabulary <= LARGEST_ONE_HOT:
         return _embed_by_product(table_SVC, tokens_SN)
@@ -90,18 +97,24 @@ def _embed(table_SVC: Tensor, tokens_SN: Tensor) -> Tensor:
 
 
 def _embed_by_product(table_SVC: Tensor, tokens_SN: Tensor) -> Tensor:
-    """The same as a product with one-hot rows. On a GPU a look-up's gradient is a sum in no fixed order, in the table's
-    precision; a product's is repeatable and summed in float32."""
+    """Look up tokens by a product with one-hot rows.
+
+    On a GPU the gradient of a look-up is a sum in no fixed order, in the table's precision. That of a product is
+    repeatable and summed in float32.
+    """
     vocabulary = table_SVC.shape[1]
     more = -vocabulary % 8  # An inner width that tensor cores like.
     chosen_SNV = tokens_SN.unsqueeze(-1) == torch.arange(vocabulary + more, device=tokens_SN.device)
     return torch.bmm(chosen_SNV.to(table_SVC.dtype), functional.pad(table_SVC, (0, 0, 0, more)))
 
 
-def forward(settings: ModelSettings, parameters: Mapping[str, Tensor], tokens_SBT: Tensor) -> Tensor:
-    """Logits [S, B, T, V] of a stack of models on their own rows of tokens, T <= block.
+def forward(
+    settings: ModelSettings, parameters: Mapping[str, Tensor], tokens_SBT: Tensor, change: Change | None = None
+) -> Tensor:
+    """Return the logits [S, B, T, V] of a stack of models on their own rows of tokens, T <= block.
 
     ``parameters`` may be padded (gpu_step.py): C, D, F and the head's V are then wider than the model's own.
+    ``change`` replaces the updates that sublayers write to the residual stream, for probes.
     """
     stack, rows, positions = tokens_SBT.shape
     p = parameters
@@ -116,14 +129,22 @@ def forward(settings: ModelSettings, parameters: Mapping[str, Tensor], tokens_SB
         _Linear.after_norm(p, f"{i}.feed_forward_norm", f"{i}.feed_forward_in", p[f"{i}.feed_forward_in"])
         for i in layers
     ]
-    for layer in settings.n_recurrence * list(layers):
+
+    def add(stream_SNC: Tensor, x_SNK: Tensor, sublayer: Sublayer, application: int, name: str) -> Tensor:
+        if change is None:
+            return _add(stream_SNC, x_SNK, p, name)
+        update_SNC = _add(torch.zeros_like(stream_SNC), x_SNK, p, name)
+        changed = change(sublayer, application, update_SNC.view(stack, rows, positions, -1))
+        return stream_SNC + changed.reshape(stream_SNC.shape)
+
+    for application, layer in enumerate(settings.n_recurrence * list(layers)):
         normed_SNC = _norm(x_SNC, n_embed)
         mixed_SNC = attention(into_attention[layer](normed_SNC), rows, settings.n_head, scale)
-        x_SNC = _add(x_SNC, mixed_SNC, p, f"{layer}.attention_out")
+        x_SNC = add(x_SNC, mixed_SNC, "attention", application, f"{layer}.attention_out")
         if not settings.parallel:
             normed_SNC = _norm(x_SNC, n_embed)
         hidden_SNF = activation(into_hidden[layer](normed_SNC))
-        x_SNC = _add(x_SNC, hidden_SNF, p, f"{layer}.feed_forward_out")
+        x_SNC = add(x_SNC, hidden_SNF, "feed_forward", application, f"{layer}.feed_forward_out")
     head = _Linear.after_norm(p, "final_norm", "head", p["token"].transpose(1, 2) if settings.tied else p["head"])
     logits_SNV = head(_norm(x_SNC, n_embed))[..., :vocabulary]
-    return logits_SNV.reshape(stack, rows, positions, vocabulary)
+    return logits_SNV.reshape(stack, rows, positions, -1)

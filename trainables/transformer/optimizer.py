@@ -30,7 +30,7 @@ class AdamState:
 
 
 def step_sizes(settings: Sequence[TrainingSettings], first: int, last: int) -> NDArray[np.float32]:
-    """Factors that depend on the step alone, for steps ``first`` .. ``last - 1`` of a stack's runs: float32 [K, 3, S].
+    """Return the factors of steps ``first`` .. ``last - 1`` of a stack's runs: float32 [K, 3, S].
 
     The three rows of a step are the learning rate with the first moment's bias correction, the weight decay factor
     (learning rate x weight decay) and the square root of the second moment's bias correction. The betas are shared
@@ -54,8 +54,11 @@ def adamw_step(
     sizes_3S: Tensor,
     decayed_P: Tensor,
 ) -> None:
-    """One step in place. ``sizes_3S`` is the step's entry in :func:`step_sizes`; ``decayed_P`` is 1 where weight decay
-    applies and 0 elsewhere, for all runs or a row for each; ``gradient_SP`` is used up."""
+    """Take one step in place; ``gradient_SP`` is overwritten.
+
+    ``sizes_3S`` is the step's entry in :func:`step_sizes`. ``decayed_P`` is 1 for elements that weight decay applies to
+    and 0 for others, for all runs or with a row for each.
+    """
     rate_S1, decay_S1, root_S1 = sizes_3S.unsqueeze(-1).unbind(0)
     norm_S = gradient_SP.norm(dim=1)
     gradient_SP.mul_((settings.clip / (norm_S + 1e-6)).clamp_(max=1.0).unsqueeze(1))

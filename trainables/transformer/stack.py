@@ -46,12 +46,12 @@ class StackState:
 
     @classmethod
     def start(cls, parameters_SP: Tensor) -> StackState:
-        """The state before the first step."""
+        """Return the state before the first step."""
         zeros = torch.zeros_like(parameters_SP)
         return cls(parameters_SP, AdamState(zeros, zeros.clone()), parameters_SP.new_zeros(len(parameters_SP)))
 
     def tensors(self) -> dict[str, Tensor]:
-        """The tensors of a checkpoint, by name."""
+        """Return the tensors of a checkpoint, by name."""
         return {
             "parameters": self.parameters_SP,
             "first": self.adam.first_SP,
@@ -61,24 +61,24 @@ class StackState:
 
     @classmethod
     def of(cls, tensors: dict[str, Tensor], loss_steps: int, device: torch.device) -> StackState:
-        """The inverse of :meth:`tensors`."""
+        """Return the state of these tensors: the inverse of :meth:`tensors`."""
         on = {name: tensor.to(device) for name, tensor in tensors.items()}
         return cls(on["parameters"], AdamState(on["first"], on["second"]), on["loss"], loss_steps)
 
     def keep(self, rows: Tensor) -> None:
-        """Drop every run of the stack but ``rows`` (ascending indices); the others' numbers are untouched."""
+        """Keep only these runs of the stack (ascending indices); their numbers do not change."""
         self.parameters_SP = self.parameters_SP[rows].clone()
         self.adam = AdamState(self.adam.first_SP[rows].clone(), self.adam.second_SP[rows].clone())
         self.loss_S = self.loss_S[rows].clone()
 
 
 class StackTrainer:
-    """Runs optimizer steps of a stack. ``settings`` are the runs' own; all that shapes a step is shared.
+    """Runs optimizer steps of a stack. ``settings`` are those of each run; all that shape a step are equal.
 
-    ``frozen`` are the names of the parameters that each run leaves as they are.
+    ``frozen`` are the names of the parameters that each run does not change.
 
-    On a GPU widths are padded to what tensor cores like, the step is captured as one CUDA graph, and its forward and
-    backward passes are compiled where ``compile_step`` says so (default: gpu_step.py decides).
+    On a GPU, widths are padded for tensor cores, the step is captured as one CUDA graph, and its forward and backward
+    passes are compiled according to ``compile_step`` (default: gpu_step.py decides).
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class StackTrainer:
         self._fix_addresses()
 
     def run(self, first: int, last: int) -> None:
-        """Train steps ``first`` .. ``last - 1`` (0-based) without waiting for the device."""
+        """Train steps ``first`` .. ``last - 1`` (from 0) without waiting for the device."""
         sizes_K3S = torch.from_numpy(step_sizes(self._settings, first, last)).to(self._step.device)
         self._step.fill_(first)
         with nullcontext() if self._captured is None else repeatable():
@@ -122,7 +122,7 @@ class StackTrainer:
         self.state.loss_steps += last - first
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with these rows of the stack alone."""
+        """Continue with these rows of the stack only."""
         self._drop_recording()
         self.state.keep(rows)
         self._sampler.keep(rows)
@@ -132,27 +132,27 @@ class StackTrainer:
         self._fix_addresses()
 
     def logits(self, tokens_SMT: Tensor) -> Tensor:
-        """Logits of the stack for these tokens, without gradients."""
+        """Return the logits of the stack for these tokens, without gradients."""
         with torch.no_grad():
             parameters = pad_parameters(self._model, self._where.views(self._weights()), self._pad_to)
             return forward(self._model, parameters, tokens_SMT)
 
     def _fix_addresses(self) -> None:
-        """Every tensor that outlives a step stays where it is from here on."""
+        """Allocate the tensors that outlive a step; a recorded step needs them in place."""
         self._sizes_3S = self.state.parameters_SP.new_empty(3, len(self._settings))
         self._captured = CapturedStep() if self._step.is_cuda else None
 
     def _drop_recording(self) -> None:
-        """Give the recorded step's memory back before the next one takes its own, or the device would hold both."""
+        """Free the recorded step's memory before the next recording, or the device would need room for both."""
         if self._captured is not None:
             self._captured = None
             torch.cuda.empty_cache()
 
     def _take_step(self) -> None:
-        """One optimizer step, all on the device."""
+        """Take one optimizer step, all on the device."""
         gradient_SP, loss_S = self._gradient()
         decayed = self._decayed_P
-        if self._trained_SP is not None:  # What has no gradient has no moments, so that only decay could move it.
+        if self._trained_SP is not None:  # Without a gradient there are no moments, so only decay could change it.
             gradient_SP.mul_(self._trained_SP)
             decayed = decayed * self._trained_SP
         state = self.state
@@ -161,12 +161,12 @@ class StackTrainer:
         self._step += 1
 
     def _weights(self) -> Tensor:
-        """The parameters in the precision of the matrix products."""
+        """Return the parameters in the precision of matrix products."""
         bf16 = self._settings[0].precision == "bf16"
         return self.state.parameters_SP.to(torch.bfloat16) if bf16 else self.state.parameters_SP
 
     def _gradient(self) -> tuple[Tensor, Tensor]:
-        """The gradient [S, P] and the mean loss [S] of every run on its windows of this step."""
+        """Return the gradient [S, P] and the mean loss [S] of every run on its windows of this step."""
         tokens_SBW, answer_SBW = self._sampler.draw(self._step)
         gradients, loss_S = self._differentiate(self._weights(), tokens_SBW, answer_SBW)
         return self._flatten(gradients), loss_S
@@ -174,7 +174,7 @@ class StackTrainer:
     def _differentiate(
         self, weights_SP: Tensor, tokens_SBW: Tensor, answer_SBW: Tensor
     ) -> tuple[dict[str, Tensor], Tensor]:
-        """The gradients of every parameter, by name, and the mean loss [S] of any stack of these models."""
+        """Return the gradients of all parameters, by name, and the mean loss [S] of any stack of these models."""
         leaves = {name: view.detach().requires_grad_() for name, view in self._where.views(weights_SP).items()}
         counted_SBT = (
             answer_SBW[..., 1:] if self._settings[0].loss == "answer" else torch.ones_like(answer_SBW[..., 1:])
@@ -182,13 +182,15 @@ class StackTrainer:
         if self._compiled:
             let_grow(*leaves.values(), tokens_SBW, counted_SBT)
         loss_S = self._losses(self._model, leaves, tokens_SBW, counted_SBT, self._pad_to)
-        # A run's loss depends on its own parameters alone, so the gradient of the sum holds every run's own gradient.
+        # A run's loss depends only on its own parameters, so the gradient of the sum is every run's own gradient.
         gradients = torch.autograd.grad(loss_S.sum(), list(leaves.values()))
         return dict(zip(leaves, gradients, strict=True)), loss_S.detach()
 
     def _compile_first(self) -> None:
-        """Compile forward and backward pass for the canonical stack, on weights of zero, unless this process has. One
-        process of a machine compiles, the others take it from the cache."""
+        """Compile forward and backward pass for the canonical stack, on weights of zero, once per process.
+
+        One process of a machine compiles; the others read its result from the cache.
+        """
         form = compiled_form(self._model, self._where, self._settings[0], self._step.device)
         if form not in _COMPILED_FIRST:
             weights = self._weights()
@@ -203,7 +205,7 @@ class StackTrainer:
             _COMPILED_FIRST.add(form)
 
     def _flatten(self, gradients: dict[str, Tensor]) -> Tensor:
-        """Gradients laid out like the parameters, float32 [S, P] with zeros as padding."""
+        """Return gradients in the layout of the parameters, float32 [S, P] with zeros as padding."""
         pieces, end = [], 0
         stack = len(self._settings)
         for name, offset in self._where.offsets.items():
@@ -218,7 +220,7 @@ class StackTrainer:
 def compiled_form(
     model: ModelSettings, where: Layout, training: TrainingSettings, device: torch.device
 ) -> tuple[Hashable, ...]:
-    """Everything that decides a compiled forward and backward pass: all settings but those known to act outside it."""
+    """Return what decides a compiled forward and backward pass: all settings except those known to act outside it."""
     shaping = [(name, value) for name, value in asdict(training).items() if name not in OUTSIDE_THE_GRADIENT]
     return model, *where.shapes.items(), *shaping, device
 
@@ -226,13 +228,13 @@ def compiled_form(
 def stack_losses(
     model: ModelSettings, parameters: Mapping[str, Tensor], tokens_SBW: Tensor, counted_SBT: Tensor, pad_to: int
 ) -> Tensor:
-    """The mean loss [S] of every run in predicting its windows, W = T + 1 tokens each, from their beginnings."""
+    """Return the mean loss [S] of every run in predicting its windows of W = T + 1 tokens."""
     logits_SBTV = forward(model, pad_parameters(model, parameters, pad_to), tokens_SBW[..., :-1])
     return mean_loss(logits_SBTV, tokens_SBW[..., 1:], counted_SBT)
 
 
 def mean_loss(logits_SBTV: Tensor, targets_SBT: Tensor, counted_SBT: Tensor) -> Tensor:
-    """Cross-entropy in nats, averaged over each run's counted tokens [S]; 0 for a run with none."""
+    """Return the cross-entropy in nats [S], averaged over each run's counted tokens; 0 without any."""
     stack, vocabulary = logits_SBTV.shape[0], logits_SBTV.shape[-1]
     each = functional.cross_entropy(
         logits_SBTV.reshape(-1, vocabulary).float(), targets_SBT.reshape(-1), reduction="none"
@@ -242,7 +244,7 @@ def mean_loss(logits_SBTV: Tensor, targets_SBT: Tensor, counted_SBT: Tensor) -> 
 
 
 def decayed_mask(where: Layout, decay: Decay) -> Tensor:
-    """1 for the elements weight decay applies to, 0 for the others and for padding; [P]."""
+    """Return 1 for the elements that weight decay applies to, and 0 for the others and for padding, [P]."""
     mask = torch.zeros(1, where.width)
     for name, view in where.views(mask).items():
         view.fill_(1.0 if decay == "all" or len(where.shapes[name]) > 1 else 0.0)
@@ -250,7 +252,7 @@ def decayed_mask(where: Layout, decay: Decay) -> Tensor:
 
 
 def trained_mask(where: Layout, frozen: Sequence[Collection[str]], device: torch.device) -> Tensor | None:
-    """0 for the elements of each run that are frozen, 1 for the others, [S, P]; None where nothing is frozen."""
+    """Return 0 for the frozen elements of each run and 1 for the others, [S, P]; None if nothing is frozen."""
     if not any(frozen):
         return None
     trained = torch.ones(len(frozen), where.width)

@@ -1,4 +1,4 @@
-"""Settings of training: the optimizer's, its schedule's and the budget's. Imports no torch."""
+"""Settings of training: optimizer, schedule and budget. Imports no torch."""
 
 from __future__ import annotations
 
@@ -31,66 +31,66 @@ OUTSIDE_THE_GRADIENT = (
     "stop_when_solved",
     "decay",
 )
-"""Settings that act between steps, or on a finished gradient. All others may shape the forward and backward pass, which
-is compiled once for each of their values (stack.py)."""
+"""Settings that act between steps, or on a finished gradient. All others may shape the forward and backward pass, of
+which there is a compiled version for each of their values (stack.py)."""
 
 MOST_STEPS = 10**9
 """At a millisecond a step, twelve days for one run."""
 MOST_WINDOWS = 2**20
 LARGEST_RATE = 1e30
-"""Of learning and of weight decay: all that diverges does so long before, and beyond 3.4e38 float32 has no numbers."""
+"""Limit of learning rate and weight decay. Training diverges far below it, and float32 ends at 3.4e38."""
 SOLVED = 0.99
-"""``stop_when_solved``: every task of the mix at or above this validation accuracy ..."""
+"""Validation accuracy of every task of a solved run (``stop_when_solved``)."""
 SOLVED_EVALUATIONS = 3
-"""... for this many evaluations in a row."""
+"""Number of evaluations in a row at which a solved run has this accuracy."""
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
     """AdamW with per-run gradient clipping on random windows of a token stream.
 
-    Whose the defaults are. The code of the same group's sibling paper (github.com/bhoov/nrgpt) has: 64 windows a step
-    from anywhere in the stream, learning rate 5e-4 decayed exponentially to 2e-5 without warm-up, gradient norm clipped
-    at 1, loss on all tokens, beta1 0.9, and 20 000 steps where nothing else is said (its sweep takes 100 000). Nobody's
-    but this project's: beta2 0.95 and weight decay 0.1 (as in GPT-3, Brown et al. 2020, appendix B), on matrices alone;
-    the sibling leaves torch's 0.999 and 0.01, on everything. What arXiv 2505.18369 itself took of those two is not
-    known here. The recipe as published is the profile ``paper`` of search_spaces/add_vs_add_prod.yaml.
+    Most defaults are from the code of the same group's sibling paper (github.com/bhoov/nrgpt): 64 windows a step from
+    anywhere in the stream, learning rate 5e-4 decayed exponentially to 2e-5 without warm-up, gradient norm clipped at
+    1, loss on all tokens, beta1 0.9, and 20 000 steps (its sweep uses 100 000). This project chose beta2 0.95 and
+    weight decay 0.1 (as in GPT-3, Brown et al. 2020, appendix B), on matrices only; the sibling uses torch's 0.999 and
+    0.01, on all parameters. The choice of arXiv 2505.18369 is not known. The recipe as published is the profile
+    ``paper`` of search_spaces/add_vs_add_prod.yaml.
     """
 
     steps: int = 20_000
-    """The most that a run is trained."""
+    """Optimizer steps of a run, at most."""
     batch: int = 64
     """Windows of ``model.block`` tokens a step."""
     learning_rate: float = 5e-4
-    """The largest, after the warm-up."""
+    """Learning rate after the warm-up, its largest value."""
     learning_rate_end: float = 2e-5
-    """The one at the last step, where ``schedule`` is not ``constant``."""
+    """Learning rate at the last step, unless ``schedule`` is ``constant``."""
     schedule: Schedule = "exponential"
-    """Fall of the learning rate after the warm-up, from ``learning_rate`` to ``learning_rate_end``; ``constant``: not
-    at all."""
+    """Fall of the learning rate after the warm-up, from ``learning_rate`` to ``learning_rate_end``; with ``constant``
+    it does not fall."""
     warmup_steps: int = 0
-    """Steps in which the learning rate rises from 0 in a straight line."""
+    """Steps in which the learning rate rises linearly from 0."""
     weight_decay: float = 0.1
-    """Applied to what ``decay`` says."""
+    """Weight decay of the parameters of ``decay``."""
     beta1: float = 0.9
-    """Of AdamW: what a step keeps of the running mean of gradients."""
+    """AdamW's decay rate of the running mean of gradients."""
     beta2: float = 0.95
-    """Of AdamW: what a step keeps of the running mean of their squares."""
+    """AdamW's decay rate of the running mean of squared gradients."""
     clip: float = 1.0
-    """Largest gradient norm of a run; each run of a stack is clipped by itself."""
+    """Largest gradient norm of a run; each run of a stack is clipped separately."""
     loss: Loss = "all"
-    """``all`` tokens, or only the ``answer``: what follows an expression's first '='."""
+    """Tokens that count: ``all``, or only the ``answer``, which follows an expression's first '='."""
     windows: Windows = "anywhere"
     """First token of a training window: ``anywhere`` in the stream, or the first of an ``expression``."""
     evaluate_every: int = 1_000
     """Steps between two points of the learning curve."""
     stop_when_solved: bool = False
-    """End a run where every task of its mix has a validation accuracy of .99 or more at three evaluations in a row."""
+    """End a run once every task of its mix has a validation accuracy of at least .99 at three evaluations in a row."""
     precision: Precision = "float32"
-    """Of matrix products; weights and optimizer state are always float32. ``tf32`` needs a GPU."""
+    """Precision of matrix products; weights and optimizer state are always float32. ``tf32`` needs a GPU."""
     decay: Decay = field(default="matrices", metadata=ADDED_LATER)
-    """Parameters that weight decay shrinks: ``matrices`` and embeddings, or ``all`` parameters, norm gains and
-    biases too, as torch.optim.AdamW does unless told otherwise."""
+    """Parameters that weight decay shrinks: ``matrices`` and embeddings, or ``all`` parameters, norm gains and biases
+    included, which is the default of torch.optim.AdamW."""
 
     def __post_init__(self) -> None:
         for name, most in (("steps", MOST_STEPS), ("batch", MOST_WINDOWS), ("evaluate_every", MOST_STEPS)):
@@ -112,7 +112,7 @@ class TrainingSettings:
         require(holds, f"training.{name}", getattr(self, name), rule)
 
     def learning_rates(self, first: int, last: int) -> NDArray[np.float64]:
-        """The learning rate of steps ``first`` .. ``last - 1`` (0-based)."""
+        """Return the learning rate of steps ``first`` .. ``last - 1`` (from 0)."""
         step = np.arange(first, last, dtype=np.float64)
         warm = np.minimum(1.0, (step + 1) / (self.warmup_steps + 1))
         t = np.clip((step - self.warmup_steps) / max(1, self.steps - self.warmup_steps), 0.0, 1.0)

@@ -1,6 +1,8 @@
-"""Training windows drawn by a counter-based generator (in the manner of Salmon et al., SC 2011): the draw of a row is
-a hash of (run, step, row), so it is the same alone and in a stack, on a CPU and on a GPU, and resuming needs no state
-but the step."""
+"""Training windows, drawn by a counter-based generator in the manner of Salmon et al. (SC 2011).
+
+The draw of a row is a hash of (run, step, row). It is therefore the same alone and in a stack, on a CPU and on a GPU,
+and a resumed run needs only its step.
+"""
 
 from __future__ import annotations
 
@@ -12,36 +14,25 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trainables.tasks.datasets import Dataset
+from trainables.transformer.random_bits import GOLDEN, scramble, shifted
 from trainables.transformer.training_settings import Windows
-
-_GOLDEN = -7046029254386353131  # 2^64 / golden ratio as a signed 64-bit number
-_MIX1 = -4658895280553007687  # the two multipliers of the splitmix64 finaliser (Steele, Lea and Flood 2014)
-_MIX2 = -7723592293110705685
-
-
-def _shift(x: Tensor, bits: int) -> Tensor:
-    """Logical right shift of signed 64-bit numbers."""
-    return (x >> bits) & ((1 << (64 - bits)) - 1)
 
 
 def random_bits(key_S1: Tensor, counter_B: Tensor) -> Tensor:
-    """62 random bits [S, B] for each run's key (int64) and counter: splitmix64, which wraps in int64 as it should."""
-    x = key_S1 + (counter_B + 1) * _GOLDEN
-    x = (x ^ _shift(x, 30)) * _MIX1
-    x = (x ^ _shift(x, 27)) * _MIX2
-    return _shift(x ^ _shift(x, 31), 2)
+    """Return 62 random bits [S, B] for each run's key (int64) and counter."""
+    return shifted(scramble(key_S1 + (counter_B + 1) * GOLDEN), 2)
 
 
 def fitting_starts(text: Dataset, block: int) -> NDArray[np.int64]:
-    """The expression starts with a whole window after them. Raises ``ValueError`` where there is none."""
+    """Return the starts of expressions with a whole window after them. Raises ``ValueError`` if there are none."""
     fitting = np.asarray(text.starts)[np.asarray(text.starts) + block < len(text.tokens)]
     if len(fitting) == 0:
-        raise ValueError(f"a text of {len(text.tokens)} tokens holds no window of {block + 1}")
+        raise ValueError(f"a text of {len(text.tokens)} tokens has no window of {block + 1}")
     return fitting
 
 
 class WindowSampler:
-    """Draws windows of ``block + 1`` tokens for every run of a stack from that run's own text, on the device.
+    """Draws windows of ``block + 1`` tokens for every run of a stack from its own text, on the device.
 
     Runs that share a text (the same object) share its memory.
     """
@@ -82,7 +73,7 @@ class WindowSampler:
         self._count_S1 = torch.tensor([counts[i] for i in which], device=device).unsqueeze(1)
 
     def draw(self, step: Tensor) -> tuple[Tensor, Tensor]:
-        """Tokens [S, B, block + 1] (int64) and answer mask of the same shape for ``step`` (0-based, a 0-d tensor)."""
+        """Return tokens [S, B, block + 1] (int64) and their answer mask for ``step`` (from 0, a 0-d tensor)."""
         counter_B = step * self._batch + torch.arange(self._batch, device=self._keys_S1.device)
         chosen_SB = self._first_S1 + random_bits(self._keys_S1, counter_B) % self._count_S1
         begin_SB = chosen_SB if self._begins is None else self._begins[chosen_SB]
@@ -90,7 +81,7 @@ class WindowSampler:
         return self._tokens[where_SBT].long(), self._answer[where_SBT]
 
     def keep(self, rows: Tensor) -> None:
-        """Forget every run of the stack but ``rows`` (ascending indices)."""
+        """Keep only these runs of the stack (ascending indices)."""
         self._keys_S1 = self._keys_S1[rows]
         self._first_S1 = self._first_S1[rows]
         self._count_S1 = self._count_S1[rows]

@@ -97,7 +97,7 @@ def asked(spec: SweepSpec) -> dict[str, str]:
     subject, (first, *others) = spec.make_family().subject(), spec.plain_mixes
     baseline = f"{first} (baseline)" if spec.family_class.compares_mixes and others else first
     phased = dict.fromkeys(f"{arm.plain_name}: {phases_text(arm)}" for arm in spec.mixes if len(arm.phases) > 1)
-    examples = " and examples" if spec.family_class.divides_examples else ""
+    examples = " and examples" if spec.family_class.compares_mixes else ""
     as_much = f"as many examples of {spec.target} as {spec.baseline}"
     return {
         "target": f"{spec.target}, {subject}" if subject else spec.target,

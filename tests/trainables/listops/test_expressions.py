@@ -28,9 +28,9 @@ SHAPES: list[dict[str, Any]] = [
     {"modulus": 7, "depth": 3, "nesting": 0.5, "held_out_fraction": 0.1},
     {"modulus": 9, "depth": 2, "max_arguments": 2, "nesting": 1.0, "held_out_fraction": 0.15},
     {"modulus": 5, "depth": 2, "max_arguments": 5, "nesting": 0.4},
-    {"modulus": 300, "depth": 2, "max_arguments": 4},
+    {"modulus": 300, "depth": 2, "max_arguments": 2},
     {"modulus": 11, "depth": 6, "max_arguments": 2, "nesting": 0.6, "held_out_fraction": 0.1},
-    {"modulus": 45, "depth": 2, "max_arguments": 4, "held_out": "unordered"},
+    {"modulus": 12, "depth": 2, "max_arguments": 4, "held_out": "unordered"},
 ]
 
 
@@ -83,21 +83,6 @@ def test_every_step_is_right_and_every_window_belongs(
     assert nodes == {task: counted[task] for task in tasks}
 
 
-def test_training_text_as_one_stream_has_no_held_out_window() -> None:
-    settings = TaskSettings(modulus=6, held_out_fraction=0.2)
-    expressions = Expressions(settings, Mix.parse("add+prod"), 0)
-    texts, _ = expressions.sample(Part.TRAINED, 10_000, np.random.default_rng(1))
-    seen = naive.windows(spelt(expressions.vocabulary, texts.tokens), 3)
-    held_out = {
-        tuple(row)
-        for part in (Part.VALIDATION, Part.TEST)
-        for row in expressions.held_out.tuples(part, 0, np.random.default_rng(0)).tolist()
-    }
-    assert len(held_out) == 43
-    assert not seen & held_out
-    assert len(seen) == 6**3 - 43, "everything else is trained on, permutations of held-out tuples too"
-
-
 def test_longest_text_is_reached_and_not_passed() -> None:
     settings = TaskSettings(modulus=20, nesting=1.0)
     texts, _ = Expressions(settings, Mix.parse("max"), 0).sample(Part.TRAINED, 3_000, np.random.default_rng(0))
@@ -140,21 +125,6 @@ def test_the_share_of_clean_expressions_is_foreseen(shape: dict[str, Any]) -> No
         # Of multisets, the share of tuples they stand for depends on the seed.
         share = fraction if settings.held_out == "ordered" else float(is_held.mean())
         assert clean.mean() == pytest.approx(settings.share_clean(share), abs=0.02)
-
-
-def test_a_pure_function_of_the_generator() -> None:
-    expressions = Expressions(TaskSettings(), Mix.parse("add+max"), 0)
-    first, again, other = (
-        expressions.sample(Part.TRAINED, 500, np.random.default_rng(seed))[0].tokens.tolist() for seed in (1, 1, 2)
-    )
-    assert first == again
-    assert first != other
-
-
-def test_more_expressions_continue_the_same_list() -> None:
-    expressions = Expressions(TaskSettings(), Mix.parse("add+max"), 0)
-    few, many = (expressions.sample(Part.TRAINED, n, np.random.default_rng(1))[0].tokens for n in (100, 9_000))
-    assert np.array_equal(many[: len(few)], few)
 
 
 def test_a_yield_too_low_to_wait_for_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,23 +73,6 @@ def test_every_step_is_right_and_every_list_belongs(
         assert max(parts, default=0) == part
 
 
-def test_no_held_out_tuple_stands_anywhere_in_the_training_text() -> None:
-    settings = TaskSettings(group="S3", held_out_fraction=0.2, train_examples=6_000)
-    dataset = make_dataset(settings, Mix.parse("product+sign+image"), 0)
-    known, images = oracle(TaskSettings(**SHAPES[0])), named_group("S3").images
-    # The stream as one text: an expression ends with <eos>, so nothing reaches from one into the next.
-    seen = known.argument_lists(spelt(settings.vocabulary(), dataset.tokens))
-    held_out = HeldOut(settings, 0)
-    forbidden = {
-        tuple(tuple(images[element].tolist()) for element in row)
-        for part in (Part.VALIDATION, Part.TEST)
-        for row in held_out.tuples(part, 0, np.random.default_rng(0)).tolist()
-    }
-    assert len(forbidden) == 43
-    assert not seen & forbidden
-    assert len({one for one in seen if len(one) == 3}) == 6**3 - 43, "everything else is trained on"
-
-
 def test_reports_alone_are_flat_whatever_the_depth() -> None:
     """Nothing of that mix may stand inside another operation."""
     settings = TaskSettings(group="S3", held_out_fraction=0.2, train_examples=200)

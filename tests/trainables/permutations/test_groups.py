@@ -11,7 +11,7 @@ from sympy.combinatorics import Permutation
 from tests.trainables.permutations.oracle import Oracle, sympy_group, within
 from trainables.base import Mix, SettingsError
 from trainables.tasks.permutation_groups import GIVE_ELEMENTS, OPERATIONS, named_group, product
-from trainables.tasks.permutations import Permutations, PermutationSettings, TaskSettings, Vocabulary
+from trainables.tasks.permutations import TaskSettings, Vocabulary
 
 NAMES = ("S2", "S3", "S4", "S5", "A3", "A4", "A5", "C2", "C6", "D3", "D4", "D5")
 
@@ -27,22 +27,6 @@ def test_elements_and_products_are_those_of_sympy(name: str) -> None:
     for first, second in np.random.default_rng(0).integers(group.order, size=(100, 2)).tolist():
         both = Permutation(group.images[first].tolist()) * Permutation(group.images[second].tolist())
         assert group.images[group.table[first, second]].tolist() == both.array_form
-
-
-def test_the_first_factor_acts_first() -> None:
-    """Swap 0 and 1, then 1 and 2: 0 goes to 1 and on to 2."""
-    group = named_group("S3")
-    place = {tuple(row): element for element, row in enumerate(group.images.tolist())}
-    assert group.images[group.table[place[1, 0, 2], place[0, 2, 1]]].tolist() == [2, 0, 1]
-
-
-@pytest.mark.parametrize(
-    ("name", "subgroup"), [("S4", "A4"), ("S4", "D4"), ("S4", "S3"), ("S5", "C3"), ("A5", "A4"), ("D4", "C4")]
-)
-def test_subgroups_are_those_of_sympy(name: str, subgroup: str) -> None:
-    group = named_group(name)
-    found = {tuple(row) for row in group.images[group.subgroup(subgroup)].tolist()}
-    assert found == {tuple(element.array_form) for element in within(sympy_group(subgroup), group.points)}
 
 
 @pytest.mark.parametrize(("name", "subgroup"), [("S4", "D4"), ("A5", "A4"), ("D4", "C4"), ("C6", "C1")])
@@ -64,7 +48,7 @@ def test_operations_agree_with_sympy(name: str, subgroup: str, operation: str) -
 
 @pytest.mark.parametrize("name", ["s3", "S", "S0", "D2", "Q8", "S3xC2", ""])
 def test_names_of_no_group_are_refused_with_the_forms(name: str) -> None:
-    with pytest.raises(SettingsError, match=r"names no group; give S<n> .*, A<n> .*, C<n> .* or D<n>") as caught:
+    with pytest.raises(SettingsError, match=r"is not a group; give S<n> .*, A<n> .*, C<n> .* or D<n>") as caught:
         named_group(name)
     assert (caught.value.key, caught.value.given) == ("task.group", name)
 
@@ -76,9 +60,9 @@ def test_names_of_no_group_are_refused_with_the_forms(name: str) -> None:
         ({"group": "S7"}, "task.group", "has 5040 elements"),
         ({"group": "S900"}, "task.group", "has too many elements"),
         ({"point": 3}, "task.point", "at least 0 and at most 2"),
-        ({"group": "A4", "subgroup": "S3"}, "task.subgroup", "'S3' is no subgroup of A4 on its points"),
-        ({"group": "C12", "subgroup": "S12"}, "task.subgroup", "no subgroup of C12"),
-        ({"subgroup": "three"}, "task.subgroup", "names no group"),
+        ({"group": "A4", "subgroup": "S3"}, "task.subgroup", "'S3' is not a subgroup of A4 on its points"),
+        ({"group": "C12", "subgroup": "S12"}, "task.subgroup", "not a subgroup of C12"),
+        ({"subgroup": "three"}, "task.subgroup", "is not a group"),
         ({"max_arguments": 2}, "task.held_out_fraction", r"of 6\^2 tuples is 1; .*: raise .*, the order of task"),
     ],
 )
@@ -91,8 +75,8 @@ def test_refusals_name_their_key(given: dict[str, Any], key: str, said: str) -> 
 @pytest.mark.parametrize(
     ("settings", "mix", "said", "key"),
     [
-        ({"group": "A4"}, "product+sign", "'sign' comes to the same for all elements of A4", "mixes"),
-        ({"group": "S3", "subgroup": "S3"}, "coset", "'coset' comes to the same", "mixes"),
+        ({"group": "A4"}, "product+sign", "'sign' has the same result for all elements of A4", "mixes"),
+        ({"group": "S3", "subgroup": "S3"}, "coset", "'coset' has the same result", "mixes"),
         ({}, "product+coset", "'coset' needs task.subgroup: the subgroup of S3", "task.subgroup"),
     ],
 )
@@ -108,9 +92,3 @@ def test_the_leak_of_other_orders_is_disclosed() -> None:
     assert TaskSettings(group="S4", subgroup="A4").blind() == ("sign", "coset")
     assert TaskSettings(group="C12").blind() == ("product", "image", "sign", "order")
     assert TaskSettings(group="S4", held_out="unordered").warnings() == []
-
-
-def test_rows_are_ordered_in_rotations_alone() -> None:
-    for group, ordered in (("C6", True), ("S3", False), ("D6", False)):
-        task = TaskSettings(group=group, held_out_fraction=0.2)
-        assert Permutations(PermutationSettings(task)).items_in_order() == ordered

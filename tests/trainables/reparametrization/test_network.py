@@ -48,15 +48,6 @@ def test_it_is_a_polynomial_in_the_hessian(residual: Residual) -> None:
     assert net(parameters) == pytest.approx(whole @ parameters.reshape(32, 2), rel=1e-9, abs=1e-12)
 
 
-def test_its_series_is_an_inverse_square_root() -> None:
-    """Of the scaled Hessian, but for a factor: to 2 % on the upper three quarters of its spectrum, with 40 layers."""
-    scaled = np.eye(32) - propagation("hessian", problem(), NetworkSettings(residual="series"), RNG(0)).toarray()
-    values = np.linalg.eigvalsh(scaled)
-    gains = sum(share * (1 - values) ** power for power, share in enumerate(series(40))) * np.sqrt(values)
-    upper = values > np.quantile(values, 0.25)
-    assert gains[upper] == pytest.approx(np.full(upper.sum(), gains[-1]), rel=0.02)
-
-
 def test_chance_has_the_same_spectrum_about_another_graph() -> None:
     true, chance = (propagation(rule, problem(), NetworkSettings(), RNG(0)) for rule in ("hessian", "random"))
     spectrum = np.linalg.eigvalsh(true.toarray())
@@ -64,10 +55,3 @@ def test_chance_has_the_same_spectrum_about_another_graph() -> None:
     assert spectrum[0] > -1e-9
     assert spectrum[-1] < 1
     assert abs(true - chance).max() > 0.1
-
-
-def test_the_laplacians_propagation_knows_no_conductances() -> None:
-    plain, spread = problem(spread=0.0), problem(spread=2.0)
-    assert abs(plain.hessian - spread.hessian).max() > 1
-    first, second = (propagation("laplacian", one, NetworkSettings(), RNG(0)) for one in (plain, spread))
-    assert abs(first - second).max() == 0

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 
 import networkx
 import numpy as np
@@ -12,7 +10,6 @@ import pytest
 import scipy.sparse as sparse
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import linkage
-from scipy.optimize import minimize
 
 from trainables.contract.settings import SettingsError
 from trainables.reparametrization.graphs import adjacency, deaths, laplacian, spanning_tree
@@ -43,28 +40,6 @@ def test_graphs_are_simple_symmetric_and_whole(kind: Kind, nodes: int) -> None:
     assert matrix.diagonal().sum() == 0
     assert sparse.csgraph.connected_components(matrix)[0] == 1
     assert np.abs(laplacian(matrix).sum(axis=1)).max() < 1e-12
-
-
-def test_graphs_are_those_of_networkx() -> None:
-    square = networkx.to_scipy_sparse_array(networkx.grid_2d_graph(7, 7))
-    assert abs(of("grid", 49) - square).nnz == 0
-    circle = networkx.to_scipy_sparse_array(networkx.circulant_graph(30, [1, 2]))
-    assert abs(of("small_world", 30, rewired=0.0) - circle).nnz == 0
-
-
-def test_a_rewired_ring_is_a_small_world_by_its_seed() -> None:
-    def across(matrix: sparse.csr_matrix) -> float:
-        return float(sparse.csgraph.shortest_path(matrix, unweighted=True).mean())
-
-    assert across(of("small_world")) < 0.5 * across(of("small_world", rewired=0.0))
-    assert of("small_world", 2000, degree=6).sum(axis=1).mean() == pytest.approx(6, rel=0.03)
-    assert abs(of("small_world", seed=3) - of("small_world", seed=3)).nnz == 0
-    assert abs(of("small_world", seed=3) - of("small_world", seed=4)).nnz > 0
-
-
-def test_no_node_is_left_alone() -> None:
-    graphs = [of("small_world", 32, seed, degree=2, rewired=1.0) for seed in range(20)]
-    assert min(graph.sum(axis=1).min() for graph in graphs) > 0
 
 
 def test_mistakes_are_refused() -> None:
@@ -144,12 +119,6 @@ def test_the_preconditioner_is_the_diagonal_or_bounds_it(name: str) -> None:
         assert found == pytest.approx(exact, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", MADE)
-def test_a_seed_decides_the_problem(name: str) -> None:
-    made = MADE[name]
-    assert made(seed=1).digest() == made(seed=1).digest() != made(seed=2).digest()
-
-
 def test_gradients_are_exactly_zero_where_nothing_pulls() -> None:
     """Rounding would become full steps of Adam. At a common temperature only neighbours of held nodes feel a pull."""
     one = heat(nodes=512)
@@ -167,21 +136,6 @@ def test_heat_stands_still_as_a_dense_solver_says(kind: Kind) -> None:
     assert found.held_at.min() - 1e-12 <= found.solution.min() < found.solution.max() <= found.held_at.max() + 1e-12
 
 
-def test_a_long_run_of_another_lbfgs_comes_to_one_phase() -> None:
-    """scipy's, on the loss alone, from the same start: the solution is reached, and nothing lies below it."""
-    one = phases()
-
-    def both(at: Array) -> tuple[float, Array]:
-        excess, gradient = one.evaluate(at[:, None])
-        return excess, gradient[:, 0]
-
-    limits = {"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-10}
-    found = minimize(both, one.start[:, 0], jac=True, method="L-BFGS-B", options=limits)
-    assert 0 <= found.fun < 1e-10
-    assert abs(np.exp(1j * found.x).mean()) > 1 - 1e-9
-    assert abs(np.exp(1j * one.start).mean()) < 0.8
-
-
 def test_the_hessian_of_a_cloud_is_its_mean_over_directions() -> None:
     one = cloud(nodes=16)
     product = one.curvature(one.start)
@@ -189,12 +143,6 @@ def test_the_hessian_of_a_cloud_is_its_mean_over_directions() -> None:
     assert one.hessian.toarray() == pytest.approx((whole[:, 0, :, 0] + whole[:, 1, :, 1]) / 2, rel=1e-12, abs=1e-12)
     assert one.laplacian.diagonal().sum() == 2 * 15
     assert one.hessian.nnz <= 16 + 2 * 15
-
-
-def test_what_is_asked_of_a_cloud_is_a_share_of_what_is_there() -> None:
-    one = cloud(share=0.3)
-    assert one.scale == pytest.approx(0.3 * heights(one.start).mean(), rel=1e-9)
-    assert heights(one.solution) == pytest.approx(np.full(39, one.scale), rel=1e-9)
 
 
 def clouds() -> dict[str, Array]:
@@ -221,15 +169,6 @@ def test_deaths_are_the_heights_of_single_linkage(name: str) -> None:
     points = clouds()[name]
     expected = np.sort(heights(points))
     assert deaths(points) == pytest.approx(expected, rel=1e-9, abs=1e-12 * np.abs(points).max())
-
-
-BY_GUDHI = json.loads((Path(__file__).resolve().parents[2] / "data" / "h0_diagrams.json").read_text())["clouds"]
-
-
-@pytest.mark.parametrize("name", BY_GUDHI)
-def test_diagrams_are_those_of_gudhi(name: str) -> None:
-    """Its Vietoris-Rips complexes of these clouds (tests/data/README.md describes how they were made)."""
-    assert deaths(np.array(BY_GUDHI[name]["points"])) == pytest.approx(np.array(BY_GUDHI[name]["deaths"]), rel=1e-9)
 
 
 def test_a_tree_joins_all_and_breaks_ties_by_order() -> None:
