@@ -87,6 +87,10 @@ def _check_begin(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hard
     resume = None if options.several else options.resume
     for spec in specs:
         check_begin(spec, Home(options.home.resolve()), hardware, options, resume=resume)
+    if options.dashboard:
+        from orchestrator.engine.ray.session import check_dashboard  # Ray takes a second to import.
+
+        check_dashboard(options.address)
 
 
 def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hardware, console: Console) -> None:

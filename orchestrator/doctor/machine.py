@@ -200,6 +200,7 @@ def trained(
     overrides: Sequence[str] = (),
     *,
     resumed: bool = False,
+    gpu_share: float = 1.0,
 ) -> Trained:
     """Train the smoke profile's stack of one size to its end, in this process.
 
@@ -208,6 +209,8 @@ def trained(
     import torch
 
     torch.set_num_threads(1)
+    if gpu_share < 1:
+        torch.cuda.set_per_process_memory_fraction(gpu_share)
     spec = load_space("add_vs_add_prod", "smoke", ("settings.training.stop_when_solved=false", *overrides))
     runs = [spec.config(Request(mix.name, size, spec.seed)) for mix in spec.mixes]
     learner = spec.make_family().learner(runs, device=device, cache=Path(place) / "data")

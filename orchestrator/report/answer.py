@@ -255,7 +255,7 @@ def _mix_answer(
         plain=mix.plain_name,
         composition=mix.composition,
         budget=mix.budget,
-        seen=mix.seen(spec.target) if family.divides_examples else mix.budget,
+        seen=mix.seen(spec.target) if family.compares_mixes else mix.budget,
         stopped=stopped,
     )
 

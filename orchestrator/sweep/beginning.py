@@ -38,7 +38,7 @@ def engine_for(spec: SweepSpec, options: RunOptions) -> Engine:
     from orchestrator.engine.ray.engine import RayEngine  # Ray takes a second to import, and local sweeps need none.
     from orchestrator.engine.ray.session import RaySession
 
-    return RayEngine(spec.resources, options.session or RaySession(options.address))
+    return RayEngine(spec.resources, options.session or RaySession(options.address, dashboard=options.dashboard))
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def one_ray(options: RunOptions) -> Iterator[RunOptions]:
         return
     from orchestrator.engine.ray.session import RaySession
 
-    with RaySession(options.address, kept=True) as session:
+    with RaySession(options.address, dashboard=options.dashboard, kept=True) as session:
         yield replace(options, session=session)
 
 

@@ -143,6 +143,7 @@ EXCLUDED = (
     ("fresh", "resume", "--fresh trains every run and --resume begins with the runs of a sweep"),
     ("fresh", "extend", "--fresh trains every run and --extend begins with the runs of a sweep"),
     ("local", "address", "--engine local trains in this process, without Ray, so there is no --address"),
+    ("local", "dashboard", "--engine local trains without Ray, so there is no --dashboard"),
 )
 """Pairs of options that exclude each other, and the reason."""
 ENGINES = ("ray", "local")
@@ -177,6 +178,7 @@ class RunOptions(SizedOptions):
         metavar="ray|local",
         help="Train under Ray, or one stack after another in this process: for a single GPU, or a debugger.",
     )
+    dashboard: bool = option(False, "--dashboard", help="Start Ray's dashboard too; only this machine can reach it.")
     max_time: str | None = option(
         None, metavar="TIME", help="Stop after this time, 2h or 45min, as Ctrl-C does; --resume continues."
     )

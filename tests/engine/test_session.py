@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -141,3 +142,13 @@ def test_a_sweep_with_its_own_ray_runs_in_a_thread(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280)
     assert done.stdout.strip() == "finished", done.stderr
+
+
+@pytest.mark.slow
+def test_the_dashboard_answers_on_loopback() -> None:
+    pytest.importorskip("opencensus")
+    with RaySession(dashboard=True) as session:
+        session.begin()
+        assert session.dashboard.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(session.dashboard, timeout=60) as answer:
+            assert b"Ray Dashboard" in answer.read()

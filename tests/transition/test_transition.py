@@ -70,7 +70,7 @@ def test_intervals_contain_the_sizes_that_bracket_the_estimate(
 
 def test_a_transition_above_all_sizes_is_censored() -> None:
     result = transition(runs({64: 0.2, 96: 0.21, 128: 0.19}), SIZES)
-    assert (result.verdict, result.relative, result.fit) == (Verdict.ABOVE, Estimate(None, 128.0, None), None)
+    assert (result.verdict, result.relative) == (Verdict.ABOVE, Estimate(None, 128.0, None))
     assert result.p_above > 0.95
 
 
@@ -177,7 +177,7 @@ def parameters(size: float) -> float:
 
 def at(value: float | None, low: float | None, high: float | None) -> Transition:
     estimate = Estimate(value, low, high)
-    return Transition(Verdict.FOUND, estimate, estimate, None, ())
+    return Transition(Verdict.FOUND, estimate, estimate, ())
 
 
 def test_synergy_is_the_ratio_of_parameters() -> None:

@@ -17,6 +17,7 @@ from orchestrator.engine.engine import Engine
 from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, CampaignStopper, SlotScheduler
 from orchestrator.engine.ray.cluster import Room, has_autoscaler, slots_on
 from orchestrator.engine.ray.deaths import machine_error_behind
+from orchestrator.engine.ray.places import token_file
 from orchestrator.engine.ray.session import RaySession
 from orchestrator.engine.ray.trial import trainable
 from orchestrator.errors import SweepError, UserError
@@ -49,7 +50,10 @@ class RayEngine(Engine):
         slots = slots_on(ray.nodes(), self._resources)
         room = f"{slots} stacks at a time" if slots else f"{self._lacking()}: its autoscaler will add machines"
         many = f"{len(nodes)} node{'s' if len(nodes) > 1 else ''}"
-        return f"{where}: {many}, {totals.get('CPU', 0):g} CPU cores{gpus}, {room}"
+        text = f"{where}: {many}, {totals.get('CPU', 0):g} CPU cores{gpus}, {room}"
+        if dashboard := self._session.dashboard:
+            text += f"; dashboard: {dashboard} (a browser needs the token in {token_file()} once)"
+        return text
 
     def _lacking(self) -> str:
         needs = self._resources

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from typing import Any, Self
 
 import psutil
@@ -50,6 +51,8 @@ ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # a stack without a GPU sees none; StackTrial does the same
 }
 
+DASHBOARD_NEEDS = ("aiohttp", "aiohttp_cors", "colorful", "grpc", "opencensus", "prometheus_client")
+"""Modules of the dashboard and its exporters, which ``ray[default]`` installs."""
 PARTS = ("raylet", "gcs_server")
 """Names of the processes of Ray without which a sweep cannot continue."""
 
@@ -61,8 +64,11 @@ class RaySession:
     that failed may leave workers behind, so Ray ends with it. As a context manager it ends Ray with its block.
     """
 
-    def __init__(self, address: str | None = None, *, kept: bool = False) -> None:
+    def __init__(self, address: str | None = None, *, dashboard: bool = False, kept: bool = False) -> None:
         self.address = address
+        self.dashboard = ""
+        """Address of Ray's dashboard, or "" without one."""
+        self._with_dashboard = dashboard
         self._kept = kept
         self._begun = False
         self.joined = False
@@ -71,9 +77,11 @@ class RaySession:
         """Restores this process's environment."""
 
     def begin(self) -> None:
-        """Start Ray, or join it, until :meth:`release`. Raises what :func:`start` does."""
+        """Start Ray, or join it, until :meth:`release`. Raises what :func:`start` and :func:`check_dashboard` do."""
         if self._begun:
             return
+        if self._with_dashboard:
+            check_dashboard(self.address)
         if ray.is_initialized():
             self._join()
             return
@@ -82,11 +90,12 @@ class RaySession:
         os.environ.update(ENVIRONMENT)
         try:
             protect_token(missing=self.address is None)
-            start(self.address)
+            context = start(self.address, dashboard=self._with_dashboard)
         except BaseException:
             self._before.close()
             raise
         self._begun = True
+        self.dashboard = f"http://{context.dashboard_url}" if self._with_dashboard else ""
         if self.address is None:
             supervisor.watch_ray([child for child in psutil.Process().children() if child.name() in PARTS])
         _quieten()
@@ -98,6 +107,8 @@ class RaySession:
         Raises:
             UserError: if it is not the one that was asked for.
         """
+        if self._with_dashboard:
+            raise UserError("this process already uses a Ray: leave --dashboard out")
         if ray.util.client.ray.is_connected():
             raise UserError("this process uses Ray by its client (ray://): call ray.shutdown(), and give the address")
         current = ray.get_runtime_context().gcs_address
@@ -150,8 +161,23 @@ def switch_kept() -> Iterator[None]:
         ray_constants.ENABLE_RAY_CLUSTER = everywhere
 
 
-def start(address: str | None) -> None:
+def check_dashboard(address: str | None) -> None:
+    """Check that Ray's dashboard can be started. Raises :class:`UserError`."""
+    if address is not None:
+        raise UserError(f"the cluster at {address} has its own dashboard or none: leave --dashboard out")
+    # colorful replaces its own module object, so find_spec fails once it is imported.
+    missing = [name for name in DASHBOARD_NEEDS if name not in sys.modules and find_spec(name) is None]
+    if missing:
+        raise UserError(
+            f"Ray's dashboard needs packages that are not installed ({', '.join(missing)}): "
+            "pip install 'ray[default]', or leave --dashboard out"
+        )
+
+
+def start(address: str | None, *, dashboard: bool = False) -> Any:
     """Start a Ray on this machine that only this machine can reach, or join the cluster at ``address``.
+
+    Returns the context of ``ray.init``.
 
     Raises:
         UserError: for an invalid address.
@@ -166,12 +192,12 @@ def start(address: str | None) -> None:
         job = JobConfig()
         job._client_job = True  # Otherwise Ray puts the working directory in front of every library.
         # Without an address Ray would join the cluster that anybody started last on this machine.
-        settings = {"address": "local", "include_dashboard": False, "job_config": job}
+        shown = {"include_dashboard": dashboard, "dashboard_host": "127.0.0.1"}
+        settings = {"address": "local", "job_config": job, **shown}
         temporary = str(temporary_directory() / "ray")
         try:
             # By default Ray counts the cores of the machine, not those that this process may use.
-            _init(**settings, num_cpus=detect().cpus, _temp_dir=temporary)
-            return
+            return _init(**settings, num_cpus=detect().cpus, _temp_dir=temporary)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise SweepError(f"Ray does not start on this machine: {error}") from error
         except Exception as error:
@@ -183,7 +209,7 @@ def start(address: str | None) -> None:
     environment.check_packages([environment.working_directory() or ""])  # Ray puts it in front of every library.
     with _stderr() as output:
         try:
-            _init(address=address)
+            return _init(address=address)
         except AuthenticationError as error:
             raise SweepError(f"RAY_AUTH_MODE is token and there is none here: {_copy_the_token()}") from error
         except (ConnectionError, RuntimeError, ValueError, OSError, RaySystemError) as error:
@@ -212,8 +238,8 @@ def _check_address(address: str) -> None:
         ) from error
 
 
-def _init(**settings: Any) -> None:
-    ray.init(logging_level=logging.ERROR, log_to_driver=False, configure_logging=True, **settings)
+def _init(**settings: Any) -> Any:
+    return ray.init(logging_level=logging.ERROR, log_to_driver=False, configure_logging=True, **settings)
 
 
 def _listen(*, everywhere: bool) -> None:
