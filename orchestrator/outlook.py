@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, replace
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from orchestrator.simulation import World, simulate
 from orchestrator.transition.evidence import compare, counted
 from trainables.contract.runs import Parameters
 
+MORE = 2
+"""Factor for the seeds and limits of a continued search."""
 CONTINUATIONS = 20
 """Simulated continuations. The share of them that decides is known to within about 0.1."""
 
@@ -51,6 +54,20 @@ def outlook(searcher: Pairs, continuations: int = CONTINUATIONS) -> dict[tuple[s
             found = compare(counted(own, outcomes), lambda size: Parameters(size**2, size**2), settings.error)
             decided[pair] += found.decided is not None
     return {pair: count / continuations for pair, count in decided.items()}
+
+
+def continued(searcher: Pairs) -> Pairs:
+    """Return a search that continues another one with twice its seeds and limits, until every comparison is decided."""
+    problem, settings = searcher.problem, searcher.settings
+    first = problem.seeds[0]
+    more = replace(problem, seeds=tuple(range(first, first + MORE * len(problem.seeds))))
+    cost = None if settings.max_cost is None else MORE * settings.max_cost
+    raised = replace(settings, aim="decide", max_runs=MORE * settings.max_runs, max_cost=cost)
+    result = Pairs(more, **asdict(raised))
+    result.restore(searcher.blocks)
+    for request, observation in searcher.results.items():
+        result.tell(request, observation)
+    return result
 
 
 def _world(chance: Mapping[str, Mapping[int, float]], cost: Mapping[int, float], draw: int) -> World:

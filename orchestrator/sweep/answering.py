@@ -16,6 +16,7 @@ from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Answered, State, recall
 from orchestrator.home.sweeps import FIGURE, REPORT, RunRecord, Sweep
+from orchestrator.outlook import continued, outlook
 from orchestrator.record.recorder import Recorder
 from orchestrator.report import table
 from orchestrator.report.answer import Answer, answer
@@ -23,6 +24,7 @@ from orchestrator.report.drawn import drawn
 from orchestrator.report.probed import probe_notes
 from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.numbers import counted, found_runs
+from orchestrator.search.pairs import Pairs
 from orchestrator.sweep.interruption import stopped_words
 from orchestrator.sweep.run_options import RunOptions
 from trainables.base import Status
@@ -53,7 +55,7 @@ def finish(campaign: Campaign, recorder: Recorder, console: Console, options: Ru
     if files := draw(sweep, result, records):
         recorder.end(sweep, result, State.FINISHED, files)
     Checkpoints(sweep.files.checkpoints).clear()
-    for line in remarks(sweep, result, records, options):
+    for line in remarks(sweep, result, records, options, _prospect(campaign, result)):
         log.info(line)
     missing = _close(recorder, sweep.files.home, RECORD_TIMEOUT_S)
     for name, path in (("figure", sweep.files.directory / FIGURE), ("report", sweep.files.directory / REPORT)):
@@ -129,15 +131,33 @@ def print_answer(result: Answer, console: Console) -> None:
     console.print()
 
 
-def remarks(sweep: Sweep, result: Answer, runs: Sequence[RunRecord], options: RunOptions) -> Iterator[str]:
-    """Yield remarks on an answer and the next step, a line each. ``options`` are those it was run with."""
+def _prospect(campaign: Campaign, result: Answer) -> str:
+    """Return how likely a continued sweep is to decide the open comparisons, "" if nothing is open."""
+    undecided = {mix.mix for mix in result.mixes if mix.comparison is not None and mix.comparison.decided is None}
+    if not undecided or not isinstance(campaign.searcher, Pairs):
+        return ""
+    chances = [chance for (mix, _), chance in outlook(continued(campaign.searcher)).items() if mix in undecided]
+    each = "that decides" if len(chances) == 1 else "each is decided"
+    listed = " and ".join(f"{chance:.1f}" for chance in chances)
+    return f" Simulated from these runs, {each} with probability {listed}."
+
+
+def remarks(
+    sweep: Sweep, result: Answer, runs: Sequence[RunRecord], options: RunOptions, prospect: str = ""
+) -> Iterator[str]:
+    """Yield remarks on an answer and the next step, a line each.
+
+    Args:
+        options: Those that the sweep was run with.
+        prospect: What the next step is expected to decide, "" if unknown.
+    """
     yield from result.tuned
     if reused := [run.found_in for run in runs if run.found_in]:
         yield f"{found_runs(reused)}."
     if failed := sum(run.outcome.status is Status.FAILED for run in runs):
         yield f"retry   {counted(failed, 'run')} that failed\n  {options.resumed(sweep.id)} --retry-failed"
     if (step := next_step(sweep.spec, result)) is not None:
-        yield f"next    {step.why if options.space else step}"
+        yield f"next    {step.why if options.space else step}{prospect}"
         if step.overrides and options.space:
             extended = sweep.id if step.extends else ""
             yield f"  {options.asking(sweep.spec.variant, step.overrides, extended)}"

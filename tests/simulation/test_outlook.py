@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.outlook import outlook
+from orchestrator.outlook import continued, outlook
 from orchestrator.search.base import Observation, Problem, Request
 from orchestrator.search.pairs import Pairs
 from orchestrator.transition.evidence import Block
@@ -39,3 +39,10 @@ def test_the_same_runs_have_the_same_outlook_and_stay_as_they_were() -> None:
     before = dict(searcher.results)
     assert outlook(searcher) == outlook(searcher)
     assert dict(searcher.results) == before
+
+
+def test_a_continued_search_has_twice_the_seeds_and_limits_and_the_same_evidence() -> None:
+    searcher = searched([(True, False), (False, False)], 16, 10)
+    more = continued(searcher)
+    assert (more.settings.max_runs, more.problem.seeds) == (20, tuple(range(32)))
+    assert (more.blocks, dict(more.results)) == (searcher.blocks, dict(searcher.results))

@@ -17,6 +17,8 @@ from trainables.base import SettingsError
 
 MORE = 2
 """Factor for the sizes, steps, seeds, runs and cost of the next step."""
+LOCATE = "locate"
+"""The aim of a search that also locates transitions."""
 PAIRS = "pairs"
 """The searcher that compares mixes in pairs of runs."""
 LIMITS = ("max_runs", "max_cost")
@@ -52,6 +54,10 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
     tested = {share.size for mix in ended for share in mix.shares}
     if nothing_learned(answer) and largest in tested and any(mix.spent for mix in answer.mixes):
         return _longer(spec, f"nothing was {answer.words.learned} up to {largest_tested(answer, answer.mixes)}")
+    compared = [mix for mix in answer.mixes if mix.is_compared]
+    decided = all(mix.comparison is not None and mix.comparison.decided is not None for mix in compared)
+    if compared and decided and spec.search.settings.get("aim", LOCATE) != LOCATE:
+        return NextStep("Also locate the transitions.", (f"search.aim={LOCATE}", *_raised(spec)))
     if above := by_verdict[Verdict.ABOVE]:
         return _other_size(spec, MORE * largest, f"{_names(above)} {_was(above)} {never_learned(answer, above)}")
     if below := by_verdict[Verdict.BELOW]:
@@ -112,11 +118,16 @@ def _can_train(spec: SweepSpec, size: int) -> bool:
 
 def _continued(spec: SweepSpec, mixes: Sequence[MixAnswer], because: str) -> NextStep:
     """Recommend twice the seeds and limits, and sizes between those around the transitions of ``mixes``."""
-    limits = {name: spec.search.settings.get(name) for name in LIMITS}
-    raised = [f"search.{name}={value * MORE:g}" for name, value in limits.items() if value is not None]
     between = {size for mix in mixes if (size := _size_between(spec, mix)) is not None}
     sizes = [_with_sizes(spec, between)] if between else []
-    return NextStep(f"Continue with twice the runs: {because}.", (f"seeds={MORE * spec.seeds}", *sizes, *raised))
+    return NextStep(f"Continue with twice the runs: {because}.", (*sizes, *_raised(spec)))
+
+
+def _raised(spec: SweepSpec) -> list[str]:
+    """Return overrides for twice the seeds and twice every limit of the search."""
+    limits = {name: spec.search.settings.get(name) for name in LIMITS}
+    raised = [f"search.{name}={value * MORE:g}" for name, value in limits.items() if value is not None]
+    return [f"seeds={MORE * spec.seeds}", *raised]
 
 
 def _size_between(spec: SweepSpec, mix: MixAnswer) -> int | None:
