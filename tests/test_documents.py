@@ -47,6 +47,13 @@ def test_links_lead_somewhere(document: Path) -> None:
     assert broken == []
 
 
+def test_the_first_page_links_to_every_other_document() -> None:
+    targets = LINK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    linked = {(ROOT / target.partition("#")[0]).resolve() for target in targets if not re.match(r"\w+:", target)}
+    pages = {path for path in documents() if ROOT / "tests" not in path.parents and path != ROOT / "README.md"}
+    assert pages - linked == set()
+
+
 def test_the_training_without_a_sweep_runs(tmp_path: Path) -> None:
     [program] = code_blocks("CONTRIBUTING.md", "python")
     assert program.count('Path("/tmp/data")') == 1
