@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -87,12 +86,6 @@ def test_the_record_holds_sweep_runs_and_transitions(smoke: tuple[Path, str]) ->
         pictures = {"similarity.png"}
         assert files == {"arrays.npz", "probes"} | (pictures if child.data.params["seed"] == "0" else set())
         assert {"probe/similarity/ring", "probe/similarity/ends"} <= child.data.metrics.keys()
-        saved = client.get_experiment(child.info.experiment_id).tags["mlflow.sharedViewState.runs"]
-        columns = json.loads(json.loads(saved)["state"])["selectedColumns"]
-        kept = (("params", [*child.data.params]), ("metrics", [*child.data.metrics]), ("tags", [*child.data.tags]))
-        named = {f"{kind}.`{name}`" for kind, names in kept for name in names}
-        # A run has no accuracy on a task that its mix does not hold.
-        assert {column for column in columns if column != "metrics.`test_accuracy/prod`"} <= named
     arrays = np.load(client.download_artifacts(children[0].info.run_id, "arrays.npz"))
     assert arrays["embedding"].shape == (4, int(children[0].data.params["n_embed"]))
     probed = np.load(client.download_artifacts(children[0].info.run_id, "probes/similarity.npz"))

@@ -60,7 +60,7 @@ def test_a_space_goes_to_the_report_in_its_own_words(tmp_path: Path, monkeypatch
     assert len(recorded) == len(runs)
     assert all("arrived_hessian" in run.data.metrics for run in recorded)
     notes = [run.data.tags["mlflow.note.content"].replace("`accuracy/...`", "") for run in recorded]  # A metric's name.
-    assert all("One race of nodes" in note and not FOREIGN.search(note) for note in notes), notes
+    assert all("One race of `" in note and not FOREIGN.search(note) for note in notes), notes
 
 
 ASKED = ("work", "steps", "work_10x", "steps_10x")

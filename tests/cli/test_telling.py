@@ -74,7 +74,8 @@ def test_explain_wraps_at_the_terminal_s_width(run: Program, tmp_path: Path, mon
     assert ended.code == 0, ended.err
     # A command is one line, to be pasted.
     assert max(len(row) for row in ended.out.splitlines() if "python -m" not in row) <= 50
-    assert " ".join(ended.out.split()).startswith(" ".join([f"Sweep {stored.id}", *paragraphs]))
+    words = re.sub(r"\x1b\[\d*m", "", " ".join(ended.out.split()))
+    assert words.startswith(" ".join([f"Sweep {stored.id}", *paragraphs]))
 
 
 def test_an_interrupted_sweep_is_to_be_resumed_before_anything_else(run: Program, tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_every_command_counts_only_whole_runs(tmp_path: Path) -> None:
     assert len(scores(tmp_path, "one")) == 12
     for words, output in (
         (("status",), " of training in 8 runs"),
-        (("sweeps",), " finished 8 add "),
+        (("sweeps",), " finished, 8 runs, "),
         (("explain", "one"), "Found, from 8 runs: "),
     ):
         assert output in " ".join(command(*words, "--home", tmp_path).out.split()), words

@@ -81,8 +81,8 @@ def test_runs_are_merged_by_key_and_a_damaged_one_is_replaced(home: Home, file: 
     assert set(theirs.stored_keys()) < set(mine.stored_keys())
     assert (mine.directory(shared[0]) / OUTCOME).read_bytes() == (theirs.directory(shared[0]) / OUTCOME).read_bytes()
     assert sorted(path.name for path in (mine.directory(shared[1]) / "probes").iterdir()) == [
-        "existing.json",
         "here.json",
+        "their.json",
     ]
     assert (mine.directory(shared[2]) / OUTCOME).stat().st_mtime_ns == before
     assert len(other.sweep_ids()) == 3

@@ -159,7 +159,8 @@ def test_arrays_come_along_with_a_picture_for_the_first_seed_of_a_size(empty: Pa
     """Drawing takes as long as all the rest of a record."""
     done = finish(tmp_path)
     first = next(run for run in done.runs if run.outcome.status is Status.FINISHED)
-    second = replace(first, key="second", config=replace(first.config, seed=done.sweep.spec.seed + 1))
+    config = replace(first.config, seed=done.sweep.spec.seed + 1)
+    second = replace(first, key="second", config=config, directory=first.directory.with_name("second"))
     shutil.copytree(first.directory, second.directory)
     store = fresh_store(empty, tmp_path)
     tracker, kept = MlflowTracker(store), Record(store, done, MlflowClient(store.uri))

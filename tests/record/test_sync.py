@@ -15,7 +15,7 @@ from orchestrator.errors import UserError
 from orchestrator.home.files import Home
 from orchestrator.record.store import DATABASE, VARIABLE
 from orchestrator.record.sync import rebuild
-from orchestrator.sweep import run as sweep
+from orchestrator.sweep import answering
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
 from tests.cli.program import command, separate
@@ -29,7 +29,7 @@ def swept_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with a sweep that found its answer and one that was interrupted."""
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sweep, "INTERRUPTED_TIMEOUT_S", 120.0)  # Nothing may be left to a later sync on a slow machine.
+        patch.setattr(answering, "INTERRUPTED_TIMEOUT_S", 120.0)
         run_sweep(spec(sizes=SIZES), RunOptions(home=home, engine="local"), quiet())
         interrupt_after(5, patch)
         with pytest.raises(KeyboardInterrupt):

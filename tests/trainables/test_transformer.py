@@ -45,20 +45,6 @@ def test_closed_form_counts_every_parameter(
     assert counted.core == sum(size for name, size in sizes.items() if name not in outside)
 
 
-@pytest.mark.parametrize("n_head", [1, 2])
-def test_attention_by_products_is_torchs_own(n_head: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = ModelSettings(n_head=n_head, block=9)
-    tokens = torch.randint(0, VOCABULARY, (2, 5, 9), generator=torch.Generator().manual_seed(0))
-    found = []
-    for short in (9, 8):
-        monkeypatch.setattr(attention, "SHORT_ROW", short)
-        flat = (models(settings, 12, 2).double() * 10).requires_grad_()
-        logits_SBTV = logits(settings, 12, flat, tokens)
-        found.append((logits_SBTV, *torch.autograd.grad(logits_SBTV.square().sum(), flat)))
-    for by_products, torchs in zip(*found, strict=True):
-        torch.testing.assert_close(by_products, torchs)
-
-
 @pytest.mark.parametrize("most_rows", [1, 4, 5])
 def test_attention_on_halves_of_too_many_rows_gives_the_same_bits(
     most_rows: int, monkeypatch: pytest.MonkeyPatch
