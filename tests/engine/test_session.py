@@ -120,7 +120,9 @@ except UserError as error:
 def test_a_ray_that_this_process_has_joined_is_used_and_left_running(tmp_path: Path) -> None:
     homes = [str(tmp_path / name) for name in ("one", "two", "three")]
     command = [sys.executable, "-c", IN_A_NOTEBOOK, str(ROOT), *homes]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280)
+    # Ray's workers have the path of this process's start.
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr
     output = done.stdout
     assert "the Ray that this process uses already: 1 node, 1 CPU cores, 1 stacks at a time" in output

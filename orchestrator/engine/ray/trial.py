@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 from ray import tune
+from ray._raylet import setproctitle  # type: ignore[attr-defined] # its stub lacks it
 
 from orchestrator.engine.base import StackJob
 from orchestrator.home.machine_errors import trouble_in
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 REPORT = "report"
 """Key of a result that holds the stack's report."""
+
+
+TITLE = "ray::StackTrial"
+"""Start of the title of a process that trains a stack, as Ray has it. The dashboard and ``top`` show the whole."""
 
 
 class StackTrial(tune.Trainable):
@@ -43,6 +48,8 @@ class StackTrial(tune.Trainable):
         return True
 
     def step(self) -> dict[str, Any]:
+        runs = ", ".join(f"{request.mix} seed {request.seed}" for request in self._job.requests)
+        setproctitle(f"{TITLE} {self._job.name}: {runs}")
         if self._worker is None:
             from orchestrator.engine.worker import StackWorker  # Imports torch, which the driver does not need.
 
