@@ -139,7 +139,7 @@ def _prospect(campaign: Campaign, result: Answer) -> str:
     chances = [chance for (mix, _), chance in outlook(continued(campaign.searcher)).items() if mix in undecided]
     each = "that decides" if len(chances) == 1 else "each is decided"
     listed = " and ".join(f"{chance:.1f}" for chance in chances)
-    return f" Simulated from these runs, {each} with probability {listed}."
+    return f"Simulated from these runs, {each} with probability {listed}."
 
 
 def remarks(
@@ -157,8 +157,10 @@ def remarks(
     if failed := sum(run.outcome.status is Status.FAILED for run in runs):
         yield f"retry   {counted(failed, 'run')} that failed\n  {options.resumed(sweep.id)} --retry-failed"
     if (step := next_step(sweep.spec, result)) is not None:
-        yield f"next    {step.why if options.space else step}{prospect}"
+        yield f"next    {step.why if options.space else step}"
         if step.overrides and options.space:
             extended = sweep.id if step.extends else ""
             yield f"  {options.asking(sweep.spec.variant, step.overrides, extended)}"
+    if prospect:
+        yield f"chance  {prospect}"
     yield from probe_notes(sweep.spec, runs)

@@ -57,7 +57,9 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
     compared = [mix for mix in answer.mixes if mix.is_compared]
     decided = all(mix.comparison is not None and mix.comparison.decided is not None for mix in compared)
     if compared and decided and spec.search.settings.get("aim", LOCATE) != LOCATE:
-        return NextStep("Also locate the transitions.", (f"search.aim={LOCATE}", *_raised(spec)))
+        return NextStep(
+            "Also locate the transitions.", (f"search.aim={LOCATE}", f"seeds={MORE * spec.seeds}", *_raised(spec))
+        )
     if above := by_verdict[Verdict.ABOVE]:
         return _other_size(spec, MORE * largest, f"{_names(above)} {_was(above)} {never_learned(answer, above)}")
     if below := by_verdict[Verdict.BELOW]:
@@ -120,14 +122,13 @@ def _continued(spec: SweepSpec, mixes: Sequence[MixAnswer], because: str) -> Nex
     """Recommend twice the seeds and limits, and sizes between those around the transitions of ``mixes``."""
     between = {size for mix in mixes if (size := _size_between(spec, mix)) is not None}
     sizes = [_with_sizes(spec, between)] if between else []
-    return NextStep(f"Continue with twice the runs: {because}.", (*sizes, *_raised(spec)))
+    return NextStep(f"Continue with twice the runs: {because}.", (f"seeds={MORE * spec.seeds}", *sizes, *_raised(spec)))
 
 
 def _raised(spec: SweepSpec) -> list[str]:
-    """Return overrides for twice the seeds and twice every limit of the search."""
+    """Return overrides for twice every limit of the search."""
     limits = {name: spec.search.settings.get(name) for name in LIMITS}
-    raised = [f"search.{name}={value * MORE:g}" for name, value in limits.items() if value is not None]
-    return [f"seeds={MORE * spec.seeds}", *raised]
+    return [f"search.{name}={value * MORE:g}" for name, value in limits.items() if value is not None]
 
 
 def _size_between(spec: SweepSpec, mix: MixAnswer) -> int | None:
