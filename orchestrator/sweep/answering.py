@@ -133,6 +133,9 @@ def print_answer(result: Answer, console: Console) -> None:
 
 def _prospect(campaign: Campaign, result: Answer) -> str:
     """Return how likely a continued sweep is to decide the open comparisons, "" if nothing is open."""
+    step = next_step(campaign.sweep.spec, result)
+    if step is None or not any(override.startswith("seeds=") for override in step.overrides):
+        return ""  # The next step is not to continue with more runs.
     undecided = {mix.mix for mix in result.mixes if mix.comparison is not None and mix.comparison.decided is None}
     if not undecided or not isinstance(campaign.searcher, Pairs):
         return ""
