@@ -23,9 +23,9 @@ OLDEST_COMPUTE, BF16_UNITS = (7, 0), (8, 0)
 """Least compute capability for Triton, and for matrix units for bf16."""
 WIDTHS = (37, 64)
 """Widths to compare at: the first is padded, the second is not."""
-NEAR = {"float32": 2e-3, "bf16": 0.2}
+NEAR = {"float32": 2e-3, "bf16": 4e-2}
 """Largest difference, in nats, between losses on the GPU and on the CPU in float32. For float32: sums in another order,
-as in the tests marked gpu. For bf16: twice the 0.11 that were measured on a CPU. Neither was measured on a GPU."""
+as in the tests marked gpu. For bf16: 2^-8 relative in each product, and its effect on a step. Neither was measured."""
 LARGE_BATCH = ("settings.training.batch=512", "settings.training.evaluate_every=10")
 """A step whose activations need far more memory than its parameters."""
 SMALL, LARGE_SIZE = 16, 64

@@ -101,7 +101,7 @@ class SearcherConformance:
         raise NotImplementedError
 
     @pytest.mark.parametrize("workers", [1, 8])
-    @pytest.mark.parametrize("at", [10, 128])
+    @pytest.mark.parametrize("at", [10, 40, 128])
     def test_brackets_a_step(self, make: Make, at: int, workers: int) -> None:
         searcher = make(PROBLEM)
         drive(searcher, step(at), workers, order=at)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import tomllib
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 from orchestrator.cli import doctor
 from orchestrator.doctor import gpu, machine, surroundings
@@ -109,8 +111,17 @@ def test_without_mlflow_a_machine_is_slow_and_not_wrong(tmp_path: Path, monkeypa
     assert "sync" in found.todo
 
 
+def test_the_oldest_torch_allowed_has_the_limits_that_compiling_sets() -> None:
+    """Up to torch 2.5, ``torch._dynamo.config.recompile_limit`` was called ``cache_size_limit``."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    [torch_range] = [wanted for wanted in map(Requirement, project["dependencies"]) if wanted.name == "torch"]
+    assert not torch_range.specifier.contains("2.5.1")
+
+
 @pytest.mark.slow
 def test_the_checks_of_a_gpu_pass_where_the_cpu_stands_in_for_it(tmp_path: Path) -> None:
+    assert gpu.compiling(tmp_path, "cpu").text.startswith("6 kinds of steps are compiled in ")
+    assert gpu.two_processes(tmp_path, "cpu", gpu_share=1.0).verdict is Verdict.OK
     found = gpu.side_by_side(tmp_path, "cpu")
     assert found.verdict is Verdict.OK, found.text
     assert found.text.startswith("differences from the losses on the CPU: 37 float32 0, 37 bf16 ")
