@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
+from orchestrator.report.words.next_step import MORE
 from orchestrator.search.base import Observation, Request
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.results import cost_model, learned_runs
@@ -15,8 +16,6 @@ from orchestrator.simulation import World, simulate
 from orchestrator.transition.evidence import compare, counted
 from trainables.contract.runs import Parameters
 
-MORE = 2
-"""Factor for the seeds and limits of a continued search."""
 CONTINUATIONS = 20
 """Simulated continuations. The share of them that decides is known to within about 0.1."""
 
@@ -44,6 +43,10 @@ def outlook(searcher: Pairs, continuations: int = CONTINUATIONS) -> dict[tuple[s
         for mix in problem.mixes
     }
     decided = dict.fromkeys(problem.comparisons, 0)
+
+    def parameters(size: float) -> Parameters:
+        return Parameters(size**2, size**2)  # Only factors depend on them, and no factor is asked for.
+
     for draw in range(continuations):
         chance = {mix: dict(zip(problem.sizes, chances[draw], strict=True)) for mix, chances in chance_DS.items()}
         branch = searcher.branch()
@@ -51,8 +54,8 @@ def outlook(searcher: Pairs, continuations: int = CONTINUATIONS) -> dict[tuple[s
         outcomes = learned_runs(trace.results, settings.learned)
         for pair in problem.comparisons:
             own = [block for block in branch.blocks if (block.mix, block.baseline) == pair]
-            found = compare(counted(own, outcomes), lambda size: Parameters(size**2, size**2), settings.error)
-            decided[pair] += found.decided is not None
+            comparison = compare(counted(own, outcomes), parameters, settings.error)
+            decided[pair] += comparison.decided is not None
     return {pair: count / continuations for pair, count in decided.items()}
 
 

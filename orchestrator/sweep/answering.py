@@ -23,7 +23,8 @@ from orchestrator.report.answer import Answer, answer
 from orchestrator.report.drawn import drawn
 from orchestrator.report.probed import probe_notes
 from orchestrator.report.words.next_step import next_step
-from orchestrator.report.words.numbers import counted, found_runs
+from orchestrator.report.words.numbers import counted, found_runs, listed
+from orchestrator.search.base import Searcher
 from orchestrator.search.pairs import Pairs
 from orchestrator.sweep.interruption import stopped_words
 from orchestrator.sweep.run_options import RunOptions
@@ -55,7 +56,7 @@ def finish(campaign: Campaign, recorder: Recorder, console: Console, options: Ru
     if files := draw(sweep, result, records):
         recorder.end(sweep, result, State.FINISHED, files)
     Checkpoints(sweep.files.checkpoints).clear()
-    for line in remarks(sweep, result, records, options, _prospect(campaign, result)):
+    for line in remarks(sweep, result, records, options, campaign.searcher):
         log.info(line)
     missing = _close(recorder, sweep.files.home, RECORD_TIMEOUT_S)
     for name, path in (("figure", sweep.files.directory / FIGURE), ("report", sweep.files.directory / REPORT)):
@@ -131,28 +132,24 @@ def print_answer(result: Answer, console: Console) -> None:
     console.print()
 
 
-def _prospect(campaign: Campaign, result: Answer) -> str:
-    """Return how likely a continued sweep is to decide the open comparisons, "" if nothing is open."""
-    step = next_step(campaign.sweep.spec, result)
-    if step is None or not any(override.startswith("seeds=") for override in step.overrides):
-        return ""  # The next step is not to continue with more runs.
-    undecided = {mix.mix for mix in result.mixes if mix.comparison is not None and mix.comparison.decided is None}
-    if not undecided or not isinstance(campaign.searcher, Pairs):
+def _chance(searcher: Pairs, result: Answer) -> str:
+    """Return how likely twice the runs are to decide the open comparisons of an answer, "" if none is open."""
+    still_open = {mix.mix for mix in result.mixes if mix.comparison is not None and mix.comparison.decided is None}
+    chances = [chance for (mix, _), chance in outlook(continued(searcher)).items() if mix in still_open]
+    if not chances:
         return ""
-    chances = [chance for (mix, _), chance in outlook(continued(campaign.searcher)).items() if mix in undecided]
-    each = "that decides" if len(chances) == 1 else "each is decided"
-    listed = " and ".join(f"{chance:.1f}" for chance in chances)
-    return f"Simulated from these runs, {each} with probability {listed}."
+    subject = "that decides" if len(chances) == 1 else "each comparison is decided"
+    return f"Simulated from these runs, {subject} with probability {listed([f'{chance:.1f}' for chance in chances])}."
 
 
 def remarks(
-    sweep: Sweep, result: Answer, runs: Sequence[RunRecord], options: RunOptions, prospect: str = ""
+    sweep: Sweep, result: Answer, runs: Sequence[RunRecord], options: RunOptions, searcher: Searcher
 ) -> Iterator[str]:
     """Yield remarks on an answer and the next step, a line each.
 
     Args:
         options: Those that the sweep was run with.
-        prospect: What the next step is expected to decide, "" if unknown.
+        searcher: The searcher at its end.
     """
     yield from result.tuned
     if reused := [run.found_in for run in runs if run.found_in]:
@@ -164,6 +161,6 @@ def remarks(
         if step.overrides and options.space:
             extended = sweep.id if step.extends else ""
             yield f"  {options.asking(sweep.spec.variant, step.overrides, extended)}"
-    if prospect:
-        yield f"chance  {prospect}"
+        if step.continues and isinstance(searcher, Pairs) and (chance := _chance(searcher, result)):
+            yield f"chance  {chance}"
     yield from probe_notes(sweep.spec, runs)

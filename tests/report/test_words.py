@@ -102,6 +102,11 @@ OPEN_QUESTION = with_verdicts(Verdict.FOUND, Verdict.FOUND, comparison="alike")
             ("seeds=6", "sizes=[8, 12, 16, 20, 24, 32, 40, 44, 48, 64, 96, 128]", "search.max_runs=96"),
         ),
         (with_verdicts(Verdict.FOUND, Verdict.FOUND, comparison="no_pairs"), SPEC, ("search.method=pairs",)),
+        (
+            with_verdicts(Verdict.ABOVE, Verdict.FOUND),
+            make_spec(search={"method": "pairs", "aim": "factor"}),
+            ("search.aim=locate", "seeds=6", "search.max_runs=96"),
+        ),
         (OPEN_QUESTION, make_spec(sizes=(22, 24, 46, 48), search={"method": "grid"}), ("seeds=6",)),
         (
             OPEN_QUESTION,

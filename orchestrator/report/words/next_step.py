@@ -33,11 +33,13 @@ class NextStep:
         why: The recommendation in a sentence.
         overrides: Settings that the same command needs, empty if no run can help.
         extends: True if the new sweep can reuse this one's runs.
+        continues: True if it continues an open comparison with twice the seeds and limits.
     """
 
     why: str
     overrides: tuple[str, ...] = ()
     extends: bool = True
+    continues: bool = False
 
     def __str__(self) -> str:
         sets = " ".join(f"--set '{override}'" for override in self.overrides)
@@ -122,7 +124,11 @@ def _continued(spec: SweepSpec, mixes: Sequence[MixAnswer], because: str) -> Nex
     """Recommend twice the seeds and limits, and sizes between those around the transitions of ``mixes``."""
     between = {size for mix in mixes if (size := _size_between(spec, mix)) is not None}
     sizes = [_with_sizes(spec, between)] if between else []
-    return NextStep(f"Continue with twice the runs: {because}.", (f"seeds={MORE * spec.seeds}", *sizes, *_raised(spec)))
+    return NextStep(
+        f"Continue with twice the runs: {because}.",
+        (f"seeds={MORE * spec.seeds}", *sizes, *_raised(spec)),
+        continues=True,
+    )
 
 
 def _raised(spec: SweepSpec) -> list[str]:
