@@ -210,16 +210,16 @@ class MlflowTracker(Tracker):
         return self._sweeps.get(sweep.id) or self._begin(sweep)
 
     def _experiment(self, sweep: Sweep) -> str:
-        """Return the id of the sweep's experiment: found, restored from MLflow's trash, or created."""
+        """Return the id of the sweep's experiment: an existing one, restored from MLflow's trash, or created."""
         name = sweep.spec.name
         if name not in self._experiments:
-            found = self._client.get_experiment_by_name(name)
-            if found is None:
-                found = self._client.get_experiment(self._create_experiment(sweep))
-            if found.lifecycle_stage == "deleted":
-                self._client.restore_experiment(found.experiment_id)
-            self._in_home[name] = is_in_home(name, found.artifact_location)
-            self._experiments[name] = str(found.experiment_id)
+            experiment = self._client.get_experiment_by_name(name)
+            if experiment is None:
+                experiment = self._client.get_experiment(self._create_experiment(sweep))
+            if experiment.lifecycle_stage == "deleted":
+                self._client.restore_experiment(experiment.experiment_id)
+            self._in_home[name] = is_in_home(name, experiment.artifact_location)
+            self._experiments[name] = str(experiment.experiment_id)
         return self._experiments[name]
 
     def _create_experiment(self, sweep: Sweep) -> str:
@@ -227,10 +227,10 @@ class MlflowTracker(Tracker):
         try:
             return str(self._client.create_experiment(name, self.store.location_of(name), tags))
         except MlflowException as error:
-            found = self._client.get_experiment_by_name(name)  # Another sweep of the space may have been faster.
-            if error.error_code != "RESOURCE_ALREADY_EXISTS" or found is None:
+            experiment = self._client.get_experiment_by_name(name)  # Another sweep of the space may have been faster.
+            if error.error_code != "RESOURCE_ALREADY_EXISTS" or experiment is None:
                 raise
-            return str(found.experiment_id)
+            return str(experiment.experiment_id)
 
     @cached_property
     def _client(self) -> MlflowClient:

@@ -101,8 +101,8 @@ def test_two_sweeps_at_once_train_a_run_once(engine: list[str], spaces: Spaces, 
     outs = [said(item) for item in both]
     assert set(trained(log).values()) == {1}, trained(log)
     assert len(trained(log)) == 12
-    found = [int(count) for out in outs for count in re.findall(r"^Reused (\d+) run", out, re.M)]
-    assert sum(found) == 4
+    reused = [int(count) for out in outs for count in re.findall(r"^Reused (\d+) run", out, re.M)]
+    assert sum(reused) == 4
     for space in ("with_prod", "with_max"):
         assert len(ended(tmp_path, sweep_of(tmp_path, space))) == 8
 
