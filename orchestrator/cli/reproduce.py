@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from zlib import crc32
 
 import typer
 from rich.console import Console
@@ -27,6 +30,14 @@ def reproduce_command(
         typer.Argument(metavar="[SPACE]...", help="Search spaces; by default all shipped ones."),
     ] = None,
     profile: Annotated[str, typer.Option(help="The profile to run every one in.")] = "laptop",
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Override a field of every one by its path: --set settings.model.init.std=0.2.",
+        ),
+    ] = None,
     budget: Annotated[
         str | None,
         typer.Option(
@@ -48,15 +59,16 @@ def reproduce_command(
 
     seconds = None if budget is None else seconds_of("--budget", budget)
     place, hardware, console = Home(home.resolve()), hardware_at(address), Console()
-    experiments = [_experiment(name, profile, address) for name in spaces or _all(profile)]
+    choice = SpaceOptions(profile=profile, overrides=overrides or [])
+    experiments = [_experiment(name, choice, address) for name in spaces or _all(profile)]
     reproduction = Reproduction(experiments, place, hardware, console)
-    folder = place.root / "reproduce" / profile
+    folder = place.root / "reproduce" / _folder_name(choice)
     options = RunOptions(home=home, address=address, hardware=hardware, engine=engine).started()
     try:
-        reproduction.run(options, seconds, lambda: _write(reproduction, folder))
+        reproduction.run(options, seconds, lambda: _write(reproduction, choice, folder))
     finally:
         _show(reproduction)
-        _write(reproduction, folder)
+        _write(reproduction, choice, folder)
         typer.echo(f"table   {folder / 'table.md'}")
 
 
@@ -75,7 +87,13 @@ def _all(profile: str) -> list[str]:
     return chosen
 
 
-def _experiment(name: str, profile: str, address: str | None) -> Experiment:
+def _folder_name(choice: SpaceOptions) -> str:
+    """Return the name of the directory of a table: the profile, and a checksum of what is overridden."""
+    overridden = f"_{crc32(json.dumps(choice.overrides).encode()):08x}" if choice.overrides else ""
+    return f"{choice.profile}{overridden}"
+
+
+def _experiment(name: str, choice: SpaceOptions, address: str | None) -> Experiment:
     from orchestrator.space.expected import expectations_of
     from orchestrator.space.spaces import open_space
     from orchestrator.sweep.reproduce import Experiment
@@ -85,7 +103,8 @@ def _experiment(name: str, profile: str, address: str | None) -> Experiment:
     expected = expectations_of(file)
     if not expected:
         raise UserError(f"{file.source} has no statements (`expects:`) to compare its answer with")
-    specs = load_variants(name, SpaceOptions(profile=profile if space.profiles else None), hardware_at(address))
+    chosen = choice if space.profiles else replace(choice, profile=None)
+    specs = load_variants(name, chosen, hardware_at(address))
     where = f"{file.source}, expects"
     return Experiment(specs[0].name, tuple(specs), tuple(_resolved(statement, specs, where) for statement in expected))
 
@@ -124,10 +143,11 @@ def _show(reproduction: Reproduction) -> None:
     typer.echo(summary(rows))
 
 
-def _write(reproduction: Reproduction, folder: Path) -> None:
+def _write(reproduction: Reproduction, choice: SpaceOptions, folder: Path) -> None:
     from orchestrator.report.statements import markdown, over_table
     from orchestrator.report.words.numbers import counted, duration
     from trainables.files import write_whole
 
-    cost = f"{counted(len(reproduction.sweeps), 'sweep')}, {duration(reproduction.seconds)} of training."
+    recipe = ", ".join([f"Profile {choice.profile}", *choice.overrides])
+    cost = f"{recipe}: {counted(len(reproduction.sweeps), 'sweep')}, {duration(reproduction.seconds)} of training."
     write_whole(folder / "table.md", markdown(over_table(reproduction.rows()), cost))

@@ -32,7 +32,10 @@ models of this size at half its full rate (tests/bench/results/throughput.md, ne
 THRIFT = 0.75
 """Growth is divided by cost to this power."""
 STEP = 1.2
-"""Ratio of the next factor to certify to the last one."""
+"""Least ratio of the next factor to certify to the last one."""
+AMBITION = 0.5
+"""Growth is multiplied by the rise of the log factor to this power. With 0, factors rise in small steps; with 1, pairs
+at too large a ratio cost small factors (tests/bench/results/searchers.md)."""
 LEAST_GROWTH = {False: 0.02, True: 0.05}
 """Least growth of the log evidence per pair for another block, before and after the decision. If both mixes are known
 to learn alike, a decision would take more than a hundred pairs."""
@@ -88,19 +91,22 @@ class PairDesign:
     @cached_property
     def _best_place(self) -> tuple[tuple[int, int], list[int]]:
         """The best sizes of the mix and the baseline, and the free seeds there, none if evidence would hardly grow."""
-        sizes, cost_S, growth_ST = self.problem.sizes, self._run_costs(), self._growth()
+        sizes, cost_S = self.problem.sizes, self._run_costs()
+        growth_ST, gain_ST = self._growth()
         seeds = {place: self._free(*place) for place in np.ndindex(growth_ST.shape) if growth_ST[place] > 0}
+        least = LEAST_GROWTH[self.comparison.decided is not None]
         for place, free in seeds.items():
-            growth_ST[place] *= bool(free)
-        score_ST = growth_ST / (cost_S[:, None] + cost_S) ** THRIFT
+            gain_ST[place] *= bool(free) and growth_ST[place] >= least
+        score_ST = gain_ST / (cost_S[:, None] + cost_S) ** THRIFT
         best = divmod(int(score_ST.argmax()), len(sizes))
-        grows = growth_ST.max() >= LEAST_GROWTH[self.comparison.decided is not None]
-        return (sizes[best[0]], sizes[best[1]]), seeds[best] if grows else []
+        return (sizes[best[0]], sizes[best[1]]), seeds[best] if gain_ST[best] > 0 else []
 
-    def _growth(self) -> Floats:
-        """Return the expected growth of the log evidence by size of the mix and of the baseline: S x T.
+    def _growth(self) -> tuple[Floats, Floats]:
+        """Return the expected growth of the log evidence, and its worth, by size of the mix and of the baseline: S x T.
 
-        Before the decision only pairs at equal sizes count. Afterwards only those that would raise the factor do.
+        Before the decision only pairs at equal sizes count, and growth is the worth. Afterwards only pairs that would
+        raise the factor count, and growth is worth more at a large ratio: such pairs certify all smaller
+        factors too.
         """
         mix, baseline = prior_of(self.problem, DEVIATIONS), prior_of(self.problem, DEVIATIONS)
         for pair in self.pairs:
@@ -113,15 +119,15 @@ class PairDesign:
         decided = self.comparison.decided
         if decided is None:
             equal_ST: Floats = gain_DST.mean(axis=0) * np.eye(len(sizes))
-            return equal_ST
+            return equal_ST, equal_ST.copy()
         count_S = np.array(list(self.problem.counts().values()))
         ratio_ST = count_S / count_S[:, None]
         better_DST = mix_DS[:, :, None] > baseline_DT[:, None, :]
         if decided is Direction.MORE:
             ratio_ST, better_DST = 1 / ratio_ST, ~better_DST
-        raises_ST = ratio_ST >= STEP * (self.comparison.at_least or 1.0)
-        growth_ST: Floats = (gain_DST * better_DST).mean(axis=0) * raises_ST
-        return growth_ST
+        rise_ST = ratio_ST / (self.comparison.at_least or 1.0)
+        growth_ST: Floats = (gain_DST * better_DST).mean(axis=0) * (rise_ST >= STEP)
+        return growth_ST, growth_ST * np.log(np.maximum(rise_ST, 1.0)) ** AMBITION
 
     def _free(self, mix: int, baseline: int) -> list[int]:
         """Return the seeds that no block of the comparison used for the mix or the baseline at these places."""

@@ -75,6 +75,17 @@ def test_pairs_of_unequal_sizes_raise_the_factor_up_to_the_truth() -> None:
     assert float(np.median(factors)) >= 1.7
 
 
+def test_a_large_difference_is_certified_by_pairs_far_apart() -> None:
+    sizes = (*SIZES, 32, 40, 48, 64)
+    wide = Problem(("add", "add+prod"), sizes, tuple(range(16)), (("add+prod", "add"),))
+    factors = []
+    for seed in range(5):
+        searcher = Pairs(wide, aim="factor", max_runs=36)
+        drive(searcher, world({"add": 60.0, "add+prod": 12.0}, seed=seed))
+        factors.append(comparison_of(searcher).at_least or 0.0)
+    assert float(np.median(factors)) >= 5
+
+
 def test_locating_comes_last_and_places_both_transitions() -> None:
     searcher = Pairs(TWO)
     results = list(drive(searcher, HALF))

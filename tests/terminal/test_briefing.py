@@ -51,7 +51,7 @@ def test_a_briefing_names_the_step_that_trains_and_what_the_fast_one_lacks(monke
 
 
 def test_a_sweep_takes_longer_where_torch_trains(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, here = load_space("add_vs_add_prod", "quick", (), Hardware(2, 16)), Hardware(2, 16)
+    asked, here = load_space("add_vs_add_prod", "quick", ["search.max_cost=null"], Hardware(2, 16)), Hardware(2, 16)
     fast = make_plan(asked, here).seconds
     monkeypatch.setattr(native, "library", lambda: None)
     assert make_plan(asked, here).seconds > 2 * fast
