@@ -82,6 +82,18 @@ def test_missing_sweeps_are_run_once_and_compared_with_expectations(there: Path)
     assert Home(there / "results").sweep_ids() == ids
 
 
+def test_all_statements_can_be_asked_under_another_recipe(there: Path) -> None:
+    overridden = ("--set", "seeds=2", "--set", "settings.curve.slope=12.0")
+    output = reproduce(*overridden)
+    path = Path(output.split("table   ")[1].strip())
+    assert path.parent.name.startswith("tiny_")
+    assert path.read_text().endswith("\n") and "tiny, seeds=2, settings.curve.slope=12.0: 3 sweeps" in path.read_text()
+    assert not (there / "results" / "reproduce" / "tiny").exists()
+    # The sweeps are found again under the same recipe only.
+    assert "of 3:" not in reproduce("--budget", "0s", *overridden)
+    assert "4 rows: 4 not run" in reproduce("--budget", "0s")
+
+
 def test_a_budget_must_be_a_time(there: Path) -> None:
     refused = command("reproduce", "helps.yaml", "--profile", "tiny", "--budget", "soon")
     assert refused.code == 2
