@@ -87,7 +87,7 @@ def test_all_statements_can_be_asked_under_another_recipe(there: Path) -> None:
     output = reproduce(*overridden)
     path = Path(output.split("table   ")[1].strip())
     assert path.parent.name.startswith("tiny_")
-    assert path.read_text().endswith("\n") and "tiny, seeds=2, settings.curve.slope=12.0: 3 sweeps" in path.read_text()
+    assert "tiny, seeds=2, settings.curve.slope=12.0: 3 sweeps" in path.read_text()
     assert not (there / "results" / "reproduce" / "tiny").exists()
     # The sweeps are found again under the same recipe only.
     assert "of 3:" not in reproduce("--budget", "0s", *overridden)
