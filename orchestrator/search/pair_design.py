@@ -115,18 +115,18 @@ class PairDesign:
                 baseline.add(pair.baseline_size, pair.baseline_learned)
         sizes, rng = self.problem.sizes, np.random.default_rng([zlib.crc32(self.mix.encode()), len(self.blocks)])
         mix_DS, baseline_DT = (surrogate.draw(sizes, rng.random(DRAWS)) for surrogate in (mix, baseline))
-        gain_DST = divergence(mix_DS[:, :, None], baseline_DT[:, None, :])
         decided = self.comparison.decided
         if decided is None:
-            equal_ST: Floats = gain_DST.mean(axis=0) * np.eye(len(sizes))
+            equal_ST: Floats = np.diag(divergence(mix_DS, baseline_DT).mean(axis=0))
             return equal_ST, equal_ST.copy()
         count_S = np.array(list(self.problem.counts().values()))
         ratio_ST = count_S / count_S[:, None]
-        better_DST = mix_DS[:, :, None] > baseline_DT[:, None, :]
+        mix_DST, baseline_DST = mix_DS[:, :, None], baseline_DT[:, None, :]
+        better_DST = mix_DST > baseline_DST
         if decided is Direction.MORE:
             ratio_ST, better_DST = 1 / ratio_ST, ~better_DST
         rise_ST = ratio_ST / (self.comparison.at_least or 1.0)
-        growth_ST: Floats = (gain_DST * better_DST).mean(axis=0) * (rise_ST >= STEP)
+        growth_ST: Floats = (divergence(mix_DST, baseline_DST) * better_DST).mean(axis=0) * (rise_ST >= STEP)
         return growth_ST, growth_ST * np.log(np.maximum(rise_ST, 1.0)) ** AMBITION
 
     def _free(self, mix: int, baseline: int) -> list[int]:
