@@ -139,7 +139,9 @@ def _chance(searcher: Pairs, result: Answer) -> str:
     if not chances:
         return ""
     subject = "that decides" if len(chances) == 1 else "each comparison is decided"
-    return f"Simulated from these runs, {subject} with probability {listed([f'{chance:.1f}' for chance in chances])}."
+    # A chance comes from a few simulations, so a smaller one is not known better.
+    words = [f"{chance:.1f}" if chance >= 0.05 else "under 0.1" for chance in chances]
+    return f"Simulated from these runs, {subject} with probability {listed(words)}."
 
 
 def remarks(

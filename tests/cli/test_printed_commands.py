@@ -80,8 +80,8 @@ def test_explain_prints_the_same_step_as_a_command_of_its_own(run: Program, tmp_
     said = run("explain", newest(home), "--home", home).out
     [why] = re.findall(r"^next +(.*)$", first.out, re.MULTILINE)
     assert why in " ".join(said.split())
-    [chance] = re.findall(r"^chance +Simulated .* with probability (\d\.\d)\.$", first.out, re.MULTILINE)
-    assert 0 <= float(chance) <= 1
+    [chance] = re.findall(r"^chance +Simulated .* with probability (under )?(\d\.\d)\.$", first.out, re.MULTILINE)
+    assert 0 < float(chance[1]) <= 1
     [line] = re.findall(r"^ +python -m orchestrator (.*)$", said, re.MULTILINE)
     done = run(*shlex.split(line), "--engine=local")
     assert done.code == 0, done.err
