@@ -122,7 +122,7 @@ class Answer:
         tuned: The settings chosen for each mix before the sweep, one line per mix.
         recipes: The recipes, empty for a sweep of one recipe.
         words: The family's words.
-        cautions: Known flaws of the data, one sentence each.
+        cautions: Caveats that follow from the settings, one each.
         learned: A run counts as learned from this share of the score above the best constant answer.
     """
 

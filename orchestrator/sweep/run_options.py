@@ -221,6 +221,11 @@ class RunOptions(SizedOptions):
         """The command that begins the same sweep, to be pasted."""
         return command_line("run", self.space, *self.words()) if self.space else "the same command and"
 
+    @property
+    def plan_line(self) -> str:
+        """The command that prints the settings, caveats and cost of the same sweep."""
+        return command_line("plan", self.space, *self.words(*(each.name for each in fields(SizedOptions))))
+
     def resumed(self, sweep_id: str) -> str:
         """Return the command that continues the sweep. Variants are resumed together."""
         return f"{self.line} --resume" if self.several else f"{self.line} --resume {sweep_id}"
