@@ -129,17 +129,26 @@ def plain(table: AnswerTable, step: NextStep | None = None) -> str:
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
 
 
-def comparison_view(compared: Sequence[Compared], kind: str) -> RenderableType:
-    """Return answers next to each other: a row per mix, their labels under ``kind``, then a sentence per mix."""
+def comparison_table(compared: Sequence[Compared], kind: str) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows of a table with a row per mix of every answer, their labels under ``kind``."""
     lines = comparison_rows(compared)
     axis = " or ".join({each.answer.size_axis: None for each in compared})
     counted = " or ".join({each.answer.words.parameters: None for each in compared})
     last_column = ["compared"] if any(row.compared for row in lines) else []
-    table, last = plain_table(kind, "mix", axis, counted, "runs", *last_column), ""
+    rows, last = [], ""
     for row in lines:
         cells = [row.mix, row.size_words, row.count_words, row.runs_words, *([row.compared] if last_column else [])]
-        table.add_row(*map(Text, ["" if row.label == last else row.label, *cells]))
+        rows.append(["" if row.label == last else row.label, *cells])
         last = row.label
+    return [kind, "mix", axis, counted, "runs", *last_column], rows
+
+
+def comparison_view(compared: Sequence[Compared], kind: str) -> RenderableType:
+    """Return answers next to each other: their table, then a sentence per mix."""
+    header, rows = comparison_table(compared, kind)
+    table = plain_table(*header)
+    for row in rows:
+        table.add_row(*map(Text, row))
     return Group(table, *(Text(sentence, style="bold") for sentence in comparison_sentences(compared, kind)))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures import style
@@ -23,6 +23,8 @@ from orchestrator.transition.types import CONFIDENCE
 
 ROW_IN, HEAD_IN, EDGE = 0.3, 1.1, 1.25
 """Inches of a row and of everything else; room outside the smallest and largest number, as a factor."""
+NARROW_SPAN = 30
+"""Ratio of the largest to the smallest number below which multiples of powers of ten are labelled too."""
 CHARACTERS, WIDE_CHARACTERS = 26, 72
 """Characters per line to the side of the bars, and across them."""
 
@@ -69,6 +71,8 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
     axes.set_xlim(*span)
     axes.set_ylim(len(lines) - 0.4, -0.7)
     axes.set_yticks(range(len(lines)), [textwrap.fill(name, CHARACTERS) if row else "" for name, row in lines])
+    if span[1] < NARROW_SPAN * span[0]:  # Few powers of ten, or none, are between the ends.
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: numbers.exact(value)))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel(f"trainable parameters at the transition ({CONFIDENCE:.0%} interval; grey: sizes tested)")
