@@ -213,12 +213,12 @@ def sweeps(home: str | Path | None = None) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).astype({"runs": "Int64", "disk_bytes": "Int64"})
 
 
-def _listed(found: StoredSweep | Unreadable) -> tuple[object, ...]:
+def _listed(sweep: StoredSweep | Unreadable) -> tuple[object, ...]:
     """Return a row of :func:`sweeps`."""
-    if isinstance(found, Unreadable):
-        return (found.id, space_of(found.id), None, None, "unreadable", None, None, None, None, str(found))
-    identity = (found.id, found.spec.name, found.spec.profile, changed_words(found.spec), found.state.value)
-    return (*identity, found.counted, sweep_words(found), found.disk_bytes, found.begun, "")
+    if isinstance(sweep, Unreadable):
+        return (sweep.id, space_of(sweep.id), None, None, "unreadable", None, None, None, None, str(sweep))
+    identity = (sweep.id, sweep.spec.name, sweep.spec.profile, changed_words(sweep.spec), sweep.state.value)
+    return (*identity, sweep.counted, sweep_words(sweep), sweep.disk_bytes, sweep.begun, "")
 
 
 def run(space: SweepSpec | str | Path, *, console: Console | None = None, **options: Any) -> SweepResults:

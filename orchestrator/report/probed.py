@@ -51,7 +51,9 @@ def structure_words(answer: Answer, runs: Sequence[RunRecord], family: Family) -
             kinds = dict.fromkeys(kind for group in sides.values() for structures in group for kind in structures)
             counts = " and ".join(_counted(kind, sides) for kind in kinds)
             sentences.append(f"{called(mix)}: {counts or 'no structure beyond chance'}.")
-            doubtful |= {kind for group in sides.values() for found in group for kind in found if found[kind]}
+            doubtful |= {
+                kind for group in sides.values() for structures in group for kind in structures if structures[kind]
+            }
     items = counted(max(map(len, family.groupings().values()), default=0), family.words.item)
     sentences += [f"With {items}, {kind} may be chance." for kind in sorted(doubtful)]
     return (Paragraph(family.words.held.capitalize(), " ".join(sentences)),) if sentences else ()

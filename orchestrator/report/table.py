@@ -132,8 +132,8 @@ def plain(table: AnswerTable, step: NextStep | None = None) -> str:
 def comparison_table(compared: Sequence[Compared], kind: str) -> tuple[list[str], list[list[str]]]:
     """Return header and rows of a table with a row per mix of every answer, their labels under ``kind``."""
     lines = comparison_rows(compared)
-    axis = " or ".join({each.answer.size_axis: None for each in compared})
-    counted = " or ".join({each.answer.words.parameters: None for each in compared})
+    axis = " or ".join({entry.answer.size_axis: None for entry in compared})
+    counted = " or ".join({entry.answer.words.parameters: None for entry in compared})
     last_column = ["compared"] if any(row.compared for row in lines) else []
     rows, last = [], ""
     for row in lines:

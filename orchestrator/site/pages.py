@@ -130,13 +130,13 @@ class SweepPages:
         with self._lock:
             stored = [self._readable(sweep_id) for sweep_id in chosen]
             answers = compared(stored)
-            kind = "variant" if all(each.variant for each in answers) else "sweep"
+            kind = "variant" if all(entry.variant for entry in answers) else "sweep"
             header, rows = comparison_table(answers, kind)
             findings = comparison_sentences(answers, kind)
             svg = inline_svg(forest_figure(answers), "compared", " ".join(findings))
         return render(
             "compare.html.j2",
-            labels={sweep.id: each.label for sweep, each in zip(stored, answers, strict=True)},
+            labels={sweep.id: entry.label for sweep, entry in zip(stored, answers, strict=True)},
             sentences=[*findings, *(scaling_words(answers) if can_scale(answers) else ())],
             header=header,
             rows=rows,
@@ -182,7 +182,9 @@ class SweepPages:
             unfinished = in_training(stored.sweep, ended, lambda text: None)  # Files being written: on the next page.
             training = tuple(_training_words(run, spec.size_axis, spec.target) for run in unfinished)
             requests = stored.sweep.files.stop_requests()
-            stopping = tuple(str(each) for each in requests if each.mix not in stored.stopped and each.key not in ended)
+            stopping = tuple(
+                str(request) for request in requests if request.mix not in stored.stopped and request.key not in ended
+            )
         return Entry(
             sweep_id,
             stored,

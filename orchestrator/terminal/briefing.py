@@ -16,7 +16,7 @@ from orchestrator.report.words.numbers import number, rough_duration
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spaces import Space
 from orchestrator.space.spec import SweepSpec
-from orchestrator.tuning import asked_text, found_text
+from orchestrator.tuning import tune_text, tuned_text
 from trainables.transformer.native import TORCH, missing
 
 MOST_NUMBERS = 12
@@ -121,9 +121,9 @@ def cost_line(plan: Plan) -> str:
 
 def _tuning(spec: SweepSpec) -> dict[str, str]:
     """Return the settings to tune and those tuned before; empty without any."""
-    tuned = [found_text(mix, values, spec.tune) for mix, values in spec.tuned.items()]
+    tuned = [tuned_text(mix, values, spec.tune) for mix, values in spec.tuned.items()]
     return {
-        **({} if spec.tune is None else {"tune": asked_text(spec.tune)}),
+        **({} if spec.tune is None else {"tune": tune_text(spec.tune)}),
         **({"tuned": "; ".join(tuned)} if tuned else {}),
     }
 

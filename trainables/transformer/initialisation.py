@@ -90,7 +90,7 @@ def scale_warning(init: InitSettings, sizes: Sequence[int]) -> str:
         return ""
     off = "below" if init.scale * math.sqrt(far[0]) < 1 else "above"
     far = [size for size in far if (init.scale * math.sqrt(size) < 1) == (off == "below")]
-    where = f"all {len(sizes)} sizes" if len(far) == len(sizes) else f"{len(far)} of {len(sizes)} sizes"
+    where = "every size" if len(far) == len(sizes) else f"{len(far)} of {len(sizes)} sizes"
     return (
         f"This sweep draws its first weights from N(0, {init.scale:g}), over {FAR:g} times {off} 1/sqrt(n_embed) at "
         f"{where}. Runs may fail because of these weights, not their size. "

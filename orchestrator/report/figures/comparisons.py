@@ -45,17 +45,17 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
 
     Sizes of different families and architectures have no common axis.
     """
-    groups = [targets(each.answer, each.label) for each in compared]
+    groups = [targets(entry.answer, entry.label) for entry in compared]
     ends = [end for group in groups for row in group for end in (row.smallest.total, row.largest.total)]
     span = (min(ends) / EDGE, max(ends) * EDGE)
     styles = styles_of(row.mix for group in groups for row in group)
     lines: list[tuple[str, Row | str]] = []
-    for each, group in zip(compared, groups, strict=True):
-        lines.append((each.label, ""))
+    for entry, group in zip(compared, groups, strict=True):
+        lines.append((entry.label, ""))
         lines += [(row.mix, row) for row in group]
-        for mix in each.answer.mixes:
-            if words := compared_words(each.answer, mix):
-                lines.append((f"{mix.mix} vs {each.answer.baseline_of(mix)}", words))
+        for mix in entry.answer.mixes:
+            if words := compared_words(entry.answer, mix):
+                lines.append((f"{mix.mix} vs {entry.answer.baseline_of(mix)}", words))
     figure = style.new_figure(ROW_IN * len(lines) + HEAD_IN)
     axes = figure.subplots()
     for place, (name, row) in enumerate(lines):
