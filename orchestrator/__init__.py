@@ -6,7 +6,7 @@ From Python (the names are loaded when they are first used, so that importing th
 
     s = o.load("add_vs_add_prod")        # or o.run("add_vs_add_prod", profile="smoke")
     s.transitions, s.runs, s.curves      # DataFrames
-    s.figure("curves")                   # a matplotlib Figure
+    s.figure("posterior")                # a matplotlib Figure
 """
 
 from __future__ import annotations

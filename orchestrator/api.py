@@ -4,8 +4,9 @@ import orchestrator as o
 
 o.sweeps()                                   # all of them
 s = o.load("add_vs_add_prod")                # the newest sweep of a search space, or any by its id
+s.answer                                     # the answer as a table and in words
 s.transitions                                # a DataFrame
-s.figure("curves")                           # a matplotlib Figure
+s.figure("posterior")                        # a matplotlib Figure
 s = o.run("add_vs_add_prod", profile="smoke")
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -41,8 +42,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
 
-FIGURES = ("curves", "embeddings", "learning", "transitions")
-"""Kinds of :meth:`SweepResults.figure`."""
+FIGURES = ("posterior", "curves", "transitions", "embeddings")
+"""Kinds of :meth:`SweepResults.figure`; the first three draw the DataFrame of the same name."""
+
+
+class PrintedAnswer(Answer):
+    """An answer that a notebook shows as the command line prints it."""
+
+    def __repr__(self) -> str:
+        from orchestrator.report import table
+
+        return table.plain(table.answer_table(self))
 
 
 class SweepResults:
@@ -66,10 +76,11 @@ class SweepResults:
         """``running``, ``finished``, ``interrupted`` or ``failed``."""
         return self._stored.state.value
 
-    @property
-    def answer(self) -> Answer:
-        """The findings as values: intervals, posteriors, comparisons."""
-        return self._stored.answer
+    @cached_property
+    def answer(self) -> PrintedAnswer:
+        """The findings as values: intervals, posteriors, comparisons. Its ``repr`` is the printed answer."""
+        answer = self._stored.answer
+        return PrintedAnswer(**{field.name: getattr(answer, field.name) for field in fields(answer)})
 
     @property
     def damage(self) -> tuple[str, ...]:
@@ -91,6 +102,13 @@ class SweepResults:
         return curves_frame(self._stored)
 
     @cached_property
+    def posterior(self) -> pd.DataFrame:
+        """The curve of mean accuracy against size for each mix with a transition: its median and 90 % band."""
+        from orchestrator.catalogue.export import posterior_frame
+
+        return posterior_frame(self._stored)
+
+    @cached_property
     def transitions(self) -> pd.DataFrame:
         """A row per mix and task: transition, interval, verdict, comparison."""
         from orchestrator.catalogue.export import transitions_frame
@@ -105,11 +123,11 @@ class SweepResults:
         """
         return read_arrays(self._stored.run(run))
 
-    def figure(self, kind: str = "curves") -> Figure:
+    def figure(self, kind: str = "posterior") -> Figure:
         """Return a figure, which you can save with ``.savefig``.
 
-        Kinds are ``curves`` (accuracy against size), ``embeddings`` (their similarities below and above each
-        transition), ``learning`` (accuracy over steps) and ``transitions`` (in parameters, as ``compare`` draws them).
+        Kinds are ``posterior`` (accuracy against size), ``curves`` (accuracy over steps), ``transitions`` (in
+        parameters, as ``compare`` draws them) and ``embeddings`` (their similarities below and above each transition).
         Raises ``UserError``.
         """
         from orchestrator.report.figures import comparisons
@@ -118,9 +136,9 @@ class SweepResults:
         from orchestrator.report.side_by_side import Compared
 
         answer, spec, runs = self.answer, self.spec, self._stored.runs
-        if kind == "curves":
+        if kind == "posterior":
             return comparisons.main_figure(spec, answer)
-        if kind == "learning":
+        if kind == "curves":
             return learning_figure(spec, runs, spec.question)
         if kind == "transitions":
             return comparisons.forest_figure([Compared(self.id, answer)], spec.question)
@@ -195,12 +213,12 @@ def sweeps(home: str | Path | None = None) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).astype({"runs": "Int64", "disk_bytes": "Int64"})
 
 
-def _listed(found: StoredSweep | Unreadable) -> tuple[object, ...]:
+def _listed(sweep: StoredSweep | Unreadable) -> tuple[object, ...]:
     """Return a row of :func:`sweeps`."""
-    if isinstance(found, Unreadable):
-        return (found.id, space_of(found.id), None, None, "unreadable", None, None, None, None, str(found))
-    identity = (found.id, found.spec.name, found.spec.profile, changed_words(found.spec), found.state.value)
-    return (*identity, found.counted, sweep_words(found), found.disk_bytes, found.begun, "")
+    if isinstance(sweep, Unreadable):
+        return (sweep.id, space_of(sweep.id), None, None, "unreadable", None, None, None, None, str(sweep))
+    identity = (sweep.id, sweep.spec.name, sweep.spec.profile, changed_words(sweep.spec), sweep.state.value)
+    return (*identity, sweep.counted, sweep_words(sweep), sweep.disk_bytes, sweep.begun, "")
 
 
 def run(space: SweepSpec | str | Path, *, console: Console | None = None, **options: Any) -> SweepResults:

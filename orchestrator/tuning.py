@@ -107,7 +107,7 @@ class Study:
         self, spec: SweepSpec, mix: str, results: Results, suggested: dict[str, list[dict[str, float]]]
     ) -> None:
         assert spec.tune is not None
-        self.mix, self.asked = mix, spec.tune
+        self.mix, self.tune = mix, spec.tune
         self.sizes = spec.tune.sizes_of(spec.sizes)
         self._results = results
         self._cells = [(size, seed) for size in self.sizes for seed in spec.tune.seed_list]
@@ -146,8 +146,8 @@ class Study:
     def progress(self) -> MixProgress:
         """Return the runs left at most; ``low`` and ``high`` are the first and the last of its sizes."""
         done = not self.wanted
-        left = self.asked.trials * len(self._cells) - sum(len(trial.runs) for trial in self.trials)
-        note = f"{len(self.ended)} of {self.asked.trials} trials ended"
+        left = self.tune.trials * len(self._cells) - sum(len(trial.runs) for trial in self.trials)
+        note = f"{len(self.ended)} of {self.tune.trials} trials ended"
         return MixProgress(self.mix, self.sizes[0], self.sizes[-1], 0 if done else left, done, note)
 
     def __str__(self) -> str:
@@ -163,7 +163,7 @@ class Study:
     def at_smallest_size(self, trial: Trial) -> Trial:
         """Return a trial with its runs at the smallest size alone, which every trial trains."""
         settings = {} if trial is self.written else trial.values
-        return self._trial(trial.values, settings, self._cells[: self.asked.seeds])
+        return self._trial(trial.values, settings, self._cells[: self.tune.seeds])
 
     def _may_win(self, learned: int) -> bool:
         return beats(learned, self.written.learned, len(self._cells))
@@ -224,18 +224,18 @@ def suggested_values(study: Study, count: int) -> list[dict[str, float]]:
     import optuna  # Takes a second to import, and few sweeps tune.
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    asked = study.asked
+    tune = study.tune
     spans: dict[str, optuna.distributions.BaseDistribution] = {
         path: optuna.distributions.FloatDistribution(span.low, span.high, log=span.scale == "log")
-        for path, span in asked.settings.items()
+        for path, span in tune.settings.items()
     }
     # Optuna seeds numpy's RandomState, which takes 32 bits. Constant liar: the suggestions of a wave stay apart.
-    sampler = optuna.samplers.TPESampler(seed=asked.seed % 2**32, n_startup_trials=1, constant_liar=True)
+    sampler = optuna.samplers.TPESampler(seed=tune.seed % 2**32, n_startup_trials=1, constant_liar=True)
     optimizer = optuna.create_study(direction="minimize", sampler=sampler)
     inside = [
         trial
         for trial in study.trials
-        if all(span.low <= trial.values[path] <= span.high for path, span in asked.settings.items())
+        if all(span.low <= trial.values[path] <= span.high for path, span in tune.settings.items())
     ]
     small = {id(trial): study.at_smallest_size(trial) for trial in inside}
     inside.sort(key=lambda trial: (-small[id(trial)].learned, small[id(trial)].mean_steps))
@@ -244,11 +244,11 @@ def suggested_values(study: Study, count: int) -> list[dict[str, float]]:
     return [dict(optimizer.ask(spans).params) for _ in range(count)]
 
 
-def spread_values(asked: Tune, count: int) -> list[dict[str, float]]:
+def spread_values(tune: Tune, count: int) -> list[dict[str, float]]:
     """Return ``count`` values that fill the ranges evenly: a Latin hypercube from the seed."""
-    rng = np.random.default_rng(asked.seed)
-    columns = [(rng.permutation(count) + rng.random(count)) / count for _ in asked.settings]
-    spans = list(zip(asked.settings.items(), columns, strict=True))
+    rng = np.random.default_rng(tune.seed)
+    columns = [(rng.permutation(count) + rng.random(count)) / count for _ in tune.settings]
+    spans = list(zip(tune.settings.items(), columns, strict=True))
     return [{path: span.at(float(places[number])) for (path, span), places in spans} for number in range(count)]
 
 
@@ -257,20 +257,20 @@ def values_text(values: Mapping[str, float]) -> str:
     return ", ".join(f"{path} {_digits(value)}" for path, value in values.items())
 
 
-def asked_text(asked: Tune) -> str:
+def tune_text(tune: Tune) -> str:
     """Return the question in one line."""
     spans = ", ".join(
         f"{path} {_digits(span.low)} to {_digits(span.high)}{' (log)' if span.scale == 'log' else ''}"
-        for path, span in asked.settings.items()
+        for path, span in tune.settings.items()
     )
-    sizes = "two sizes" if asked.sizes == "auto" else f"sizes {', '.join(map(str, asked.sizes))}"
-    return f"{spans}: up to {asked.trials} trials for every mix, up to {asked.seeds} seeds at {sizes}"
+    sizes = "two sizes" if tune.sizes == "auto" else f"sizes {', '.join(map(str, tune.sizes))}"
+    return f"{spans}: up to {tune.trials} trials for every mix, up to {tune.seeds} seeds at {sizes}"
 
 
-def found_text(mix: str, found: Mapping[str, float], asked: Tune | None) -> str:
+def tuned_text(mix: str, values: Mapping[str, float], tune: Tune | None) -> str:
     """Return the settings that a mix was trained with, in one line."""
-    how = "set" if asked is None else "tuned"
-    return f"{mix}: {how}: {values_text(found)}" if found else f"{mix}: {NOTHING_BETTER}"
+    how = "set" if tune is None else "tuned"
+    return f"{mix}: {how}: {values_text(values)}" if values else f"{mix}: {NOTHING_BETTER}"
 
 
 def _digits(value: float) -> str:

@@ -14,9 +14,11 @@ from rich.console import Console
 
 import orchestrator as o
 from orchestrator.api import SweepResults
+from orchestrator.catalogue.reading import read_sweep
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.files import Home
 from orchestrator.report.answer import Answer
+from orchestrator.report.table import answer_table, plain
 from tests.catalogue.fabricated import failed, runs_of, write_sweep
 from tests.cli.program import imported
 from tests.scripted import FAMILY, events
@@ -45,11 +47,29 @@ def test_a_sweep_is_loaded_with_everything_in_it(home: Path, tmp_path: Path) -> 
     assert s.report(tmp_path / "report.html").read_text().startswith("<!doctype html>")
     assert len(s.export(tmp_path / "tables")) == 7
     assert s.id in repr(s)
-    assert len(repr(s.answer)) < 500
+    assert repr(s.answer) == plain(answer_table(read_sweep(Home(home), s.id).answer))
     assert s.spec.question in s._repr_html_()
 
 
-@pytest.mark.parametrize("kind", ["curves", "embeddings", "learning", "transitions"])
+def test_the_posterior_is_the_curve_of_the_figure(home: Path) -> None:
+    s = o.load("logistic", home)
+    assert list(s.posterior.columns) == ["sweep", "mix", "size", "median", "low", "high"]
+    joint = s.posterior[s.posterior["mix"] == "add+prod"]
+    [row] = [row for _, row in s.transitions.iterrows() if row["mix"] == "add+prod" and row["is_target"]]
+    curve = s.answer.curve(s.answer.mix("add+prod").target.transition, joint["size"])
+    assert curve is not None
+    assert list(joint["size"]) == [size for size in s.spec.sizes if row["tested_from"] <= size <= row["tested_to"]]
+    assert list(joint["median"]) == list(curve.middle)
+    assert (joint["low"] <= joint["median"]).all()
+    assert (joint["median"] <= joint["high"]).all()
+    # The median rises through the middle of its range at the transition.
+    middle = (joint["median"].min() + joint["median"].max()) / 2
+    assert (
+        joint[joint["size"] < row["low"]]["median"].max() < middle < joint[joint["size"] > row["high"]]["median"].min()
+    )
+
+
+@pytest.mark.parametrize("kind", ["posterior", "curves", "transitions", "embeddings"])
 def test_every_figure_is_one_of_matplotlib(home: Path, kind: str) -> None:
     assert isinstance(o.load("logistic", home).figure(kind), matplotlib.figure.Figure)
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CURVE_COLUMNS = ("sweep", "key", "mix", "size", "seed", "step", "loss", "task", "accuracy")
+POSTERIOR_COLUMNS = ("sweep", "mix", "size", "median", "low", "high")
 EXPLAINED = "columns.txt"
 """The file of the exported directory that explains the columns."""
 
@@ -84,6 +85,19 @@ def transitions_frame(stored: StoredSweep) -> pd.DataFrame:
     starts = ("transition", "low", "high", "p_", "synergy", "evidence", "at_least")
     numbers = [name for name in values[0] if name.startswith(starts)]
     return pd.DataFrame(values).astype({**dict.fromkeys(numbers, float), "decided": "string", "pairs": "Int64"})
+
+
+def posterior_frame(stored: StoredSweep) -> pd.DataFrame:
+    """Return the posterior curve of each mix, a row per tested size. A mix without a transition has no rows."""
+    import pandas as pd
+
+    answer, points = stored.answer, []
+    for mix in answer.mixes:
+        curve = answer.curve(mix.target.transition, [count.size for count in answer.counts])
+        if curve is not None:
+            values = zip(curve.sizes, curve.middle, curve.low, curve.high, strict=True)
+            points += [(stored.id, mix.mix, int(size), *value) for size, *value in values]
+    return pd.DataFrame(points, columns=list(POSTERIOR_COLUMNS))
 
 
 def export(stored: StoredSweep, directory: Path) -> list[Path]:

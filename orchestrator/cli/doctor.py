@@ -44,7 +44,7 @@ def doctor_command(
     findings = []
     for finding in examined(checks):
         findings.append(finding)
-        _say(finding, console)
+        _print_finding(finding, console)
     verdicts = [finding.verdict for finding in findings]
     counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in Verdict)
     typer.echo(f"{here}: {counts}, in {sum(finding.seconds for finding in findings):.0f} s")
@@ -52,12 +52,14 @@ def doctor_command(
         raise typer.Exit(1)
 
 
-def _say(found: Finding, console: Console) -> None:
-    """A finding as a line, and its next step as a second one."""
-    line = Text.assemble((f"{found.verdict:<6}", COLOURS[found.verdict]), f"{found.name:<{NAME_WIDTH}} {found.text}")
+def _print_finding(finding: Finding, console: Console) -> None:
+    """Print a finding as a line, and its remedy as a second one."""
+    line = Text.assemble(
+        (f"{finding.verdict:<6}", COLOURS[finding.verdict]), f"{finding.name:<{NAME_WIDTH}} {finding.text}"
+    )
     console.print(line, highlight=False, soft_wrap=True)
-    if found.todo:
-        console.print(Text(f"{'':6}{'':{NAME_WIDTH}} -> {found.todo}"), highlight=False, soft_wrap=True)
+    if finding.todo:
+        console.print(Text(f"{'':6}{'':{NAME_WIDTH}} -> {finding.todo}"), highlight=False, soft_wrap=True)
 
 
 @with_options(SpaceOptions)

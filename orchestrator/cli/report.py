@@ -131,7 +131,7 @@ def print_comparison(sweeps: Sequence[StoredSweep], output: Path | None = None) 
     from orchestrator.report.table import comparison_view
 
     answers = compared(sweeps)
-    kind = "variant" if all(each.variant for each in answers) else "sweep"
+    kind = "variant" if all(entry.variant for entry in answers) else "sweep"
     wide_console().print(comparison_view(answers, kind))
     for sentence in scaling_words(answers) if can_scale(answers) else ():
         typer.echo(sentence)

@@ -53,7 +53,7 @@ def run_command(space: SpaceName, options: RunOptions) -> None:
     if options.several:
         _run_variants(specs, options, hardware, console)
         return
-    _brief(specs[0], hardware, console)
+    _start(specs[0], options, console)
     from orchestrator.sweep.run import run_sweep
 
     answer = run_sweep(specs[0], options, console)
@@ -117,7 +117,7 @@ def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Har
                 console.print(text, markup=False, highlight=False, soft_wrap=True)
                 ended.append(newest.id)
                 continue
-            _brief(spec, hardware, console)
+            _start(spec, options, console)
             run_sweep(spec, replace(shared, resume=None if newest is None else newest.id), console)
     stored = [open_sweep(sweep_id, options.home) for sweep_id in ended]
     print_comparison(stored, stored[-1].sweep.files.directory / "variants.png")
@@ -156,19 +156,26 @@ def plan_command(space: SpaceName, options: SizedOptions) -> None:
 
     hardware, console = hardware_at(None), Console()
     for spec in load_variants(space, options, hardware):
-        print_plan(spec, _brief(spec, hardware, console), console)
+        settled_spec, plan = _planned(spec, hardware)
+        print_plan(settled_spec, hardware, plan, console)
 
 
-def _brief(spec: SweepSpec, hardware: Hardware, console: Console) -> Plan:
-    """Print the sweep and its plan, and return the plan."""
+def _start(spec: SweepSpec, options: RunOptions, console: Console) -> None:
+    """Print the sweep about to start."""
+    from orchestrator.terminal.briefing import print_start
+
+    assert options.hardware is not None
+    settled_spec, plan = _planned(spec, options.hardware)
+    print_start(settled_spec, options.hardware, plan, console, options.plan_line)
+
+
+def _planned(spec: SweepSpec, hardware: Hardware) -> tuple[SweepSpec, Plan]:
+    """Return a sweep with its stacks sized for these machines, and its plan."""
     from orchestrator.cost import make_plan
     from orchestrator.stacks import settled
-    from orchestrator.terminal.briefing import print_briefing
 
-    spec = settled(spec, hardware)
-    plan = make_plan(spec, hardware)
-    print_briefing(spec, hardware, plan, console)
-    return plan
+    settled_spec = settled(spec, hardware)
+    return settled_spec, make_plan(settled_spec, hardware)
 
 
 def _check_gpus(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:
@@ -181,8 +188,3 @@ def _check_gpus(spec: SweepSpec, hardware: Hardware, address: str | None) -> Non
         f"this sweep asks for {needs} a stack and there is none {where}. Give the --address of a Ray cluster with "
         "GPUs, another --profile, or --set resources.gpu_per_stack=0 to train on the CPU, slowly."
     )
-
-
-def _gpus(spec: SweepSpec) -> str:
-    asked = spec.resources.gpu_per_stack
-    return "a share of a GPU" if isinstance(asked, str) else f"{asked:g} GPU"

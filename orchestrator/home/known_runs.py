@@ -80,7 +80,7 @@ def continued_blocks(spec: SweepSpec, older: Sweep) -> tuple[Block, ...]:
     mine, theirs = spec.mix_named, older.spec.mix_named
     if not blocks or spec.target != older.spec.target:
         return ()
-    bars = [asked.search.settings.get("learned") for asked in (spec, older.spec)]
+    bars = [one.search.settings.get("learned") for one in (spec, older.spec)]
     if None not in bars and bars[0] != bars[1]:
         raise UserError(
             f"search.learned is {bars[0]:g} and was {bars[1]:g} in {older.id}, whose evidence counts only with its own "

@@ -251,10 +251,10 @@ def remove_sweep(store: Store, experiment: str, sweep_id: str) -> int:
         return 0
     with store_errors(store):
         client = MlflowClient(store.uri)
-        found = client.get_experiment_by_name(experiment)
-        if found is None:
+        known = client.get_experiment_by_name(experiment)
+        if known is None:
             return 0
-        runs = all_runs(client, [found.experiment_id], f"tags.sweep = '{sweep_id}'", ViewType.ALL)
+        runs = all_runs(client, [known.experiment_id], f"tags.sweep = '{sweep_id}'", ViewType.ALL)
         # The step of `mlflow gc` for one run. The command itself would empty the whole trash of experiments.
         for_good = getattr(client._tracking_client.store, "_hard_delete_run", None)
         for run in runs:

@@ -14,7 +14,7 @@ from orchestrator.transition.evidence import LEARNED, Block, Comparison, bar
 from orchestrator.transition.posterior import PosteriorCurve, posterior_curve
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Transition, Verdict
-from orchestrator.tuning import found_text
+from orchestrator.tuning import tuned_text
 from trainables.base import Arm, Family, Outcome, RunConfig, Status, Words
 
 EndedRun = tuple[RunConfig, Outcome]
@@ -122,7 +122,7 @@ class Answer:
         tuned: The settings chosen for each mix before the sweep, one line per mix.
         recipes: The recipes, empty for a sweep of one recipe.
         words: The family's words.
-        cautions: Known flaws of the data, one sentence each.
+        cautions: Caveats that follow from the settings, one each.
         learned: A run counts as learned from this share of the score above the best constant answer.
     """
 
@@ -211,7 +211,7 @@ def answer(
             )
             for mix in spec.mixes
         ),
-        tuned=tuple(found_text(name, values, spec.tune) for name, values in spec.tuned.items()),
+        tuned=tuple(tuned_text(name, values, spec.tune) for name, values in spec.tuned.items()),
         recipes=tuple(
             RecipeText(name, difference(spec.settings, settings))
             for name, settings in spec.recipe_settings.items()

@@ -1,4 +1,4 @@
-"""Findings of probes: structure on both sides of a transition, means over seeds, and failed or missing probes.
+"""Findings of probes: structure on both sides of a transition, numbers by size, and failed or missing probes.
 
 The probe ``separation`` scores how much more alike the items of one group are, and the share of random orders of the
 items with such a score.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from orchestrator.home.run_files import numbers_of, read_results
 from orchestrator.home.sweeps import RunRecord, failures
@@ -51,7 +51,9 @@ def structure_words(answer: Answer, runs: Sequence[RunRecord], family: Family) -
             kinds = dict.fromkeys(kind for group in sides.values() for structures in group for kind in structures)
             counts = " and ".join(_counted(kind, sides) for kind in kinds)
             sentences.append(f"{called(mix)}: {counts or 'no structure beyond chance'}.")
-            doubtful |= {kind for group in sides.values() for found in group for kind in found if found[kind]}
+            doubtful |= {
+                kind for group in sides.values() for structures in group for kind in structures if structures[kind]
+            }
     items = counted(max(map(len, family.groupings().values()), default=0), family.words.item)
     sentences += [f"With {items}, {kind} may be chance." for kind in sorted(doubtful)]
     return (Paragraph(family.words.held.capitalize(), " ".join(sentences)),) if sentences else ()
@@ -93,39 +95,29 @@ def _structures(run: RunRecord, family: Family) -> Structures | None:
     return structures if known else None
 
 
-@dataclass(frozen=True)
-class ProbeTable:
-    """Means over seeds of the numbers of one probe, one row per mix and size."""
+class ProbePoint(NamedTuple):
+    """A number of one run. ``is_chance`` is true if too many random orders of the items have such a number."""
 
-    probe: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    mix: str
+    size: int
+    value: float
+    is_chance: bool
 
 
-def probe_tables(size_axis: str, runs: Sequence[RunRecord]) -> tuple[ProbeTable, ...]:
-    """Return a table per probe, over runs with the usual steps.
-
-    A run without some number is left out of that number's mean. ``runs`` counts those with any of the probe's numbers.
-    """
-    cells: dict[tuple[str, int], list[dict[str, float]]] = {}
+def probe_points(runs: Sequence[RunRecord]) -> dict[str, dict[str, list[ProbePoint]]]:
+    """Return the numbers of every run with the usual steps, by probe and by the name of the number."""
+    points: dict[str, dict[str, list[ProbePoint]]] = {}
     for run in runs:
-        if stands_for_its_size(run.config, run.outcome):
-            numbers = {name.removeprefix(PREFIX): number for name, number in numbers_of(run.directory).items()}
-            cells.setdefault((run.config.label, run.config.size), []).append(numbers)
-    by_probe: dict[str, list[str]] = {}
-    for name in sorted({name for group in cells.values() for numbers in group for name in numbers}):
-        by_probe.setdefault(name.partition("/")[0], []).append(name)
-    tables = []
-    for probe, names in by_probe.items():
-        rows = []
-        for (mix, size), group in sorted(cells.items()):
-            if with_any := [numbers for numbers in group if any(name in numbers for name in names)]:
-                values = ([numbers[name] for numbers in with_any if name in numbers] for name in names)
-                means = (f"{sum(own) / len(own):.3g}" if own else "" for own in values)
-                rows.append((mix, str(size), str(len(with_any)), *means))
-        header = ("mix", size_axis, "runs", *(name.partition("/")[2] or name for name in names))
-        tables.append(ProbeTable(probe, header, tuple(rows)))
-    return tuple(tables)
+        if not stands_for_its_size(run.config, run.outcome):
+            continue
+        numbers = numbers_of(run.directory)
+        for name, value in sorted(numbers.items()):
+            if name.removesuffix(CHANCE) == name or name.removesuffix(CHANCE) not in numbers:
+                probe, _, number = name.removeprefix(PREFIX).partition("/")
+                is_chance = numbers.get(name + CHANCE, 0.0) > BEYOND_CHANCE
+                point = ProbePoint(run.config.label, run.config.size, value, is_chance)
+                points.setdefault(probe, {}).setdefault(number, []).append(point)
+    return points
 
 
 def probe_notes(spec: SweepSpec, runs: Sequence[RunRecord]) -> list[str]:

@@ -56,7 +56,7 @@ def finding(answer: Answer) -> tuple[str, ...]:
 
 def comparison_rows(compared: Sequence[Compared]) -> list[Row]:
     """Return the target's row of every mix of every answer."""
-    return [row for each in compared for row in targets(each.answer, each.label)]
+    return [row for entry in compared for row in targets(entry.answer, entry.label)]
 
 
 def comparison_sentences(compared: Sequence[Compared], kind: str) -> list[str]:
@@ -65,17 +65,17 @@ def comparison_sentences(compared: Sequence[Compared], kind: str) -> list[str]:
     ``kind`` names the things compared, such as ``recipe``.
     """
     outcomes: dict[tuple[str, str], dict[str, str]] = {}
-    names = Counter(each.name for each in compared)
-    for each in compared:
-        name = each.name if names[each.name] == 1 else each.label
-        for mix in each.answer.mixes:
+    names = Counter(entry.name for entry in compared)
+    for entry in compared:
+        name = entry.name if names[entry.name] == 1 else entry.label
+        for mix in entry.answer.mixes:
             if mix.is_compared:
-                outcome = outcome_words(each.answer, finding_of(each.answer, mix))
-                outcomes.setdefault((mix.mix, each.answer.baseline_of(mix)), {})[name] = outcome
-    same = len({(each.answer.target, each.answer.baseline) for each in compared}) == 1
+                outcome = outcome_words(entry.answer, finding_of(entry.answer, mix))
+                outcomes.setdefault((mix.mix, entry.answer.baseline_of(mix)), {})[name] = outcome
+    same = len({(entry.answer.target, entry.answer.baseline) for entry in compared}) == 1
     if same and len(compared) > 1 and outcomes:
         return [_sentence(mix, baseline, by_name, kind) for (mix, baseline), by_name in outcomes.items()]
-    return [f"{each.label}: {text}" for each in compared for text in sentences(each.answer)]
+    return [f"{entry.label}: {text}" for entry in compared for text in sentences(entry.answer)]
 
 
 def _sentence(mix: str, baseline: str, outcomes: Mapping[str, str], kind: str) -> str:
@@ -92,12 +92,13 @@ def _sentence(mix: str, baseline: str, outcomes: Mapping[str, str], kind: str) -
 
 def can_scale(compared: Sequence[Compared]) -> bool:
     """Return whether these are variants of one space that differ in a number."""
-    return len(compared) > 1 and len({(each.space, each.along) for each in compared}) == 1 and bool(compared[0].along)
+    settings = {(entry.space, entry.along) for entry in compared}
+    return len(compared) > 1 and len(settings) == 1 and bool(compared[0].along)
 
 
 def mix_scalings(compared: Sequence[Compared]) -> dict[str, Scaling | None]:
     """Return the growth of the transition with the setting, for each mix of every variant. None if it is unknown."""
-    mixes = [[mix.mix for mix in each.answer.mixes] for each in compared]
+    mixes = [[mix.mix for mix in entry.answer.mixes] for entry in compared]
     rng = np.random.default_rng(SEED)
     return {mix: _law(compared, mix, rng) for mix in mixes[0] if all(mix in others for others in mixes)}
 
@@ -119,10 +120,10 @@ def scaling_words(compared: Sequence[Compared]) -> Iterator[str]:
 
 def _law(compared: Sequence[Compared], mix: str, rng: np.random.Generator) -> Scaling | None:
     places = []
-    for each in compared:
-        found = each.answer.mix(mix).target.transition
-        if found.density is None or found.verdict not in KNOWN or each.place is None:
+    for entry in compared:
+        transition = entry.answer.mix(mix).target.transition
+        if transition.density is None or transition.verdict not in KNOWN or entry.place is None:
             return None
-        largest, beyond = float(each.answer.counts[-1].size), found.verdict is Verdict.ABOVE
-        places.append(Place(each.place, found.density, largest, beyond))
+        largest, beyond = float(entry.answer.counts[-1].size), transition.verdict is Verdict.ABOVE
+        places.append(Place(entry.place, transition.density, largest, beyond))
     return scaling(places, rng)

@@ -64,7 +64,7 @@ class Row:
     space: str
     about: str
     claim: str
-    found: str
+    result: str
     agreement: Agreement
     comparison: Comparison | None = None
 
@@ -72,7 +72,7 @@ class Row:
     def cells(self) -> tuple[str, ...]:
         """The cells of the row in the table."""
         evidence = "-" if self.comparison is None else odds(self.comparison.evidence)
-        return self.space, self.about, self.claim, self.found or "-", evidence, str(self.agreement)
+        return self.space, self.about, self.claim, self.result or "-", evidence, str(self.agreement)
 
 
 def judge(
@@ -107,10 +107,10 @@ def judge(
             judged = _comparisons(statement, answer)
         rows += [
             Row(
-                *(space, about_words(mix, variant), statement.claim, found, agreement),
+                *(space, about_words(mix, variant), statement.claim, result, agreement),
                 answer.mix(mix).comparison if statement.finds in COMPARED else None,
             )
-            for mix, found, agreement in judged
+            for mix, result, agreement in judged
         ]
     return rows
 
@@ -119,11 +119,11 @@ def over_table(rows: Sequence[Row]) -> list[Row]:
     """Return the rows without the decisions that e-BH rejects over the whole table."""
     compared = [place for place, row in enumerate(rows) if row.comparison is not None]
     evidence = [row.comparison.evidence for row in rows if row.comparison is not None]
-    kept = {compared[place] for place in e_bh(evidence, FALSE_SHARE)}
+    significant = {compared[place] for place in e_bh(evidence, FALSE_SHARE)}
     decided = (Agreement.AGREES, Agreement.LARGER, Agreement.CONTRADICTED)
     return [
-        replace(row, found=f"{row.found}; not kept over this table", agreement=Agreement.UNDECIDED)
-        if row.comparison is not None and row.agreement in decided and place not in kept
+        replace(row, result=f"{row.result}; not significant over the whole table", agreement=Agreement.UNDECIDED)
+        if row.comparison is not None and row.agreement in decided and place not in significant
         else row
         for place, row in enumerate(rows)
     ]
@@ -135,16 +135,16 @@ def judge_law(space: str, expected: Expectation, compared: Sequence[Compared]) -
     for mix, law in mix_scalings(compared).items():
         if expected.mix not in ("*", mix, compared[0].answer.mix(mix).plain):
             continue
-        found, agreement = "too few transitions are within the sizes", Agreement.UNDECIDED
+        result, agreement = "too few transitions are within the sizes", Agreement.UNDECIDED
         if law is not None:
-            found = f"exponent {law.exponent:.2f} [{law.low:.2f}, {law.high:.2f}]"
+            result = f"exponent {law.exponent:.2f} [{law.low:.2f}, {law.high:.2f}]"
             if law.bounded:
-                found += ", transitions beyond the sizes count as the largest"
+                result += ", transitions beyond the sizes count as the largest"
             elif law.high < expected.limit:
                 agreement = Agreement.AGREES
             elif law.low > expected.limit:
                 agreement = Agreement.CONTRADICTED
-        rows.append(Row(space, mix, expected.claim, found, agreement))
+        rows.append(Row(space, mix, expected.claim, result, agreement))
     return rows
 
 
@@ -167,14 +167,14 @@ def _comparisons(expected: Expectation, answer: Answer) -> list[Judged]:
         if expected.mix not in (mix.mix, mix.plain) and (expected.mix != "*" or is_baseline):
             continue
         if expected.finds == "transition":
-            found = f"{answer.size_axis} {size_words(answer, mix.target.transition)}"
+            result = f"{answer.size_axis} {size_words(answer, mix.target.transition)}"
             agreement = _within(mix.target.transition.verdict)
         elif mix.is_compared:
-            found, agreement = _compared(answer, mix), _agreement(expected, finding_of(answer, mix))
+            result, agreement = _compared(answer, mix), _agreement(expected, finding_of(answer, mix))
         else:
             continue
         failed = _failed_control(expected, answer, mix.recipe)
-        judged.append((mix.mix, found + failed, Agreement.UNDECIDED if failed else agreement))
+        judged.append((mix.mix, result + failed, Agreement.UNDECIDED if failed else agreement))
     return judged
 
 
@@ -211,8 +211,8 @@ def _compared(answer: Answer, mix: MixAnswer) -> str:
     baseline = answer.mix(answer.baseline_of(mix))
     here, there = (size_words(answer, other.target.transition) for other in (mix, baseline))
     estimate = factor_words(mix.synergy) if mix.synergy is not None else ""
-    found = f"{answer.size_axis} {here} against {there}: {compared_words(answer, mix)}"
-    return f"{found}, estimate {estimate}" if estimate else found
+    result = f"{answer.size_axis} {here} against {there}: {compared_words(answer, mix)}"
+    return f"{result}, estimate {estimate}" if estimate else result
 
 
 def halfway_steps(outcome: Outcome) -> Steps:

@@ -1,4 +1,4 @@
-"""The answer for people: a table, findings, evidence, caveats and the next step."""
+"""The answer for people: a table, findings, evidence and the next step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from orchestrator.report.side_by_side import (
     finding,
     recipes_of,
 )
-from orchestrator.report.words.findings import caveats, evidence_words
+from orchestrator.report.words.findings import caveats, conditions, evidence_words
 from orchestrator.report.words.next_step import NextStep
 from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.transition.types import CONFIDENCE, LEVEL
@@ -46,7 +46,8 @@ class AnswerTable:
         rows: Lines of the table.
         sentences: The findings, one line each.
         evidence: The evidence of each comparison and its meaning, ``""`` without one.
-        caveats: Qualifications of the findings, one line each.
+        conditions: Unequal budgets, and mixes stopped by hand, one line each.
+        caveats: Everything that qualifies the findings, one line each, conditions included (in the report only).
         learned: Each mix's own answer with the runs that learned, size by size (in the report only).
         notes: Definitions for readers (in the report only).
     """
@@ -56,6 +57,7 @@ class AnswerTable:
     rows: tuple[Line, ...]
     sentences: tuple[str, ...]
     evidence: str
+    conditions: tuple[str, ...]
     caveats: tuple[str, ...]
     learned: tuple[str, ...]
     notes: tuple[str, ...]
@@ -82,6 +84,7 @@ def answer_table(answer: Answer) -> AnswerTable:
         rows=tuple(lines),
         sentences=finding(answer),
         evidence=evidence_words(answer),
+        conditions=conditions(answer),
         caveats=caveats(answer),
         learned=verdict_lines(answer),
         notes=tuple(_notes(answer)),
@@ -112,7 +115,7 @@ def render(table: AnswerTable, step: NextStep | None = None) -> Group:
         grid,
         *(Text(sentence, style="bold") for sentence in table.sentences),
         *([Text(table.evidence)] if table.evidence else []),
-        *(Text(caveat, style="yellow") for caveat in table.caveats),
+        *(Text(condition, style="yellow") for condition in table.conditions),
         *([Text(f"next    {step.why}")] if step else []),
     )
 
@@ -126,17 +129,26 @@ def plain(table: AnswerTable, step: NextStep | None = None) -> str:
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
 
 
-def comparison_view(compared: Sequence[Compared], kind: str) -> RenderableType:
-    """Return answers next to each other: a row per mix, their labels under ``kind``, then a sentence per mix."""
+def comparison_table(compared: Sequence[Compared], kind: str) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows of a table with a row per mix of every answer, their labels under ``kind``."""
     lines = comparison_rows(compared)
-    axis = " or ".join({each.answer.size_axis: None for each in compared})
-    counted = " or ".join({each.answer.words.parameters: None for each in compared})
+    axis = " or ".join({entry.answer.size_axis: None for entry in compared})
+    counted = " or ".join({entry.answer.words.parameters: None for entry in compared})
     last_column = ["compared"] if any(row.compared for row in lines) else []
-    table, last = plain_table(kind, "mix", axis, counted, "runs", *last_column), ""
+    rows, last = [], ""
     for row in lines:
         cells = [row.mix, row.size_words, row.count_words, row.runs_words, *([row.compared] if last_column else [])]
-        table.add_row(*map(Text, ["" if row.label == last else row.label, *cells]))
+        rows.append(["" if row.label == last else row.label, *cells])
         last = row.label
+    return [kind, "mix", axis, counted, "runs", *last_column], rows
+
+
+def comparison_view(compared: Sequence[Compared], kind: str) -> RenderableType:
+    """Return answers next to each other: their table, then a sentence per mix."""
+    header, rows = comparison_table(compared, kind)
+    table = plain_table(*header)
+    for row in rows:
+        table.add_row(*map(Text, row))
     return Group(table, *(Text(sentence, style="bold") for sentence in comparison_sentences(compared, kind)))
 
 

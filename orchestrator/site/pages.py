@@ -6,12 +6,14 @@ An unchanged sweep is read and drawn only once.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from orchestrator.catalogue.export import page_of
+from markupsafe import Markup
+
+from orchestrator.catalogue.export import compared, page_of
 from orchestrator.catalogue.lookup import Unfinished, in_training
 from orchestrator.catalogue.reading import StoredSweep, read_known
 from orchestrator.errors import UserError
@@ -19,14 +21,15 @@ from orchestrator.home.files import Home
 from orchestrator.home.journal import State
 from orchestrator.home.sweeps import Unreadable
 from orchestrator.record.store import StoreError
-from orchestrator.report.figures.comparisons import main_figure
+from orchestrator.report.figures.comparisons import forest_figure, main_figure
 from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.page import render
-from orchestrator.report.side_by_side import finding
+from orchestrator.report.side_by_side import can_scale, comparison_sentences, finding, scaling_words
+from orchestrator.report.table import comparison_table
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.explanation import Paragraph, how_sure
-from orchestrator.report.words.findings import caveats
 from orchestrator.report.words.transitions import verdict_lines
+from orchestrator.site.intervals import intervals, spans
 from orchestrator.transition.types import CONFIDENCE, LEVEL
 
 REFRESH_S = 30
@@ -37,6 +40,8 @@ HOW_TO_READ = (
 )
 SHOWN = 30
 """Sweeps with answer and figure on the page. A figure takes half a second, so older sweeps only have links."""
+MOST_COMPARED = 12
+"""Most sweeps that can be compared on a page."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,7 @@ class SweepPages:
                 for place, sweep_id in enumerate(self._home.sweep_ids())
             ]
         running = any(entry.state == "running" for entry in entries)
+        axes = spans(entry.stored.answer for entry in entries if entry.stored is not None)
         now = datetime.now(UTC)
         return render(
             "index.html.j2",
@@ -104,6 +110,7 @@ class SweepPages:
             notes=notes,
             legend=HOW_TO_READ if any(entry.verdicts for entry in entries) else "",
             refresh=REFRESH_S if running else None,
+            intervals=lambda answer: intervals(answer, axes[answer.size_axis]),
             age=lambda when: age(now, when),
         )
 
@@ -114,6 +121,27 @@ class SweepPages:
     def figure(self, sweep_id: str) -> str:
         """Return the figure of one sweep as SVG without its question. Raises :class:`UserError` as :meth:`report`."""
         return self._page("figure", sweep_id, _figure)
+
+    def compare(self, ids: Sequence[str]) -> str:
+        """Return the page of several sweeps side by side. Raises :class:`UserError` for fewer than two, or too many."""
+        chosen = list(dict.fromkeys(ids))
+        if not 2 <= len(chosen) <= MOST_COMPARED:
+            raise UserError(f"{len(chosen)} sweeps are ticked: tick 2 to {MOST_COMPARED} on the page of all sweeps")
+        with self._lock:
+            stored = [self._readable(sweep_id) for sweep_id in chosen]
+            answers = compared(stored)
+            kind = "variant" if all(entry.variant for entry in answers) else "sweep"
+            header, rows = comparison_table(answers, kind)
+            findings = comparison_sentences(answers, kind)
+            svg = inline_svg(forest_figure(answers), "compared", " ".join(findings))
+        return render(
+            "compare.html.j2",
+            labels={sweep.id: entry.label for sweep, entry in zip(stored, answers, strict=True)},
+            sentences=[*findings, *(scaling_words(answers) if can_scale(answers) else ())],
+            header=header,
+            rows=rows,
+            figure=Markup(svg),  # Safe: matplotlib escapes the text in its figures.
+        )
 
     def _once(self, kind: str, sweep_id: str, make: Callable[[], Made]) -> Made:
         """Return the result of ``make``, called again only if the sweep has changed."""
@@ -127,12 +155,17 @@ class SweepPages:
 
     def _page(self, kind: str, sweep_id: str, make: Callable[[StoredSweep], str]) -> str:
         with self._lock:
-            if sweep_id not in self._home.sweep_ids():
-                raise UserError(f"there is no sweep {sweep_id!r} in {self._home.root}")
-            stored = self._stored(sweep_id)
-            if not isinstance(stored, StoredSweep):
-                raise UserError(f"{sweep_id} cannot be read; `sweeps` lists the reason")
+            stored = self._readable(sweep_id)
             return self._once(kind, sweep_id, lambda: make(stored))
+
+    def _readable(self, sweep_id: str) -> StoredSweep:
+        """Return a sweep of the home. Raises :class:`UserError` if it does not exist or cannot be read."""
+        if sweep_id not in self._home.sweep_ids():
+            raise UserError(f"there is no sweep {sweep_id!r} in {self._home.root}")
+        stored = self._stored(sweep_id)
+        if not isinstance(stored, StoredSweep):
+            raise UserError(f"{sweep_id} cannot be read; `sweeps` lists the reason")
+        return stored
 
     def _stored(self, sweep_id: str) -> StoredSweep | Unreadable:
         return self._once("read", sweep_id, lambda: read_known(self._home, sweep_id))
@@ -149,15 +182,16 @@ class SweepPages:
             unfinished = in_training(stored.sweep, ended, lambda text: None)  # Files being written: on the next page.
             training = tuple(_training_words(run, spec.size_axis, spec.target) for run in unfinished)
             requests = stored.sweep.files.stop_requests()
-            stopping = tuple(str(each) for each in requests if each.mix not in stored.stopped and each.key not in ended)
-        mind = " ".join(caveats(answer))
+            stopping = tuple(
+                str(request) for request in requests if request.mix not in stored.stopped and request.key not in ended
+            )
         return Entry(
             sweep_id,
             stored,
-            about=", ".join(filter(None, (spec.variant, answer.subject, changed_words(spec)))),
+            about=", ".join(filter(None, (spec.title, spec.profile, answer.subject, changed_words(spec)))),
             headline=" ".join(finding(answer)) if shown else "see its report for the answer",
             verdicts=verdict_lines(answer) if shown else (),
-            paragraphs=(*how_sure(answer), *([Paragraph("What to mind", mind)] if mind else [])) if shown else (),
+            paragraphs=how_sure(answer) if shown else (),
             figure=f"figure/{sweep_id}.svg?{len(stored.runs)}" if shown and stored.runs else "",
             links=links,
             training=training,

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs
 
 from orchestrator.errors import SweepError, UserError
 from orchestrator.report.page import render
@@ -22,7 +23,7 @@ NAMES = (HOST, "localhost")
 HTML, SVG = "text/html; charset=utf-8", "image/svg+xml"
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; "
-    "connect-src 'self'; form-action 'none'; frame-ancestors 'none'"
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'"
 )
 TRIED = 20
 """Ports to try after the first."""
@@ -86,7 +87,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Host", "").partition(":")[0] not in NAMES:
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST, explain="Open this page as 127.0.0.1 or localhost.")
             return
-        if (page := _page(self.server.pages, self.path.partition("?")[0].removeprefix("/"))) is None:
+        path, _, query = self.path.partition("?")
+        if (page := _page(self.server.pages, path.removeprefix("/"), query)) is None:
             self.send_error(HTTPStatus.NOT_FOUND)
             return
         make, kind = page
@@ -122,11 +124,13 @@ class _Handler(BaseHTTPRequestHandler):
         """Print nothing: the terminal shows the address, not every request."""
 
 
-def _page(pages: SweepPages, path: str) -> tuple[Callable[[], str], str] | None:
+def _page(pages: SweepPages, path: str, query: str) -> tuple[Callable[[], str], str] | None:
     """Return a function that makes the page of a path, and its type; None for an unknown path."""
     folder, _, name = path.partition("/")
     if path == "":
         return pages.index, HTML
+    if path == "compare":
+        return lambda: pages.compare(parse_qs(query).get("sweep", [])), HTML
     if folder == "sweep" and name:
         return lambda: pages.report(name), HTML
     if folder == "figure" and name.endswith(".svg"):

@@ -135,10 +135,10 @@ def with_recipes(arms: tuple[Arm, ...], recipes: Mapping[str, Any]) -> tuple[Arm
     return tuple(replace(arm, recipe=recipe) for recipe in recipes for arm in arms if arm.recipe in ("", recipe))
 
 
-def _in_full(asked: WrittenArm) -> Arm:
-    if (asked.mix is None) == (not asked.phases):
-        raise ValueError(f"the arm {asked.name} needs either a mix or phases")
-    phases = asked.phases or [WrittenPhase(mix=asked.mix)]
+def _in_full(written: WrittenArm) -> Arm:
+    if (written.mix is None) == (not written.phases):
+        raise ValueError(f"the arm {written.name} needs either a mix or phases")
+    phases = written.phases or [WrittenPhase(mix=written.mix)]
     shares = [phase.share for phase in phases]
     rest = max(0.0, 1.0 - sum(share or 0.0 for share in shares)) / max(1, shares.count(None))
     made = tuple(
@@ -151,7 +151,7 @@ def _in_full(asked: WrittenArm) -> Arm:
         )
         for phase in phases
     )
-    return Arm(made, asked.budget, asked.recipe, asked.name)
+    return Arm(made, written.budget, written.recipe, written.name)
 
 
 def _parts(value: Sequence[str] | str) -> tuple[str, ...]:

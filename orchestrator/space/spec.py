@@ -244,22 +244,23 @@ class SweepSpec(BaseModel):
         return self.family_class(self.recipe_settings[mix.recipe] if mix.recipe else self.settings)
 
     def warnings(self) -> list[str]:
-        """Return warnings to show before the sweep starts, one sentence each.
-
-        A warning that is not about all recipes names its recipes.
-        """
+        """Return caveats of the sweep's answer, one each. One that is not about all recipes names its recipes."""
         if not self.recipes:
             return self.make_family().warnings(self.sizes)
         recipes_of: dict[str, list[str]] = {}
         for recipe, settings in self.recipe_settings.items():
             for warning in self.family_class(settings).warnings(self.sizes):
                 recipes_of.setdefault(warning, []).append(recipe)
-        if unused := [recipe for recipe in self.recipes if recipe not in {mix.recipe for mix in self.mixes}]:
-            recipes_of["no mix is trained under it"] = unused
         return [
-            warning if len(recipes) == len(self.recipes) else f"recipe {', '.join(recipes)}: {warning}"
+            warning if len(recipes) == len(self.recipes) else f"Recipe {', '.join(recipes)}: {warning}"
             for warning, recipes in recipes_of.items()
         ]
+
+    @property
+    def unused_recipes(self) -> list[str]:
+        """Names of the recipes under which no mix is trained."""
+        used = {mix.recipe for mix in self.mixes}
+        return [recipe for recipe in self.recipes if recipe not in used]
 
     @property
     def place_along(self) -> float | None:

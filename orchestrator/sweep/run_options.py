@@ -82,12 +82,12 @@ class SpaceOptions:
         """Return options as words of a command: those of these names, by default all without ``once``. Options with
         their default values are left out."""
         words: list[str] = []
-        for each in fields(self):
-            value, metadata = getattr(self, each.name), each.metadata
-            wanted = each.name in names if names else "option" in metadata and not metadata["once"]
-            if not wanted or value == each.default:
+        for option_field in fields(self):
+            value, metadata = getattr(self, option_field.name), option_field.metadata
+            wanted = option_field.name in names if names else "option" in metadata and not metadata["once"]
+            if not wanted or value == option_field.default:
                 continue
-            name = (*metadata["option"]["names"], f"--{each.name.replace('_', '-')}")[0]
+            name = (*metadata["option"]["names"], f"--{option_field.name.replace('_', '-')}")[0]
             if value is True:
                 words.append(name)
                 continue
@@ -220,6 +220,12 @@ class RunOptions(SizedOptions):
     def line(self) -> str:
         """The command that begins the same sweep, to be pasted."""
         return command_line("run", self.space, *self.words()) if self.space else "the same command and"
+
+    @property
+    def plan_line(self) -> str:
+        """The command that prints the settings, caveats and cost of the same sweep."""
+        names = (option_field.name for option_field in fields(SizedOptions))
+        return command_line("plan", self.space, *self.words(*names))
 
     def resumed(self, sweep_id: str) -> str:
         """Return the command that continues the sweep. Variants are resumed together."""

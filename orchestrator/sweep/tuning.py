@@ -54,7 +54,7 @@ def tuned(
     studies = [tuner.study(mix) for mix in tuner.problem.mixes]
     for study in studies:
         at = " and ".join(map(str, study.sizes))
-        log.info(f"tuning {study.mix} at {spec.size_axis} {at}: up to {study.asked.trials} trials")
+        log.info(f"tuning {study.mix} at {spec.size_axis} {at}: up to {study.tune.trials} trials")
     with stop_on_interrupt(stopper(campaign, engine)):
         if not campaign.done:
             engine.execute(campaign)
@@ -94,4 +94,4 @@ class _Observer(Observer):
             self._campaign.stopping = True
         new, self._logged[mix] = sorted(study.ended - self._logged[mix]), study.ended
         for number in new if not record.found_in else ():
-            log.info(f"tuning {mix}, trial {number + 1} of {study.asked.trials}: {study.trials[number]}")
+            log.info(f"tuning {mix}, trial {number + 1} of {study.tune.trials}: {study.trials[number]}")

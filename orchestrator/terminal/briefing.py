@@ -1,6 +1,8 @@
-"""Output of a sweep before it starts: its question, cost and warnings."""
+"""Output of a sweep before it starts: its question, cost, caveats and warnings."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -14,8 +16,11 @@ from orchestrator.report.words.numbers import number, rough_duration
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spaces import Space
 from orchestrator.space.spec import SweepSpec
-from orchestrator.tuning import asked_text, found_text
+from orchestrator.tuning import tune_text, tuned_text
 from trainables.transformer.native import TORCH, missing
+
+MOST_NUMBERS = 12
+"""Most sizes or seeds that are listed one by one before a sweep starts."""
 
 
 def print_spaces(spaces: list[Space], console: Console) -> None:
@@ -27,31 +32,64 @@ def print_spaces(spaces: list[Space], console: Console) -> None:
     console.print(table)
 
 
-def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Console) -> None:
-    """Print the sweep about to start: mixes, sizes, seeds, method, profile, devices, estimate, warnings."""
-    idle = "; the GPUs stay idle" if hardware.gpus and spec.resources.device == "cpu" else ""
+def print_start(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Console, details: str) -> None:
+    """Print the sweep about to start: mixes, sizes, seeds, devices, cost and what will go wrong.
+
+    ``details`` is the command that prints everything else.
+    """
+    usual = {"search", spec.family_class.words.learned, *(["budget"] if spec.budget == "total" else [])}
+    rows = {label: value for label, value in numbers.asked(spec).items() if label not in usual}
+    rows |= {spec.size_axis: _span(spec.sizes), "seeds": _span(spec.seed_list), **_tuning(spec)}
+    if spec.profile:
+        rows["profile"] = spec.profile
+    rows["devices"] = f"{hardware}{_idle_gpus(spec, hardware)}"
+    if slow := _slow_training(spec):
+        rows["training"] = slow
+    rows["estimate"] = _short_cost(plan)
+    _print_rows(spec, rows, console)
+    console.print(Text(f"All settings, caveats and costs: {details}"), soft_wrap=True)
+    _print_notes(spec, hardware, plan, console)
+
+
+def print_plan(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Console) -> None:
+    """Print everything about a sweep before it starts: its settings, the caveats of its answer, the cost by size."""
+    step = spec.make_family().training_step(spec.resources.device)
+    rows = {
+        **numbers.asked(spec),
+        **_tuning(spec),
+        "profile": f"{spec.profile} ({spec.profile_reason})" if spec.profile else "none",
+        "devices": f"{hardware}; {_stacks(spec, plan)}{_idle_gpus(spec, hardware)}",
+        **({"training": _slow_training(spec) or step} if step else {}),
+        "estimate": cost_line(plan),
+    }
+    _print_rows(spec, rows, console)
+    for caveat in spec.warnings():
+        console.print(Text(f"caveat: {caveat}", style="yellow"))
+    _print_notes(spec, hardware, plan, console)
+    _print_sizes(spec, plan, console)
+
+
+def _print_rows(spec: SweepSpec, rows: Mapping[str, str], console: Console) -> None:
+    """Print the question, the changed settings and a labelled line for each of ``rows``."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    for label, value in (
-        *numbers.asked(spec).items(),
-        *([("tune", asked_text(spec.tune))] if spec.tune is not None else []),
-        *(("tuned", found_text(mix, found, spec.tune)) for mix, found in spec.tuned.items()),
-        ("profile", f"{spec.profile} ({spec.profile_reason})" if spec.profile else "none"),
-        ("devices", f"{hardware}; {_stacks(spec, plan)}{idle}"),
-        *_training_step(spec),
-        ("estimate", cost_line(plan)),
-    ):
+    for label, value in rows.items():
         table.add_row(label, Text(value))
     console.print(Text(f"{spec.title}: {spec.question}", style="bold"))
     if changes := changed_words(spec):
         console.print(Text(changes))
     console.print(table)
-    for warning in [*spec.warnings(), *_memory(spec, hardware, plan)]:
-        console.print(Text(f"note: {warning}", style="yellow"))
 
 
-def print_plan(spec: SweepSpec, plan: Plan, console: Console) -> None:
+def _print_notes(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Console) -> None:
+    """Print what will probably go wrong."""
+    unused = [f"no mix is trained under recipe {recipe}" for recipe in spec.unused_recipes]
+    for note in [*unused, *_memory(spec, hardware, plan)]:
+        console.print(Text(f"note: {note}", style="yellow"))
+
+
+def _print_sizes(spec: SweepSpec, plan: Plan, console: Console) -> None:
     """Print the cost of each size."""
     counted = spec.family_class.words.parameters
     table = plain_table(spec.size_axis, counted, "FLOPs a run", "time a run", "stack", "runs expected")
@@ -81,12 +119,37 @@ def cost_line(plan: Plan) -> str:
     )
 
 
-def _training_step(spec: SweepSpec) -> list[tuple[str, str]]:
-    """Return the code that trains, and why it is not the fast one; nothing for a family without a choice."""
+def _tuning(spec: SweepSpec) -> dict[str, str]:
+    """Return the settings to tune and those tuned before; empty without any."""
+    tuned = [tuned_text(mix, values, spec.tune) for mix, values in spec.tuned.items()]
+    return {
+        **({} if spec.tune is None else {"tune": tune_text(spec.tune)}),
+        **({"tuned": "; ".join(tuned)} if tuned else {}),
+    }
+
+
+def _short_cost(plan: Plan) -> str:
+    """Return ``about 24 runs in 8 min (worst case 40 in 9 min), within a factor of 3``."""
+    worst = f"worst case {plan.runs_at_worst} in {rough_duration(plan.seconds_at_worst)}"
+    return f"about {plan.runs:.0f} runs in {rough_duration(plan.seconds)} ({worst}), within a factor of 3"
+
+
+def _span(numbers_: Sequence[int]) -> str:
+    """Return a few numbers one by one, many of them as their range: ``8 to 256 (46)``."""
+    if len(numbers_) <= MOST_NUMBERS:
+        return " ".join(map(str, numbers_))
+    return f"{numbers_[0]} to {numbers_[-1]} ({len(numbers_)})"
+
+
+def _idle_gpus(spec: SweepSpec, hardware: Hardware) -> str:
+    return "; the GPUs stay idle" if hardware.gpus and spec.resources.device == "cpu" else ""
+
+
+def _slow_training(spec: SweepSpec) -> str:
+    """Return the reason why the native step does not train, and the remedy; "" if it trains or there is no choice."""
     device = spec.resources.device
-    step = spec.make_family().training_step(device)
-    why = missing() if step == TORCH and device == "cpu" else None
-    return [("training", step if why is None else f"{why[0]}: {why[1]}")] if step else []
+    why = missing() if device == "cpu" and spec.make_family().training_step(device) == TORCH else None
+    return "" if why is None else f"{why[0]}: {why[1]}"
 
 
 def _memory(spec: SweepSpec, hardware: Hardware, plan: Plan) -> list[str]:

@@ -63,7 +63,7 @@ def test_what_was_asked_and_found_is_on_the_first_screen(told: Told, page: Page)
 
 def test_how_sure_and_which_runs_disagree_is_one_click_on(told: Told, page: Page) -> None:
     page.open(told.address)
-    page.click("document.querySelector('article h2 a')")
+    page.click("document.querySelector('article .links a')")
     page.wait(told.sweep.spec.question, "How sure", "Evidence", "3/4 at 64 (not seed 3)")
     for label in ("How sure", "Where seeds disagree"):
         told_in = f"[...document.querySelectorAll('#answer dt')].find(each => each.textContent.startsWith('{label}'))"

@@ -149,8 +149,9 @@ def test_every_line_of_a_home_with_a_space_can_be_pasted(run: Program, tmp_path:
     space.write_text(spec(sizes=[16, 64], seeds=1).to_yaml())
     done = run("run", space, "--home", home, "--engine=local")
     lines = re.findall(r"python -m orchestrator ([^`\n]*)", done.out)
-    assert len(lines) == 2, "the next step, and the record"
-    for line in lines:
+    assert [line.split()[0] for line in lines] == ["plan", "explain", "run", "ui"]
+    assert run(*shlex.split(lines[0])).code == 0
+    for line in lines[1:]:
         words = shlex.split(line)
         assert words[words.index("--home") + 1] == str(home)
     words = shlex.split(run("explain", newest(home), "--home", home).out.strip().splitlines()[-1])

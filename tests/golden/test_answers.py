@@ -95,7 +95,7 @@ def special_cases() -> dict[str, Answer]:
     )
     return {
         "no_runs": answer(make_spec(), []),
-        "leak": replace(fewer, cautions=("Leak: a test example may be a training example in another order.",)),
+        "leak": replace(fewer, cautions=("In this sweep a test example may be a training example in another order.",)),
         "stopped_by_hand": changed("add", fewer, stopped=True),
         "rarer_with_size": make_answer(LEARNED, replace(SMALLER, shares=FALLS), FEWER),
         "levels_off": make_answer(replace(VERDICTS[Verdict.ABOVE], points=low), SMALLER, FEWER),

@@ -157,13 +157,13 @@ def test_a_sweep_without_runs_and_one_with_bad_ones_have_pages(tmp_path: Path) -
     assert "1 run diverged and counts as not learned." in text
 
 
-def test_what_to_mind_is_in_the_answer(tmp_path: Path, whole: tuple[StoredSweep, str]) -> None:
-    assert "What to mind" not in outline(whole[1]).text
+def test_caveats_stand_next_to_the_answer(tmp_path: Path, whole: tuple[StoredSweep, str]) -> None:
+    assert "Caveats" not in outline(whole[1]).text
     runs = runs_of(spec())
     bad = page_of(stored(write_sweep(Home(tmp_path), outcomes={0: failed(), 1: diverged(runs[1])})))
-    assert bad.index(">What to mind<") < bad.index("<div>1 run failed") < bad.index('<section id="curves">')
+    assert bad.index(">Caveats<") < bad.index("<div>1 run failed") < bad.index('<section id="curves">')
     begun = page_of(
         stored(write_sweep(Home(tmp_path / "begun"), load_space("add_vs_add_prod", "smoke"), runs=[], answered=False))
     )
-    few = begun.index("<div>Few test cases")
-    assert begun.index(">What to mind<") < few < begun.index('<section id="curves">')
+    few = begun.index("<div>This sweep tests only")
+    assert begun.index(">Caveats<") < few < begun.index('<section id="curves">')

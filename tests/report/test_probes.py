@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.home.files import Home
 from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.home.sweeps import RunRecord
-from orchestrator.report.probed import probe_notes, probe_tables
+from orchestrator.report.figures.probes import probe_figure
+from orchestrator.report.probed import probe_notes, probe_points
 from tests.catalogue.fabricated import write_sweep
 from tests.sweep.sweeps import spec
 
@@ -26,22 +28,23 @@ def leave(run: RunRecord, error: str = "", **numbers: float) -> None:
     write_result(run.directory, ProbeResult("similarity", 1, numbers, error), {})
 
 
-def test_means_are_over_seeds(stored: StoredSweep) -> None:
-    assert probe_tables("units", stored.runs) == ()
+def test_numbers_are_by_probe_and_chance_is_marked(stored: StoredSweep) -> None:
+    assert probe_points(stored.runs) == {}
     cells = {(run.config.mix.name, run.config.size, run.config.seed): run for run in stored.runs}
-    for seed, ring in ((0, 0.5), (1, 0.25)):
-        leave(cells["add+prod", 16, seed], ring=ring)
+    for seed, ring, share in ((0, 0.5, 0.01), (1, 0.25, 0.2)):
+        run = cells["add+prod", 16, seed]
+        write_result(run.directory, ProbeResult("similarity", 1, {"ring": ring, "ring.p": share}), {})
     leave(cells["add", 8, 0], ends=-0.125)
-    run = cells["add", 16, 1]
-    write_result(run.directory, ProbeResult("mistakes", 1, {"mod2": 0.75}), {})
-    assert [(each.probe, each.header, each.rows) for each in probe_tables("units", stored.runs)] == [
-        ("mistakes", ("mix", "units", "runs", "mod2"), (("add", "16", "1", "0.75"),)),
-        (
-            "similarity",
-            ("mix", "units", "runs", "ends", "ring"),
-            (("add", "8", "1", "-0.125", ""), ("add+prod", "16", "2", "", "0.375")),
-        ),
-    ]
+    write_result(cells["add", 16, 1].directory, ProbeResult("mistakes", 1, {"mod2": 0.75}), {})
+    points = probe_points(stored.runs)
+    assert points["mistakes"] == {"mod2": [("add", 16, 0.75, False)]}
+    assert points["similarity"]["ends"] == [("add", 8, -0.125, False)]
+    assert sorted(points["similarity"]["ring"]) == [("add+prod", 16, 0.25, True), ("add+prod", 16, 0.5, False)]
+    assert set(points["similarity"]) == {"ends", "ring"}
+    figure = probe_figure(stored.answer, points["similarity"])
+    shown = {axes.get_title(loc="left"): axes for axes in figure.axes}
+    drawn = sorted(float(np.asarray(line.get_ydata())[0]) for line in shown["ring"].lines)
+    assert drawn == [0.25, 0.375, 0.5]  # Two runs and their mean.
 
 
 def test_failures_and_runs_not_looked_at_are_said(stored: StoredSweep) -> None:

@@ -49,7 +49,7 @@ def test_a_transition_that_was_found_agrees_also_for_the_baseline(mix: str, name
     rows = judge("space", "", [about(mix)], answer(make_spec(), bracketed()))
     assert [row.about for row in rows] == named
     assert {row.agreement for row in rows} == {Agreement.AGREES}
-    assert rows[0].found.startswith("units ")
+    assert rows[0].result.startswith("units ")
 
 
 def with_comparison(found: Comparison | None) -> Answer:
@@ -94,7 +94,7 @@ def test_nothing_about_parameters_is_decided_where_learning_becomes_rarer_with_s
     statement = Expectation.model_validate({"claim": "A", "source": "B", "finds": "fewer"})
     (row,) = judge("space", "", [statement], rarer)
     assert row.agreement is Agreement.UNDECIDED
-    assert "learned more often (80:1)" in row.found
+    assert "learned more often (80:1)" in row.result
 
 
 def test_a_failed_control_leaves_a_statement_undecided() -> None:
@@ -105,7 +105,7 @@ def test_a_failed_control_leaves_a_statement_undecided() -> None:
     assert judge("space", "", [Expectation.model_validate(asked)], given)[0].agreement is Agreement.AGREES
     (row,) = judge("space", "", [Expectation.model_validate(asked | {"control": "add"})], given)
     assert row.agreement is Agreement.UNDECIDED
-    assert row.found.endswith("; its control, add, is not learned: above 16")
+    assert row.result.endswith("; its control, add, is not learned: above 16")
 
 
 def rows_of(evidence: Sequence[float]) -> list[Row]:
@@ -129,7 +129,8 @@ def rows_of(evidence: Sequence[float]) -> list[Row]:
 def test_a_table_keeps_what_e_bh_keeps(evidence: list[float], kept: int) -> None:
     rows = over_table(rows_of(evidence))
     assert [row.agreement for row in rows] == [Agreement.AGREES] * kept + [Agreement.UNDECIDED] * (len(rows) - kept)
-    assert sum("not kept over this table" in row.found for row in rows) == sum(one >= 20 for one in evidence) - kept
+    dropped = sum("not significant over the whole table" in row.result for row in rows)
+    assert dropped == sum(one >= 20 for one in evidence) - kept
     assert ("decided by evidence" in summary(rows)) == bool(kept)
 
 
@@ -143,9 +144,9 @@ def test_statements_are_about_each_recipe_by_itself() -> None:
     found = answer(spec, ended)
     asked = {"claim": "A", "source": "B", "finds": "no fewer", "mix": "add+prod", "control": "add"}
     rows = judge("space", "", [Expectation.model_validate(asked)], found)
-    assert ["its control" in row.found for row in rows] == [False, True]
+    assert ["its control" in row.result for row in rows] == [False, True]
     rows = judge("space", "", [Expectation.model_validate(asked | {"control": "add @ far"})], found)
-    assert ["its control" in row.found for row in rows] == [True, True]
+    assert ["its control" in row.result for row in rows] == [True, True]
     rows = judge("space", "", [Expectation.model_validate({"claim": "A", "source": "B", "finds": "transition"})], found)
     assert [row.about for row in rows] == ["add+prod @ near", "add+prod @ far"]
     below = Expectation.model_validate(

@@ -9,21 +9,29 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from html import escape
 from http.server import ThreadingHTTPServer
 
 import pytest
 
+from orchestrator.catalogue.export import compared
 from orchestrator.catalogue.reading import read_sweep
 from orchestrator.errors import UserError
 from orchestrator.home.files import Home, StopRequest
 from orchestrator.home.journal import Answered, Journal
 from orchestrator.home.sweeps import ask_to_stop
 from orchestrator.record.store import StoreError
+from orchestrator.report.answer import Count
+from orchestrator.report.side_by_side import comparison_rows
 from orchestrator.report.table import answer_table
+from orchestrator.site.intervals import intervals, spans
 from orchestrator.site.pages import SweepPages, age
 from orchestrator.site.server import free_port, serving
+from orchestrator.transition.types import Estimate, Point, Verdict
 from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
+from tests.report.samples import make_answer, transition
 from tests.sweep.sweeps import spec
 
 
@@ -56,7 +64,7 @@ def test_every_sweep_with_answer_state_figure_and_report(served: tuple[str, Home
     assert '<meta http-equiv="refresh"' in html
     said = {part[:80].split('"')[0]: part for part in html.split('<article class="sweep" id="')[1:]}
     assert set(said) == {finished.id, broken.id, begun.id, other.id}
-    assert '<p class="soft">larger</p>' in said[other.id]
+    assert '<span class="soft">logistic, larger</span>' in said[other.id]
     assert (
         html.count("Transition: the size at which the mean score reaches 80% of its asymptote, with its 90% interval")
         == 1
@@ -81,14 +89,57 @@ def test_every_sweep_with_answer_state_figure_and_report(served: tuple[str, Home
 def test_what_changed_is_read_again(served: tuple[str, Home]) -> None:
     address, home = served
     sweep = write_sweep(home, runs=runs_of(spec())[:6], answered=False)
-    assert "interrupted</span> 6 runs" in get(address)
+    page = get(address)
+    assert "interrupted</span>" in page
+    assert "6 runs ·" in page
     report = get(f"{address}sweep/{sweep.id}")
     assert "<p>So far: " in report
     journal = Journal(home.sweep(sweep.id).journal)
     journal.append(Answered())
     journal.close()
-    assert "finished</span> 6 runs" in get(address)
+    assert "finished</span>" in get(address)
     assert "<p>So far: " not in get(f"{address}sweep/{sweep.id}")
+
+
+def test_ticked_sweeps_are_compared_on_a_page(served: tuple[str, Home]) -> None:
+    address, home = served
+    first, second = write_sweep(home), write_sweep(home, spec(variant="larger"))
+    index = get(address)
+    for sweep in (first, second):
+        assert f'name="sweep" value="{sweep.id}" form="compare"' in index
+    page = get(f"{address}compare?sweep={first.id}&sweep={second.id}")
+    stored = [read_sweep(home, sweep.id) for sweep in (first, second)]
+    for row in comparison_rows(compared(stored)):
+        assert all(escape(cell) in page for cell in (row.mix, row.size_words, row.count_words, row.runs_words))
+    assert "<svg " in page
+    for query in ("", f"?sweep={first.id}", f"?sweep={first.id}&sweep={first.id}", f"?sweep={first.id}&sweep=none"):
+        with pytest.raises(urllib.error.HTTPError) as error:
+            get(f"{address}compare{query}")
+        assert error.value.code == 404
+
+
+@pytest.mark.parametrize(
+    ("relative", "verdict", "ends", "is_open", "value"),
+    [
+        (Estimate(32.0, 16.0, 64.0), Verdict.FOUND, (25.0, 75.0), False, 50.0),
+        (Estimate(None, None, None), Verdict.ABOVE, (75.0, 100.0), True, None),
+        (Estimate(None, None, None), Verdict.BELOW, (0.0, 25.0), True, None),
+        (Estimate(None, 16.0, None), Verdict.UNDECIDED, (25.0, 100.0), True, None),
+        (Estimate(None, None, None), Verdict.UNDECIDED, None, False, None),
+    ],
+)
+def test_bars_share_the_axis_of_all_sweeps(
+    relative: Estimate, verdict: Verdict, ends: tuple[float, float] | None, is_open: bool, value: float | None
+) -> None:
+    points = tuple(Point(size, 0, 0.5, 0.1) for size in (16, 64))
+    one = transition(verdict, relative)
+    made = make_answer(replace(one, points=points), transition(Verdict.FOUND, Estimate(30.0, 20.0, 40.0)))
+    other = replace(made, counts=(*made.counts, Count(256, 0, 0)))
+    axis = spans([other, replace(other, counts=(Count(4, 0, 0), Count(16, 0, 0)))])
+    bars = {size_axis: intervals(made, (8.0, 128.0)) for size_axis in axis}[made.size_axis]
+    assert axis == {made.size_axis: (4, 256)}
+    bar = bars[0]
+    assert (bar.ends, bar.is_open, bar.value) == (ends, is_open, value)
 
 
 def test_links_lead_on_and_an_outage_is_said(home: Home) -> None:

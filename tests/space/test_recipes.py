@@ -101,7 +101,7 @@ def test_an_arm_that_names_its_recipe_stands_beside_those_of_all_recipes() -> No
     assert [mix.name for mix in asked.mixes] == ["add @ slow", "add @ fast", "extra @ fast"]
     alone = spec(recipes=RECIPES, mixes=["add @ fast", "add+prod @ fast"])
     assert [mix.name for mix in alone.mixes] == ["add @ fast", "add+prod @ fast"]
-    assert alone.warnings() == ["recipe slow: no mix is trained under it"]
+    assert alone.unused_recipes == ["slow"]
     assert [recipe.name for recipe in answer(alone, ()).recipes] == ["fast"]
     runs = make_plan(spec(recipes=RECIPES, mixes=asked.to_dict()["mixes"], search={"method": "grid"}), HARDWARE).runs
     assert runs == len(asked.cells) * asked.seeds

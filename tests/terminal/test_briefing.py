@@ -1,15 +1,17 @@
-"""What is said before a sweep of the devices that it will use."""
+"""Output before a sweep starts: devices, training code, caveats and cost."""
 
 from __future__ import annotations
 
+import io
 import re
 
 import pytest
+from rich.console import Console
 
 from orchestrator.cost import make_plan
 from orchestrator.space.hardware import Hardware, Machine
 from orchestrator.space.spaces import load_space
-from orchestrator.terminal.briefing import print_briefing
+from orchestrator.terminal.briefing import print_plan, print_start
 from tests.sweep.sweeps import printed, quiet, spec
 from trainables.transformer import native
 
@@ -30,7 +32,7 @@ def test_a_briefing_says_how_many_stacks_train_at_a_time(gpu: float, machines: t
     there = Hardware(int(cpus), 64, int(gpus), "H200", machines=machines)
     asked = spec(resources={"gpu_per_stack": gpu, "max_stack": 1})
     console = quiet()
-    print_briefing(asked, there, make_plan(asked, there), console)
+    print_plan(asked, there, make_plan(asked, there), console)
     [found] = re.findall(r"devices +(.*?)\s*\n", printed(console))
     assert str(found).partition("; ")[2] == said
 
@@ -40,7 +42,7 @@ def test_a_briefing_names_the_step_that_trains_and_what_the_fast_one_lacks(monke
 
     def training() -> str:
         console = quiet()
-        print_briefing(asked, Hardware(2, 16), make_plan(asked, Hardware(2, 16)), console)
+        print_plan(asked, Hardware(2, 16), make_plan(asked, Hardware(2, 16)), console)
         return " ".join(printed(console).partition("training ")[2].partition("estimate")[0].split())
 
     assert training() == "native"
@@ -48,6 +50,33 @@ def test_a_briefing_names_the_step_that_trains_and_what_the_fast_one_lacks(monke
     assert training().startswith(
         "torch trains, 3 to 10 times slower than the native step, which was not built: install"
     )
+
+
+def test_caveats_are_in_the_plan_and_not_on_the_first_screen_of_run() -> None:
+    asked, machine = load_space("add_vs_add_prod", "laptop", (), Hardware(2, 16)), Hardware(2, 16)
+    start, plan = (Console(file=io.StringIO(), width=80) for _ in range(2))
+    print_start(asked, machine, make_plan(asked, machine), start, "python -m orchestrator plan add_vs_add_prod")
+    print_plan(asked, machine, make_plan(asked, machine), plan)
+    assert len(asked.warnings()) == 2
+    screen, everything = (" ".join(printed(console).split()) for console in (start, plan))
+    assert all(caveat in everything and caveat not in screen for caveat in asked.warnings())
+    assert "caveats and costs: python -m orchestrator plan add_vs_add_prod" in screen
+    assert len(printed(start).splitlines()) <= 12
+
+
+def test_what_will_go_wrong_is_on_the_first_screen_of_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    recipes = {"slow": {"settings": {"haste": 1.0}}, "fast": {"settings": {"haste": 2.0}}}
+    unused = spec(recipes=recipes, mixes=["add @ fast", "add+prod @ fast"])
+    small = Hardware(2, 1e-9)
+    console = quiet()
+    print_start(unused, small, make_plan(unused, small), console, "")
+    assert "note: no mix is trained under recipe slow" in printed(console)
+    monkeypatch.setattr(native, "_load", lambda: ("which was not built", "install a compiler"))
+    asked, machine = load_space("add_vs_add_prod", "quick", (), Hardware(2, 1e-6)), Hardware(2, 1e-6)
+    console = quiet()
+    print_start(asked, machine, make_plan(asked, machine), console, "")
+    assert "training  torch trains" in printed(console)
+    assert "will not fit into memory" in printed(console)
 
 
 def test_a_sweep_takes_longer_where_torch_trains(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ class OptionalMembers:
         return None
 
     def warnings(self, sizes: Sequence[int]) -> list[str]:
-        """Return warnings about these settings at these sizes, one sentence each, to show before a sweep starts."""
+        """Return caveats of the answers under these settings at these sizes, one each, for `plan` and `explain`."""
         return []
 
     def training_step(self, device: str) -> str:

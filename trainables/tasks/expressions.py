@@ -275,7 +275,7 @@ class ExpressionTask(ABC):
         return replace(self, train_examples=max(1, round(self.training_examples * factor)))
 
     def warnings(self) -> list[str]:
-        """Return warnings about these settings, one sentence each, to show before a sweep starts."""
+        """Return caveats of the answers under these settings, one each."""
         warnings = []
         count = self.held_out_tuples
         if count < FEW_HELD_OUT:
@@ -283,12 +283,12 @@ class ExpressionTask(ABC):
             kind = f"multisets of {self.max_arguments} {self.value_word}s" if self.held_out == "unordered" else ordered
             scored = count - count // 2
             warnings.append(
-                f"Few test cases: {scored} {kind}, so accuracy moves in steps of {1 / scored:.2g} "
-                "(raise task.held_out_fraction)."
+                f"This sweep tests only {scored} {kind}, so accuracy moves in steps of {1 / scored:.2g}. "
+                "Raise task.held_out_fraction to test more."
             )
         if self.held_out == "ordered" and self.blind():
             warnings.append(
-                "Leak: a test example may be a training example with its arguments in another order "
-                "(task.held_out=unordered closes it)."
+                "In this sweep a test example may be a training example with its arguments in another order. "
+                "Set task.held_out=unordered to exclude that."
             )
         return warnings

@@ -82,7 +82,7 @@ class InitSettings:
 
 
 def scale_warning(init: InitSettings, sizes: Sequence[int]) -> str:
-    """Return a warning if ``normal`` weights are far from 1/sqrt(n_embed) at some of the ``sizes``, else ``""``."""
+    """Return a caveat if ``normal`` weights are far from 1/sqrt(n_embed) at some of the ``sizes``, else ``""``."""
     if init.kind != "normal":
         return ""
     far = [size for size in sizes if not 1 / FAR <= init.scale * math.sqrt(size) <= FAR]
@@ -90,9 +90,11 @@ def scale_warning(init: InitSettings, sizes: Sequence[int]) -> str:
         return ""
     off = "below" if init.scale * math.sqrt(far[0]) < 1 else "above"
     far = [size for size in far if (init.scale * math.sqrt(size) < 1) == (off == "below")]
+    where = "every size" if len(far) == len(sizes) else f"{len(far)} of {len(sizes)} sizes"
     return (
-        f"First weights: N(0, {init.scale:g}), over {FAR:g} times {off} 1/sqrt(n_embed) at {len(far)} of {len(sizes)} "
-        "sizes. Runs may fail because of these weights, not their size: compare settings.model.init={kind: scaled}."
+        f"This sweep draws its first weights from N(0, {init.scale:g}), over {FAR:g} times {off} 1/sqrt(n_embed) at "
+        f"{where}. Runs may fail because of these weights, not their size. "
+        "Set settings.model.init={kind: scaled} to compare."
     )
 
 

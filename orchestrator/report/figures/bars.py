@@ -113,7 +113,7 @@ Row = Series | Ratio
 
 def rows(answer: Answer, series: Sequence[Series]) -> list[Row]:
     """Return a row per mix, then one per decided comparison."""
-    by_mix = {each.label: each for each in series}
+    by_mix = {curve.label: curve for curve in series}
     ratios = [
         Ratio(by_mix[answer.baseline_of(mix)], by_mix[mix.mix], compared_words(answer, mix))
         for mix in answer.mixes

@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures import style
@@ -23,6 +23,8 @@ from orchestrator.transition.types import CONFIDENCE
 
 ROW_IN, HEAD_IN, EDGE = 0.3, 1.1, 1.25
 """Inches of a row and of everything else; room outside the smallest and largest number, as a factor."""
+NARROW_SPAN = 30
+"""Ratio of the largest to the smallest number below which multiples of powers of ten are labelled too."""
 CHARACTERS, WIDE_CHARACTERS = 26, 72
 """Characters per line to the side of the bars, and across them."""
 
@@ -43,17 +45,17 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
 
     Sizes of different families and architectures have no common axis.
     """
-    groups = [targets(each.answer, each.label) for each in compared]
+    groups = [targets(entry.answer, entry.label) for entry in compared]
     ends = [end for group in groups for row in group for end in (row.smallest.total, row.largest.total)]
     span = (min(ends) / EDGE, max(ends) * EDGE)
     styles = styles_of(row.mix for group in groups for row in group)
     lines: list[tuple[str, Row | str]] = []
-    for each, group in zip(compared, groups, strict=True):
-        lines.append((each.label, ""))
+    for entry, group in zip(compared, groups, strict=True):
+        lines.append((entry.label, ""))
         lines += [(row.mix, row) for row in group]
-        for mix in each.answer.mixes:
-            if words := compared_words(each.answer, mix):
-                lines.append((f"{mix.mix} vs {each.answer.baseline_of(mix)}", words))
+        for mix in entry.answer.mixes:
+            if words := compared_words(entry.answer, mix):
+                lines.append((f"{mix.mix} vs {entry.answer.baseline_of(mix)}", words))
     figure = style.new_figure(ROW_IN * len(lines) + HEAD_IN)
     axes = figure.subplots()
     for place, (name, row) in enumerate(lines):
@@ -69,6 +71,8 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
     axes.set_xlim(*span)
     axes.set_ylim(len(lines) - 0.4, -0.7)
     axes.set_yticks(range(len(lines)), [textwrap.fill(name, CHARACTERS) if row else "" for name, row in lines])
+    if span[1] < NARROW_SPAN * span[0]:  # Few powers of ten, or none, are between the ends.
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: numbers.exact(value)))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel(f"trainable parameters at the transition ({CONFIDENCE:.0%} interval; grey: sizes tested)")

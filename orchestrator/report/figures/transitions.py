@@ -73,29 +73,29 @@ def size_span(answer: Answer) -> tuple[float, float]:
 
 def draw_runs(axes: Axes, series: Sequence[Series], answer: Answer) -> None:
     """Draw every run as a point, and the curve with its band of each transition that was found."""
-    for each, places in zip(series, _side_by_side(series, size_span(answer)), strict=True):
-        transition = each.transition
+    for line, places in zip(series, _side_by_side(series, size_span(answer)), strict=True):
+        transition = line.transition
         axes.scatter(
             places,
             [point.accuracy for point in transition.points],
             s=30,
-            marker=each.marker,
-            facecolors=each.colour + "66",
-            edgecolors=each.colour,
+            marker=line.marker,
+            facecolors=line.colour + "66",
+            edgecolors=line.colour,
             linewidths=0.9,
             zorder=3,
             clip_on=False,
-            label=each.label,
+            label=line.label,
         )
         low, high = answer.tested(transition)
         if (curve := answer.curve(transition, np.geomspace(low.size, high.size, CURVE_SIZES).tolist())) is not None:
-            axes.fill_between(curve.sizes, curve.low, curve.high, color=each.colour, alpha=0.13, linewidth=0, zorder=1)
-            axes.plot(curve.sizes, curve.middle, color=each.colour, linewidth=1.8, zorder=2)
+            axes.fill_between(curve.sizes, curve.low, curve.high, color=line.colour, alpha=0.13, linewidth=0, zorder=1)
+            axes.plot(curve.sizes, curve.middle, color=line.colour, linewidth=1.8, zorder=2)
 
 
 def _side_by_side(series: Sequence[Series], span: tuple[float, float]) -> list[list[float]]:
     """Return the place of each run on the axis: its size, next to other runs of about the same accuracy."""
-    points = [(at, point) for at, each in enumerate(series) for point in each.transition.points]
+    points = [(at, point) for at, line in enumerate(series) for point in line.transition.points]
     sizes = sorted({point.size for _, point in points})
     room = min((np.log(high / low) for low, high in pairwise(sizes)), default=np.inf)
     crowds: dict[tuple[int, int], list[tuple[int, Point]]] = {}
@@ -107,7 +107,7 @@ def _side_by_side(series: Sequence[Series], span: tuple[float, float]) -> list[l
         for crowd in crowds.values()
         for place, run in enumerate(crowd)
     }
-    return [[places[at, point] for point in each.transition.points] for at, each in enumerate(series)]
+    return [[places[at, point] for point in line.transition.points] for at, line in enumerate(series)]
 
 
 def _name_curves(axes: Axes, series: Sequence[Series]) -> None:
@@ -116,24 +116,32 @@ def _name_curves(axes: Axes, series: Sequence[Series]) -> None:
     A legend inside the panel would look like data.
     """
     ends = []
-    for each in series:
-        if points := each.transition.points:
+    for line in series:
+        if points := line.transition.points:
             last = [point.accuracy for point in points if point.size == points[-1].size]
-            ends.append((float(np.mean(last)), each))
+            ends.append((float(np.mean(last)), line))
     free = 1.03 - LABEL_GAP / 2
     outside = axes.get_yaxis_transform()
-    for _, each in sorted(ends, key=lambda pair: -pair[0]):
-        name = textwrap.fill(each.label, bars.NAME)
+    for _, line in sorted(ends, key=lambda pair: -pair[0]):
+        name = textwrap.fill(line.label, bars.NAME)
         half = LABEL_GAP / 2 * (name.count("\n") + 1)
         height, free = free - half, free - 2 * half
         look: dict[str, Any] = {"transform": outside, "va": "center", "fontsize": style.TEXT, "color": style.INK}
-        axes.plot(bars.OUTSIDE, height, each.marker, color=each.colour, markersize=5, transform=outside, clip_on=False)
+        axes.plot(
+            bars.OUTSIDE,
+            height,
+            line.marker,
+            color=line.colour,
+            markersize=5,
+            transform=outside,
+            clip_on=False,
+        )
         axes.text(bars.OUTSIDE + 0.02, height, name, **look)
 
 
 def _draw_floor(axes: Axes, series: Sequence[Series]) -> None:
     """Draw the score of the best constant answer to the target, below its line."""
-    floors = [point.floor for each in series for point in each.transition.points]
+    floors = [point.floor for line in series for point in line.transition.points]
     if floors:
         floor = float(np.mean(floors))
         axes.axhline(floor, color=style.FAINT, linewidth=0.8, zorder=0)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
 from orchestrator.cost import cost_of
 from orchestrator.home.sweeps import RunRecord, Sweep
@@ -17,11 +18,12 @@ from orchestrator.report import table
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.figures.learning import learning_figure
+from orchestrator.report.figures.probes import probe_figure
 from orchestrator.report.figures.similarity import similarities_figure
 from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.figures.transitions import transitions_figure
 from orchestrator.report.page import render
-from orchestrator.report.probed import probe_notes, probe_tables, structure_words
+from orchestrator.report.probed import probe_notes, probe_points, structure_words
 from orchestrator.report.races import speed_ups
 from orchestrator.report.run_table import page_table
 from orchestrator.report.side_by_side import finding
@@ -64,7 +66,10 @@ def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], in
         verdicts={mix.target.transition.verdict.value for mix in answer.mixes} - {Verdict.UNDECIDED.value},
         level=LEVEL,
         cost=numbers.cost(cost_of(spec, runs)),
-        probes=probe_tables(spec.size_axis, runs),
+        probes={
+            probe: _inline(probe_figure(answer, numbers), f"probe-{probe}", f"{probe}: {', '.join(numbers)}")
+            for probe, numbers in probe_points(runs).items()
+        },
         warnings=[*answered.caveats, *probe_notes(spec, runs)],
         asked=numbers.asked(spec)
         | {"probes": ", ".join(spec.probes) or "none", "family": spec.family, "profile": spec.profile or "none"},
@@ -95,11 +100,12 @@ def _figures(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord]) -> dict
             f"Validation {axis} over steps, a panel for each mix",
         ),
     }
-    # Safe: matplotlib escapes the text in its figures.
-    return {
-        name: None if figure is None else Markup(inline_svg(figure, name, label))
-        for name, (figure, label) in figures.items()
-    }
+    return {name: None if figure is None else _inline(figure, name, label) for name, (figure, label) in figures.items()}
+
+
+def _inline(figure: Figure, name: str, label: str) -> Markup:
+    """Return a figure as an element. Safe: matplotlib escapes the text in its figures."""
+    return Markup(inline_svg(figure, name, label))
 
 
 def _speed_up(estimate: Estimate) -> str:

@@ -34,14 +34,14 @@ def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...
     if not any(mix.runs for mix in answer.mixes):
         suffix = "" if state == "failed" else f" The sweep is {state}."
         return (_asked(spec, answer), Paragraph("Found", f"{sentences(answer)[0]}{suffix}"))
-    one = "This was asked under one training recipe."
+    one = "All runs used one training recipe; another recipe may give another answer."
     recipe = [] if answer.recipes else ["Settings were tuned for each mix." if answer.tuned else one]
-    mind = Paragraph("Mind", " ".join([*caveats(answer), *recipe]))
+    lines = [*caveats(answer), *recipe]
     return (
         _asked(spec, answer),
         _found(answer, state),
         *how_sure(answer),
-        *([mind] if mind.text else []),
+        *([Paragraph("Caveats", " ".join(lines))] if lines else []),
         next_paragraph(spec, answer, state),
     )
 
@@ -66,9 +66,7 @@ def how_sure(answer: Answer) -> tuple[Paragraph, ...]:
 
 def next_paragraph(spec: SweepSpec, answer: Answer, state: str) -> Paragraph:
     """Return the next step."""
-    flaws = [caution.partition(":")[0].lower() for caution in answer.cautions]
-    done = f"No run is needed at these settings; to mind: {listed(flaws)}." if flaws else "No run is needed."
-    return Paragraph("Next", WAITING.get(state) or str(next_step(spec, answer) or done))
+    return Paragraph("Next", WAITING.get(state) or str(next_step(spec, answer) or "No run is needed."))
 
 
 def _asked(spec: SweepSpec, answer: Answer) -> Paragraph:

@@ -197,15 +197,19 @@ def _factor(ratio: float) -> str:
 
 
 def caveats(answer: Answer) -> tuple[str, ...]:
-    """Return qualifications of the findings, one short line each: flaws of the data, unequal budgets, bad runs."""
-    lines = list(answer.cautions)
-    lines += [f"{called(mix)} {unequal}." for mix in answer.mixes if (unequal := confounded(answer, mix))]
-    lines += [f"{called(mix)} was {BY_HAND}." for mix in answer.mixes if mix.stopped]
+    """Return everything that qualifies the findings, one line each: settings, conditions, diverged and failed runs."""
+    lines = [*answer.cautions, *conditions(answer)]
     for status in ("diverged", "failed"):
         if count := sum(getattr(mix, status) for mix in answer.mixes):
             means = f"as not {answer.words.learned}" if status == "diverged" else "as no evidence"
             lines.append(f"{counted(count, 'run')} {status} and count{'s' if count == 1 else ''} {means}.")
     return tuple(lines)
+
+
+def conditions(answer: Answer) -> tuple[str, ...]:
+    """Return the qualifications that are printed with the answer: unequal budgets, and mixes stopped by hand."""
+    unequal = [f"{called(mix)} {words}." for mix in answer.mixes if (words := confounded(answer, mix))]
+    return (*unequal, *(f"{called(mix)} was {BY_HAND}." for mix in answer.mixes if mix.stopped))
 
 
 def confounded(answer: Answer, mix: MixAnswer) -> str:
