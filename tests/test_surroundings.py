@@ -52,7 +52,7 @@ def sweep(place: Path, settings: dict[str, str], *words: str) -> tuple[int, list
     drawing = variables.pop("matplotlibrc", "text.usetex: True\nfont.family: cursive")
     (place / "matplotlibrc").write_text(f"{drawing}\n")
     line = [sys.executable, "-m", "orchestrator", *WORDS, *words]
-    done = subprocess.run(line, cwd=place, env=variables, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(line, cwd=place, env=variables, capture_output=True, text=True, timeout=1800)
     # Where colours are forced, the live view comes before the table.
     table = [" ".join(row.split()) for row in table_of(done.stdout)[-2:]]
     return done.returncode, table, done.stderr
@@ -66,7 +66,7 @@ def undisturbed_table(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.mark.night
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(3600 * 3)
 @pytest.mark.parametrize(
     ("engine", "count", "part"),
     [("local", 10, part) for part in range(20)] + [("ray", 5, part) for part in range(4)],
