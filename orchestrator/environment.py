@@ -18,7 +18,7 @@ from pathlib import Path
 from orchestrator.errors import UserError
 
 FOREIGN = re.compile(
-    "_?MLFLOW_.*|TUNE_.*|RAY_AIR_.*|RAY_TRAIN_.*"  # the user's own experiments, servers and sweeps
+    "_?MLFLOW_.*|TUNE_.*|RAY_(AIR|TRAIN|CHDIR)_.*"  # the user's own experiments, servers and sweeps
     "|TORCH_(LOGS|TRACE).*"  # debugging output of other models
     "|(UVICORN|GUNICORN|FLASK|WERKZEUG)_.*|WEB_CONCURRENCY|FORWARDED_ALLOW_IPS"  # web servers, such as that of MLflow
     "|MPLBACKEND|MATPLOTLIBRC|SOURCE_DATE_EPOCH|PYTHONWARNINGS"  # drawing, building and testing
