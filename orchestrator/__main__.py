@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
-
-from orchestrator import environment
-from orchestrator.errors import UserError
 
 
 def main() -> None:
     """Run the command of this process, as :func:`orchestrator.cli.main.main` does."""
+    try:
+        here = os.getcwd()
+    except FileNotFoundError:  # MKL ends the whole process there.
+        sys.stderr.write("error: the working directory was deleted: start from another one\n")
+        sys.exit(2)
+    # A random.py in the working directory must not replace Python's while the modules below are imported.
+    sys.path[:] = [path for path in sys.path if path not in ("", here)]
+    from orchestrator import environment
+    from orchestrator.errors import UserError
+
     try:
         environment.begin()
     except UserError as error:

@@ -18,7 +18,7 @@ from pathlib import Path
 from orchestrator.errors import UserError
 
 FOREIGN = re.compile(
-    "_?MLFLOW_.*|TUNE_.*|RAY_AIR_.*|RAY_TRAIN_.*"  # the user's own experiments, servers and sweeps
+    "_?MLFLOW_.*|TUNE_.*|RAY_(AIR|TRAIN|CHDIR)_.*"  # the user's own experiments, servers and sweeps
     "|TORCH_(LOGS|TRACE).*"  # debugging output of other models
     "|(UVICORN|GUNICORN|FLASK|WERKZEUG)_.*|WEB_CONCURRENCY|FORWARDED_ALLOW_IPS"  # web servers, such as that of MLflow
     "|MPLBACKEND|MATPLOTLIBRC|SOURCE_DATE_EPOCH|PYTHONWARNINGS"  # drawing, building and testing
@@ -56,6 +56,18 @@ def without_foreign() -> Iterator[None]:
         os.environ.update(dropped)
 
 
+STANDARD_ERROR = 2
+"""Descriptor of the last of the three standard streams."""
+
+
+def open_streams() -> None:
+    """Open standard streams that are closed, as by cron or a daemon. Otherwise the next file, such as a journal, takes
+    their numbers, and what a library prints ends in it."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= STANDARD_ERROR:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+
+
 PACKAGES = ("orchestrator", "trainables", "search_spaces")
 """The packages of this program."""
 ROOT = str(Path(__file__).resolve().parents[1])
@@ -71,13 +83,14 @@ def begin() -> None:
     Raises:
         UserError: if a directory of ``PYTHONPATH`` hides a package of this program.
     """
+    open_streams()
     drop_foreign()
     settle_user()
     if any(option.startswith("error") for option in sys.warnoptions):
         warnings.simplefilter("default")  # A deprecated call in a library must not end a sweep.
-    # A module in the working directory can be imported, but does not replace one of a library or of this program.
+    # A module in the working directory can be imported, but does not replace one of a library or of this program:
+    # ``__main__`` has taken the directory out.
     if (here := working_directory()) is not None:
-        sys.path[:] = [path for path in sys.path if path not in ("", here)]
         # Directories are searched before an editable install.
         sys.path += [ROOT, here] if any(hiding(name, [here]) for name in PACKAGES) else [here]
     check_packages(sys.path)
@@ -117,7 +130,7 @@ def settle_user() -> None:
         home = home or pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
         os.environ.setdefault("USER", f"uid-{os.getuid()}")
-    if not home or not Path(home).is_dir():
+    if not os.path.isabs(home) or not Path(home).is_dir():
         os.environ["HOME"] = str(private_directory())
 
 

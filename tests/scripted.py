@@ -42,8 +42,8 @@ class ScriptedSettings(LogisticSettings):
     """The most runs that fit into memory from evaluation ``grows_at`` on; before it any number does."""
     grows_at: int = 2
     times: int = 0
-    """The first so many evaluations of stacks that hold size ``size`` raise what ``trouble`` says: ``bug``, or the name
-    of an error of the system."""
+    """The first so many evaluations of stacks that hold size ``size`` raise what ``trouble`` says: ``bug``,
+    ``threads``, or the name of an error of the system."""
     size: int = 16
     trouble: str = "ENOSPC"
     ballast: str = ""
@@ -107,6 +107,8 @@ class ScriptedLearner(LogisticLearner):
             fill(Path(settings.ballast))
         elif settings.trouble == "bug":
             raise RuntimeError("a bug that was mended since")
+        elif settings.trouble == "threads":
+            raise RuntimeError("can't start new thread")
         else:
             number = getattr(errno, settings.trouble)
             raise OSError(number, os.strerror(number), "/data/stream.bin")

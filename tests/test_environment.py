@@ -25,6 +25,10 @@ ROOT = Path(__file__).resolve().parent.parent
     [
         (True, "MLFLOW_STATIC_PREFIX MLFLOW_SERVER_ALLOWED_HOSTS MLFLOW_SQLALCHEMYSTORE_POOLCLASS _MLFLOW_SERVER_X"),
         (True, "UVICORN_PORT GUNICORN_CMD_ARGS FLASK_APP TUNE_RESULT_DIR MPLBACKEND SOURCE_DATE_EPOCH PYTHONWARNINGS"),
+        (
+            True,
+            "RAY_AIR_NEW_OUTPUT RAY_TRAIN_V2_ENABLED RAY_CHDIR_TO_TRIAL_DIR TORCH_LOGS MATPLOTLIBRC WEB_CONCURRENCY",
+        ),
         (False, "MLFLOW_TRACKING_URI MLFLOW_TRACKING_PASSWORD MLFLOW_TRACKING_SERVER_CERT_PATH MLFLOW_S3_ENDPOINT_URL"),
         (False, "MLFLOW_HTTP_REQUEST_TIMEOUT REQUESTS_CA_BUNDLE AWS_ACCESS_KEY_ID HTTPS_PROXY RAY_TMPDIR PATH HOME"),
     ],
@@ -56,7 +60,8 @@ def program(*words: object, here: Path, **settings: str) -> subprocess.Completed
 def here(tmp_path: Path) -> Path:
     """A working directory with modules of other work, and with a family next to its search space."""
     (place := tmp_path / "here").mkdir()
-    for name in ("trainables", "numpy", "ray", "rich", "typer", "environment", "supervisor"):
+    others = ("trainables", "numpy", "ray", "rich", "typer", "environment", "supervisor", "random", "heapq", "queue")
+    for name in others:
         (place / f"{name}.py").write_text(f"raise SystemExit('the {name} of other work')\n")
     (place / "search_spaces").mkdir()
     (place / "my_family.py").write_text((ROOT / "tests" / "families.py").read_text())
@@ -79,6 +84,31 @@ def test_the_installed_command_runs_next_to_an_orchestrator_of_other_work(here: 
         pytest.skip("the package is not installed")
     done = subprocess.run([command, "plan", "my_space.yaml"], cwd=here, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
+
+
+def test_a_relative_search_path_does_not_put_them_first_again(here: Path) -> None:
+    """As an ``.envrc`` with ``PYTHONPATH=.`` does, or one that ends in a colon."""
+    for path in (".", f"{here.parent}:"):
+        done = program("plan", "my_space.yaml", here=here, PYTHONPATH=path)
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
+
+
+def test_a_working_directory_that_was_deleted_is_refused(tmp_path: Path) -> None:
+    (gone := tmp_path / "gone").mkdir()
+    line = f"cd {gone} && rmdir {gone} && {sys.executable} -m orchestrator run add_vs_add_prod --home {tmp_path}/home"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert done.stderr.startswith("error: the working directory was deleted")
+
+
+@pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"])
+def test_no_file_takes_the_place_of_a_closed_stream(closed: str, tmp_path: Path) -> None:
+    """cron and daemons close them; what a library prints would end in a journal."""
+    code = "from orchestrator import environment; environment.begin(); print(1, file=open('file', 'w'))"
+    code += "; import os; os.write(2, b'printed'); os.write(1, b'printed'); assert os.read(0, 1) == b''"
+    (tmp_path / "program.py").write_text(code)
+    subprocess.run(["sh", "-c", f"exec {sys.executable} program.py {closed}"], cwd=tmp_path, check=True)
+    assert (tmp_path / "file").read_text() == "1\n"
 
 
 @pytest.mark.slow
@@ -123,7 +153,7 @@ def test_warnings_that_raise_end_nothing(here: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("home", [None, "", "/no/such/home"])
+@pytest.mark.parametrize("home", [None, "", "/no/such/home", ".", "~"])
 def test_a_user_without_a_name_or_a_home_has_a_private_directory(
     home: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

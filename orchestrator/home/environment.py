@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
@@ -42,8 +43,12 @@ def _git() -> dict[str, Any] | None:
 
 
 def _run_git(directory: Path, *words: str) -> str | None:
+    """Return the output of a git command, None if it fails. In a hook, variables of git name another repository."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
-        done = subprocess.run(["git", *words], cwd=directory, capture_output=True, text=True, timeout=10, check=False)
+        done = subprocess.run(
+            ["git", *words], cwd=directory, env=environment, capture_output=True, text=True, timeout=10, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None

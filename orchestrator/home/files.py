@@ -186,9 +186,15 @@ class Home:
 
 
 def check_home(root: Path) -> None:
-    """Raise :class:`UserError` for an address, and for a home that is a file, below a file or a circular link."""
+    """Raise :class:`UserError` for an address, for a path that is not text, and for a home that is a file, below a file
+    or a circular link."""
     if ADDRESS.match(str(root)):
         raise UserError(f"{root} is an address: give a directory as --home; deploy/README.md says how to copy one")
+    try:
+        str(root.absolute()).encode()
+    except UnicodeEncodeError:  # MLflow's URIs, and lines to paste, are text.
+        shown = os.fsencode(root.absolute()).decode(errors="replace")
+        raise UserError(f"{shown} is not a name in UTF-8: rename it, or give another directory as --home") from None
     for path in (root, *root.parents):
         if path.exists() and not path.is_dir():
             raise UserError(f"{path} is a file: give a directory as --home")

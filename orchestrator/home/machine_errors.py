@@ -6,14 +6,25 @@ import errno
 import re
 from collections.abc import Iterator
 
-WORDS = {
+DISK = {
     errno.ENOSPC: ("is full", "free some space"),
     errno.EDQUOT: ("has no more room for this user", "free some space"),
     errno.EROFS: ("can only be read", "make it writable"),
     errno.EIO: ("fails", "check its hardware"),
     errno.ESTALE: ("was taken away by its server", "mount it again"),
+    errno.ENOTCONN: ("has lost its server", "mount it again"),
+    errno.EFBIG: ("takes no file of this size", "raise the limit (`ulimit -f`)"),
 }
 """State of the disk and remedy, by the number of an ``OSError``."""
+MORE_PROCESSES = "raise the limit (`ulimit -u`, or that of the container)"
+SYSTEM = {
+    errno.EMFILE: ("too many files are open in one process", "raise the limit (`ulimit -n`)"),
+    errno.ENFILE: ("too many files are open on this machine", "close other programs"),
+    errno.EAGAIN: ("no more processes or threads can be started", MORE_PROCESSES),
+}
+"""State of the system and remedy, by the number of an ``OSError``."""
+NO_THREAD = "can't start new thread"
+"""Message of Python's ``threading``, without a number."""
 IN_RUST = re.compile(r"\(os error (\d+)\)")
 """The number of an ``OSError`` in a message of safetensors."""
 SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
@@ -32,7 +43,10 @@ def trouble_words(error: BaseException, place: object) -> str:
     machine_error = _machine_error(error)
     if machine_error is None:
         return ""
-    what, remedy = WORDS[_number(machine_error) or 0]
+    number = _number(machine_error) or 0
+    if number in SYSTEM:
+        return ": ".join(SYSTEM[number])
+    what, remedy = DISK[number]
     return f"the disk of {getattr(machine_error, 'filename', None) or place} {what}: {remedy}"
 
 
@@ -45,12 +59,16 @@ def with_causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _machine_error(error: BaseException) -> BaseException | None:
-    return next((cause for cause in with_causes(error) if _number(cause) in WORDS), None)
+    return next((cause for cause in with_causes(error) if _number(cause) in DISK | SYSTEM), None)
 
 
 def _number(error: BaseException) -> int | None:
     message = str(error)
+    if isinstance(error, BlockingIOError) and hasattr(error, "characters_written"):
+        return None  # A pipe or a terminal that takes no more output now.
     if isinstance(error, OSError):
         return errno.ENOSPC if error.errno is None and SHORT_WRITE.search(message) else error.errno
+    if isinstance(error, RuntimeError) and NO_THREAD in message:
+        return errno.EAGAIN
     match = IN_RUST.search(message) if type(error).__name__ == "SafetensorError" else None
     return None if match is None else int(match[1])

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 VARIABLE = "MLFLOW_TRACKING_URI"
 USERNAME, PASSWORD, TOKEN = "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"
 DATABASE, ARTIFACTS = "mlflow.db", "artifacts"
+FORM = "Write http(s)://host:port"
 TIMEOUT_S = 4.0
 """Longest time to wait for a database."""
 POSTGRESQL_PORT = 5432
@@ -109,8 +110,15 @@ def sqlite_path(uri: str) -> Path:
 
 
 def choose(home: Path, environment: Mapping[str, str] = os.environ) -> Store:
-    """Return the store that ``MLFLOW_TRACKING_URI`` names, else SQLite and artifacts in ``home``."""
+    """Return the store that ``MLFLOW_TRACKING_URI`` names, else SQLite and artifacts in ``home``.
+
+    Raises :class:`UserError` for a text that is not a URI.
+    """
     if uri := environment.get(VARIABLE, "").strip():
+        try:
+            urlsplit(uri)
+        except ValueError as error:  # The text itself may contain a password.
+            raise UserError(f"{VARIABLE} is not an address: {error}. {FORM}") from error
         return Store(uri, None)
     home = home.resolve()
     return Store(sqlite_uri(home / DATABASE), home / ARTIFACTS)
@@ -252,10 +260,12 @@ def _check_port(store: Store, port: int) -> None:
     try:
         address = (parts.hostname or "localhost", parts.port or port)
     except ValueError as error:
-        raise UserError(f"{VARIABLE} is {store.shown!r}: {error}. Write http(s)://host:port") from error
+        raise UserError(f"{VARIABLE} is {store.shown!r}: {error}. {FORM}") from error
     try:
         with socket.create_connection(address, timeout=TIMEOUT_S):
             return
+    except UnicodeError as error:
+        raise UserError(f"{VARIABLE} is {store.shown!r}, which names no host. {FORM}") from error
     except OSError as error:
         raise StoreError(
             f"the MLflow store {store.shown} cannot be reached at {address[0]}:{address[1]}: {error}. Start it, or "

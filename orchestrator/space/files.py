@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import stat
 import sys
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from orchestrator.space.overlays import Origin, Values
 
 PACKAGE = "search_spaces"
 SUFFIXES = (".yaml", ".yml")
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 SEPARATE = ("profiles", "like", "expects")
 """Keys of a file that are not values of a sweep."""
 
@@ -104,9 +106,8 @@ def _read_file(path: Path) -> tuple[str, str, str]:
         near = [str(file) for file in path.parent.glob("*") if file.suffix in SUFFIXES]
         raise UserError(f"there is no file {str(path)!r}.{did_you_mean(str(path), near)}") from None
     except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path}: this is not readable as text in UTF-8: {error.reason} at byte {error.start}"
-        ) from error
+        found = "this is in UTF-16" if error.object.startswith(UTF_16) else f"{error.reason} at byte {error.start}"
+        raise UserError(f"{path}: {found}: save it as UTF-8") from error
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
 

@@ -84,9 +84,11 @@ def read(text: str, source: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise UserError(f"{source}{place}: this is not readable as YAML: {error.problem or error.context}") from error
+        why = error.problem or error.context or ""
+        remedy = "; indent with spaces" if "'\\t'" in why else ""
+        raise UserError(f"{source}{place}: this is not readable as YAML: {why}{remedy}") from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:  # Control characters, depth, "0b2" as a number.
-        raise UserError(f"{source}: this is not readable as YAML: {error}") from error
+        raise UserError(f"{source}: this is not readable as YAML: {str(error).partition(chr(10))[0]}") from error
 
 
 def write(data: Mapping[str, Any]) -> str:

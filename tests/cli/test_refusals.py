@@ -44,6 +44,8 @@ def units(tmp_path: Path) -> None:
         (["--max-time", "soon"], "--max-time 'soon': write a time such as 2h, 45min or 90s"),
         (["--max-time", "0s"], "--max-time '0s': the time must be greater than zero"),
         (["--address", "127.0.0.1:1"], "no Ray cluster answers at 127.0.0.1:1"),
+        (["--address", f"{'long' * 20}:6379"], "no Ray cluster answers at longlong"),
+        (["--address", "head..node:6379"], "no Ray cluster answers at head..node:6379"),
         (["--address", "ray://127.0.0.1:1"], "--address 'ray://127.0.0.1:1' is not the address of a Ray cluster"),
     ],
 )

@@ -73,6 +73,8 @@ def test_the_token_moves_to_a_writable_directory_that_ray_finds(
     assert token.is_relative_to(tmp_path)
     assert token.stat().st_mode & 0o777 == 0o600
     assert os.environ[TOKEN_PATH] == str(token)
+    result = surroundings.directories()
+    assert (result.verdict, "set HOME" in result.todo) == (Verdict.SLOW, True)
 
 
 @pytest.mark.slow

@@ -68,13 +68,26 @@ def statuses(home: Path) -> list[Status]:
     return [entry.outcome.status for entry in ended(home, sweep_id)]
 
 
-@pytest.mark.parametrize("trouble", ["ENOSPC", "ESTALE"])
+@pytest.mark.parametrize("trouble", ["ENOSPC", "ESTALE", "ENOTCONN"])
 def test_a_temporary_machine_error_fails_no_run(trouble: str, tmp_path: Path) -> None:
     home, wanted = tmp_path / "home", asked(tmp_path, times=2, trouble=trouble)
     console = quiet()
     run_sweep(wanted, RunOptions(home=home, engine="local"), console)
     assert statuses(home) == [Status.FINISHED] * 4
     assert printed(console).count("Machine error (not a result): the disk of /data/stream.bin") == 2
+
+
+@pytest.mark.parametrize(
+    ("trouble", "remedy"),
+    [("EMFILE", "ulimit -n"), ("ENFILE", "close other programs"), ("EAGAIN", "ulimit -u"), ("threads", "ulimit -u")],
+)
+def test_limits_of_the_system_fail_no_run(trouble: str, remedy: str, tmp_path: Path) -> None:
+    home, console = tmp_path / "home", quiet()
+    run_sweep(asked(tmp_path, times=2, trouble=trouble), RunOptions(home=home, engine="local"), console)
+    assert statuses(home) == [Status.FINISHED] * 4
+    lines = [line for line in printed(console).splitlines() if "Machine error (not a result)" in line]
+    assert len(lines) == 2
+    assert all(remedy in line for line in lines)
 
 
 def test_a_lasting_machine_error_stops_the_sweep_which_can_be_resumed(tmp_path: Path) -> None:

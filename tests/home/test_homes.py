@@ -34,6 +34,18 @@ def test_an_address_is_refused(given: str) -> None:
     assert "give a directory as --home" in " ".join(done.err.replace("│", " ").split())
 
 
+def test_a_name_that_is_not_text_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MLflow cannot have its database there, and lines to paste would name another directory."""
+    (tmp_path / "space.yaml").write_text(spec().to_yaml())
+    monkeypatch.chdir(tmp_path)
+    done = command("run", "space.yaml", "--engine=local", "--home", os.fsdecode(b"caf\xe9"))
+    assert (done.code, "rename" in done.err) == (2, True), done.err
+    os.mkdir(os.fsencode(tmp_path) + b"/\xff")
+    monkeypatch.chdir(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    assert command("run", tmp_path / "space.yaml", "--engine=local").code == 2
+    assert os.listdir() == []
+
+
 @pytest.fixture(name="frozen")
 def read_only_home(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     """A home with a sweep, on a file system that can only be read, and the sweep's id."""

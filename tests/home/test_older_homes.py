@@ -16,9 +16,21 @@ from trainables.base import Status
 
 HOMES = Path(__file__).resolve().parents[1] / "data" / "homes"
 OUTCOMES = {
-    "schema-2": {("add", 4): 1 / 6, ("add", 8): 1 / 3, ("add+prod", 4): 1 / 3, ("add+prod", 8): 1 / 3},
+    "schema-2": {("add", 4, 0): 1 / 6, ("add", 8, 0): 1 / 3, ("add+prod", 4, 0): 1 / 3, ("add+prod", 8, 0): 1 / 3},
+    "schema-2-pairs": {
+        ("add", 8, 0): 1 / 3,
+        ("add", 8, 1): 1 / 6,
+        ("add", 16, 0): 0.0,
+        ("add", 16, 1): 1 / 6,
+        ("add+prod", 8, 0): 1 / 3,
+        ("add+prod", 8, 1): 1 / 6,
+        ("add+prod", 16, 0): 1 / 3,
+        ("add+prod", 16, 1): 1 / 6,
+    },
 }
-"""ADD's accuracy of every run, by mix and size, as it was printed then."""
+"""ADD's accuracy of every run, by mix, size and seed, as it was printed then."""
+EVIDENCE = {"schema-2": None, "schema-2-pairs": (4, 1 / 3.2)}
+"""Pairs and evidence of the comparison, as they were printed then."""
 
 
 @pytest.fixture(params=sorted(OUTCOMES))
@@ -43,15 +55,20 @@ def test_a_home_is_read_whole_or_refused_in_one_line(older: Path) -> None:
 def assert_whole(sweep: StoredSweep, older: Path) -> None:
     assert sweep.damage == ()
     assert (sweep.state.value, sweep.training) == ("finished", ())
-    result = {(run.config.label, run.config.size): run.outcome.accuracy["add"] for run in sweep.runs}
+    result = {(run.config.label, run.config.size, run.config.seed): run.outcome.accuracy["add"] for run in sweep.runs}
     assert result == pytest.approx(OUTCOMES[older.name])
     assert {run.outcome.status for run in sweep.runs} == {Status.FINISHED}
     assert {row.name for row in older.joinpath("runs").iterdir()} == {run.key for run in sweep.runs}
     # Another sweep that asks for the same run finds it: its key is what it was.
     family, spec = sweep.spec.make_family(), sweep.spec
-    assert {family.key(spec.config(request)) for request in spec.requests()} == {run.key for run in sweep.runs}
+    requests = [asked for asked in spec.requests() if (asked.mix, asked.size, asked.seed) in result]
+    assert {family.key(spec.config(request)) for request in requests} == {run.key for run in sweep.runs}
     assert all(run.directory.is_dir() for run in sweep.runs)
-    assert [mix.runs for mix in sweep.answer.mixes] == [2, 2]
+    assert [mix.runs for mix in sweep.answer.mixes] == [len(OUTCOMES[older.name]) // 2] * 2
+    comparison = sweep.answer.mixes[1].comparison
+    assert (comparison is None) == (EVIDENCE[older.name] is None)
+    if comparison is not None:
+        assert (comparison.pairs, comparison.evidence) == pytest.approx(EVIDENCE[older.name], rel=0.05)
 
 
 def test_every_command_reads_it_or_refuses_it_in_one_line(older: Path, run: Program, tmp_path: Path) -> None:

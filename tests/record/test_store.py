@@ -63,6 +63,23 @@ def test_what_is_no_store_is_refused_with_what_is(uri: str) -> None:
     assert "secret" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "http://ann:secret@[::1",
+        "postgresql://ann:secret@[db/x",
+        "http://ann:secret@tracker..example",
+        f"https://ann:secret@{'long' * 20}:5000",
+        "http://ann:secret@127.0.0.1:99999",
+    ],
+)
+def test_an_address_that_cannot_be_one_is_refused_without_its_password(uri: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="MLFLOW_TRACKING_URI") as refused:
+        check(choose(tmp_path, {"MLFLOW_TRACKING_URI": uri}))
+    assert "Write http" in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
 def test_a_damaged_file_is_named_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / DATABASE).write_text("not a database, but a text of some length" * 20)
     with pytest.raises(StoreError, match=r"not a database.*sync --rebuild --home"):

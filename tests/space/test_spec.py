@@ -18,7 +18,7 @@ from orchestrator.errors import UserError
 from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
 from orchestrator.space.differences import differences
-from orchestrator.space.files import names
+from orchestrator.space.files import names, read_space
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.search import SizeRange
 from orchestrator.space.spaces import load_space, open_space, variant_names
@@ -351,6 +351,31 @@ def test_profiles_of_a_space_that_has_none_cannot_be_asked_for(write: Write, spa
     resolved = write(load_space(space, "smoke", hardware=LAPTOP).to_yaml())
     assert load_space(resolved, "smoke").profile == "smoke"
     assert "has no profiles" in refused(resolved, profile="laptop")
+
+
+@pytest.mark.parametrize(
+    ("content", "remedy"),
+    [
+        ("name: x".encode("utf-16"), r"in UTF-16: save it as UTF-8"),
+        ("question: é".encode("cp1252"), r"at byte 10: save it as UTF-8"),
+        (b"search:\n\tmax_runs: 4\n", r"line 2, column 1: .*indent with spaces"),
+        (b"name: x\x1a", r"#x001a"),
+    ],
+    ids=["UTF-16", "cp1252", "tab", "Ctrl-Z"],
+)
+def test_files_of_other_editors_are_refused_with_the_remedy(content: bytes, remedy: str, tmp_path: Path) -> None:
+    (tmp_path / "written.yaml").write_bytes(content)
+    with pytest.raises(UserError, match=remedy) as refused:
+        read_space(str(tmp_path / "written.yaml"))
+    assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=["LF", "CRLF", "CR"])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "BOM"])
+def test_line_ends_and_marks_of_other_systems_are_read(mark: bytes, end: bytes, tmp_path: Path) -> None:
+    lines = [b"like: add_vs_add_prod", b"question: Does it?", b"mixes: [add, add+max]", b""]
+    (tmp_path / "written.yaml").write_bytes(mark + end.join(lines))
+    assert load_space(str(tmp_path / "written.yaml"), "smoke").question == "Does it?"
 
 
 def test_unreadable_files_are_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,12 +56,12 @@ def test_what_python_people_write_is_taken_as_meant(update: dict[str, Any], plai
 
 def test_a_copy_keeps_nothing_that_was_derived_from_the_old_values() -> None:
     recipes = load_space("add_vs_add_prod_recipes", "smoke")
-    before = recipes.recipe_settings
-    base = load_space("add_vs_add_prod", "smoke")
-    slower = base.settings.__class__(**{**vars(base.settings), "training": base.settings.training})
-    copy = recipes.model_copy(update={"settings": slower, "sizes": (8, 16)})
+    settings, before = recipes.settings, dict(recipes.recipe_settings)
+    steps = 2 * settings.training.steps
+    copy = recipes.model_copy(update={"settings": replace(settings, training=replace(settings.training, steps=steps))})
+    assert {recipe.training.steps for recipe in copy.recipe_settings.values()} == {steps}
     assert copy.recipe_settings == copy.checked().recipe_settings
-    assert before == recipes.recipe_settings
+    assert recipes.recipe_settings == before
 
 
 def test_a_specification_that_was_never_checked_starts_nothing(tmp_path: Path) -> None:

@@ -231,9 +231,10 @@ def _check_address(address: str) -> None:
         )
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_WITHIN_S).close()
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # UnicodeError: a host name with an empty or very long part.
+        reason = getattr(error, "strerror", None) or error
         raise UserError(
-            f"no Ray cluster answers at {address}: {error.strerror or error}. Is it running (ray status), and is the "
+            f"no Ray cluster answers at {address}: {reason}. Is it running (ray status), and is the "
             "port open to this machine?"
         ) from error
 
