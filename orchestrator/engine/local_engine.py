@@ -1,4 +1,7 @@
-"""An engine without Ray. It trains one stack after another in this process, which suits a single GPU or a debugger."""
+"""An engine without Ray. It trains one stack after another in this process, which suits a single GPU or a debugger.
+
+On a GPU the next sizes are compiled meanwhile, in another process (ahead.py).
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ import threading
 import time
 import traceback
 
+from orchestrator.engine.ahead import CompilesAhead
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.worker import StackWorker
+from orchestrator.stacks import Stack
 
 log = logging.getLogger(__name__)
 
@@ -35,37 +40,43 @@ class LocalEngine(Engine):
 
     def execute(self, campaign: Campaign) -> None:
         self._thread = threading.get_ident()
-        while not campaign.done:
-            stack = campaign.next_stack()
-            if stack is None:
-                time.sleep(WAIT_S)
-                continue
-            job = campaign.job(stack)
-            worker: StackWorker | None = None
-            error = ""
-            while not (campaign.is_over(stack.id) or (worker and worker.done)):
-                try:
-                    self._can_leave = not campaign.has_progress(stack.id)
-                    worker = worker or StackWorker(campaign.sweep.spec, job)
-                    report = worker.advance()
-                    self._can_leave = False
-                except KeyboardInterrupt:
-                    if not campaign.stopping:
-                        raise
-                    worker = None  # It may be anywhere within a step, so it writes no checkpoint.
-                except Exception:  # noqa: BLE001 - in a process of its own it would be that process's failure, too
-                    worker, error = None, traceback.format_exc()
-                    break
-                else:
-                    campaign.take_in(stack.id, report)
-                    campaign.look()
-            self._can_leave = False
-            if worker:
-                _close(worker)
-            if error:
-                campaign.stack_failed(stack.id, error)
+        with CompilesAhead(campaign) as ahead:
+            while not campaign.done:
+                stack = campaign.next_stack()
+                if stack is None:
+                    time.sleep(WAIT_S)
+                    continue
+                self._train(campaign, stack, ahead)
+
+    def _train(self, campaign: Campaign, stack: Stack, ahead: CompilesAhead) -> None:
+        """Train a stack until its runs have ended or are no longer wanted."""
+        job = campaign.job(stack)
+        worker: StackWorker | None = None
+        error = ""
+        while not (campaign.is_over(stack.id) or (worker and worker.done)):
+            ahead.look(stack)
+            try:
+                self._can_leave = not campaign.has_progress(stack.id)
+                worker = worker or StackWorker(campaign.sweep.spec, job)
+                report = worker.advance()
+                self._can_leave = False
+            except KeyboardInterrupt:
+                if not campaign.stopping:
+                    raise
+                worker = None  # It may be anywhere within a step, so it writes no checkpoint.
+            except Exception:  # noqa: BLE001 - in a process of its own it would be that process's failure, too
+                worker, error = None, traceback.format_exc()
+                break
             else:
-                campaign.stack_ended(stack.id)
+                campaign.take_in(stack.id, report)
+                campaign.look()
+        self._can_leave = False
+        if worker:
+            _close(worker)
+        if error:
+            campaign.stack_failed(stack.id, error)
+        else:
+            campaign.stack_ended(stack.id)
 
     def interrupted(self) -> None:
         """Leave a stack at once if it has nothing to save: making its data may take minutes."""

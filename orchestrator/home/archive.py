@@ -2,7 +2,7 @@
 
 The file is a compressed tar file of runs, sweeps and checkpoints. Claims, locks, requests to stop, Ray's own files and
 the record of MLflow are left out. Runs are merged by key. A sweep that both homes have is taken over if the file's
-journal continues this home's.
+journal continues this home's, or if the journals are equal and the file's checkpoints trained further.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
 from orchestrator.errors import UserError
+from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.files import PROBES, Home, SweepDirectory, flaw_of, make_home, remove_abandoned, whole_directory
 from orchestrator.home.journal import SCHEMA, Begun, read_journal
 from orchestrator.home.run_files import read_run
@@ -140,7 +141,8 @@ class _Relation(StrEnum):
 
     NEW = "the home does not have it"
     LONGER = "it continues the home's"
-    KNOWN = "the home's is the same or continues it"
+    SAME = "the journals are equal"
+    KNOWN = "the home's continues it"
     PARTED = "they continued separately"
 
 
@@ -165,12 +167,16 @@ def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Import
             if relation is _Relation.LONGER and home.sweep(sweep_id).is_driven():
                 raise UserError(f"{sweep_id} is being run here and {path} continues it: stop it first, then import")
         taken = [_take_run(RunStore(staged).directory(key), RunStore(home)) for key in RunStore(staged).stored_keys()]
+        new = 0
         for sweep_id, relation in sweeps.items():
+            theirs, ours = staged.sweep(sweep_id), home.sweep(sweep_id)
             if relation is _Relation.PARTED:
                 warn(f"{sweep_id} continued both here and in {path}: the sweep here stays, the runs are taken over")
-            elif relation is not _Relation.KNOWN:
-                _take_sweep(staged.sweep(sweep_id), home.sweep(sweep_id))
-        new = sum(relation in (_Relation.NEW, _Relation.LONGER) for relation in sweeps.values())
+            elif relation in (_Relation.NEW, _Relation.LONGER):
+                _take_sweep(theirs, ours)
+                new += 1
+            elif relation is _Relation.SAME and not ours.is_driven():
+                new += _take_checkpoints(theirs, ours)
     return Imported(sum(taken), new, len(taken) - sum(taken), len(sweeps) - new)
 
 
@@ -244,6 +250,8 @@ def _relation(theirs: SweepDirectory, ours: SweepDirectory) -> _Relation:
         return _Relation.NEW
     their_journal, our_journal = (files.journal.read_bytes() for files in (theirs, ours))
     our_journal = our_journal[: our_journal.rfind(b"\n") + 1]
+    if our_journal == their_journal:
+        return _Relation.SAME
     if our_journal.startswith(their_journal):
         return _Relation.KNOWN
     return _Relation.LONGER if their_journal.startswith(our_journal) else _Relation.PARTED
@@ -277,6 +285,30 @@ def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory) -> None:
             if file != theirs.journal:
                 write_whole(ours.directory / file.name, file.read_bytes())
         write_whole(ours.journal, theirs.journal.read_bytes())
+
+
+def _take_checkpoints(theirs: SweepDirectory, ours: SweepDirectory) -> bool:
+    """Take over the checkpoints of stacks that trained further than here. Return True if there are any.
+
+    The journals are equal: no run has ended since. Checkpoints of a stack are numbered in the order of training.
+    """
+    pairs = [
+        [Checkpoints(files.checkpoints).newest(stack_id) for files in (theirs, ours)]
+        for stack_id in Checkpoints(theirs.checkpoints).stacks()
+    ]
+    further = [(source, existing) for source, existing in pairs if source and _number(source) > _number(existing)]
+    if further:
+        with ours.driving():
+            for source, existing in further:
+                _move(source, ours.checkpoints / source.name)
+                if existing is not None:
+                    shutil.rmtree(existing)
+    return bool(further)
+
+
+def _number(checkpoint: Path | None) -> int:
+    """Return the number of a checkpoint in its stack, 0 without one."""
+    return 0 if checkpoint is None else int(checkpoint.name.rpartition(".")[2])
 
 
 def _move(source: Path, target: Path) -> None:

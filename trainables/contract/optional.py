@@ -56,6 +56,11 @@ class OptionalMembers:
         """Return the name of the code that trains on this device here; ``""`` if there is no choice."""
         return ""
 
+    def compiles(self, device: str) -> bool:
+        """Return True if ``learner`` compiles the step of a stack on this device here, which takes a while once for
+        each shape; other processes then read the result from a cache."""
+        return False
+
     def memory(self, size: int) -> float:
         """Return the peak bytes of memory of one run in a stack, rounded up; 0 if unknown."""
         return 0.0

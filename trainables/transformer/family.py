@@ -156,6 +156,15 @@ class TransformerFamily(Family):
         model, training = self.settings.model, self.settings.training
         return NATIVE if can_train(model, training, self._vocabulary_size, device) else TORCH
 
+    def compiles(self, device: str) -> bool:
+        if not device.startswith("cuda"):
+            return False
+        import torch  # Plans and reports do not need it.
+
+        from trainables.transformer.gpu_step import can_compile
+
+        return can_compile(torch.device(device))
+
     def memory(self, size: int) -> float:
         model, training = self.settings.model, self.settings.training
         item = 2 if training.precision == "bf16" else 4

@@ -1,0 +1,149 @@
+"""The local engine has the next size compiled while this one trains."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from orchestrator.engine.ahead import CompilesAhead
+from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.local_engine import LocalEngine
+from orchestrator.home.files import Home
+from orchestrator.home.journal import Journal
+from orchestrator.home.sweeps import create_sweep
+from orchestrator.space.evidence import searcher_of
+from orchestrator.space.hardware import Hardware
+from orchestrator.stacks import Stack, StackSizes
+from tests.families import LogisticFamily
+from tests.sweep.sweeps import spec
+from tests.waiting import wait_for
+from trainables.base import Family, Learner, RunConfig
+from trainables.tasks.listops import ListOps
+from trainables.transformer import stack as stack_module
+
+SUMS = {
+    "task": {"modulus": 4, "depth": 1, "max_arguments": 3, "nesting": 0.0, "held_out_fraction": 0.25},
+    # The native step knows no parallel block, so torch trains.
+    "model": {"block": 18, "n_recurrence": 1, "parallel": True},
+    "training": {"steps": 20, "batch": 4, "evaluate_every": 10, "warmup_steps": 0, "loss": "answer"},
+}
+
+
+class CompiledSums(ListOps):
+    """Sums whose stacks compile their step on a CPU, as others do on a GPU."""
+
+    name = "compiled_sums"
+
+    def compiles(self, device: str) -> bool:
+        return True
+
+    def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
+        with patch.object(stack_module, "can_compile", lambda device: True):
+            return super().learner(runs, device=device, cache=cache)
+
+
+class Waits(LogisticFamily):
+    """At size 8 its runs train until another process has made a learner of size 16."""
+
+    name = "waits"
+
+    def compiles(self, device: str) -> bool:
+        return True
+
+    def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
+        (cache / f"{runs[0].size}-{os.getpid()}").touch()
+        if runs[0].size == 8:
+            wait_for(lambda: any(cache.glob("16-*")), 200)
+        return super().learner(runs, device=device, cache=cache)
+
+
+class Uncompilable(Waits):
+    """A family whose step cannot be compiled."""
+
+    name = "uncompilable"
+
+    def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
+        raise RuntimeError("no step for this size")
+
+
+def campaign_of(family: type[Family], directory: Path, **changes: object) -> Campaign:
+    """Two sizes, two runs each."""
+    fields = {
+        "family": f"{family.__module__}:{family.__name__}",
+        "sizes": [8, 16],
+        "seeds": 1,
+        "search": {"method": "grid"},
+        "resources": {"max_stack": 2, "scratch": str(directory / "scratch")},
+    }
+    sweep = create_sweep(spec(**(fields | changes)), Home(directory / "home"))
+    sizing = StackSizes(sweep.spec, Hardware(2, 8))
+    return Campaign(sweep, searcher_of(sweep.spec), Journal(sweep.files.journal), slots=1, sizing=sizing)
+
+
+def begun(campaign: Campaign) -> Stack:
+    stack = campaign.next_stack()
+    assert stack is not None
+    return stack
+
+
+@pytest.mark.slow
+def test_the_next_size_is_compiled_while_this_one_trains(tmp_path: Path) -> None:
+    campaign = campaign_of(Waits, tmp_path)
+    LocalEngine().execute(campaign)
+    assert [record.config.size for record in campaign.records] == [8, 8, 16, 16]
+    made = [path.name.split("-") for path in (tmp_path / "scratch").iterdir()]
+    here = str(os.getpid())
+    assert sorted((size, process == here) for size, process in made) == [("16", False), ("16", True), ("8", True)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_step_that_was_compiled_ahead_is_read_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._dynamo.utils import counters
+
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "compiler"))
+    campaign = campaign_of(CompiledSums, tmp_path, settings=SUMS)
+    with CompilesAhead(campaign) as ahead:
+        ahead.look(begun(campaign))
+        assert ahead._process is not None
+        assert ahead._process.wait(800) == 0
+    [configs] = [[run.ticket.config for run in campaign.table if run.ticket.config.size == 16]]
+    before = counters["inductor"]["fxgraph_cache_miss"], counters["inductor"]["fxgraph_cache_hit"]
+    CompiledSums(configs[0].settings).learner(configs, device="cpu", cache=tmp_path / "scratch")
+    assert counters["inductor"]["fxgraph_cache_miss"] == before[0]
+    assert counters["inductor"]["fxgraph_cache_hit"] == before[1] + 2  # Forward and backward.
+
+
+def test_a_family_that_does_not_compile_starts_no_process(tmp_path: Path) -> None:
+    campaign = campaign_of(LogisticFamily, tmp_path)
+    with CompilesAhead(campaign) as ahead:
+        ahead.look(begun(campaign))
+        assert ahead._process is None
+
+
+@pytest.mark.slow
+def test_a_size_that_cannot_be_compiled_ahead_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    campaign = campaign_of(Uncompilable, tmp_path)
+    with CompilesAhead(campaign) as ahead, caplog.at_level(logging.WARNING):
+        stack = begun(campaign)
+        ahead.look(stack)
+        assert ahead._process is not None
+        assert ahead._process.wait(200) == 1
+        ahead.look(stack)
+    assert "size 16 could not be compiled ahead, so its first stack starts later: RuntimeError: no step" in caplog.text
+    assert ahead._process is None
+
+
+@pytest.mark.slow
+def test_the_process_ends_with_the_engine(tmp_path: Path) -> None:
+    campaign = campaign_of(Waits, tmp_path)
+    with CompilesAhead(campaign) as ahead:
+        ahead.look(begun(campaign))
+        process = ahead._process
+    assert process is not None
+    assert process.returncode
