@@ -56,13 +56,17 @@ def program(*words: object, here: Path, **settings: str) -> subprocess.Completed
     return python("-m", "orchestrator", *words, here=here, **settings)
 
 
+def write_other(place: Path, name: str) -> None:
+    """Write a module that ends the process that imports it."""
+    (place / f"{name}.py").write_text(f"raise SystemExit('the {name} of other work')\n")
+
+
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
     """A working directory with modules of other work, and with a family next to its search space."""
     (place := tmp_path / "here").mkdir()
-    others = ("trainables", "numpy", "ray", "rich", "typer", "environment", "supervisor", "random", "heapq", "queue")
-    for name in others:
-        (place / f"{name}.py").write_text(f"raise SystemExit('the {name} of other work')\n")
+    for name in ("trainables", "numpy", "ray", "rich", "typer", "environment", "supervisor"):
+        write_other(place, name)
     (place / "search_spaces").mkdir()
     (place / "my_family.py").write_text((ROOT / "tests" / "families.py").read_text())
     asked = spec(sizes=[8, 16], seeds=1).to_yaml()
@@ -70,9 +74,17 @@ def here(tmp_path: Path) -> Path:
     return place
 
 
-def test_modules_of_other_work_in_the_working_directory_are_not_imported(here: Path) -> None:
+@pytest.fixture
+def here_beside_python(here: Path) -> Path:
+    """The same with modules that are named like some of Python's own."""
+    for name in ("random", "heapq", "queue"):
+        write_other(here, name)
+    return here
+
+
+def test_modules_of_other_work_in_the_working_directory_are_not_imported(here_beside_python: Path) -> None:
     for words in (("show",), ("plan", "my_space.yaml"), ("show", "add_vs_add_prod")):
-        done = program(*words, here=here)
+        done = program(*words, here=here_beside_python)
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
 
 
@@ -86,10 +98,10 @@ def test_the_installed_command_runs_next_to_an_orchestrator_of_other_work(here: 
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
 
 
-def test_a_relative_search_path_does_not_put_them_first_again(here: Path) -> None:
+def test_a_relative_search_path_does_not_put_them_first_again(here_beside_python: Path) -> None:
     """As an ``.envrc`` with ``PYTHONPATH=.`` does, or one that ends in a colon."""
-    for path in (".", f"{here.parent}:"):
-        done = program("plan", "my_space.yaml", here=here, PYTHONPATH=path)
+    for path in (".", f"{here_beside_python.parent}:"):
+        done = program("plan", "my_space.yaml", here=here_beside_python, PYTHONPATH=path)
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
 
 
