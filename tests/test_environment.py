@@ -152,7 +152,7 @@ def test_a_directory_hides_a_package_as_a_module_does(tmp_path: Path) -> None:
     assert hiding("search_spaces", [str(tmp_path), str(ROOT)]) is None, "a regular package goes before a directory"
 
 
-def test_warnings_that_raise_end_nothing(here: Path) -> None:
+def test_warnings_that_raise_end_nothing(tmp_path: Path) -> None:
     code = """
         import sys
         from orchestrator import environment
@@ -161,7 +161,7 @@ def test_warnings_that_raise_end_nothing(here: Path) -> None:
         warnings.warn("deprecated", DeprecationWarning)
         assert "PYTHONWARNINGS" not in os.environ and "MLFLOW_RUN_ID" not in os.environ
     """
-    done = python("-c", textwrap.dedent(code), here=here, PYTHONWARNINGS="error", MLFLOW_RUN_ID="7")
+    done = python("-c", textwrap.dedent(code), here=tmp_path, PYTHONWARNINGS="error", MLFLOW_RUN_ID="7")
     assert done.returncode == 0, done.stderr
 
 
