@@ -106,8 +106,8 @@ def _read_file(path: Path) -> tuple[str, str, str]:
         near = [str(file) for file in path.parent.glob("*") if file.suffix in SUFFIXES]
         raise UserError(f"there is no file {str(path)!r}.{did_you_mean(str(path), near)}") from None
     except UnicodeDecodeError as error:
-        found = "this is in UTF-16" if error.object.startswith(UTF_16) else f"{error.reason} at byte {error.start}"
-        raise UserError(f"{path}: {found}: save it as UTF-8") from error
+        where = "it is in UTF-16" if error.object.startswith(UTF_16) else f"{error.reason} at byte {error.start}"
+        raise UserError(f"{path}: this is not readable as text in UTF-8: {where}: save it as UTF-8") from error
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
 

@@ -68,7 +68,7 @@ def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], in
         cost=numbers.cost(cost_of(spec, runs)),
         probes={
             probe: _inline(probe_figure(answer, numbers), f"probe-{probe}", f"{probe}: {', '.join(numbers)}")
-            for probe, numbers in probe_points(runs).items()
+            for probe, numbers in sorted(probe_points(runs).items())
         },
         warnings=[*answered.caveats, *probe_notes(spec, runs)],
         asked=numbers.asked(spec)
