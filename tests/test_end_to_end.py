@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -152,4 +154,10 @@ def test_a_family_that_raises_is_retried_alone_and_named(tmp_path: Path) -> None
         (16, 1): "failed",
     }
     assert "seed 1 is cursed" in runs[16, 1].outcome.error
-    assert "1 failed" in done.stdout
+    assert re.search(r"^add .* 3 \(1 failed\)$", done.stdout, re.MULTILINE), done.stdout
+    [explained] = re.findall(r"^explain (?:.* )?-m orchestrator (explain .*)$", done.stderr + done.stdout, re.MULTILINE)
+    told = subprocess.run(
+        [sys.executable, "-m", "orchestrator", *shlex.split(explained)],
+        capture_output=True, text=True, timeout=280, check=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert "1 run failed and counts as no evidence." in " ".join(told.stdout.split())

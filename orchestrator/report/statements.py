@@ -49,6 +49,8 @@ FEWEST = 5
 HEADER = ("experiment", "about", "statement", "found", "evidence", "verdict")
 FALSE_SHARE = 0.1
 """Largest expected share of wrong decisions among those of a table."""
+NOT_SIGNIFICANT = "not significant over the whole table: a smaller search.error, such as 0.01, asks for more pairs"
+"""Of a decision that e-BH rejects. A sweep stops just above its own threshold, which many rows make too low."""
 
 Steps = Mapping[str, int | None]
 """The step at which one run was halfway on each task, None for never."""
@@ -122,7 +124,7 @@ def over_table(rows: Sequence[Row]) -> list[Row]:
     significant = {compared[place] for place in e_bh(evidence, FALSE_SHARE)}
     decided = (Agreement.AGREES, Agreement.LARGER, Agreement.CONTRADICTED)
     return [
-        replace(row, result=f"{row.result}; not significant over the whole table", agreement=Agreement.UNDECIDED)
+        replace(row, result=f"{row.result}; {NOT_SIGNIFICANT}", agreement=Agreement.UNDECIDED)
         if row.comparison is not None and row.agreement in decided and place not in significant
         else row
         for place, row in enumerate(rows)

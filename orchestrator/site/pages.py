@@ -161,7 +161,7 @@ class SweepPages:
     def _readable(self, sweep_id: str) -> StoredSweep:
         """Return a sweep of the home. Raises :class:`UserError` if it does not exist or cannot be read."""
         if sweep_id not in self._home.sweep_ids():
-            raise UserError(f"there is no sweep {sweep_id!r} in {self._home.root}")
+            raise UserError(f"{self._home.root} has no sweep {sweep_id!r}")
         stored = self._stored(sweep_id)
         if not isinstance(stored, StoredSweep):
             raise UserError(f"{sweep_id} cannot be read; `sweeps` lists the reason")

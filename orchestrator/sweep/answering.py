@@ -52,13 +52,14 @@ def finish(campaign: Campaign, recorder: Recorder, console: Console, options: Ru
         raise SweepError(f"every run failed; the first one with:\n{errors[0].strip()}")
     recorder.end(sweep, result, State.FINISHED)
     campaign.journal.append(Answered())
-    print_answer(sweep, result, console)
+    print_answer(result, console)
     if files := draw(sweep, result, records):
         recorder.end(sweep, result, State.FINISHED, files)
     Checkpoints(sweep.files.checkpoints).clear()
     for line in remarks(sweep, result, records, options, campaign.searcher):
         log.info(line)
     missing = _close(recorder, sweep.files.home, RECORD_TIMEOUT_S)
+    log.info(f"explain {command_line('explain', sweep.id, '--home', sweep.files.home.root)}")
     for name, path in (("figure", sweep.files.directory / FIGURE), ("report", sweep.files.directory / REPORT)):
         if path in files:
             log.info(f"{name}  {path}")
@@ -121,16 +122,14 @@ def draw(sweep: Sweep, result: Answer, runs: Sequence[RunRecord]) -> list[Path]:
     return [path for name, make in ((FIGURE, figure), (REPORT, report)) for path in drawn(name, make) or ()]
 
 
-def print_answer(sweep: Sweep, result: Answer, console: Console) -> None:
-    """Print an answer and the command that tells how sure it is, between empty lines."""
+def print_answer(result: Answer, console: Console) -> None:
+    """Print the table of an answer, between empty lines."""
     rows = table.answer_table(result)
-    how_sure = command_line("explain", sweep.id, "--home", sweep.files.home.root)
     console.print()
     if console.is_terminal:
         console.print(table.render(rows))
     else:
         console.print(table.plain(rows), markup=False, highlight=False, soft_wrap=True)
-    console.print(f"How sure: {how_sure}", markup=False, highlight=False, soft_wrap=True)
     console.print()
 
 

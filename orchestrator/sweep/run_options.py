@@ -232,8 +232,14 @@ class RunOptions(SizedOptions):
         return f"{self.line} --resume" if self.several else f"{self.line} --resume {sweep_id}"
 
     def asking(self, variant: str, overrides: Sequence[str], extended: str = "") -> str:
-        """Return the command with other values, which begins with the runs of the sweep ``extended``, if given."""
+        """Return the command with other values, which begins with the runs of the sweep ``extended``, if given.
+
+        They take the place of earlier values of the same fields, so that commands do not grow as they are pasted.
+        """
+        changed_fields = {override.partition("=")[0] for override in overrides}
+        unchanged = [override for override in self.overrides if override.partition("=")[0] not in changed_fields]
+        line = replace(self, overrides=unchanged).line
         chosen = ["--variant", variant] if self.several else []
         changed = [word for override in overrides for word in ("--set", override)]
         reused = ["--extend", extended] if extended else []
-        return f"{self.line} {shlex.join([*chosen, *changed, *reused])}"
+        return f"{line} {shlex.join([*chosen, *changed, *reused])}"

@@ -134,11 +134,11 @@ def _short_cost(plan: Plan) -> str:
     return f"about {plan.runs:.0f} runs in {rough_duration(plan.seconds)} ({worst}), within a factor of 3"
 
 
-def _span(numbers_: Sequence[int]) -> str:
-    """Return a few numbers one by one, many of them as their range: ``8 to 256 (46)``."""
-    if len(numbers_) <= MOST_NUMBERS:
-        return " ".join(map(str, numbers_))
-    return f"{numbers_[0]} to {numbers_[-1]} ({len(numbers_)})"
+def _span(values: Sequence[int]) -> str:
+    """Return a few values one by one, many of them as their range: ``8 to 256 (46)``."""
+    if len(values) <= MOST_NUMBERS:
+        return " ".join(map(str, values))
+    return f"{values[0]} to {values[-1]} ({len(values)})"
 
 
 def _idle_gpus(spec: SweepSpec, hardware: Hardware) -> str:
@@ -146,7 +146,7 @@ def _idle_gpus(spec: SweepSpec, hardware: Hardware) -> str:
 
 
 def _slow_training(spec: SweepSpec) -> str:
-    """Return the reason why the native step does not train, and the remedy; "" if it trains or there is no choice."""
+    """Return why torch trains more slowly than the native step would, and the remedy; "" if it does not."""
     device = spec.resources.device
     why = missing() if device == "cpu" and spec.make_family().training_step(device) == TORCH else None
     return "" if why is None else f"{why[0]}: {why[1]}"

@@ -121,6 +121,7 @@ class Comparison:
     Attributes:
         decided: The direction whose evidence reached ``threshold`` after any of the counted pairs; never revoked.
         evidence: The larger e-value of the two directions after the last counted pair, from pairs of equal sizes.
+        leans: The direction of ``evidence``.
         highest: Largest e-value so far.
         threshold: The evidence that decides, 1 / error.
         at_least: Once decided, the largest certified factor, at least 1. The baseline needs at least this many times
@@ -133,6 +134,7 @@ class Comparison:
 
     decided: Direction | None
     evidence: float
+    leans: Direction
     highest: float
     threshold: float
     at_least: float | None
@@ -217,6 +219,7 @@ def compare(
     paths = {direction: log_evidence(growth[direction][equal]) for direction in Direction}
     first = {direction: int(np.argmax(path >= needed)) for direction, path in paths.items() if path.max() >= needed}
     decided = min(first, key=lambda direction: first[direction]) if first else None
+    leans = max(Direction, key=lambda direction: float(paths[direction][-1]))
 
     def certified(count: Callable[[float], float]) -> float | None:
         if decided is None:
@@ -227,7 +230,8 @@ def compare(
 
     return Comparison(
         decided=decided,
-        evidence=math.exp(min(max(float(path[-1]) for path in paths.values()), LARGEST)),
+        evidence=math.exp(min(float(paths[leans][-1]), LARGEST)),
+        leans=leans,
         highest=math.exp(min(max(float(path.max()) for path in paths.values()), LARGEST)),
         threshold=1 / error,
         at_least=certified(lambda size: parameters(size).total),

@@ -214,7 +214,7 @@ def recorded(home: Path) -> list[str]:
 
 
 def answer_in(said: str) -> str:
-    """Return the last answer that was printed, or ``""`` if none was. It ends where the sweep's id is named, or with an
-    empty line. The next step below it is a command on the command line, and settings from Python."""
+    """Return the last answer that was printed, up to the empty line after it, or ``""`` if none was. The next step
+    below it is a command on the command line, and settings from Python."""
     _, result, rest = said.rpartition(": size at ")
-    return rest.partition("\n")[2].partition("\n\n")[0].partition("\nHow sure: ")[0].strip() if result else ""
+    return rest.partition("\n")[2].partition("\n\n")[0].strip() if result else ""

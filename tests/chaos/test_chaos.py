@@ -79,8 +79,8 @@ def test_lost_doubled_and_changed_runs_are_counted(tmp_path: Path) -> None:
 
 
 def test_the_last_answer_counts() -> None:
-    output = "sweep a\n\nadd: size at 80%\nold\n\nfigure x\nerror\n\nadd: size at 80%\nnew 1\nnew 2\n"
-    output += "How sure: explain a\n\nnext    Ask more\n  run it --home here\nfigure x\n"
+    output = "sweep a\n\nadd: size at 80%\nold\n\nfigure x\nerror\n\nadd: size at 80%\nnew 1\nnew 2\n\n"
+    output += "next    Ask more\n  run it --home here\nfigure x\n"
     assert answer_in(output) == "new 1\nnew 2"
     assert answer_in("nothing") == ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,10 @@ def test_the_next_step_trains_what_it_says(
     for _ in range(2):
         if re.search(r"^next .*\n +python -m", done.out, re.MULTILINE) is None:  # Everything is answered.
             break
-        before = newest(home)
-        done = run(*printed_command(done.out, "next"))
+        before, words = newest(home), printed_command(done.out, "next")
+        changed_fields = [word.partition("=")[0] for flag, word in pairwise(words) if flag == "--set"]
+        assert len(changed_fields) == len(set(changed_fields)), "a value is given twice"
+        done = run(*words)
         assert done.code == 0, done.err
         assert newest(home) != before
         assert trained(home) > 0
@@ -149,7 +152,7 @@ def test_every_line_of_a_home_with_a_space_can_be_pasted(run: Program, tmp_path:
     space.write_text(spec(sizes=[16, 64], seeds=1).to_yaml())
     done = run("run", space, "--home", home, "--engine=local")
     lines = re.findall(r"python -m orchestrator ([^`\n]*)", done.out)
-    assert [line.split()[0] for line in lines] == ["plan", "explain", "run", "ui"]
+    assert [line.split()[0] for line in lines] == ["plan", "run", "explain", "ui"]
     assert run(*shlex.split(lines[0])).code == 0
     for line in lines[1:]:
         words = shlex.split(line)

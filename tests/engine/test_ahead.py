@@ -113,8 +113,8 @@ def test_a_step_that_was_compiled_ahead_is_read_from_the_cache(tmp_path: Path, m
         ahead.look(begun(campaign))
         assert ahead._process is not None
         assert ahead._process.wait(1500) == 0
-    asked = campaign.sweep.spec
-    config = campaign.ticket(Request(asked.baseline.name, 16, asked.seed)).config
+    sweep_spec = campaign.sweep.spec
+    config = campaign.ticket(Request(sweep_spec.baseline.name, 16, sweep_spec.seed)).config
     before = counters["inductor"]["fxgraph_cache_miss"], counters["inductor"]["fxgraph_cache_hit"]
     CompiledSums(config.settings).learner([config, config], device="cpu", cache=tmp_path / "scratch")
     assert counters["inductor"]["fxgraph_cache_miss"] == before[0]

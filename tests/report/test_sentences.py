@@ -262,17 +262,20 @@ def tried(case: Case, name: str, listed: str, low: str | None, high: str | None,
 LINE = rf"(?=([^;:]*?)(?: is| was|:) )[^;]*; learned by ([^;]*)(?:; accuracy {NUMBER}(?: to {NUMBER})? at {RANGE})?"
 
 
-def evidence(case: Case, one: str, other: str, pairs: str) -> bool:
+def evidence(case: Case, one: str, other: str, leans: str | None, pairs: str) -> bool:
     found = case.comparison
     assert found is not None
     shown = found.evidence if found.decided is None else found.highest
     odds = float(one.replace(",", "")) / float(other)
     rounded = 0.9 * min(shown, 1e6) <= odds <= 1.1 * shown and (odds >= 20) == (found.decided is not None)
-    return rounded and int(pairs) == len(case.pairs) == found.pairs
+    named = found.leans if found.decided is None and found.evidence >= 2 else None
+    return rounded and leans == named and int(pairs) == len(case.pairs) == found.pairs
 
 
 MEANING = r"Without any difference, at most 1 comparison in 20 gets to 20:1\."
-EVIDENCE: dict[str, Check] = {rf"Evidence (?:over )?{NUMBER}:{NUMBER} from (\d+) pairs?\. {MEANING}": evidence}
+EVIDENCE: dict[str, Check] = {
+    rf"Evidence (?:over )?{NUMBER}:{NUMBER}(?: \(towards (fewer|more)\))? from (\d+) pairs?\. {MEANING}": evidence
+}
 NEXT: dict[str, Check] = {
     r"Train twice as long: nothing was learned up to units (\d+)\. .*": SENTENCES[
         r"Nothing was learned up to units (\d+)\."

@@ -24,13 +24,14 @@ from orchestrator.report.side_by_side import (
 from orchestrator.report.table import answer_table
 from orchestrator.report.words import numbers
 from orchestrator.report.words.explanation import how_sure
-from orchestrator.report.words.findings import odds, sentences
+from orchestrator.report.words.findings import evidence_words, odds, sentences
 from orchestrator.report.words.next_step import next_step
 from orchestrator.search.base import Request
 from orchestrator.site.pages import SweepPages
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
+from orchestrator.transition.evidence import Direction
 from orchestrator.transition.types import Estimate, SizeShare, Verdict
 from tests.golden.test_answers import COMPARISONS, LEARNED, SMALLER, VERDICTS
 from tests.report.samples import SIZES, bracketed, config, make_answer, make_spec
@@ -265,3 +266,23 @@ def test_the_runs_of_many_mixes_are_counted_in_a_line() -> None:
 )
 def test_numbers_as_people_read_them(words: Callable[[float], str], said: dict[float, str]) -> None:
     assert {value: words(value) for value in said} == said
+
+
+@pytest.mark.parametrize(
+    ("evidence", "leans", "words"),
+    [
+        (6.1, Direction.MORE, "Evidence 6.1:1 (towards more) from 5 pairs."),
+        (6.1, Direction.FEWER, "Evidence 6.1:1 (towards fewer) from 5 pairs."),
+        (1.9, Direction.MORE, "Evidence 1.9:1 from 5 pairs."),
+    ],
+)
+def test_undecided_evidence_names_the_direction_in_which_it_leans(
+    evidence: float, leans: Direction, words: str
+) -> None:
+    mixes = [
+        mix
+        if mix.comparison is None
+        else replace(mix, comparison=replace(mix.comparison, evidence=evidence, leans=leans))
+        for mix in OPEN_QUESTION.mixes
+    ]
+    assert evidence_words(replace(OPEN_QUESTION, mixes=tuple(mixes))).startswith(words)

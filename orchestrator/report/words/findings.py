@@ -20,6 +20,8 @@ ALIKE = 0.2
 """Shares of runs that learned are about the same if they differ by at most this."""
 SHOWN = 1.1
 """Certified factors below this are not printed."""
+LEANING = 2.0
+"""Least undecided evidence whose direction is named."""
 SAME = 1e-4
 """Relative error of budgets, which are written with six digits."""
 MOST_ODDS = 1e6
@@ -150,6 +152,12 @@ def rounded_down(bound: float) -> str:
     return f"{math.floor(bound)}" if bound >= 10 else f"{math.floor(10 * bound) / 10:.1f}"
 
 
+def _leaning(comparison: Comparison) -> str:
+    """Return which way undecided evidence leans: `` (towards fewer)``; "" if it is decided or hardly leans."""
+    shown = comparison.decided is None and comparison.evidence >= LEANING
+    return f" (towards {comparison.leans})" if shown else ""
+
+
 def evidence_words(answer: Answer) -> str:
     """Return the evidence of each comparison and its meaning; ``""`` without pairs."""
     compared = [(mix, mix.comparison) for mix in answer.mixes if mix.comparison is not None and mix.comparison.pairs]
@@ -157,7 +165,8 @@ def evidence_words(answer: Answer) -> str:
         return ""
     several = len(compared) > 1
     parts = [
-        f"{odds(_shown_evidence(pairs))}{f' for {called(mix)}' if several else ''} from {counted(pairs.pairs, 'pair')}"
+        f"{odds(_shown_evidence(pairs))}{f' for {called(mix)}' if several else ''}{_leaning(pairs)} "
+        f"from {counted(pairs.pairs, 'pair')}"
         for mix, pairs in compared
     ]
     if len(parts) > MOST_LISTED:
