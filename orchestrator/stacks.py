@@ -14,17 +14,18 @@ from orchestrator.space.spec import SweepSpec
 from trainables.base import RunConfig
 
 STACK_FLOPS = 5e11
-"""Operations in a step of a whole stack on a GPU above which a larger stack gains nothing: 3 ms of an H200 at a fifth
-of its bf16 rate. Not measured."""
+"""Operations in a step of a whole stack on a GPU above which a larger stack gains little. On an H100, 16 to 64 runs at
+n_embed 64 (1.8e11 to 7.3e11 operations) gained 1.45 times; larger stacks were not measured."""
 LARGEST = 256
-"""The largest stack chosen on a GPU. Not measured."""
+"""The largest stack chosen on a GPU. On an H100, 16 to 64 runs at n_embed 16 gained 2.0 times; 256 were not tried."""
 FULL = 0.9
 """The share of a stack's memory that its runs may use. Libraries use some of the rest."""
 CONTEXT_BYTES = 1e9
 """Approximate memory of a GPU that each process uses in addition to its tensors, for its context and kernels, at
 compute capability 9."""
 AUTO_GPU_SHARE = 0.5
-"""With two processes a GPU is busy while one of them reads, evaluates or writes. Not measured."""
+"""With two processes a GPU is busy while one of them starts or compiles. One stack in training kept an H100 busy 98 %
+of the time by itself; two at once were not measured."""
 
 
 @dataclass(frozen=True)

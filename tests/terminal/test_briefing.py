@@ -22,6 +22,7 @@ HEAD, CORES, ONE_GPU = Machine(0), Machine(16), Machine(2, 1)
     ("gpu", "machines", "said"),
     [
         (0.25, (CORES, ONE_GPU), "2 stacks of 1 run at a time on cuda"),
+        (0.25, (), "4 stacks of 1 run at a time on cuda"),
         (0, (CORES, ONE_GPU), "18 stacks of 1 run at a time on cpu; the GPUs stay idle"),
         (0, (HEAD, CORES), "16 stacks of 1 run at a time on cpu"),
         (0, (), "1 stack of 1 run at a time on cpu"),

@@ -16,10 +16,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.trainables.trainers import MODEL, TRAINING, VOCABULARY, losses, make_trainer
-from trainables.transformer import gpu_step, stack
+from trainables.transformer import gpu_step, model, stack
 from trainables.transformer.architecture import ModelSettings, layout
 from trainables.transformer.gpu_step import pad_parameters, repeatable
-from trainables.transformer.model import _embed, _embed_by_product, _Linear, forward, initialise
+from trainables.transformer.model import _embed, _embed_by_product, _Linear, _parts, _product, forward, initialise
 from trainables.transformer.stack import stack_losses
 
 SMALL = replace(MODEL, n_recurrence=1)
@@ -123,16 +123,57 @@ def test_a_linear_map_can_be_hashed_before_it_has_its_fields() -> None:
     hash(_Linear.__new__(_Linear))
 
 
+@pytest.mark.parametrize("added", ["nothing", "bias", "stream"])
+def test_a_product_in_parts_has_the_values_and_the_gradients_of_a_whole_one(added: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    shapes = {"x": (3, 60, 8), "matrix": (3, 8, 5), "bias": (3, 1, 5), "stream": (3, 60, 5)}
+    names = ["x", "matrix", *([] if added == "nothing" else [added])]
+    given = {name: torch.randn(shapes[name], generator=generator, dtype=torch.float64) for name in names}
+    results = []
+    for parts in (1, 4):
+        inputs = {name: tensor.clone().requires_grad_() for name, tensor in given.items()}
+        product = _product(inputs["x"], inputs["matrix"], inputs.get(added), parts)
+        weights = torch.linspace(-1, 1, product.numel(), dtype=torch.float64).view_as(product)
+        results.append([product.detach(), *torch.autograd.grad((product * weights).sum(), list(inputs.values()))])
+    torch.testing.assert_close(results[1], results[0], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("shape", "device", "parts"),
+    [
+        ((4, 8192, 32), "cuda", 16),  # The profile `paper`.
+        ((4, 1980, 32), "cuda", 5),  # 33 expressions of 60 tokens.
+        ((4, 383, 32), "cuda", 1),
+        ((4, 769, 32), "cuda", 1),  # A prime number of rows.
+        ((1, 8192, 32), "cuda", 1),
+        ((4, 8192, 32), "cpu", 1),
+    ],
+)
+def test_rows_are_cut_into_parts_on_a_gpu_alone(shape: tuple[int, int, int], device: str, parts: int) -> None:
+    class Rows:
+        is_cuda = device == "cuda"
+
+    rows = Rows()
+    rows.shape = shape  # type: ignore[attr-defined]
+    assert _parts(rows) == parts  # type: ignore[arg-type]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("bias", [pytest.param(False, marks=pytest.mark.night), True])
-def test_compiled_steps_follow_uncompiled_ones_through_a_shrinking_stack(bias: bool) -> None:
+@pytest.mark.parametrize(
+    ("bias", "parts"), [pytest.param(False, 1, marks=pytest.mark.night), (True, 1), (False, 2), (True, 2)]
+)
+def test_compiled_steps_follow_uncompiled_ones_through_a_shrinking_stack(
+    bias: bool, parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from torch._dynamo.utils import counters
 
     plain, fast = (
         make_trainer(range(4), model=replace(SMALL, bias=bias), compile_step=compile_step)
         for compile_step in (False, True)
     )
-    expected, curve = losses(plain, 6), losses(fast, 6)
+    expected = losses(plain, 6)
+    monkeypatch.setattr(model, "_parts", lambda x_SNC: parts)
+    curve = losses(fast, 6)
     versions = counters["stats"]["unique_graphs"]
     assert versions > 0
     for trainer in (plain, fast):

@@ -30,6 +30,9 @@ from trainables.transformer.attention import attention
 LARGEST_ONE_HOT = 256
 """On a GPU, vocabularies up to this size are looked up by a matrix product."""
 
+ROWS_OF_A_PART = 384
+"""On a GPU, the fewest rows of a part that gets a product of its own (:func:`_product`)."""
+
 Sublayer = Literal["attention", "feed_forward"]
 Change = Callable[[Sublayer, int, Tensor], Tensor]
 """A function of sublayer, application (from 0) and update [S, B, T, C] that returns the update to use instead."""
@@ -75,16 +78,43 @@ class _Linear:
         return cls(folded_SCK, torch.baddbmm(parameters[f"{name}_{BIAS}"].unsqueeze(1), shift_S1C, matrix_SCK))
 
     def __call__(self, x_SNC: Tensor) -> Tensor:
-        if self.bias_S1K is None:
-            return torch.bmm(x_SNC, self.matrix_SCK)
-        return torch.baddbmm(self.bias_S1K, x_SNC, self.matrix_SCK)
+        return _product(x_SNC, self.matrix_SCK, self.bias_S1K, _parts(x_SNC))
 
 
 def _add(stream_SNC: Tensor, x_SNK: Tensor, parameters: Mapping[str, Tensor], name: str) -> Tensor:
     """Return the residual stream plus the map ``name`` of ``x``, with its bias if it has one."""
     if f"{name}_{BIAS}" in parameters:
         stream_SNC = stream_SNC + parameters[f"{name}_{BIAS}"].unsqueeze(1)
-    return torch.baddbmm(stream_SNC, x_SNK, parameters[name])
+    return _product(x_SNK, parameters[name], stream_SNC, _parts(x_SNK))
+
+
+def _parts(x_SNC: Tensor) -> int:
+    """Return the number of parts in which to multiply the rows of a stack.
+
+    A matrix's gradient is a sum over all rows. cuBLAS splits that sum between multiprocessors for one matrix, but not
+    for a batch of them: on an H100, 8 192 rows and 4 matrices of 32 x 32 took 143 us, and 16 us in 16 parts.
+    """
+    stack, rows, _ = x_SNC.shape
+    if not x_SNC.is_cuda or stack == 1:
+        return 1
+    return next(parts for parts in range(max(1, rows // ROWS_OF_A_PART), 0, -1) if rows % parts == 0)
+
+
+def _product(x_SNC: Tensor, matrix_SCK: Tensor, added: Tensor | None, parts: int) -> Tensor:
+    """Return x @ matrix, plus ``added`` [S, N or 1, K], [S, N, K], from products of a part of the rows each."""
+    if parts == 1:
+        return torch.bmm(x_SNC, matrix_SCK) if added is None else torch.baddbmm(added, x_SNC, matrix_SCK)
+    stack, rows, _ = x_SNC.shape
+    x = x_SNC.reshape(stack * parts, rows // parts, -1)
+    matrix = matrix_SCK.unsqueeze(1).expand(-1, parts, -1, -1).reshape(stack * parts, *matrix_SCK.shape[1:])
+    if added is None:
+        product = torch.bmm(x, matrix)
+    elif added.shape[1] == 1:
+        bias = added.unsqueeze(1).expand(-1, parts, -1, -1).reshape(stack * parts, 1, -1)
+        product = torch.baddbmm(bias, x, matrix)
+    else:
+        product = torch.baddbmm(added.reshape(stack * parts, rows // parts, -1), x, matrix)
+    return product.view(stack, rows, -1)
 
 
 def _embed(table_SVC: Tensor, tokens_SN: Tensor) -> Tensor:
