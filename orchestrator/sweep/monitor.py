@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from orchestrator.cost import STARTUP_S, cost_of
@@ -43,8 +43,8 @@ class Monitor:
         """By mix: the number of ended runs, and the transition that they give."""
         self._grid: tuple[int, float | None] = (-1, None)
         """The number of ended runs, and the seconds of the whole grid that they give."""
-        self._left: tuple[int, float, float] | None = None
-        """The number of ended runs, the time, and the seconds left that they gave then."""
+        self._left: tuple[tuple[int, int], float, float] | None = None
+        """What the seconds left were computed from, when, and how many they were."""
         self._next_left_at = self._begun
         self._took_s = 0.0
         self.refresh()
@@ -78,6 +78,7 @@ class Monitor:
             for run in training
             if not run.ticket.request.phase  # No searcher asked for a phase.
         ]
+        self._pace = self._pace_in_training(training)
         counts: dict[str, Counter[Status]] = {mix.name: Counter() for mix in spec.mixes}
         for record in self._ended:
             if record.config.label in counts:  # Otherwise it is a phase.
@@ -117,17 +118,37 @@ class Monitor:
         then, steps_then = self._progressed[0]
         return (steps - steps_then) / (now - then) if now > then and steps > steps_then else None
 
+    def _pace_in_training(self, training: Sequence[Run]) -> float | None:
+        """Return how many times longer the stacks in training take than expected, None if no rate is known yet."""
+        stacks: dict[str, list[Run]] = {}
+        for run in training:
+            if not run.ticket.request.phase:
+                stacks.setdefault(run.stack_id, []).append(run)
+        measured = expected = 0.0
+        for runs in stacks.values():
+            left = [(run, self._family.steps(run.ticket.config)) for run in runs]
+            seconds = [run.left_s(steps, self._taken) for run, steps in left]
+            known = [run_seconds for run_seconds in seconds if run_seconds is not None]
+            if len(known) == len(runs):
+                measured += max(known)
+                expected += sum((1 - run.step / steps) * self._expected[run.ticket.request.size] for run, steps in left)
+        return measured / expected if expected else None
+
     def _left_s(self) -> float:
-        """Return the seconds left, computed again only once a run has ended: otherwise the end would keep moving. The
-        first number includes the start of the workers."""
+        """Return the seconds left. They are computed again once a run has ended, and until then once a minute from the
+        rates of the runs in training: otherwise the end would keep moving. The first number includes the start of the
+        workers."""
         now, ended = time.monotonic(), self._ended
-        if self._left is None or (self._left[0] != len(ended) and now >= self._next_left_at):
-            trained = [record.outcome.measures for record in ended if not record.found_in]
-            computed = sum(measures.get("seconds", 0.0) for measures in trained)
+        trained = [record.outcome.measures for record in ended if not record.found_in]
+        computed = sum(measures.get("seconds", 0.0) for measures in trained)
+        by_rate = None if computed else self._pace
+        basis = len(ended), 0 if by_rate is None else 1 + int((now - self._begun) / WINDOW_S)
+        if self._left is None or (self._left[0] != basis and now >= self._next_left_at):
             passed = sum(measures.get("wall_seconds", measures.get("seconds", 0.0)) for measures in trained)
-            slowdown, workers = max(1.0, passed / computed) if computed else 1.0, self._campaign.slots
+            slowdown = max(1.0, passed / computed) if computed else by_rate or 1.0
+            workers = self._campaign.slots
             seconds = time_left(self._searcher, self._training, self._expected, workers=workers, slowdown=slowdown)
-            self._left = len(ended), now, seconds + (STARTUP_S if self._left is None else 0.0)
+            self._left = basis, now, seconds + (STARTUP_S if self._left is None else 0.0)
             self._next_left_at = time.monotonic() + (time.monotonic() - now) / SHARE
         return max(self._left[2] - (now - self._left[1]), 0.0)
 
