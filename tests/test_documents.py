@@ -97,7 +97,9 @@ def test_the_example_of_an_own_model_keeps_the_contract(own_model: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", [["--engine=local"], []], ids=["local", "ray"])
+@pytest.mark.parametrize(
+    "engine", [pytest.param(["--engine=local"], marks=pytest.mark.night, id="local"), pytest.param([], id="ray")]
+)
 def test_the_example_of_an_own_model_runs_the_first_time(own_model: Path, engine: list[str]) -> None:
     in_folder(own_model, "run", "my_space.yaml", *engine)
     runs = json.loads(in_folder(own_model, "status", "my_space", "--json"))["runs"]

@@ -160,7 +160,13 @@ def test_rows_are_cut_into_parts_on_a_gpu_alone(shape: tuple[int, int, int], dev
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("bias", "parts"), [pytest.param(False, 1, marks=pytest.mark.night), (True, 1), (False, 2), (True, 2)]
+    ("bias", "parts"),
+    [
+        pytest.param(False, 1, marks=pytest.mark.night),
+        (True, 1),
+        pytest.param(False, 2, marks=pytest.mark.night),
+        (True, 2),
+    ],
 )
 def test_compiled_steps_follow_uncompiled_ones_through_a_shrinking_stack(
     bias: bool, parts: int, monkeypatch: pytest.MonkeyPatch
