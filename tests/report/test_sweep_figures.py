@@ -85,6 +85,13 @@ def test_every_run_has_a_learning_curve_that_ends_in_its_score(stored: StoredSwe
     assert "steps" in texts(figure)
 
 
+def test_learning_curves_of_one_size_have_no_bar_of_sizes(tmp_path: Path) -> None:
+    home, wanted = Home(tmp_path), spec(sizes=[8])
+    stored = read_sweep(home, write_sweep(home, wanted, runs=runs_of(wanted)).id)
+    assert wanted.size_axis not in texts(learning_figure(stored.spec, stored.runs))
+    assert spec().size_axis in texts(learning_figure(spec(), stored.runs))
+
+
 def test_the_forest_has_a_row_a_mix_with_arrows_where_censored() -> None:
     found = transition(Verdict.FOUND, Estimate(20.0, 18.0, 24.0))
     above = transition(Verdict.ABOVE, Estimate(None, 64.0, None))

@@ -36,7 +36,8 @@ def learning_figure(spec: SweepSpec, runs: Sequence[RunRecord], title: str = "")
     figure = style.new_figure(ROW_IN * down + EDGES_IN)
     grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
     colours = _colours()
-    scale = LogNorm(spec.sizes[0], max(spec.sizes[-1], spec.sizes[0] + 1))
+    one_size = len(spec.sizes) == 1
+    scale = LogNorm(spec.sizes[0] / 2, spec.sizes[0] * 2) if one_size else LogNorm(spec.sizes[0], spec.sizes[-1])
     shown = [run for run in runs if is_evidence(run.config) and run.outcome.curve]
     last = max((point.step for run in shown for point in run.outcome.curve), default=1)
     for place, axes in enumerate(grid.flat):
@@ -75,13 +76,14 @@ def learning_figure(spec: SweepSpec, runs: Sequence[RunRecord], title: str = "")
         axes.set_xlabel("steps")
     for row in grid:
         row[0].set_ylabel(f"{spec.family_class.words.score} of {spec.target}")
-    bar = figure.colorbar(matplotlib.cm.ScalarMappable(scale, colours), ax=grid, pad=0.02, aspect=30)
-    ticks = _spread(spec.sizes)
-    bar.set_ticks(ticks, labels=[str(size) for size in ticks])
-    bar.ax.minorticks_off()
-    bar.set_label(spec.size_axis, fontsize=style.TEXT)
-    bar.ax.tick_params(labelsize=style.SMALL, width=0.6, length=2)
-    bar.outline.set_visible(False)
+    if not one_size:
+        bar = figure.colorbar(matplotlib.cm.ScalarMappable(scale, colours), ax=grid, pad=0.02, aspect=30)
+        ticks = _spread(spec.sizes)
+        bar.set_ticks(ticks, labels=[str(size) for size in ticks])
+        bar.ax.minorticks_off()
+        bar.set_label(spec.size_axis, fontsize=style.TEXT)
+        bar.ax.tick_params(labelsize=style.SMALL, width=0.6, length=2)
+        bar.outline.set_visible(False)
     if title:
         style.title(figure, title)
     return figure
