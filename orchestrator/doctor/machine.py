@@ -110,7 +110,9 @@ def software() -> Finding:
 
     built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "for the CPU alone"
     versions = f"Python {platform.python_version()}, torch {torch.__version__} {built}"
-    installed = {str(canonicalize_name(one.metadata["Name"])): one.version for one in metadata.distributions()}
+    installed: dict[str, str] = {}
+    for distribution in metadata.distributions():  # The first one on the path is the one that is imported.
+        installed.setdefault(str(canonicalize_name(distribution.metadata["Name"])), distribution.version)
     if DISTRIBUTION not in installed:
         return wrong(f"{versions}; {DISTRIBUTION} itself is not installed", "run make install, or pip install -e .")
     needed = metadata.requires(DISTRIBUTION) or []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import tomllib
 from dataclasses import replace
@@ -109,6 +110,18 @@ def test_without_mlflow_a_machine_is_slow_and_not_wrong(tmp_path: Path, monkeypa
     found = machine.record(tmp_path)
     assert found.verdict is Verdict.SLOW
     assert "sync" in found.todo
+
+
+def test_of_two_installed_versions_the_one_that_is_imported_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = tmp_path / "typer-0.1.0.dist-info"
+    older.mkdir()
+    (older / "METADATA").write_text("Metadata-Version: 2.1\nName: typer\nVersion: 0.1.0\n")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    assert machine.software().verdict is Verdict.OK
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    assert "typer 0.1.0 is not" in machine.software().text
 
 
 def test_the_oldest_torch_allowed_has_the_limits_that_compiling_sets() -> None:
