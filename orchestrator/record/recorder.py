@@ -111,7 +111,12 @@ def recorder_of(store: Store) -> Recorder:
     """Return a recorder that writes to an MLflow store."""
 
     def open_tracker() -> Tracker:
-        from orchestrator.record.mlflow_tracker import MlflowTracker  # MLflow takes 2 s to import.
+        try:
+            from orchestrator.record.mlflow_tracker import MlflowTracker  # MLflow takes 2 s to import.
+        except ModuleNotFoundError as error:
+            if error.name != "mlflow":
+                raise
+            raise StoreError("MLflow is not installed, so nothing is recorded in it") from None
 
         return MlflowTracker(store)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -11,8 +12,8 @@ import pytest
 
 from orchestrator.home.journal import State
 from orchestrator.home.sweeps import RunRecord, Sweep
-from orchestrator.record.recorder import MOST_WAITING, Recorder
-from orchestrator.record.store import StoreError
+from orchestrator.record.recorder import MOST_WAITING, Recorder, recorder_of
+from orchestrator.record.store import Store, StoreError
 from orchestrator.record.tracker import Tracker
 from orchestrator.report.answer import Answer
 from tests.record.samples import Finished, finish
@@ -132,3 +133,15 @@ def test_closing_in_an_outage_tries_once_more_and_counts_what_is_left(finished: 
     assert recorder.close(20) == (len(expected) if lasts else 0)
     assert time.monotonic() - started < 5
     assert notebook.lines == ([] if lasts else expected)
+
+
+def test_without_mlflow_records_wait_and_the_warning_names_it(
+    finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "orchestrator.record.mlflow_tracker", raising=False)
+    monkeypatch.setitem(sys.modules, "mlflow", None)  # Its import now raises ModuleNotFoundError.
+    recorder = recorder_of(Store(f"sqlite:///{tmp_path}/mlflow.db", tmp_path))
+    recorder.begin(finished.sweep)
+    wait_for(lambda: recorder.warning != "", 60)
+    assert recorder.warning == "MLflow is not installed, so nothing is recorded in it; records waiting: 1"
+    assert recorder.close(1) == 1
