@@ -40,9 +40,9 @@ $(STAMP): requirements.lock pyproject.toml trainables/transformer/native/step.cp
 run: $(STAMP) ## Run a sweep: make run SPACE=add_vs_add_prod ARGS="--profile smoke"
 	$(BIN)/python -m orchestrator run $(SPACE) $(ARGS)
 
-# Plain pytest leaves the slow tests out. Most tests wait more than they compute, so several run at a time; what measures
-# how busy the machine is comes after them, out of its own files: to load all takes as long as it does. Exit code 5: ARGS
-# chose none of the latter.
+# Plain pytest leaves the slow tests out. Most tests wait more than they compute, so several run at a time. Tests that
+# measure how busy the machine is run after them, from their own files only: collecting the whole suite would take as long
+# as running them. Exit code 5: ARGS chose none of them.
 test: $(STAMP) ## Run every test a machine without a GPU can: make test ARGS="-k spec"
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "$(HERE) and not alone" $(ARGS)
 	$(BIN)/python -m pytest $$(grep -rl --include='*.py' mark.alone tests) -m "$(HERE) and alone" $(ARGS) || [ $$? -eq 5 ]

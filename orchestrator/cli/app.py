@@ -32,7 +32,7 @@ GROUPS = {
     },
     "Set up": {
         "doc": ("doc", "Explain a setting: its meaning, values and default."),
-        "doctor": ("doctor", "Try everything that a sweep needs of this machine."),
+        "doctor": ("doctor", "Try everything that a sweep needs from this machine."),
         "check-family": ("doctor", "Check whether a family of models keeps its contract."),
         "simulate": ("simulate", "Try the searchers without training: cost, error, coverage."),
     },

@@ -30,7 +30,7 @@ NAME_WIDTH = 14
 def doctor_command(
     home: HomeOption = HOME,
 ) -> None:
-    """Try everything that a sweep needs of this machine.
+    """Try everything that a sweep needs from this machine.
 
     Prints one line per part. Exit code 1 means that something is wrong.
     """

@@ -20,7 +20,7 @@ from orchestrator.space.spaces import load_space
 from trainables.transformer.gpu_step import lacking
 
 OLDEST_COMPUTE, BF16_UNITS = (7, 0), (8, 0)
-"""Least compute capability for Triton, and for matrix units for bf16."""
+"""Minimum compute capability for Triton, and for matrix units for bf16."""
 WIDTHS = (37, 64)
 """Widths to compare at: the first is padded, the second is not."""
 NEAR = {"float32": 2e-3, "bf16": 4e-2}
@@ -103,7 +103,8 @@ def two_processes(home: Path, on: str = "cuda", gpu_share: float = 0.4) -> Findi
         digests = {process.result().digest for process in both}
     if digests != {alone}:
         todo = "give --gpu-fraction 1, and report this"
-        return wrong("two processes on this GPU disturb each other: they end with other bits than one alone", todo)
+        text = "two processes on this GPU affect each other: their final bits differ from those of one process alone"
+        return wrong(text, todo)
     return ok("two processes at once end with the bits of one alone")
 
 

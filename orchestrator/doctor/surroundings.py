@@ -52,6 +52,6 @@ def names() -> Finding:
         return ok("no module in this directory has the name of one of this program's packages")
     text = f"{', '.join(hiding.values())} in this directory has the name of a package of this program"
     if "orchestrator" in hiding:
-        instead = "rename it, or start this program as `orchestrator`, which is next to that python"
-        return wrong(text, f"`python -m orchestrator` runs that one here: {instead}")
+        instead = "rename it, or start this program as `orchestrator`, which is in the same directory as Python"
+        return wrong(text, f"in this directory, `python -m orchestrator` runs that module: {instead}")
     return slow(text, "sweeps ignore it, except that --address is refused: rename it")

@@ -1,7 +1,7 @@
 """Compiles the steps of the next sizes in another process while this one trains, so that a GPU does not wait for them.
 
-The result reaches this process through the compiler's cache. A program of its own, and no thread: a recording of a step
-forbids other threads to use the device.
+The result reaches this process through the compiler's cache. Compilation runs in a separate program, because
+other threads cannot use the device while a step is recorded.
 """
 
 from __future__ import annotations

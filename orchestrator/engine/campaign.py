@@ -151,7 +151,7 @@ class Campaign:
                 self._store.free(key)
 
     def stop_run(self, key: str) -> bool:
-        """Drop a run in training, which has then failed by hand. Return False if no such run is in training."""
+        """Stop a run in training and record it as failed by hand. Return False if no such run is in training."""
         in_training = self.table.state(key) is RunState.TRAINING
         self.ended(key, Outcome(Status.FAILED, 0, {}, {}, error=BY_HAND))
         return in_training
@@ -374,7 +374,8 @@ class Campaign:
             log.warning(f"Machine error (not a result): {error}; retrying in {wait_s:g} s")
 
     def engine_met_machine_error(self, error: str) -> None:
-        """Retry every stack in training after a machine error that ended all of them. Without one the sweep stops."""
+        """Retry every stack in training after a machine error that ended all of them. If no stack is in training, stop
+        the sweep."""
         if not self.table.stacks:
             self._stop(error)
         for stack_id in list(self.table.stacks):

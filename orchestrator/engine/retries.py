@@ -24,7 +24,7 @@ class Retries:
         return time.monotonic() < self._waits_until
 
     def failed(self, stack_id: str, most: int) -> bool:
-        """Count a failure. Return True if the stack continues whole, which it does ``most`` times."""
+        """Count a failure. Return True if the stack continues as a whole: after its first ``most`` failures it does."""
         self._failures[stack_id] += 1
         return self._failures[stack_id] <= most
 

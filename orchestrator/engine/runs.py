@@ -80,8 +80,8 @@ class Run:
 class RunTable:
     """All runs that a sweep wants or wanted, and the stacks that train them.
 
-    ``stacks`` are those that workers have, by id. ``interrupted`` have a checkpoint, from which each can only continue
-    whole.
+    ``stacks`` has the stacks in training by id. ``interrupted`` has stacks with a checkpoint, from which a stack can
+    continue only as a whole.
     """
 
     def __init__(self) -> None:

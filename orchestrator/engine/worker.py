@@ -114,8 +114,11 @@ class StackWorker:
         return replace(report, messages=messages)
 
     def close(self) -> None:
-        """Leave the stack: write a checkpoint, or remove those that nobody needs. The driver removes those in the
-        sweep's directory, once it has stored every run: its disk may be too full to store one."""
+        """Leave the stack: write a checkpoint, or remove checkpoints that are no longer needed.
+
+        The driver removes checkpoints in the sweep's directory only after storing every run, because its disk may be
+        too full to store a run.
+        """
         if self._halved or not (self._open or self._checkpoints.beside_journal):
             self._checkpoints.drop(self._job.stack_id)
         elif self._open and not self._failed:
@@ -131,7 +134,7 @@ class StackWorker:
             return message
         if is_out_of_memory(error):
             where = f"{self._family.size_axis} {self._configs[0].size}"
-            return f"a single run at {where} needs more memory than there is: give it more"
+            return f"even one run at {where} does not fit in memory: give it more memory, or use a smaller batch"
         return ""
 
     def _prepare(self) -> None:

@@ -147,11 +147,11 @@ class _Relation(StrEnum):
 
 
 def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Imported:
-    """Take the runs and sweeps of a file into a home. ``warn`` reports sweeps that continued in both homes, of which
-    the home keeps its own.
+    """Import the runs and sweeps of a file into a home. ``warn`` reports each sweep that was continued in both homes;
+    the home keeps its own version.
 
-    Everything is checked before anything is taken. Runs come before the sweeps that name them, so an import that was
-    cut off can be repeated.
+    Everything is checked before anything is imported. Runs come before the sweeps that name them, so an import that
+    was cut off can be repeated.
 
     Raises:
         UserError: if the file is damaged or of another kind, or if it continues a sweep that is being run here.

@@ -134,8 +134,8 @@ class StackNotes:
 
 @dataclass(frozen=True)
 class Members:
-    """A stack's ``requests``, and the indices of those whose runs had ``ended`` at a checkpoint, which therefore cannot
-    continue them."""
+    """A stack's ``requests``. ``ended`` has the indices of the runs that had ended when the checkpoint was written; the
+    checkpoint cannot continue these runs."""
 
     requests: tuple[Request, ...]
     ended: frozenset[int]

@@ -29,7 +29,7 @@ ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/?")
 ABANDONED_S = 3600.0
 """Age at which a directory that was being written is considered abandoned: writing takes seconds."""
 LOCK_WAIT_S = 0.5
-"""Longest wait for a sweep's lock, which :meth:`SweepDirectory.is_driven` also holds for a moment."""
+"""Maximum wait for a sweep's lock, which :meth:`SweepDirectory.is_driven` also holds for a moment."""
 
 
 @dataclass(frozen=True)

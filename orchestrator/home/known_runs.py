@@ -68,10 +68,10 @@ def reuse_runs(older: Sweep, sweep: Sweep, journal: Journal) -> list[Ended]:
 
 
 def continued_blocks(spec: SweepSpec, older: Sweep) -> tuple[Block, ...]:
-    """Return the pairs of another sweep whose evidence one of ``spec`` continues.
+    """Return the pairs of an older sweep whose evidence a sweep of ``spec`` continues.
 
-    Those are all pairs of each comparison that both make, of the same runs and target. To leave out some of them after
-    their outcomes were seen would turn chance into evidence.
+    These are all pairs of each comparison that both sweeps make, with the same runs and target. Leaving some of them
+    out after seeing their outcomes would turn chance into evidence.
 
     Raises:
         UserError: if the two define learned runs differently.

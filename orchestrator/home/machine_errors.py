@@ -11,9 +11,9 @@ DISK = {
     errno.EDQUOT: ("has no more room for this user", "free some space"),
     errno.EROFS: ("can only be read", "make it writable"),
     errno.EIO: ("fails", "check its hardware"),
-    errno.ESTALE: ("was taken away by its server", "mount it again"),
+    errno.ESTALE: ("is no longer on its server (stale file handle)", "mount it again"),
     errno.ENOTCONN: ("has lost its server", "mount it again"),
-    errno.EFBIG: ("takes no file of this size", "raise the limit (`ulimit -f`)"),
+    errno.EFBIG: ("refuses a file of this size", "raise the limit (`ulimit -f`)"),
 }
 """State of the disk and remedy, by the number of an ``OSError``."""
 MORE_PROCESSES = "raise the limit (`ulimit -u`, or that of the container)"

@@ -30,7 +30,7 @@ SWEEP_ID = re.compile(r"[\w.-]+")
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A stored run. ``trained_for`` is the id of the sweep it was trained for, "" for the one that asks."""
+    """A stored run. ``trained_for`` is the id of the sweep that trained it, "" if that is the sweep that reads it."""
 
     outcome: Outcome
     trained_for: str

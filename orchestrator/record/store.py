@@ -29,13 +29,13 @@ USERNAME, PASSWORD, TOKEN = "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWOR
 DATABASE, ARTIFACTS = "mlflow.db", "artifacts"
 FORM = "Write http(s)://host:port"
 TIMEOUT_S = 4.0
-"""Longest time to wait for a database."""
+"""Maximum time to wait for a database."""
 POSTGRESQL_PORT = 5432
 NO_LOGIN, NO_PERMISSION = 401, 403
 ROWS_A_PAGE = 1000
-"""Most runs in one answer of MLflow."""
+"""Maximum number of runs in one answer of MLflow."""
 LONGEST = 300
-"""Most characters of an error in a message."""
+"""Maximum number of characters of an error in a message."""
 UNTRUSTED = "certificate verify failed"
 """Words of OpenSSL, at the end of a long text."""
 OTHER_SCHEMA = "database schema"

@@ -9,7 +9,7 @@ from typing import TypeVar
 log = logging.getLogger(__name__)
 Made = TypeVar("Made")
 LONGEST = 300
-"""Most characters of an error in a warning."""
+"""Maximum number of characters of an error in a warning."""
 
 
 def drawn(what: str, draw: Callable[[], Made], warn: Callable[[str], object] = log.warning) -> Made | None:

@@ -24,7 +24,7 @@ from orchestrator.transition.types import QUANTILES
 
 PREFIX = "probe/"
 FEWEST = 4
-"""Fewest runs on each side for a verdict: three cannot reach .05."""
+"""Minimum number of runs on each side for a verdict: three cannot reach .05."""
 SHUFFLES, ALL_SIGNS = 4999, 12
 """Random permutations behind a p, and the most gaps of which all combinations of signs are tried."""
 ROUNDING = 1e-9

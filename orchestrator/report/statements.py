@@ -45,12 +45,12 @@ HALFWAY = 0.5
 ALIKE = 0.01
 """Entropies (in nats) that differ by less are the same."""
 FEWEST = 5
-"""Fewest runs with an order: with less, one order in all of them does not exclude chance at 90 %."""
+"""Minimum number of runs with an order: with less, one order in all of them does not exclude chance at 90 %."""
 HEADER = ("experiment", "about", "statement", "found", "evidence", "verdict")
 FALSE_SHARE = 0.1
 """Largest expected share of wrong decisions among those of a table."""
 NOT_SIGNIFICANT = "not significant over the whole table: a smaller search.error, such as 0.01, asks for more pairs"
-"""Of a decision that e-BH rejects. A sweep stops just above its own threshold, which many rows make too low."""
+"""Of a decision that e-BH does not confirm. A sweep stops just above its own threshold, too early for many rows."""
 
 Steps = Mapping[str, int | None]
 """The step at which one run was halfway on each task, None for never."""
@@ -118,7 +118,7 @@ def judge(
 
 
 def over_table(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows without the decisions that e-BH rejects over the whole table."""
+    """Return the rows without the decisions that e-BH does not confirm over the whole table."""
     compared = [place for place, row in enumerate(rows) if row.comparison is not None]
     evidence = [row.comparison.evidence for row in rows if row.comparison is not None]
     significant = {compared[place] for place in e_bh(evidence, FALSE_SHARE)}

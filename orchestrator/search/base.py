@@ -131,8 +131,8 @@ class SearchSettings:
     """Settings under ``search:`` for every method."""
 
     stack: int | Literal["auto"] = AUTO
-    """Most seeds to request together at one size. The engine trains them as one batched model, at little more than
-    the cost of one. ``auto`` leaves the number to the engine, and is 1 without one."""
+    """Maximum number of seeds to request together at one size. The engine trains them as one batched model, at little
+    more than the cost of one. ``auto`` leaves the number to the engine, and is 1 without one."""
 
     def __post_init__(self) -> None:
         if self.stack != AUTO and not 1 <= self.stack <= 4096:
@@ -204,7 +204,7 @@ class Searcher(ABC):
 
     @property
     def stack(self) -> int:
-        """Most runs to request together at one size."""
+        """Maximum number of runs to request together at one size."""
         return 1 if self.settings.stack == AUTO else self.settings.stack
 
     @property

@@ -14,7 +14,7 @@ from orchestrator.search.results import cell_runs, ended_runs
 from orchestrator.transition.types import LEVEL
 
 ASYMPTOTE = 0.88
-"""Least median accuracy at the largest size for its mean to count as an asymptote."""
+"""Minimum median accuracy at the largest size for its mean to count as an asymptote."""
 
 
 @dataclass(frozen=True)

@@ -32,12 +32,12 @@ models of this size at half its full rate (tests/bench/results/throughput.md, ne
 THRIFT = 0.75
 """Growth is divided by cost to this power."""
 STEP = 1.2
-"""Least ratio of the next factor to certify to the last one."""
+"""Smallest ratio of the next factor to be certified to the last certified factor."""
 AMBITION = 0.5
 """Growth is multiplied by the rise of the log factor to this power. With 0, factors rise in small steps; with 1, pairs
 at too large a ratio cost small factors (tests/bench/results/searchers.md)."""
 LEAST_GROWTH = {False: 0.02, True: 0.05}
-"""Least growth of the log evidence per pair for another block, before and after the decision. If both mixes are known
+"""Minimum growth of the log evidence per pair for another block, before and after the decision. If both mixes are known
 to learn alike, a decision would take more than a hundred pairs."""
 
 

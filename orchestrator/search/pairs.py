@@ -25,7 +25,7 @@ from orchestrator.transition.evidence import Block, pair_of
 
 MOST_RUNS = 1_000_000
 LEAST_COST_S = 1e-3
-"""Least ``max_cost``. A smaller one would allow no run."""
+"""Minimum ``max_cost``. A smaller one would allow no run."""
 RAISING = 2 / 3
 """Share of a mix's budget for raising a factor if transitions are to be located too."""
 MOST_ODDS = 1e6
@@ -40,10 +40,10 @@ class PairsSettings(EvidenceSettings):
     """``decide`` ends once each comparison is decided; ``factor`` then raises the certified factor; ``locate`` then
     also places every mix's transition."""
     max_runs: int = 48
-    """Most runs of a mix; a baseline has them once for each mix compared with it."""
+    """Maximum number of runs of a mix. A baseline gets them once for each mix that is compared with it."""
     max_cost: float | None = None
-    """Most seconds of training for a mix, of one core if cores train; a baseline has them once for each mix compared
-    with it."""
+    """Maximum training time of a mix, in seconds (of one core if training runs on CPU cores). A baseline gets it once
+    for each mix that is compared with it."""
 
     @property
     def most_spent(self) -> float:

@@ -26,15 +26,15 @@ PRECISION = 0.33
 COARSE = 1.5
 """The interval may be as wide as this times the gap between the candidate sizes around it."""
 FEWEST = 6
-"""Fewest finished runs of a mix whose transition counts as located."""
+"""Minimum number of finished runs of a mix whose transition counts as located."""
 CONFIRMATIONS = 2
-"""Fewest finished runs at the largest (smallest) size to call a transition above (below) it."""
+"""Minimum number of finished runs at the largest (smallest) size to call a transition above (below) it."""
 LEAST_GAIN = 0.02
-"""Least information about the transition, in nats, for another run."""
+"""Minimum information about the transition, in nats, for another run."""
 THRIFT = 0.75
 """Information is divided by cost to this power."""
 LEAST_SHARE = 0.25
-"""Least information at a size, as a share of the largest at any size. Cheaper sizes with less are ignored."""
+"""Minimum information at a size, as a share of the largest at any size. Cheaper sizes with less are ignored."""
 BIN = 0.05
 """Width of the bins of the transition, in ln size. Transitions outside the candidate sizes share one bin on each side,
 because their distance is not needed."""
@@ -97,7 +97,7 @@ class TransitionDesign:
 
     @cached_property
     def bracket(self) -> tuple[int | None, int | None]:
-        """The largest size that did not learn below the median, and the smallest that did above it.
+        """The largest size below the median that did not learn, and the smallest size above the median that did.
 
         A size learned if at least half of its runs did.
         """

@@ -41,7 +41,7 @@ HOW_TO_READ = (
 SHOWN = 30
 """Sweeps with answer and figure on the page. A figure takes half a second, so older sweeps only have links."""
 MOST_COMPARED = 12
-"""Most sweeps that can be compared on a page."""
+"""Maximum number of sweeps that can be compared on a page."""
 
 
 @dataclass(frozen=True)

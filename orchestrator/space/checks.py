@@ -15,9 +15,9 @@ from trainables.base import Family, RunConfig, SettingsError, Start
 from trainables.contract.arms import ALL, Arm
 
 CLEAR = 0.1
-"""Least accuracy of a run that learned, above the best constant answer."""
+"""Minimum accuracy of a run that learned, above the best constant answer."""
 MOST_RUNS = 100_000
-"""Most runs of the whole grid; planning and resuming go through them one by one."""
+"""Maximum number of runs of the whole grid; planning and resuming go through them one by one."""
 
 
 def in_number(mixes: int, sizes: int, seeds: int) -> Iterator[Mistake]:

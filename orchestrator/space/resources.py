@@ -44,7 +44,7 @@ class Resources(BaseModel):
     """GPUs of a stack; may be a fraction. With 0 a stack trains on the CPU. ``auto``: the share follows from rules
     (orchestrator/stacks.py)."""
     max_stack: Annotated[int | Literal["auto"], PlainValidator(_stack_size)] = AUTO
-    """Most runs that train as one batched model. ``auto``: the largest stack of each size follows from rules
+    """Maximum number of runs that train as one batched model. ``auto``: rules choose the largest stack of each size
     (orchestrator/stacks.py)."""
     checkpoint_every_s: float = Field(default=60.0, gt=0, le=CENTURY_S)
     """Seconds between checkpoints."""

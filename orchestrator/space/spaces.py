@@ -129,7 +129,7 @@ def open_space(name_or_path: str) -> Space:
     while following is not None:
         if (source := source_of(following)) in files:
             chain = " -> ".join([*(file.source for file in files.values()), files[source].source])
-            raise UserError(f"{files[source].source} is like itself: {chain}")
+            raise UserError(f"the `like` of {files[source].source} leads back to it: {chain}")
         files[source] = read_space(following)
         following = files[source].like
     space = Space(tuple(files.values()))

@@ -70,7 +70,7 @@ class SweepSpec(BaseModel):
     seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
     """The first seed."""
     seeds: int = Field(ge=1, le=100_000)
-    """Most runs of a mix at one size: with ``seed``, ``seed + 1``, ..."""
+    """Maximum number of runs of a mix at one size: with ``seed``, ``seed + 1``, ..."""
     settings: Any = Field(default_factory=dict, validate_default=True)
     search: Search = Field(default_factory=lambda: Search.model_validate({}))
     tune: Tune | None = None

@@ -20,7 +20,7 @@ from orchestrator.space.mistakes import Key, dotted
 
 @dataclass(frozen=True)
 class Document:
-    """Content of a YAML text: plain values, and by its path the line (from 1) of each key and the comment behind it."""
+    """Content of a YAML text: plain values, and by its path the line (from 1) of each key and the comment after it."""
 
     data: Any
     lines: dict[Key, int]
@@ -28,7 +28,7 @@ class Document:
 
 
 COMMENT = re.compile(r":?\s+#\s*(\S.*)")
-"""The rest of a line behind a key or its value."""
+"""The rest of a line after a key or its value."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -97,7 +97,7 @@ def write(data: Mapping[str, Any]) -> str:
 
 
 def commented(text: str, comments: Mapping[Key, str]) -> str:
-    """Return a YAML text with these comments behind its keys."""
+    """Return a YAML text with these comments after its keys."""
     rows = text.splitlines()
     node = yaml.compose(text, _Loader)
     for key, row in _last_rows(node, ()) if node is not None else ():

@@ -57,13 +57,13 @@ class Tune(BaseModel):
     settings: dict[str, Range]
     """Ranges of the numbers to tune, nested as the family's settings; here by their dotted names."""
     trials: int = Field(default=6, ge=2, le=MOST_TRIALS)
-    """Most trials of a mix; the first one uses the settings as written. Trials are ranked by how many of their runs
-    learn, then by their steps to learn. With the defaults a mix costs 48 runs at most."""
+    """Maximum number of trials of a mix; the first one uses the settings as written. Trials are ranked by how many of
+    their runs learn, then by their steps to learn. With the defaults a mix costs at most 48 runs."""
     sizes: tuple[Annotated[int, Field(ge=1)], ...] | Literal["auto"] = "auto"
     """Sizes of a trial's runs. ``auto`` takes two of the sweep's sizes, at a third and two thirds of the list."""
     seeds: int = Field(default=4, ge=1, le=MOST_TRIALS)
-    """Most runs of a trial at each size. With fewer than four at two sizes, only much better settings can be
-    recognised."""
+    """Maximum number of runs of a trial at each size. With fewer than four at two sizes, only much better settings can
+    be recognised."""
     seed: int = Field(default=FIRST_SEED, ge=0, le=LARGEST_SEED)
     """The first seed. No seed may be one of the sweep's own."""
 

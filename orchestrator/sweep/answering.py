@@ -34,7 +34,7 @@ from trainables.files import write_whole
 log = logging.getLogger(__name__)
 
 RECORD_TIMEOUT_S, INTERRUPTED_TIMEOUT_S = 60.0, 10.0
-"""Longest wait for the record, in seconds, at the end of a sweep and at an interruption. The journal has the rest."""
+"""Maximum wait for the record, in seconds, at the end of a sweep and at an interruption. The journal has the rest."""
 
 
 def finish(campaign: Campaign, recorder: Recorder, console: Console, options: RunOptions) -> Answer:

@@ -80,7 +80,7 @@ def stopper(campaign: Campaign, engine: Engine) -> Callable[[], None]:
 def _stopping_words(stacks: int) -> str:
     many = f"{stacks} stacks leave checkpoints at their next evaluations"
     what = many if stacks > 1 else "the stack in training leaves a checkpoint at its next evaluation"
-    return f"Stopping: {what}; the next Ctrl-C ends at once, and costs what was trained since the last checkpoints"
+    return f"Stopping: {what}; press Ctrl-C again to end at once and lose what was trained since the last checkpoints"
 
 
 @contextmanager

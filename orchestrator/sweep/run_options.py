@@ -73,7 +73,7 @@ class SpaceOptions:
     profile: str | None = option(
         None, help="Take this profile; by default the largest that the machine or cluster can finish."
     )
-    variant: str | None = option(None, metavar="NAME", help="Take this one of the search space's variants.")
+    variant: str | None = option(None, metavar="NAME", help="Run this variant of the search space.")
     overrides: list[str] = option(
         (), "--set", metavar="KEY=VALUE", help="Override a field by its path: --set search.method=grid."
     )

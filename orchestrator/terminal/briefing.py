@@ -20,7 +20,7 @@ from orchestrator.tuning import tune_text, tuned_text
 from trainables.transformer.native import TORCH, missing
 
 MOST_NUMBERS = 12
-"""Most sizes or seeds that are listed one by one before a sweep starts."""
+"""Maximum number of sizes or seeds that are listed one by one before a sweep starts."""
 
 
 def print_spaces(spaces: list[Space], console: Console) -> None:
@@ -115,7 +115,7 @@ def cost_line(plan: Plan) -> str:
     return (
         f"about {plan.runs:.0f} runs ({worst}hard limit {plan.runs_at_most}), {rough_duration(plan.seconds)} "
         f"(worst case {rough_duration(plan.seconds_at_worst)}), {plan.flops:.1e} FLOPs, "
-        f"{plan.disk_bytes / 1e6:.0f} MB of disk{tuning}; times at typical rates: expect a factor of three"
+        f"{plan.disk_bytes / 1e6:.0f} MB of disk{tuning}; times at typical rates may be off by a factor of three"
     )
 
 

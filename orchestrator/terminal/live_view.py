@@ -23,9 +23,9 @@ REFRESHES_PER_S = 2.0
 STATUS_EVERY_S = 30.0
 """Seconds between two status lines without a terminal."""
 NARROW = 60
-"""Fewest columns for a table with bars."""
+"""Minimum number of columns for a table with bars."""
 MOST_CELLS = 8
-"""Most lines for runs in training, so that the view fits a small terminal."""
+"""Maximum number of lines for runs in training, so that the view fits a small terminal."""
 SOON_S = 1.0
 """Seconds left that count as none."""
 LATE = "longer than expected"

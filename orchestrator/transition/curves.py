@@ -53,7 +53,7 @@ BELOW_MARGIN, ABOVE_MARGIN = 0.92, 1.25
 MIDPOINT_STEP = 0.05
 MAX_MIDPOINTS = 160
 BETWEEN = 0.45
-"""Runs on a graded curve scatter by this times s (1 - s) of its rise after a share s of the rise."""
+"""Where a graded curve has gone through a share s of its rise, runs scatter by this times s (1 - s) times the rise."""
 SIZE_EFFECT = 0.1
 """Standard deviation of the shift that all runs of a size share, in ln size."""
 REACH = 3.0
@@ -63,7 +63,7 @@ TEMPER = 0.82
 ROUNDING = 2.0**12
 """Log likelihoods are rounded to 1/ROUNDING nats. Their sums are then exact in any order of the runs."""
 FAINTEST = np.float32(-80.0)
-"""Least log likelihood relative to the best, at the end of single precision."""
+"""Minimum log likelihood relative to the best, at the end of single precision."""
 
 
 def curves_for(sizes: Iterable[int], floor: float) -> Curves:

@@ -51,7 +51,7 @@ ALTERNATIVES = ((0.95, 0.05), (0.8, 0.2), (0.9, 0.5), (0.5, 0.1))
 PREDICTED = 0.5
 """Weight of the alternative that earlier pairs predict."""
 NEAREST = 0.03
-"""Least distance of predictions from 0 and 1, so that one surprise costs a factor of about 16 at most."""
+"""Minimum distance of predictions from 0 and 1, so that one surprise costs a factor of about 16 at most."""
 LARGEST = 700.0
 """Largest log evidence that is converted to a number."""
 

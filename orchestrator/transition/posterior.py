@@ -54,7 +54,10 @@ class Posterior:
         return [float(value) for value in np.where(wanted > cumulative[-1], np.inf, places)]
 
     def probability_below(self, size: float) -> float:
-        """Return the probability that the relative transition is smaller than a size; flat curves never are."""
+        """Return the probability that the relative transition is below a size.
+
+        Flat curves have no transition, so they never count.
+        """
         crossing = self.curves.relative
         edges = crossing.start + crossing.width * np.arange(1, BINS + 1)
         return float(np.interp(math.log(size), edges, self._cumulative(crossing), left=0.0))

@@ -31,8 +31,8 @@ class Place:
 class Scaling:
     """transition ~ value ** exponent, from ``places`` values; ``low`` and ``high`` are the exponent's interval.
 
-    ``bounded`` is True if some transition is beyond the sizes, or may be at 90 %, and was counted at the largest
-    size. The true exponent may then be further away.
+    ``bounded`` is True if a transition lies beyond the sizes, or if its 90 % interval allows that. It was then counted
+    at the largest size, and the true exponent may be further away.
     """
 
     exponent: float

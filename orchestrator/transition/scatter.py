@@ -23,10 +23,11 @@ NEAR_FLOOR, NEAR_TOP = 0.06, 0.02
 """Standard deviations of the accuracy of runs that did not learn, and of those that did. The former is larger because
 small tasks have small test sets."""
 PARTLY, PARTLY_BELOW = 0.1, 0.75
-"""Share of the runs that did not learn but ended part of the way up, and the accuracy below which they end. They do
-not count as learned, so they add nothing to the mean accuracy of a curve."""
+"""Among runs that did not learn: the share that ended part of the way up, and the accuracy below which these runs end.
+They do not count as learned, so they add nothing to the mean accuracy of a curve."""
 MISTAKEN, SHORTFALL = 0.05, (0.05, 0.06)
-"""Share of the runs that learned but still make mistakes; mean and deviation of their distance from the asymptote."""
+"""Among runs that learned: the share that still make mistakes, and the mean and deviation of the distance of these runs
+from the asymptote."""
 OUTLIER = 0.03
 """Density of an accuracy that no curve explains."""
 CONCENTRATION = 2.0

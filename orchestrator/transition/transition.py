@@ -20,7 +20,7 @@ from orchestrator.transition.types import (
 )
 
 SURE = 0.95
-"""Least posterior probability of a transition outside the candidate sizes for that verdict."""
+"""Minimum posterior probability of a transition outside the candidate sizes for that verdict."""
 LIKELY = 0.5
 """The same threshold if no tested size contradicts the verdict: none learned, or all did."""
 UNKNOWN = Estimate(None, None, None)
@@ -78,8 +78,8 @@ def _estimate(posterior: Posterior, crossing: Crossing, learned: Mapping[int, bo
     """Return the median and interval of a crossing, limited to what the runs support.
 
     The interval includes the tested sizes that bracket the median: the largest below it that did not learn and the
-    smallest above it that did. A side whose quantile is outside the candidate sizes is censored, and so is the
-    median. The median also needs a size that learned and one that did not.
+    smallest above it that did. If the quantile of a side is outside the candidate sizes, that side is censored; the
+    same applies to the median. A median also needs at least one size that learned and one that did not.
     """
     low, middle, high = (math.exp(place) for place in posterior.quantiles(crossing, QUANTILES))
     smallest, largest = posterior.curves.smallest, posterior.curves.largest

@@ -19,7 +19,7 @@ QUANTILES = ((1 - CONFIDENCE) / 2, 0.5, (1 + CONFIDENCE) / 2)
 """The lower end of an interval, the median and the upper end."""
 
 NEAR_LEVEL = 0.2
-"""Least distance of the best constant answer below :data:`LEVEL` of the asymptote. With less, runs that learned look
+"""Minimum distance of the best constant answer below :data:`LEVEL` of the asymptote. With less, runs that learned look
 like runs that did not."""
 
 

@@ -69,14 +69,16 @@ def most_at_once(output: list[Event]) -> int:
     return max(sum(other.begun <= turn.begun < other.time for other in output) for turn in output)
 
 
-def test_the_cluster_decides_which_profile_is_taken(cluster: MakeCluster) -> None:
+def test_the_cluster_decides_which_profile_is_taken(cluster: MakeCluster, tmp_path: Path) -> None:
     address = cluster({"num_cpus": 2}, {"num_cpus": 6, "num_gpus": 2, "resources": {"accelerator_type:H200": 1}})
     existing = cluster_hardware(address)
     assert (existing.cpus, existing.gpus, existing.gpu_name) == (8, 2, "H200")
     assert "8 CPU cores" in str(existing)
     assert "2 x H200" in str(existing)
     assert existing.memory_gb > 0
-    assert load_space("add_vs_add_prod", hardware=existing).profile == "paper"
+    space = tmp_path / "on_gpus.yaml"
+    space.write_text("like: add_vs_add_prod\nname: on_gpus\nprofiles: {paper: {needs: {asked: false}}}\n")
+    assert load_space(str(space), hardware=existing).profile == "paper"
     assert not ray.is_initialized()
 
 

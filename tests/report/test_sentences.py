@@ -272,7 +272,7 @@ def evidence(case: Case, one: str, other: str, leans: str | None, pairs: str) ->
     return rounded and leans == named and int(pairs) == len(case.pairs) == found.pairs
 
 
-MEANING = r"Without any difference, at most 1 comparison in 20 gets to 20:1\."
+MEANING = r"If the mixes were equally good, at most 1 comparison in 20 would get to 20:1\."
 EVIDENCE: dict[str, Check] = {
     rf"Evidence (?:over )?{NUMBER}:{NUMBER}(?: \(towards (fewer|more)\))? from (\d+) pairs?\. {MEANING}": evidence
 }

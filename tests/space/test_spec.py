@@ -133,7 +133,8 @@ def test_every_shipped_space_resolves_in_every_profile(name: str, write: Write) 
             assert len(spec.mixes) >= 2
             assert spec.variant == (variant or "")
     assert load_space(write(spec.to_yaml())) == spec
-    for hardware, profile in ((SERVER, "paper"), (LAPTOP, "laptop")):
+    on_server = "paper" if name.startswith("reparametrization") else "laptop"  # Other `paper` profiles are asked for.
+    for hardware, profile in ((SERVER, on_server), (LAPTOP, "laptop")):
         first = next(iter(variant_names(name, None, hardware)), None)
         assert load_space(name, hardware=hardware, variant=first).profile == profile
 

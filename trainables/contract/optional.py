@@ -45,7 +45,7 @@ class OptionalMembers:
         """Raise :class:`SettingsError` unless these settings can train a run of this mix and size."""
 
     def best_constant(self, task: str) -> float | None:
-        """Return about what the best constant answer scores on a task, known before any data; None if it is not."""
+        """Return the approximate score of the best constant answer on a task, None if it is unknown without data."""
         return None
 
     def warnings(self, sizes: Sequence[int]) -> list[str]:

@@ -90,7 +90,8 @@ class Destruction(TransformerProbe):
 
     * ``TASK.whole``: the share of expressions whose whole worked solution is right before any change, in [0, 1].
     * ``TASK.without_GROUPING``: the same share without the directions of this grouping.
-    * ``TASK.others_GROUPING``: its mean without those of other groupings into groups of the same sizes, all or 19.
+    * ``TASK.others_GROUPING``: the mean of the same share without the directions of another grouping into groups of the
+      same sizes, over all such groupings or 19 of them.
     * ``TASK.without_GROUPING.p``: the share of all these groupings, this one included, under which accuracy falls as
       low: a permutation test that this grouping matters no more than another. At least .1 for parity modulo 6.
     * ``removed_GROUPING`` and ``removed_others_GROUPING``: the share of the embeddings' variance that was removed.

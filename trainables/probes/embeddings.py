@@ -24,7 +24,7 @@ NOTHING = 1e-9
 SHUFFLES = 999
 """Number of random orders of the items to compare a score with."""
 FEWEST = 4
-"""Fewest items to score: fewer have too few orders to separate chance from structure."""
+"""Minimum number of items to score: fewer have too few orders to separate chance from structure."""
 
 
 class EmbeddingProbe(Probe):

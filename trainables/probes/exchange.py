@@ -21,7 +21,7 @@ from trainables.transformer.generation import TrainedTransformer
 Floats = NDArray[np.float64]
 
 FEWEST = 20
-"""Fewest exchanges to report on: a share of twenty has a standard error of up to .11."""
+"""Minimum number of exchanges to report on: a share of twenty has a standard error of up to .11."""
 OTHERS = 9
 """Largest number of other groupings to compare a grouping with."""
 
@@ -60,9 +60,9 @@ class Exchange(TransformerProbe):
     directions. ``moved`` near 0 shows that the model does not read it there: it memorised, or separates the groups by
     more than their means, or read the argument elsewhere, in earlier steps of a nested expression. ``moved`` well above
     ``others`` with a low ``kept`` shows that the shift has another effect as well: on a ring of numbers, a step to the
-    next number changes parity, too. ``moved`` near 1 / groups with ``others`` as high shows nothing: any shift breaks
-    the model. The fewer items a group has, the more its mean is one item: with two in each (parity modulo 4), even a
-    model that memorised its answers may follow, and ``others`` does not reveal it.
+    next number changes parity, too. If ``moved`` is near 1 / groups and ``others`` is as high, nothing is shown: any
+    shift breaks the model. The fewer items a group has, the more its mean is one item: with two in each (parity modulo
+    4), even a model that memorised its answers may follow, and ``others`` does not reveal it.
 
     One run decides nothing: its exchanges rest on few held-out tuples. Over the runs of a sweep, `expects` (``finds:
     higher``, ``number: exchange/add.only_mod2``, ``than: exchange/add.others_mod2``) answers yes, no or undecided with

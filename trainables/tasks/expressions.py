@@ -56,7 +56,7 @@ class ExpressionTask(ABC):
     depth: int = 2
     """Levels of operations: 1 is flat (``add(3,1,2)``), 2 allows flat expressions as arguments, and so on."""
     max_arguments: int = 3
-    """Most arguments of an operation. It has 2 to max_arguments of them, each count equally likely."""
+    """Maximum number of arguments of an operation. It has 2 to max_arguments of them, each count equally likely."""
     nesting: float = 0.25
     """Probability in [0, 1] that an argument is an operation, if depth allows."""
     held_out_fraction: float = 0.05

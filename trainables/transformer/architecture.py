@@ -167,8 +167,8 @@ def count_parameters(settings: ModelSettings, n_embed: float, vocabulary: int) -
 def flops_per_token(settings: ModelSettings, n_embed: int, vocabulary: int) -> float:
     """Return the floating-point operations of one training step per token.
 
-    A weight counts 2 forward and 4 backward; attention adds half of its two T x T products, which are causal. Only
-    products count: norms and biases do not.
+    A weight counts as 2 operations forward and 4 backward; attention adds half of its two T x T products, which are
+    causal. Only products count: norms and biases do not.
     """
     c, t = n_embed, settings.block
     weights = (4 + 2 * settings.feed_forward) * c**2 + t * c

@@ -36,8 +36,9 @@ WARM_UP_CALLS = 3
 MOST_VERSIONS = 1024
 """Limit of the versions of one function in a process: one for each width, for stacks of one and of several."""
 CANONICAL_STACK = 8
-"""Size of the stack that each width is compiled for. The layout of kernels depends on it, and all stacks use them: with
-the stack at hand, their bits would depend on which stack came first. It is small enough to fit any device, and large
+"""Size of the stack that each width is compiled for. The layout of kernels depends on this size, and all stacks use
+the same kernels. Compiled for the first stack instead, their bits would depend on which stack came first. It is small
+enough to fit any device, and large
 enough for layouts that suit large stacks."""
 MOST_COMPILERS = 4
 """Compiler processes of one worker. By default torch starts one for each core, in every worker of a node at once; a

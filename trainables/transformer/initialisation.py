@@ -91,9 +91,10 @@ def scale_warning(init: InitSettings, sizes: Sequence[int]) -> str:
     off = "below" if init.scale * math.sqrt(far[0]) < 1 else "above"
     far = [size for size in far if (init.scale * math.sqrt(size) < 1) == (off == "below")]
     where = "every size" if len(far) == len(sizes) else f"{len(far)} of {len(sizes)} sizes"
+    far_off = f"less than 1/{FAR:g} of" if off == "below" else f"more than {FAR:g} times"
     return (
-        f"This sweep draws its first weights from N(0, {init.scale:g}), over {FAR:g} times {off} 1/sqrt(n_embed) at "
-        f"{where}. Runs may fail because of these weights, not their size. "
+        f"This sweep draws its first weights from N(0, {init.scale:g}). At {where}, this deviation is {far_off} "
+        f"1/sqrt(n_embed). Runs may fail because of these weights, not their size. "
         "Set settings.model.init={kind: scaled} to compare."
     )
 

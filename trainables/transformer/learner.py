@@ -139,7 +139,7 @@ class TransformerLearner(Learner):
         progress = [notes["progress"][place] for place in places]
         self._training_step = notes.get(
             "training_step", TORCH
-        )  # Checkpoints named none while torch's was the only one.
+        )  # Checkpoints did not name the step while torch's was the only one.
         words, device = len(self._vocabulary), self._device.type
         if self._training_step == NATIVE and not can_train(self._model, self._training[0], words, device):
             why = "; ".join(missing() or ("",))

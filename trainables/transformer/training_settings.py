@@ -58,7 +58,7 @@ class TrainingSettings:
     """
 
     steps: int = 20_000
-    """Optimizer steps of a run, at most."""
+    """Maximum number of optimizer steps of a run."""
     batch: int = 64
     """Windows of ``model.block`` tokens a step."""
     learning_rate: float = 5e-4

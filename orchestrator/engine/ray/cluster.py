@@ -21,7 +21,7 @@ from orchestrator.space.resources import Resources
 log = logging.getLogger(__name__)
 
 COUNT_EVERY_S = 5.0
-"""Longest wait of a new node for its first stack. Counting takes some milliseconds."""
+"""Maximum wait of a new node for its first stack. Counting takes some milliseconds."""
 AHEAD = 8
 """Stacks that wait for room if the cluster has an autoscaler, which adds machines for them. The searcher has to choose
 them early."""

@@ -253,10 +253,11 @@ def _listen(*, everywhere: bool) -> None:
 def _refused(address: str) -> str:
     if os.environ.get("RAY_AUTH_MODE", "").lower() != "token":
         return (
-            f"the Ray cluster at {address} asks for its token, and none was sent: set RAY_AUTH_MODE=token, and "
+            f"the Ray cluster at {address} needs its token, but this machine sent none: set RAY_AUTH_MODE=token, and "
             f"{_copy_the_token()}. (A cluster has a token if one was in that file when it started.)"
         )
-    return f"the Ray cluster at {address} refuses the token of this machine: it is another one; {_copy_the_token()}"
+    why = "rejected the token of this machine, because it has another one"
+    return f"the Ray cluster at {address} {why}; {_copy_the_token()}"
 
 
 def _copy_the_token() -> str:

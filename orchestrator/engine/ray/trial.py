@@ -70,8 +70,8 @@ class StackTrial(tune.Trainable):
 
 
 def trainable(shared: Mapping[str, Any], needs: Mapping[str, float]) -> type[StackTrial]:
-    """Return :class:`StackTrial` with the parameters that all trials share and the resources that each needs. It keeps
-    its name, in place of that of Tune's wrappers."""
+    """Return :class:`StackTrial` with the parameters that all trials share and the resources that each needs. The
+    class keeps its name instead of that of Tune's wrappers."""
     made: type[StackTrial] = tune.with_resources(tune.with_parameters(StackTrial, **shared), dict(needs))
     made.__qualname__ = StackTrial.__qualname__
     return made

@@ -22,7 +22,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import Point
 
 TICK_GAP, WIDE_TICK_GAP = 0.055, 0.08
-"""Least distance between labelled sizes, as a share of the axis (in ln size), and that between counts of parameters."""
+"""Minimum distances between labelled sizes and between counts of parameters, as shares of the axis (in ln size)."""
 CURVES_IN, NARROW_CURVES_IN = 3.2, 1.7
 """Heights of the curves' panel in inches, the second in a narrow figure."""
 EDGE = 0.06
@@ -30,7 +30,7 @@ EDGE = 0.06
 CURVE_SIZES = 48
 """Number of sizes at which a curve is computed."""
 LABEL_GAP = 0.055
-"""Least distance between lines of the names of two curves, in accuracy."""
+"""Minimum distance between lines of the names of two curves, in accuracy."""
 DOT, ALIKE, ROOM = 0.012, 0.03, 0.5
 """Runs of a size whose accuracies differ by less than ``ALIKE`` are drawn side by side, ``DOT`` of the axis apart, all
 of them within ``ROOM`` of the way to the next size."""

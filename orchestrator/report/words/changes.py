@@ -12,7 +12,7 @@ from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 
 MOST_SHOWN = 4
-"""Most settings named in a line."""
+"""Maximum number of settings named in a line."""
 ANY_MACHINE = Hardware(1, 1)
 """Stands for the hardware, which changes no result of a profile that is named."""
 

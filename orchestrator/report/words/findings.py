@@ -21,7 +21,7 @@ ALIKE = 0.2
 SHOWN = 1.1
 """Certified factors below this are not printed."""
 LEANING = 2.0
-"""Least undecided evidence whose direction is named."""
+"""Minimum undecided evidence whose direction is named."""
 SAME = 1e-4
 """Relative error of budgets, which are written with six digits."""
 MOST_ODDS = 1e6
@@ -173,7 +173,7 @@ def evidence_words(answer: Answer) -> str:
         evidence = [_shown_evidence(comparison) for _, comparison in compared]
         parts = [f"{odds(min(evidence))} to {odds(max(evidence))} in {len(parts)} comparisons"]
     needed = compared[0][1].threshold
-    meaning = f"Without any difference, at most 1 comparison in {needed:.0f} gets to {needed:.0f}:1."
+    meaning = f"If the mixes were equally good, at most 1 comparison in {needed:.0f} would get to {needed:.0f}:1."
     return f"Evidence {listed(parts)}. {meaning}"
 
 

@@ -68,7 +68,7 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
         because = f"{_names(below)} {_was(below)} {answer.words.learned} already at {exact(smallest)}"
         return _other_size(spec, smallest // MORE, because)
     if by_verdict[Verdict.NEAR_FLOOR]:
-        return NextStep("No further run can tell: use test data whose most frequent answer is rarer.")
+        return NextStep("More runs cannot decide this. Use test data in which the most frequent answer is less common.")
     if undecided := [mix for mix in answer.mixes if mix.comparison is not None and mix.comparison.decided is None]:
         both = [*(answer.mix(answer.baseline_of(mix)) for mix in undecided), *undecided]
         if len(undecided) > MOST_LISTED:

@@ -12,11 +12,12 @@ from orchestrator.transition.types import Estimate, Point, SizeShare, Transition
 NO_SIZE = (Verdict.NEAR_FLOOR,)
 """Verdicts without a size, and so without a count of parameters."""
 MOST_LISTED = 4
-"""Most mixes, sizes or seeds named in one line."""
+"""Maximum number of mixes, sizes or seeds named in one line."""
 LEVEL_TOP, LEVEL_RISE = 0.9, 0.1
-"""A curve levels off if its mean score at each larger size is below the first, and above the floor by the second."""
+"""A curve levels off if its mean score at each larger size is below the first number and more than the second above
+the floor."""
 LARGER = 0.5
-"""Larger sizes are those from this share of the largest on."""
+"""Larger sizes are at least this share of the largest size."""
 
 
 def called(mix: MixAnswer) -> str:

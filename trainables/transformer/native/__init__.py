@@ -14,12 +14,12 @@ from trainables.transformer.architecture import ModelSettings
 from trainables.transformer.training_settings import TrainingSettings
 
 EXTENSION = "trainables.transformer.native._step"
-"""The compiled library, declared in pyproject.toml. It is no Python module: ctypes loads it and needs no headers."""
+"""The compiled library, declared in pyproject.toml. ctypes loads it, so building it needs no Python headers."""
 NATIVE, TORCH = "native", "torch"
 """The two training steps, by their names in checkpoints. A run that began with one ends with it."""
 INTERFACE = 2
 """The version of step.cpp's functions and structures that this code calls."""
-SLOWER = "torch trains, 3 to 10 times slower than the native step"
+SLOWER = "torch trains, 2 to 12 times slower than the native step"
 REBUILD = "build it again: pip install -e ."
 MOST_WORDS = 2**16
 """The largest vocabulary: texts are read as 16-bit token ids."""
@@ -38,7 +38,10 @@ def missing() -> tuple[str, str] | None:
 
 
 def can_train(model: ModelSettings, training: TrainingSettings, vocabulary: int, device: str) -> bool:
-    """Return True if the native step trains runs with these settings on this device. It knows no parallel block."""
+    """Return True if the native step trains runs with these settings on this device.
+
+    It does not support parallel blocks.
+    """
     fits = not model.parallel and training.precision == "float32" and vocabulary <= MOST_WORDS
     return device == "cpu" and fits and library() is not None
 

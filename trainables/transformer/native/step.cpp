@@ -15,7 +15,7 @@
 // One small buffer. A group goes forward through all blocks and back again before the next group starts. What the
 // backward pass needs stays in one buffer that every group reuses, a few hundred kilobytes.
 //
-// Gains of norms are folded into the matrix behind them once a step, as model.py does it: (n g + b) W + c is
+// Gains of norms are folded into the matrix after them once a step, as model.py does it: (n g + b) W + c is
 // n (g W) + (b W + c). Gradients of the folded matrix are unfolded after the last group.
 //
 // The same bits everywhere. There are eight lanes whatever the machine's vectors; sums run in a fixed order; only `fma`
@@ -35,7 +35,7 @@
 #include <utility>
 #include <vector>
 
-// These two are asked before any other function is called, so compiled for any CPU.
+// Python calls these two functions before any other, so they are compiled for any CPU.
 // The version of the functions and structures below; INTERFACE in __init__.py is the one that Python expects.
 extern "C" int32_t interface() { return 2; }
 // Whether this CPU has what the library needs.
@@ -105,7 +105,7 @@ inline Vec larger(Vec a, Vec b) { return a < b ? b : a; }  // NaN if a is.
 // e^x for x <= 0, to two units in the last place: 2^n e^r with |r| <= ln(2) / 2. At least 2^-126.
 inline Vec exponential(Vec x) {
     x = larger(x, all(-87.3f));
-    Vec n = x * 1.44269504f + 12582912.f;  // 1.5 * 2^23: the sum has no digits behind the point.
+    Vec n = x * 1.44269504f + 12582912.f;  // 1.5 * 2^23: the sum has no digits after the point.
     Bits exponent = (Bits)n << 23;
     n -= 12582912.f;
     Vec r = fma(n, all(-0.693359375f), x);  // ln 2 in two parts, the first short enough that n times it is exact.
@@ -263,7 +263,7 @@ void row_sums(int panels, int rows, const Vec* y, float* d) {
     }
 }
 
-// A linear map behind a layer norm, with the norm's gain and bias folded into it, and the gradients of the folded one.
+// A linear map after a layer norm, with the norm's gain and bias folded into it, and the gradients of the folded one.
 struct AfterNorm {
     int inputs = 0, outputs = 0;
     std::vector<float> matrix, bias, d_matrix, d_bias;
@@ -342,7 +342,7 @@ void norm_back(int n, const Vec* d_normed, const Vec* normed, const Vec* inverse
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Causal attention of one head, tile by tile: PANEL queries i against PANEL keys j. Weights lie as [key][query], the
-// key panels of one query panel after the other, those of a later query panel behind them.
+// key panels of one query panel after the other, those of a later query panel after them.
 
 inline int64_t triangle(int64_t panels) { return PANEL * PANEL * (panels * (panels + 1) / 2); }
 
@@ -664,8 +664,8 @@ class Model {
             mix(panel, head_size, d_w, k, 3 * C * PANEL, d_qkv + 3 * own + of_head);
         }
     }
-    // d_x is the gradient of the stream behind the block on entry, and of that before it in the end; d_middle that of
-    // the stream between attention and feed-forward.
+    // On entry, d_x is the gradient of the stream after the block; on return, that of the stream before the block.
+    // d_middle is the gradient of the stream between attention and feed-forward.
     void backward(int l, const Block& block) {
         const Weights out = matrix(l, ATTENTION_OUT, C), back = matrix(l, FEED_FORWARD_OUT, C);
         AfterNorm &qkv = into_attention[l], &in = into_hidden[l];
@@ -705,7 +705,7 @@ class Model {
         }
     }
 
-    // The group's part of the loss; leaves the gradient of the stream behind the last block in d_x.
+    // The group's part of the loss; leaves the gradient of the stream after the last block in d_x.
     float predict() {
         Vec loss[LANES] = {};
         for (int panel = 0; panel < panels; panel++) {
@@ -749,7 +749,7 @@ class Model {
     }
 
     // Write some texts side by side, panel by panel: a panel's drafts are read, and its keys and values kept. The choices
-    // behind a wrong draft rest on it, so the panel is read again with that token corrected. A right draft costs one
+    // after a wrong draft rest on it, so the panel is read again with that token corrected. A right draft costs one
     // forward pass, a wrong one up to PANEL of them.
     void write(Draft* texts, int given, int64_t width, int64_t end) {
         auto begins_before = [&](int64_t place) {
@@ -769,7 +769,7 @@ class Model {
                 for (int l = 0; l < given; l++) again |= accept(texts[l], l, panel, choice, width, end);
             }
     }
-    // The likeliest token behind each position of a panel.
+    // The likeliest token after each position of a panel.
     void choose(int panel, Ints* choice) {
         const int64_t own = int64_t(panel) * C * PANEL;
         norm(C, x + own, final_normed + own, final_inverse + panel * PANEL);

@@ -149,7 +149,7 @@ class NativeTrainer:
     def write(self, tokens_SMW: Tensor, begin_SM: Tensor, end: int) -> None:
         """Write every model's texts in place by greedy decoding, each from ``begin_SM`` to its first ``end``.
 
-        The tokens behind ``begin_SM`` are a draft, which saves time where it is right. W is at most ``block`` + 1; all
+        The tokens after ``begin_SM`` are a draft, which saves time where it is right. W is at most ``block`` + 1; all
         tensors are int64.
         """
         native, (_, count, width) = library(), tokens_SMW.shape
