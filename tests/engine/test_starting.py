@@ -94,7 +94,10 @@ def is_open(port: int) -> bool:
     ("mode", "output"),
     [
         ("", "needs its token, but this machine sent none: set RAY_AUTH_MODE=token, and copy the head node's"),
-        ("wrong", "rejected the token of this machine, because it has another one; copy the head node's"),
+        (
+            "wrong",
+            "rejected the token of this machine, because it has another one; copy the head node's ~/.ray/auth_token to",
+        ),
         ("missing", "RAY_AUTH_MODE is token and there is none here: copy the head node's ~/.ray/auth_token to"),
         ("right", "3"),
     ],
