@@ -36,6 +36,12 @@ def test_variables_that_ray_can_read_are_left_alone() -> None:
     assert set_by_user({"RAY_TMPDIR": "/tmp", "RAY_AUTH_MODE": "token", "RAY_ADDRESS": "auto", "PATH": "/bin"}) == []
 
 
+def test_variables_that_ray_sets_itself_are_not_those_of_a_user() -> None:
+    """They are there when a process starts Ray again."""
+    assert set_by_user({"RAY_CLIENT_MODE": "0", "RAY_USAGE_STATS_ENABLED": "1"}) == []
+    assert set_by_user({"RAY_USAGE_STATS_ENABLED": "yes"}) == ["RAY_USAGE_STATS_ENABLED"]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(

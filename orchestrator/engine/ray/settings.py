@@ -12,8 +12,10 @@ from collections.abc import Iterable, Mapping
 from orchestrator.environment import ROOT
 from orchestrator.errors import UserError
 
-OF_RAY = re.compile("RAY_(?!(ADDRESS|TMPDIR|AUTH_.*|CLIENT_MODE)$).+")
-"""Variables of Ray, except those that this program checks by itself, and one that Ray sets whenever it is imported."""
+OF_RAY = re.compile("RAY_(?!(ADDRESS|TMPDIR|AUTH_.*)$).+")
+"""Variables of Ray, except those that this program checks by itself."""
+BY_RAY = {("RAY_CLIENT_MODE", "0"), ("RAY_USAGE_STATS_ENABLED", "0"), ("RAY_USAGE_STATS_ENABLED", "1")}
+"""Variables and values that Ray sets in a process that imports it or starts it."""
 IMPORT = "import ray.dag, ray.tune"
 """A program that imports Ray, including what Ray imports when it ends."""
 START = "import sys\nfrom orchestrator.engine.ray.session import start\nstart(sys.argv[1] or None)"
@@ -23,8 +25,8 @@ WITHIN_S = 300.0
 
 
 def set_by_user(environment: Mapping[str, str]) -> list[str]:
-    """Return the names of the variables of Ray in an environment."""
-    return sorted(filter(OF_RAY.fullmatch, environment))
+    """Return the names of the variables of Ray in an environment that Ray has not set itself."""
+    return sorted(name for name, value in environment.items() if OF_RAY.fullmatch(name) and (name, value) not in BY_RAY)
 
 
 def check_readable(environment: Mapping[str, str]) -> None:
