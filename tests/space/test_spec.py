@@ -360,8 +360,10 @@ def test_profiles_of_a_space_that_has_none_cannot_be_asked_for(write: Write, spa
         ("question: é".encode("cp1252"), r"at byte 10: save it as UTF-8"),
         (b"search:\n\tmax_runs: 4\n", r"line 2, column 1: .*indent with spaces"),
         (b"name: x\x1a", r"#x001a"),
+        ("name: x\nquestion:\u00a0Why?\n".encode(), r"line 2 contains U\+00A0, which looks like a space: replace it"),
+        ("# Why?\nname:\u3000x\nseeds: 2\n".encode(), r"line 2 contains U\+3000, which looks like a space"),
     ],
-    ids=["UTF-16", "cp1252", "tab", "Ctrl-Z"],
+    ids=["UTF-16", "cp1252", "tab", "Ctrl-Z", "no-break space", "wide space"],
 )
 def test_files_of_other_editors_are_refused_with_the_remedy(content: bytes, remedy: str, tmp_path: Path) -> None:
     (tmp_path / "written.yaml").write_bytes(content)
