@@ -28,6 +28,8 @@ from packaging.utils import canonicalize_name
 
 from orchestrator.doctor import surroundings
 from orchestrator.doctor.finding import Check, Finding, ok, slow, wrong
+from orchestrator.errors import UserError
+from orchestrator.home.files import make_home
 from orchestrator.search.base import Request
 from orchestrator.space.hardware import detect, whole_machine
 from orchestrator.space.resources import Resources
@@ -153,6 +155,10 @@ def machine_part() -> Finding:
 
 def home_directory(home: Path) -> Finding:
     """Check the home's free space, the time to flush a file, and its locks, which keep two drivers apart."""
+    try:
+        make_home(home)
+    except UserError as error:
+        return wrong(str(error), "a sweep would be refused")
     free = shutil.disk_usage(home).free / GB
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
         flush = statistics.median(_flush(Path(aside) / "journal") for _ in range(FLUSHES))

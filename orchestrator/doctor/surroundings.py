@@ -30,9 +30,9 @@ def drawing() -> Finding:
 
 def directories() -> Finding:
     """Check that there is a directory for Ray's token, and a temporary one with a short enough name for its sockets."""
-    from orchestrator.engine.ray.places import TMPDIR, temporary_directory, token_file, usual_directory
-
     try:
+        from orchestrator.engine.ray.places import TMPDIR, temporary_directory, token_file, usual_directory
+
         temporary, private, token = temporary_directory(), environment.private_directory(), token_file()
     except UserError as error:
         return wrong(str(error), "Ray cannot start until this is fixed")

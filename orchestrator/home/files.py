@@ -26,6 +26,8 @@ ID = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
 """End of a sweep's id: when it began, in UTC, and four digits that keep sweeps of one second apart."""
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/?")
 """Beginning of a path that was meant as an address, such as s3://BUCKET."""
+NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)
+"""Numbers of the ``OSError`` of a file system without locks, such as NFS without its lock service."""
 ABANDONED_S = 3600.0
 """Age at which a directory that was being written is considered abandoned: writing takes seconds."""
 LOCK_WAIT_S = 0.5
@@ -113,8 +115,8 @@ class SweepDirectory:
             return False
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
+        except OSError as error:
+            return error.errno not in NO_LOCKS
         finally:
             os.close(descriptor)
         return False
@@ -206,11 +208,18 @@ def check_home(root: Path) -> None:
 
 
 def make_home(root: Path) -> None:
-    """Create the directory of a home. Raises :class:`UserError` if that fails."""
+    """Create the directory of a home. Raises :class:`UserError` if that fails, or if its file system has no locks."""
     try:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{root} cannot be made: {error.strerror}; give another directory as --home") from None
+    try:
+        with tempfile.TemporaryFile(dir=root) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in NO_LOCKS:  # Otherwise it is full or read-only, which is reported when something is written.
+            remedy = "mount it with locks, or give another directory as --home"
+            raise UserError(f"{root} is on a file system without locks ({error.strerror}): {remedy}") from None
 
 
 def scratch(chosen: str | None) -> Path:

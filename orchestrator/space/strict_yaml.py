@@ -27,6 +27,8 @@ class Document:
     comments: dict[Key, str] = field(default_factory=dict)
 
 
+LIKE_SPACE = re.compile("[\u00a0\u2000-\u200b\u202f\u3000]")
+"""Signs of word processors and web pages that look like a space, and that YAML takes for letters."""
 COMMENT = re.compile(r":?\s+#\s*(\S.*)")
 """The rest of a line after a key or its value."""
 
@@ -85,10 +87,19 @@ def read(text: str, source: str) -> Document:
         mark = error.problem_mark or error.context_mark
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         why = error.problem or error.context or ""
-        remedy = "; indent with spaces" if "'\\t'" in why else ""
-        raise UserError(f"{source}{place}: this is not readable as YAML: {why}{remedy}") from error
+        raise UserError(f"{source}{place}: this is not readable as YAML: {why}{_remedy(why, text)}") from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:  # Control characters, depth, "0b2" as a number.
         raise UserError(f"{source}: this is not readable as YAML: {str(error).partition(chr(10))[0]}") from error
+
+
+def _remedy(why: str, text: str) -> str:
+    """Return what to change, after a semicolon, in a text that is not YAML for a reason, "" if it is not known."""
+    if "'\\t'" in why:
+        return "; indent with spaces"
+    if (sign := LIKE_SPACE.search(text)) is None:
+        return ""
+    line = text.count("\n", 0, sign.start()) + 1
+    return f"; line {line} contains U+{ord(sign[0]):04X}, which looks like a space: replace it"
 
 
 def write(data: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from rich.console import Console
 from orchestrator import supervisor
 from orchestrator.cost import run_seconds
 from orchestrator.engine.campaign import Campaign, Observer
-from orchestrator.home.files import Home
+from orchestrator.home.files import Home, make_home
 from orchestrator.home.journal import Journal
 from orchestrator.home.known_runs import whole_runs
 from orchestrator.home.sweeps import RunRecord, create_sweep
@@ -55,6 +55,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         home, spec, machine = Home(options.home.resolve()), spec.checked(), options.hardware or hardware.detect()
         if options.address is None or options.hardware is not None:  # Otherwise the cluster is not known yet.
             check_room(spec, machine, options.address)
+        make_home(home.root)
         resumed = None if options.resume is None else resumed_sweep(spec, home, options.resume)
         extended = None if options.extend is None else extended_sweep(spec, home, options.extend)
         if extended is not None:

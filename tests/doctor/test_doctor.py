@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 import threading
 import tomllib
@@ -80,6 +82,15 @@ def test_the_home_is_left_as_it_was_and_a_lock_without_effect_is_wrong(
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(machine, "HOLD", machine.HOLD.replace("sys.argv[1]", "sys.argv[1] + '-elsewhere'"))
     assert machine.home_directory(tmp_path).verdict is Verdict.WRONG
+
+
+def test_a_home_without_locks_is_found_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*words: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    result = machine.home_directory(tmp_path)
+    assert (result.verdict, "without locks" in result.text) == (Verdict.WRONG, True)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@ private."""
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from collections.abc import Iterator
@@ -44,6 +45,26 @@ def test_a_name_that_is_not_text_is_refused(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
     assert command("run", tmp_path / "space.yaml", "--engine=local").code == 2
     assert os.listdir() == []
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_refused_before_a_sweep_begins(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As NFS without its lock service does. A lock that cannot be tried is not one of another process."""
+    driven = write_sweep(Home(tmp_path / "home")).files
+    with driven.driving():
+        pass
+
+    def refuse(*words: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    assert not driven.is_driven()
+    (tmp_path / "space.yaml").write_text(spec().to_yaml())
+    done = command("run", tmp_path / "space.yaml", "--engine=local", "--home", tmp_path / "new")
+    assert (done.code, "without locks" in done.err, "--home" in done.err) == (2, True, True), done.err
+    assert not (tmp_path / "new" / "sweeps").exists()
 
 
 @pytest.fixture(name="frozen")

@@ -169,7 +169,7 @@ def test_mistakes_in_a_space_like_another_name_the_file_they_are_in(write: Write
         "other.yaml, line 2, seeds: must be a valid integer; got 'y'",
     ]
     other.write_text("like: other.yaml\n")
-    assert "other.yaml is like itself" in refused(str(other))
+    assert "the `like` of other.yaml leads back to it" in refused(str(other))
     other.write_text("like: [a]\n")
     assert "other.yaml, line 1, like: must name a search space or a YAML file" in refused(str(other))
     other.write_text("like: add_vs_add_prdo\n")
@@ -361,8 +361,10 @@ def test_profiles_of_a_space_that_has_none_cannot_be_asked_for(write: Write, spa
         ("question: é".encode("cp1252"), r"at byte 10: save it as UTF-8"),
         (b"search:\n\tmax_runs: 4\n", r"line 2, column 1: .*indent with spaces"),
         (b"name: x\x1a", r"#x001a"),
+        ("name: x\nquestion:\u00a0Why?\n".encode(), r"line 2 contains U\+00A0, which looks like a space: replace it"),
+        ("# Why?\nname:\u3000x\nseeds: 2\n".encode(), r"line 2 contains U\+3000, which looks like a space"),
     ],
-    ids=["UTF-16", "cp1252", "tab", "Ctrl-Z"],
+    ids=["UTF-16", "cp1252", "tab", "Ctrl-Z", "no-break space", "wide space"],
 )
 def test_files_of_other_editors_are_refused_with_the_remedy(content: bytes, remedy: str, tmp_path: Path) -> None:
     (tmp_path / "written.yaml").write_bytes(content)

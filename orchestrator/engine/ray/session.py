@@ -20,6 +20,7 @@ from ray.job_config import JobConfig
 
 from orchestrator import environment, supervisor
 from orchestrator.engine.ray.places import protect_token, temporary_directory, token_file
+from orchestrator.engine.ray.settings import check_start, set_by_user
 from orchestrator.errors import SweepError, UserError
 from orchestrator.space.hardware import detect
 
@@ -180,9 +181,22 @@ def start(address: str | None, *, dashboard: bool = False) -> Any:
     Returns the context of ``ray.init``.
 
     Raises:
-        UserError: for an invalid address.
+        UserError: for an invalid address, and for a variable of Ray that keeps it from starting.
         SweepError: if Ray does not start, no cluster answers, or it refuses the token.
     """
+    chosen = [name for name in set_by_user(os.environ) if os.environ[name] != (ENVIRONMENT | PATIENT).get(name)]
+    try:
+        return _start(address, dashboard=dashboard)
+    except UserError:
+        raise
+    except Exception as error:
+        cause = error.__cause__ or error
+        check_start(address, chosen, f"{type(cause).__name__}: {cause}".partition("\n")[0])
+        raise
+
+
+def _start(address: str | None, *, dashboard: bool) -> Any:
+    """Do what :func:`start` does, without a check of Ray's variables."""
     _listen(everywhere=address is not None)
     if address is None:
         os.environ.update({name: os.environ.get(name, value) for name, value in PATIENT.items()})

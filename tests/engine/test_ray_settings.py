@@ -1,0 +1,58 @@
+"""A variable that Ray cannot read is named before anything starts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.engine.ray.settings import check_readable, set_by_user
+from orchestrator.errors import UserError
+
+ROOT = Path(__file__).resolve().parents[2]
+PLAIN = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("RAY_NUM_REDIS_GET_RETRIES", "ValueError: invalid literal for int"),
+        ("RAY_CGRAPH_get_timeout", "ValueError: invalid literal for int"),
+        ("RAY_memory_usage_threshold", "its process ends with SIG"),
+    ],
+)
+def test_a_variable_that_ray_cannot_import_with_is_named(name: str, problem: str) -> None:
+    """The core of Ray would end this process."""
+    with pytest.raises(UserError, match=rf"^Ray cannot read {name} as set .* unset it \({problem}") as refused:
+        check_readable(PLAIN | {name: "x", "RAY_memory_monitor_refresh_ms": "0"})
+    assert "refresh_ms" not in str(refused.value)
+
+
+def test_variables_that_ray_can_read_are_left_alone() -> None:
+    check_readable(PLAIN | {"RAY_memory_usage_threshold": "0.9", "RAY_NUM_REDIS_GET_RETRIES": "7"})
+    assert set_by_user({"RAY_TMPDIR": "/tmp", "RAY_AUTH_MODE": "token", "RAY_ADDRESS": "auto", "PATH": "/bin"}) == []
+
+
+def test_variables_that_ray_sets_itself_are_not_those_of_a_user() -> None:
+    """They are there when a process starts Ray again."""
+    assert set_by_user({"RAY_CLIENT_MODE": "0", "RAY_USAGE_STATS_ENABLED": "1"}) == []
+    assert set_by_user({"RAY_USAGE_STATS_ENABLED": "yes"}) == ["RAY_USAGE_STATS_ENABLED"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "setting", ["RAY_NUM_REDIS_GET_RETRIES=x", "RAY_RUNTIME_ENV_HOOK=no.such", "RAY_OVERRIDE_RESOURCES=x"]
+)
+def test_a_sweep_with_such_a_variable_is_refused_before_it_begins(setting: str, tmp_path: Path) -> None:
+    name, _, value = setting.partition("=")
+    words = ["-m", "orchestrator", "run", "add_vs_add_prod", "--profile", "smoke", "--home", str(tmp_path / "home")]
+    done = subprocess.run(
+        [sys.executable, *words], cwd=ROOT, env=PLAIN | {name: value}, capture_output=True, text=True, timeout=580
+    )
+    last = done.stderr.splitlines()[-1]
+    assert (done.returncode, name in last, "unset it" in last) == (2, True, True), done.stderr
+    assert not (tmp_path / "home" / "sweeps").exists()
