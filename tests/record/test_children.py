@@ -62,7 +62,7 @@ def _experiments(port: int, page: subprocess.Popen[bytes]) -> list[str]:
     )
     try:
         with urllib.request.urlopen(request, timeout=5) as answer:
-            return [each["name"] for each in json.load(answer)["experiments"]]
+            return [experiment["name"] for experiment in json.load(answer)["experiments"]]
     except urllib.error.HTTPError as error:
         pytest.fail(f"the server refuses: {error}")
     except OSError:
