@@ -103,9 +103,8 @@ def test_the_sweeps_record_has_its_question_and_answer(records: Record) -> None:
     assert sweep.data.tags["env.versions.torch"] == "2.13.0"
     assert sweep.data.tags["state"] == "finished"
     assert records.artifacts(sweep) == {"answer.json", "search_space.yaml"}
-    assert (
-        TypeAdapter(Answer).validate_python(json.loads(records.text(sweep, "answer.json"))) == records.finished.answer
-    )
+    recorded = json.loads(records.text(sweep, "answer.json"))
+    assert TypeAdapter(Answer).validate_python(recorded) == records.finished.answer
     note = sweep.data.tags["mlflow.note.content"]
     assert make_spec().question in note
     assert "add: size at" in note
@@ -325,9 +324,8 @@ def test_a_transition_has_its_estimates_and_its_curve_over_sizes(empty: Path, tm
     curve = answered.curve(transition, [float(size) for size in SIZES])
     assert curve is not None
     for name, values in (("median", curve.middle), ("low", curve.low), ("high", curve.high)):
-        history = {
-            metric.step: metric.value for metric in records.client.get_metric_history(run.info.run_id, f"curve/{name}")
-        }
+        points = records.client.get_metric_history(run.info.run_id, f"curve/{name}")
+        history = {point.step: point.value for point in points}
         assert history == pytest.approx(dict(zip(map(int, curve.sizes), values, strict=True)))
     tasks = {task["task"]: task for task in json.loads(records.text(run, "transition.json"))["tasks"]}
     assert tasks["add"]["total"]["low"] == pytest.approx(mix.target.total.low)

@@ -213,10 +213,8 @@ def test_a_database_of_another_mlflow_is_named_with_the_remedy(home: Path) -> No
     with sqlite3.connect(home / DATABASE) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '0123456789ab'")
     store = choose(home, {})
-    message = (
-        r"another version of MLflow made it \(found version 0123456789ab, .*sync --rebuild --home '.*a home'` makes"
-    )
-    with pytest.raises(StoreError, match=message), store_errors(store):
+    why = r"another version of MLflow made it \(found version 0123456789ab, .*sync --rebuild --home '.*a home'` makes"
+    with pytest.raises(StoreError, match=why), store_errors(store):
         MlflowClient(f"{store.uri}?").search_experiments()  # Another engine than the one that has it open.
     with pytest.raises(StoreError, match="mlflow db upgrade"), store_errors(Store(store.uri, None)):
         MlflowClient(f"{store.uri}?").search_experiments()

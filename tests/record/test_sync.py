@@ -86,9 +86,7 @@ def _content(client: MlflowClient, run: Run, names: dict[str, str]) -> dict[str,
 
 def test_a_rebuilt_store_equals_the_first(swept: Path) -> None:
     first = everything(swept)
-    done = separate("sync", "--rebuild", "--home", swept)
-    assert done.code == 0, done.err
-    assert "former-store-" in done.out
+    assert "former-store-" in separate("sync", "--rebuild", "--home", swept).succeeded()
     again = everything(swept)
     assert again.keys() == first.keys()
     for name, content in first.items():
@@ -123,9 +121,8 @@ def test_a_store_that_is_gone_is_made_again_and_a_sweep_that_runs_is_left_to_its
         shutil.copytree(swept / folder, home / folder)
     first, second = Home(home).sweep_ids()
     with Home(home).sweep(second).driving():
-        done = command("sync", "--home", home)
-    assert done.code == 0, done.err
-    assert f"{second} is running: its driver records it" in done.out
+        output = command("sync", "--home", home).succeeded()
+    assert f"{second} is running: its driver records it" in output
     assert {name.split()[0] for name in everything(home) if " sweep " in name} == {first}
     assert command("sync", "--home", home).code == 0
     assert everything(home).keys() == everything(swept).keys()

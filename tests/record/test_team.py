@@ -24,6 +24,7 @@ from mlflow.entities import Run
 
 from orchestrator.home.files import Home
 from orchestrator.record.store import VARIABLE
+from tests.cli.program import process
 from tests.objects import CREDENTIALS, ObjectStore
 from tests.record.servers import free_port
 from tests.sweep.sweeps import ended
@@ -220,17 +221,15 @@ def as_administrator() -> Iterator[None]:
 def test_a_sweep_is_recorded_whole_and_no_password_with_it(team: Team, tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
     login = {"MLFLOW_TRACKING_USERNAME": ANN, "MLFLOW_TRACKING_PASSWORD": ANNS_PASSWORD}
-    done = subprocess.run(
+    done = process(
         [*COMMAND, "add_vs_add_prod", "--profile", "smoke", "--engine=local", "--home", str(tmp_path)],
-        env=environment | login | {VARIABLE: team.uri, "PYTHONPATH": str(ROOT)},
         cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
+        environment=environment | login | {VARIABLE: team.uri, "PYTHONPATH": str(ROOT)},
+        within_s=300,
     )
-    output = done.stdout + done.stderr
-    (tmp_path / "said").write_text(output)
-    assert done.returncode == 0, output
+    output = done.out + done.err
+    (tmp_path / "output").write_text(output)
+    assert done.code == 0, output
     assert "not in MLflow yet" not in output
     assert "View run" not in output  # MLflow's own lines, two a run.
     [sweep_id] = Home(tmp_path).sweep_ids()
@@ -260,7 +259,4 @@ def test_a_sweep_is_recorded_whole_and_no_password_with_it(team: Team, tmp_path:
 
 def dumped(team: Team) -> str:
     """All that the database holds, as text."""
-    done = subprocess.run(
-        ["pg_dump", "--inserts", team.database.replace("+psycopg2", "")], capture_output=True, text=True, check=True
-    )
-    return done.stdout
+    return process(["pg_dump", "--inserts", team.database.replace("+psycopg2", "")]).succeeded()
