@@ -85,8 +85,7 @@ def own_model(tmp_path: Path) -> Path:
 def in_folder(folder: Path, *words: str) -> str:
     """Run the program in a user's folder and return what it prints."""
     command = [sys.executable, "-m", "orchestrator", *words]
-    output = process(command, cwd=folder, within_s=280).succeeded()
-    return output
+    return process(command, cwd=folder, within_s=280).succeeded()
 
 
 @pytest.mark.slow

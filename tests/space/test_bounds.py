@@ -90,7 +90,7 @@ def test_a_search_without_a_method_is_the_statistical_one(tmp_path: Path) -> Non
     assert (search.method, search.settings["max_cost"]) == ("pairs", 420)
 
 
-def test_a_task_with_a_sign_in_its_name_is_written_in_quotes() -> None:
+def test_the_refusal_of_a_task_with_a_sign_shows_how_a_mix_names_it() -> None:
     with pytest.raises(ValueError, match=re.escape("mixes[0]: write {'map + rooms': 1} for the")):
         spec(family="tests.families:MazeFamily", target="map + rooms", mixes=["map + rooms"])
 
