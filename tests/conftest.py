@@ -34,9 +34,15 @@ def one_thread() -> None:
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Program:
-    """Runs a command of the program in an empty directory, with no MLflow server around."""
+def workplace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty working directory, with no MLflow server around."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, workplace: Path) -> Program:
+    """Run a command of the program in the workplace."""
     monkeypatch.setenv("COLUMNS", "200")
     return command

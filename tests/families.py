@@ -123,6 +123,7 @@ class LogisticFamily(Family):
     Settings: ClassVar[type] = LogisticSettings
     tunable: ClassVar[tuple[str, ...]] = ("curve.slope", "haste")
     parts: ClassVar[tuple[str, ...]] = ("experience",)
+    learner_type: ClassVar[type[LogisticLearner]] = LogisticLearner
 
     def tasks(self) -> tuple[str, ...]:
         return ("add", "max", "prod")
@@ -153,7 +154,7 @@ class LogisticFamily(Family):
         return f"{run.size}"
 
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
-        return LogisticLearner(runs)
+        return self.learner_type(runs)
 
 
 class UnfinishedFamily(LogisticFamily):
@@ -196,12 +197,10 @@ class MazeFamily(LogisticFamily):
 
     name: ClassVar[str] = "mazes"
     words: ClassVar[Words] = Words(task="puzzle", item="room", run="creature", held="what creatures hold")
+    learner_type = MazeLearner
 
     def tasks(self) -> tuple[str, ...]:
         return ("find exit", "map + rooms")
-
-    def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
-        return MazeLearner(runs)
 
     def load(self, run: RunConfig, weights: Mapping[str, NDArray[Any]]) -> float:
         """The share of mazes it gets out of."""

@@ -18,7 +18,7 @@ from typing import ClassVar
 import torch
 
 from tests.families import LogisticFamily, LogisticLearner, LogisticSettings
-from trainables.base import Learner, Report, RunConfig
+from trainables.base import Report, RunConfig
 
 FAMILY = "tests.scripted:ScriptedFamily"
 HOLD_S = 0.05
@@ -119,22 +119,19 @@ class ScriptedLearner(LogisticLearner):
         ray = sys.modules.get("ray")
         node = ray.get_runtime_context().get_node_id() if ray is not None and ray.is_initialized() else ""
         where = (len(self.runs), os.getpid(), node, os.environ.get("CUDA_VISIBLE_DEVICES"), begun, time.time())
-        told = [
+        events = [
             Event(run.mix.name, run.size, run.seed, run.settings.haste, self.step, ended, *where) for run, ended in runs
         ]
         with Path(self._settings.log).open("a", encoding="utf-8") as file:
-            file.write("".join(f"{json.dumps(asdict(each))}\n" for each in told))
+            file.write("".join(f"{json.dumps(asdict(event))}\n" for event in events))
 
 
 class ScriptedFamily(LogisticFamily):
     """The logistic family, scripted."""
 
     name = "scripted"
-
     Settings: ClassVar[type] = ScriptedSettings
-
-    def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
-        return ScriptedLearner(runs)
+    learner_type = ScriptedLearner
 
 
 def begun(log: Path) -> list[Event]:

@@ -102,9 +102,9 @@ def test_a_sweep_is_run_with_the_progress_of_the_command_line(tmp_path: Path, mo
     console = Console(file=io.StringIO(), width=200)
     s = o.run(spec(), home=tmp_path, engine="local", console=console)
     assert isinstance(console.file, io.StringIO)
-    said = console.file.getvalue()
-    assert f"sweep {s.id}" in said
-    assert " seed 0: add 0." in said
+    output = console.file.getvalue()
+    assert f"sweep {s.id}" in output
+    assert " seed 0: add 0." in output
     assert s.state == "finished"
     assert s.transitions["verdict"].iloc[1] == "found"
 

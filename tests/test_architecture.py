@@ -18,18 +18,18 @@ OURS = ("orchestrator", "trainables", "search_spaces", "tests")
 
 def imports(source: str, module: str, *, package: bool = False) -> set[str]:
     """Dotted names of everything imported anywhere in ``source``, relative imports resolved against ``module``."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            found |= {name.name for name in node.names}
+            names |= {name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
                 parts = module.split(".")
-                kept = parts[: len(parts) - node.level + package]
-                base = ".".join([*kept, *([node.module] if node.module else [])])
-            found |= {base} | {f"{base}.{name.name}" for name in node.names}
-    return found
+                above = parts[: len(parts) - node.level + package]
+                base = ".".join([*above, *([node.module] if node.module else [])])
+            names |= {base} | {f"{base}.{name.name}" for name in node.names}
+    return names
 
 
 def modules(folder: str) -> Iterator[tuple[str, set[str]]]:
@@ -58,8 +58,8 @@ def offences(folder: str, forbidden: tuple[str, ...], allowed: tuple[str, ...] =
 
 def test_imports_sees_every_form() -> None:
     source = "import a.b\nfrom c import d\nfrom . import e\nfrom ..f import g\ndef h():\n    import i.j as k\n"
-    found = imports(source, "p.q.r")
-    assert found >= {"a.b", "c", "c.d", "p.q", "p.q.e", "p.f", "p.f.g", "i.j"}
+    names = imports(source, "p.q.r")
+    assert names >= {"a.b", "c", "c.d", "p.q", "p.q.e", "p.f", "p.f.g", "i.j"}
     assert imports("from . import e", "p.q", package=True) >= {"p.q", "p.q.e"}
 
 
@@ -138,25 +138,25 @@ def room(module: str) -> str | None:
 
 
 def test_every_module_lies_in_a_room() -> None:
-    there = {room(module) for module, _ in modules("orchestrator")} - {None}
-    assert there == set(ROOMS)
+    found_rooms = {room(module) for module, _ in modules("orchestrator")} - {None}
+    assert found_rooms == set(ROOMS)
 
 
 def test_rooms_import_only_from_the_rooms_below_them() -> None:
     height = {name: place for place, name in enumerate(ROOMS)}
     upward = set()
     for module, names in modules("orchestrator"):
-        here = room(module)
+        own_room = room(module)
         for name in names:
-            there = room(name)
-            if here and there in height and height[there] > height[here]:
+            other_room = room(name)
+            if own_room and other_room in height and height[other_room] > height[own_room]:
                 upward.add((module, name))
     assert upward == set()
 
 
 def test_imports_run_in_no_circle() -> None:
     """Imports for type checking included."""
-    known = dict(found for folder in ("orchestrator", "trainables") for found in modules(folder))
+    known = dict(entry for folder in ("orchestrator", "trainables") for entry in modules(folder))
     packages = {name for module in known for name in [module.rpartition(".")[0]]}
     graph = {
         module: names & known.keys() - packages - {module} for module, names in known.items() if module not in packages

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import re
 import shutil
 import signal
@@ -11,9 +10,9 @@ import socket
 import subprocess
 import sys
 import textwrap
-import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,8 +21,9 @@ import typer
 from orchestrator.cli.main import with_bare_resume
 from orchestrator.errors import SweepError, UserError
 from orchestrator.terminal.error_output import describe
-from tests.cli.program import Program, imported, line, separate, started
-from tests.record.servers import free_port
+from tests.cli.program import Program, imported, line, process, separate, started
+from tests.record.servers import experiments_at, free_port
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -53,51 +53,45 @@ def is_one_clear_message(err: str) -> bool:
 
 
 def test_show_lists_every_space_with_its_question_and_profiles(run: Program) -> None:
-    ended = run("show")
-    assert ended.code == 0
+    output = run("show").succeeded()
     assert re.search(
-        r"add_vs_add_prod +Is the smallest .*\? +paper, paper_fair, laptop, quick, evening, night, smoke", ended.out
+        r"add_vs_add_prod +Is the smallest .*\? +paper, paper_fair, laptop, quick, evening, night, smoke", output
     )
 
 
-def test_plan_says_what_will_be_done_and_what_it_costs_and_writes_nothing(
-    run: Program, units: str, tmp_path: Path
-) -> None:
+def test_plan_prints_the_work_and_its_cost_and_writes_nothing(run: Program, units: str, tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
-    ended = run("plan", units, "--set", "search.method=grid")
-    assert ended.code == 0
-    assert re.search(r"mixes +add \(baseline\), add\+prod", ended.out)
-    assert re.search(r"units +8 12 18 26 40 58 86 128", ended.out)
-    assert "about 16 runs (hard limit 16)" in ended.out
+    output = run("plan", units, "--set", "search.method=grid").succeeded()
+    assert re.search(r"mixes +add \(baseline\), add\+prod", output)
+    assert re.search(r"units +8 12 18 26 40 58 86 128", output)
+    assert "about 16 runs (hard limit 16)" in output
     # 128 x 128 + 128 parameters, 1e6 x 128^2 operations, two mixes
-    assert re.search(r"\n +128 +16,500 +1\.6e\+10 +\d+ s +1 +2\.0\s", ended.out)
+    assert re.search(r"\n +128 +16,500 +1\.6e\+10 +\d+ s +1 +2\.0\s", output)
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_plan_says_what_is_tuned_and_what_it_costs(run: Program, units: str) -> None:
+def test_plan_prints_what_is_tuned_and_what_it_costs(run: Program, units: str) -> None:
     block = "tune={settings: {haste: {from: 0.1, to: 9, scale: log}}, trials: 4, seeds: 2, sizes: [8, 16]}"
-    said = " ".join(run("plan", units, "--set", block).out.split())
-    assert "haste 0.1 to 9 (log): up to 4 trials for every mix, up to 2 seeds at sizes 8, 16" in said
+    output = " ".join(run("plan", units, "--set", block).out.split())
+    assert "haste 0.1 to 9 (log): up to 4 trials for every mix, up to 2 seeds at sizes 8, 16" in output
     # Each of two mixes: 4 trials at 2 sizes with 2 seeds.
-    assert "of it (32 runs)" in said
+    assert "of it (32 runs)" in output
     assert "tuning" not in run("plan", units).out
 
 
-def test_plan_says_how_many_runs_it_may_become_and_what_does_not_fit(run: Program, units: str) -> None:
-    asked = ("plan", units, "--set", "sizes={from: 8, to: 512, count: 12, multiple_of: 2}", "--set", "seeds=9")
-    said = " ".join(run(*asked, "--set", "search={method: pairs, max_runs: 40}").out.split())
-    assert re.search(r"about \d+ runs \(worst case \d+, hard limit 80\)", said)
-    assert "max_runs 40 a mix" in said
+def test_plan_prints_the_most_runs_and_what_does_not_fit(run: Program, units: str) -> None:
+    command = ("plan", units, "--set", "sizes={from: 8, to: 512, count: 12, multiple_of: 2}", "--set", "seeds=9")
+    output = " ".join(run(*command, "--set", "search={method: pairs, max_runs: 40}").out.split())
+    assert re.search(r"about \d+ runs \(worst case \d+, hard limit 80\)", output)
+    assert "max_runs 40 a mix" in output
     huge = ("plan", "add_vs_add_prod", "--profile", "smoke", "--set", "sizes=[8, 60000]")
     assert "runs from n_embed 60000 on will not fit into memory" in " ".join(run(*huge).out.split())
 
 
-def test_help_says_each_command_in_a_whole_sentence_at_80_columns(
-    run: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_help_describes_each_command_in_a_sentence_at_80_columns(run: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    said = run("--help").out
-    groups = dict(re.findall(r"^(\S[^:\n]*):\n((?:  .+\n)+)", said, re.MULTILINE))
+    output = run("--help").out
+    groups = dict(re.findall(r"^(\S[^:\n]*):\n((?:  .+\n)+)", output, re.MULTILINE))
     assert list(groups) == ["Options", "Run", "Look", "Set up", "Maintain"]
     lines = "".join(groups.values()).splitlines()
     assert all(line.endswith(".") and not line.endswith("..") and len(line) <= 80 for line in lines)
@@ -118,27 +112,22 @@ def test_what_is_slow_to_import_waits(code: str, heavy: tuple[str, ...]) -> None
 
 
 def test_a_sweep_of_an_outside_family_runs_resumes_extends_and_syncs(run: Program, units: str, tmp_path: Path) -> None:
-    first = run("run", units, "--engine=local")
-    assert first.code == 0, first.err
-    (sweep,) = re.findall(r"^sweep (units-\S+)$", first.out, re.MULTILINE)
-    assert re.search(r"^mix +units +parameters +runs$", first.out, re.MULTILINE)
-    assert re.search(r"^add\+prod +[1-9]", first.out, re.MULTILINE)
+    first = run("run", units, "--engine=local").succeeded()
+    (sweep,) = re.findall(r"^sweep (units-\S+)$", first, re.MULTILINE)
+    assert re.search(r"^mix +units +parameters +runs$", first, re.MULTILINE)
+    assert re.search(r"^add\+prod +[1-9]", first, re.MULTILINE)
     assert (tmp_path / "results/sweeps" / sweep / "transitions.png").is_file()
-    trained = len(re.findall(r" seed 0: add ", first.out))
+    trained = len(re.findall(r" seed 0: add ", first))
 
-    finished = run("run", units, "--engine=local", "--resume")
-    assert finished.code == 0
-    assert f"{sweep} has its answer already" in finished.out
-    assert finished.out[finished.out.index("size at") :] == first.out[first.out.index("size at") :]
+    finished = run("run", units, "--engine=local", "--resume").succeeded()
+    assert f"{sweep} has its answer already" in finished
+    assert finished[finished.index("size at") :] == first[first.index("size at") :]
 
-    extended = run("run", units, "--engine=local", "--extend", sweep, "--set", "seeds=2")
-    assert extended.code == 0, extended.err
-    assert len(re.findall(r" seed 0: add ", extended.out)) == 0
-    assert len(re.findall(r" seed 1: add ", extended.out)) == trained
+    output = run("run", units, "--engine=local", "--extend", sweep, "--set", "seeds=2").succeeded()
+    assert len(re.findall(r" seed 0: add ", output)) == 0
+    assert len(re.findall(r" seed 1: add ", output)) == trained
 
-    synced = run("sync")
-    assert synced.code == 0, synced.err
-    assert f"{sweep}: {trained} runs in sqlite:///" in synced.out
+    assert f"{sweep}: {trained} runs in sqlite:///" in run("sync").succeeded()
 
 
 # -- mistakes: exit code 2 ------------------------------------------------------------------------------------------
@@ -165,21 +154,19 @@ def test_a_sweep_of_an_outside_family_runs_resumes_extends_and_syncs(run: Progra
     ],
 )
 def test_a_mistake_on_the_command_line_is_explained(run: Program, arguments: list[str], expected: list[str]) -> None:
-    ended = run(*arguments, *(["--engine=local"] if "smoke" in arguments else []))
-    assert ended.code == 2
-    assert is_one_clear_message(ended.err)
+    message = run(*arguments, *(["--engine=local"] if "smoke" in arguments else [])).refused()
+    assert is_one_clear_message(message)
     for part in expected:
-        assert part in ended.err
+        assert part in message
 
 
 def test_a_sweep_that_needs_a_gpu_is_not_started_without(
     run: Program, units: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    ended = run("run", units, "--set", "resources.gpu_per_stack=0.5")
-    assert ended.code == 2
-    assert "asks for 0.5 GPU a stack and there is none here" in ended.err
-    assert "--set resources.gpu_per_stack=0" in ended.err
+    message = run("run", units, "--set", "resources.gpu_per_stack=0.5").refused()
+    assert "asks for 0.5 GPU a stack and there is none here" in message
+    assert "--set resources.gpu_per_stack=0" in message
 
 
 def test_the_program_exits_2_on_stderr_alone() -> None:
@@ -209,7 +196,7 @@ def test_an_unreachable_tracking_server_stops_a_sweep_before_it_begins(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
-def test_a_full_disk_is_said_in_one_line(units: str) -> None:
+def test_a_full_disk_is_reported_in_one_line(units: str) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             line("show", units), cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False
@@ -232,26 +219,18 @@ def test_a_bug_is_one_line_and_debug_shows_the_traceback(run: Program, units: st
 
 
 def test_a_reader_that_stops_early_is_no_error(units: str) -> None:
-    done = subprocess.run(
-        ["bash", "-c", f"set -o pipefail; '{sys.executable}' -m orchestrator show '{units}' | true"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "Traceback" not in done.stderr
-    assert "Exception ignored" not in done.stderr
+    done = process(["bash", "-c", f"set -o pipefail; '{sys.executable}' -m orchestrator show '{units}' | true"])
+    assert "Traceback" not in done.err
+    assert "Exception ignored" not in done.err
 
 
 def test_a_terminal_of_another_encoding_gets_signs_that_it_has(units: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
-    ended = separate("plan", units, "--set", "question=Caf\u00e9?")
-    assert ended.code == 0, ended.err
-    assert "units: Caf??" in ended.out
+    assert "units: Caf??" in separate("plan", units, "--set", "question=Caf\u00e9?").succeeded()
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "said"),
+    ("error", "code", "words"),
     [
         (UserError("no"), 2, "no"),
         (SweepError("broke"), 1, "broke"),
@@ -266,10 +245,10 @@ def test_a_terminal_of_another_encoding_gets_signs_that_it_has(units: str, monke
         (typer.Abort(), 1, "aborted"),
     ],
 )
-def test_every_error_has_words_and_a_code(error: Exception, code: int, said: str) -> None:
+def test_every_error_has_words_and_a_code(error: Exception, code: int, words: str) -> None:
     message, exit_code = describe(error)
     assert exit_code == code
-    assert said in message
+    assert words in message
 
 
 def test_a_thread_that_is_still_at_work_does_not_end_the_program_its_way() -> None:
@@ -308,7 +287,7 @@ def test_a_wheel_away_from_the_clone_knows_its_search_spaces(tmp_path: Path) -> 
     subprocess.run(
         [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(target), str(wheel)], check=True
     )
-    done = subprocess.run(
+    output = process(
         [
             sys.executable,
             "-I",
@@ -321,12 +300,8 @@ def test_a_wheel_away_from_the_clone_knows_its_search_spaces(tmp_path: Path) -> 
             """),
         ],
         cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "add_vs_add_prod" in done.stdout
+    ).succeeded()
+    assert "add_vs_add_prod" in output
 
 
 @pytest.mark.slow
@@ -336,32 +311,22 @@ def test_ui_serves_the_record_on_loopback_and_leaves_nothing_behind(run: Program
     with started("ui", "--home", tmp_path / "results", "--port", own) as server:
         try:
             assert server.stdout is not None
-            told = [server.stdout.readline() for _ in range(2)]
-            port = int(re.findall(r"127.0.0.1:(\d+)", told[1])[0])
-            experiments = wait_for_experiments(port)
+            lines = [server.stdout.readline() for _ in range(2)]
+            port = int(re.findall(r"127.0.0.1:(\d+)", lines[1])[0])
+            experiments = wait_for(lambda: experiments_or_none(port), 180)
             with urllib.request.urlopen(f"http://127.0.0.1:{own}/", timeout=20) as page:
                 assert b"units-" in page.read()
         finally:
             server.send_signal(signal.SIGTERM)
         assert server.wait(60) == 0
-        assert f"http://127.0.0.1:{own}/ until" in told[0]
+        assert f"http://127.0.0.1:{own}/ until" in lines[0]
     assert "units" in experiments
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(("127.0.0.1", port), timeout=5)
 
 
-def wait_for_experiments(port: int) -> list[str]:
-    """The names of MLflow's experiments, as soon as the server at ``port`` tells them."""
-    query = urllib.request.Request(
-        f"http://127.0.0.1:{port}/api/2.0/mlflow/experiments/search",
-        data=b'{"max_results": 10}',
-        headers={"Content-Type": "application/json"},
-    )
-    deadline = time.monotonic() + 180
-    while time.monotonic() < deadline:
-        try:
-            with urllib.request.urlopen(query, timeout=20) as answer:
-                return [experiment["name"] for experiment in json.load(answer)["experiments"]]
-        except OSError:
-            time.sleep(1)
-    raise TimeoutError(f"nothing answers on port {port}")
+def experiments_or_none(port: int) -> list[str]:
+    """The experiments of the server at ``port``; none before it answers."""
+    with suppress(OSError):
+        return experiments_at(port)
+    return []

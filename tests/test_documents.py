@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.program import process
 from trainables import SimpleSettings
 from trainables.contract.conformance import case_of, findings
 
@@ -19,8 +20,8 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 
 def documents() -> list[Path]:
-    listed = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True)
-    return [ROOT / name for name in listed.stdout.split() if (ROOT / name).is_file()]
+    output = process(["git", "ls-files", "*.md"]).succeeded()
+    return [ROOT / name for name in output.split() if (ROOT / name).is_file()]
 
 
 def code_blocks(document: str, language: str) -> list[str]:
@@ -41,8 +42,8 @@ def test_links_lead_somewhere(document: Path) -> None:
         if re.match(r"\w+:", target):
             continue
         path, _, anchor = target.partition("#")
-        there = (document.parent / path).resolve() if path else document
-        if not there.exists() or (anchor and anchor not in anchors(there)):
+        linked = (document.parent / path).resolve() if path else document
+        if not linked.exists() or (anchor and anchor not in anchors(linked)):
             broken.append(target)
     assert broken == []
 
@@ -66,7 +67,7 @@ def test_the_model_of_the_first_page_keeps_the_contract(tmp_path: Path) -> None:
     names: dict[str, Any] = {"__name__": "my_models"}
     exec(program, names)
     family = names["Board"](SimpleSettings(steps=3))
-    assert [found for found in findings(case_of(family, (2, 4), "cpu", tmp_path)) if found.wrong] == []
+    assert [finding for finding in findings(case_of(family, (2, 4), "cpu", tmp_path)) if finding.wrong] == []
 
 
 @pytest.fixture
@@ -84,9 +85,7 @@ def own_model(tmp_path: Path) -> Path:
 def in_folder(folder: Path, *words: str) -> str:
     """Run the program in a user's folder and return what it prints."""
     command = [sys.executable, "-m", "orchestrator", *words]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=280)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return process(command, cwd=folder, within_s=280).succeeded()
 
 
 @pytest.mark.slow

@@ -17,6 +17,8 @@ from mlflow.entities import Run
 
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Ended, recall
+from tests.cli.program import Ended as EndedProgram
+from tests.cli.program import process
 from tests.waiting import wait_for
 
 COMMAND = [sys.executable, "-m", "orchestrator", "run"]
@@ -25,16 +27,14 @@ SMOKE = ["add_vs_add_prod", "--profile", "smoke", "--set", "sizes=[4, 8]", "--se
 GRID = [*SMOKE, "--set", "search.method=grid"]
 
 
-def orchestrate(*words: str, home: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *words, "--home", str(home)], capture_output=True, text=True, timeout=280, check=False
-    )
+def orchestrate(*words: str, home: Path) -> EndedProgram:
+    return process([*COMMAND, *words, "--home", str(home)], within_s=280)
 
 
 def entries(home: Path) -> list[Ended]:
     """The runs in the journal of the only sweep there is; none while there is no sweep yet."""
     ids = Home(home).sweep_ids()
-    return [entry for one in ids for entry in recall(Home(home).sweep(one)).ended]
+    return [entry for sweep_id in ids for entry in recall(Home(home).sweep(sweep_id)).ended]
 
 
 def recorded(home: Path, kind: str) -> list[Run]:
@@ -48,9 +48,7 @@ def recorded(home: Path, kind: str) -> list[Run]:
 def smoke(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A finished smoke sweep by grid: its home and what it printed."""
     home = tmp_path_factory.mktemp("smoke")
-    done = orchestrate(*GRID, home=home)
-    assert done.returncode == 0, done.stderr
-    return home, done.stdout
+    return home, orchestrate(*GRID, home=home).succeeded()
 
 
 def test_the_answer_is_printed_as_plain_lines(smoke: tuple[Path, str]) -> None:
@@ -92,8 +90,8 @@ def test_the_record_holds_sweep_runs_and_transitions(smoke: tuple[Path, str]) ->
     assert arrays["embedding"].shape == (4, int(children[0].data.params["n_embed"]))
     probed = np.load(client.download_artifacts(children[0].info.run_id, "probes/similarity.npz"))
     assert probed["similarity"].shape == (4, 4)
-    told = {file.path for file in client.list_artifacts(parent.info.run_id)}
-    assert {"transitions.png", "transitions.svg", "report.html", "search_space.yaml"} <= told
+    artifacts = {file.path for file in client.list_artifacts(parent.info.run_id)}
+    assert {"transitions.png", "transitions.svg", "report.html", "search_space.yaml"} <= artifacts
     page = Path(client.download_artifacts(parent.info.run_id, "report.html")).read_text(encoding="utf-8")
     assert parent.info.run_name in page
     assert page.count("<svg") >= 3
@@ -108,12 +106,11 @@ def test_a_killed_driver_resumes_to_the_same_set_of_runs(smoke: tuple[Path, str]
     wait_for(lambda: len(entries(tmp_path)) >= 2, 200)
     driver.send_signal(signal.SIGKILL)
     driver.wait()
-    kept = entries(tmp_path)
-    assert 2 <= len(kept) < 8
-    resumed = orchestrate(*one_by_one, "--resume", home=tmp_path)
-    assert resumed.returncode == 0, resumed.stderr
+    finished = entries(tmp_path)
+    assert 2 <= len(finished) < 8
+    orchestrate(*one_by_one, "--resume", home=tmp_path).succeeded()
     runs = entries(tmp_path)
-    assert runs[: len(kept)] == kept
+    assert runs[: len(finished)] == finished
     assert len(runs) == len({entry.key for entry in runs})
     assert {entry.key for entry in runs} == {entry.key for entry in entries(smoke[0])}
     assert len(recorded(tmp_path, "run")) == 8
@@ -140,12 +137,9 @@ def test_a_family_that_raises_is_retried_alone_and_named(tmp_path: Path) -> None
         "seeds: 2\nsearch: {method: grid}\nresources: {max_stack: 2}\n"
     )
     root = Path(__file__).resolve().parent.parent
-    done = subprocess.run(
-        [*COMMAND, "space.yaml", "--home", str(tmp_path / "home")],
-        capture_output=True, text=True, timeout=280, check=False, cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(root)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    words = [*COMMAND, "space.yaml", "--home", str(tmp_path / "home")]
+    done = process(words, cwd=tmp_path, environment=os.environ | {"PYTHONPATH": str(root)}, within_s=280)
+    assert done.code == 0, done.err
     runs = {(entry.request.size, entry.request.seed): entry for entry in entries(tmp_path / "home")}
     assert {cell: entry.outcome.status.value for cell, entry in runs.items()} == {
         (8, 0): "finished",
@@ -154,10 +148,9 @@ def test_a_family_that_raises_is_retried_alone_and_named(tmp_path: Path) -> None
         (16, 1): "failed",
     }
     assert "seed 1 is cursed" in runs[16, 1].outcome.error
-    assert re.search(r"^add .* 3 \(1 failed\)$", done.stdout, re.MULTILINE), done.stdout
-    [explained] = re.findall(r"^explain (?:.* )?-m orchestrator (explain .*)$", done.stderr + done.stdout, re.MULTILINE)
-    told = subprocess.run(
-        [sys.executable, "-m", "orchestrator", *shlex.split(explained)],
-        capture_output=True, text=True, timeout=280, check=True, cwd=tmp_path,
-    )  # fmt: skip
-    assert "1 run failed and counts as no evidence." in " ".join(told.stdout.split())
+    assert re.search(r"^add .* 3 \(1 failed\)$", done.out, re.MULTILINE), done.out
+    [explained] = re.findall(r"^explain (?:.* )?-m orchestrator (explain .*)$", done.err + done.out, re.MULTILINE)
+    output = process(
+        [sys.executable, "-m", "orchestrator", *shlex.split(explained)], cwd=tmp_path, within_s=280
+    ).succeeded()
+    assert "1 run failed and counts as no evidence." in " ".join(output.split())

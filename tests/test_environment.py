@@ -15,6 +15,7 @@ from orchestrator import environment
 from orchestrator.environment import hiding, is_foreign, settle_user, user_path
 from orchestrator.errors import UserError
 from orchestrator.space.files import read_space
+from tests.cli.program import Ended, process
 from tests.sweep.sweeps import spec
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,16 +45,16 @@ def test_a_library_call_restores_the_environment(monkeypatch: pytest.MonkeyPatch
     assert os.environ["TUNE_RESULT_DIR"] == "/elsewhere"
 
 
-def python(*words: object, here: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+def python(*words: object, directory: Path, **settings: str) -> Ended:
     """Python, in which this project is installed, run in a directory with no other path than ``settings`` say."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     line = [sys.executable, *map(str, words)]
-    return subprocess.run(line, cwd=here, env=kept | settings, capture_output=True, text=True, timeout=250, check=False)
+    return process(line, cwd=directory, environment=environment | settings, within_s=250)
 
 
-def program(*words: object, here: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+def program(*words: object, directory: Path, **settings: str) -> Ended:
     """The program, run in a directory."""
-    return python("-m", "orchestrator", *words, here=here, **settings)
+    return python("-m", "orchestrator", *words, directory=directory, **settings)
 
 
 def write_other(place: Path, name: str) -> None:
@@ -62,55 +63,55 @@ def write_other(place: Path, name: str) -> None:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Path:
+def directory(tmp_path: Path) -> Path:
     """A working directory with modules of other work, and with a family next to its search space."""
     (place := tmp_path / "here").mkdir()
     for name in ("trainables", "numpy", "ray", "rich", "typer", "environment", "supervisor"):
         write_other(place, name)
     (place / "search_spaces").mkdir()
     (place / "my_family.py").write_text((ROOT / "tests" / "families.py").read_text())
-    asked = spec(sizes=[8, 16], seeds=1).to_yaml()
-    (place / "my_space.yaml").write_text(asked.replace("tests.families:", "my_family:"))
+    text = spec(sizes=[8, 16], seeds=1).to_yaml()
+    (place / "my_space.yaml").write_text(text.replace("tests.families:", "my_family:"))
     return place
 
 
 @pytest.fixture
-def here_beside_python(here: Path) -> Path:
+def here_beside_python(directory: Path) -> Path:
     """The same with modules that are named like some of Python's own."""
     for name in ("random", "heapq", "queue"):
-        write_other(here, name)
-    return here
+        write_other(directory, name)
+    return directory
 
 
 def test_modules_of_other_work_in_the_working_directory_are_not_imported(here_beside_python: Path) -> None:
     for words in (("show",), ("plan", "my_space.yaml"), ("show", "add_vs_add_prod")):
-        done = program(*words, here=here_beside_python)
-        assert (done.returncode, done.stderr) == (0, ""), done.stderr
+        done = program(*words, directory=here_beside_python)
+        assert (done.code, done.err) == (0, ""), done.err
 
 
-def test_the_installed_command_runs_next_to_an_orchestrator_of_other_work(here: Path) -> None:
+def test_the_installed_command_runs_next_to_an_orchestrator_of_other_work(directory: Path) -> None:
     """With ``python -m orchestrator`` Python itself takes the other one."""
-    (here / "orchestrator.py").write_text("raise SystemExit('the orchestrator of other work')\n")
+    (directory / "orchestrator.py").write_text("raise SystemExit('the orchestrator of other work')\n")
     command = shutil.which("orchestrator", path=Path(sys.executable).parent)
     if command is None:
         pytest.skip("the package is not installed")
-    done = subprocess.run([command, "plan", "my_space.yaml"], cwd=here, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    done = process([command, "plan", "my_space.yaml"], cwd=directory)
+    assert (done.code, done.err) == (0, ""), done.err
 
 
 def test_a_relative_search_path_does_not_put_them_first_again(here_beside_python: Path) -> None:
     """As an ``.envrc`` with ``PYTHONPATH=.`` does, or one that ends in a colon."""
     for path in (".", f"{here_beside_python.parent}:"):
-        done = program("plan", "my_space.yaml", here=here_beside_python, PYTHONPATH=path)
-        assert (done.returncode, done.stderr) == (0, ""), done.stderr
+        done = program("plan", "my_space.yaml", directory=here_beside_python, PYTHONPATH=path)
+        assert (done.code, done.err) == (0, ""), done.err
 
 
 def test_a_working_directory_that_was_deleted_is_refused(tmp_path: Path) -> None:
     (gone := tmp_path / "gone").mkdir()
     line = f"cd {gone} && rmdir {gone} && {sys.executable} -m orchestrator run add_vs_add_prod --home {tmp_path}/home"
-    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-    assert done.stderr.startswith("error: the working directory was deleted")
+    done = process(["sh", "-c", line])
+    assert (done.code, done.err.count("\n")) == (2, 1), done.err
+    assert done.err.startswith("error: the working directory was deleted")
 
 
 @pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"])
@@ -125,24 +126,24 @@ def test_no_file_takes_the_place_of_a_closed_stream(closed: str, tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", [["--engine=local"], []], ids=["here", "ray"])
-def test_a_sweep_trains_there_with_a_family_of_that_directory(here: Path, engine: list[str]) -> None:
-    done = program("run", "my_space.yaml", "--home", "home", *engine, here=here)
-    assert done.returncode == 0, done.stderr
-    assert "failed" not in done.stdout
-    assert "add+prod" in done.stdout
+def test_a_sweep_trains_there_with_a_family_of_that_directory(directory: Path, engine: list[str]) -> None:
+    output = program("run", "my_space.yaml", "--home", "home", *engine, directory=directory).succeeded()
+    assert "failed" not in output
+    assert "add+prod" in output
 
 
-def test_a_hidden_package_is_reported_in_one_line(here: Path, tmp_path: Path) -> None:
+def test_a_hidden_package_is_reported_in_one_line(directory: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
-    done = program("show", here=tmp_path / "elsewhere", PYTHONPATH=os.pathsep.join([str(here), str(ROOT)]))
-    assert (done.returncode, done.stdout) == (2, "")
-    [line] = done.stderr.splitlines()
-    assert line.startswith(f"error: {here / 'trainables.py'} hides the package 'trainables' of this program: rename it")
+    done = program("show", directory=tmp_path / "elsewhere", PYTHONPATH=os.pathsep.join([str(directory), str(ROOT)]))
+    assert (done.code, done.out) == (2, "")
+    [line] = done.err.splitlines()
+    path = directory / "trainables.py"
+    assert line.startswith(f"error: {path} hides the package 'trainables' of this program: rename it")
 
 
-def test_a_hidden_package_is_reported_from_python_too(here: Path) -> None:
-    done = python("-c", "import orchestrator as o\ntry: o.load\nexcept ValueError as e: print(e)", here=here)
-    assert "hides the package 'trainables'" in done.stdout
+def test_a_hidden_package_is_reported_from_python_too(directory: Path) -> None:
+    done = python("-c", "import orchestrator as o\ntry: o.load\nexcept ValueError as e: print(e)", directory=directory)
+    assert "hides the package 'trainables'" in done.out
 
 
 def test_a_directory_hides_a_package_as_a_module_does(tmp_path: Path) -> None:
@@ -161,8 +162,7 @@ def test_warnings_that_raise_end_nothing(tmp_path: Path) -> None:
         warnings.warn("deprecated", DeprecationWarning)
         assert "PYTHONWARNINGS" not in os.environ and "MLFLOW_RUN_ID" not in os.environ
     """
-    done = python("-c", textwrap.dedent(code), here=tmp_path, PYTHONWARNINGS="error", MLFLOW_RUN_ID="7")
-    assert done.returncode == 0, done.stderr
+    python("-c", textwrap.dedent(code), directory=tmp_path, PYTHONWARNINGS="error", MLFLOW_RUN_ID="7").succeeded()
 
 
 @pytest.mark.parametrize("home", [None, "", "/no/such/home", ".", "~"])

@@ -13,35 +13,30 @@ from orchestrator.space.files import names
 from orchestrator.space.spaces import open_space, variant_names
 from tests.cli.program import command
 
+pytestmark = pytest.mark.usefixtures("workplace")
+
 CONTROL = ("shuffled_add", "relabelled")
 """A variant of which nothing is expected."""
 
 
-@pytest.fixture(autouse=True)
-def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty one to work in."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    return tmp_path
-
-
-def asked() -> list[str]:
+def spaces_with_statements() -> list[str]:
     """The search spaces of which anything is expected."""
-    found = [name for name in names() if open_space(name).files[0].expects and "smoke" in open_space(name).profiles]
-    assert len(found) >= 10
-    return found
+    spaces = [name for name in names() if open_space(name).files[0].expects and "smoke" in open_space(name).profiles]
+    assert len(spaces) >= 10
+    return spaces
 
 
 def few(name: str) -> tuple[str, ...]:
     """The variants without which nothing can be said of a space: the first, and all where something is expected of all
     together; ``""`` of a space without variants."""
     variants = variant_names(name, "smoke") or ("",)
-    return variants if any(each.finds in LAW for each in expectations_of(open_space(name).files[0])) else variants[:1]
+    statements = expectations_of(open_space(name).files[0])
+    return variants if any(statement.finds in LAW for statement in statements) else variants[:1]
 
 
 def swept() -> set[tuple[str, str]]:
     """Spaces and variants with a sweep."""
-    return {(space_of(each), variant_of(each)) for each in Home(Path("results")).sweep_ids()}
+    return {(space_of(sweep_id), variant_of(sweep_id)) for sweep_id in Home(Path("results")).sweep_ids()}
 
 
 def rows() -> list[tuple[str, str, str]]:
@@ -55,15 +50,13 @@ def rows() -> list[tuple[str, str, str]]:
 @pytest.mark.timeout(900)
 def test_every_smoke_profile_ends_in_its_rows() -> None:
     """Of a space with variants one stands for all where that can be: they differ in a setting or two."""
-    wanted = {(name, variant) for name in asked() for variant in few(name)}
+    wanted = {(name, variant) for name in spaces_with_statements() for variant in few(name)}
     for name, variant in sorted(wanted):
         of = ("--variant", variant) if variant else ()
-        ended = command("run", name, *of, "--profile", "smoke", "--engine=local", "--quiet")
-        assert ended.code == 0, ended.err
+        command("run", name, *of, "--profile", "smoke", "--engine=local", "--quiet").succeeded()
     assert swept() == wanted
-    ended = command("reproduce", "--profile", "smoke", "--budget", "0s")
-    assert ended.code == 0, ended.err
-    assert {space for space, _, _ in rows()} == set(asked())
+    command("reproduce", "--profile", "smoke", "--budget", "0s").succeeded()
+    assert {space for space, _, _ in rows()} == set(spaces_with_statements())
     judged = [(space, about) for space, about, verdict in rows() if verdict != "not run"]
     for name, variant in swept():  # A law is about all variants together.
         assert any(space == name and (variant in about or "(" not in about) for space, about in judged), (name, variant)
@@ -72,10 +65,9 @@ def test_every_smoke_profile_ends_in_its_rows() -> None:
 @pytest.mark.night
 @pytest.mark.timeout(1500)
 def test_every_variant_of_every_smoke_profile_ends_in_its_rows() -> None:
-    ended = command("reproduce", "--profile", "smoke", "--engine=local")
-    assert ended.code == 0, ended.err
-    wanted = {(name, variant) for name in asked() for variant in variant_names(name, "smoke") or ("",)}
+    command("reproduce", "--profile", "smoke", "--engine=local").succeeded()
+    wanted = {(name, variant) for name in spaces_with_statements() for variant in variant_names(name, "smoke") or ("",)}
     assert swept() <= wanted
     assert wanted - swept() == {CONTROL}
-    assert {space for space, _, _ in rows()} == set(asked())
+    assert {space for space, _, _ in rows()} == set(spaces_with_statements())
     assert "not run" not in {verdict for _, _, verdict in rows()}

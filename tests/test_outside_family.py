@@ -35,12 +35,12 @@ probes: [tests.families:Firing, tests.families:BrokenProbe]
 
 
 @dataclass(frozen=True)
-class Told:
+class Mazes:
     """A finished sweep of the outside family and what was printed and written of it, by name."""
 
     home: Path
     sweep: str
-    said: dict[str, str]
+    texts: dict[str, str]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -52,15 +52,14 @@ def alone_in_a_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
         yield
 
 
-@pytest.fixture(scope="module", name="told")
-def told_of_mazes(alone_in_a_directory: None) -> Told:
-    """The sweep run by the command line, and told by every command that tells."""
+@pytest.fixture(scope="module", name="mazes")
+def swept_mazes(alone_in_a_directory: None) -> Mazes:
+    """The sweep, run on the command line, and the output of every command that reads it."""
     Path("mazes.yaml").write_text(MAZES)
-    ran = command("run", "mazes.yaml", "--engine=local")
-    assert ran.code == 0, ran.err
-    (sweep,) = re.findall(r"^sweep (mazes-\S+)$", ran.out, re.MULTILINE)
+    started = command("run", "mazes.yaml", "--engine=local").succeeded()
+    (sweep,) = re.findall(r"^sweep (mazes-\S+)$", started, re.MULTILINE)
     key = o.load(sweep).runs["key"].iloc[0]
-    said = {"run": ran.out}
+    texts = {"run": started}
     for words in (
         ("plan", "mazes.yaml"),
         ("show", "mazes.yaml"),
@@ -71,12 +70,10 @@ def told_of_mazes(alone_in_a_directory: None) -> Told:
         ("export", sweep, "--output", "tables"),
         ("report", sweep, "--output", "report.html"),
     ):
-        ended = command(*words)
-        assert ended.code == 0, ended.err
-        said[words[0]] = ended.out
+        texts[words[0]] = command(*words).succeeded()
     written = [Path("report.html"), *Path("tables").glob("*.csv"), *Path("tables").glob("*.txt")]
-    said |= {path.name: path.read_text(encoding="utf-8") for path in written}
-    return Told(Path.cwd(), sweep, said)
+    texts |= {path.name: path.read_text(encoding="utf-8") for path in written}
+    return Mazes(Path.cwd(), sweep, texts)
 
 
 def runs_in_mlflow(home: Path, name: str = "mazes") -> tuple[MlflowClient, list[Run]]:
@@ -86,34 +83,33 @@ def runs_in_mlflow(home: Path, name: str = "mazes") -> tuple[MlflowClient, list[
     return client, list(client.search_runs([experiment.experiment_id], "tags.kind = 'run'"))
 
 
-def test_it_is_told_in_the_familys_words(told: Told) -> None:
-    assert {"run", "plan", "logs", "report.html", "runs.csv", "columns.txt"} <= told.said.keys()
-    for name, text in told.said.items():
+def test_every_output_is_in_the_familys_words(mazes: Mazes) -> None:
+    assert {"run", "plan", "logs", "report.html", "runs.csv", "columns.txt"} <= mazes.texts.keys()
+    for name, text in mazes.texts.items():
         assert text.strip(), name
         assert not FOREIGN.search(text), (name, FOREIGN.findall(text))
-    assert "creatures" in told.said["report.html"]
-    assert not re.search(r"\bmodels?\b", told.said["report.html"], re.IGNORECASE)
-    mistaken = command("plan", "mazes.yaml", "--set", "target=fly")
-    assert mistaken.code == 2
-    assert "unknown puzzle 'fly'. Allowed: find exit, map + rooms" in mistaken.err
+    assert "creatures" in mazes.texts["report.html"]
+    assert not re.search(r"\bmodels?\b", mazes.texts["report.html"], re.IGNORECASE)
+    message = command("plan", "mazes.yaml", "--set", "target=fly").refused()
+    assert "unknown puzzle 'fly'. Allowed: find exit, map + rooms" in message
 
 
-def test_a_broken_probe_is_shown_and_costs_no_run(told: Told) -> None:
+def test_a_broken_probe_is_shown_and_costs_no_run(mazes: Mazes) -> None:
     """It fails on seed 0 of every size and mix."""
     failed = "The probe broken failed on 10 runs (ZeroDivisionError: division by zero)"
-    assert failed in told.said["run"]
-    assert failed in told.said["report.html"]
-    assert "the probe broken failed" in told.said["logs"]
+    assert failed in mazes.texts["run"]
+    assert failed in mazes.texts["report.html"]
+    assert "the probe broken failed" in mazes.texts["logs"]
     assert (o.load("mazes").runs["status"] == "finished").all()
 
 
-def test_the_page_has_the_probes_by_mix_and_size(told: Told) -> None:
+def test_the_page_has_the_probes_by_mix_and_size(mazes: Mazes) -> None:
     stored = o.load("mazes")
-    html = told.said["report.html"]
+    html = mazes.texts["report.html"]
     probes = html[html.index('<div id="probes">') :].partition("</details>")[0]
     assert re.findall(r"<h3>(.*?)</h3>", probes) == ["broken", "firing"]
     assert all(f'aria-label="{label}"' in probes for label in ("broken: odd", "firing: mean, solved"))
-    points = probe_points(read_sweep(Home(told.home / "results"), stored.id).runs)
+    points = probe_points(read_sweep(Home(mazes.home / "results"), stored.id).runs)
     assert {probe: list(numbers) for probe, numbers in points.items()} == {
         "broken": ["odd"],
         "firing": ["mean", "solved"],
@@ -126,7 +122,7 @@ def test_the_page_has_the_probes_by_mix_and_size(told: Told) -> None:
     assert 'id="similarities"' not in html
 
 
-def test_measures_and_numbers_have_columns_of_their_own(told: Told) -> None:
+def test_measures_and_numbers_have_columns_of_their_own(mazes: Mazes) -> None:
     stored = o.load("mazes")
     runs, curves = stored.runs, stored.curves
     assert (runs["steps"] == 3).all()  # The run's measure called "steps" is not the steps.
@@ -136,19 +132,19 @@ def test_measures_and_numbers_have_columns_of_their_own(told: Told) -> None:
     assert (curves["measure/find exit"] == 7 / 3).all()
     assert (curves["measure/steps"] == 0.5).all()
     assert set(curves["step"]) == {3}
-    assert "measure/find exit" in told.said["logs"]
-    exported = pd.read_csv(io.StringIO(told.said["runs.csv"]))
+    assert "measure/find exit" in mazes.texts["logs"]
+    exported = pd.read_csv(io.StringIO(mazes.texts["runs.csv"]))
     assert {"measure/steps", "probe/firing/mean"} <= set(exported.columns)
 
 
-def test_arrays_are_there(told: Told) -> None:
+def test_arrays_are_there(mazes: Mazes) -> None:
     stored = o.load("mazes")
     key = stored.runs["key"].iloc[0]
     assert {name: array.ndim for name, array in stored.arrays(key).items()} == {"firing": 2, "by_room": 1}
 
 
-def test_the_record_holds_them_apart(told: Told) -> None:
-    client, runs = runs_in_mlflow(told.home)
+def test_the_record_holds_them_apart(mazes: Mazes) -> None:
+    client, runs = runs_in_mlflow(mazes.home)
     assert len(runs) == 20
     for run in runs:
         metrics = run.data.metrics
@@ -156,14 +152,14 @@ def test_the_record_holds_them_apart(told: Told) -> None:
         assert metrics["measure/find exit"] == pytest.approx(7 / 3)
         assert metrics["accuracy/find exit"] == metrics["test_accuracy/find exit"] == metrics["probe/firing/solved"]
         history = client.get_metric_history(run.info.run_id, "measure/steps")
-        assert sorted(each.value for each in history) == [0.5, 3.5]
-        assert {each.path for each in client.list_artifacts(run.info.run_id)} == {"arrays.npz", "probes"}
-        assert {each.path for each in client.list_artifacts(run.info.run_id, "probes")} == {"probes/firing.npz"}
+        assert sorted(point.value for point in history) == [0.5, 3.5]
+        assert {file.path for file in client.list_artifacts(run.info.run_id)} == {"arrays.npz", "probes"}
+        assert {file.path for file in client.list_artifacts(run.info.run_id, "probes")} == {"probes/firing.npz"}
         everything = json.dumps([run.data.tags, run.data.params, list(metrics)])
         assert not FOREIGN.search(everything), FOREIGN.findall(everything)
 
 
-def test_probes_run_later_by_a_command_and_reach_the_record_by_sync(told: Told) -> None:
+def test_probes_run_later_by_a_command_and_reach_the_record_by_sync(mazes: Mazes) -> None:
     stored = o.load("mazes")
     assert command("probe", "mazes", "tests.families:Firing").out.startswith("firing: 20 there already\n")
     later = command("probe", "mazes", "tests.families:Later")
@@ -176,12 +172,10 @@ def test_probes_run_later_by_a_command_and_reach_the_record_by_sync(told: Told) 
     assert broken.out.splitlines()[0] == "broken: 10 failed, 10 there already"
     assert "10 results are errors" in broken.err
     assert "ZeroDivisionError" in broken.err
-    wrong = command("probe", "mazes", "similarty")
-    assert wrong.code == 2
-    assert "Did you mean 'similarity'?" in wrong.err
+    assert "Did you mean 'similarity'?" in command("probe", "mazes", "similarty").refused()
 
-    assert not any("probe/later/size" in each.data.metrics for each in runs_in_mlflow(told.home)[1])
+    assert not any("probe/later/size" in run.data.metrics for run in runs_in_mlflow(mazes.home)[1])
     assert command("sync").code == 0
-    _, runs = runs_in_mlflow(told.home)
+    _, runs = runs_in_mlflow(mazes.home)
     assert len(runs) == 20
-    assert all(each.data.metrics["probe/later/size"] == int(each.data.params["units"]) for each in runs)
+    assert all(run.data.metrics["probe/later/size"] == int(run.data.params["units"]) for run in runs)

@@ -9,7 +9,7 @@ import pytest
 
 import orchestrator as o
 from orchestrator.space.spaces import load_space
-from tests.cli.program import command
+from tests.cli.program import Program
 from tests.test_outside_family import runs_in_mlflow
 
 FOREIGN = re.compile(
@@ -25,15 +25,11 @@ variants: {work: {settings: {race: {counted: work}}}, steps: {settings: {race: {
 """
 
 
-def test_a_space_goes_to_the_report_in_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    monkeypatch.setenv("COLUMNS", "200")
+def test_a_space_goes_to_the_report_in_its_own_words(run: Program, tmp_path: Path) -> None:
     Path("races.yaml").write_text(SPACE)
-    ran = command("run", "races.yaml", "--profile", "smoke", "--variant", "work", "--engine=local")
-    assert ran.code == 0, ran.err
-    (sweep,) = re.findall(r"^sweep (races-\S+)$", ran.out, re.MULTILINE)
-    said = {"run": ran.out}
+    started = run("run", "races.yaml", "--profile", "smoke", "--variant", "work", "--engine=local").succeeded()
+    (sweep,) = re.findall(r"^sweep (races-\S+)$", started, re.MULTILINE)
+    texts = {"run": started}
     for words in (
         ("plan", "races.yaml", "--profile", "smoke", "--variant", "work"),
         ("report", sweep, "--output", "report.html"),
@@ -41,16 +37,14 @@ def test_a_space_goes_to_the_report_in_its_own_words(tmp_path: Path, monkeypatch
         ("explain", sweep),
         ("compare", sweep),
     ):
-        ended = command(*words)
-        assert ended.code == 0, ended.err
-        said[words[0]] = ended.out
-    said["page"] = re.sub(r"<script.*?</script>", "", Path("report.html").read_text(encoding="utf-8"), flags=re.DOTALL)
-    said["page"] = said["page"].replace("learned: 0.8", "")  # A setting's name, in the resolved space.
-    for name, text in said.items():
+        texts[words[0]] = run(*words).succeeded()
+    texts["page"] = re.sub(r"<script.*?</script>", "", Path("report.html").read_text(encoding="utf-8"), flags=re.DOTALL)
+    texts["page"] = texts["page"].replace("learned: 0.8", "")  # A setting's name, in the resolved space.
+    for name, text in texts.items():
         assert not FOREIGN.search(text), (name, set(FOREIGN.findall(text)))
-    assert "nodes" in said["run"]
-    assert "unknowns" in said["run"]
-    assert '<section id="races">' in said["page"]
+    assert "nodes" in texts["run"]
+    assert "unknowns" in texts["run"]
+    assert '<section id="races">' in texts["page"]
 
     runs = o.load(sweep).runs
     assert set(runs["size"]) <= {16, 64, 144}

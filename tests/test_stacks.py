@@ -53,7 +53,7 @@ TICKETS = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 9)), min_size=1, 
 def test_a_stack_has_the_most_urgent_run_and_others_of_its_shape(wanted: list[Ticket], free: int, most: int) -> None:
     stack = next_stack(wanted, free, most)
     assert stack.tickets[0] == wanted[0]
-    assert {one.shape for one in stack.tickets} == {wanted[0].shape}
+    assert {ticket.shape for ticket in stack.tickets} == {wanted[0].shape}
     assert 1 <= len(stack.tickets) <= most
 
 
@@ -62,7 +62,7 @@ def test_no_slot_idles_while_another_could_share_its_runs(wanted: list[Ticket], 
     left, used = list(wanted), 0
     while left and used < free:
         stack = next_stack(left, free - used, most)
-        left = [one for one in left if one not in stack.tickets]
+        left = [ticket for ticket in left if ticket not in stack.tickets]
         used += 1
     assert used == min(free, len(wanted))
 
@@ -93,13 +93,13 @@ def test_the_size_asked_for_comes_first() -> None:
 @given(
     flops=st.floats(0, 1e15),
     run_bytes=st.sampled_from([0.0, 1e6, 1e9, 1e12]),
-    there=st.sampled_from([0.0, 8e9, 1e12]),
+    memory=st.sampled_from([0.0, 8e9, 1e12]),
 )
-def test_a_stack_is_a_power_of_two_that_fits(flops: float, run_bytes: float, there: float) -> None:
-    stack = largest_stack(flops, run_bytes, there)
+def test_a_stack_is_a_power_of_two_that_fits(flops: float, run_bytes: float, memory: float) -> None:
+    stack = largest_stack(flops, run_bytes, memory)
     assert 1 <= stack <= LARGEST
     assert stack & (stack - 1) == 0
-    assert stack == 1 or not there or stack * run_bytes <= there
+    assert stack == 1 or not memory or stack * run_bytes <= memory
 
 
 def test_memory_bounds_a_stack() -> None:
@@ -129,7 +129,7 @@ def test_processes_that_share_a_gpu_share_its_rate() -> None:
 @pytest.mark.parametrize("processes", [1, 2, 4, 8])
 def test_processes_on_one_gpu_leave_room_for_each_others_contexts(processes: int) -> None:
     total = 150e9
-    each = gpu_bytes(1 / processes, total)
-    assert 0 < each < total / processes
-    assert processes * (each + CONTEXT_BYTES) <= total * (1 + 1e-9)
+    share = gpu_bytes(1 / processes, total)
+    assert 0 < share < total / processes
+    assert processes * (share + CONTEXT_BYTES) <= total * (1 + 1e-9)
     assert gpu_bytes(0.1, 8e9) == pytest.approx(0.08e9)

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.cli.program import process
 from tests.sweep.sweeps import table_of
 
 LISTED = """
@@ -52,10 +52,10 @@ def sweep(place: Path, settings: dict[str, str], *words: str) -> tuple[int, list
     drawing = variables.pop("matplotlibrc", "text.usetex: True\nfont.family: cursive")
     (place / "matplotlibrc").write_text(f"{drawing}\n")
     line = [sys.executable, "-m", "orchestrator", *WORDS, *words]
-    done = subprocess.run(line, cwd=place, env=variables, capture_output=True, text=True, timeout=1800)
+    done = process(line, cwd=place, environment=variables, within_s=1800)
     # Where colours are forced, the live view comes before the table.
-    table = [" ".join(row.split()) for row in table_of(done.stdout)[-2:]]
-    return done.returncode, table, done.stderr
+    table = [" ".join(row.split()) for row in table_of(done.out)[-2:]]
+    return done.code, table, done.err
 
 
 @pytest.fixture(scope="module", name="undisturbed")

@@ -12,14 +12,11 @@ from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.tuning import LEARNED, SURE, Learning, Study, Tuner, beats, learned_at, spread_values
 from tests.families import LogisticLearner
-from tests.sweep.sweeps import spec
+from tests.sweep.sweeps import HASTE, spec
 from trainables.base import Evaluation
 
-HASTE = {"settings": {"haste": {"from": 0.1, "to": 30.0, "scale": "log"}}, "trials": 3, "sizes": [64, 96], "seeds": 2}
-"""ADD alone is not learned at 64 or 96 units with the space's own haste of .2; with 1.4 to 6.5 it is, at both."""
 
-
-def asked(**changes: object) -> SweepSpec:
+def tuned_spec(**changes: object) -> SweepSpec:
     return spec(mixes=["add"], settings={"haste": 0.2}, tune={**HASTE, **changes})
 
 
@@ -70,7 +67,7 @@ def test_with_eight_runs_two_more_must_learn() -> None:
 
 
 def test_the_settings_as_written_come_first_and_run_everything() -> None:
-    wanted = asked()
+    wanted = tuned_spec()
     tuner = Tuner(wanted)
     first = tuner.ask(100)
     assert first == [Request("add", size, 1_000_000 + k, until=LEARNED) for size in (64, 96) for k in (0, 1)]
@@ -89,7 +86,7 @@ def test_the_settings_as_written_come_first_and_run_everything() -> None:
 
 
 def test_values_are_spread_evenly_in_the_ranges() -> None:
-    tune = asked(trials=9).tune
+    tune = tuned_spec(trials=9).tune
     assert tune is not None
     places = sorted(np.log(values["haste"] / 0.1) / np.log(300) for values in spread_values(tune, 8))
     assert [int(8 * place) for place in places] == list(range(8))
@@ -97,16 +94,16 @@ def test_values_are_spread_evenly_in_the_ranges() -> None:
 
 
 def test_outcomes_decide_in_any_order_and_however_many_were_asked_for_at_once() -> None:
-    wanted = asked(trials=6, seeds=4)
-    one = run(wanted)
+    wanted = tuned_spec(trials=6, seeds=4)
+    study = run(wanted)
     shuffled = random.Random(3)
     for at_once in (1, 2, 5, 100):
         other = run(wanted, at_once, shuffled.shuffle)
-        assert (other.trials, other.result) == (one.trials, one.result)
+        assert (other.trials, other.result) == (study.trials, study.result)
 
 
 def test_by_default_two_of_the_sweeps_sizes_are_used() -> None:
-    tune = asked(sizes="auto").tune
+    tune = tuned_spec(sizes="auto").tune
     assert tune is not None
     assert tune.sizes_of((8, 16, 24, 32, 48, 64, 96)) == (24, 48)
     assert tune.sizes_of((8, 16)) == (8, 16)
@@ -117,14 +114,14 @@ def learning(learns: bool, steps: float = 1.0) -> Learning:
 
 
 def test_a_trial_that_cannot_win_ends_at_the_smallest_size() -> None:
-    first = run(asked(seeds=4)).trials[1].values  # Values of the first wave.
+    first = run(tuned_spec(seeds=4)).trials[1].values  # Values of the first wave.
 
     def outcome(wanted: SweepSpec, request: Request) -> Learning:
         """Half of the runs learn as written; of another trial none, and of the first those of the smallest size."""
         values = dict(request.values)
         return learning(values == first and request.size == 64 if values else bool(request.seed % 2))
 
-    study = run(asked(seeds=4), train=outcome)
+    study = run(tuned_spec(seeds=4), train=outcome)
     assert [len(trial.runs) for trial in study.trials] == [8, 8, 4]
     assert study.result == {}
     nothing = "found nothing better than the settings as written by more than luck"
@@ -132,7 +129,7 @@ def test_a_trial_that_cannot_win_ends_at_the_smallest_size() -> None:
 
 
 def test_perfect_settings_are_kept_without_another_trial() -> None:
-    study = run(asked(), train=lambda wanted, request: learning(True))
+    study = run(tuned_spec(), train=lambda wanted, request: learning(True))
     assert [len(trial.runs) for trial in study.trials] == [4, 0]
     assert (study.result, sorted(study.ended)) == ({}, [0])
 
@@ -141,7 +138,7 @@ def test_fewer_steps_break_a_tie() -> None:
     def outcome(wanted: SweepSpec, request: Request) -> Learning:
         return learning(bool(request.values), 100 * dict(request.values).get("haste", 1.0))
 
-    study = run(asked(), train=outcome)
+    study = run(tuned_spec(), train=outcome)
     assert study.result["haste"] == min(trial.values["haste"] for trial in study.trials[1:])
     assert str(study).startswith("tuned add: haste ")
 
@@ -152,7 +149,7 @@ def test_the_second_wave_gathers_where_the_first_one_learned() -> None:
         haste = dict(request.values).get("haste", 0.2)
         return learning(2 <= haste <= 8, 100 * (1 + abs(np.log(haste / 4))))
 
-    study = run(asked(trials=25, seeds=1), train=outcome)
+    study = run(tuned_spec(trials=25, seeds=1), train=outcome)
     spread, suggested = (
         sum(2 <= trial.values["haste"] <= 8 for trial in wave) for wave in (study.trials[1:13], study.trials[13:])
     )

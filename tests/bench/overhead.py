@@ -34,7 +34,7 @@ from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
 from tests.bench.machine import describe
 from tests.families import FLOOR, LogisticFamily, LogisticLearner
-from trainables.base import Evaluation, Learner, Report, RunConfig
+from trainables.base import Evaluation, Report, RunConfig
 
 NUMBERS, POINTS, STEPS, TESTED = 20, 10, 1000, 200
 """Tokens whose embeddings are kept, points of a learning curve, the steps that it tells of, and the test set's size."""
@@ -73,12 +73,10 @@ class IdleFamily(LogisticFamily):
     """The logistic family, without the waiting."""
 
     name: ClassVar[str] = "idle"
+    learner_type = IdleLearner
 
     def steps(self, run: RunConfig) -> int:
         return STEPS
-
-    def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
-        return IdleLearner(runs)
 
 
 @dataclass(frozen=True)
@@ -199,22 +197,22 @@ def summary(samples: Sequence[Sample]) -> dict[str, Any]:
     }
 
 
-def table(found: Mapping[str, Any]) -> str:
+def table(sums: Mapping[str, Any]) -> str:
     """The summary as Markdown."""
-    recorded = found["ms_a_run_recorded"]
+    recorded = sums["ms_a_run_recorded"]
     rows = (
-        ("runs ended, and in MLflow", f"{found['runs']}, {found['recorded']}", ""),
-        ("ms a run until it has ended", f"{found['ms_a_run_ended']:.0f}", ""),
+        ("runs ended, and in MLflow", f"{sums['runs']}, {sums['recorded']}", ""),
+        ("ms a run until it has ended", f"{sums['ms_a_run_ended']:.0f}", ""),
         ("ms a run until MLflow holds it", "not all held" if recorded is None else f"{recorded:.0f}", "<= 150"),
         (
             "ms of processor time a run, without MLflow",
-            f"{found['ms_a_run_computed'] - found['ms_a_run_recording']:.0f}",
+            f"{sums['ms_a_run_computed'] - sums['ms_a_run_recording']:.0f}",
             "<= 50",
         ),
-        ("ms of processor time a run, for MLflow", f"{found['ms_a_run_recording']:.0f}", ""),
-        ("largest backlog, runs", str(found["largest_backlog"]), "bounded"),
-        (f"driver's memory after {EARLY} runs, MB", f"{found['memory_mb_early']:.0f}", ""),
-        ("driver's memory at the end, MB", f"{found['memory_mb_late']:.0f}", f"{found['memory_growth']:+.0%}, < 20 %"),
+        ("ms of processor time a run, for MLflow", f"{sums['ms_a_run_recording']:.0f}", ""),
+        ("largest backlog, runs", str(sums["largest_backlog"]), "bounded"),
+        (f"driver's memory after {EARLY} runs, MB", f"{sums['memory_mb_early']:.0f}", ""),
+        ("driver's memory at the end, MB", f"{sums['memory_mb_late']:.0f}", f"{sums['memory_growth']:+.0%}, < 20 %"),
     )
     return "\n".join(["| what | found | goal |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)])
 

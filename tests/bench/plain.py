@@ -156,11 +156,11 @@ class PlainRun:
         self._parameters = list(model.parameters())
         self._loss = torch.compile(model, dynamic=False) if compiled else model
         self._rate = torch.zeros((), device=device)
-        matrices = [one for one in self._parameters if one.dim() == 2]
+        matrices = [parameter for parameter in self._parameters if parameter.dim() == 2]
         self._optimizer = torch.optim.AdamW(
             [
                 {"params": matrices, "weight_decay": settings.weight_decay},
-                {"params": [one for one in self._parameters if one.dim() < 2], "weight_decay": 0.0},
+                {"params": [parameter for parameter in self._parameters if parameter.dim() < 2], "weight_decay": 0.0},
             ],
             lr=settings.learning_rate,
             betas=(settings.beta1, settings.beta2),

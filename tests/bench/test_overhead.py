@@ -16,18 +16,18 @@ def samples(recorded_at_the_end: int) -> list[Sample]:
 
 
 def test_a_summary_counts_from_the_first_end_to_the_last_record() -> None:
-    found = summary(samples(400))
-    assert found["runs"] == found["recorded"] == 400
-    assert found["ms_a_run_ended"] == pytest.approx(100)
-    assert found["ms_a_run_recorded"] == pytest.approx(1e3 * 43 / 400)
-    assert found["ms_a_run_computed"] == pytest.approx(50)
-    assert found["ms_a_run_recording"] == pytest.approx(20)
-    assert found["largest_backlog"] == 40
-    assert found["memory_growth"] == pytest.approx(0.1)
-    assert "| <= 150 |" in table(found)
+    figures = summary(samples(400))
+    assert figures["runs"] == figures["recorded"] == 400
+    assert figures["ms_a_run_ended"] == pytest.approx(100)
+    assert figures["ms_a_run_recorded"] == pytest.approx(1e3 * 43 / 400)
+    assert figures["ms_a_run_computed"] == pytest.approx(50)
+    assert figures["ms_a_run_recording"] == pytest.approx(20)
+    assert figures["largest_backlog"] == 40
+    assert figures["memory_growth"] == pytest.approx(0.1)
+    assert "| <= 150 |" in table(figures)
 
 
 def test_a_record_that_is_not_complete_has_no_time() -> None:
-    found = summary(samples(399))
-    assert found["ms_a_run_recorded"] is None
-    assert "not all held" in table(found)
+    figures = summary(samples(399))
+    assert figures["ms_a_run_recorded"] is None
+    assert "not all held" in table(figures)

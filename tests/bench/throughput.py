@@ -64,8 +64,8 @@ def stack(case: Case, runs: int, seconds: float) -> Measured:
         torch.cuda.reset_peak_memory_stats()
     torch.backends.cuda.matmul.allow_tf32 = case.precision == "tf32"
     begun = time.perf_counter()
-    found = _measured(_counted(case.stack(runs)), case, seconds, begun, lambda: None)
-    return Measured(runs * found.rate, found.peak_gb, found.prepare_s)
+    measured = _measured(_counted(case.stack(runs)), case, seconds, begun, lambda: None)
+    return Measured(runs * measured.rate, measured.peak_gb, measured.prepare_s)
 
 
 def plain(case: Case, processes: int, seconds: float, *, compiled: bool) -> Measured:
@@ -73,10 +73,10 @@ def plain(case: Case, processes: int, seconds: float, *, compiled: bool) -> Meas
     context = multiprocessing.get_context("spawn")
     meeting = (context.Barrier(processes),)
     with ProcessPoolExecutor(processes, context, initializer=_begin, initargs=meeting) as pool:
-        asked = [pool.submit(_work, case, seconds, compiled) for _ in range(processes)]
-        each = [one.result() for one in asked]
-    rate = sum(one.rate for one in each) / (processes if case.device == "cpu" else 1)
-    return Measured(rate, sum(one.peak_gb for one in each), max(one.prepare_s for one in each))
+        futures = [pool.submit(_work, case, seconds, compiled) for _ in range(processes)]
+        results = [future.result() for future in futures]
+    rate = sum(result.rate for result in results) / (processes if case.device == "cpu" else 1)
+    return Measured(rate, sum(result.peak_gb for result in results), max(result.prepare_s for result in results))
 
 
 @cache
@@ -211,8 +211,8 @@ class Table:
         self._rows.append(row)
         print(self._line(row), flush=True)
         if self._file is not None:
-            kept = {"machine": self._machine, "matmul_flops": self._ceiling, "rows": self._rows}
-            write_whole(self._file, json.dumps(kept, indent=1) + "\n")
+            content = {"machine": self._machine, "matmul_flops": self._ceiling, "rows": self._rows}
+            write_whole(self._file, json.dumps(content, indent=1) + "\n")
 
     def longest_s(self, kind: str) -> float:
         """Return the seconds that the slowest form of a kind took so far, its compilation included."""
@@ -223,7 +223,7 @@ class Table:
         if "why" in row:
             return f"| {row['n_embed']} | {row['form']} | {row['why']} |"
         plain = [
-            one["rate"] for one in self._rows if one["plain"] and one["n_embed"] == row["n_embed"] and "rate" in one
+            old["rate"] for old in self._rows if old["plain"] and old["n_embed"] == row["n_embed"] and "rate" in old
         ]
         ratio = f"{row['rate'] / max(plain):.2f}" if plain else "-"
         numbers = (f"{row['rate']:.4g}", ratio, f"{row['rate'] * row['tokens']:.3g}")

@@ -92,12 +92,12 @@ class Page:
     def accessibility(self) -> list[str]:
         """What axe finds against WCAG 2.1 AA: a line for each rule, with the first element that breaks it."""
         self._driver.execute_script(AXE)
-        found = self._driver.execute_async_script(
+        violations = self._driver.execute_async_script(
             "const done = arguments[0]; axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']})"
             ".then(found => done(found.violations.map(each => `${each.id}: ${each.nodes[0].html} ${each.nodes[0]"
             ".failureSummary}`)))"
         )
-        return [str(each) for each in found]
+        return [str(violation) for violation in violations]
 
     @contextmanager
     def without_script(self) -> Iterator[None]:

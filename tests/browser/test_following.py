@@ -27,40 +27,40 @@ START_S = 300.0
 @contextmanager
 def running(tmp_path: Path, evaluation_s: float, *words: str) -> Iterator[tuple[subprocess.Popen[str], Path]]:
     """A sweep of two mixes, whose runs take eight evaluations of so many seconds, with what it says in a file."""
-    asked = spec(
+    sweep_spec = spec(
         family=FAMILY,
         sizes=[8, 16, 32, 64],
         seeds=2,
         search={"method": "grid"},
         settings={"log": str(tmp_path / "log"), "steps": 8, "pace_s": evaluation_s},
     )
-    (tmp_path / "space.yaml").write_text(asked.to_yaml())
+    (tmp_path / "space.yaml").write_text(sweep_spec.to_yaml())
     command = [sys.executable, "-m", "orchestrator", "run", str(tmp_path / "space.yaml")]
     command += ["--home", str(tmp_path / "home"), *words]
-    said = tmp_path / "said"
-    with said.open("w") as out:
+    log = tmp_path / "output"
+    with log.open("w") as out:
         driver = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=out, text=True)
     try:
-        yield driver, said
+        yield driver, log
     finally:
         if driver.poll() is None:
             driver.send_signal(signal.SIGINT)
         driver.wait(200)
 
 
-def told(said: Path, pattern: str, driver: subprocess.Popen[str]) -> str:
+def wait_for_output(log: Path, pattern: str, driver: subprocess.Popen[str]) -> str:
     def look() -> list[str]:
-        found = re.findall(pattern, said.read_text())
-        assert found or driver.poll() is None, said.read_text()
-        return found
+        matches = re.findall(pattern, log.read_text())
+        assert matches or driver.poll() is None, log.read_text()
+        return matches
 
-    return wait_for(look, START_S, said.read_text)[0]
+    return wait_for(look, START_S, log.read_text)[0]
 
 
 def test_a_sweep_is_followed_in_the_browser(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "REFRESH_S", 2)
-    with running(tmp_path, 0.7, "--engine=local") as (driver, said):
-        told(said, r"sweep (logistic-\S+)", driver)
+    with running(tmp_path, 0.7, "--engine=local") as (driver, log):
+        wait_for_output(log, r"sweep (logistic-\S+)", driver)
         with serving(pages.SweepPages(Home(tmp_path / "home")), 0) as address:
             page.open(address)
             shown = page.wait("Does PROD help ADD?", "running", "in training", " runs · begun ")

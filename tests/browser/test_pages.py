@@ -59,8 +59,8 @@ def served_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     smoke = ("add_vs_add_prod", "--profile", "smoke", "--set", "sizes=[4, 8]")
     decides = spec(seeds=8, search={"method": "pairs", "aim": "factor"})
     (home / "logistic.yaml").write_text(decides.to_yaml())
-    for asked in (smoke, (home / "logistic.yaml",)):
-        done = command("run", *asked, "--engine=local", "--home", home)
+    for words in (smoke, (home / "logistic.yaml",)):
+        done = command("run", *words, "--engine=local", "--home", home)
         assert done.code == 0, done.err
     client = MlflowClient(f"sqlite:///{home / 'mlflow.db'}")
     experiment, telling = map(client.get_experiment_by_name, ("add_vs_add_prod", "logistic"))
@@ -127,7 +127,7 @@ def test_transitions_are_found_by_the_words_of_the_description(site: Site, page:
     page.wait("transition add+prod", "transition add\n", without=(site.runs[0].info.run_name,))
 
 
-def test_a_sweep_says_what_it_asked_and_found(site: Site, page: Page) -> None:
+def test_a_sweep_shows_its_question_and_answer(site: Site, page: Page) -> None:
     page.open(site.of(site.sweep))
     page.wait("add, modulus 4: size at", "Nested below", "search_space.yaml", "search.method")
 
@@ -161,8 +161,7 @@ def test_two_transitions_are_compared(site: Site, page: Page) -> None:
 
 def test_the_report_is_a_page_of_its_own(site: Site, page: Page, tmp_path: Path) -> None:
     sweep, path = site.sweep.info.run_name, tmp_path / "report.html"
-    done = command("report", sweep, "--home", site.home, "--output", path)
-    assert done.code == 0, done.err
+    command("report", sweep, "--home", site.home, "--output", path).succeeded()
     page.resize(1280, 900)
     page.open(path.as_uri())
     page.wait(str(sweep), "add+prod", "n_embed")

@@ -22,22 +22,22 @@ UNLUCKY = ("add", 64, 3)
 
 
 @dataclass(frozen=True)
-class Told:
+class Served:
     """The page of all sweeps of a home with one, and that sweep."""
 
     address: str
     sweep: StoredSweep
 
 
-@pytest.fixture(scope="module", name="told")
-def served_sweep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
-    home, asked = Home(tmp_path_factory.mktemp("home")), spec(seeds=4)
-    runs = runs_of(asked)
+@pytest.fixture(scope="module", name="site")
+def served_sweep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    home, sweep_spec = Home(tmp_path_factory.mktemp("home")), spec(seeds=4)
+    runs = runs_of(sweep_spec)
     place = [(run.mix.name, run.size, run.seed) for run in runs].index(UNLUCKY)
     unlucky = replace(outcome_of(runs[place]), accuracy=dict.fromkeys(runs[place].mix.tasks, FLOOR))
-    sweep = write_sweep(home, asked, outcomes={place: unlucky})
+    sweep = write_sweep(home, sweep_spec, outcomes={place: unlucky})
     with serving(SweepPages(home), 0) as address:
-        yield Told(address, read_sweep(home, sweep.id))
+        yield Served(address, read_sweep(home, sweep.id))
 
 
 @pytest.fixture(autouse=True)
@@ -50,21 +50,21 @@ def is_on_the_first_screen(page: Page, element: str) -> None:
     page.wait_for(f"{element}.getBoundingClientRect().height > 0")
 
 
-def test_what_was_asked_and_found_is_on_the_first_screen(told: Told, page: Page) -> None:
-    said = answer_table(told.sweep.answer)
-    page.open(told.address)
-    shown = page.wait(told.sweep.spec.question, said.sentences[0], "finished")
+def test_question_and_answer_are_on_the_first_screen(site: Served, page: Page) -> None:
+    table = answer_table(site.sweep.answer)
+    page.open(site.address)
+    shown = page.wait(site.sweep.spec.question, table.sentences[0], "finished")
     assert "Evidence" in shown
     page.wait_for("document.images[0].complete && document.images[0].naturalHeight > 0")
-    assert said.sentences[0] in str(page.run("return document.images[0].alt"))
+    assert table.sentences[0] in str(page.run("return document.images[0].alt"))
     for element in ("h2", ".answer", ".said", "figure img", ".links"):
         is_on_the_first_screen(page, f"document.querySelector('{element}')")
 
 
-def test_how_sure_and_which_runs_disagree_is_one_click_on(told: Told, page: Page) -> None:
-    page.open(told.address)
+def test_how_sure_and_which_runs_disagree_is_one_click_on(site: Served, page: Page) -> None:
+    page.open(site.address)
     page.click("document.querySelector('article .links a')")
-    page.wait(told.sweep.spec.question, "How sure", "Evidence", "3/4 at 64 (not seed 3)")
+    page.wait(site.sweep.spec.question, "How sure", "Evidence", "3/4 at 64 (not seed 3)")
     for label in ("How sure", "Where seeds disagree"):
         told_in = f"[...document.querySelectorAll('#answer dt')].find(each => each.textContent.startsWith('{label}'))"
         is_on_the_first_screen(page, f"{told_in}.nextElementSibling")
@@ -72,8 +72,8 @@ def test_how_sure_and_which_runs_disagree_is_one_click_on(told: Told, page: Page
     assert float(str(page.run("return document.documentElement.scrollHeight"))) < 4000
 
 
-def test_runs_are_sorted_and_filtered(told: Told, page: Page) -> None:
-    page.open(f"{told.address}sweep/{told.sweep.id}#runs")
+def test_runs_are_sorted_and_filtered(site: Served, page: Page) -> None:
+    page.open(f"{site.address}sweep/{site.sweep.id}#runs")
     page.wait_for("document.querySelector('#runs th button')")
     column = (
         "return [...document.querySelectorAll('#runs tbody tr')].filter(row => !row.hidden)"
@@ -87,7 +87,7 @@ def test_runs_are_sorted_and_filtered(told: Told, page: Page) -> None:
         page.click(f"document.querySelectorAll('#runs th button')[{at}]")
         shown = page.run(column.format(at))
         assert isinstance(shown, list)
-        numbers = [int(each.replace(",", "")) for each in shown]
+        numbers = [int(cell.replace(",", "")) for cell in shown]
         assert numbers == sorted(numbers, reverse=sign < 0)
     page.run(
         "const asked = document.getElementById('filter'); asked.value = 'ADD+prod';"
@@ -98,18 +98,18 @@ def test_runs_are_sorted_and_filtered(told: Told, page: Page) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("kind", ["", "sweep/{}", "nothing"])
-def test_pages_are_accessible_in_both_schemes(told: Told, page: Page, kind: str, scheme: str) -> None:
+def test_pages_are_accessible_in_both_schemes(site: Served, page: Page, kind: str, scheme: str) -> None:
     """axe finds nothing against WCAG 2.1 AA, with everything unfolded: the page of all sweeps, a report, an error."""
     page.prefer(scheme)
-    page.open(f"{told.address}{kind.format(told.sweep.id)}")
-    page.wait("Status 404" if kind == "nothing" else told.sweep.spec.question)
+    page.open(f"{site.address}{kind.format(site.sweep.id)}")
+    page.wait("Status 404" if kind == "nothing" else site.sweep.spec.question)
     page.run("for (const each of document.querySelectorAll('details')) each.open = true")
     assert page.accessibility() == []
 
 
-def test_without_its_script_the_report_says_and_shows_the_same(told: Told, page: Page) -> None:
+def test_without_its_script_the_report_shows_the_same(site: Served, page: Page) -> None:
     with page.without_script():
-        page.open(f"{told.address}sweep/{told.sweep.id}")
-        page.wait(answer_table(told.sweep.answer).sentences[0], "How sure", "seeds disagree")
+        page.open(f"{site.address}sweep/{site.sweep.id}")
+        page.wait(answer_table(site.sweep.answer).sentences[0], "How sure", "seeds disagree")
         for section in ("curves", "similarities"):
             page.wait_for(f"document.querySelector('#{section} svg').getBoundingClientRect().height > 100")

@@ -24,9 +24,9 @@ TOKENS = 6
 EVALUATIONS = 20
 
 
-def runs_of(asked: SweepSpec) -> list[RunConfig]:
+def runs_of(sweep_spec: SweepSpec) -> list[RunConfig]:
     """Every run of the usual steps that a sweep may use: each cell with each seed."""
-    return [asked.config(request) for request in asked.requests()]
+    return [sweep_spec.config(request) for request in sweep_spec.requests()]
 
 
 def outcome_of(config: RunConfig) -> Outcome:
@@ -45,20 +45,20 @@ def outcome_of(config: RunConfig) -> Outcome:
 
 def write_sweep(
     home: Home,
-    asked: SweepSpec | None = None,
+    sweep_spec: SweepSpec | None = None,
     *,
     runs: Iterable[RunConfig] | None = None,
     outcomes: dict[int, Outcome] | None = None,
     answered: bool = True,
 ) -> Sweep:
     """A sweep with these runs (by default every run it may use); ``outcomes`` replaces those at some places."""
-    asked = asked or spec()
-    sweep = create_sweep(asked, home)
+    sweep_spec = sweep_spec or spec()
+    sweep = create_sweep(sweep_spec, home)
     files = home.sweep(sweep.id)
-    family = asked.make_family()
+    family = sweep_spec.make_family()
     journal = Journal(files.journal)
-    configs = runs_of(asked) if runs is None else list(runs)
-    if blocks := pairs_of(asked, configs):
+    configs = runs_of(sweep_spec) if runs is None else list(runs)
+    if blocks := pairs_of(sweep_spec, configs):
         journal.append(Asked(blocks))
     for place, config in enumerate(configs):
         outcome = (outcomes or {}).get(place) or outcome_of(config)
@@ -72,14 +72,14 @@ def write_sweep(
     return sweep
 
 
-def pairs_of(asked: SweepSpec, configs: Sequence[RunConfig]) -> tuple[Block, ...]:
+def pairs_of(sweep_spec: SweepSpec, configs: Sequence[RunConfig]) -> tuple[Block, ...]:
     """Blocks of every run and that of its baseline at the same size with the same seed, if both are there."""
     cells = {(config.label, config.size, config.seed) for config in configs}
     blocks = [
-        Block(mix.name, asked.baseline_of(mix).name, size, size, seed)
-        for seed in asked.seed_list
-        for mix, size in asked.cells
-        if mix != asked.baseline_of(mix)
+        Block(mix.name, sweep_spec.baseline_of(mix).name, size, size, seed)
+        for seed in sweep_spec.seed_list
+        for mix, size in sweep_spec.cells
+        if mix != sweep_spec.baseline_of(mix)
     ]
     return tuple(block for block in blocks if cells.issuperset(block.runs))
 

@@ -95,14 +95,14 @@ def test_nothing_ended_makes_empty_tables_of_the_same_columns(tmp_path: Path) ->
 
 def test_every_exported_column_is_explained(stored: StoredSweep, tmp_path: Path) -> None:
     export(stored, tmp_path / "tables")
-    said = (tmp_path / "tables" / "columns.txt").read_text()
+    explanations = (tmp_path / "tables" / "columns.txt").read_text()
     for name in (*RUNS, *frames.CURVE_COLUMNS):
-        assert f"``{name}``" in said
+        assert f"``{name}``" in explanations
     for name in TRANSITIONS:
         base = name
         for unit in ("_core_parameters", "_parameters", "_absolute"):
             base = base.removesuffix(unit)
-        assert f"``{base}``" in said
+        assert f"``{base}``" in explanations
 
 
 def test_exported_tables_are_read_back_as_they_were(stored: StoredSweep, tmp_path: Path) -> None:

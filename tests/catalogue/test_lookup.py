@@ -23,8 +23,8 @@ IDS = (
 
 @pytest.fixture(name="home")
 def home_of_ids(tmp_path: Path) -> Home:
-    for each in IDS:
-        directory = tmp_path / "sweeps" / each
+    for name in IDS:
+        directory = tmp_path / "sweeps" / name
         directory.mkdir(parents=True)
         (directory / "journal.jsonl").touch()
     return Home(tmp_path)
@@ -46,7 +46,7 @@ def test_id_space_and_prefix_find_a_sweep(home: Home, given: str, expected: str)
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "parts"),
     [
         ("logist", ["fits 3 sweeps", *IDS[1:]]),
         ("logistic-2026", ["fits 2 sweeps"]),
@@ -55,23 +55,23 @@ def test_id_space_and_prefix_find_a_sweep(home: Home, given: str, expected: str)
         ("../sweeps/" + IDS[0], ["there is no sweep"]),
     ],
 )
-def test_what_fits_none_or_several_is_explained(home: Home, given: str, said: list[str]) -> None:
+def test_what_fits_none_or_several_is_explained(home: Home, given: str, parts: list[str]) -> None:
     with pytest.raises(UserError) as raised:
         find_sweep(home, given)
-    for part in said:
+    for part in parts:
         assert part in str(raised.value)
 
 
 def test_a_run_is_found_in_every_sweep_that_holds_it_and_while_it_trains(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    asked = spec()
-    first, second = runs_of(asked)[:2]
-    sweeps = [write_sweep(home, asked, runs=[first]).id for _ in range(2)]
-    (training,) = leave_stack(home, write_sweep(home, asked, runs=[], answered=False), [second], 2)
-    key = asked.make_family().key(first)
-    found, holding = find_run(home, key[:8])
-    assert found == key
-    assert {each.id for each in holding} == set(sweeps)
+    sweep_spec = spec()
+    first, second = runs_of(sweep_spec)[:2]
+    sweeps = [write_sweep(home, sweep_spec, runs=[first]).id for _ in range(2)]
+    (training,) = leave_stack(home, write_sweep(home, sweep_spec, runs=[], answered=False), [second], 2)
+    key = sweep_spec.make_family().key(first)
+    key_found, holding = find_run(home, key[:8])
+    assert key_found == key
+    assert {sweep.id for sweep in holding} == set(sweeps)
     assert find_run(home, training)[0] == training
     with pytest.raises(UserError, match="there is no run 'zz'"):
         find_run(home, "zz")

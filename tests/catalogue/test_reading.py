@@ -59,17 +59,17 @@ def test_a_sweep_whose_runs_all_failed_has_failed(tmp_path: Path) -> None:
     assert read_sweep(home, sweep.id).state is State.FAILED
 
 
-def test_a_copied_home_tells_the_same_times(tmp_path: Path) -> None:
+def test_a_copied_home_shows_the_same_times(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     sweep = write_sweep(home)
-    told = read_sweep(home, sweep.id).changed
+    changed = read_sweep(home, sweep.id).changed
     copy = Home(tmp_path / "copy")
     shutil.copytree(home.root, copy.root)
     for path in copy.root.rglob("*"):
         os.utime(path, (LONG_AGO.timestamp(), LONG_AGO.timestamp()))
-    found = read_sweep(copy, sweep.id)
-    assert found.changed == told
-    ends = [read_origin(run.directory) for run in found.runs]
+    copied = read_sweep(copy, sweep.id)
+    assert copied.changed == changed
+    ends = [read_origin(run.directory) for run in copied.runs]
     assert ends == [read_origin(run.directory) for run in read_sweep(home, sweep.id).runs]
     assert None not in ends
 
@@ -139,13 +139,13 @@ def test_a_run_is_named_by_its_key_or_the_beginning_of_it(tmp_path: Path) -> Non
 
 
 def test_a_run_of_two_arms_is_one_run(tmp_path: Path) -> None:
-    home, asked = Home(tmp_path), spec(mixes=["add", {"name": "same", "mix": "add"}])
-    sweep = write_sweep(home, asked)
+    home, sweep_spec = Home(tmp_path), spec(mixes=["add", {"name": "same", "mix": "add"}])
+    sweep = write_sweep(home, sweep_spec)
     stored = read_sweep(home, sweep.id)
     assert len(stored.runs) == 2 * len({run.key for run in stored.runs})
     key = stored.runs[0].key
     assert stored.run(key).key == key
-    assert [each.id for each in find_run(home, key)[1]] == [sweep.id]
+    assert [holder.id for holder in find_run(home, key)[1]] == [sweep.id]
     assert stored.disk_bytes == directory_bytes(sweep.files.directory) + directory_bytes(home.runs)
 
 

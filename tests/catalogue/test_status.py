@@ -35,9 +35,9 @@ def shown(view: RenderableType, width: int = 200) -> str:
 
 def test_a_finished_sweep_with_its_findings_and_savings(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    asked = spec()
-    runs = [run for run in runs_of(asked) if run.size in (16, 24, 48, 64)]
-    stored = read_sweep(home, write_sweep(home, asked, runs=runs).id)
+    sweep_spec = spec()
+    runs = [run for run in runs_of(sweep_spec) if run.size in (16, 24, 48, 64)]
+    stored = read_sweep(home, write_sweep(home, sweep_spec, runs=runs).id)
     status = status_json(stored)
     add, mixed = status["mixes"]
     assert (add["done"], add["learned"], mixed["done"], mixed["learned"]) == (8, 3, 8, 6)
@@ -95,8 +95,8 @@ def test_json_has_the_values_of_the_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize("width", [60, 80, 160])
 def test_every_row_fits_the_terminal(tmp_path: Path, width: int) -> None:
     home = Home(tmp_path)
-    asked = (spec(), spec(name="a_search_space_of_a_longer_name", mixes=["add", "add:2+prod:3"]))
-    for stored in [read_sweep(home, write_sweep(home, each).id) for each in asked]:
+    specs = (spec(), spec(name="a_search_space_of_a_longer_name", mixes=["add", "add:2+prod:3"]))
+    for stored in [read_sweep(home, write_sweep(home, sweep_spec).id) for sweep_spec in specs]:
         lines = shown(status_view(stored, runs=True), width).splitlines()
         listed = shown(sweeps_view([stored]), width).splitlines()
         assert max(map(len, [*lines, *listed])) <= width
@@ -117,9 +117,9 @@ def test_every_row_fits_the_terminal(tmp_path: Path, width: int) -> None:
 def test_sweeps_of_one_space_are_distinguished_by_their_changes(
     tmp_path: Path, overrides: list[str], words: str
 ) -> None:
-    asked, home = load_space("add_vs_add_prod", "smoke", overrides), Home(tmp_path)
-    assert changed_words(asked) == words
-    stored = read_sweep(home, write_sweep(home, asked, runs=[]).id)
+    sweep_spec, home = load_space("add_vs_add_prod", "smoke", overrides), Home(tmp_path)
+    assert changed_words(sweep_spec) == words
+    stored = read_sweep(home, write_sweep(home, sweep_spec, runs=[]).id)
     assert words in shown(sweeps_view([stored]))
     assert words in shown(status_view(stored))
     assert changed_words(spec(name="add_vs_add_prod")) == "", "it only has the name of a shipped space"
@@ -129,7 +129,7 @@ def test_a_failed_run_shows_its_traceback(tmp_path: Path) -> None:
     home = Home(tmp_path)
     stored = read_sweep(home, write_sweep(home, runs=runs_of(spec())[:1], outcomes={0: failed()}, answered=False).id)
     assert sentences(stored.answer) == ("Every run so far failed.",)
-    assert [each.text for each in explain(stored.spec, stored.answer, "failed")][1:] == ["Every run so far failed."]
+    assert [part.text for part in explain(stored.spec, stored.answer, "failed")][1:] == ["Every run so far failed."]
     assert "ZeroDivisionError: by zero" in shown(run_view(*find_run(home, stored.runs[0].key)))
 
 
@@ -151,11 +151,11 @@ def test_unmeasured_sizes_follow_the_power_law(tmp_path: Path) -> None:
 
 def test_earlier_phases_cost_what_they_took(tmp_path: Path) -> None:
     phases = [{"mix": "prod", "share": 0.9}, {"mix": "add", "share": 0.1}]
-    asked = spec(mixes=[{"name": "prod first", "phases": phases}], sizes=[16, 64], seeds=1)
-    family = asked.make_family()
-    whole = [phase for size in asked.sizes for phase in asked.config(Request("prod first", size, 0)).phases]
+    sweep_spec = spec(mixes=[{"name": "prod first", "phases": phases}], sizes=[16, 64], seeds=1)
+    family = sweep_spec.make_family()
+    whole = [phase for size in sweep_spec.sizes for phase in sweep_spec.config(Request("prod first", size, 0)).phases]
     seconds = {"seconds": 7.0}
-    runs = [RunRecord(family.key(each), each, replace(outcome_of(each), measures=seconds), tmp_path) for each in whole]
-    cost = cost_of(asked, runs)
+    runs = [RunRecord(family.key(run), run, replace(outcome_of(run), measures=seconds), tmp_path) for run in whole]
+    cost = cost_of(sweep_spec, runs)
     assert (cost.spent_s, cost.grid_s) == (28.0, 28.0)
-    assert run_seconds(asked)[16] == run_seconds(spec(mixes=["add"], sizes=[16, 64], seeds=1))[16]
+    assert run_seconds(sweep_spec)[16] == run_seconds(spec(mixes=["add"], sizes=[16, 64], seeds=1))[16]

@@ -62,7 +62,7 @@ def drawn(rounds: int, kinds: Sequence[str], rng: np.random.Generator) -> list[B
     of: dict[bool, list[str]] = {True: [], False: []}
     for fault in order[:rounds]:
         kind = FAULTS[fault]
-        of[kind.own or (not kind.kept and bool(rng.random() < OWN))].append(fault)
+        of[kind.own or (not kind.cluster and bool(rng.random() < OWN))].append(fault)
     return [
         (own, faults[first : first + ROUNDS_A_SWEEP])
         for own, faults in of.items()

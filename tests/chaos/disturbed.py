@@ -59,7 +59,7 @@ class Disturbed:
         return self.ground.processes(self.program)
 
     @property
-    def said(self) -> int:
+    def log_length(self) -> int:
         """Characters in the log."""
         return len(self.log.read_text())
 
@@ -77,9 +77,9 @@ class Disturbed:
         """Until it has printed its answer and its program has ended. Raises :class:`LostError`."""
         self._until(lambda: self.program.process.poll() == 0, "an answer")
 
-    def says(self, what: str, since: int) -> bool:
+    def logged(self, pattern: str, since: int) -> bool:
         """Whether the log has it (a regular expression) beyond its first ``since`` characters."""
-        return re.search(what, self.log.read_text()[since:], re.MULTILINE) is not None
+        return re.search(pattern, self.log.read_text()[since:], re.MULTILINE) is not None
 
     def _until(self, reached: Callable[[], bool], wanted: str) -> None:
         """Wait, and resume what has ended without an answer."""

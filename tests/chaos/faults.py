@@ -87,10 +87,10 @@ def stand_still(sweep: Disturbed, rng: np.random.Generator) -> bool:
 
 def fill_the_disk(sweep: Disturbed, rng: np.random.Generator) -> bool:
     """Until the sweep says so; then there is room again."""
-    ballast, since = sweep.home.parent / "ballast", sweep.said
+    ballast, since = sweep.home.parent / "ballast", sweep.log_length
     fill(ballast)
     try:
-        return in_time(lambda: sweep.says(FULL, since))
+        return in_time(lambda: sweep.logged(FULL, since))
     finally:
         ballast.unlink()
 
@@ -135,15 +135,16 @@ def empty_outcome(sweep: Disturbed, rng: np.random.Generator) -> bool:
 
 @dataclass(frozen=True)
 class Fault:
-    """``make`` is called while a sweep is under way, and says whether it happened and did what it does at once;
-    ``said`` (a regular expression) is what the program says of it, soon after a further run has ended at the latest.
-    ``own`` faults need a Ray that is the sweep's own, ``kept`` ones a cluster; ``disk`` ones a disk that may become
-    full; ``any_time`` ones can happen while the program starts as well, and are said then, too."""
+    """``make`` is called while a sweep is under way, and returns whether the fault happened and had its effect at once.
+
+    ``message`` is a regular expression for what the program prints about it, at the latest soon after a further run has
+    ended. ``own`` faults need a Ray that is the sweep's own, ``cluster`` ones a cluster; ``disk`` ones a disk that may
+    become full; ``any_time`` ones can happen while the program starts as well, and are reported then, too."""
 
     make: Callable[[Disturbed, np.random.Generator], bool]
-    said: str = ""
+    message: str = ""
     own: bool = False
-    kept: bool = False
+    cluster: bool = False
     disk: bool = False
     any_time: bool = False
 
@@ -157,7 +158,7 @@ FAULTS: dict[str, Fault] = {
     "SIGKILL of the raylet": Fault(kill_raylet, LOST, own=True),
     "SIGKILL of the GCS": Fault(kill_gcs, LOST, own=True),
     "SIGKILL of everything": Fault(pull_the_plug, own=True, any_time=True),
-    "node lost, another joins": Fault(lose_node, kept=True),
+    "node lost, another joins": Fault(lose_node, cluster=True),
     "SIGTERM": Fault(ask_to_stop, STOPPED),
     "preemption: SIGTERM to all, 30 s": Fault(preempt, STOPPED, own=True),
     "all stand still for 5 s": Fault(stand_still, any_time=True),

@@ -31,7 +31,7 @@ def table(played: Sequence[Played]) -> str:
         "| s to next run: median, most |",
         "|---|---|---|---|---|---|---|",
     ]
-    rounds = [item for one in played for item in one.rounds]
+    rounds = [item for game in played for item in game.rounds]
     for name in [*FAULTS, "all"]:
         of_kind = [item for item in rounds if name in (item.fault, "all")]
         if seen := [item for item in of_kind if item.seen]:

@@ -126,7 +126,7 @@ def wait_until_gone(processes: Sequence[psutil.Process], within_s: float) -> lis
 
 def journalled(home: Path) -> list[Ended]:
     """The runs in the journals of a home, line by line."""
-    entries = [item for one in Home(home).sweep_ids() for item in read_journal(Home(home).sweep(one).journal)]
+    entries = [item for sweep_id in Home(home).sweep_ids() for item in read_journal(Home(home).sweep(sweep_id).journal)]
     return [entry for entry in entries if isinstance(entry, Ended)]
 
 

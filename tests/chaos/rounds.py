@@ -87,12 +87,13 @@ def truth(directory: Path, **changes: Any) -> Truth:
     console = Console(file=io.StringIO(), width=200)
     spec = SweepSpec.model_validate(SPACE | {"seeds": SEEDS} | changes)
     run_sweep(spec, RunOptions(home=directory, engine="local"), console)
-    said = console.file
-    assert isinstance(said, io.StringIO)
-    entries = [item for one in Home(directory).sweep_ids() for item in recall(Home(directory).sweep(one)).ended]
+    output = console.file
+    assert isinstance(output, io.StringIO)
+    home = Home(directory)
+    entries = [item for sweep_id in home.sweep_ids() for item in recall(home.sweep(sweep_id)).ended]
     assert len(entries) == len(spec.cells) * spec.seeds
     outcomes = {(item.request.mix, item.request.size, item.request.seed): item.outcome.to_json() for item in entries}
-    answer = answer_in(said.getvalue())
+    answer = answer_in(output.getvalue())
     assert answer, "an undisturbed sweep has an answer"
     return Truth(outcomes, answer)
 
@@ -138,25 +139,25 @@ def grouped(faults: Sequence[str], rng: np.random.Generator) -> list[list[str]]:
 
 @dataclass(frozen=True)
 class _Made:
-    """A fault that was made, or could not be; ``said`` and ``resumes`` are of the time before it."""
+    """A fault that was made, or could not be; ``log_length`` and ``resumes`` are of the time before it."""
 
     fault: str
     made: bool
-    said: int
+    log_length: int
     resumes: int
     at: float
 
 
 def _make(faults: Sequence[str], sweep: Disturbed, rng: np.random.Generator) -> list[Round]:
     """Make these faults, each while the sweep starts again after the one before, and wait until a further run is
-    journalled and all was said that is to be."""
+    journalled and every expected message was printed."""
     own, runs, made = not sweep.ground.words, sweep.runs, list[_Made]()
     for fault in faults:
         if made:
             sweep.go_on_until(runs)
-            _was_said(made[-1], sweep)  # Who is to say it may be what the next one ends.
+            _was_reported(made[-1], sweep)  # Who is to say it may be what the next one ends.
             time.sleep(float(rng.uniform(0, START_S)))
-        before = sweep.said, sweep.resumes, time.monotonic()
+        before = sweep.log_length, sweep.resumes, time.monotonic()
         try:
             made.append(_Made(fault, FAULTS[fault].make(sweep, rng), *before))
         except psutil.NoSuchProcess:  # It had ended by itself before anything could be done to it.
@@ -167,7 +168,7 @@ def _make(faults: Sequence[str], sweep: Disturbed, rng: np.random.Generator) -> 
         Round(
             item.fault,
             own,
-            _was_said(item, sweep),
+            _was_reported(item, sweep),
             after - item.resumes,
             ended - item.at,
             early=place > 0,
@@ -176,9 +177,9 @@ def _make(faults: Sequence[str], sweep: Disturbed, rng: np.random.Generator) -> 
     ]
 
 
-def _was_said(fault: _Made, sweep: Disturbed) -> bool:
-    """Whether a fault was made, and the program says of it what it should."""
-    return fault.made and in_time(partial(sweep.says, FAULTS[fault.fault].said, fault.said))
+def _was_reported(fault: _Made, sweep: Disturbed) -> bool:
+    """Whether a fault was made, and the program printed its message."""
+    return fault.made and in_time(partial(sweep.logged, FAULTS[fault.fault].message, fault.log_length))
 
 
 def count(home: Path, log: Path, expected: Truth) -> Counted:
@@ -213,8 +214,8 @@ def recorded(home: Path) -> list[str]:
         database.close()
 
 
-def answer_in(said: str) -> str:
+def answer_in(output: str) -> str:
     """Return the last answer that was printed, up to the empty line after it, or ``""`` if none was. The next step
     below it is a command on the command line, and settings from Python."""
-    _, result, rest = said.rpartition(": size at ")
+    _, result, rest = output.rpartition(": size at ")
     return rest.partition("\n")[2].partition("\n\n")[0].strip() if result else ""

@@ -23,7 +23,7 @@ def test_every_kind_of_fault_occurs_before_any_repeats() -> None:
     assert Counter(fault for _, faults in batches for fault in faults) == dict.fromkeys(FAULTS, 2)
     assert max(len(faults) for _, faults in batches) == ROUNDS_A_SWEEP
     for own, faults in batches:
-        assert not any(FAULTS[fault].kept if own else FAULTS[fault].own for fault in faults)
+        assert not any(FAULTS[fault].cluster if own else FAULTS[fault].own for fault in faults)
     assert batches == drawn(2 * len(FAULTS), list(FAULTS), np.random.default_rng(3))
 
 

@@ -6,7 +6,7 @@ import ast
 import io
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,16 @@ class Ended:
     out: str
     err: str
 
+    def succeeded(self) -> str:
+        """Return the output of a command that must have succeeded."""
+        assert self.code == 0, f"{self.out}\n{self.err}"
+        return self.out
+
+    def refused(self) -> str:
+        """Return the error message of a command that must have been refused."""
+        assert self.code == 2, f"{self.out}\n{self.err}"
+        return self.err
+
 
 Program = Callable[..., Ended]
 
@@ -44,10 +54,21 @@ def line(*words: object) -> list[str]:
     return [sys.executable, "-m", "orchestrator", *map(str, words)]
 
 
-def separate(*words: object, within_s: float = 300.0) -> Ended:
-    """The same in a process of its own: within one, MLflow keeps databases open that are moved aside."""
-    done = subprocess.run(line(*words), cwd=ROOT, capture_output=True, text=True, check=False, timeout=within_s)
+def process(
+    line: Sequence[str | Path],
+    *,
+    cwd: Path = ROOT,
+    environment: Mapping[str, str] | None = None,
+    within_s: float | None = None,
+) -> Ended:
+    """Run any command line in a process of its own."""
+    done = subprocess.run(line, cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=within_s)
     return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def separate(*words: object, within_s: float = 300.0) -> Ended:
+    """Run a command in a process of its own: within one, MLflow keeps databases open that are moved aside."""
+    return process(line(*words), within_s=within_s)
 
 
 def started(*words: object) -> subprocess.Popen[str]:
@@ -58,5 +79,5 @@ def started(*words: object) -> subprocess.Popen[str]:
 def imported(code: str, *names: str) -> list[str]:
     """Those of these modules that some code imports."""
     code += f"\nimport sys\nprint([name for name in {names} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    return list(ast.literal_eval(done.stdout.splitlines()[-1]))
+    output = process([sys.executable, "-c", code]).succeeded()
+    return list(ast.literal_eval(output.splitlines()[-1]))

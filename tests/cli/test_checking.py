@@ -9,39 +9,37 @@ from tests.cli.program import Program
 
 
 def test_a_family_that_keeps_its_contract(run: Program) -> None:
-    ended = run("check-family", "tests.families:LogisticFamily")
-    assert ended.code == 0, ended.out
-    assert "logistic: add, add+max at units 8, 16" in ended.out
-    assert ended.out.count("ok      ") == 7
+    output = run("check-family", "tests.families:LogisticFamily").succeeded()
+    assert "logistic: add, add+max at units 8, 16" in output
+    assert output.count("ok      ") == 7
 
 
 @pytest.mark.parametrize(
-    ("family", "part", "said"),
+    ("family", "part", "message"),
     [
         ("PercentFamily", "a run trains to its end, and its seed determines it", "divide per cent by 100"),
         ("EndlessFamily", "a run trains to its end, and its seed determines it", "so the sweep would never end"),
         ("ForgetfulFamily", "a run continues from its checkpoint", "it continued with 1, 2, 3 and"),
     ],
 )
-def test_what_is_wrong_is_said_part_by_part(run: Program, family: str, part: str, said: str) -> None:
+def test_every_broken_part_is_reported(run: Program, family: str, part: str, message: str) -> None:
     ended = run("check-family", f"tests.sweep.broken:{family}")
     assert ended.code == 1
     assert f"wrong   {part}" in ended.out
-    assert said in ended.out
+    assert message in ended.out
     assert f"the family {family.removesuffix('Family').lower()!r} does not keep its contract" in ended.err
 
 
 def test_a_search_space_gives_the_settings(run: Program) -> None:
     quick = ("--set", "settings.training.steps=30", "--set", "settings.training.evaluate_every=10", "--size", "8")
     short = ("--set", "settings.training.warmup_steps=0", "--set", "settings.task.train_examples=200")
-    ended = run("check-family", "add_vs_add_prod", "--profile", "smoke", *quick, *short)
-    assert ended.code == 0, ended.out + ended.err
-    assert "ok      a run in a stack equals the run alone" in ended.out
-    assert "ok      a run continues from its checkpoint" in ended.out
+    output = run("check-family", "add_vs_add_prod", "--profile", "smoke", *quick, *short).succeeded()
+    assert "ok      a run in a stack equals the run alone" in output
+    assert "ok      a run continues from its checkpoint" in output
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["tests.families:LogisticFamly"], "has no 'LogisticFamly'. Did you mean 'tests.families:LogisticFamily'?"),
         (["tests.sweep.broken:NamelessFamily"], "needs a `name` of its own, part of its runs' keys"),
@@ -50,14 +48,11 @@ def test_a_search_space_gives_the_settings(run: Program) -> None:
         (["lsitops"], "Did you mean"),
     ],
 )
-def test_a_mistake_is_explained(run: Program, words: list[str], said: str) -> None:
-    ended = run("check-family", *words)
-    assert ended.code == 2
-    assert said in ended.err
+def test_a_mistake_is_explained(run: Program, words: list[str], message: str) -> None:
+    assert message in run("check-family", *words).refused()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_a_device_that_is_not_there_is_no_fault_of_the_family(run: Program) -> None:
-    ended = run("check-family", "tests.families:LogisticFamily", "--device", "cuda")
-    assert ended.code == 2
-    assert "--device cuda: torch finds no GPU on this machine" in ended.err
+    message = run("check-family", "tests.families:LogisticFamily", "--device", "cuda").refused()
+    assert "--device cuda: torch finds no GPU on this machine" in message

@@ -20,7 +20,7 @@ from tests.sweep.sweeps import quiet, spec
 def records(home: Path) -> dict[str, int]:
     """Records of each sweep in the store, deleted ones too."""
     client = MlflowClient(choose(home, {}).uri)
-    experiments = [each.experiment_id for each in client.search_experiments()]
+    experiments = [experiment.experiment_id for experiment in client.search_experiments()]
     counts: dict[str, int] = {}
     for run in client.search_runs(experiments, run_view_type=ViewType.ALL):
         sweep = run.data.tags["sweep"]
@@ -36,18 +36,16 @@ def test_a_sweep_is_deleted_from_everywhere_and_another_one_stays(run: Program, 
     small = spec(sizes=[16, 64], seeds=1)
     for _ in range(2):
         run_sweep(small, RunOptions(home=tmp_path, engine="local"), quiet())
-    kept, gone = Home(tmp_path).sweep_ids()
+    other, gone = Home(tmp_path).sweep_ids()
     before, files = records(tmp_path), artifacts(tmp_path)
-    assert before[kept] < before[gone], "runs of two sweeps are one record"
-    ended = run("rm", gone, "--home", tmp_path, "--yes")
-    assert ended.code == 0, ended.err
-    assert f"{before[gone]} records in MLflow" in ended.out
-    assert Home(tmp_path).sweep_ids() == [kept]
-    assert records(tmp_path) == {kept: before[kept]}
+    assert before[other] < before[gone], "runs of two sweeps are one record"
+    assert f"{before[gone]} records in MLflow" in run("rm", gone, "--home", tmp_path, "--yes").succeeded()
+    assert Home(tmp_path).sweep_ids() == [other]
+    assert records(tmp_path) == {other: before[other]}
     assert 0 < artifacts(tmp_path) < files
     assert not list((tmp_path / "sweeps").glob(".*"))
     assert run("sync", "--home", tmp_path).code == 0
-    assert records(tmp_path) == {kept: before[gone]}, "the runs of the deleted sweep are recorded for the other one"
+    assert records(tmp_path) == {other: before[gone]}, "the runs of the deleted sweep are recorded for the other one"
 
 
 def test_it_asks_and_no_means_no(run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,18 +59,14 @@ def test_it_asks_and_no_means_no(run: Program, tmp_path: Path, monkeypatch: pyte
 
 def test_a_sweep_that_was_never_recorded_is_deleted_too(run: Program, tmp_path: Path) -> None:
     sweep = write_sweep(Home(tmp_path))
-    ended = run("rm", "logistic", "--home", tmp_path, "--yes")
-    assert ended.code == 0, ended.err
-    assert "0 records in MLflow" in ended.out
+    assert "0 records in MLflow" in run("rm", "logistic", "--home", tmp_path, "--yes").succeeded()
     assert not sweep.files.directory.exists()
 
 
 def test_a_sweep_that_is_being_run_is_left_alone(run: Program, tmp_path: Path) -> None:
     sweep = write_sweep(Home(tmp_path), answered=False)
     with Home(tmp_path).sweep(sweep.id).driving():
-        ended = run("rm", sweep.id, "--home", tmp_path, "--yes")
-    assert ended.code == 2
-    assert "is running: stop it first" in ended.err
+        assert "is running: stop it first" in run("rm", sweep.id, "--home", tmp_path, "--yes").refused()
     assert sweep.files.directory.is_dir()
 
 

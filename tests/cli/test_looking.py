@@ -16,14 +16,13 @@ from tests.sweep.sweeps import spec
 def test_sweeps_lists_the_newest_first(run: Program, tmp_path: Path) -> None:
     home = Home(tmp_path)
     ids = {write_sweep(home).id, write_sweep(home, spec(name="other"), runs=[], answered=False).id}
-    ended = run("sweeps", "--home", tmp_path)
-    assert ended.code == 0, ended.err
-    assert all(each in ended.out for each in ids)
-    assert "finished" in ended.out
-    assert "interrupted" in ended.out
+    output = run("sweeps", "--home", tmp_path).succeeded()
+    assert all(name in output for name in ids)
+    assert "finished" in output
+    assert "interrupted" in output
     listed = json.loads(run("sweeps", "--home", tmp_path, "--json").out)
-    assert [each["id"] for each in listed] == home.sweep_ids()
-    assert all(each["disk_bytes"] > 0 for each in listed)
+    assert [row["id"] for row in listed] == home.sweep_ids()
+    assert all(row["disk_bytes"] > 0 for row in listed)
 
 
 def test_an_empty_home_holds_no_sweep(run: Program, tmp_path: Path) -> None:
@@ -37,38 +36,35 @@ def test_status_takes_the_newest_sweep_or_the_one_named(run: Program, tmp_path: 
     home = Home(tmp_path)
     sweep = write_sweep(home)
     for words in ([], [sweep.id], ["logistic"], [sweep.id[:-2]]):
-        ended = run("status", *words, "--home", tmp_path)
-        assert ended.code == 0, ended.err
-        assert sweep.id in ended.out
+        assert sweep.id in run("status", *words, "--home", tmp_path).succeeded()
     with_runs = run("status", "--home", tmp_path, "--runs").out
-    keys = [sweep.spec.make_family().key(each) for each in runs_of(sweep.spec)]
+    keys = [sweep.spec.make_family().key(config) for config in runs_of(sweep.spec)]
     assert all(key in with_runs for key in keys)
     assert json.loads(run("status", "--home", tmp_path, "--json").out)["id"] == sweep.id
 
 
 def test_logs_of_a_run_that_ended_failed_or_trains(run: Program, tmp_path: Path) -> None:
     home = Home(tmp_path)
-    asked = spec()
-    runs = runs_of(asked)
-    sweep = write_sweep(home, asked, runs=runs[:2], outcomes={1: failed()}, answered=False)
+    sweep_spec = spec()
+    runs = runs_of(sweep_spec)
+    sweep = write_sweep(home, sweep_spec, runs=runs[:2], outcomes={1: failed()}, answered=False)
     (training,) = leave_stack(home, sweep, [runs[2]], 3)
-    key = asked.make_family().key
+    key = sweep_spec.make_family().key
     assert "test accuracy of add" in run("logs", key(runs[0])[:12], "--home", tmp_path).out
     assert "ZeroDivisionError: by zero" in run("logs", key(runs[1]), "--home", tmp_path).out
     assert "0.30" in run("logs", training, "--home", tmp_path).out
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["status", "lgistic"], "Did you mean 'logistic'?"),
         (["logs", "zzzz"], "there is no run 'zzzz'"),
         (["logs"], "Missing argument 'RUN'"),
     ],
 )
-def test_a_mistake_is_explained(run: Program, tmp_path: Path, words: list[str], said: str) -> None:
+def test_a_mistake_is_explained(run: Program, tmp_path: Path, words: list[str], message: str) -> None:
     write_sweep(Home(tmp_path), runs=[])
-    ended = run(*words, "--home", tmp_path)
-    assert ended.code == 2
-    assert said in ended.err
-    assert "Traceback" not in ended.err
+    error = run(*words, "--home", tmp_path).refused()
+    assert message in error
+    assert "Traceback" not in error

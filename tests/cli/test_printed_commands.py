@@ -22,9 +22,9 @@ from tests.cli.program import Ended, Program
 from tests.sweep.sweeps import ended, spec
 
 
-def printed_command(said: str, after: str) -> list[str]:
+def printed_command(output: str, after: str) -> list[str]:
     """The words of the command on the line after the one that begins so."""
-    [line] = re.findall(rf"^{after}.*\n +python -m orchestrator (.*)$", said, re.MULTILINE)
+    [line] = re.findall(rf"^{after}.*\n +python -m orchestrator (.*)$", output, re.MULTILINE)
     return shlex.split(line)
 
 
@@ -59,7 +59,7 @@ PAIRS = {"search": {"method": "pairs"}}
     ],
     ids=["undecided", "nothing learned", "learned at the smallest size", "no pairs", "decided"],
 )
-def test_the_next_step_trains_what_it_says(
+def test_the_next_step_trains_what_it_promises(
     run: Program, tmp_path: Path, changes: dict[str, object], trains: str
 ) -> None:
     home = tmp_path / "home"
@@ -80,18 +80,17 @@ def test_the_next_step_trains_what_it_says(
 def test_explain_prints_the_same_step_as_a_command_of_its_own(run: Program, tmp_path: Path) -> None:
     home = tmp_path / "home"
     first = begin(run, tmp_path, search={"method": "pairs", "max_runs": 2})
-    said = run("explain", newest(home), "--home", home).out
+    output = run("explain", newest(home), "--home", home).out
     [why] = re.findall(r"^next +(.*)$", first.out, re.MULTILINE)
-    assert why in " ".join(said.split())
+    assert why in " ".join(output.split())
     [chance] = re.findall(r"^chance +Simulated .* with probability (under )?(\d\.\d)\.$", first.out, re.MULTILINE)
     assert 0 < float(chance[1]) <= 1
-    [line] = re.findall(r"^ +python -m orchestrator (.*)$", said, re.MULTILINE)
-    done = run(*shlex.split(line), "--engine=local")
-    assert done.code == 0, done.err
+    [line] = re.findall(r"^ +python -m orchestrator (.*)$", output, re.MULTILINE)
+    run(*shlex.split(line), "--engine=local").succeeded()
     assert trained(home) > 0
 
 
-OPTIONS = {each.name: each for each in fields(RunOptions) if "option" in each.metadata}
+OPTIONS = {option.name: option for option in fields(RunOptions) if "option" in option.metadata}
 GIVEN: list[dict[str, Any]] = [
     {},
     {"profile": "smoke", "variant": "odd", "overrides": ["seeds=5", "mixes=[add, 'add x2']"], "max_time": "2h"},
@@ -108,24 +107,24 @@ def values(options: RunOptions) -> dict[str, object]:
 
 @pytest.mark.parametrize("given", GIVEN)
 def test_a_printed_resume_line_is_read_as_the_same_options(given: dict[str, Any]) -> None:
-    asked = RunOptions(space="my space.yaml", **given)
-    assert shlex.split(asked.resumed("asked-1"))[:4] == ["python", "-m", "orchestrator", "run"]
-    words = with_bare_resume(shlex.split(asked.resumed("asked-1"))[3:])
+    options = RunOptions(space="my space.yaml", **given)
+    assert shlex.split(options.resumed("asked-1"))[:4] == ["python", "-m", "orchestrator", "run"]
+    words = with_bare_resume(shlex.split(options.resumed("asked-1"))[3:])
     program = typer.Typer()
     program.command()(run_command)
     params = typer.main.get_command(program).make_context("run", words[1:]).params
     assert params["space"] == "my space.yaml"
     again = RunOptions(**{name: params[name] for name in OPTIONS})
-    once = {name: each.default for name, each in OPTIONS.items() if each.metadata["once"]}
+    once = {name: option.default for name, option in OPTIONS.items() if option.metadata["once"]}
     wanted = {"overrides": []} | given | once | {"resume": "asked-1"}
     assert values(again) == values(RunOptions(**wanted))
 
 
-@pytest.mark.parametrize(("one", "other"), [pair[:2] for pair in EXCLUDED])
-def test_options_that_exclude_each_other_are_refused(run: Program, one: str, other: str) -> None:
+@pytest.mark.parametrize(("first", "second"), [pair[:2] for pair in EXCLUDED])
+def test_options_that_exclude_each_other_are_refused(run: Program, first: str, second: str) -> None:
     words = {"resume": ["--resume"], "extend": ["--extend", "x"], "address": ["--address", "x"]}
     words["local"] = ["--engine", "local"]
-    given = [word for name in (one, other) for word in words.get(name, [f"--{name.replace('_', '-')}"])]
+    given = [word for name in (first, second) for word in words.get(name, [f"--{name.replace('_', '-')}"])]
     ended = run("run", "add_vs_add_prod", *given)
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.rstrip().endswith(": give one of them")

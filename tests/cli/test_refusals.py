@@ -12,26 +12,16 @@ import pytest
 from orchestrator.home.files import Home
 from tests.catalogue.fabricated import write_sweep
 from tests.cli.program import Program
-from tests.sweep.sweeps import spec
-
-UNITS = """
-question: Does it work?
-family: tests.families:LogisticFamily
-target: add
-mixes: [add]
-sizes: [8, 16]
-seeds: 1
-search: {method: grid}
-"""
+from tests.sweep.sweeps import UNITS, spec
 
 
 @pytest.fixture(autouse=True)
 def units(tmp_path: Path) -> None:
-    (tmp_path / "units.yaml").write_text(UNITS)
+    (tmp_path / "units.yaml").write_text(UNITS + "search: {method: grid}\n")
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--resume", "nothing"], "there is no sweep 'nothing'"),
         (["--extend", "nothing"], "there is no sweep 'nothing'"),
@@ -49,12 +39,12 @@ def units(tmp_path: Path) -> None:
         (["--address", "ray://127.0.0.1:1"], "--address 'ray://127.0.0.1:1' is not the address of a Ray cluster"),
     ],
 )
-def test_a_refusal_comes_before_everything_else(run: Program, tmp_path: Path, words: list[str], said: str) -> None:
+def test_a_refusal_comes_before_everything_else(run: Program, tmp_path: Path, words: list[str], message: str) -> None:
     write_sweep(Home(tmp_path / "home"), spec(seed=70))
     before, begun = sorted((tmp_path / "home").rglob("*")), time.monotonic()
     ended = run("run", "units.yaml", "--home", "home", *words)
     assert ended.code == 2
-    assert said in ended.err
+    assert message in ended.err
     assert ended.out == ""
     assert sorted((tmp_path / "home").rglob("*")) == before
     assert time.monotonic() - begun < 30
@@ -71,24 +61,23 @@ def test_a_sweep_that_is_being_run_is_refused_by_the_beginning_of_its_id(run: Pr
 
 @pytest.mark.parametrize("command", [["run", "units.yaml"], ["sweeps"]])
 @pytest.mark.parametrize(
-    ("home", "said"),
+    ("home", "kind"),
     [
         ("file/home", "file"),
         ("loop", "link that leads in a circle"),
     ],
 )
-def test_a_home_that_is_no_directory_is_said_so(
-    run: Program, tmp_path: Path, command: list[str], home: str, said: str
+def test_a_home_that_is_not_a_directory_is_refused(
+    run: Program, tmp_path: Path, command: list[str], home: str, kind: str
 ) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "loop").symlink_to("loop")
-    ended = run(*command, "--home", home)
-    assert ended.code == 2
-    place = home.removesuffix("/home") if said == "file" else home
-    assert ended.err.startswith(f"error: Invalid value for '--home': {place} is a {said}")
+    message = run(*command, "--home", home).refused()
+    place = home.removesuffix("/home") if kind == "file" else home
+    assert message.startswith(f"error: Invalid value for '--home': {place} is a {kind}")
 
 
-def test_a_port_that_is_taken_is_said_with_one_that_is_free(run: Program, tmp_path: Path) -> None:
+def test_the_error_for_a_taken_port_names_a_free_one(run: Program, tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "mlflow.db").touch()
     with socket.socket() as taken:
@@ -106,23 +95,21 @@ def test_a_store_elsewhere_leaves_nothing_in_the_working_directory(
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{elsewhere / 'mlflow.db'}")
-    ended = run("run", "units.yaml", "--home", "home", "--engine=local", "--quiet")
-    assert ended.code == 0, ended.err
+    output = run("run", "units.yaml", "--home", "home", "--engine=local", "--quiet").succeeded()
     assert not (tmp_path / "mlruns").exists()
     assert any((elsewhere / "artifacts" / "units").iterdir())
     answer_alone = "add: size at 80% of the asymptote, with 90% intervals\nmix  units "
-    assert ended.out.startswith(answer_alone)
+    assert output.startswith(answer_alone)
 
 
-def test_the_version_is_said(run: Program) -> None:
-    ended = run("--version")
-    assert ended.code == 0
-    assert re.fullmatch(r"transition-sweeps \d+\.\d+\.\d+\n", ended.out)
+def test_the_version_is_printed(run: Program) -> None:
+    output = run("--version").succeeded()
+    assert re.fullmatch(r"transition-sweeps \d+\.\d+\.\d+\n", output)
 
 
 def test_the_question_of_another_space_about_mixes_of_its_own_is_warned_of(run: Program, tmp_path: Path) -> None:
     (tmp_path / "near.yaml").write_text("like: units.yaml\nmixes: [add, add+max]")
-    said = "warning: near.yaml compares mixes of its own and asks the question of units.yaml: write `question:`"
-    assert run("show", "near.yaml").err.strip() == said
+    warning = "warning: near.yaml compares mixes of its own and asks the question of units.yaml: write `question:`"
+    assert run("show", "near.yaml").err.strip() == warning
     (tmp_path / "same.yaml").write_text("like: units.yaml\nmixes: [add]")
     assert run("show", "units.yaml").err == run("show", "same.yaml").err == ""

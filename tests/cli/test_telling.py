@@ -27,54 +27,46 @@ def test_a_report_is_written_where_it_is_asked_for_else_into_the_sweep_s_directo
     run: Program, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (sweep,) = [each for each in Home(home).sweep_ids() if each.startswith("logistic-")]
-    kept = Home(home).sweep(sweep).directory / "report.html"
+    (sweep,) = [name for name in Home(home).sweep_ids() if name.startswith("logistic-")]
+    report = Home(home).sweep(sweep).directory / "report.html"
     ended = run("report", "logistic", "--home", home)
     assert ended.code == 0, ended.err
-    assert ended.out == f"report  {kept}\n"
-    assert "Does PROD help ADD?" in kept.read_text()
+    assert ended.out == f"report  {report}\n"
+    assert "Does PROD help ADD?" in report.read_text()
     run("report", "other", "--home", home, "--output", "other.html")
     assert "here too?" in (tmp_path / "other.html").read_text()
     assert run("report", "other", "--home", home, "--output", tmp_path).code == 2
     for command in ("report", "figure"):
-        ended = run(command, "other", "--home", home, "--output", tmp_path / "new" / "other.svg")
-        assert ended.code == 2
-        assert "there is no directory" in ended.err
-    assert [each.name for each in tmp_path.iterdir()] == ["other.html"]
+        path = tmp_path / "new" / "other.svg"
+        assert "there is no directory" in run(command, "other", "--home", home, "--output", path).refused()
+    assert [path.name for path in tmp_path.iterdir()] == ["other.html"]
 
 
 def test_sweeps_of_several_spaces_are_compared(run: Program, home: Path, tmp_path: Path) -> None:
-    ended = run("compare", "logistic", "other", "--home", home, "--output", tmp_path / "forest.svg")
-    assert ended.code == 0, ended.err
+    output = run("compare", "logistic", "other", "--home", home, "--output", tmp_path / "forest.svg").succeeded()
     for part in ("logistic", "other", "add+prod", "units ", "shown in 2 of 2 sweeps."):
-        assert part in ended.out
+        assert part in output
     assert (tmp_path / "forest.svg").stat().st_size > 5000
 
 
 def test_tables_are_exported_into_a_new_directory(run: Program, home: Path, tmp_path: Path) -> None:
-    ended = run("export", "logistic", "--home", home, "--output", tmp_path / "tables")
-    assert ended.code == 0, ended.err
-    assert len(ended.out.splitlines()) == 7
-    again = run("export", "logistic", "--home", home, "--output", tmp_path / "tables")
-    assert again.code == 2
-    assert "exists already" in again.err
-    nowhere = run("export", "logistic", "--home", home, "--output", tmp_path / "gone" / "tables")
-    assert nowhere.code == 2
-    assert "cannot be made (No such file or directory); name another directory with --output" in nowhere.err
+    assert len(run("export", "logistic", "--home", home, "--output", tmp_path / "tables").succeeded().splitlines()) == 7
+    assert "exists already" in run("export", "logistic", "--home", home, "--output", tmp_path / "tables").refused()
+    refusal = run("export", "logistic", "--home", home, "--output", tmp_path / "gone" / "tables").refused()
+    assert "cannot be made (No such file or directory); name another directory with --output" in refusal
     assert "Missing option '--output'" in run("export", "logistic", "--home", home).err
 
 
 def test_explain_wraps_at_the_terminal_s_width(run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = Home(tmp_path)
     stored = read_sweep(home, write_sweep(home).id)
-    paragraphs = [str(each) for each in explain(stored.spec, stored.answer, stored.state.value)]
+    paragraphs = [str(paragraph) for paragraph in explain(stored.spec, stored.answer, stored.state.value)]
     monkeypatch.setenv("FORCE_COLOR", "1")  # As on a terminal.
     monkeypatch.setenv("COLUMNS", "50")
-    ended = run("explain", "logistic", "--home", tmp_path)
-    assert ended.code == 0, ended.err
+    output = run("explain", "logistic", "--home", tmp_path).succeeded()
     # A command is one line, to be pasted.
-    assert max(len(row) for row in ended.out.splitlines() if "python -m" not in row) <= 50
-    words = re.sub(r"\x1b\[\d*m", "", " ".join(ended.out.split()))
+    assert max(len(row) for row in output.splitlines() if "python -m" not in row) <= 50
+    words = re.sub(r"\x1b\[\d*m", "", " ".join(output.split()))
     assert words.startswith(" ".join([f"Sweep {stored.id}", *paragraphs]))
 
 
@@ -100,9 +92,8 @@ def test_mixes_that_are_questions_of_their_own_are_set_against_no_other(run: Pro
         ("status", sweep),
         ("report", sweep, "--output", tmp_path / "page.html"),
     ):
-        ended = run(*words, "--home", home.root)
-        assert ended.code == 0, ended.err
-        assert not re.search("baseline|fewer", ended.out), words
+        output = run(*words, "--home", home.root).succeeded()
+        assert not re.search("baseline|fewer", output), words
     for path in (tmp_path / "compared.svg", tmp_path / "one.svg", tmp_path / "page.html"):
         seen = re.sub(r"<script.*?</script>|<style.*?</style>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
         assert not re.search("baseline|times fewer|fewer parameters", seen), path.name

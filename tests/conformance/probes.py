@@ -28,15 +28,15 @@ RUNS = (
 @pytest.fixture(scope="session", name="trained")
 def trained_runs(tmp_path_factory: pytest.TempPathFactory, data_cache: Path) -> dict[RunConfig, Path]:
     """Small real runs with what they left."""
-    found = {}
+    directories = {}
     for run in RUNS:
         ended = last_reports(make_learner([run], data_cache))[0]
         directory = tmp_path_factory.mktemp("run")
         arrays: dict[str, Any] = dict(ended.arrays)
         np.savez(directory / ARRAYS, **arrays)
         save_file(dict(ended.weights), directory / WEIGHTS)
-        found[run] = directory
-    return found
+        directories[run] = directory
+    return directories
 
 
 class ProbeConformance:
@@ -60,8 +60,8 @@ class ProbeConformance:
         assert first.numbers or len(arrays) > 1
         assert (first.name, first.version) == (probe.name, probe.version)
         assert all(NAME.fullmatch(name) for name in first.numbers)
-        kept = directory / PROBES / f"{probe.name}.npz"
-        own = np.load(kept).files if kept.is_file() else []
+        recording = directory / PROBES / f"{probe.name}.npz"
+        own = np.load(recording).files if recording.is_file() else []
         assert [name for name in (*first.numbers, *own) if not is_said(name, probe, run)] == []
         assert read_results(directory)[probe.name] == first
         assert not is_due(probe, directory)

@@ -22,7 +22,7 @@ from trainables.transformer.learner import run_seed
 
 
 def equal(left: Examples, right: Examples) -> bool:
-    return all(np.array_equal(getattr(left, one.name), getattr(right, one.name)) for one in fields(Examples))
+    return all(np.array_equal(getattr(left, field.name), getattr(right, field.name)) for field in fields(Examples))
 
 
 class TransformerConformance:
@@ -61,9 +61,7 @@ class TransformerConformance:
             family.check(runs[0].mix, 0)
         assert family.subject()
 
-    def test_keys_tell_apart_what_differs_in_its_mathematics(
-        self, family: TransformerFamily, runs: list[RunConfig]
-    ) -> None:
+    def test_keys_differ_if_the_mathematics_differs(self, family: TransformerFamily, runs: list[RunConfig]) -> None:
         run = runs[0]
         training = replace(run.settings.training, learning_rate=1e-3)
         task = run.settings.task.with_examples(2)

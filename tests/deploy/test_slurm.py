@@ -83,15 +83,15 @@ def test_a_preempted_job_leaves_checkpoints_and_resumes(slurm: dict[str, str], t
     )
     job = submitted.stdout.strip()
 
-    def told(words: str) -> bool:
+    def logged(words: str) -> bool:
         return log.is_file() and words in log.read_text()
 
     wait_for(lambda: home.sweep_ids() and ended(home.root, home.sweep_ids()[0]), WAIT_S)
     subprocess.run(["scancel", "--batch", "--signal=TERM", job], env=environment, check=True)
-    wait_for(lambda: told("Stopped; "), WAIT_S)
+    wait_for(lambda: logged("Stopped; "), WAIT_S)
     (sweep,) = home.sweep_ids()
     stored = {entry.key for entry in ended(home.root, sweep)}
-    wait_for(lambda: told("add, modulus"), WAIT_S)
+    wait_for(lambda: logged("add, modulus"), WAIT_S)
     assert home.sweep_ids() == [sweep]
     keys = [entry.key for entry in ended(home.root, sweep)]
     assert stored < set(keys)

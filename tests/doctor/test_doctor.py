@@ -29,10 +29,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.slow
 def test_this_machine_passes(tmp_path: Path) -> None:
-    ended = command("doctor", "--home", tmp_path)
-    assert ended.code == 0, ended.out
+    output = command("doctor", "--home", tmp_path).succeeded()
     names = ["software", "machine", "home", "directories", "names", "training", "drawing", "MLflow", "Ray"]
-    lines = [line.split()[:2] for line in ended.out.splitlines()]
+    lines = [line.split()[:2] for line in output.splitlines()]
     assert [line[1] for line in lines if line[0] in tuple(Verdict)] == names
     assert list(tmp_path.iterdir()) == []
 
@@ -59,26 +58,26 @@ def test_a_check_that_raises_has_found_something_wrong_and_the_next_one_runs() -
 
 def test_a_container_smaller_than_ray_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hardware, "limits", lambda: Limits(memory_bytes=9e8, cpus=0.5))
-    found = machine.machine_part()
-    assert found.verdict is Verdict.SLOW
-    assert found.text.startswith("1 CPU cores and 0.9 GB of memory, of ")
+    part = machine.machine_part()
+    assert part.verdict is Verdict.SLOW
+    assert part.text.startswith("1 CPU cores and 0.9 GB of memory, of ")
     monkeypatch.setattr(hardware, "limits", Limits)
     assert machine.machine_part().verdict is Verdict.OK
 
 
 def test_packages_out_of_range_are_named() -> None:
-    here = {"torch": "2.9.1+cpu", "numpy": "2.4.0", "ray": "2.50.0"}
-    asked = ["torch>=2.10", "numpy<3,>=1.26", "ray[tune]<3,>=2.50", "pyte>=0.8; extra == 'test'", "scipy>=1.13"]
-    assert machine.unmet(asked, here) == ["torch 2.9.1+cpu is not >=2.10", "scipy is missing"]
-    found = machine.software()
-    assert found.verdict is not Verdict.WRONG, found.text
+    installed = {"torch": "2.9.1+cpu", "numpy": "2.4.0", "ray": "2.50.0"}
+    requirements = ["torch>=2.10", "numpy<3,>=1.26", "ray[tune]<3,>=2.50", "pyte>=0.8; extra == 'test'", "scipy>=1.13"]
+    assert machine.unmet(requirements, installed) == ["torch 2.9.1+cpu is not >=2.10", "scipy is missing"]
+    part = machine.software()
+    assert part.verdict is not Verdict.WRONG, part.text
 
 
 def test_the_home_is_left_as_it_was_and_a_lock_without_effect_is_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = machine.home_directory(tmp_path)
-    assert found.verdict is not Verdict.WRONG
+    part = machine.home_directory(tmp_path)
+    assert part.verdict is not Verdict.WRONG
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(machine, "HOLD", machine.HOLD.replace("sys.argv[1]", "sys.argv[1] + '-elsewhere'"))
     assert machine.home_directory(tmp_path).verdict is Verdict.WRONG
@@ -102,25 +101,25 @@ def test_a_stack_that_does_not_learn_and_bits_that_differ_are_wrong(
     apart = machine.apart
 
     def disturbed(*args: Any, **kwargs: Any) -> Any:
-        found = apart(*args, **kwargs)
-        return replace(found, digest="others") if kwargs.get("resumed") else found
+        difference = apart(*args, **kwargs)
+        return replace(difference, digest="others") if kwargs.get("resumed") else difference
 
     monkeypatch.setattr(machine, "apart", disturbed)
-    found = machine.training(tmp_path)
-    assert found.verdict is Verdict.WRONG
-    assert "other bits" in found.text
+    part = machine.training(tmp_path)
+    assert part.verdict is Verdict.WRONG
+    assert "other bits" in part.text
 
 
 def test_without_mlflow_a_machine_is_slow_and_not_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    there = list(metadata.distributions())
-    without = [each for each in there if not each.metadata["Name"].startswith("mlflow")]
-    assert len(without) < len(there)
+    installed = list(metadata.distributions())
+    without = [package for package in installed if not package.metadata["Name"].startswith("mlflow")]
+    assert len(without) < len(installed)
     monkeypatch.setattr(metadata, "distributions", lambda: without)
     monkeypatch.setattr(machine, "find_spec", lambda name: None)
     assert machine.software().verdict is not Verdict.WRONG
-    found = machine.record(tmp_path)
-    assert found.verdict is Verdict.SLOW
-    assert "sync" in found.todo
+    part = machine.record(tmp_path)
+    assert part.verdict is Verdict.SLOW
+    assert "sync" in part.todo
 
 
 def test_of_two_installed_versions_the_one_that_is_imported_counts(
@@ -146,10 +145,10 @@ def test_the_oldest_torch_allowed_has_the_limits_that_compiling_sets() -> None:
 def test_the_checks_of_a_gpu_pass_where_the_cpu_stands_in_for_it(tmp_path: Path) -> None:
     assert gpu.compiling(tmp_path, "cpu").text.startswith("6 kinds of steps are compiled in ")
     assert gpu.two_processes(tmp_path, "cpu", gpu_share=1.0).verdict is Verdict.OK
-    found = gpu.side_by_side(tmp_path, "cpu")
-    assert found.verdict is Verdict.OK, found.text
-    assert found.text.startswith("differences from the losses on the CPU: 37 float32 0, 37 bf16 ")
-    assert "64 float32 0, 64 bf16 0.0" in found.text
+    part = gpu.side_by_side(tmp_path, "cpu")
+    assert part.verdict is Verdict.OK, part.text
+    assert part.text.startswith("differences from the losses on the CPU: 37 float32 0, 37 bf16 ")
+    assert "64 float32 0, 64 bf16 0.0" in part.text
 
 
 @pytest.mark.parametrize(
@@ -160,18 +159,18 @@ def test_names_of_the_program_in_the_working_directory_are_found(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / f"{name}.py").write_text("")
-    found = surroundings.names()
-    assert found.verdict is verdict
-    assert (f"{tmp_path / name}.py" in found.text) == (verdict is not Verdict.OK)
+    part = surroundings.names()
+    assert part.verdict is verdict
+    assert (f"{tmp_path / name}.py" in part.text) == (verdict is not Verdict.OK)
 
 
 def test_what_stops_figures_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert surroundings.drawing().verdict is Verdict.OK
     monkeypatch.setitem(style.SETTINGS, "svg.fonttype", "no such type")
-    found = surroundings.drawing()
-    assert found.verdict is Verdict.WRONG
-    assert "svg.fonttype" in found.text
-    assert "matplotlibrc" in found.todo
+    part = surroundings.drawing()
+    assert part.verdict is Verdict.WRONG
+    assert "svg.fonttype" in part.text
+    assert "matplotlibrc" in part.todo
 
 
 def test_checks_at_once_wait_for_one_another_and_keep_their_order() -> None:

@@ -69,24 +69,24 @@ class Hosts:
         place.mkdir(exist_ok=True)
         options = ["--block", "--num-cpus=1", "--object-store-memory=100000000", "--include-log-monitor=false"]
         words = " ".join([str(RAY), *command, *options, f"--temp-dir={place}", "--disable-usage-stats"])
-        with (place / "said").open("ab") as said:
+        with (place / "output").open("ab") as log:
             self._rays[number] = subprocess.Popen(
-                [*self.on(number), "unshare", "-m", "sh", "-c", f"{before} && exec {words}"], stdout=said, stderr=said
+                [*self.on(number), "unshare", "-m", "sh", "-c", f"{before} && exec {words}"], stdout=log, stderr=log
             )
 
-    def said(self, number: int) -> str:
+    def output(self, number: int) -> str:
         """What Ray has written on a host."""
-        return (self._directory / str(number) / "said").read_text()
+        return (self._directory / str(number) / "output").read_text()
 
     def part(self, number: int, words: str) -> psutil.Process:
         """A part of Ray on a host, once it is there. Raises ``AssertionError`` where Ray has ended before."""
         ray = self._rays[number]
 
         def look() -> list[psutil.Process]:
-            assert ray.poll() is None, self.said(number)
+            assert ray.poll() is None, self.output(number)
             return children([psutil.Process(ray.pid)], words)
 
-        return wait_for(look, PATIENCE_S, lambda: self.said(number))[-1]
+        return wait_for(look, PATIENCE_S, lambda: self.output(number))[-1]
 
     def workers(self, number: int) -> list[psutil.Process]:
         """The processes that train on a host now."""

@@ -19,7 +19,8 @@ from orchestrator.home.sweeps import create_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.evidence import searcher_of
 from orchestrator.space.hardware import Hardware
-from orchestrator.stacks import Stack, StackSizes
+from orchestrator.stacks import StackSizes
+from tests.engine.test_campaign import start
 from tests.families import LogisticFamily
 from tests.sweep.sweeps import spec
 from tests.waiting import wait_for
@@ -86,20 +87,14 @@ def campaign_of(family: type[Family], directory: Path, **changes: object) -> Cam
     return Campaign(sweep, searcher_of(sweep.spec), Journal(sweep.files.journal), slots=1, sizing=sizing)
 
 
-def begun(campaign: Campaign) -> Stack:
-    stack = campaign.next_stack()
-    assert stack is not None
-    return stack
-
-
 @pytest.mark.slow
 def test_the_next_size_is_compiled_while_this_one_trains(tmp_path: Path) -> None:
     campaign = campaign_of(Waits, tmp_path)
     LocalEngine().execute(campaign)
     assert [record.config.size for record in campaign.records] == [8, 8, 16, 16]
     made = [path.name.split("-") for path in (tmp_path / "scratch").iterdir()]
-    here = str(os.getpid())
-    assert sorted((size, process == here) for size, process in made) == [("16", False), ("16", True), ("8", True)]
+    own = str(os.getpid())
+    assert sorted((size, process == own) for size, process in made) == [("16", False), ("16", True), ("8", True)]
 
 
 @pytest.mark.night
@@ -110,7 +105,7 @@ def test_a_step_that_was_compiled_ahead_is_read_from_the_cache(tmp_path: Path, m
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "compiler"))
     campaign = campaign_of(CompiledSums, tmp_path, settings=SUMS)
     with CompilesAhead(campaign) as ahead:
-        ahead.look(begun(campaign))
+        ahead.look(start(campaign))
         assert ahead._process is not None
         assert ahead._process.wait(1500) == 0
     sweep_spec = campaign.sweep.spec
@@ -124,7 +119,7 @@ def test_a_step_that_was_compiled_ahead_is_read_from_the_cache(tmp_path: Path, m
 def test_a_family_that_does_not_compile_starts_no_process(tmp_path: Path) -> None:
     campaign = campaign_of(LogisticFamily, tmp_path)
     with CompilesAhead(campaign) as ahead:
-        ahead.look(begun(campaign))
+        ahead.look(start(campaign))
         assert ahead._process is None
 
 
@@ -132,7 +127,7 @@ def test_a_family_that_does_not_compile_starts_no_process(tmp_path: Path) -> Non
 def test_a_size_that_cannot_be_compiled_ahead_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     campaign = campaign_of(Uncompilable, tmp_path)
     with CompilesAhead(campaign) as ahead, caplog.at_level(logging.WARNING):
-        stack = begun(campaign)
+        stack = start(campaign)
         ahead.look(stack)
         assert ahead._process is not None
         assert ahead._process.wait(200) == 1
@@ -145,7 +140,7 @@ def test_a_size_that_cannot_be_compiled_ahead_is_reported(tmp_path: Path, caplog
 def test_the_process_ends_with_the_engine(tmp_path: Path) -> None:
     campaign = campaign_of(Waits, tmp_path)
     with CompilesAhead(campaign) as ahead:
-        ahead.look(begun(campaign))
+        ahead.look(start(campaign))
         process = ahead._process
     assert process is not None
     assert process.returncode

@@ -229,11 +229,11 @@ def test_a_later_halving_never_raises_a_limit(files: Path) -> None:
     first, second = campaign.next_stack(), campaign.next_stack()
     assert first is not None
     assert second is not None
-    one, other = (list(stack.requests) for stack in (first, second))
-    assert len(one) == len(other) == 8
-    campaign.stack_halved(first.id, [one[:4], one[4:]])
+    requests, other = (list(stack.requests) for stack in (first, second))
+    assert len(requests) == len(other) == 8
+    campaign.stack_halved(first.id, [requests[:4], requests[4:]])
     half = start(campaign)
-    campaign.stack_halved(half.id, [one[:2], one[2:4]])
+    campaign.stack_halved(half.id, [requests[:2], requests[2:4]])
     campaign.stack_halved(second.id, [other[:4], other[4:]])
     assert campaign.limits == {8: 2}
 

@@ -23,7 +23,7 @@ from orchestrator.home.files import Home
 from orchestrator.space.resources import Resources
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
-from tests.engine.test_trouble import asked, statuses
+from tests.engine.test_trouble import statuses, troubled_spec
 from tests.sweep.sweeps import printed, quiet
 from trainables.base import Status
 
@@ -111,7 +111,7 @@ def test_rays_memory_monitor_fails_no_run(tmp_path: Path, monkeypatch: pytest.Mo
     runs that ended."""
     monkeypatch.setenv("RAY_memory_usage_threshold", "0.01")
     monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "3000")
-    home, wanted, console = tmp_path / "home", asked(tmp_path, pace_s=2.0), quiet()
+    home, wanted, console = tmp_path / "home", troubled_spec(tmp_path, pace_s=2.0), quiet()
     with pytest.raises(SweepError, match=r"ran short of memory \(.* used\), and Ray ended") as stopped:
         run_sweep(wanted, RunOptions(home=home), console)
     [sweep_id] = Home(home).sweep_ids()
@@ -128,7 +128,7 @@ def test_a_process_killed_by_hand_fails_no_run(tmp_path: Path) -> None:
     """No failure of a stack is tolerated here (``retries: 0``)."""
     (tmp_path / "log.dies").write_text("2")
     home, console = tmp_path / "home", quiet()
-    wanted = asked(tmp_path).model_copy(update={"resources": Resources(max_stack=1, retries=0)})
+    wanted = troubled_spec(tmp_path).model_copy(update={"resources": Resources(max_stack=1, retries=0)})
     run_sweep(wanted, RunOptions(home=home), console)
     assert statuses(home) == [Status.FINISHED] * 4
     assert "Machine error (not a result): a process that trained on the node" in printed(console)

@@ -103,16 +103,16 @@ def test_a_link_healed_under_a_ghost_and_a_head_that_moves_cost_nothing(hosts: H
     """Two runs on three hosts, both held before their ends. The link of one is cut until the free host trains it from
     its checkpoint, and healed: then it ends here and there. The other one is still held when the head dies; it ends on
     a host that has the home now, and is the head."""
-    asked: dict[str, Any] = {"mixes": ["add"], "sizes": [16, 64], "seeds": 1}
-    expected = truth(tmp_path / "truth", **asked)
+    changes: dict[str, Any] = {"mixes": ["add"], "sizes": [16, 64], "seeds": 1}
+    expected = truth(tmp_path / "truth", **changes)
     home, holds, log = tmp_path / "home", tmp_path / "holds", tmp_path / "log"
     home.mkdir()
     holds.mkdir()
-    held = {str(size): holds / f"{size}-{STEPS}" for size in asked["sizes"]}
+    held = {str(size): holds / f"{size}-{STEPS}" for size in changes["sizes"]}
     for item in held.values():
         item.touch()
     settings = {"steps": STEPS, "holds": str(holds)}
-    space = write_space(tmp_path, pace_s=0, settings=settings, **asked, **resources(1))
+    space = write_space(tmp_path, pace_s=0, settings=settings, **changes, **resources(1))
     start(hosts, home, 1, 2, 3)
     program = begin(hosts, 1, space, home, log)
     try:

@@ -21,7 +21,7 @@ from tests.sweep.sweeps import ended, printed, quiet, spec
 from trainables.base import Status
 
 
-def asked(log: Path, **settings: int) -> SweepSpec:
+def stack_spec(log: Path, **settings: int) -> SweepSpec:
     """Eight runs of one size, as a single stack at first."""
     return spec(
         family=FAMILY,
@@ -37,7 +37,7 @@ def asked(log: Path, **settings: int) -> SweepSpec:
 def sweep(home: Path, **settings: int) -> tuple[Counter[tuple[int, int]], str]:
     """Train them. Return the number of runs by stack size and evaluation, and the printed text."""
     log, console = home / "log", quiet()
-    run_sweep(asked(log, **settings), RunOptions(home=home, engine="local"), console)
+    run_sweep(stack_spec(log, **settings), RunOptions(home=home, engine="local"), console)
     [sweep_id] = Home(home).sweep_ids()
     entries = ended(home, sweep_id)
     assert {entry.request.seed for entry in entries} == set(range(8))
@@ -66,7 +66,7 @@ def test_a_stack_is_halved_under_ray(tmp_path: Path) -> None:
     if ray.is_initialized():
         ray.shutdown()
     log = tmp_path / "log"
-    run_sweep(asked(log, room=1), RunOptions(home=tmp_path), quiet())
+    run_sweep(stack_spec(log, room=1), RunOptions(home=tmp_path), quiet())
     [sweep_id] = Home(tmp_path).sweep_ids()
     entries = ended(tmp_path, sweep_id)
     assert {(entry.request.seed, entry.outcome.status) for entry in entries} == {(s, Status.FINISHED) for s in range(8)}
@@ -77,7 +77,7 @@ def test_a_single_run_that_does_not_fit_stops_the_sweep_and_is_no_outcome(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retries, "WAITS_S", (0.0,))
-    asked = spec(
+    sweep_spec = spec(
         family=FAMILY,
         mixes=["add"],
         sizes=[16, 32],
@@ -86,7 +86,7 @@ def test_a_single_run_that_does_not_fit_stops_the_sweep_and_is_no_outcome(
         settings={"room": 0, "grows_at": 1},
     )
     with pytest.raises(SweepError, match="a single run at units 16 needs more memory than there is"):
-        run_sweep(asked, RunOptions(home=tmp_path, engine="local"), quiet())
+        run_sweep(sweep_spec, RunOptions(home=tmp_path, engine="local"), quiet())
     [sweep_id] = Home(tmp_path).sweep_ids()
     assert ended(tmp_path, sweep_id) == []
 

@@ -42,7 +42,7 @@ def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     made.shutdown()
 
 
-def asked(**changes: object) -> SweepSpec:
+def nodes_spec(**changes: object) -> SweepSpec:
     """Four runs, and two that continue from the weights of one of them."""
     fields: dict[str, object] = {
         "mixes": ["add", {"name": "max first", "phases": [{"mix": "max", "share": 0.34}, {"mix": "add"}]}],
@@ -56,7 +56,7 @@ def asked(**changes: object) -> SweepSpec:
 
 def on_one_machine(home: Path) -> dict[str, Ended]:
     """The same sweep trained where there is but one disk: its runs by key."""
-    run_sweep(asked(), RunOptions(home=home, engine="local"), quiet())
+    run_sweep(nodes_spec(), RunOptions(home=home, engine="local"), quiet())
     [sweep_id] = Home(home).sweep_ids()
     return {entry.key: entry for entry in ended(home, sweep_id)}
 
@@ -68,17 +68,17 @@ def test_a_node_that_cannot_write_the_home_trains_the_same_to_the_last_weight(ad
     expected = on_one_machine(other)
     with node_with(READ_ONLY, home, address):
         wait_for_nodes(2, address)
-        run_sweep(asked(), RunOptions(home=home, address=address), quiet())
+        run_sweep(nodes_spec(), RunOptions(home=home, address=address), quiet())
     [sweep_id] = Home(home).sweep_ids()
     assert {entry.key: entry for entry in ended(home, sweep_id)} == expected
     for key, entry in expected.items():
-        existing, here = home / "runs" / key, other / "runs" / key
+        existing, copied = home / "runs" / key, other / "runs" / key
         assert read_outcome(existing) == entry.outcome
         origin = read_origin(existing)
         assert origin is not None
         assert origin.sweep == sweep_id
-        assert {path.name for path in existing.iterdir()} == {path.name for path in here.iterdir()}
-        np.testing.assert_equal(load_file(existing / WEIGHTS), load_file(here / WEIGHTS))
+        assert {path.name for path in existing.iterdir()} == {path.name for path in copied.iterdir()}
+        np.testing.assert_equal(load_file(existing / WEIGHTS), load_file(copied / WEIGHTS))
 
 
 @pytest.mark.night
@@ -118,10 +118,10 @@ def test_slots_follow_nodes_that_join_and_leave(tmp_path: Path, monkeypatch: pyt
     cluster.add_node(num_cpus=1)
     home, log, hold = tmp_path / "home", tmp_path / "output", tmp_path / "16-2"
     hold.touch()
-    asked: dict[str, Any] = {"mixes": ["add"], "sizes": [16, 64], "seeds": 1}
+    changes: dict[str, Any] = {"mixes": ["add"], "sizes": [16, 64], "seeds": 1}
     settings = {"steps": 3, "holds": str(tmp_path)}
     resources = {"max_stack": 1, "cpu_per_stack": 1}
-    space = write_space(tmp_path, pace_s=0, settings=settings, resources=resources, **asked)
+    space = write_space(tmp_path, pace_s=0, settings=settings, resources=resources, **changes)
     program = Program(space, home, log, "--address", cluster.address)
     try:
         wait_for(lambda: evaluations(home) == 1)

@@ -118,7 +118,7 @@ def test_stacks_are_placed_on_nodes_with_the_resources_they_ask_for(
 
 
 @pytest.mark.alone
-def test_slots_are_kept_busy_by_one_process_each(cluster: MakeCluster, tmp_path: Path) -> None:
+def test_one_process_keeps_each_slot_busy(cluster: MakeCluster, tmp_path: Path) -> None:
     """Eighty runs of 1.5 s: nine tenths of the slots' time is training, all of it in four processes."""
     address = cluster({"num_cpus": 4, "num_gpus": 4})
     resources = {"gpu_per_stack": 1, "max_stack": 1}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from orchestrator.doctor.finding import Verdict
 from orchestrator.engine.ray import places
 from orchestrator.engine.ray.places import SYSTEM, TOKEN, TOKEN_PATH, protect_token, temporary_directory, token_file
 from orchestrator.errors import UserError
+from tests.cli.program import process
 
 ROOT = Path(__file__).resolve().parents[2]
 READ_ONLY = Path("/proc")
@@ -82,8 +82,5 @@ def test_ray_starts_without_a_home_and_with_a_long_temporary_directory(tmp_path:
     code = "from orchestrator.engine.ray.session import *\nRaySession().begin()"
     stored = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     settings = stored | {"HOME": str(READ_ONLY), "TMPDIR": str(long_directory(tmp_path))}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=settings, cwd=ROOT, capture_output=True, text=True, timeout=200, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    process([sys.executable, "-c", code], environment=settings, within_s=200).succeeded()
     assert len(list(tmp_path.rglob("ray_auth_token"))) == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import urllib.request
 from pathlib import Path
@@ -16,6 +15,7 @@ from orchestrator.engine.ray.engine import RayEngine
 from orchestrator.engine.ray.places import TOKEN, TOKEN_PATH, protect_token
 from orchestrator.engine.ray.session import RaySession
 from orchestrator.space.resources import Resources
+from tests.cli.program import process
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -62,11 +62,8 @@ def test_ray_uses_the_written_token(token: Path, tmp_path: Path) -> None:
         "RaySession().begin()\nprint(*get_auth_headers_if_auth_enabled({}).values())"
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True, timeout=200
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == f"Bearer {token.read_text()}"
+    output = process([sys.executable, "-c", code], environment=environment, within_s=200).succeeded()
+    assert output.strip() == f"Bearer {token.read_text()}"
 
 
 def node() -> str:
@@ -103,8 +100,8 @@ ray.init(num_cpus=1, log_to_driver=False, include_dashboard=False)
 node = ray.get_runtime_context().get_node_id()
 small = spec(sizes=[16, 64], search={"method": "grid"}, seeds=1)
 print("joined", o.run(small, home=sys.argv[2]).state, ray.get_runtime_context().get_node_id() == node)
-there = ray.get_runtime_context().gcs_address
-again = threading.Thread(target=lambda: print("in a thread", o.run(small, home=sys.argv[3], address=there).state))
+address = ray.get_runtime_context().gcs_address
+again = threading.Thread(target=lambda: print("in a thread", o.run(small, home=sys.argv[3], address=address).state))
 again.start()
 again.join()
 print("left running", ray.is_initialized())
@@ -122,15 +119,15 @@ def test_a_ray_that_this_process_has_joined_is_used_and_left_running(tmp_path: P
     command = [sys.executable, "-c", IN_A_NOTEBOOK, str(ROOT), *homes]
     # Ray's workers have the path of this process's start.
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280)
-    assert done.returncode == 0, done.stderr
-    output = done.stdout
+    done = process(command, cwd=tmp_path, environment=environment, within_s=280)
+    assert done.code == 0, done.err
+    output = done.out
     assert "the Ray that this process uses already: 1 node, 1 CPU cores, 1 stacks at a time" in output
     assert "joined finished True" in output
     assert "in a thread finished" in output
     assert "left running True" in output
     assert re.search(r"refused this process uses the Ray at \S+ already, and the address is 10\.77\.0\.1:6379", output)
-    assert "ignore_reinit_error" not in done.stderr
+    assert "ignore_reinit_error" not in done.err
 
 
 @pytest.mark.slow
@@ -142,8 +139,8 @@ def test_a_sweep_with_its_own_ray_runs_in_a_thread(tmp_path: Path) -> None:
         "it.start(); it.join()"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280)
-    assert done.stdout.strip() == "finished", done.stderr
+    done = process(command, within_s=280)
+    assert done.out.strip() == "finished", done.err
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ import pytest
 from orchestrator.engine.ray.engine import RayEngine
 from orchestrator.engine.ray.session import PATIENT
 from orchestrator.space.resources import Resources
+from tests.cli.program import process
 from tests.engine.nodes import RAY
 from tests.record.servers import free_port
 from tests.waiting import wait_for
@@ -33,12 +34,12 @@ JOIN = (
 
 def listening() -> dict[str, set[str]]:
     """The addresses that this process and those it started listen at, by their names."""
-    found: dict[str, set[str]] = {}
-    here = psutil.Process()
-    for process in (here, *here.children(recursive=True)):
-        at = {item.laddr.ip for item in process.net_connections("inet") if item.status == psutil.CONN_LISTEN}
-        found.setdefault(process.name(), set()).update(at)
-    return found
+    addresses: dict[str, set[str]] = {}
+    this_process = psutil.Process()
+    for listener in (this_process, *this_process.children(recursive=True)):
+        at = {item.laddr.ip for item in listener.net_connections("inet") if item.status == psutil.CONN_LISTEN}
+        addresses.setdefault(listener.name(), set()).update(at)
+    return addresses
 
 
 def test_a_plain_run_listens_only_on_loopback_with_long_timeouts(tmp_path: Path) -> None:
@@ -112,7 +113,7 @@ def test_a_refused_token_has_its_own_message(mode: str, output: str, guarded: tu
         (tmp_path / ".ray" / "auth_token").write_text(token.read_text() if mode == "right" else "0" * 64)
     command = [sys.executable, "-c", JOIN, address]
     environment = plain_environment() | mine
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    assert output in done.stdout
-    assert "InvalidAuthToken" not in done.stderr
+    done = process(command, environment=environment, within_s=100)
+    assert done.code == 0, done.err
+    assert output in done.out
+    assert "InvalidAuthToken" not in done.err

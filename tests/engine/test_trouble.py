@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +34,7 @@ from tests.engine.test_worker import job_for, steps_of
 from tests.families import LogisticFamily, LogisticLearner
 from tests.scripted import FAMILY, fill
 from tests.sweep.sweeps import ended, printed, quiet, spec
-from trainables.base import Learner, Mix, Outcome, RunConfig, Status
+from trainables.base import Learner, Mix, Outcome, Status
 from trainables.tasks.listops import TaskSettings
 from trainables.tasks.texts import load_dataset
 
@@ -51,7 +51,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield place
 
 
-def asked(tmp_path: Path, **settings: object) -> SweepSpec:
+def troubled_spec(tmp_path: Path, **settings: object) -> SweepSpec:
     """Four runs of two sizes, alone."""
     return spec(
         family=FAMILY,
@@ -70,7 +70,7 @@ def statuses(home: Path) -> list[Status]:
 
 @pytest.mark.parametrize("trouble", ["ENOSPC", "ESTALE", "ENOTCONN"])
 def test_a_temporary_machine_error_fails_no_run(trouble: str, tmp_path: Path) -> None:
-    home, wanted = tmp_path / "home", asked(tmp_path, times=2, trouble=trouble)
+    home, wanted = tmp_path / "home", troubled_spec(tmp_path, times=2, trouble=trouble)
     console = quiet()
     run_sweep(wanted, RunOptions(home=home, engine="local"), console)
     assert statuses(home) == [Status.FINISHED] * 4
@@ -83,7 +83,7 @@ def test_a_temporary_machine_error_fails_no_run(trouble: str, tmp_path: Path) ->
 )
 def test_limits_of_the_system_fail_no_run(trouble: str, remedy: str, tmp_path: Path) -> None:
     home, console = tmp_path / "home", quiet()
-    run_sweep(asked(tmp_path, times=2, trouble=trouble), RunOptions(home=home, engine="local"), console)
+    run_sweep(troubled_spec(tmp_path, times=2, trouble=trouble), RunOptions(home=home, engine="local"), console)
     assert statuses(home) == [Status.FINISHED] * 4
     lines = [line for line in printed(console).splitlines() if "Machine error (not a result)" in line]
     assert len(lines) == 2
@@ -91,7 +91,7 @@ def test_limits_of_the_system_fail_no_run(trouble: str, remedy: str, tmp_path: P
 
 
 def test_a_lasting_machine_error_stops_the_sweep_which_can_be_resumed(tmp_path: Path) -> None:
-    home, wanted = tmp_path / "home", asked(tmp_path, times=4)
+    home, wanted = tmp_path / "home", troubled_spec(tmp_path, times=4)
     with pytest.raises(SweepError, match=r"the disk of /data/stream\.bin is full: free some space") as stopped:
         run_sweep(wanted, RunOptions(home=home, engine="local"), quiet())
     [sweep_id] = Home(home).sweep_ids()
@@ -107,7 +107,7 @@ def test_a_lasting_machine_error_stops_the_sweep_which_can_be_resumed(tmp_path: 
 @pytest.mark.parametrize("local", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["local", "ray"])
 def test_a_full_disk_stops_the_sweep_which_can_be_resumed(local: bool, small_disk: Path, tmp_path: Path) -> None:
     ballast = small_disk / "ballast"
-    home, wanted = small_disk / "home", asked(tmp_path, times=1, ballast=str(ballast))
+    home, wanted = small_disk / "home", troubled_spec(tmp_path, times=1, ballast=str(ballast))
     with pytest.raises(SweepError, match="is full: free some space") as stopped:
         run_sweep(wanted, RunOptions(home=home, engine="local" if local else "ray"), quiet())
     [sweep_id] = Home(home).sweep_ids()
@@ -144,7 +144,7 @@ def test_a_run_that_ends_on_a_full_disk_is_not_lost(small_disk: Path) -> None:
 
 
 def test_retry_failed_trains_failed_runs_again(tmp_path: Path) -> None:
-    home, wanted = tmp_path / "home", asked(tmp_path, times=2, trouble="bug")
+    home, wanted = tmp_path / "home", troubled_spec(tmp_path, times=2, trouble="bug")
     console = quiet()
     run_sweep(wanted, RunOptions(home=home, engine="local"), console)
     [sweep_id] = Home(home).sweep_ids()
@@ -270,9 +270,7 @@ class ForgetfulLearner(LogisticLearner):
 
 class ForgetfulFamily(LogisticFamily):
     name = "forgetful"
-
-    def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
-        return ForgetfulLearner(runs)
+    learner_type = ForgetfulLearner
 
 
 @pytest.mark.parametrize(

@@ -57,21 +57,21 @@ COMPARISONS = {
 RATIO = Synergy(2.9, 2.0, 4.9)
 
 
-def shown(found: Answer) -> str:
+def shown(result: Answer) -> str:
     """The answer as the terminal prints it."""
-    return plain(answer_table(found), next_step(make_spec(), found))
+    return plain(answer_table(result), next_step(make_spec(), result))
 
 
-def explained(found: Answer) -> str:
+def explained(result: Answer) -> str:
     """The answer as the terminal prints it, then ``explain``."""
-    return "\n".join([shown(found), "", *map(str, explain(make_spec(), found, "finished"))])
+    return "\n".join([shown(result), "", *map(str, explain(make_spec(), result, "finished"))])
 
 
-def changed(name: str, found: Answer, **changes: object) -> Answer:
+def changed(name: str, result: Answer, **changes: object) -> Answer:
     """The answer with changes of one of its mixes."""
     return replace(
-        found,
-        mixes=tuple(replace(mix, **changes) if mix.mix == name else mix for mix in found.mixes),  # type: ignore[arg-type]
+        result,
+        mixes=tuple(replace(mix, **changes) if mix.mix == name else mix for mix in result.mixes),  # type: ignore[arg-type]
     )
 
 
@@ -120,8 +120,8 @@ def test_a_real_answer(snapshot: SnapshotAssertion) -> None:
 
 def test_nothing_learned_asks_for_a_longer_budget(snapshot: SnapshotAssertion) -> None:
     spec = make_spec(sizes=(8, 12))
-    found = answer(spec, train(spec, list(product(("add", "add+prod"), (8, 12)))))
-    assert plain(answer_table(found), next_step(spec, found)) == snapshot
+    result = answer(spec, train(spec, list(product(("add", "add+prod"), (8, 12)))))
+    assert plain(answer_table(result), next_step(spec, result)) == snapshot
 
 
 @pytest.mark.parametrize("width", [80, 160])
@@ -151,5 +151,5 @@ def test_answers_side_by_side(width: int, snapshot: SnapshotAssertion) -> None:
     ],
 )
 def test_no_size_outside_those_tested_is_printed(relative: Estimate, size: str) -> None:
-    found = transition(Verdict.FOUND, relative)
-    assert answer_table(make_answer(found, found)).rows[0].cells[1] == size
+    estimate = transition(Verdict.FOUND, relative)
+    assert answer_table(make_answer(estimate, estimate)).rows[0].cells[1] == size

@@ -11,7 +11,7 @@ import pytest
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in (each for each in items if each.path.parent == Path(__file__).parent):
+    for item in (item_ for item_ in items if item_.path.parent == Path(__file__).parent):
         import torch
 
         item.add_marker(pytest.mark.gpu)

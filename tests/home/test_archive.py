@@ -228,28 +228,28 @@ def test_an_import_takes_continued_sweeps_and_keeps_its_own_branch(stopped: Stop
     assert not stopped.files.checkpoints.exists()
     assert import_home(stopped.home, out, pytest.fail) == Imported(0, 0, stopped.done, 1)
     assert command("run", stopped.space, "--engine=local", "--home", early, "--resume").code == 0
-    said: list[str] = []
+    warnings: list[str] = []
     journal = Home(early).sweep(stopped.files.id).journal
     before = journal.read_bytes()
-    assert import_home(Home(early), back, said.append) == Imported(0, 0, 12, 1)
-    assert len(said) == 1
-    assert "the sweep here stays" in said[0]
+    assert import_home(Home(early), back, warnings.append) == Imported(0, 0, 12, 1)
+    assert len(warnings) == 1
+    assert "the sweep here stays" in warnings[0]
     assert journal.read_bytes() == before
 
 
 def test_a_running_sweep_can_be_exported_and_resumed(undisturbed: Stopped, tmp_path: Path) -> None:
-    here, file, log = Home(tmp_path / "here"), tmp_path / "home.tar.gz", tmp_path / "log"
+    home, file, log = Home(tmp_path / "here"), tmp_path / "home.tar.gz", tmp_path / "log"
     space = tmp_path / "space.yaml"
     text = undisturbed.space.read_text().replace(str(undisturbed.log), str(log)).replace("pace_s: 0.0", "pace_s: 0.3")
     assert "pace_s: 0.3" in text
     space.write_text(text)
-    running = started("run", space, "--engine=local", "--home", here.root)
+    running = started("run", space, "--engine=local", "--home", home.root)
     copies = 0
     try:
-        wait_for(lambda: len(RunStore(here).stored_keys()) > 1, words=lambda: str(running.poll()))
+        wait_for(lambda: len(RunStore(home).stored_keys()) > 1, words=lambda: str(running.poll()))
         while running.poll() is None and copies < 3:
             new = Home(tmp_path / f"copy-{copies}")
-            export_home(here, file, pytest.fail)
+            export_home(home, file, pytest.fail)
             import_home(new, file, pytest.fail)
             memory = recall(new.sweep(new.sweep_ids()[0]))
             assert memory.damaged == ()
@@ -292,22 +292,20 @@ def test_an_interrupted_import_can_be_repeated(
 def test_damaged_runs_are_left_out_and_named(home: Home, file: Path, tmp_path: Path) -> None:
     key = RunStore(home).stored_keys()[0]
     flip(home.runs / key / OUTCOME)
-    said: list[str] = []
-    written = export_home(home, file, said.append)
+    warnings: list[str] = []
+    written = export_home(home, file, warnings.append)
     assert written.runs == len(RunStore(home).stored_keys()) - 1
-    assert [key in line for line in said] == [True]
+    assert [key in line for line in warnings] == [True]
     import_home(Home(tmp_path / "new"), file, pytest.fail)
 
 
 def test_the_command_reports_what_it_did(run: Program, home: Home, tmp_path: Path) -> None:
     runs = len(RunStore(home).stored_keys())
-    done = run("home", "export", "kept.tar.gz", "--home", home.root)
-    assert done.code == 0, done.err
-    assert f"wrote kept.tar.gz: 2 sweeps, {runs} runs" in done.out
-    done = run("home", "import", "kept.tar.gz", "--home", tmp_path / "new")
-    assert done.code == 0, done.err
-    assert f"imported 2 sweeps and {runs} runs" in done.out
-    assert "sync --home" in done.out
+    output = run("home", "export", "kept.tar.gz", "--home", home.root).succeeded()
+    assert f"wrote kept.tar.gz: 2 sweeps, {runs} runs" in output
+    output = run("home", "import", "kept.tar.gz", "--home", tmp_path / "new").succeeded()
+    assert f"imported 2 sweeps and {runs} runs" in output
+    assert "sync --home" in output
     assert run("sweeps", "--home", tmp_path / "new").out.count("whole-") == 1
     for words, why in (
         (("export", "no/such/folder/x.tar.gz"), "in a directory that exists"),

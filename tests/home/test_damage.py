@@ -99,7 +99,7 @@ UNREADABLE: dict[str, tuple[Callable[[SweepDirectory], object], str]] = {
 
 
 @pytest.mark.parametrize("kind", UNREADABLE)
-def test_an_unreadable_sweep_says_why(kind: str, place: Place) -> None:
+def test_an_unreadable_sweep_names_its_reason(kind: str, place: Place) -> None:
     damage, why = UNREADABLE[kind]
     damage(place.files)
     result = sweep_in(Home(place.root), place.hurt)
@@ -114,7 +114,7 @@ def test_every_command_names_an_unreadable_sweep_and_the_rest_works(run: Program
     listed = " ".join(run("sweeps", "--home", place.root).out.split())
     assert place.hurt in listed
     assert why in listed
-    item = {one["id"]: one for one in json.loads(run("sweeps", "--home", place.root, "--json").out)}
+    item = {entry["id"]: entry for entry in json.loads(run("sweeps", "--home", place.root, "--json").out)}
     assert why in item[place.hurt]["why"]
     for words in (("status",), ("report",), ("compare",), ("export", "--output", tmp_path / "none")):
         done = run(words[0], place.hurt, *words[1:], "--home", place.root)
@@ -195,8 +195,7 @@ def test_a_stack_whose_files_are_damaged_is_named(run: Program, place: Place) ->
     (place.files.stack("stack") / "members.json").write_text('{"requests": [')
     the_rest_works(run, place)
     shown = run("status", place.hurt, "--home", place.root)
-    assert shown.code == 0
-    assert "cannot be read" in shown.err
+    assert (shown.code, "cannot be read" in shown.err) == (0, True)
 
 
 def test_damaged_arrays_are_named_and_left_out_of_the_report(
@@ -259,11 +258,10 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
     """Swept to its end, then cut back to where a kill would have left it."""
     root = tmp_path_factory.mktemp("undisturbed")
     (root / "space.yaml").write_text(counted(root / "log").to_yaml())
-    done = command("run", root / "space.yaml", "--engine=local", "--home", root / "home")
-    assert done.code == 0, done.err
+    output = command("run", root / "space.yaml", "--engine=local", "--home", root / "home").succeeded()
     for record in (root / "home").glob("mlflow.db*"):  # It names this directory, and each test has a copy elsewhere.
         record.unlink()
-    actual = Stopped(Home(root / "home"), root / "space.yaml", root / "log", table_of(done.out))
+    actual = Stopped(Home(root / "home"), root / "space.yaml", root / "log", table_of(output))
     lines = actual.files.journal.read_bytes().splitlines(keepends=True)
     late = ended(actual.home.root, actual.files.id)[actual.done :]
     actual.files.journal.write_bytes(b"".join(lines[: 1 + actual.done]))

@@ -23,16 +23,13 @@ from tests.sweep.sweeps import spec
 def test_an_impossible_home_is_refused(home: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "space.yaml").write_text(spec().to_yaml())
-    done = command("run", tmp_path / "space.yaml", "--engine=local", "--home", tmp_path / home)
-    assert done.code == 2, done.err
-    assert "--home" in done.err
+    assert "--home" in command("run", tmp_path / "space.yaml", "--engine=local", "--home", tmp_path / home).refused()
 
 
 @pytest.mark.parametrize("given", ["gs://bucket/home", "s3://bucket/home", "file:home"])
 def test_an_address_is_refused(given: str) -> None:
-    done = command("sweeps", "--home", given)
-    assert done.code == 2
-    assert "give a directory as --home" in " ".join(done.err.replace("│", " ").split())
+    message = command("sweeps", "--home", given).refused()
+    assert "give a directory as --home" in " ".join(message.replace("│", " ").split())
 
 
 def test_a_name_that_is_not_text_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +123,6 @@ def test_a_chosen_scratch_is_created_or_refused(tmp_path: Path) -> None:
 def test_a_sweep_keeps_its_training_data_in_scratch(tmp_path: Path) -> None:
     words = ["run", "add_vs_add_prod", "--profile", "smoke", "--engine=local", "--home", tmp_path / "home"]
     words += ["--set", "sizes=[4]", "--set", "seeds=1", "--set", "mixes=[add]", "--set", "settings.training.steps=50"]
-    done = command(*words, "--scratch", tmp_path / "here: #1")
-    assert done.code == 0, done.out + done.err
+    command(*words, "--scratch", tmp_path / "here: #1").succeeded()
     assert [path.name[:8] for path in (tmp_path / "here: #1").iterdir()] == ["listops-"]
     assert not (tmp_path / "home" / "data").exists()

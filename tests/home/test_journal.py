@@ -35,16 +35,16 @@ def entry(seed: int = 0, status: Status = Status.FINISHED) -> Ended:
     return Ended(f"key{seed}", Request("add+prod", 16, seed, 1 + seed % 2), outcome, "older" if seed % 2 else "")
 
 
-def line_of(one: Ended) -> Ended:
-    return one if one.outcome.status is Status.FAILED else replace(one, result=None)
+def line_of(ended: Ended) -> Ended:
+    return ended if ended.outcome.status is Status.FAILED else replace(ended, result=None)
 
 
 def write(path: Path, count: int) -> list[Ended]:
     entries = [entry(seed) for seed in range(count)]
     with Journal(path) as journal:
-        for one in entries:
-            journal.append(one)
-    return [line_of(one) for one in entries]
+        for item in entries:
+            journal.append(item)
+    return [line_of(item) for item in entries]
 
 
 def test_appended_entries_are_read_back(tmp_path: Path) -> None:
@@ -53,8 +53,8 @@ def test_appended_entries_are_read_back(tmp_path: Path) -> None:
     begun, failed = Begun("2026-01-01T00:00:00+00:00", {"versions": {"numpy": "2"}}), entry(3, Status.FAILED)
     tuned = Ended("tuned", TUNED, entry().outcome)
     with Journal(path) as journal:
-        for one in (begun, tuned, failed, Stopped("add"), Answered()):
-            journal.append(one)
+        for item in (begun, tuned, failed, Stopped("add"), Answered()):
+            journal.append(item)
     assert list(read_journal(path)) == [begun, line_of(tuned), line_of(failed), Stopped("add"), Answered()]
     for text in path.read_text().splitlines():
         json.loads(text)
@@ -65,8 +65,8 @@ def test_recall_combines_the_journal_with_run_directories(tmp_path: Path) -> Non
     files = home.sweep("a-20260101-000000-0000")
     finished, failed, again = entry(0), entry(1, Status.FAILED), entry(1)
     trial = Ended("tuned", TUNED, entry().outcome)
-    for one in (finished, trial, again):
-        RunStore(home).put(one.key, one.outcome, {})
+    for run in (finished, trial, again):
+        RunStore(home).put(run.key, run.outcome, {})
     with Journal(files.journal) as journal:
         for item in (trial, finished, failed, again, entry(5), Stopped("add")):
             journal.append(item)

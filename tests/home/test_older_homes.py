@@ -61,7 +61,7 @@ def assert_whole(sweep: StoredSweep, older: Path) -> None:
     assert {row.name for row in older.joinpath("runs").iterdir()} == {run.key for run in sweep.runs}
     # Another sweep that asks for the same run finds it: its key is what it was.
     family, spec = sweep.spec.make_family(), sweep.spec
-    requests = [asked for asked in spec.requests() if (asked.mix, asked.size, asked.seed) in result]
+    requests = [request for request in spec.requests() if (request.mix, request.size, request.seed) in result]
     assert {family.key(spec.config(request)) for request in requests} == {run.key for run in sweep.runs}
     assert all(run.directory.is_dir() for run in sweep.runs)
     assert [mix.runs for mix in sweep.answer.mixes] == [len(OUTCOMES[older.name]) // 2] * 2
@@ -95,7 +95,6 @@ def test_a_new_sweep_trains_nothing_that_an_older_home_has(older: Path, run: Pro
     if isinstance(sweep, Unreadable):
         pytest.skip("this version refuses it")
     before = {path.name: json.loads((path / "origin.json").read_text()) for path in older.joinpath("runs").iterdir()}
-    ended = run("run", sweep.sweep.files.spec, "--engine=local", "--home", older)
-    assert ended.code == 0, ended.err
+    run("run", sweep.sweep.files.spec, "--engine=local", "--home", older).succeeded()
     after = {path.name: json.loads((path / "origin.json").read_text()) for path in older.joinpath("runs").iterdir()}
     assert after == before

@@ -47,14 +47,14 @@ def spaces(tmp_path: Path, log: Path) -> Spaces:
     return write
 
 
-def said(process: subprocess.Popen[str]) -> str:
+def output_of(process: subprocess.Popen[str]) -> str:
     """What a program that ends well had to say."""
     out, _ = process.communicate(timeout=600)
     assert process.returncode == 0, out
     return out
 
 
-def here(home: Path, *words: object) -> str:
+def run_here(home: Path, *words: object) -> str:
     """What the program has to say in this process, where it ends well."""
     done = command(*words, "--home", home)
     assert done.code == 0, done.out + done.err
@@ -70,35 +70,35 @@ def test_a_shared_baseline_is_trained_once_and_the_answer_is_the_same(
     spaces: Spaces, log: Path, tmp_path: Path
 ) -> None:
     first, second = spaces()
-    here(tmp_path / "home", "run", first, "--engine=local")
-    out = here(tmp_path / "home", "run", second, "--engine=local")
+    run_here(tmp_path / "home", "run", first, "--engine=local")
+    out = run_here(tmp_path / "home", "run", second, "--engine=local")
     assert set(trained(log).values()) == {1}
     assert len(trained(log)) == 12  # 4 of the baseline and 4 of each mix, where two sweeps alone would train 16.
-    there = sweep_of(tmp_path / "home", "with_prod")
-    assert f"Reused 4 runs, trained for {there} (4)." in out
-    status = here(tmp_path / "home", "status", "with_max")
+    sweep_id = sweep_of(tmp_path / "home", "with_prod")
+    assert f"Reused 4 runs, trained for {sweep_id} (4)." in out
+    status = run_here(tmp_path / "home", "status", "with_max")
     assert "in 4 runs, 4 more reused" in status
-    alone = here(tmp_path / "other home", "run", second, "--engine=local")
+    alone = run_here(tmp_path / "other home", "run", second, "--engine=local")
     assert table_of(out) == table_of(alone) != []
 
 
 def test_fresh_trains_every_run_again_and_reports_it(spaces: Spaces, log: Path, tmp_path: Path) -> None:
     first, second = spaces()
-    here(tmp_path, "run", first, "--engine=local")
-    out = here(tmp_path, "run", second, "--engine=local", "--fresh")
+    run_here(tmp_path, "run", first, "--engine=local")
+    out = run_here(tmp_path, "run", second, "--engine=local", "--fresh")
     assert "every run is trained" in out
     assert "Reused" not in out
     assert trained(log)["add 8 0"] == 2
     assert "trained again" in (tmp_path / "sweeps" / sweep_of(tmp_path, "with_max") / "report.html").read_text()
     assert len(list((tmp_path / "runs").iterdir())) == 16  # Those of a fresh sweep have keys of their own.
-    here(tmp_path, "run", second, "--engine=local", "--extend", sweep_of(tmp_path, "with_max"))
+    run_here(tmp_path, "run", second, "--engine=local", "--extend", sweep_of(tmp_path, "with_max"))
     assert trained(log)["add 8 0"] == 2
 
 
 @pytest.mark.parametrize("engine", [["--engine=local"], pytest.param([], marks=pytest.mark.night)])
 def test_two_sweeps_at_once_train_a_run_once(engine: list[str], spaces: Spaces, log: Path, tmp_path: Path) -> None:
     both = [started("run", space, *engine, "--home", tmp_path) for space in spaces(pace_s=0.1)]
-    outs = [said(item) for item in both]
+    outs = [output_of(item) for item in both]
     assert set(trained(log).values()) == {1}, trained(log)
     assert len(trained(log)) == 12
     reused = [int(count) for out in outs for count in re.findall(r"^Reused (\d+) run", out, re.M)]
@@ -118,11 +118,11 @@ def test_after_a_kill_another_sweep_continues_and_the_first_can_be_resumed(
     os.kill(killed.pid, signal.SIGKILL)
     killed.communicate()
     lost = trained(log).total() - len(stored)  # Trained to their end, and killed before they were on disk.
-    out = here(tmp_path, "run", second, "--engine=local")
-    there = re.search(r"^Reused (\d+) run", out, re.M)
-    assert there is not None
-    assert int(there[1]) >= 1
-    here(tmp_path, "run", first, "--engine=local", "--resume")
+    out = run_here(tmp_path, "run", second, "--engine=local")
+    reused = re.search(r"^Reused (\d+) run", out, re.M)
+    assert reused is not None
+    assert int(reused[1]) >= 1
+    run_here(tmp_path, "run", first, "--engine=local", "--resume")
     assert len(trained(log)) == 12
     assert trained(log).total() - 12 <= lost
     assert len(ended(tmp_path, sweep_of(tmp_path, "with_prod"))) == 8
@@ -151,7 +151,7 @@ def test_rm_keeps_the_runs_that_another_sweep_refers_to(tmp_path: Path) -> None:
     first, second = (write_sweep(home, spec(name=name, mixes=["add", f"add+{name}"])).id for name in ("prod", "max"))
     runs = RunStore(home).stored_keys()
     for sweep_id, left in ((first, len(runs) * 2 // 3), (second, 0)):
-        here(tmp_path, "rm", sweep_id, "--yes")
+        run_here(tmp_path, "rm", sweep_id, "--yes")
         assert len(RunStore(home).stored_keys()) == left
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.record.store import DATABASE
-from tests.record.servers import free_port
+from tests.record.servers import experiments_at, free_port
 from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,14 +54,8 @@ def test_the_page_answers(empty: Path, tmp_path: Path) -> None:
 def _experiments(port: int, page: subprocess.Popen[bytes]) -> list[str]:
     """The experiments that the server names; none before it answers."""
     assert page.poll() is None, "the server ended"
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{port}/ajax-api/2.0/mlflow/experiments/search",
-        data=b'{"max_results": 5}',
-        headers={"Content-Type": "application/json"},
-    )
     try:
-        with urllib.request.urlopen(request, timeout=5) as answer:
-            return [each["name"] for each in json.load(answer)["experiments"]]
+        return experiments_at(port)
     except urllib.error.HTTPError as error:
         pytest.fail(f"the server refuses: {error}")
     except OSError:

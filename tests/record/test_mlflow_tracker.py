@@ -45,7 +45,7 @@ class Record:
         return run
 
     def artifacts(self, run: Run) -> set[str]:
-        return {each.path for each in self.client.list_artifacts(run.info.run_id)}
+        return {file.path for file in self.client.list_artifacts(run.info.run_id)}
 
     def text(self, run: Run, name: str) -> str:
         return Path(self.client.download_artifacts(run.info.run_id, name)).read_text(encoding="utf-8")
@@ -63,8 +63,8 @@ def fresh_store(empty: Path, home: Path) -> Store:
     return choose(home, {})
 
 
-@pytest.fixture(scope="module", name="kept")
-def kept_record(tmp_path_factory: pytest.TempPathFactory, empty: Path) -> Record:
+@pytest.fixture(scope="module", name="records")
+def recorded_sweep(tmp_path_factory: pytest.TempPathFactory, empty: Path) -> Record:
     home = tmp_path_factory.mktemp("home")
     store = fresh_store(empty, home)
     finished = finish(home)
@@ -82,18 +82,18 @@ def parent_id(run: Run) -> str:
     return str(run.data.tags["mlflow.parentRunId"])
 
 
-def test_a_sweep_is_one_run_with_everything_nested_in_it(kept: Record) -> None:
-    sweep = kept.one(kind="sweep")
-    kinds = Counter(run.data.tags["kind"] for run in kept.runs())
+def test_a_sweep_is_one_run_with_everything_nested_in_it(records: Record) -> None:
+    sweep = records.one(kind="sweep")
+    kinds = Counter(run.data.tags["kind"] for run in records.runs())
     assert kinds == {"sweep": 1, "run": 7, "transition": 2}
-    nested = [run for run in kept.runs() if run.data.tags["kind"] != "sweep"]
+    nested = [run for run in records.runs() if run.data.tags["kind"] != "sweep"]
     assert {parent_id(run) for run in nested} == {sweep.info.run_id}
     assert "mlflow.parentRunId" not in sweep.data.tags
 
 
-def test_the_sweep_says_what_it_asked_and_found(kept: Record) -> None:
-    sweep = kept.one(kind="sweep")
-    assert sweep.info.run_name == kept.finished.sweep.id
+def test_the_sweeps_record_has_its_question_and_answer(records: Record) -> None:
+    sweep = records.one(kind="sweep")
+    assert sweep.info.run_name == records.finished.sweep.id
     assert sweep.info.status == "FINISHED"
     assert sweep.data.params["target"] == "add"
     assert sweep.data.params["mixes"] == "add, add+prod"
@@ -102,17 +102,18 @@ def test_the_sweep_says_what_it_asked_and_found(kept: Record) -> None:
     assert sweep.data.tags["env.git.commit"] == "a1b2c3"
     assert sweep.data.tags["env.versions.torch"] == "2.13.0"
     assert sweep.data.tags["state"] == "finished"
-    assert kept.artifacts(sweep) == {"answer.json", "search_space.yaml"}
-    assert TypeAdapter(Answer).validate_python(json.loads(kept.text(sweep, "answer.json"))) == kept.finished.answer
+    assert records.artifacts(sweep) == {"answer.json", "search_space.yaml"}
+    recorded = json.loads(records.text(sweep, "answer.json"))
+    assert TypeAdapter(Answer).validate_python(recorded) == records.finished.answer
     note = sweep.data.tags["mlflow.note.content"]
     assert make_spec().question in note
     assert "add: size at" in note
 
 
-def test_a_run_is_found_by_mix_size_and_seed(kept: Record) -> None:
+def test_a_run_is_found_by_mix_size_and_seed(records: Record) -> None:
     query = "params.mix = 'add+prod' and params.units = '64' and params.seed = '0' and tags.kind = 'run'"
-    (run,) = kept.client.search_runs([experiment_id(kept.client)], query)
-    expected = next(run for run in kept.finished.runs if (run.config.mix.name, run.config.size) == ("add+prod", 64))
+    (run,) = records.client.search_runs([experiment_id(records.client)], query)
+    expected = next(run for run in records.finished.runs if (run.config.mix.name, run.config.size) == ("add+prod", 64))
     assert run.data.tags["run_key"] == expected.key
     assert run.data.tags["status"] == "finished"
     assert run.info.status == "FINISHED"
@@ -134,20 +135,20 @@ def test_a_run_of_two_arms_is_recorded_for_both(empty: Path, tmp_path: Path) -> 
     shared = finished.runs[0]
     twin = replace(shared, config=replace(shared.config, arm="the same"))
     record(MlflowTracker(store), replace(finished, runs=(shared, twin)))
-    found = Record(store, finished, MlflowClient(store.uri)).runs(kind="run", run_key=shared.key)
-    assert {run.data.params["mix"] for run in found} == {"add", "the same"}
+    records = Record(store, finished, MlflowClient(store.uri)).runs(kind="run", run_key=shared.key)
+    assert {run.data.params["mix"] for run in records} == {"add", "the same"}
     client = MlflowClient(store.uri)
-    client.set_tag(found[0].info.run_id, "mlflow.runName", "a name of my own")
+    client.set_tag(records[0].info.run_id, "mlflow.runName", "a name of my own")
     record(MlflowTracker(store), replace(finished, runs=(twin, shared)))
     assert len(Record(store, finished, client).runs(kind="run", run_key=shared.key)) == 2
 
 
-def test_learning_curves_are_per_task_over_steps(kept: Record) -> None:
+def test_learning_curves_are_per_task_over_steps(records: Record) -> None:
     run = next(
-        run for run in kept.runs(kind="run") if run.data.params["mix"] == "add+prod" and "loss" in run.data.metrics
+        run for run in records.runs(kind="run") if run.data.params["mix"] == "add+prod" and "loss" in run.data.metrics
     )
     for name, last in (("accuracy/add", 1.0), ("accuracy/prod", 1.0), ("loss", 2.0 / 60)):
-        history = sorted(kept.client.get_metric_history(run.info.run_id, name), key=lambda metric: metric.step)
+        history = sorted(records.client.get_metric_history(run.info.run_id, name), key=lambda metric: metric.step)
         assert [metric.step for metric in history] == list(range(50, 3001, 50))
         assert history[-1].value == pytest.approx(last)
         assert [metric.timestamp for metric in history] == sorted(metric.timestamp for metric in history)
@@ -163,14 +164,14 @@ def test_arrays_come_along_with_a_picture_for_the_first_seed_of_a_size(empty: Pa
     second = replace(first, key="second", config=config, directory=first.directory.with_name("second"))
     shutil.copytree(first.directory, second.directory)
     store = fresh_store(empty, tmp_path)
-    tracker, kept = MlflowTracker(store), Record(store, done, MlflowClient(store.uri))
+    tracker, records = MlflowTracker(store), Record(store, done, MlflowClient(store.uri))
     for run in (first, second):
         tracker.run_ended(done.sweep, run)
-    found = {run.data.tags["run_key"]: kept.artifacts(run) for run in kept.runs(kind="run")}
-    assert found == {first.key: {"arrays.npz", "similarity.png"}, "second": {"arrays.npz"}}
-    recorded = kept.one(run_key=first.key).info.run_id
-    assert Path(kept.client.download_artifacts(recorded, "similarity.png")).stat().st_size > 5000
-    with np.load(kept.client.download_artifacts(recorded, "arrays.npz"), allow_pickle=False) as arrays:
+    artifacts = {run.data.tags["run_key"]: records.artifacts(run) for run in records.runs(kind="run")}
+    assert artifacts == {first.key: {"arrays.npz", "similarity.png"}, "second": {"arrays.npz"}}
+    recorded = records.one(run_key=first.key).info.run_id
+    assert Path(records.client.download_artifacts(recorded, "similarity.png")).stat().st_size > 5000
+    with np.load(records.client.download_artifacts(recorded, "arrays.npz"), allow_pickle=False) as arrays:
         assert arrays["embedding"].shape == (6, first.config.size)
         assert arrays["similarity"].shape == (6, 6)
 
@@ -179,26 +180,26 @@ def test_what_probes_find_later_replaces_the_record_of_the_run(empty: Path, tmp_
     done = finish(tmp_path)
     run = next(run for run in done.runs if run.outcome.status is Status.FINISHED)
     store = fresh_store(empty, tmp_path)
-    kept = Record(store, done, MlflowClient(store.uri))
+    records = Record(store, done, MlflowClient(store.uri))
     MlflowTracker(store).run_ended(done.sweep, run)
-    before = kept.one(run_key=run.key)
+    before = records.one(run_key=run.key)
     assert not any(name.startswith("probe/") for name in before.data.metrics)
     write_result(run.directory, ProbeResult("firing", 1, {"mean": 0.25}), {"by_room": np.arange(3.0)})
     MlflowTracker(store).run_ended(done.sweep, run)
-    after = kept.one(run_key=run.key)
+    after = records.one(run_key=run.key)
     assert after.data.metrics["probe/firing/mean"] == 0.25
-    assert kept.artifacts(after) == {"arrays.npz", "similarity.png", "probes"}
+    assert records.artifacts(after) == {"arrays.npz", "similarity.png", "probes"}
     assert after.info.end_time == before.info.end_time
     MlflowTracker(store).run_ended(done.sweep, run)
-    assert kept.one(run_key=run.key).info.run_id == after.info.run_id
+    assert records.one(run_key=run.key).info.run_id == after.info.run_id
 
 
-def test_diverged_is_data_and_failed_is_not(kept: Record) -> None:
-    diverged, failed = kept.one(kind="run", status="diverged"), kept.one(kind="run", status="failed")
+def test_diverged_is_data_and_failed_is_not(records: Record) -> None:
+    diverged, failed = records.one(kind="run", status="diverged"), records.one(kind="run", status="failed")
     assert diverged.info.status == "FINISHED"
     assert diverged.data.metrics["test_accuracy/add"] == pytest.approx(0.1)
     assert failed.info.status == "FAILED"
-    assert "ZeroDivisionError" in kept.text(failed, "traceback.txt")
+    assert "ZeroDivisionError" in records.text(failed, "traceback.txt")
     assert not any(name.startswith("test_accuracy") for name in failed.data.metrics)
     assert "failed" in failed.data.tags["mlflow.note.content"]
 
@@ -209,43 +210,43 @@ def test_times_are_those_of_the_log_whenever_it_is_recorded(empty: Path, tmp_pat
     runs = tuple(replace(run, at=at) for run, at in zip(finished.runs, times, strict=True))
     store = fresh_store(empty, tmp_path)
     record(MlflowTracker(store), replace(finished, runs=runs))
-    kept = Record(store, finished, MlflowClient(store.uri))
-    ends = [kept.one(run_key=run.key).info.end_time for run in runs]
+    records = Record(store, finished, MlflowClient(store.uri))
+    ends = [records.one(run_key=run.key).info.end_time for run in runs]
     assert ends == [1767323400000 + 60_000 * place for place in range(len(runs))]
-    assert {run.info.end_time for run in kept.runs() if run.data.tags["kind"] != "run"} == {ends[-1]}
+    assert {run.info.end_time for run in records.runs() if run.data.tags["kind"] != "run"} == {ends[-1]}
 
 
-def test_a_replay_leaves_one_record_each(kept: Record) -> None:
-    before = snapshot(kept)
-    record(MlflowTracker(kept.store), kept.finished)
-    same = MlflowTracker(kept.store)
-    record(same, kept.finished)
-    same.run_ended(kept.finished.sweep, kept.finished.runs[0])
-    assert snapshot(kept) == before
+def test_a_replay_leaves_one_record_each(records: Record) -> None:
+    before = snapshot(records)
+    record(MlflowTracker(records.store), records.finished)
+    same = MlflowTracker(records.store)
+    record(same, records.finished)
+    same.run_ended(records.finished.sweep, records.finished.runs[0])
+    assert snapshot(records) == before
 
 
-def test_an_interrupted_sweep_goes_on_and_replaces_its_answer(kept: Record, tmp_path: Path) -> None:
+def test_an_interrupted_sweep_goes_on_and_replaces_its_answer(records: Record, tmp_path: Path) -> None:
     finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-stop")
     sweep = finished.sweep
     early = answer(sweep.spec, [(run.config, run.outcome) for run in finished.runs[:1]])
-    tracker = MlflowTracker(kept.store)
+    tracker = MlflowTracker(records.store)
     tracker.begin(sweep)
     tracker.run_ended(sweep, finished.runs[0])
     tracker.end(sweep, early, State.INTERRUPTED)
-    stopped = kept.one(sweep.id, kind="sweep")
+    stopped = records.one(sweep.id, kind="sweep")
     assert stopped.info.status == "KILLED"
     assert not any(name.startswith("transition") for name in stopped.data.metrics)
-    assert kept.one(sweep.id, kind="transition", mix="add").data.params["verdict"] == "undecided"
-    assert kept.runs(sweep.id, kind="transition", mix="add+prod") == []
+    assert records.one(sweep.id, kind="transition", mix="add").data.params["verdict"] == "undecided"
+    assert records.runs(sweep.id, kind="transition", mix="add+prod") == []
 
-    resumed = MlflowTracker(kept.store)
+    resumed = MlflowTracker(records.store)
     resumed.begin(sweep)
-    assert kept.one(sweep.id, kind="sweep").info.status == "RUNNING"
+    assert records.one(sweep.id, kind="sweep").info.status == "RUNNING"
     record(resumed, finished)
-    assert kept.one(sweep.id, kind="sweep").info.status == "FINISHED"
-    assert kept.one(sweep.id, kind="sweep").info.run_id == stopped.info.run_id
-    assert kept.one(sweep.id, kind="transition", mix="add").data.metrics["runs"] == 3
-    assert len(kept.runs(sweep.id, kind="run")) == 7
+    assert records.one(sweep.id, kind="sweep").info.status == "FINISHED"
+    assert records.one(sweep.id, kind="sweep").info.run_id == stopped.info.run_id
+    assert records.one(sweep.id, kind="transition", mix="add").data.metrics["runs"] == 3
+    assert len(records.runs(sweep.id, kind="run")) == 7
 
 
 def test_an_experiment_in_the_trash_is_taken_out(empty: Path, tmp_path: Path) -> None:
@@ -255,44 +256,44 @@ def test_an_experiment_in_the_trash_is_taken_out(empty: Path, tmp_path: Path) ->
     client = MlflowClient(store.uri)
     client.delete_experiment(experiment_id(client))
     MlflowTracker(store).run_ended(finished.sweep, finished.runs[0])
-    kept = Record(store, finished, client)
-    assert Counter(run.data.tags["kind"] for run in kept.runs()) == {"sweep": 1, "run": 1}
+    records = Record(store, finished, client)
+    assert Counter(run.data.tags["kind"] for run in records.runs()) == {"sweep": 1, "run": 1}
 
 
-def test_long_curves_are_whole_and_values_no_chart_can_show_are_left_out(kept: Record, tmp_path: Path) -> None:
+def test_long_curves_are_whole_and_values_no_chart_can_show_are_left_out(records: Record, tmp_path: Path) -> None:
     finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-long")
     run = finished.runs[0]
     curve = tuple(replace(run.outcome.curve[0], step=step) for step in range(1, 1001))
     broken = replace(curve[-1], step=1001, loss=float("nan"))
     outcome = replace(run.outcome, curve=(*curve, broken))
-    MlflowTracker(kept.store).run_ended(finished.sweep, replace(run, outcome=outcome))
-    recorded = kept.one(finished.sweep.id, run_key=run.key)
-    assert len(kept.client.get_metric_history(recorded.info.run_id, "loss")) == 1000
-    assert len(kept.client.get_metric_history(recorded.info.run_id, "accuracy/add")) == 1001
+    MlflowTracker(records.store).run_ended(finished.sweep, replace(run, outcome=outcome))
+    recorded = records.one(finished.sweep.id, run_key=run.key)
+    assert len(records.client.get_metric_history(recorded.info.run_id, "loss")) == 1000
+    assert len(records.client.get_metric_history(recorded.info.run_id, "accuracy/add")) == 1001
 
 
 def test_a_deleted_sweep_leaves_no_record_and_no_artifact(empty: Path, tmp_path: Path) -> None:
     finished = finish(tmp_path / "sweeps")
     store = fresh_store(empty, tmp_path)
     record(MlflowTracker(store), finished)
-    kept = Record(store, finished, MlflowClient(store.uri))
-    count = len(kept.runs())
+    records = Record(store, finished, MlflowClient(store.uri))
+    count = len(records.runs())
     assert remove_sweep(store, finished.sweep.spec.name, finished.sweep.id) == count
-    assert kept.runs() == []
+    assert records.runs() == []
     assert not any(path.is_file() for path in (tmp_path / "artifacts").rglob("*"))
     assert remove_sweep(store, finished.sweep.spec.name, finished.sweep.id) == 0  # Again, without harm.
     assert remove_sweep(store, "no_such_space", finished.sweep.id) == 0
 
 
-def snapshot(kept: Record) -> list[dict[str, Any]]:
+def snapshot(records: Record) -> list[dict[str, Any]]:
     """Every record of the sweep with all it holds, in an order of its own."""
-    found = []
-    for run in kept.runs():
+    rows = []
+    for run in records.runs():
         histories = {
-            name: sorted((m.step, m.value) for m in kept.client.get_metric_history(run.info.run_id, name))
+            name: sorted((m.step, m.value) for m in records.client.get_metric_history(run.info.run_id, name))
             for name in run.data.metrics
         }
-        found.append(
+        rows.append(
             {
                 "id": run.info.run_id,
                 "parent": run.data.tags.get("mlflow.parentRunId"),
@@ -300,10 +301,10 @@ def snapshot(kept: Record) -> list[dict[str, Any]]:
                 "params": run.data.params,
                 "histories": histories,
                 "status": run.info.status,
-                "artifacts": sorted(kept.artifacts(run)),
+                "artifacts": sorted(records.artifacts(run)),
             }
         )
-    return sorted(found, key=lambda each: each["id"])
+    return sorted(rows, key=lambda row: row["id"])
 
 
 def test_a_transition_has_its_estimates_and_its_curve_over_sizes(empty: Path, tmp_path: Path) -> None:
@@ -311,10 +312,10 @@ def test_a_transition_has_its_estimates_and_its_curve_over_sizes(empty: Path, tm
     answered = answer(finished.sweep.spec, bracketed(), blocks=in_order(finished.sweep.spec))
     store = fresh_store(empty, tmp_path)
     MlflowTracker(store).end(finished.sweep, answered, State.FINISHED)
-    kept = Record(store, finished, MlflowClient(store.uri))
+    records = Record(store, finished, MlflowClient(store.uri))
     mix = answered.mix("add+prod")
     transition = mix.target.transition
-    run = kept.one(kind="transition", mix="add+prod")
+    run = records.one(kind="transition", mix="add+prod")
     assert run.data.params["verdict"] == transition.verdict.value
     assert run.data.params["curve.midpoint"] == "40.0"
     metrics = run.data.metrics
@@ -323,11 +324,12 @@ def test_a_transition_has_its_estimates_and_its_curve_over_sizes(empty: Path, tm
     curve = answered.curve(transition, [float(size) for size in SIZES])
     assert curve is not None
     for name, values in (("median", curve.middle), ("low", curve.low), ("high", curve.high)):
-        history = {each.step: each.value for each in kept.client.get_metric_history(run.info.run_id, f"curve/{name}")}
+        points = records.client.get_metric_history(run.info.run_id, f"curve/{name}")
+        history = {point.step: point.value for point in points}
         assert history == pytest.approx(dict(zip(map(int, curve.sizes), values, strict=True)))
-    told = {task["task"]: task for task in json.loads(kept.text(run, "transition.json"))["tasks"]}
-    assert told["add"]["total"]["low"] == pytest.approx(mix.target.total.low)
-    posterior = told["prod"]["transition"]["density"]
+    tasks = {task["task"]: task for task in json.loads(records.text(run, "transition.json"))["tasks"]}
+    assert tasks["add"]["total"]["low"] == pytest.approx(mix.target.total.low)
+    posterior = tasks["prod"]["transition"]["density"]
     assert sum(posterior["weights"]) + posterior["above"] == pytest.approx(1)
 
 
@@ -340,6 +342,6 @@ def test_a_run_of_two_sweeps_is_one_record(empty: Path, tmp_path: Path) -> None:
     tracker = MlflowTracker(store)
     record(tracker, first)
     record(tracker, replace(second, runs=(gone, *reused[1:])))
-    kept = Record(store, second, MlflowClient(store.uri))
-    assert len(kept.runs(first.sweep.id, kind="run")) == len(first.runs)
-    assert [run.data.tags["run_key"] for run in kept.runs(kind="run")] == [gone.key], "its own sweep was deleted"
+    records = Record(store, second, MlflowClient(store.uri))
+    assert len(records.runs(first.sweep.id, kind="run")) == len(first.runs)
+    assert [run.data.tags["run_key"] for run in records.runs(kind="run")] == [gone.key], "its own sweep was deleted"

@@ -28,7 +28,7 @@ sys.exit(serve(Store(sys.argv[1], None), int(sys.argv[2])))
 def _servers(page: int) -> list[psutil.Process]:
     """A server with a child of its own has its process group, and the page waits for it."""
     with suppress(psutil.NoSuchProcess):  # It has ended meanwhile.
-        return [each for each in psutil.Process(page).children() if each.children()]
+        return [child for child in psutil.Process(page).children() if child.children()]
     return []
 
 
@@ -39,10 +39,10 @@ def test_a_server_that_does_not_end_by_itself_is_ended(empty: Path, tmp_path: Pa
     try:
         (server,) = wait_for(lambda: _servers(page.pid))
         os.killpg(server.pid, signal.SIGSTOP)
-        asked = time.monotonic()
+        interrupted = time.monotonic()
         page.send_signal(signal.SIGINT)
         assert page.wait(60) == 0
     finally:
         page.kill()
-    assert 1.0 <= time.monotonic() - asked < 30
+    assert 1.0 <= time.monotonic() - interrupted < 30
     assert not server.is_running()

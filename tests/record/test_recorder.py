@@ -78,7 +78,7 @@ def test_everything_arrives_in_order_and_nothing_after_closing(finished: Finishe
         recorder.begin(finished.sweep)
 
 
-def test_the_sweep_never_waits_and_hears_of_a_slow_store(finished: Finished) -> None:
+def test_the_sweep_never_waits_and_warns_of_a_slow_store(finished: Finished) -> None:
     gate = threading.Event()
 
     def before() -> None:
@@ -99,17 +99,17 @@ def test_the_sweep_never_waits_and_hears_of_a_slow_store(finished: Finished) -> 
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [(StoreError("the MLflow store X: refused"), "the MLflow store X: refused"), (KeyError("acc"), "KeyError: 'acc'")],
 )
-def test_an_outage_is_said_delays_records_and_loses_none(finished: Finished, error: Exception, said: str) -> None:
+def test_an_outage_warns_and_delays_records_but_loses_none(finished: Finished, error: Exception, message: str) -> None:
     outage = Outage(error)
     notebook = Notebook(outage)
     recorder = Recorder(lambda: notebook, retry_s=0.01)
     expected = queue(recorder, finished)
     for _ in range(MOST_WAITING):
         recorder.begin(finished.sweep)
-    wait_for(lambda: said in recorder.warning, 60)
+    wait_for(lambda: message in recorder.warning, 60)
     assert f"records waiting: {len(expected) + MOST_WAITING}" in recorder.warning
     assert not recorder.behind  # The sweep does not slow down for it.
     assert notebook.lines == []

@@ -131,7 +131,7 @@ def answering(status: int, certificate: Path | None = None) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("status", "password", "said"),
+    ("status", "password", "message"),
     [
         (401, "", "asks for a login: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"),
         (401, "given-Xq7", "refuses this user name or password: set MLFLOW_TRACKING_USERNAME and"),
@@ -140,8 +140,8 @@ def answering(status: int, certificate: Path | None = None) -> Iterator[str]:
         (502, "", "502"),
     ],
 )
-def test_a_server_that_refuses_says_what_to_set(
-    status: int, password: str, said: str, monkeypatch: pytest.MonkeyPatch
+def test_a_refusal_of_the_server_names_the_setting_to_change(
+    status: int, password: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     for name in (USERNAME, PASSWORD, TOKEN):
@@ -149,7 +149,7 @@ def test_a_server_that_refuses_says_what_to_set(
     if password:
         monkeypatch.setenv(USERNAME, "ann")
         monkeypatch.setenv(PASSWORD, password)
-    with answering(status) as uri, pytest.raises(StoreError, match=said) as refused:
+    with answering(status) as uri, pytest.raises(StoreError, match=message) as refused:
         check(Store(uri, None))
     assert uri in str(refused.value)
     assert "given-Xq7" not in str(refused.value)
@@ -158,9 +158,9 @@ def test_a_server_that_refuses_says_what_to_set(
 def logged(home: Path, experiment: str) -> Path:
     """The artifact that is logged now to a new run of an experiment."""
     client = MlflowClient(choose(home, {}).uri)
-    found = client.get_experiment_by_name(experiment)
-    assert found is not None
-    run_id: str = client.create_run(found.experiment_id).info.run_id
+    stored = client.get_experiment_by_name(experiment)
+    assert stored is not None
+    run_id: str = client.create_run(stored.experiment_id).info.run_id
     client.log_text(run_id, "answer", "answer.txt")
     artifact: Path = home / ARTIFACTS / experiment / run_id / "artifacts" / "answer.txt"
     return artifact
@@ -188,7 +188,7 @@ def test_a_copied_home_writes_into_itself(home: Path, tmp_path: Path) -> None:
     assert sorted(home.rglob("*")) == before
     client = MlflowClient(choose(copy, {}).uri)
     for run in client.search_runs(["1"]):
-        assert [each.path for each in client.list_artifacts(run.info.run_id)] == ["answer.txt"]
+        assert [file.path for file in client.list_artifacts(run.info.run_id)] == ["answer.txt"]
         assert run.info.artifact_uri.startswith((copy / ARTIFACTS).as_uri())
     bucket = client.get_experiment_by_name("bucket")
     assert bucket is not None
@@ -206,15 +206,15 @@ def test_a_home_under_two_paths_is_one_home(home: Path, tmp_path: Path) -> None:
     client = MlflowClient(choose(other, {}).uri)
     assert len(client.search_runs(["1"])) == 4
     for run in client.search_runs(["1"]):
-        assert [each.path for each in client.list_artifacts(run.info.run_id)] == ["answer.txt"]
+        assert [file.path for file in client.list_artifacts(run.info.run_id)] == ["answer.txt"]
 
 
 def test_a_database_of_another_mlflow_is_named_with_the_remedy(home: Path) -> None:
     with sqlite3.connect(home / DATABASE) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '0123456789ab'")
     store = choose(home, {})
-    said = r"another version of MLflow made it \(found version 0123456789ab, .*sync --rebuild --home '.*a home'` makes"
-    with pytest.raises(StoreError, match=said), store_errors(store):
+    why = r"another version of MLflow made it \(found version 0123456789ab, .*sync --rebuild --home '.*a home'` makes"
+    with pytest.raises(StoreError, match=why), store_errors(store):
         MlflowClient(f"{store.uri}?").search_experiments()  # Another engine than the one that has it open.
     with pytest.raises(StoreError, match="mlflow db upgrade"), store_errors(Store(store.uri, None)):
         MlflowClient(f"{store.uri}?").search_experiments()

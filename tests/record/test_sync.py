@@ -45,17 +45,17 @@ def everything(home: Path) -> dict[str, Any]:
     copy = Path(tempfile.mkdtemp(dir=home.parent)) / DATABASE
     shutil.copyfile(home / DATABASE, copy)
     client = MlflowClient(f"sqlite:///{copy}")
-    said: dict[str, Any] = {}
+    content: dict[str, Any] = {}
     for experiment in client.search_experiments():
         if experiment.name == "Default":
             continue
-        said[experiment.name] = experiment.tags
+        content[experiment.name] = experiment.tags
         runs = client.search_runs([experiment.experiment_id], max_results=1000)
         names = {run.info.run_id: _name(run) for run in runs}
         for run in runs:
-            assert names[run.info.run_id] not in said
-            said[names[run.info.run_id]] = _content(client, run, names)
-    return said
+            assert names[run.info.run_id] not in content
+            content[names[run.info.run_id]] = _content(client, run, names)
+    return content
 
 
 def _name(run: Run) -> str:
@@ -68,7 +68,7 @@ def _content(client: MlflowClient, run: Run, names: dict[str, str]) -> dict[str,
     parent = tags.pop("mlflow.parentRunId", None)
     run_id = run.info.run_id
     histories = {name: client.get_metric_history(run_id, name) for name in run.data.metrics}
-    files = [Path(client.download_artifacts(run_id, each.path)) for each in client.list_artifacts(run_id)]
+    files = [Path(client.download_artifacts(run_id, file.path)) for file in client.list_artifacts(run_id)]
     return {
         "parent": names[parent] if parent else None,
         "name": run.info.run_name,
@@ -77,7 +77,7 @@ def _content(client: MlflowClient, run: Run, names: dict[str, str]) -> dict[str,
         "tags": tags,
         "params": run.data.params,
         "metrics": {
-            name: sorted((each.step, each.timestamp, each.value) for each in history)
+            name: sorted((metric.step, metric.timestamp, metric.value) for metric in history)
             for name, history in histories.items()
         },
         "artifacts": {path.name: path.read_bytes() for path in files},
@@ -86,14 +86,12 @@ def _content(client: MlflowClient, run: Run, names: dict[str, str]) -> dict[str,
 
 def test_a_rebuilt_store_equals_the_first(swept: Path) -> None:
     first = everything(swept)
-    done = separate("sync", "--rebuild", "--home", swept)
-    assert done.code == 0, done.err
-    assert "former-store-" in done.out
+    assert "former-store-" in separate("sync", "--rebuild", "--home", swept).succeeded()
     again = everything(swept)
     assert again.keys() == first.keys()
     for name, content in first.items():
-        for part, said in content.items():
-            assert again[name][part] == said, f"{name}: {part}"
+        for part, value in content.items():
+            assert again[name][part] == value, f"{name}: {part}"
     kinds = [name.split()[1] for name in first if " " in name]
     assert kinds.count("sweep") == 2
     assert kinds.count("run") > 6
@@ -119,13 +117,12 @@ def test_a_store_that_is_gone_is_made_again_and_a_sweep_that_runs_is_left_to_its
     swept: Path, tmp_path: Path
 ) -> None:
     home = tmp_path / "home"
-    for kept in ("sweeps", "runs"):
-        shutil.copytree(swept / kept, home / kept)
+    for folder in ("sweeps", "runs"):
+        shutil.copytree(swept / folder, home / folder)
     first, second = Home(home).sweep_ids()
     with Home(home).sweep(second).driving():
-        done = command("sync", "--home", home)
-    assert done.code == 0, done.err
-    assert f"{second} is running: its driver records it" in done.out
+        output = command("sync", "--home", home).succeeded()
+    assert f"{second} is running: its driver records it" in output
     assert {name.split()[0] for name in everything(home) if " sweep " in name} == {first}
     assert command("sync", "--home", home).code == 0
     assert everything(home).keys() == everything(swept).keys()

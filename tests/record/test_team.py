@@ -24,6 +24,7 @@ from mlflow.entities import Run
 
 from orchestrator.home.files import Home
 from orchestrator.record.store import VARIABLE
+from tests.cli.program import process
 from tests.objects import CREDENTIALS, ObjectStore
 from tests.record.servers import free_port
 from tests.sweep.sweeps import ended
@@ -59,7 +60,7 @@ class Team:
         """Every object in the bucket, by its key."""
         client = self.objects.client()
         pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
-        keys = [each["Key"] for page in pages for each in page.get("Contents", ())]
+        keys = [entry["Key"] for page in pages for entry in page.get("Contents", ())]
         return {key: client.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys}
 
 
@@ -82,7 +83,7 @@ def serving_team() -> Iterator[Team]:
         port = free_port()
         command = [sys.executable, "-m", "mlflow", "server", "--app-name", "basic-auth", "--workers", "1"]
         command += ["--host", "127.0.0.1", "--port", str(port), "--artifacts-destination", f"s3://{BUCKET}"]
-        said = objects.environment | {
+        variables = objects.environment | {
             "MLFLOW_S3_ENDPOINT_URL": objects.environment["AWS_ENDPOINT_URL"],
             "MLFLOW_BACKEND_STORE_URI": database,
             "MLFLOW_AUTH_CONFIG_PATH": str(settings),
@@ -91,7 +92,7 @@ def serving_team() -> Iterator[Team]:
             "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         }
         log = place / "mlflow.log"
-        held.enter_context(_running(command, log, said))
+        held.enter_context(_running(command, log, variables))
         uri = f"http://127.0.0.1:{port}"
         _wait_for(lambda: requests.get(f"{uri}/health", timeout=5).ok, log)
         yield Team(uri, database, objects, log)
@@ -132,11 +133,11 @@ def postgres(place: Path) -> Iterator[str]:
 def _running(command: list[str], log: Path, environment: dict[str, str], user: str | None = None) -> Iterator[None]:
     """A server in a session of its own, which ends with the block."""
     mine = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
-    with log.open("ab") as said:
+    with log.open("ab") as output:
         server = subprocess.Popen(
             command,
-            stdout=said,
-            stderr=said,
+            stdout=output,
+            stderr=output,
             env=mine | environment,
             user=user,
             group=user,
@@ -172,9 +173,9 @@ def _program(name: str) -> str | None:
 
 
 def _found(name: str) -> str:
-    found = _program(name)
-    assert found is not None, missing()
-    return found
+    path = _program(name)
+    assert path is not None, missing()
+    return path
 
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -205,8 +206,8 @@ def records(team: Team, experiment: str) -> tuple[MlflowClient, list[Run]]:
     """All that an experiment holds, as the administrator sees it."""
     with as_administrator():
         client = MlflowClient(team.uri)
-        found = client.get_experiment_by_name(experiment)
-        return client, [] if found is None else list(client.search_runs([found.experiment_id], max_results=1000))
+        stored = client.get_experiment_by_name(experiment)
+        return client, [] if stored is None else list(client.search_runs([stored.experiment_id], max_results=1000))
 
 
 @contextmanager
@@ -218,21 +219,19 @@ def as_administrator() -> Iterator[None]:
 
 
 def test_a_sweep_is_recorded_whole_and_no_password_with_it(team: Team, tmp_path: Path) -> None:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
     login = {"MLFLOW_TRACKING_USERNAME": ANN, "MLFLOW_TRACKING_PASSWORD": ANNS_PASSWORD}
-    done = subprocess.run(
+    done = process(
         [*COMMAND, "add_vs_add_prod", "--profile", "smoke", "--engine=local", "--home", str(tmp_path)],
-        env=kept | login | {VARIABLE: team.uri, "PYTHONPATH": str(ROOT)},
         cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
+        environment=environment | login | {VARIABLE: team.uri, "PYTHONPATH": str(ROOT)},
+        within_s=300,
     )
-    said = done.stdout + done.stderr
-    (tmp_path / "said").write_text(said)
-    assert done.returncode == 0, said
-    assert "not in MLflow yet" not in said
-    assert "View run" not in said  # MLflow's own lines, two a run.
+    output = done.out + done.err
+    (tmp_path / "output").write_text(output)
+    assert done.code == 0, output
+    assert "not in MLflow yet" not in output
+    assert "View run" not in output  # MLflow's own lines, two a run.
     [sweep_id] = Home(tmp_path).sweep_ids()
     trained = {entry.key: entry.outcome for entry in ended(tmp_path, sweep_id)}
 
@@ -246,8 +245,8 @@ def test_a_sweep_is_recorded_whole_and_no_password_with_it(team: Team, tmp_path:
         outcome = trained[run.data.tags["run_key"]]
         with as_administrator():
             losses = client.get_metric_history(run.info.run_id, "loss")
-            names = {each.path for each in client.list_artifacts(run.info.run_id)}
-        assert [each.value for each in losses] == [each.loss for each in outcome.curve]
+            names = {file.path for file in client.list_artifacts(run.info.run_id)}
+        assert [metric.value for metric in losses] == [point.loss for point in outcome.curve]
         assert "arrays.npz" in names
         assert any(f"/{run.info.run_id}/artifacts/arrays.npz" in key for key in objects), sorted(objects)[:5]
 
@@ -260,7 +259,4 @@ def test_a_sweep_is_recorded_whole_and_no_password_with_it(team: Team, tmp_path:
 
 def dumped(team: Team) -> str:
     """All that the database holds, as text."""
-    done = subprocess.run(
-        ["pg_dump", "--inserts", team.database.replace("+psycopg2", "")], capture_output=True, text=True, check=True
-    )
-    return done.stdout
+    return process(["pg_dump", "--inserts", team.database.replace("+psycopg2", "")]).succeeded()

@@ -20,7 +20,7 @@ SIZES = (8, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128)
 
 def make_spec(**changes: Any) -> SweepSpec:
     """``add`` against ``add+prod``: the truth is a midpoint of 40 units alone and 20 together."""
-    asked: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "name": "add_vs_add_prod",
         "question": "Does training on PROD as well let a smaller model learn ADD?",
         "family": "tests.families:LogisticFamily",
@@ -29,7 +29,7 @@ def make_spec(**changes: Any) -> SweepSpec:
         "sizes": SIZES,
         "seeds": 3,
     }
-    return SweepSpec(**{**asked, **changes})
+    return SweepSpec(**{**settings, **changes})
 
 
 def train(spec: SweepSpec, cells: Iterable[tuple[str, int]], seeds: int = 2) -> list[tuple[RunConfig, Outcome]]:
@@ -65,7 +65,8 @@ def compared(pairs: Iterable[tuple[int, bool, bool] | tuple[int, bool, bool, int
     """What these pairs show: the mix's size, whether it and its baseline learned, and the baseline's size if it is
     another one."""
     made = [
-        Pair(each[0], each[3] if len(each) == 4 else each[0], seed, each[1], each[2]) for seed, each in enumerate(pairs)
+        Pair(sizes[0], sizes[3] if len(sizes) == 4 else sizes[0], seed, sizes[1], sizes[2])
+        for seed, sizes in enumerate(pairs)
     ]
     return compare(made, make_spec().make_family().parameters, bar=0.82)
 
@@ -101,11 +102,11 @@ def transition(verdict: Verdict, relative: Estimate = NOWHERE, absolute: Estimat
     return Made(verdict, relative, absolute or relative, points, 0.9)
 
 
-def called(text: str, found: MixAnswer) -> MixAnswer:
+def called(text: str, plain: MixAnswer) -> MixAnswer:
     """The answer as that of another arm, which sees as many examples as the arm of this text."""
     arm = Arm.parse(text)
     return replace(
-        found,
+        plain,
         mix=arm.name,
         recipe=arm.recipe,
         plain=arm.plain_name,
@@ -118,8 +119,8 @@ def called(text: str, found: MixAnswer) -> MixAnswer:
 def make_answer(first: Made, second: Made, comparison: Comparison | None = None, synergy: Synergy = UNKNOWN) -> Answer:
     """An answer for ``add`` and ``add+prod`` with made-up transitions, parameters being 10 a unit, 8 of them core."""
 
-    def task(name: str, found: Transition) -> TaskAnswer:
-        return TaskAnswer(name, found, _times(found.relative, 10), _times(found.relative, 8))
+    def task(name: str, transition: Transition) -> TaskAnswer:
+        return TaskAnswer(name, transition, _times(transition.relative, 10), _times(transition.relative, 8))
 
     mixes = (
         called("add", MixAnswer("add", 14, 0, 0, (task("add", first),), first.shares)),

@@ -13,8 +13,8 @@ from tests.report.samples import SIZES, bracketed, config, diverged, failed, in_
 
 
 def test_both_transitions_and_their_ratio_are_found() -> None:
-    found = answer(make_spec(), bracketed())
-    alone, joint = found.mix("add").target, found.mix("add+prod").target
+    result = answer(make_spec(), bracketed())
+    alone, joint = result.mix("add").target, result.mix("add+prod").target
     for task, midpoint in ((alone, 40), (joint, 20)):
         assert task.transition.verdict is Verdict.FOUND
         low, value, high = task.transition.relative.low, task.transition.relative.value, task.transition.relative.high
@@ -24,10 +24,10 @@ def test_both_transitions_and_their_ratio_are_found() -> None:
         # 80 % of the asymptote lies a little above the midpoint.
         assert low <= value <= high
         assert midpoint < value < 1.35 * midpoint
-    synergy = found.mix("add+prod").synergy
+    synergy = result.mix("add+prod").synergy
     assert synergy is not None
     assert synergy.value == pytest.approx(4, rel=0.25)
-    assert found.mix("add").synergy is None
+    assert result.mix("add").synergy is None
 
 
 def test_parameters_are_those_of_the_fractional_size() -> None:
@@ -40,9 +40,9 @@ def test_parameters_are_those_of_the_fractional_size() -> None:
 
 def test_every_task_has_a_transition_and_the_target_leads() -> None:
     spec = make_spec(target="prod", mixes=("prod", "add+max+prod"))
-    found = answer(spec, train(spec, [("prod", 64), ("add+max+prod", 64)]))
-    assert [task.task for task in found.mix("add+max+prod").tasks] == ["prod", "add", "max"]
-    assert found.mix("add+max+prod").target.task == "prod"
+    result = answer(spec, train(spec, [("prod", 64), ("add+max+prod", 64)]))
+    assert [task.task for task in result.mix("add+max+prod").tasks] == ["prod", "add", "max"]
+    assert result.mix("add+max+prod").target.task == "prod"
 
 
 def test_diverged_runs_count_as_the_floor_and_failed_ones_not_at_all() -> None:
@@ -58,10 +58,10 @@ def test_diverged_runs_count_as_the_floor_and_failed_ones_not_at_all() -> None:
 
 
 def test_without_runs_everything_is_undecided() -> None:
-    found = answer(make_spec(), [])
-    assert [mix.target.transition.verdict for mix in found.mixes] == [Verdict.UNDECIDED] * 2
-    assert found.mix("add+prod").comparison is None
-    assert found.tested(found.mixes[0].target.transition)[1].size == 128
+    result = answer(make_spec(), [])
+    assert [mix.target.transition.verdict for mix in result.mixes] == [Verdict.UNDECIDED] * 2
+    assert result.mix("add+prod").comparison is None
+    assert result.tested(result.mixes[0].target.transition)[1].size == 128
 
 
 def test_runs_of_other_mixes_are_left_aside() -> None:
@@ -75,12 +75,12 @@ def test_an_unknown_mix_is_a_key_error() -> None:
 
 def test_the_journals_pairs_decide_a_comparison() -> None:
     spec = make_spec()
-    found = answer(spec, bracketed(), blocks=in_order(spec))
-    comparison = found.mix("add+prod").comparison
+    result = answer(spec, bracketed(), blocks=in_order(spec))
+    comparison = result.mix("add+prod").comparison
     assert comparison is not None
     assert comparison.decided is Direction.FEWER
     assert comparison.pairs == 2 * len(SIZES)
-    assert found.mix("add").comparison is None
+    assert result.mix("add").comparison is None
 
 
 def test_a_pair_that_is_not_complete_ends_the_count() -> None:
@@ -91,7 +91,7 @@ def test_a_pair_that_is_not_complete_ends_the_count() -> None:
     assert comparison.pairs == 1
 
 
-def test_a_bar_set_beforehand_says_which_runs_learned() -> None:
+def test_a_bar_set_beforehand_decides_which_runs_learned() -> None:
     config_, outcome = train(make_spec(), [("add", 64)], seeds=1)[0]
     half = replace(outcome, accuracy={"add": 0.6})
     for learned, count in ((0.5, 1), (0.6, 0)):

@@ -58,11 +58,11 @@ class Outline(HTMLParser):
 
 
 def outline(html: str) -> Outline:
-    found = Outline()
-    found.feed(html)
-    assert found.open == []
-    assert len(set(found.ids)) == len(found.ids)
-    return found
+    parsed = Outline()
+    parsed.feed(html)
+    assert parsed.open == []
+    assert len(set(parsed.ids)) == len(parsed.ids)
+    return parsed
 
 
 def stored(sweep: Sweep) -> StoredSweep:
@@ -71,60 +71,58 @@ def stored(sweep: Sweep) -> StoredSweep:
 
 @pytest.fixture(scope="module", name="whole")
 def whole_page(tmp_path_factory: pytest.TempPathFactory) -> tuple[StoredSweep, str]:
-    told = stored(write_sweep(Home(tmp_path_factory.mktemp("page"))))
-    return told, page_of(told)
+    sweep = stored(write_sweep(Home(tmp_path_factory.mktemp("page"))))
+    return sweep, page_of(sweep)
 
 
 def test_the_page_needs_nothing_else(whole: tuple[StoredSweep, str]) -> None:
     _, html = whole
-    found = outline(html)
-    assert not {"iframe", "img", "object"} & set(found.seen)
+    page = outline(html)
+    assert not {"iframe", "img", "object"} & set(page.seen)
     assert not re.search(r"<script[^>]*\bsrc\b|\bfetch\(|XMLHttpRequest|\bimport\(", html)
-    assert all(
-        address.startswith(("#", "data:image/png;base64,", "data:image/svg+xml,")) for address in found.addresses
-    )
+    assert all(address.startswith(("#", "data:image/png;base64,", "data:image/svg+xml,")) for address in page.addresses)
     assert "@import" not in html
     # Every figure refers to its own definitions.
     ids = re.findall(r'\bid="([^"]+)"', html)
     assert len(ids) == len(set(ids))
-    assert {address[1:] for address in found.addresses if address.startswith("#")} <= set(ids)
+    assert {address[1:] for address in page.addresses if address.startswith("#")} <= set(ids)
     assert set(re.findall(r"url\(#([^)]+)\)", html)) <= set(ids)
 
 
 def test_the_answer_comes_first_in_words(whole: tuple[StoredSweep, str]) -> None:
-    told, html = whole
-    said = table.answer_table(told.answer)
+    sweep, html = whole
+    contents = table.answer_table(sweep.answer)
     text = outline(html).text
-    places = [text.index(part) for part in (told.sweep.spec.question, said.sentences[0], "Every run is a point")]
+    places = [text.index(part) for part in (sweep.sweep.spec.question, contents.sentences[0], "Every run is a point")]
     assert places == sorted(places)
     for line in (
-        *said.learned,
-        *said.sentences,
-        *said.caveats,
-        *(each.text for each in how_sure(told.answer)),
-        next_paragraph(told.sweep.spec, told.answer, told.state.value).text,
-        *said.notes,
+        *contents.learned,
+        *contents.sentences,
+        *contents.caveats,
+        *(point.text for point in how_sure(sweep.answer)),
+        next_paragraph(sweep.sweep.spec, sweep.answer, sweep.state.value).text,
+        *contents.notes,
     ):
         assert " ".join(line.split()) in text
-    for row in said.rows:
+    for row in contents.rows:
         for cell in row.cells:
             assert cell.strip() in text
 
 
 def test_every_part_is_there(whole: tuple[StoredSweep, str]) -> None:
-    told, html = whole
-    found = outline(html)
-    assert found.seen.count("svg") == 4
+    sweep, html = whole
+    page = outline(html)
+    assert page.seen.count("svg") == 4
     for part in ("What models hold", "Learning curves", "How to reproduce it"):
-        assert part in found.text
-    assert "curve.midpoint" in found.text
-    assert f" of training in {len(told.runs)} runs; the whole grid: about " in found.text
-    assert f"python -m orchestrator run {told.sweep.spec.name}.yaml" in found.text
-    table = page_table(told.sweep, told.runs)
+        assert part in page.text
+    assert "curve.midpoint" in page.text
+    assert f" of training in {len(sweep.runs)} runs; the whole grid: about " in page.text
+    assert f"python -m orchestrator run {sweep.sweep.spec.name}.yaml" in page.text
+    table = page_table(sweep.sweep, sweep.runs)
     for (head, _), cells in zip(table.heads, zip(*(cells for _, cells in table.rows), strict=True), strict=True):
-        assert head in found.text
-        assert all(cell in found.text for cell in cells)
-    assert all(run.key in found.text for run in told.runs)
+        assert head in page.text
+        assert all(cell in page.text for cell in cells)
+    assert all(run.key in page.text for run in sweep.runs)
     assert re.search(r"\bnav \{[^}]*position: sticky", html)
     assert '<nav aria-label="Contents"><a href="#' in html
     assert '<link rel="icon" href="data:' in html, "a browser would ask the server for one"
@@ -133,8 +131,8 @@ def test_every_part_is_there(whole: tuple[StoredSweep, str]) -> None:
 
 
 def test_the_same_sweep_gives_the_same_page(whole: tuple[StoredSweep, str]) -> None:
-    told, html = whole
-    assert page_of(told) == html
+    sweep, html = whole
+    assert page_of(sweep) == html
 
 
 def test_what_people_write_stays_text(tmp_path: Path) -> None:

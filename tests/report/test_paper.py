@@ -17,14 +17,14 @@ from tests.report.samples import bracketed, in_order, make_spec
 from tests.sweep.sweeps import spec
 
 
-@pytest.fixture(scope="module", name="found")
+@pytest.fixture(scope="module", name="answer")
 def bracketed_answer() -> Answer:
     return answer(make_spec(), bracketed(), blocks=in_order(make_spec()))
 
 
 @pytest.mark.parametrize("width", [3.3, 7.0])
-def test_type_stays_readable_and_on_the_sheet(found: Answer, width: float) -> None:
-    figure = paper_figure(make_spec(), found, width)
+def test_type_stays_readable_and_on_the_sheet(answer: Answer, width: float) -> None:
+    figure = paper_figure(make_spec(), answer, width)
     figure.draw_without_rendering()
     assert figure.get_figwidth() == width
     texts = [text for axes in figure.axes for text in axes.texts if text.get_text()]
@@ -35,12 +35,12 @@ def test_type_stays_readable_and_on_the_sheet(found: Answer, width: float) -> No
     if width == 3.3:
         assert figure.get_figheight() < 4.2
     words = [text.get_window_extent() for text in figure.axes[1].texts]
-    assert not any(one.overlaps(other) for place, one in enumerate(words) for other in words[place + 1 :])
+    assert not any(box.overlaps(other) for place, box in enumerate(words) for other in words[place + 1 :])
 
 
-def test_fonts_are_inside(found: Answer, tmp_path: Path) -> None:
-    pdf = save(paper_figure(make_spec(), found, 3.3), tmp_path / "figure.pdf").read_bytes()
-    svg = save(paper_figure(make_spec(), found, 3.3), tmp_path / "figure.svg").read_text()
+def test_fonts_are_inside(answer: Answer, tmp_path: Path) -> None:
+    pdf = save(paper_figure(make_spec(), answer, 3.3), tmp_path / "figure.pdf").read_bytes()
+    svg = save(paper_figure(make_spec(), answer, 3.3), tmp_path / "figure.svg").read_text()
     assert b"/FontFile2" in pdf
     assert b"/Type3" not in pdf
     box = re.search(rb"/MediaBox \[ ([\d. ]+) \]", pdf)
@@ -49,9 +49,9 @@ def test_fonts_are_inside(found: Answer, tmp_path: Path) -> None:
     assert "test accuracy of add</text>" in svg
 
 
-def test_the_caption_says_which_sweep(found: Answer, tmp_path: Path) -> None:
+def test_the_caption_names_the_sweep(answer: Answer, tmp_path: Path) -> None:
     sweep = create_sweep(spec(question="Does 100 % of A_1 help?"), Home(tmp_path))
-    said = caption(sweep, found)
-    assert said.startswith("Does 100 % of A_1 help? Test accuracy of add")
-    assert f"{len(bracketed())} runs" in said
-    assert sweep.id in said
+    text = caption(sweep, answer)
+    assert text.startswith("Does 100 % of A_1 help? Test accuracy of add")
+    assert f"{len(bracketed())} runs" in text
+    assert sweep.id in text

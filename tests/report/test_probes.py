@@ -47,7 +47,7 @@ def test_numbers_are_by_probe_and_chance_is_marked(stored: StoredSweep) -> None:
     assert drawn == [0.25, 0.375, 0.5]  # Two runs and their mean.
 
 
-def test_failures_and_runs_not_looked_at_are_said(stored: StoredSweep) -> None:
+def test_failures_and_runs_without_probes_are_reported(stored: StoredSweep) -> None:
     assert probe_notes(stored.spec, stored.runs) == [
         "The probe similarity has not run on 8 runs; `probe SWEEP` runs what is missing."
     ]

@@ -39,17 +39,17 @@ def test_intervals_hold_what_they_promise(pairs: int) -> None:
     rng = np.random.default_rng(pairs)
     held = 0
     for _ in range(1000):
-        found = median(exactly(*np.exp(rng.exponential(size=pairs) - math.log(2))))
-        assert found.low is not None
-        assert found.high is not None
-        held += found.low <= 1 <= found.high
+        interval = median(exactly(*np.exp(rng.exponential(size=pairs) - math.log(2))))
+        assert interval.low is not None
+        assert interval.high is not None
+        held += interval.low <= 1 <= interval.high
     assert held >= 1000 * 0.9 - 2.5 * math.sqrt(1000 * 0.9 * 0.1)
 
 
 def test_a_ratio_is_bounded_where_one_side_was_cut_short() -> None:
-    there, cut = Bounds(10, 10), Bounds(50, math.inf)
-    assert cut.over(there) == Bounds(5, math.inf)
-    assert there.over(cut) == Bounds(0, 0.2)
+    finished, cut = Bounds(10, 10), Bounds(50, math.inf)
+    assert cut.over(finished) == Bounds(5, math.inf)
+    assert finished.over(cut) == Bounds(0, 0.2)
     assert cut.over(cut) == Bounds(0, math.inf)
 
 
@@ -67,29 +67,29 @@ def spec() -> SweepSpec:
     )
 
 
-def record(asked: SweepSpec, mix: str, size: int, seed: int, spent: dict[str, float], there: set[str]) -> RunRecord:
-    config = asked.config(Request(mix, size, seed))
+def record(spec: SweepSpec, mix: str, size: int, seed: int, spent: dict[str, float], arrived: set[str]) -> RunRecord:
+    config = spec.config(Request(mix, size, seed))
     measures = {f"spent_{name}": value for name, value in spent.items()}
     measures |= {f"seconds_{name}": 2 * value for name, value in spent.items()}
-    measures |= {f"arrived_{name}": float(name in there) for name in spent}
+    measures |= {f"arrived_{name}": float(name in arrived) for name in spent}
     scores = dict.fromkeys(spent, 0.0)
     outcome = Outcome(Status.FINISHED, 20, scores, scores, (), measures)
     return RunRecord(f"{mix}{size}{seed}", config, outcome, Path())
 
 
 def test_races_are_paired_by_graph_and_taken_with_the_best_rival() -> None:
-    asked = spec()
-    both, three = (mix.name for mix in asked.mixes)
+    space = spec()
+    both, three = (mix.name for mix in space.mixes)
     runs = [
-        record(asked, both, 16, seed, {"adam": 10.0 * (seed + 1), "hessian": 10}, {"adam", "hessian"})
+        record(space, both, 16, seed, {"adam": 10.0 * (seed + 1), "hessian": 10}, {"adam", "hessian"})
         for seed in range(5)
     ]
-    broken = record(asked, three, 16, 0, {"adam": 60, "hessian": 20, "lbfgs": 3}, {"hessian", "adam"})
+    broken = record(space, three, 16, 0, {"adam": 60, "hessian": 20, "lbfgs": 3}, {"hessian", "adam"})
     broken.outcome.measures["broken_lbfgs"] = 1.0  # It never arrives, however early it broke down.
-    assert speed_ups(asked, [broken])[0].spent == Estimate(3.0, None, None)
+    assert speed_ups(space, [broken])[0].spent == Estimate(3.0, None, None)
     runs.append(
-        record(asked, three, 64, 0, {"adam": 100, "hessian": 20, "lbfgs": 30}, {"hessian", "lbfgs"}),
+        record(space, three, 64, 0, {"adam": 100, "hessian": 20, "lbfgs": 30}, {"hessian", "lbfgs"}),
     )
-    first, second = speed_ups(asked, runs)
+    first, second = speed_ups(space, runs)
     assert first == SpeedUp(both, 16, 5, Estimate(3.0, 1.0, 5.0), Estimate(3.0, 1.0, 5.0))
     assert (second.size, second.pairs, second.spent) == (64, 1, Estimate(1.5, None, None))

@@ -38,11 +38,11 @@ class Run:
 
     @property
     def ended(self) -> tuple[RunConfig, Outcome]:
-        asked = config(self.mix, self.size, self.seed)
+        run = config(self.mix, self.size, self.seed)
         if self.accuracy < 0:
-            return asked, failed() if self.accuracy == FAILED else diverged(asked)
-        tasks = asked.mix.tasks
-        return asked, Outcome(Status.FINISHED, 3, dict.fromkeys(tasks, self.accuracy), dict.fromkeys(tasks, 0.1))
+            return run, failed() if self.accuracy == FAILED else diverged(run)
+        tasks = run.mix.tasks
+        return run, Outcome(Status.FINISHED, 3, dict.fromkeys(tasks, self.accuracy), dict.fromkeys(tasks, 0.1))
 
 
 def sweep(seed: int) -> list[Run]:
@@ -89,14 +89,14 @@ class Case:
         for block in blocks:
             if not all(run in ended for run in block.runs):
                 break
-            one, other = block.runs
-            self.pairs.append(((one[1], ended[one]), (other[1], ended[other])))
+            first, other = block.runs
+            self.pairs.append(((first[1], ended[first]), (other[1], ended[other])))
 
     def shares(self, mix: str) -> dict[int, tuple[int, int]]:
         """The learned and the tried by size, ascending."""
         sizes = sorted({run.size for run in self.runs[mix]})
-        here = {size: [run.accuracy == ALL for run in self.runs[mix] if run.size == size] for size in sizes}
-        return {size: (sum(learned), len(learned)) for size, learned in here.items()}
+        outcomes = {size: [run.accuracy == ALL for run in self.runs[mix] if run.size == size] for size in sizes}
+        return {size: (sum(learned), len(learned)) for size, learned in outcomes.items()}
 
     def learned(self, mix: str) -> int:
         return sum(learned for learned, _ in self.shares(mix).values())
@@ -137,11 +137,11 @@ def spans(sizes: set[int], low: str, high: str | None) -> bool:
 
 
 def decided(case: Case, word: str, factor: str | None) -> bool:
-    found = case.comparison
-    assert found is not None
-    assert found.at_least is not None
-    step = 1 if found.at_least >= 10 else 0.1  # A bound is rounded down.
-    return found.decided == word and not case.rarer() and 0 <= found.at_least - float(factor or 1) < step
+    comparison = case.comparison
+    assert comparison is not None
+    assert comparison.at_least is not None
+    step = 1 if comparison.at_least >= 10 else 0.1  # A bound is rounded down.
+    return comparison.decided == word and not case.rarer() and 0 <= comparison.at_least - float(factor or 1) < step
 
 
 def decided_at_same_sizes(
@@ -173,8 +173,8 @@ def is_open(case: Case, mix: str, other: str) -> bool:
 
 
 def alike(case: Case, mix: str, other: str) -> bool:
-    one, two = (case.side(place)[0] / case.side(place)[1] for place in (0, 1))
-    return is_open(case, mix, other) and abs(one - two) <= 0.2 and case.side(0)[2] == case.side(1)[2]
+    first, two = (case.side(place)[0] / case.side(place)[1] for place in (0, 1))
+    return is_open(case, mix, other) and abs(first - two) <= 0.2 and case.side(0)[2] == case.side(1)[2]
 
 
 NEEDS = rf"add\+prod needs (fewer|more) parameters than add(?:, at least {NUMBER} times (?:fewer|as many))?"
@@ -262,14 +262,14 @@ def tried(case: Case, name: str, listed: str, low: str | None, high: str | None,
 LINE = rf"(?=([^;:]*?)(?: is| was|:) )[^;]*; learned by ([^;]*)(?:; accuracy {NUMBER}(?: to {NUMBER})? at {RANGE})?"
 
 
-def evidence(case: Case, one: str, other: str, leans: str | None, pairs: str) -> bool:
-    found = case.comparison
-    assert found is not None
-    shown = found.evidence if found.decided is None else found.highest
-    odds = float(one.replace(",", "")) / float(other)
-    rounded = 0.9 * min(shown, 1e6) <= odds <= 1.1 * shown and (odds >= 20) == (found.decided is not None)
-    named = found.leans if found.decided is None and found.evidence >= 2 else None
-    return rounded and leans == named and int(pairs) == len(case.pairs) == found.pairs
+def evidence(case: Case, odds_for: str, other: str, leans: str | None, pairs: str) -> bool:
+    comparison = case.comparison
+    assert comparison is not None
+    shown = comparison.evidence if comparison.decided is None else comparison.highest
+    odds = float(odds_for.replace(",", "")) / float(other)
+    rounded = 0.9 * min(shown, 1e6) <= odds <= 1.1 * shown and (odds >= 20) == (comparison.decided is not None)
+    named = comparison.leans if comparison.decided is None and comparison.evidence >= 2 else None
+    return rounded and leans == named and int(pairs) == len(case.pairs) == comparison.pairs
 
 
 MEANING = r"If the mixes were equally good, at most 1 comparison in 20 would get to 20:1\."
@@ -300,8 +300,8 @@ NEXT: dict[str, Check] = {
 
 def is_true(case: Case, text: str, kinds: dict[str, Check]) -> bool:
     """Whether a sentence is of one of these kinds and the runs agree."""
-    matches = [(check, found) for kind, check in kinds.items() if (found := re.fullmatch(kind, text))]
-    return bool(matches) and all(check(case, *found.groups()) for check, found in matches)
+    matches = [(check, match) for kind, check in kinds.items() if (match := re.fullmatch(kind, text))]
+    return bool(matches) and all(check(case, *match.groups()) for check, match in matches)
 
 
 @pytest.mark.parametrize("seed", [*range(100), 256])  # 256: most sizes fail, the largest is learned.
@@ -323,6 +323,6 @@ def test_every_sentence_is_true_of_the_runs_alone(seed: int) -> None:
 @pytest.mark.parametrize("seed", [19, 65])
 def test_a_median_outside_the_sizes_tried_is_not_a_finding(seed: int) -> None:
     alone = make_spec(mixes=(BASELINE,))
-    found = answer(alone, [run.ended for run in sweep(seed) if run.mix == BASELINE])
-    assert found.mixes[0].target.transition.verdict is Verdict.UNDECIDED
-    assert answer_table(found).sentences[0].startswith("add: transition undecided, at ")
+    result = answer(alone, [run.ended for run in sweep(seed) if run.mix == BASELINE])
+    assert result.mixes[0].target.transition.verdict is Verdict.UNDECIDED
+    assert answer_table(result).sentences[0].startswith("add: transition undecided, at ")

@@ -43,15 +43,15 @@ def every_figure(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Draws every kind of figure; their texts."""
     home = Home(tmp_path_factory.mktemp("figures"))
     stored = read_sweep(home, write_sweep(home).id)
-    spec, found, runs = stored.spec, stored.answer, stored.runs
+    spec, answer, runs = stored.spec, stored.answer, stored.runs
 
     def draw() -> list[str]:
-        similarities = similarities_figure(found, runs)
+        similarities = similarities_figure(answer, runs)
         assert similarities is not None
         figures = [
-            main_figure(spec, found),
-            paper_figure(spec, found, 3.3),
-            forest_figure([Compared("one", found)]),
+            main_figure(spec, answer),
+            paper_figure(spec, answer, 3.3),
+            forest_figure([Compared("one", answer)]),
             learning_figure(spec, runs),
             similarities,
         ]

@@ -52,14 +52,14 @@ def test_a_transition_that_was_found_agrees_also_for_the_baseline(mix: str, name
     assert rows[0].result.startswith("units ")
 
 
-def with_comparison(found: Comparison | None) -> Answer:
+def with_comparison(comparison: Comparison | None) -> Answer:
     """An answer whose mix was compared so with its baseline."""
-    return replace(ANSWER, mixes=(ANSWER.mixes[0], replace(ANSWER.mixes[1], comparison=found)))
+    return replace(ANSWER, mixes=(ANSWER.mixes[0], replace(ANSWER.mixes[1], comparison=comparison)))
 
 
-def verdict(found: Comparison | None, **asked: Any) -> Agreement:
-    statement = Expectation.model_validate({"claim": "A", "source": "B", "finds": "fewer"} | asked)
-    return judge("space", "", [statement], with_comparison(found))[0].agreement
+def verdict(comparison: Comparison | None, **fields: Any) -> Agreement:
+    statement = Expectation.model_validate({"claim": "A", "source": "B", "finds": "fewer"} | fields)
+    return judge("space", "", [statement], with_comparison(comparison))[0].agreement
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,8 @@ def verdict(found: Comparison | None, **asked: Any) -> Agreement:
     ],
 )
 def test_evidence_alone_decides(kind: str, fewer: Agreement, no_fewer: Agreement) -> None:
-    found = COMPARISONS[kind]
-    assert [verdict(found, finds=finds) for finds in ("fewer", "no fewer")] == [fewer, no_fewer]
+    comparison = COMPARISONS[kind]
+    assert [verdict(comparison, finds=finds) for finds in ("fewer", "no fewer")] == [fewer, no_fewer]
 
 
 @pytest.mark.parametrize(
@@ -81,10 +81,10 @@ def test_evidence_alone_decides(kind: str, fewer: Agreement, no_fewer: Agreement
     [(3.6, Agreement.AGREES), ((1.2, 1.8), Agreement.LARGER), ((1.2, 2.0), Agreement.AGREES)],
 )
 def test_a_certified_factor_can_exceed_a_claimed_one(factor: float | tuple[float, float], agreement: Agreement) -> None:
-    found = COMPARISONS["at_least"]
-    assert found is not None
-    assert found.at_least == pytest.approx(28 * 29 / (20 * 21))
-    assert verdict(found, factor=factor) is agreement
+    comparison = COMPARISONS["at_least"]
+    assert comparison is not None
+    assert comparison.at_least == pytest.approx(28 * 29 / (20 * 21))
+    assert verdict(comparison, factor=factor) is agreement
 
 
 def test_nothing_about_parameters_is_decided_where_learning_becomes_rarer_with_size() -> None:
@@ -101,9 +101,9 @@ def test_a_failed_control_leaves_a_statement_undecided() -> None:
     spec = make_spec(sizes=(8, 12, 16))
     above = answer(spec, train(spec, [("add", 16), ("add", 12)], seeds=3))
     given = replace(above, mixes=(above.mixes[0], replace(above.mixes[1], comparison=FEWER)))
-    asked = {"claim": "A", "source": "B", "finds": "fewer"}
-    assert judge("space", "", [Expectation.model_validate(asked)], given)[0].agreement is Agreement.AGREES
-    (row,) = judge("space", "", [Expectation.model_validate(asked | {"control": "add"})], given)
+    fields = {"claim": "A", "source": "B", "finds": "fewer"}
+    assert judge("space", "", [Expectation.model_validate(fields)], given)[0].agreement is Agreement.AGREES
+    (row,) = judge("space", "", [Expectation.model_validate(fields | {"control": "add"})], given)
     assert row.agreement is Agreement.UNDECIDED
     assert row.result.endswith("; its control, add, is not learned: above 16")
 
@@ -111,14 +111,14 @@ def test_a_failed_control_leaves_a_statement_undecided() -> None:
 def rows_of(evidence: Sequence[float]) -> list[Row]:
     """Rows with this evidence, decided from 20 on."""
     return [
-        Row("space", "add+prod", "A", "fewer", Agreement.AGREES if one >= 20 else Agreement.UNDECIDED, weighed)
-        for one in evidence
-        for weighed in [replace(FEWER, evidence=one)]
+        Row("space", "add+prod", "A", "fewer", Agreement.AGREES if value >= 20 else Agreement.UNDECIDED, weighed)
+        for value in evidence
+        for weighed in [replace(FEWER, evidence=value)]
     ]
 
 
 @pytest.mark.parametrize(
-    ("evidence", "kept"),
+    ("evidence", "significant"),
     [
         ([25.0], 1),
         ([25.0] + [1.0] * 9, 0),  # The largest of ten needs 100.
@@ -126,12 +126,13 @@ def rows_of(evidence: Sequence[float]) -> list[Row]:
         ([25.0] * 5 + [1.0] * 5, 5),  # Five of ten need 20 each.
     ],
 )
-def test_a_table_keeps_what_e_bh_keeps(evidence: list[float], kept: int) -> None:
+def test_a_table_keeps_what_e_bh_keeps(evidence: list[float], significant: int) -> None:
     rows = over_table(rows_of(evidence))
-    assert [row.agreement for row in rows] == [Agreement.AGREES] * kept + [Agreement.UNDECIDED] * (len(rows) - kept)
+    rest = len(rows) - significant
+    assert [row.agreement for row in rows] == [Agreement.AGREES] * significant + [Agreement.UNDECIDED] * rest
     dropped = sum("not significant over the whole table" in row.result for row in rows)
-    assert dropped == sum(one >= 20 for one in evidence) - kept
-    assert ("decided by evidence" in summary(rows)) == bool(kept)
+    assert dropped == sum(value >= 20 for value in evidence) - significant
+    assert ("decided by evidence" in summary(rows)) == bool(significant)
 
 
 def test_statements_are_about_each_recipe_by_itself() -> None:
@@ -141,18 +142,19 @@ def test_statements_are_about_each_recipe_by_itself() -> None:
     runs = [(spec.config(Request(mix, size, seed)), size) for mix, size in cells for seed in (0, 1)]
     far = {config.label: "far" in config.label for config, _ in runs}
     ended = [(config, accurate(config, 0.1 if far[config.label] else 0.97 * (size > 30))) for config, size in runs]
-    found = answer(spec, ended)
-    asked = {"claim": "A", "source": "B", "finds": "no fewer", "mix": "add+prod", "control": "add"}
-    rows = judge("space", "", [Expectation.model_validate(asked)], found)
+    result = answer(spec, ended)
+    fields = {"claim": "A", "source": "B", "finds": "no fewer", "mix": "add+prod", "control": "add"}
+    rows = judge("space", "", [Expectation.model_validate(fields)], result)
     assert ["its control" in row.result for row in rows] == [False, True]
-    rows = judge("space", "", [Expectation.model_validate(asked | {"control": "add @ far"})], found)
+    rows = judge("space", "", [Expectation.model_validate(fields | {"control": "add @ far"})], result)
     assert ["its control" in row.result for row in rows] == [True, True]
-    rows = judge("space", "", [Expectation.model_validate({"claim": "A", "source": "B", "finds": "transition"})], found)
+    transition = Expectation.model_validate({"claim": "A", "source": "B", "finds": "transition"})
+    rows = judge("space", "", [transition], result)
     assert [row.about for row in rows] == ["add+prod @ near", "add+prod @ far"]
     below = Expectation.model_validate(
         {"claim": "A", "source": "B", "mix": "add+prod", "finds": "exponent below", "limit": 1}
     )
-    both = [Compared(str(place), found, "space", str(place), "curve.midpoint", place) for place in (1.0, 2.0)]
+    both = [Compared(str(place), result, "space", str(place), "curve.midpoint", place) for place in (1.0, 2.0)]
     assert [row.about for row in judge_law("space", below, both)] == ["add+prod @ near", "add+prod @ far"]
 
 
@@ -173,10 +175,10 @@ def seen(values: Sequence[float], sizes: Sequence[int] = (), name: str = "separa
     ]
 
 
-def judged(asked: Expectation, alone: list[Seen], joint: list[Seen]) -> tuple[str, Agreement]:
-    ((mix, found, agreement),) = compare(asked, ANSWER, {"add": alone, "add+prod": joint})
+def judged(expectation: Expectation, alone: list[Seen], joint: list[Seen]) -> tuple[str, Agreement]:
+    ((mix, text, agreement),) = compare(expectation, ANSWER, {"add": alone, "add+prod": joint})
     assert mix == "add+prod"
-    return found, agreement
+    return text, agreement
 
 
 LOW, HIGH = [0.10, 0.12, 0.11, 0.09], [0.50, 0.52, 0.51, 0.49]
@@ -197,10 +199,10 @@ LOW, HIGH = [0.10, 0.12, 0.11, 0.09], [0.50, 0.52, 0.51, 0.49]
 def test_a_number_is_compared_with_the_baselines(
     finds: str, alone: list[float], joint: list[float], agreement: Agreement
 ) -> None:
-    found, told = judged(expected(finds), seen(alone), seen(joint))
-    assert told is agreement
-    assert "separation/mod2" in found
-    assert ("too few" in found) == (len(alone) < 4 or len(joint) < 4)
+    text, judgement = judged(expected(finds), seen(alone), seen(joint))
+    assert judgement is agreement
+    assert "separation/mod2" in text
+    assert ("too few" in text) == (len(alone) < 4 or len(joint) < 4)
 
 
 def test_a_number_is_compared_with_another_of_the_same_runs() -> None:
@@ -210,27 +212,27 @@ def test_a_number_is_compared_with_another_of_the_same_runs() -> None:
     ]
     # Equal gaps have no spread, and in four runs all go one way by chance too often (1/16).
     assert judged(expected("lower", than="separation/mod3"), [], runs[:4])[1] is Agreement.UNDECIDED
-    found, told = judged(expected("lower", than="separation/mod3"), [], runs)
-    assert told is Agreement.AGREES
-    assert "-0.10 [-0.10, -0.10]" in found
+    text, judgement = judged(expected("lower", than="separation/mod3"), [], runs)
+    assert judgement is Agreement.AGREES
+    assert "-0.10 [-0.10, -0.10]" in text
     assert judged(expected("lower", than="separation/order"), [], runs)[1] is Agreement.UNDECIDED
 
 
-def test_runs_that_did_not_learn_count_where_a_statement_says_so() -> None:
+def test_runs_that_did_not_learn_count_if_a_statement_asks_for_all() -> None:
     runs = [Seen(16, place > 4, {"probe/a/kept": 0.9, "probe/a/kept.chance": 0.4 + place / 100}) for place in range(6)]
-    asked = {"number": "a/kept", "than": "a/kept.chance"}
-    assert judged(expected("higher", **asked), [], runs)[1] is Agreement.UNDECIDED
-    found, told = judged(expected("higher", **asked, among="all"), [], runs)
-    assert told is Agreement.AGREES
-    assert "in 6 runs, against" in found
+    fields = {"number": "a/kept", "than": "a/kept.chance"}
+    assert judged(expected("higher", **fields), [], runs)[1] is Agreement.UNDECIDED
+    text, judgement = judged(expected("higher", **fields, among="all"), [], runs)
+    assert judgement is Agreement.AGREES
+    assert "in 6 runs, against" in text
 
 
-def test_groups_of_one_size_each_are_not_told_apart() -> None:
+def test_groups_of_one_size_each_are_not_compared() -> None:
     mine = [Seen(16, True, {"probe/x/y": 1.0 + 0.01 * place}) for place in range(5)]
     theirs = [Seen(32, True, {"probe/x/y": 0.1 + 0.01 * place}) for place in range(5)]
-    asked = expected("higher", number="x/y", mix="add+prod")
-    ((_, said, agreement),) = compare(asked, answer(make_spec(), bracketed()), {"add": theirs, "add+prod": mine})
-    assert said == "x/y is known only at size 16, and of add only at 32"
+    expectation = expected("higher", number="x/y", mix="add+prod")
+    ((_, text, agreement),) = compare(expectation, answer(make_spec(), bracketed()), {"add": theirs, "add+prod": mine})
+    assert text == "x/y is known only at size 16, and of add only at 32"
     assert agreement is Agreement.UNDECIDED
 
 
@@ -243,7 +245,7 @@ def test_signs_are_counted_whatever_the_numbers_unit(scale: float) -> None:
 def test_a_difference_that_size_explains_is_none() -> None:
     rng = np.random.default_rng(0)
     sizes = [8, 10, 12, 14], [24, 28, 32, 36]
-    number = [(np.log(each) + rng.normal(0, 0.02, 4)).tolist() for each in sizes]
+    number = [(np.log(group) + rng.normal(0, 0.02, 4)).tolist() for group in sizes]
     plain = at_equal_size(number[0], number[1], [1] * 4, [1] * 4)
     fair = at_equal_size(number[0], number[1], *sizes)
     assert plain.high < 0
@@ -252,12 +254,12 @@ def test_a_difference_that_size_explains_is_none() -> None:
 
 def test_intervals_are_those_of_the_textbook() -> None:
     own, other = [1.0, 2.0, 4.0, 5.0], [0.5, 1.0, 3.5, 3.0]
-    found = paired(own, other)
+    interval = paired(own, other)
     known = stats.ttest_rel(own, other).confidence_interval(0.9)
-    assert (found.low, found.high) == pytest.approx((known.low, known.high))
-    found = at_equal_size(own, other, [8] * 4, [8] * 4)
+    assert (interval.low, interval.high) == pytest.approx((known.low, known.high))
+    interval = at_equal_size(own, other, [8] * 4, [8] * 4)
     known = stats.ttest_ind(own, other).confidence_interval(0.9)
-    assert (found.low, found.high) == pytest.approx((known.low, known.high))
+    assert (interval.low, interval.high) == pytest.approx((known.low, known.high))
 
 
 @pytest.mark.parametrize(
@@ -304,7 +306,7 @@ def test_a_task_is_learned_halfway_between_its_constant_answer_and_one() -> None
         ({"add": 500, "prod": 250, "max": 100}, 1.0),
     ],
 )
-def test_pairs_of_tasks_that_end_together_say_nothing(steps: dict[str, int | None], order: float | None) -> None:
+def test_pairs_of_tasks_that_end_together_are_no_evidence(steps: dict[str, int | None], order: float | None) -> None:
     assert peaked_first(steps, ENTROPY) == order
 
 
@@ -317,7 +319,7 @@ def test_an_order_in_five_runs_of_five_is_more_than_chance_and_in_four_it_is_not
 
 
 def test_the_answers_of_a_sum_are_evenly_spread_and_a_products_are_not() -> None:
-    found = entropies(load_space("add_vs_add_prod", profile="quick"))
-    assert found["add"] == pytest.approx(math.log(6))
-    assert 0 < found["prod"] < found["add"] - 0.1
+    entropy = entropies(load_space("add_vs_add_prod", profile="quick"))
+    assert entropy["add"] == pytest.approx(math.log(6))
+    assert 0 < entropy["prod"] < entropy["add"] - 0.1
     assert entropies(make_spec()) == {}  # A family without tables.

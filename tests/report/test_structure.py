@@ -45,7 +45,7 @@ def write(stored: StoredSweep, mix: str, scores: dict[int, dict[str, float]]) ->
 FAMILY = load_space("add_vs_add_prod", "quick").make_family()
 
 
-def said(stored: StoredSweep, answer: Answer | None = None) -> str:
+def words(stored: StoredSweep, answer: Answer | None = None) -> str:
     (paragraph,) = structure_words(answer or stored.answer, stored.runs, FAMILY)
     assert paragraph.label == "Embeddings of the numbers"
     return paragraph.text
@@ -67,18 +67,18 @@ def test_every_count_is_that_of_the_runs_outside_the_interval(many: StoredSweep,
     low, high = sorted(data.draw(st.tuples(*(st.floats(5, 130),) * 2)))
     mix = many.answer.mixes[0]
     moved = replace(mix.target.transition, verdict=Verdict.FOUND, relative=Estimate((low + high) / 2, low, high))
-    found = replace(many.answer, mixes=(replace(mix, tasks=(replace(mix.target, transition=moved),)),))
+    answer = replace(many.answer, mixes=(replace(mix, tasks=(replace(mix.target, transition=moved),)),))
     sides = {
         "below": [chances[run.key] <= 0.05 for run in runs if run.config.size <= low],
         "above": [chances[run.key] <= 0.05 for run in runs if run.config.size >= high],
     }
     if not any(sides.values()):
-        assert structure_words(found, many.runs, FAMILY) == ()
+        assert structure_words(answer, many.runs, FAMILY) == ()
     elif not any(map(any, sides.values())):
-        assert said(many, found) == "add: no structure beyond chance."
+        assert words(many, answer) == "add: no structure beyond chance."
     else:
-        told = re.findall(r"(\d+) of (\d+)(?: runs?)? (below|above)", said(many, found))
-        assert told == [(str(sum(each)), str(len(each)), side) for side, each in sides.items() if each]
+        counts = re.findall(r"(\d+) of (\d+)(?: runs?)? (below|above)", words(many, answer))
+        assert counts == [(str(sum(outside)), str(len(outside)), side) for side, outside in sides.items() if outside]
 
 
 @pytest.mark.parametrize("verdict", [Verdict.UNDECIDED, Verdict.ABOVE])
@@ -86,21 +86,21 @@ def test_without_a_transition_nothing_is_below_or_above_it(stored: StoredSweep, 
     sizes = write(stored, "add", {8: numbers(0.01, 0.7), 96: numbers(0.4, 0.7)})
     mix = stored.answer.mixes[0]
     target = replace(mix.target, transition=replace(mix.target.transition, verdict=verdict))
-    found = replace(stored.answer, mixes=(replace(mix, tasks=(target,)), *stored.answer.mixes[1:]))
-    assert said(stored, found) == f"add: even and odd numbers apart in {sizes.count(8)} of {len(sizes)} runs."
+    answer = replace(stored.answer, mixes=(replace(mix, tasks=(target,)), *stored.answer.mixes[1:]))
+    assert words(stored, answer) == f"add: even and odd numbers apart in {sizes.count(8)} of {len(sizes)} runs."
     shares = tuple(replace(share, learned=0) for share in mix.shares)
-    found = replace(stored.answer, mixes=(replace(mix, tasks=(target,), shares=shares), *stored.answer.mixes[1:]))
-    assert structure_words(found, stored.runs, stored.spec.make_family()) == (), "nothing is said of what none learned"
+    answer = replace(stored.answer, mixes=(replace(mix, tasks=(target,), shares=shares), *stored.answer.mixes[1:]))
+    assert structure_words(answer, stored.runs, stored.spec.make_family()) == (), "nothing is said of what none learned"
 
 
-def test_few_items_allow_no_small_p_and_that_is_told(stored: StoredSweep) -> None:
+def test_too_few_items_for_a_small_p_are_reported(stored: StoredSweep) -> None:
     assert grouping_count((0, 1, 0, 1, 0, 1)) == 10  # 20 ways to draw three of six, two alike.
     assert grouping_count((0, 1, 2, 0, 1, 2)) == 15
     assert grouping_count((0, 0, 1)) == 3
     sizes = write(stored, "add", {8: {"mod2": 0.6, "mod2.p": 0.112}})
-    assert said(stored) == (
+    assert words(stored) == (
         f"add: even and odd numbers apart in {len(sizes)} of {len(sizes)} runs below. "
         "With 6 number tokens, even and odd numbers apart may be chance."
     )
     write(stored, "add", {8: {"mod2": 0.6, "mod2.p": 0.2}})
-    assert said(stored) == "add: no structure beyond chance."
+    assert words(stored) == "add: no structure beyond chance."

@@ -32,13 +32,13 @@ def stored_sweep(tmp_path_factory: pytest.TempPathFactory) -> StoredSweep:
 
 def test_pairs_stand_on_both_sides_of_the_interval(stored: StoredSweep) -> None:
     for pair in pairs(stored.answer, stored.runs):
-        found = stored.answer.mix(pair.mix).target.transition.relative
+        interval = stored.answer.mix(pair.mix).target.transition.relative
         assert pair.below is not None
         assert pair.above is not None
-        assert found.low is not None
-        assert found.high is not None
-        assert pair.below.config.size <= found.low
-        assert pair.above.config.size >= found.high
+        assert interval.low is not None
+        assert interval.high is not None
+        assert pair.below.config.size <= interval.low
+        assert pair.above.config.size >= interval.high
         assert pair.below.config.mix.name == pair.mix
 
 
@@ -55,10 +55,10 @@ def test_without_a_transition_the_smallest_and_the_largest_are_shown(tmp_path: P
 def test_panels_name_size_and_accuracy_and_share_a_scale(stored: StoredSweep) -> None:
     figure = similarities_figure(stored.answer, stored.runs)
     assert figure is not None
-    said = texts(figure) + "".join(axes.get_title(loc="left") for axes in figure.axes)
-    assert re.search(r"add\+prod, above: units \d+\nseed \d+, add \d\.\d\d", said)
-    assert "cosine similarity" in said
-    assert "PC 1 (" in said
+    text = texts(figure) + "".join(axes.get_title(loc="left") for axes in figure.axes)
+    assert re.search(r"add\+prod, above: units \d+\nseed \d+, add \d\.\d\d", text)
+    assert "cosine similarity" in text
+    assert "PC 1 (" in text
     assert {image.get_clim() for axes in figure.axes for image in axes.images} == {(-1.0, 1.0)}
 
 
@@ -75,13 +75,13 @@ def test_every_run_has_a_learning_curve_that_ends_in_its_score(stored: StoredSwe
     lines = [
         segment
         for axes in panels
-        for each in axes.collections
-        if isinstance(each, LineCollection)
-        for segment in each.get_segments()
+        for collection in axes.collections
+        if isinstance(collection, LineCollection)
+        for segment in collection.get_segments()
     ]
-    dots = [each for axes in panels for each in axes.collections if isinstance(each, PathCollection)]
+    dots = [scatter for axes in panels for scatter in axes.collections if isinstance(scatter, PathCollection)]
     assert len(lines) == len(stored.runs)
-    assert sum(len(np.asarray(each.get_offsets())) for each in dots) == len(stored.runs)
+    assert sum(len(np.asarray(scatter.get_offsets())) for scatter in dots) == len(stored.runs)
     assert "steps" in texts(figure)
 
 
@@ -93,9 +93,9 @@ def test_learning_curves_of_one_size_have_no_bar_of_sizes(tmp_path: Path) -> Non
 
 
 def test_the_forest_has_a_row_a_mix_with_arrows_where_censored() -> None:
-    found = transition(Verdict.FOUND, Estimate(20.0, 18.0, 24.0))
+    located = transition(Verdict.FOUND, Estimate(20.0, 18.0, 24.0))
     above = transition(Verdict.ABOVE, Estimate(None, 64.0, None))
-    answer = make_answer(above, found, FEWER)
+    answer = make_answer(above, located, FEWER)
     compared = [Compared("one", answer), Compared("two", answer)]
     rows = comparison_rows(compared)
     assert [(row.label, row.mix) for row in rows] == [
@@ -111,7 +111,7 @@ def test_the_forest_has_a_row_a_mix_with_arrows_where_censored() -> None:
     markers = [line.get_marker() for line in axes.lines]
     assert markers.count(">") == 2
     assert markers.count("<") == 0
-    said = texts(figure)
+    text = texts(figure)
     for part in (
         "one",
         "two",
@@ -121,13 +121,13 @@ def test_the_forest_has_a_row_a_mix_with_arrows_where_censored() -> None:
         "add+prod vs add",
         "fewer parameters (80:1)",
     ):
-        assert part in said
+        assert part in text
 
 
 @pytest.mark.parametrize("verdict", list(Verdict))
 def test_every_verdict_is_drawn(verdict: Verdict, tmp_path: Path) -> None:
-    one = transition(verdict, NOWHERE)
-    answer = make_answer(one, one)
+    estimate = transition(verdict, NOWHERE)
+    answer = make_answer(estimate, estimate)
     path = style.save(forest_figure([Compared("only", answer)]), tmp_path / "forest.png")
     assert path.stat().st_size > 5000
 
@@ -139,7 +139,7 @@ def test_inline_figures_have_ids_of_their_own(stored: StoredSweep) -> None:
     assert first == again
     assert first.startswith("<svg ")
     assert first.rstrip().endswith("</svg>")
-    ids, others = (set(re.findall(r'\bid="([^"]+)"', each)) for each in (first, other))
+    ids, others = (set(re.findall(r'\bid="([^"]+)"', svg)) for svg in (first, other))
     assert ids
     assert not ids & others
     assert set(re.findall(r'(?:url\(#|href="#)([^")]+)', first)) <= ids

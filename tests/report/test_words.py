@@ -45,9 +45,9 @@ LISTED = ", ".join(map(str, SIZES))
 def outcomes(runs: list[tuple[str, int, int, float]]) -> list[tuple[RunConfig, Outcome]]:
     ended = []
     for mix, size, seed, accuracy in runs:
-        asked = config(mix, size, seed)
-        tasks = asked.mix.tasks
-        ended.append((asked, Outcome(Status.FINISHED, 2, dict.fromkeys(tasks, accuracy), dict.fromkeys(tasks, 0.1))))
+        run = config(mix, size, seed)
+        tasks = run.mix.tasks
+        ended.append((run, Outcome(Status.FINISHED, 2, dict.fromkeys(tasks, accuracy), dict.fromkeys(tasks, 0.1))))
     return ended
 
 
@@ -65,20 +65,20 @@ def test_only_pairs_claim_that_a_mix_needs_fewer(first: Verdict, second: Verdict
 
 def with_verdicts(*verdicts: Verdict, comparison: str = "fewer") -> Answer:
     """An answer whose mixes have these verdicts, and this comparison."""
-    found = answer(SPEC, bracketed())
+    plain = answer(SPEC, bracketed())
     mixes = []
-    for mix, verdict in zip(found.mixes, verdicts, strict=True):
+    for mix, verdict in zip(plain.mixes, verdicts, strict=True):
         target = replace(mix.target, transition=replace(mix.target.transition, verdict=verdict))
         compared = None if mix.synergy is None else COMPARISONS[comparison]
         mixes.append(replace(mix, tasks=(target, *mix.tasks[1:]), comparison=compared))
-    return replace(found, mixes=tuple(mixes))
+    return replace(plain, mixes=tuple(mixes))
 
 
 def never_learned(spent: bool = True) -> Answer:
-    found = with_verdicts(Verdict.ABOVE, Verdict.ABOVE, comparison="neither")
-    nothing = [tuple(replace(share, learned=0) for share in mix.shares) for mix in found.mixes]
-    mixes = [replace(mix, shares=shares, spent=spent) for mix, shares in zip(found.mixes, nothing, strict=True)]
-    return replace(found, mixes=tuple(mixes))
+    above = with_verdicts(Verdict.ABOVE, Verdict.ABOVE, comparison="neither")
+    nothing = [tuple(replace(share, learned=0) for share in mix.shares) for mix in above.mixes]
+    mixes = [replace(mix, shares=shares, spent=spent) for mix, shares in zip(above.mixes, nothing, strict=True)]
+    return replace(above, mixes=tuple(mixes))
 
 
 TUNED = {"haste": 2.0}
@@ -86,7 +86,7 @@ OPEN_QUESTION = with_verdicts(Verdict.FOUND, Verdict.FOUND, comparison="alike")
 
 
 @pytest.mark.parametrize(
-    ("found", "asked", "overrides"),
+    ("result", "spec", "overrides"),
     [
         (with_verdicts(Verdict.FOUND, Verdict.FOUND), SPEC, None),
         (with_verdicts(Verdict.ABOVE, Verdict.FOUND), SPEC, (f"sizes=[{LISTED}, 256]",)),
@@ -119,25 +119,25 @@ OPEN_QUESTION = with_verdicts(Verdict.FOUND, Verdict.FOUND, comparison="alike")
         ),
     ],
 )
-def test_the_next_step(found: Answer, asked: SweepSpec, overrides: tuple[str, ...] | None) -> None:
-    step = next_step(asked, found)
+def test_the_next_step(result: Answer, spec: SweepSpec, overrides: tuple[str, ...] | None) -> None:
+    step = next_step(spec, result)
     assert (None if step is None else step.overrides) == overrides
 
 
 def test_a_run_that_used_all_its_steps_spent_its_budget() -> None:
     runs = [("add", 8, 0, 0.1), ("add", 16, 0, 0.97), ("add", 16, 1, 0.1)]
     for steps, spent in ((3, True), (2, False)):
-        ended = [(asked, replace(outcome, steps=steps)) for asked, outcome in outcomes(runs)]
+        ended = [(run, replace(outcome, steps=steps)) for run, outcome in outcomes(runs)]
         assert answer(SPEC, ended).mixes[0].spent is spent
 
 
 def test_an_arm_of_one_recipe_keeps_it_when_it_trains_for_longer() -> None:
     recipes = {"slow": {"haste": 2.0}, "fast": {"haste": 9.0}}
-    asked = make_spec(recipes=recipes, mixes=("add", "add+prod @ fast"))
-    found = answer(
-        asked, [(asked.config(Request(arm.name, 128, seed)), failed_at(0.1)) for arm in asked.mixes for seed in (0, 1)]
+    swept = make_spec(recipes=recipes, mixes=("add", "add+prod @ fast"))
+    result = answer(
+        swept, [(swept.config(Request(arm.name, 128, seed)), failed_at(0.1)) for arm in swept.mixes for seed in (0, 1)]
     )
-    step = next_step(asked, found)
+    step = next_step(swept, result)
     assert step is not None
     assert step.overrides == ("mixes=[add x2 @ slow, add x2 @ fast, add+prod x2 @ fast]",)
 
@@ -149,10 +149,10 @@ def failed_at(accuracy: float) -> Outcome:
 
 
 def test_a_size_without_an_interval_is_not_a_transition() -> None:
-    found = with_verdicts(Verdict.FOUND, Verdict.FOUND)
-    target = found.mixes[0].target
+    result = with_verdicts(Verdict.FOUND, Verdict.FOUND)
+    target = result.mixes[0].target
     bare = replace(target, transition=replace(target.transition, relative=Estimate(30.7, None, None)))
-    alone = replace(found, mixes=(replace(found.mixes[0], tasks=(bare,)),))
+    alone = replace(result, mixes=(replace(result.mixes[0], tasks=(bare,)),))
     assert sentences(alone) == ("add: transition undecided, about 30.7.",)
 
 
@@ -183,7 +183,7 @@ def test_learning_that_becomes_rarer_with_size_needs_more_than_chance() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kinds", "said"),
+    ("kinds", "counts"),
     [
         (("fewer", "at_least"), "fewer parameters in 2 of 2 recipes."),
         (
@@ -193,67 +193,67 @@ def test_learning_that_becomes_rarer_with_size_needs_more_than_chance() -> None:
         (("leaning", "alike"), "no difference shown in 2 of 2 recipes."),
     ],
 )
-def test_a_sentence_over_recipes_counts_them(kinds: tuple[str, ...], said: str) -> None:
+def test_a_sentence_over_recipes_counts_them(kinds: tuple[str, ...], counts: str) -> None:
     compared = [
         Compared(label, make_answer(LEARNED, SMALLER, COMPARISONS[kind]))
         for label, kind in zip("abc", kinds, strict=False)
     ]
-    assert comparison_sentences(compared, "recipe") == [f"add+prod against add: {said}"]
+    assert comparison_sentences(compared, "recipe") == [f"add+prod against add: {counts}"]
 
 
-def test_sweeps_of_one_variant_are_told_apart_by_their_labels() -> None:
+def test_sweeps_of_one_variant_are_named_by_their_labels() -> None:
     compared = [
         Compared(label, make_answer(LEARNED, SMALLER, COMPARISONS[kind]), variant="mod6")
         for label, kind in (("first", "fewer"), ("second", "more"))
     ]
-    said = "add+prod against add: fewer parameters in 1 (first), more parameters in 1 (second) of 2 sweeps."
-    assert comparison_sentences(compared, "sweep") == [said]
+    sentence = "add+prod against add: fewer parameters in 1 (first), more parameters in 1 (second) of 2 sweeps."
+    assert comparison_sentences(compared, "sweep") == [sentence]
 
 
 @pytest.fixture(scope="module", name="twice")
 def asked_under_two_recipes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Answer, str, Path]:
     """A sweep of the outside family whose mix helps under one recipe and not under the other."""
     home, console = tmp_path_factory.mktemp("home"), quiet()
-    asked = spec(recipes={"helps": {}, "alone": {"curve": {"help": 0.0}}}, search={"method": "pairs"}, seeds=5)
-    return run_sweep(asked, RunOptions(home=home, engine="local"), console), printed(console), home
+    swept = spec(recipes={"helps": {}, "alone": {"curve": {"help": 0.0}}}, search={"method": "pairs"}, seeds=5)
+    return run_sweep(swept, RunOptions(home=home, engine="local"), console), printed(console), home
 
 
 def test_an_answer_over_recipes(twice: tuple[Answer, str, Path]) -> None:
-    found, said, home = twice
+    result, output, home = twice
     sentence = "add+prod against add: fewer parameters in 1 (helps), no difference shown in 1 (alone) of 2 recipes."
-    assert sentence in said
-    assert [row.cells[:2] for row in answer_table(found).rows] == [
+    assert sentence in output
+    assert [row.cells[:2] for row in answer_table(result).rows] == [
         (recipe, mix) for recipe in ("helps", "alone") for mix in ("add", "add+prod")
     ]
     (page,) = home.glob("sweeps/*/report.html")
     assert page.read_text().count(sentence) > 1, "in the answer, and in the words about its figure"
     assert "the shade its posterior" not in page.read_text()
     (stored,) = (read_sweep(Home(home), name) for name in Home(home).sweep_ids())
-    for told in (SweepPages(Home(home)).index(), caption(stored.sweep, found)):
-        assert sentence in told
-        assert "needs" not in told, "no recipe speaks for the others"
-    assert answer_content(stored.sweep, found, "finished").tags["answer"].startswith(sentence)
-    figure = main_figure(spec(recipes={"helps": {}, "alone": {"curve": {"help": 0.0}}}), found)
+    for content in (SweepPages(Home(home)).index(), caption(stored.sweep, result)):
+        assert sentence in content
+        assert "needs" not in content, "no recipe speaks for the others"
+    assert answer_content(stored.sweep, result, "finished").tags["answer"].startswith(sentence)
+    figure = main_figure(spec(recipes={"helps": {}, "alone": {"curve": {"help": 0.0}}}), result)
     texts = [text.get_text() for text in figure.axes[0].texts]
     assert [name for name in texts if name in ("helps", "alone")] == ["helps", "alone"]
     assert sum("fewer" in text for text in texts) == 1
-    assert recipes_of(found.under("helps")) == []
+    assert recipes_of(result.under("helps")) == []
 
 
 def test_nothing_that_any_recipe_learned_is_one_finding() -> None:
-    asked = make_spec(recipes={"slow": {"haste": 2.0}, "fast": {"haste": 9.0}})
-    runs = [(asked.config(Request(arm.name, 128, seed)), failed_at(0.1)) for arm in asked.mixes for seed in (0, 1)]
-    assert answer_table(answer(asked, runs)).sentences == ("Nothing was learned up to units 128.",)
+    swept = make_spec(recipes={"slow": {"haste": 2.0}, "fast": {"haste": 9.0}})
+    runs = [(swept.config(Request(arm.name, 128, seed)), failed_at(0.1)) for arm in swept.mixes for seed in (0, 1)]
+    assert answer_table(answer(swept, runs)).sentences == ("Nothing was learned up to units 128.",)
 
 
 def test_the_runs_of_many_mixes_are_counted_in_a_line() -> None:
-    asked = make_spec(recipes={name: {"haste": haste} for haste, name in enumerate(("a", "b", "c", "d"), start=2)})
-    runs = [(asked.config(Request(arm.name, 128, seed)), failed_at(0.1)) for arm in asked.mixes[:5] for seed in (0, 1)]
-    assert how_sure(answer(asked, runs))[0].text.endswith("Runs: 10, 0 to 2 a mix.")
+    swept = make_spec(recipes={name: {"haste": haste} for haste, name in enumerate(("a", "b", "c", "d"), start=2)})
+    runs = [(swept.config(Request(arm.name, 128, seed)), failed_at(0.1)) for arm in swept.mixes[:5] for seed in (0, 1)]
+    assert how_sure(answer(swept, runs))[0].text.endswith("Runs: 10, 0 to 2 a mix.")
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "texts"),
     [
         (
             numbers.number,
@@ -264,8 +264,8 @@ def test_the_runs_of_many_mixes_are_counted_in_a_line() -> None:
         (numbers.size_on_disk, {0: "0 kB", 350_000: "350 kB", 1_300_000_000: "1.3 GB", 12e6: "12 MB"}),
     ],
 )
-def test_numbers_as_people_read_them(words: Callable[[float], str], said: dict[float, str]) -> None:
-    assert {value: words(value) for value in said} == said
+def test_numbers_as_people_read_them(words: Callable[[float], str], texts: dict[float, str]) -> None:
+    assert {value: words(value) for value in texts} == texts
 
 
 @pytest.mark.parametrize(

@@ -108,9 +108,9 @@ def test_a_problem_without_comparisons_only_locates() -> None:
 
 def test_both_runs_of_a_block_are_requested_at_once_with_one_seed() -> None:
     searcher = Pairs(TWO, aim="decide")
-    one = searcher.ask(1)
-    assert [run.mix for run in one] == ["add+prod", "add"]
-    assert len({(run.size, run.seed) for run in one}) == 1
+    block = searcher.ask(1)
+    assert [run.mix for run in block] == ["add+prod", "add"]
+    assert len({(run.size, run.seed) for run in block}) == 1
     assert len(searcher.ask(4)) == 4
 
 

@@ -15,11 +15,11 @@ RUNS = len(PROBLEM.mixes) * len(SIZES) * len(PROBLEM.seeds)
 
 
 def test_workers_divide_the_time_not_the_cost() -> None:
-    one, many = (simulate(Grid(PROBLEM), lambda request: Observation(0.97, 0.2, 1.0), workers) for workers in (1, 6))
-    assert one.runs == many.runs == RUNS
-    assert one.cost == many.cost == one.wall == RUNS
-    assert many.wall == pytest.approx(one.wall / 6)
-    assert one.busy == many.busy == 1
+    alone, many = (simulate(Grid(PROBLEM), lambda request: Observation(0.97, 0.2, 1.0), workers) for workers in (1, 6))
+    assert alone.runs == many.runs == RUNS
+    assert alone.cost == many.cost == alone.wall == RUNS
+    assert many.wall == pytest.approx(alone.wall / 6)
+    assert alone.busy == many.busy == 1
 
 
 def test_a_stack_of_four_costs_1_6_runs() -> None:

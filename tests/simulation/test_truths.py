@@ -63,7 +63,7 @@ def test_a_run_is_the_same_every_time() -> None:
 
 
 @pytest.mark.parametrize("kind", list(TruthKind))
-def test_transitions_lie_where_their_kind_says(kind: TruthKind) -> None:
+def test_transitions_lie_where_their_kind_puts_them(kind: TruthKind) -> None:
     rng = np.random.default_rng(0)
     for key in range(50):
         mix = draw(kind, PROBLEM, rng, key)

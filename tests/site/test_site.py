@@ -62,22 +62,22 @@ def test_every_sweep_with_answer_state_figure_and_report(served: tuple[str, Home
     with home.sweep(begun.id).driving():
         html = get(address)
     assert '<meta http-equiv="refresh"' in html
-    said = {part[:80].split('"')[0]: part for part in html.split('<article class="sweep" id="')[1:]}
-    assert set(said) == {finished.id, broken.id, begun.id, other.id}
-    assert '<span class="soft">logistic, larger</span>' in said[other.id]
+    cards = {part[:80].split('"')[0]: part for part in html.split('<article class="sweep" id="')[1:]}
+    assert set(cards) == {finished.id, broken.id, begun.id, other.id}
+    assert '<span class="soft">logistic, larger</span>' in cards[other.id]
     assert (
         html.count("Transition: the size at which the mean score reaches 80% of its asymptote, with its 90% interval")
         == 1
     )
     answered = answer_table(read_sweep(home, finished.id).answer)
     for line in (*answered.learned, answered.sentences[0]):
-        assert line in said[finished.id]
-    assert "finished</span>" in said[finished.id]
-    assert "So far: " in said[begun.id]
-    assert "running</span>" in said[begun.id]
-    assert "cannot be read" in said[broken.id]
-    assert "figure/" not in said[broken.id]
-    assert f'src="figure/{finished.id}.svg?' in said[finished.id]
+        assert line in cards[finished.id]
+    assert "finished</span>" in cards[finished.id]
+    assert "So far: " in cards[begun.id]
+    assert "running</span>" in cards[begun.id]
+    assert "cannot be read" in cards[broken.id]
+    assert "figure/" not in cards[broken.id]
+    assert f'src="figure/{finished.id}.svg?' in cards[finished.id]
     assert get(f"{address}figure/{finished.id}.svg").startswith("<svg ")
     assert "prefers-color-scheme: dark" in get(f"{address}figure/{finished.id}.svg")
     report = get(f"{address}sweep/{finished.id}")
@@ -132,8 +132,8 @@ def test_bars_share_the_axis_of_all_sweeps(
     relative: Estimate, verdict: Verdict, ends: tuple[float, float] | None, is_open: bool, value: float | None
 ) -> None:
     points = tuple(Point(size, 0, 0.5, 0.1) for size in (16, 64))
-    one = transition(verdict, relative)
-    made = make_answer(replace(one, points=points), transition(Verdict.FOUND, Estimate(30.0, 20.0, 40.0)))
+    estimate = transition(verdict, relative)
+    made = make_answer(replace(estimate, points=points), transition(Verdict.FOUND, Estimate(30.0, 20.0, 40.0)))
     other = replace(made, counts=(*made.counts, Count(256, 0, 0)))
     axis = spans([other, replace(other, counts=(Count(4, 0, 0), Count(16, 0, 0)))])
     bars = {size_axis: intervals(made, (8.0, 128.0)) for size_axis in axis}[made.size_axis]
@@ -142,7 +142,7 @@ def test_bars_share_the_axis_of_all_sweeps(
     assert (bar.ends, bar.is_open, bar.value) == (ends, is_open, value)
 
 
-def test_links_lead_on_and_an_outage_is_said(home: Home) -> None:
+def test_links_work_and_an_outage_is_reported(home: Home) -> None:
     sweep = write_sweep(home, runs=runs_of(spec())[:2])
     linked = SweepPages(home, lambda: {sweep.id: {"Runs in MLflow": "http://127.0.0.1:1/#/x?a=1&b=2"}})
     assert '<a href="http://127.0.0.1:1/#/x?a=1&amp;b=2">Runs in MLflow</a>' in linked.index()
@@ -179,12 +179,12 @@ def test_a_browser_that_does_not_wait_is_no_error(
     served: tuple[str, Home], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has gone on to another page: a connection that is reset, while the page is made."""
-    told = threading.Event()
-    monkeypatch.setattr(ThreadingHTTPServer, "shutdown_request", lambda *_: told.set())
+    closed = threading.Event()
+    monkeypatch.setattr(ThreadingHTTPServer, "shutdown_request", lambda *_: closed.set())
     with socket.create_connection(("127.0.0.1", int(served[0].split(":")[2][:-1]))) as gone:
         gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         gone.sendall(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
-    assert told.wait(60)
+    assert closed.wait(60)
     assert capfd.readouterr().err == ""
 
 
@@ -196,18 +196,18 @@ def test_a_taken_port_is_the_user_s_to_change(served: tuple[str, Home]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "words"),
     [(0, "just now"), (59, "just now"), (61, "1 min ago"), (7300, "2 h ago"), (172900, "2 days ago")],
 )
-def test_ages(seconds: int, said: str) -> None:
+def test_ages(seconds: int, words: str) -> None:
     now = datetime(2026, 1, 2, tzinfo=UTC)
-    assert age(now, now - timedelta(seconds=seconds)) == said
+    assert age(now, now - timedelta(seconds=seconds)) == words
 
 
 def test_what_trains_and_what_was_asked_to_stop_is_shown(served: tuple[str, Home]) -> None:
     address, home = served
-    asked, files = spec(), runs_of(spec())
-    sweep = write_sweep(home, asked, runs=files[:3], answered=False)
+    sweep_spec, files = spec(), runs_of(spec())
+    sweep = write_sweep(home, sweep_spec, runs=files[:3], answered=False)
     leave_stack(home, sweep, files[3:5], 4)
     assert f"--resume {sweep.id}" in get(address)
     with home.sweep(sweep.id).driving():

@@ -12,17 +12,9 @@ from orchestrator.errors import UserError
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
-from tests.sweep.sweeps import spec
+from tests.sweep.sweeps import UNITS, spec
 
 LAPTOP = Hardware(cpus=2, memory_gb=16)
-UNITS = """
-question: Does it work?
-family: tests.families:LogisticFamily
-target: add
-mixes: [add]
-sizes: [8, 16]
-seeds: 1
-"""
 
 
 @pytest.mark.parametrize(
@@ -98,13 +90,14 @@ def test_a_search_without_a_method_is_the_statistical_one(tmp_path: Path) -> Non
     assert (search.method, search.settings["max_cost"]) == ("pairs", 420)
 
 
-def test_a_task_with_a_sign_in_its_name_is_told_how_a_mix_names_it() -> None:
+def test_the_refusal_of_a_task_with_a_sign_shows_how_a_mix_names_it() -> None:
     with pytest.raises(ValueError, match=re.escape("mixes[0]: write {'map + rooms': 1} for the")):
         spec(family="tests.families:MazeFamily", target="map + rooms", mixes=["map + rooms"])
 
 
 def test_a_space_of_thousands_of_variants_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "units.yaml").write_text(f"{UNITS}variants: {{{', '.join(f'v{each}: {{}}' for each in range(101))}}}\n")
+    variants = ", ".join(f"v{number}: {{}}" for number in range(101))
+    (tmp_path / "units.yaml").write_text(f"{UNITS}variants: {{{variants}}}\n")
     with pytest.raises(UserError, match="variants: there are 101; a search space may have at most 100"):
         load_space(str(tmp_path / "units.yaml"), hardware=LAPTOP)
 

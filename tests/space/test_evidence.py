@@ -21,22 +21,22 @@ def outcome(status: Status) -> Outcome:
 
 @pytest.mark.parametrize(("status", "accuracy"), [(Status.FINISHED, 0.7), (Status.DIVERGED, 0.1)])
 def test_searcher_and_answer_see_the_same_of_a_run(status: Status, accuracy: float) -> None:
-    asked, ended = spec(), outcome(status)
-    config = asked.config(RUN)
+    sweep_spec, ended = spec(), outcome(status)
+    config = sweep_spec.config(RUN)
     seen = observe(ended, "add")
     assert seen is not None
     assert (seen.accuracy, seen.floor, seen.cost) == (accuracy, 0.1, 2.0)
     assert point_of(config, ended, "add") == Point(16, 1, accuracy, 0.1)
-    assert answer(asked, [(config, ended)]).mix("add").target.transition.points == (Point(16, 1, accuracy, 0.1),)
+    assert answer(sweep_spec, [(config, ended)]).mix("add").target.transition.points == (Point(16, 1, accuracy, 0.1),)
     assert stands_for_its_size(config, ended) == (status is Status.FINISHED)
 
 
-def test_a_failed_run_says_nothing_to_anybody() -> None:
-    asked, failed = spec(), Outcome(Status.FAILED, 0, {}, {}, error="a bug")
-    config = asked.config(RUN)
+def test_a_failed_run_is_no_evidence() -> None:
+    sweep_spec, failed = spec(), Outcome(Status.FAILED, 0, {}, {}, error="a bug")
+    config = sweep_spec.config(RUN)
     assert observe(failed, "add") is None
     assert point_of(config, failed, "add") is None
-    assert answer(asked, [(config, failed)]).mix("add").target.transition.points == ()
+    assert answer(sweep_spec, [(config, failed)]).mix("add").target.transition.points == ()
     assert not stands_for_its_size(config, failed)
 
 

@@ -99,21 +99,21 @@ LEVELS = list(itertools.product(("far", "middle", "near"), ("top", "profile")))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
-@given(said=st.sets(st.sampled_from(LEVELS), min_size=1), override=st.booleans())
-def test_in_a_chain_the_nearest_word_wins(tmp_path: Path, said: set[tuple[str, str]], override: bool) -> None:
+@given(levels=st.sets(st.sampled_from(LEVELS), min_size=1), override=st.booleans())
+def test_in_a_chain_the_nearest_word_wins(tmp_path: Path, levels: set[tuple[str, str]], override: bool) -> None:
     seeds = {level: place + 10 for place, level in enumerate(LEVELS)}
     below: str | None = None
     for name in ("far", "middle", "near"):
         text = FAR.replace("seeds: 3\n", "").replace("    seeds: 1\n", "    seed: 1\n") if below is None else ""
         text += f"like: {below}\n" if below else ""
-        text += f"seeds: {seeds[name, 'top']}\n" if (name, "top") in said else ""
-        if (name, "profile") in said:
+        text += f"seeds: {seeds[name, 'top']}\n" if (name, "top") in levels else ""
+        if (name, "profile") in levels:
             own = f"  laptop:\n    seeds: {seeds[name, 'profile']}\n"
             text = text.replace("  laptop:\n", own) if "  laptop:\n" in text else f"{text}profiles:\n{own}"
         (tmp_path / f"{name}.yaml").write_text(text)
         below = f"{name}.yaml"
     spec = load(str(tmp_path / "near.yaml"), *(["seeds=99"] if override else []))
-    assert spec.seeds == (99 if override else max(seeds[level] for level in said))
+    assert spec.seeds == (99 if override else max(seeds[level] for level in levels))
 
 
 def test_another_method_leaves_inherited_settings_of_the_old_one_behind(write: Write) -> None:
@@ -142,8 +142,8 @@ def test_recipes_variants_and_tuned_values_of_a_file_replace_the_inherited_ones(
 
 def test_a_profile_cannot_be_named_beside_inherited_profiles(write: Write) -> None:
     near = write("near", "like: far.yaml\nprofile: laptop")
-    said = "near.yaml, line 2, profile: remove it: write values under profiles:, and choose with --profile NAME"
-    assert refused(near) == said
+    message = "near.yaml, line 2, profile: remove it: write values under profiles:, and choose with --profile NAME"
+    assert refused(near) == message
 
 
 def test_a_circle_is_refused_however_its_paths_are_written(write: Write, tmp_path: Path) -> None:

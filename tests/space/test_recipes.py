@@ -28,10 +28,10 @@ def refused(recipes: Any, **changes: object) -> str:
 
 
 def test_every_mix_stands_once_a_recipe_and_is_compared_within_it() -> None:
-    asked = spec(recipes=RECIPES)
-    assert [mix.name for mix in asked.mixes] == ["add @ slow", "add+prod @ slow", "add @ fast", "add+prod @ fast"]
-    assert [asked.baseline_of(mix).name for mix in asked.mixes] == ["add @ slow"] * 2 + ["add @ fast"] * 2
-    assert asked.plain_mixes == ("add", "add+prod")
+    original = spec(recipes=RECIPES)
+    assert [mix.name for mix in original.mixes] == ["add @ slow", "add+prod @ slow", "add @ fast", "add+prod @ fast"]
+    assert [original.baseline_of(mix).name for mix in original.mixes] == ["add @ slow"] * 2 + ["add @ fast"] * 2
+    assert original.plain_mixes == ("add", "add+prod")
 
 
 def test_a_run_under_a_recipe_is_the_run_of_a_space_with_those_settings() -> None:
@@ -44,16 +44,17 @@ def test_a_run_under_a_recipe_is_the_run_of_a_space_with_those_settings() -> Non
 
 
 def test_written_out_and_read_again_it_asks_for_the_same() -> None:
-    asked = spec(recipes=RECIPES, budget="both")
-    again = SweepSpec.model_validate(asked.to_dict())
-    assert again.mixes == asked.mixes
-    assert not differences(asked, again)
-    assert not differences(asked, spec(recipes={"slow": {"haste": 1.0}, "fast": FAST}, budget="both")), "written before"
-    assert differences(asked, spec(recipes={"slow": {"settings": {"haste": 1.5}}}))
+    original = spec(recipes=RECIPES, budget="both")
+    again = SweepSpec.model_validate(original.to_dict())
+    assert again.mixes == original.mixes
+    assert not differences(original, again)
+    short = spec(recipes={"slow": {"haste": 1.0}, "fast": FAST}, budget="both")
+    assert not differences(original, short), "written before"
+    assert differences(original, spec(recipes={"slow": {"settings": {"haste": 1.5}}}))
 
 
 @pytest.mark.parametrize(
-    ("recipes", "said"),
+    ("recipes", "parts"),
     [
         ({"a b": {}}, ["recipes.a b", "letters, digits"]),
         ({"slow": {"settings": {"hast": 1.0}}}, ["recipes.slow.settings.hast", "Did you mean 'haste'?"]),
@@ -66,9 +67,9 @@ def test_written_out_and_read_again_it_asks_for_the_same() -> None:
         ),
     ],
 )
-def test_mistakes_are_named_with_their_place(recipes: Any, said: list[str]) -> None:
+def test_mistakes_are_named_with_their_place(recipes: Any, parts: list[str]) -> None:
     message = refused(recipes)
-    for part in said:
+    for part in parts:
         assert part in message
 
 
@@ -77,8 +78,8 @@ def test_a_mix_with_a_recipe_that_is_not_there_is_refused() -> None:
 
 
 def test_a_recipe_may_not_change_what_is_learned_or_counted() -> None:
-    for overlay, said in (({"model": {"tied": True}}, "how many parameters"), ({"task": {"modulus": 5}}, "is learned")):
-        with pytest.raises(UserError, match=said):
+    for overlay, why in (({"model": {"tied": True}}, "how many parameters"), ({"task": {"modulus": 5}}, "is learned")):
+        with pytest.raises(UserError, match=why):
             load_space(
                 "add_vs_add_prod",
                 "smoke",
@@ -97,17 +98,17 @@ def test_recipes_and_tuning_are_not_asked_together() -> None:
 
 
 def test_an_arm_that_names_its_recipe_stands_beside_those_of_all_recipes() -> None:
-    asked = spec(recipes=RECIPES, mixes=["add", {"name": "extra", "mix": "add+prod", "recipe": "fast"}])
-    assert [mix.name for mix in asked.mixes] == ["add @ slow", "add @ fast", "extra @ fast"]
+    original = spec(recipes=RECIPES, mixes=["add", {"name": "extra", "mix": "add+prod", "recipe": "fast"}])
+    assert [mix.name for mix in original.mixes] == ["add @ slow", "add @ fast", "extra @ fast"]
     alone = spec(recipes=RECIPES, mixes=["add @ fast", "add+prod @ fast"])
     assert [mix.name for mix in alone.mixes] == ["add @ fast", "add+prod @ fast"]
     assert alone.unused_recipes == ["slow"]
     assert [recipe.name for recipe in answer(alone, ()).recipes] == ["fast"]
-    runs = make_plan(spec(recipes=RECIPES, mixes=asked.to_dict()["mixes"], search={"method": "grid"}), HARDWARE).runs
-    assert runs == len(asked.cells) * asked.seeds
+    runs = make_plan(spec(recipes=RECIPES, mixes=original.to_dict()["mixes"], search={"method": "grid"}), HARDWARE).runs
+    assert runs == len(original.cells) * original.seeds
 
 
 def test_a_plan_counts_every_recipes_runs() -> None:
-    one, two = (spec(**changes) for changes in ({}, {"recipes": RECIPES}))
-    runs = [make_plan(asked, HARDWARE).runs_at_most for asked in (one, two)]
+    plain, doubled = (spec(**changes) for changes in ({}, {"recipes": RECIPES}))
+    runs = [make_plan(sweep_spec, HARDWARE).runs_at_most for sweep_spec in (plain, doubled)]
     assert runs[1] == 2 * runs[0]

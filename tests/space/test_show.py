@@ -19,8 +19,8 @@ def test_each_setting_of_the_paper_is_shown_with_its_source(run: Program, tmp_pa
     for name, rest in commented.items():
         _, _, source = rest.partition(" # ")
         inner = name in ("kind", "std")  # Of `init`, which has the comment.
-        said = source.startswith(("paper", "sibling", "ours", "5 000 times"))
-        assert said or inner or name in UNSAID, (name, rest)
+        sourced = source.startswith(("paper", "sibling", "ours", "5 000 times"))
+        assert sourced or inner or name in UNSAID, (name, rest)
     for line in ("parallel: true # sibling", "decoding: sampled # sibling", "held_out_numbers: distinct # sibling"):
         assert line in shown
     (tmp_path / "shown.yaml").write_text(shown)
@@ -50,9 +50,10 @@ settings:
 """
     (tmp_path / "mine.yaml").write_text(text)
     shown = run("show", "mine.yaml").out
-    said = {line.strip().partition(":")[0]: line.rpartition(" # ")[2] for line in shown.splitlines() if " # " in line}
-    assert said.pop("question").endswith("Behind a text.")
-    assert said == {
+    lines = [line for line in shown.splitlines() if " # " in line]
+    comments = {line.strip().partition(":")[0]: line.rpartition(" # ")[2] for line in lines}
+    assert comments.pop("question").endswith("Behind a text.")
+    assert comments == {
         "mixes": "Behind a list.",
         "sizes": "Behind a key.",
         "task": "Behind a mapping.",

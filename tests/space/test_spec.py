@@ -29,7 +29,7 @@ from trainables.base import Arm, Mix
 
 SMOKE_KEY = "497c3d7b60fe509f"
 """Of the smoke profile's run of add at size 8 with seed 0, as before there were probes and as long as it was then."""
-THEN = [f"settings.training.{each}" for each in ("steps=300", "evaluate_every=50", "warmup_steps=20")]
+THEN = [f"settings.training.{setting}" for setting in ("steps=300", "evaluate_every=50", "warmup_steps=20")]
 TUNING = {"settings": {"curve": {"slope": {"from": 2.0, "to": 20.0, "scale": "log"}}}, "seeds": 2}
 LAPTOP = Hardware(cpus=2, memory_gb=16)
 SERVER = Hardware(cpus=16, memory_gb=128, gpus=1, gpu_name="H200")
@@ -112,14 +112,14 @@ def test_a_space_resolves_to_typed_values(space: str) -> None:
     ],
 )
 def test_everything_a_specification_may_hold_is_read_back(write: Write, changes: dict[str, Any]) -> None:
-    asked = sweep_spec(**changes)
-    stored = load_space(write(asked.to_yaml()), hardware=SERVER)
-    assert stored == asked
-    assert stored.to_yaml() == asked.to_yaml()
-    assert pickle.loads(pickle.dumps(asked)) == asked
-    family = asked.make_family()
-    for request in asked.requests()[:: max(1, len(asked.requests()) // 20)]:
-        assert stored.make_family().key(stored.config(request)) == family.key(asked.config(request))
+    original = sweep_spec(**changes)
+    stored = load_space(write(original.to_yaml()), hardware=SERVER)
+    assert stored == original
+    assert stored.to_yaml() == original.to_yaml()
+    assert pickle.loads(pickle.dumps(original)) == original
+    family = original.make_family()
+    for request in original.requests()[:: max(1, len(original.requests()) // 20)]:
+        assert stored.make_family().key(stored.config(request)) == family.key(original.config(request))
 
 
 @pytest.mark.parametrize("name", names())
@@ -154,7 +154,7 @@ def test_a_profile_to_be_asked_for_is_never_chosen_by_itself(write: Write) -> No
     assert load_space(space, "paper", hardware=LAPTOP).profile_reason == "asked for"
 
 
-def test_no_fitting_profile_is_said_with_what_is_missing(write: Write) -> None:
+def test_the_error_for_no_fitting_profile_names_what_is_missing(write: Write) -> None:
     path = write(SPACE.replace("  laptop:\n", "  laptop:\n    needs: {cpus: 64}\n").split("  smoke:")[0])
     assert "it needs 64 CPU cores and 2 were found" in refused(path)
     assert load_space(path, "laptop", hardware=LAPTOP).profile == "laptop"
@@ -227,7 +227,7 @@ def test_size_ranges_keep_their_ends_and_multiples(smallest: int, span: int, cou
     weights=st.dictionaries(st.sampled_from(["add", "prod", "max"]), st.floats(0.01, 100), min_size=1),
     budget=st.sampled_from([1.0, 2.0, 0.25]) | st.floats(0.01, 100),
 )
-def test_a_mix_is_what_its_name_says(weights: dict[str, float], budget: float) -> None:
+def test_a_mix_equals_what_its_name_describes(weights: dict[str, float], budget: float) -> None:
     spec = SweepSpec(
         name="x",
         question="q",
@@ -421,7 +421,7 @@ def test_probes_are_the_spaces_or_else_the_familys_and_change_no_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("probes", "said"),
+    ("probes", "message"),
     [
         ("[similarty]", "there is no probe 'similarty'; give a built-in one or package.module:Class. Did you mean"),
         ("[similarity, similarity]", "there are two probes called 'similarity'"),
@@ -429,6 +429,6 @@ def test_probes_are_the_spaces_or_else_the_familys_and_change_no_key() -> None:
         ("similarity", "--set probes=similarity: "),
     ],
 )
-def test_a_mistake_in_probes_is_explained(probes: str, said: str) -> None:
-    with pytest.raises(UserError, match=re.escape(said)):
+def test_a_mistake_in_probes_is_explained(probes: str, message: str) -> None:
+    with pytest.raises(UserError, match=re.escape(message)):
         load_space("add_vs_add_prod", "smoke", [f"probes={probes}"])

@@ -23,11 +23,11 @@ def load(*overrides: str, profile: str = "laptop") -> object:
 
 
 def test_a_tuned_space_is_written_out_as_it_was_asked(tmp_path: Path) -> None:
-    asked = load_space("add_vs_add_prod", "quick", [f"tune={{settings: {{training: {{{RATE}}}}}, sizes: [6, 8]}}"])
-    assert asked.tune is not None
-    assert asked.tune.settings["training.learning_rate"] == parse(Range, {"from": 5e-4, "to": 2e-2, "scale": "log"})
-    (tmp_path / "space.yaml").write_text(asked.to_yaml())
-    assert load_space(str(tmp_path / "space.yaml")) == asked
+    original = load_space("add_vs_add_prod", "quick", [f"tune={{settings: {{training: {{{RATE}}}}}, sizes: [6, 8]}}"])
+    assert original.tune is not None
+    assert original.tune.settings["training.learning_rate"] == parse(Range, {"from": 5e-4, "to": 2e-2, "scale": "log"})
+    (tmp_path / "space.yaml").write_text(original.to_yaml())
+    assert load_space(str(tmp_path / "space.yaml")) == original
     narrower = load_space(str(tmp_path / "space.yaml"), None, ["tune.settings.training.learning_rate.to=0.01"])
     assert narrower.tune is not None
     assert narrower.tune.settings["training.learning_rate"].high == 0.01

@@ -63,7 +63,7 @@ def test_one_of_several_must_be_named(space: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("written", "message"),
     [
         ("variants: []", "line 28, variants: must map the names"),
         ("variants: {Low: {seeds: 2}}", "line 28, variants.Low: a name is a letter"),
@@ -71,13 +71,13 @@ def test_one_of_several_must_be_named(space: str) -> None:
         ("variants: {low: {name: other}}", "line 28, variants.low.name: is the same for all variants"),
     ],
 )
-def test_malformed_variants_are_refused_with_their_line(tmp_path: Path, written: str, said: str) -> None:
+def test_malformed_variants_are_refused_with_their_line(tmp_path: Path, written: str, message: str) -> None:
     path = tmp_path / "wrong.yaml"
     path.write_text(FAR.rstrip() + "\n" + written)
     line = len(FAR.rstrip().splitlines()) + 1
     with pytest.raises(UserError) as caught:
         variant_names(str(path), "laptop", LAPTOP)
-    assert said.replace("line 28", f"line {line}") in str(caught.value)
+    assert message.replace("line 28", f"line {line}") in str(caught.value)
 
 
 def test_a_mistake_inside_a_variant_has_its_line(tmp_path: Path) -> None:

@@ -31,18 +31,14 @@ class PercentFamily(LogisticFamily):
     """Its accuracies are 0 to 100."""
 
     name = "percent"
-
-    def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
-        return PercentLearner(runs)
+    learner_type = PercentLearner
 
 
 class EndlessFamily(LogisticFamily):
     """Its runs never end."""
 
     name = "endless"
-
-    def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
-        return EndlessLearner(runs)
+    learner_type = EndlessLearner
 
 
 class ForgetfulLearner(LogisticLearner):
@@ -56,9 +52,7 @@ class ForgetfulFamily(LogisticFamily):
     """A run of it that is interrupted begins again from nothing."""
 
     name = "forgetful"
-
-    def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
-        return ForgetfulLearner(runs)
+    learner_type = ForgetfulLearner
 
 
 class NamelessFamily(LogisticFamily):

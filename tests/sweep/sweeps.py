@@ -16,6 +16,17 @@ from orchestrator.home.journal import Ended, recall
 from orchestrator.space.spec import SweepSpec
 
 FAMILY = "tests.families:LogisticFamily"
+UNITS = """
+question: Does it work?
+family: tests.families:LogisticFamily
+target: add
+mixes: [add]
+sizes: [8, 16]
+seeds: 1
+"""
+"""The file of a small search space."""
+HASTE = {"settings": {"haste": {"from": 0.1, "to": 30.0, "scale": "log"}}, "trials": 3, "sizes": [64, 96], "seeds": 2}
+"""ADD alone is not learned at 64 or 96 units with the space's own haste of .2; with 1.4 to 6.5 it is, at both."""
 
 
 def spec(**changes: object) -> SweepSpec:

@@ -18,7 +18,7 @@ from orchestrator.home.files import Home
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions, TimeLimit
-from tests.cli.program import line
+from tests.cli.program import line, process
 from tests.scripted import FAMILY, begun, events
 from tests.sweep.sweeps import printed, quiet, spec
 from tests.waiting import meanwhile
@@ -26,7 +26,7 @@ from tests.waiting import meanwhile
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def asked(log: Path, **settings: float) -> SweepSpec:
+def slow_spec(log: Path, **settings: float) -> SweepSpec:
     """Two sizes, a seed each: one after the other, or both at once."""
     return spec(
         family=FAMILY,
@@ -52,22 +52,22 @@ def trained_once(log: Path, steps: int) -> bool:
 
 def test_ctrl_c_leaves_a_checkpoint_of_the_stack_in_this_process(tmp_path: Path) -> None:
     log, console = tmp_path / "log", quiet()
-    sweep = asked(log, steps=20, pace_s=0.1)
+    sweep = slow_spec(log, steps=20, pace_s=0.1)
     meanwhile(lambda: len(events(log)) >= 5, interrupt)
     with pytest.raises(KeyboardInterrupt):
         run_sweep(sweep, RunOptions(home=tmp_path, engine="local"), console)
     assert 4 <= len(events(log)) < 19
     output = "the stack in training leaves a checkpoint at its next evaluation; the next Ctrl-C ends at once"
     assert output in printed(console)
-    kept = "Stopped; (0 runs|1 run) kept, and 1 checkpoint of runs in training"
-    assert re.search(rf"{kept}(; \d records? not in MLflow yet: `.*`)?\. Continue with", printed(console))
+    message = "Stopped; (0 runs|1 run) kept, and 1 checkpoint of runs in training"
+    assert re.search(rf"{message}(; \d records? not in MLflow yet: `.*`)?\. Continue with", printed(console))
     run_sweep(sweep, RunOptions(home=tmp_path, engine="local", resume=""), quiet())
     assert trained_once(log, 20)
 
 
 def test_a_broken_pipe_is_reported_with_how_to_resume(tmp_path: Path) -> None:
     file, log = tmp_path / "asked.yaml", tmp_path / "log"
-    file.write_text(asked(log, steps=20, pace_s=0.05).to_yaml())
+    file.write_text(slow_spec(log, steps=20, pace_s=0.05).to_yaml())
     run = line("run", file, "--engine=local", "--home", tmp_path)
     driver = subprocess.Popen(run, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert driver.stdout is not None
@@ -83,14 +83,14 @@ def test_ctrl_c_does_not_wait_for_data_in_this_process(tmp_path: Path) -> None:
     meanwhile(lambda: begun(log), interrupt)
     since = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        run_sweep(asked(log, data_s=60), RunOptions(home=tmp_path, engine="local"), quiet())
+        run_sweep(slow_spec(log, data_s=60), RunOptions(home=tmp_path, engine="local"), quiet())
     assert time.monotonic() - since < 40
     assert (len(begun(log)), events(log)) == (1, [])
 
 
 def test_a_sweep_stops_at_its_time_limit_and_can_be_resumed(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    sweep = asked(log, steps=20, pace_s=0.15)
+    sweep = slow_spec(log, steps=20, pace_s=0.15)
     options = RunOptions(home=tmp_path, engine="local", limit=TimeLimit(4.0))
     with pytest.raises(SweepError, match=r"its time limit of 4 s is over.*continue then with"):
         run_sweep(sweep, options, quiet())
@@ -121,7 +121,7 @@ def interrupted(tmp_path: Path, sweep: SweepSpec, ready: Callable[[], bool]) -> 
 @pytest.mark.timeout(900)
 def test_ctrl_c_leaves_checkpoints_of_all_stacks_under_ray(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    sweep = asked(log, steps=40, pace_s=0.25)
+    sweep = slow_spec(log, steps=40, pace_s=0.25)
     output, _ = interrupted(
         tmp_path, sweep, lambda: {(8, 4), (16, 4)} <= {(item.size, item.step) for item in events(log)}
     )
@@ -133,10 +133,7 @@ def test_ctrl_c_leaves_checkpoints_of_all_stacks_under_ray(tmp_path: Path) -> No
         f"python -m orchestrator run {tmp_path / 'space.yaml'} --home {tmp_path / 'home'} --resume {sweep_id}"
     )
     before = len(events(log))
-    done = subprocess.run(
-        [sys.executable, *again.split()[1:]], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    process([sys.executable, *again.split()[1:]], within_s=600).succeeded()
     assert 8 <= before < 58
     assert trained_once(log, 40)
 
@@ -145,6 +142,6 @@ def test_ctrl_c_leaves_checkpoints_of_all_stacks_under_ray(tmp_path: Path) -> No
 @pytest.mark.timeout(900)
 def test_ctrl_c_does_not_wait_for_data_under_ray(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    _, took = interrupted(tmp_path, asked(log, data_s=400), lambda: len(begun(log)) == 2)
+    _, took = interrupted(tmp_path, slow_spec(log, data_s=400), lambda: len(begun(log)) == 2)
     assert took < 200
     assert (len(begun(log)), events(log)) == (2, [])

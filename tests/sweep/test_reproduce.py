@@ -40,35 +40,31 @@ profiles: {tiny: {}}
 
 
 @pytest.fixture
-def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    (tmp_path / "helps.yaml").write_text(HELPS)
-    (tmp_path / "grows.yaml").write_text(GROWS)
-    return tmp_path
+def place(workplace: Path) -> Path:
+    (workplace / "helps.yaml").write_text(HELPS)
+    (workplace / "grows.yaml").write_text(GROWS)
+    return workplace
 
 
 def reproduce(*words: str) -> str:
-    ended = command("reproduce", "helps.yaml", "grows.yaml", "--profile", "tiny", "--engine=local", *words)
-    assert ended.code == 0, ended.err
-    return ended.out
+    return command("reproduce", "helps.yaml", "grows.yaml", "--profile", "tiny", "--engine=local", *words).succeeded()
 
 
-def table(there: Path) -> dict[tuple[str, str, str], tuple[str, str]]:
+def table(place: Path) -> dict[tuple[str, str, str], tuple[str, str]]:
     """Finding and verdict by experiment, mix and statement."""
-    text = (there / "results" / "reproduce" / "tiny" / "table.md").read_text()
+    text = (place / "results" / "reproduce" / "tiny" / "table.md").read_text()
     lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
     return {(space, about, claim): (result, verdict) for space, about, claim, result, _, verdict in lines[2:]}
 
 
-def test_missing_sweeps_are_run_once_and_compared_with_expectations(there: Path) -> None:
+def test_missing_sweeps_are_run_once_and_compared_with_expectations(place: Path) -> None:
     assert "4 rows: 4 not run" in reproduce("--budget", "0s")
-    assert not (there / "results" / "sweeps").exists()
+    assert not (place / "results" / "sweeps").exists()
 
     output = reproduce()
-    ids = Home(there / "results").sweep_ids()
+    ids = Home(place / "results").sweep_ids()
     assert sorted(item.rsplit("-", 3)[0] for item in ids) == ["grows-at_12", "grows-at_24", "helps"]
-    rows = table(there)
+    rows = table(place)
     assert len(rows) == 4
     assert rows["helps", "add+prod", "PROD helps"][1] == "agrees"
     assert rows["helps", "add+prod", "PROD does not help"][1] == "contradicted"
@@ -79,25 +75,24 @@ def test_missing_sweeps_are_run_once_and_compared_with_expectations(there: Path)
     assert "4 rows: 3 agree, 1 contradicted. Of the 2 rows decided by evidence, at most 1 in 10 is expected" in output
 
     assert reproduce().count("of 3:") == 0  # Everything is there.
-    assert Home(there / "results").sweep_ids() == ids
+    assert Home(place / "results").sweep_ids() == ids
 
 
-def test_all_statements_can_be_asked_under_another_recipe(there: Path) -> None:
+def test_all_statements_can_be_asked_under_another_recipe(place: Path) -> None:
     overridden = ("--set", "seeds=2", "--set", "settings.curve.slope=12.0")
     output = reproduce(*overridden)
     path = Path(output.split("table   ")[1].strip())
     assert path.parent.name.startswith("tiny_")
     assert "tiny, seeds=2, settings.curve.slope=12.0: 3 sweeps" in path.read_text()
-    assert not (there / "results" / "reproduce" / "tiny").exists()
+    assert not (place / "results" / "reproduce" / "tiny").exists()
     # The sweeps are found again under the same recipe only.
     assert "of 3:" not in reproduce("--budget", "0s", *overridden)
     assert "4 rows: 4 not run" in reproduce("--budget", "0s")
 
 
-def test_a_budget_must_be_a_time(there: Path) -> None:
-    refused = command("reproduce", "helps.yaml", "--profile", "tiny", "--budget", "soon")
-    assert refused.code == 2
-    assert "'soon': write a time such as 2h" in refused.err
+def test_a_budget_must_be_a_time(place: Path) -> None:
+    message = command("reproduce", "helps.yaml", "--profile", "tiny", "--budget", "soon").refused()
+    assert "'soon': write a time such as 2h" in message
 
 
 @pytest.mark.parametrize(
@@ -113,35 +108,31 @@ def test_a_budget_must_be_a_time(there: Path) -> None:
         ("expects: [{claim: A, source: B, finds: higher, number: separatoin/mod2}]", "unknown probe 'separatoin'"),
     ],
 )
-def test_invalid_statements_are_named(there: Path, wrong: str, output: str) -> None:
+def test_invalid_statements_are_named(place: Path, wrong: str, output: str) -> None:
     """Also in a space without profiles, which needs none."""
-    (there / "wrong.yaml").write_text(HELPS.split("expects:")[0] + wrong + "\n")
-    refused = command("reproduce", "wrong.yaml")
-    assert refused.code == 2
-    assert "wrong.yaml" in refused.err
-    assert output in refused.err
+    (place / "wrong.yaml").write_text(HELPS.split("expects:")[0] + wrong + "\n")
+    message = command("reproduce", "wrong.yaml").refused()
+    assert "wrong.yaml" in message
+    assert output in message
 
 
-def test_a_space_does_not_inherit_statements(there: Path) -> None:
-    (there / "near.yaml").write_text("like: helps.yaml\n")
-    assert expectations_of(open_space(str(there / "near.yaml")).files[0]) == ()
-    refused = command("reproduce", "near.yaml", "--profile", "tiny")
-    assert refused.code == 2
-    assert "has no statements" in refused.err
+def test_a_space_does_not_inherit_statements(place: Path) -> None:
+    (place / "near.yaml").write_text("like: helps.yaml\n")
+    assert expectations_of(open_space(str(place / "near.yaml")).files[0]) == ()
+    assert "has no statements" in command("reproduce", "near.yaml", "--profile", "tiny").refused()
 
 
-def test_a_statement_about_a_probe_runs_it_if_missing(there: Path) -> None:
-    (there / "helps.yaml").write_text(HELPS)
-    ended = command("run", "helps.yaml", "--profile", "tiny", "--engine=local")
-    assert ended.code == 0, ended.err
-    output = "{claim: its size is its size, source: nobody, finds: lower, number: later/size, than: later/size}"
-    (there / "helps.yaml").write_text(
-        HELPS.split("expects:")[0] + f"expects: [{output}]\nprobes: [tests.families:Later]\nprofiles: {{tiny: {{}}}}\n"
+def test_a_statement_about_a_probe_runs_it_if_missing(place: Path) -> None:
+    (place / "helps.yaml").write_text(HELPS)
+    command("run", "helps.yaml", "--profile", "tiny", "--engine=local").succeeded()
+    statement = "{claim: its size is its size, source: nobody, finds: lower, number: later/size, than: later/size}"
+    (place / "helps.yaml").write_text(
+        HELPS.split("expects:")[0]
+        + f"expects: [{statement}]\nprobes: [tests.families:Later]\nprofiles: {{tiny: {{}}}}\n"
     )
-    ended = command("reproduce", "helps.yaml", "--profile", "tiny", "--engine=local")
-    assert ended.code == 0, ended.err
-    assert "helps, probe later:" in ended.out
-    assert "probed" in ended.out
-    written = (there / "results" / "reproduce" / "tiny" / "table.md").read_text()
+    output = command("reproduce", "helps.yaml", "--profile", "tiny", "--engine=local").succeeded()
+    assert "helps, probe later:" in output
+    assert "probed" in output
+    written = (place / "results" / "reproduce" / "tiny" / "table.md").read_text()
     assert "difference +0.00 [+0.00, +0.00]" in written
     assert "probe later" not in command("reproduce", "helps.yaml", "--profile", "tiny", "--engine=local").out

@@ -124,7 +124,7 @@ def rest(running: subprocess.Popen[str]) -> str:
     return running.stdout.read()
 
 
-def test_a_restarted_driver_resumes_whatever_the_options_say(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restarted_driver_resumes_under_any_options(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "_resumed", "ID")
     for given in (RunOptions(extend="old"), RunOptions(fresh=True)):
         again = given.started()
@@ -219,7 +219,7 @@ def test_a_sweep_resumes_after_its_supervisor_died_and_then_prints_its_answer_ag
 
 
 @pytest.mark.night
-def test_after_the_head_of_a_cluster_died_the_message_says_how_to_resume(
+def test_after_the_head_of_a_cluster_died_the_message_explains_how_to_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))

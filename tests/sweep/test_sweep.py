@@ -45,11 +45,11 @@ def test_a_sweep_finds_both_transitions_and_records_them(tmp_path: Path) -> None
     assert (tmp_path / "sweeps" / sweep_id / "transitions.png").is_file()
     assert sweep_id in (tmp_path / "sweeps" / sweep_id / "report.html").read_text(encoding="utf-8")
     client = MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
-    [experiment] = [one for one in client.search_experiments() if one.name == "logistic"]
+    [experiment] = [experiment_ for experiment_ in client.search_experiments() if experiment_.name == "logistic"]
     recorded = client.search_runs([experiment.experiment_id], filter_string="tags.kind = 'run'")
-    assert {one.data.tags["run_key"] for one in recorded} == {entry.key for entry in entries}
+    assert {run.data.tags["run_key"] for run in recorded} == {entry.key for entry in entries}
     assert len(recorded) == len(entries)
-    assert {one.data.params["units"] for one in recorded} == {str(entry.request.size) for entry in entries}
+    assert {run.data.params["units"] for run in recorded} == {str(entry.request.size) for entry in entries}
 
 
 def test_stored_runs_that_are_not_in_the_journal_are_adopted(tmp_path: Path) -> None:

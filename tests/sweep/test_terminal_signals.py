@@ -22,7 +22,7 @@ from orchestrator.signals import stop_signals
 from orchestrator.terminal.size import with_usable_size
 from tests.chaos.paced import write_space
 from tests.chaos.program import ENVIRONMENT, ROOT, evaluations
-from tests.cli.program import line
+from tests.cli.program import line, process
 from tests.sweep.test_supervisor import PROGRAM, begin, read_until, rest
 from tests.waiting import wait_for
 
@@ -129,15 +129,14 @@ os.execvp(sys.argv[1], sys.argv[1:])
 
 
 @pytest.mark.parametrize("name", ["COLUMNS", "LINES"])
-@pytest.mark.parametrize(("given", "kept"), [("0", False), ("00", False), ("-1", False), ("", False), ("80", True)])
-def test_a_size_of_the_terminal_that_is_no_size_is_none(name: str, given: str, kept: bool) -> None:
-    assert (name in with_usable_size({name: given, "TERM": "xterm"})) is kept
+@pytest.mark.parametrize(("given", "usable"), [("0", False), ("00", False), ("-1", False), ("", False), ("80", True)])
+def test_a_size_of_the_terminal_that_is_no_size_is_none(name: str, given: str, usable: bool) -> None:
+    assert (name in with_usable_size({name: given, "TERM": "xterm"})) is usable
 
 
 @pytest.mark.parametrize("size", [{"COLUMNS": "0"}, {"LINES": "0", "COLUMNS": "0", "FORCE_COLOR": "1"}])
 def test_with_a_width_of_zero_everything_is_printed(size: dict[str, str]) -> None:
-    done = subprocess.run(line("show"), cwd=ROOT, env=os.environ | size, capture_output=True, text=True, check=True)
-    assert "add_vs_add_prod" in done.stdout
+    assert "add_vs_add_prod" in process(line("show"), environment=os.environ | size).succeeded()
 
 
 def test_the_api_prints_with_a_width_of_zero(tmp_path: Path) -> None:
@@ -145,15 +144,10 @@ def test_the_api_prints_with_a_width_of_zero(tmp_path: Path) -> None:
         "import orchestrator as o, sys\nfrom tests.sweep.sweeps import spec\n"
         "o.run(spec(), home=sys.argv[1], engine='local')"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)],
-        cwd=ROOT,
-        env=os.environ | {"COLUMNS": "0", "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "90% intervals" in done.stdout
+    output = process(
+        [sys.executable, "-c", code, str(tmp_path)], environment=os.environ | {"COLUMNS": "0", "PYTHONPATH": str(ROOT)}
+    ).succeeded()
+    assert "90% intervals" in output
 
 
 @pytest.mark.slow
@@ -162,13 +156,5 @@ def test_a_script_that_sets_its_arguments_and_calls_main_drives_a_sweep(tmp_path
     script = tmp_path / "script.py"
     words = ["orchestrator", "run", str(space), "--home", str(tmp_path / "home")]
     script.write_text(f"import sys\nsys.argv = {words}\nfrom orchestrator.cli.main import main\nmain()\n")
-    done = subprocess.run(
-        [sys.executable, str(script), "an argument"],
-        cwd=ROOT,
-        env=os.environ | ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "90% intervals" in done.stdout
+    output = process([sys.executable, str(script), "an argument"], environment=os.environ | ENVIRONMENT).succeeded()
+    assert "90% intervals" in output

@@ -25,15 +25,13 @@ from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
 from orchestrator.tuning import LEARNED, learned_at
 from tests.scripted import FAMILY, events
-from tests.sweep.sweeps import printed, quiet, spec
+from tests.sweep.sweeps import HASTE, printed, quiet, spec
 from trainables.base import Status
 
 ROOT = Path(__file__).resolve().parents[2]
-HASTE = {"settings": {"haste": {"from": 0.1, "to": 30.0, "scale": "log"}}, "trials": 3, "sizes": [64, 96], "seeds": 2}
-"""ADD alone is not learned at 64 or 96 units with the space's own haste of .2; with 1.4 to 6.5 it is, at both."""
 
 
-def asked(**changes: object) -> SweepSpec:
+def tuned_spec(**changes: object) -> SweepSpec:
     return spec(settings={"haste": 0.2}, tune={**HASTE, **changes})
 
 
@@ -118,8 +116,8 @@ def test_a_kill_in_the_middle_loses_no_finished_run(tmp_path: Path) -> None:
     undisturbed = tmp_path / "undisturbed"
     undisturbed.mkdir()
     run_sweep(wanted.model_copy(), RunOptions(home=undisturbed, engine="local"), quiet())
-    existing, here = (load_sweep(Home(home), Home(home).sweep_ids()[0]) for home in (undisturbed, tmp_path))
-    assert existing.spec.tuned == here.spec.tuned != {}
+    existing, resumed = (load_sweep(Home(home), Home(home).sweep_ids()[0]) for home in (undisturbed, tmp_path))
+    assert existing.spec.tuned == resumed.spec.tuned != {}
 
 
 def test_a_failed_run_ends_the_tuning_and_is_retried_on_resume(tmp_path: Path) -> None:
@@ -136,7 +134,7 @@ def test_a_failed_run_ends_the_tuning_and_is_retried_on_resume(tmp_path: Path) -
 
 def test_a_sweep_is_tuned_without_ray_and_another_one_reuses_it(tmp_path: Path) -> None:
     options = RunOptions(home=tmp_path, engine="local")
-    wanted = asked(trials=6, seeds=4)
+    wanted = tuned_spec(trials=6, seeds=4)
     console = quiet()
     result = run_sweep(wanted, options, console)
     output = printed(console)

@@ -27,41 +27,37 @@ variants:
 
 
 @pytest.fixture
-def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    (tmp_path / "growing.yaml").write_text(SPACE)
-    return tmp_path
+def place(workplace: Path) -> Path:
+    (workplace / "growing.yaml").write_text(SPACE)
+    return workplace
 
 
-def test_each_variant_is_a_sweep_and_their_answers_are_compared(there: Path) -> None:
-    first = command("run", "growing.yaml", "--engine=local", "--variant", "at_12")
-    assert first.code == 0, first.err
-    assert [item.rsplit("-", 3)[0] for item in Home(there / "results").sweep_ids()] == ["growing-at_12"]
+def test_each_variant_is_a_sweep_and_their_answers_are_compared(place: Path) -> None:
+    command("run", "growing.yaml", "--engine=local", "--variant", "at_12").succeeded()
+    assert [item.rsplit("-", 3)[0] for item in Home(place / "results").sweep_ids()] == ["growing-at_12"]
 
     # What is answered stays so, the others are run.
-    rest = command("run", "growing.yaml", "--engine=local", "--resume", "")
-    assert rest.code == 0, rest.err
-    ids = Home(there / "results").sweep_ids()
+    rest = command("run", "growing.yaml", "--engine=local", "--resume", "").succeeded()
+    ids = Home(place / "results").sweep_ids()
     assert sorted(item.rsplit("-", 3)[0] for item in ids) == ["growing-at_12", "growing-at_24", "growing-at_48"]
-    assert f"at_12: answered by {ids[-1]}" in rest.out
-    assert "add: units at the transition grows as midpoint^" in rest.out
-    figure = there / "results" / "sweeps" / ids[0] / "variants.png"
-    assert f"figure  {figure}" in rest.out.replace("\n", "")
+    assert f"at_12: answered by {ids[-1]}" in rest
+    assert "add: units at the transition grows as midpoint^" in rest
+    figure = place / "results" / "sweeps" / ids[0] / "variants.png"
+    assert f"figure  {figure}" in rest.replace("\n", "")
     assert figure.stat().st_size > 10_000
 
-    again = command("compare", "growing")
-    assert again.code == 0, again.err
-    law = next(line for line in again.out.splitlines() if line.startswith("add: units"))
-    assert law in rest.out
+    output = command("compare", "growing").succeeded()
+    law = next(line for line in output.splitlines() if line.startswith("add: units"))
+    assert law in rest
     exponent = float(law.split("midpoint^")[1].split()[0])
     assert exponent == pytest.approx(1, abs=0.25)
     assert "over 3 values" in law
 
 
-def test_resuming_by_id_needs_one_variant(there: Path) -> None:
+def test_resuming_by_id_needs_one_variant(place: Path) -> None:
     for option in ("--resume", "--extend"):
-        refused = command("run", "growing.yaml", "--engine=local", option, "growing-at_12-20260101-000000-abcd")
-        assert refused.code == 2
-        assert "also give --variant (at_12, at_24, at_48)" in refused.err
-    assert not (there / "results" / "sweeps").exists()
+        message = command(
+            "run", "growing.yaml", "--engine=local", option, "growing-at_12-20260101-000000-abcd"
+        ).refused()
+        assert "also give --variant (at_12, at_24, at_48)" in message
+    assert not (place / "results" / "sweeps").exists()

@@ -19,7 +19,7 @@ HEAD, CORES, ONE_GPU = Machine(0), Machine(16), Machine(2, 1)
 
 
 @pytest.mark.parametrize(
-    ("gpu", "machines", "said"),
+    ("gpu", "machines", "words"),
     [
         (0.25, (CORES, ONE_GPU), "2 stacks of 1 run at a time on cuda"),
         (0.25, (), "4 stacks of 1 run at a time on cuda"),
@@ -28,22 +28,22 @@ HEAD, CORES, ONE_GPU = Machine(0), Machine(16), Machine(2, 1)
         (0, (), "1 stack of 1 run at a time on cpu"),
     ],
 )
-def test_a_briefing_says_how_many_stacks_train_at_a_time(gpu: float, machines: tuple[Machine, ...], said: str) -> None:
-    cpus, gpus = (sum(getattr(each, kind) for each in machines) for kind in ("cpus", "gpus"))
-    there = Hardware(int(cpus), 64, int(gpus), "H200", machines=machines)
-    asked = spec(resources={"gpu_per_stack": gpu, "max_stack": 1})
+def test_a_briefing_counts_the_stacks_trained_at_a_time(gpu: float, machines: tuple[Machine, ...], words: str) -> None:
+    cpus, gpus = (sum(getattr(machine, kind) for machine in machines) for kind in ("cpus", "gpus"))
+    machine = Hardware(int(cpus), 64, int(gpus), "H200", machines=machines)
+    wanted = spec(resources={"gpu_per_stack": gpu, "max_stack": 1})
     console = quiet()
-    print_plan(asked, there, make_plan(asked, there), console)
-    [found] = re.findall(r"devices +(.*?)\s*\n", printed(console))
-    assert str(found).partition("; ")[2] == said
+    print_plan(wanted, machine, make_plan(wanted, machine), console)
+    [devices] = re.findall(r"devices +(.*?)\s*\n", printed(console))
+    assert str(devices).partition("; ")[2] == words
 
 
 def test_a_briefing_names_the_step_that_trains_and_what_the_fast_one_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = load_space("add_vs_add_prod", "quick", (), Hardware(2, 16))
+    wanted = load_space("add_vs_add_prod", "quick", (), Hardware(2, 16))
 
     def training() -> str:
         console = quiet()
-        print_plan(asked, Hardware(2, 16), make_plan(asked, Hardware(2, 16)), console)
+        print_plan(wanted, Hardware(2, 16), make_plan(wanted, Hardware(2, 16)), console)
         return " ".join(printed(console).partition("training ")[2].partition("estimate")[0].split())
 
     assert training() == "native"
@@ -54,13 +54,13 @@ def test_a_briefing_names_the_step_that_trains_and_what_the_fast_one_lacks(monke
 
 
 def test_caveats_are_in_the_plan_and_not_on_the_first_screen_of_run() -> None:
-    asked, machine = load_space("add_vs_add_prod", "laptop", (), Hardware(2, 16)), Hardware(2, 16)
+    wanted, machine = load_space("add_vs_add_prod", "laptop", (), Hardware(2, 16)), Hardware(2, 16)
     start, plan = (Console(file=io.StringIO(), width=80) for _ in range(2))
-    print_start(asked, machine, make_plan(asked, machine), start, "python -m orchestrator plan add_vs_add_prod")
-    print_plan(asked, machine, make_plan(asked, machine), plan)
-    assert len(asked.warnings()) == 2
+    print_start(wanted, machine, make_plan(wanted, machine), start, "python -m orchestrator plan add_vs_add_prod")
+    print_plan(wanted, machine, make_plan(wanted, machine), plan)
+    assert len(wanted.warnings()) == 2
     screen, everything = (" ".join(printed(console).split()) for console in (start, plan))
-    assert all(caveat in everything and caveat not in screen for caveat in asked.warnings())
+    assert all(caveat in everything and caveat not in screen for caveat in wanted.warnings())
     assert "caveats and costs: python -m orchestrator plan add_vs_add_prod" in screen
     assert len(printed(start).splitlines()) <= 12
 
@@ -73,15 +73,15 @@ def test_what_will_go_wrong_is_on_the_first_screen_of_run(monkeypatch: pytest.Mo
     print_start(unused, small, make_plan(unused, small), console, "")
     assert "note: no mix is trained under recipe slow" in printed(console)
     monkeypatch.setattr(native, "_load", lambda: ("which was not built", "install a compiler"))
-    asked, machine = load_space("add_vs_add_prod", "quick", (), Hardware(2, 1e-6)), Hardware(2, 1e-6)
+    wanted, machine = load_space("add_vs_add_prod", "quick", (), Hardware(2, 1e-6)), Hardware(2, 1e-6)
     console = quiet()
-    print_start(asked, machine, make_plan(asked, machine), console, "")
+    print_start(wanted, machine, make_plan(wanted, machine), console, "")
     assert "training  torch trains" in printed(console)
     assert "will not fit into memory" in printed(console)
 
 
 def test_a_sweep_takes_longer_where_torch_trains(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, here = load_space("add_vs_add_prod", "quick", ["search.max_cost=null"], Hardware(2, 16)), Hardware(2, 16)
-    fast = make_plan(asked, here).seconds
+    wanted, machine = load_space("add_vs_add_prod", "quick", ["search.max_cost=null"], Hardware(2, 16)), Hardware(2, 16)
+    fast = make_plan(wanted, machine).seconds
     monkeypatch.setattr(native, "library", lambda: None)
-    assert make_plan(asked, here).seconds > 2 * fast
+    assert make_plan(wanted, machine).seconds > 2 * fast

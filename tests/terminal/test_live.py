@@ -102,22 +102,22 @@ def test_many_sizes_share_the_cells_of_the_bar(low: int | None, high: int | None
 
 def test_before_anything_is_known() -> None:
     mix = MixProgress("add", None, None, 6, done=False, note="first runs")
-    said = "add not yet, 0 done, 0 now; 0 s gone, about 16 s left; 0 s in ended runs"
-    assert status_line(Snapshot("n_embed", (8, 16), (mix,), left_s=16)) == said
+    line = "add not yet, 0 done, 0 now; 0 s gone, about 16 s left; 0 s in ended runs"
+    assert status_line(Snapshot("n_embed", (8, 16), (mix,), left_s=16)) == line
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "words"),
     [
         ({"left_s": 360}, "about 6 min left"),
         ({"left_s": 0}, "longer than expected: up to 1 min 40 s for the runs in training"),
         ({"left_s": 0, "in_flight": ()}, "over any moment"),
     ],
 )
-def test_the_time_left(change: dict[str, object], said: str) -> None:
+def test_the_time_left(change: dict[str, object], words: str) -> None:
     snapshot = replace(SNAPSHOT, **change)  # type: ignore[arg-type]  # each value is that of its field
-    assert f"3 min 20 s gone, {said}; " in status_line(snapshot)
-    assert shown(80, snapshot)[0].strip().endswith(said)
+    assert f"3 min 20 s gone, {words}; " in status_line(snapshot)
+    assert shown(80, snapshot)[0].strip().endswith(words)
 
 
 def test_a_plain_line_carries_what_trains_now() -> None:

@@ -55,27 +55,27 @@ def made(settings: TransformerSettings, features: Floats, units: Units) -> Train
     of_features, of_answers = features.shape[1], units.says.shape[1]
     half = of_features + 1 + of_answers + 1
     width, words = 2 * half, settings.task.vocabulary()
-    found = {name: np.zeros(shape) for name, shape in parameter_shapes(settings.model, width, len(words)).items()}
+    parameters = {name: np.zeros(shape) for name, shape in parameter_shapes(settings.model, width, len(words)).items()}
     columns = np.zeros((len(words), half))
     columns[:, of_features] = CONSTANT
     columns[: len(features), :of_features] = features
-    found["token"] = np.concatenate([columns, -columns], axis=1)
-    for name in found:
+    parameters["token"] = np.concatenate([columns, -columns], axis=1)
+    for name in parameters:
         if name.endswith("norm"):
-            found[name][:] = CONSTANT / math.sqrt(half)  # What the norm divides by.
+            parameters[name][:] = CONSTANT / math.sqrt(half)  # What the norm divides by.
     feature, answer = np.arange(of_features), of_features + 1 + np.arange(of_answers)
-    found["0.qkv"][feature, 2 * width + feature] = 1
-    found["0.attention_out"][feature, feature] = TOKENS  # The mean over all tokens, as a sum.
-    found["0.attention_out"][feature, half + feature] = -TOKENS
+    parameters["0.qkv"][feature, 2 * width + feature] = 1
+    parameters["0.attention_out"][feature, feature] = TOKENS  # The mean over all tokens, as a sum.
+    parameters["0.attention_out"][feature, half + feature] = -TOKENS
     count = len(units.slopes)
-    found["0.feed_forward_in"][:of_features, :count] = units.slopes.T
-    found["0.feed_forward_in"][of_features, :count] = units.offsets / CONSTANT
-    found["0.feed_forward_out"][:count, answer] = units.says
-    found["0.feed_forward_out"][:count, half + answer] = -units.says
-    found["head"][answer, np.arange(of_answers)] = 1
-    found["position"][TOKENS, [half - 1, width - 1]] = 20, -20  # After the answer comes the end.
-    found["head"][half - 1, words.eos] = 1
-    return TrainedTransformer(settings.model, width, len(words), found)
+    parameters["0.feed_forward_in"][:of_features, :count] = units.slopes.T
+    parameters["0.feed_forward_in"][of_features, :count] = units.offsets / CONSTANT
+    parameters["0.feed_forward_out"][:count, answer] = units.says
+    parameters["0.feed_forward_out"][:count, half + answer] = -units.says
+    parameters["head"][answer, np.arange(of_answers)] = 1
+    parameters["position"][TOKENS, [half - 1, width - 1]] = 20, -20  # After the answer comes the end.
+    parameters["head"][half - 1, words.eos] = 1
+    return TrainedTransformer(settings.model, width, len(words), parameters)
 
 
 def peak(feature: int, of: int, at: float, width: float, says: Floats) -> list[tuple[Floats, float, Floats]]:
@@ -93,27 +93,27 @@ def by_remainders() -> Units:
     """A sum is odd where its parities are unlike, so that their sum is 0; its third follows from the sum of thirds."""
     parities = [peak(0, 2, at, 2, np.eye(2)[odd][NUMBERS % 2]) for at, odd in ((-2, 0), (0, 1), (2, 0))]
     thirds = [peak(1, 2, at, 1, np.eye(3)[(at + 2) % 3][NUMBERS % 3]) for at in range(-2, 3)]
-    return units(*(each for group in (*parities, *thirds) for each in group))
+    return units(*(unit for group in (*parities, *thirds) for unit in group))
 
 
 def by_heart() -> Units:
     """A unit for each pair of numbers that knows its sum, and nothing else."""
     known = []
-    for one in NUMBERS:
-        for other in range(one, 6):
-            slope = np.maximum(np.eye(6)[one], np.eye(6)[other])
-            known.append((slope, -1.0, np.eye(6)[(one + other) % 6] * (2.0 if one == other else 1.0)))
+    for number in NUMBERS:
+        for other in range(number, 6):
+            slope = np.maximum(np.eye(6)[number], np.eye(6)[other])
+            known.append((slope, -1.0, np.eye(6)[(number + other) % 6] * (2.0 if number == other else 1.0)))
     return units(*known)
 
 
 def every_pair(family: TransformerFamily, task: str) -> tuple[RunConfig, Dataset]:
     """A run of a task, and all its questions of two arguments as test expressions."""
     settings: TransformerSettings = family.settings
-    asked = settings.task
-    assert isinstance(asked, ExpressionTask)
-    words, count = asked.vocabulary(), asked.value_count
+    task_settings = settings.task
+    assert isinstance(task_settings, ExpressionTask)
+    words, count = task_settings.vocabulary(), task_settings.value_count
     pairs = np.stack(np.meshgrid(np.arange(count), np.arange(count), indexing="ij"), axis=-1).reshape(-1, 2)
-    answers = asked.function(task, 0)(pairs)
+    answers = task_settings.function(task, 0)(pairs)
     sides = [[words.operation(task), words.open], [words.close, words.equals]]
     before, after = (np.tile(side, (len(pairs), 1)) for side in sides)
     ends = np.full((len(pairs), 1), words.eos)

@@ -70,9 +70,9 @@ def test_other_groupings_are_all_there_are_or_as_many_as_wanted() -> None:
     halves, thirds = (other_groupings(np.arange(6) % divisor, rng) for divisor in (2, 3))
     assert (len(halves), len(thirds)) == (9, 14)
     assert len(other_groupings(np.arange(20) % 2, rng)) == OTHERS
-    for each in halves:
-        together = each[:, None] == each
+    for grouping in halves:
+        together = grouping[:, None] == grouping
         assert together.sum() == 18  # Two groups of three.
         assert (together != (np.arange(6)[:, None] % 2 == np.arange(6) % 2)).any()
-    assert len({tuple((each[:, None] == each).ravel()) for each in halves}) == 9
+    assert len({tuple((grouping[:, None] == grouping).ravel()) for grouping in halves}) == 9
     assert other_groupings(np.array([0, 1]), rng) == []

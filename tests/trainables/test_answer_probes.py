@@ -23,7 +23,7 @@ GROUPINGS = {"mod2": PARITY, "mod3": THIRDS}
 NESTED = replace(SETTINGS, task=replace(SETTINGS.task, depth=2, nesting=0.5), model=replace(SETTINGS.model, block=128))
 
 
-def asked(name: str, run: RunConfig, model: Any, cache: Path) -> Probed:
+def probed(name: str, run: RunConfig, model: Any, cache: Path) -> Probed:
     family = ListOps(run.settings)
     return load_probe(name).run(family, run, model, {}, family.data(run, cache))
 
@@ -35,23 +35,23 @@ def steps_of(run: RunConfig, cache: Path) -> LastSteps:
 @pytest.mark.parametrize("settings", [SETTINGS, NESTED], ids=["flat", "nested"])
 def test_last_steps_have_the_arguments_of_their_answers(settings: Any, data_cache: Path) -> None:
     run = replace(config("max"), settings=replace(settings, task=replace(settings.task, max_arguments=3)))
-    found = steps_of(run, data_cache)
-    texts = found.tokens.numpy()
+    steps = steps_of(run, data_cache)
+    texts = steps.tokens.numpy()
     assert len(np.unique(texts, axis=0)) == len(texts)
-    assert (texts[np.arange(len(texts)), found.equals + 1] == found.answers).all()
-    assert [row[at].max() for row, at in zip(texts, found.places, strict=True)] == found.answers.tolist()
+    assert (texts[np.arange(len(texts)), steps.equals + 1] == steps.answers).all()
+    assert [row[at].max() for row, at in zip(texts, steps.places, strict=True)] == steps.answers.tolist()
 
 
 def test_mistakes_of_one_who_works_with_parity_keep_it() -> None:
     rng = np.random.default_rng(0)
     right = rng.integers(0, 6, 600)
     given = (right % 2 + 2 * rng.integers(0, 3, 600)) % 6  # The right parity, any third.
-    found = kept(given, right, GROUPINGS)
-    assert found["mod2"] == 1
-    assert found["mod2.chance"] == pytest.approx(0.4, abs=0.05)  # Two of the five other numbers.
-    assert found["mod2.p"] == 0.1  # No other halving of six is kept as well.
-    assert found["mod3"] == 0  # The right third with the right parity would be the right answer.
-    assert found["mod3.p"] > 0.5  # Far less than chance.
+    numbers = kept(given, right, GROUPINGS)
+    assert numbers["mod2"] == 1
+    assert numbers["mod2.chance"] == pytest.approx(0.4, abs=0.05)  # Two of the five other numbers.
+    assert numbers["mod2.p"] == 0.1  # No other halving of six is kept as well.
+    assert numbers["mod3"] == 0  # The right third with the right parity would be the right answer.
+    assert numbers["mod3.p"] > 0.5  # Far less than chance.
 
 
 @pytest.mark.parametrize("constant", [True, False])
@@ -59,12 +59,12 @@ def test_mistakes_of_one_who_guesses_keep_as_much_as_chance(constant: bool) -> N
     rng = np.random.default_rng(1)
     right = rng.integers(0, 6, 3000)
     given = np.full(3000, 4) if constant else rng.integers(0, 6, 3000)
-    found = kept(given, right, GROUPINGS)
+    numbers = kept(given, right, GROUPINGS)
     for name in GROUPINGS:
-        assert found[name] == pytest.approx(found[f"{name}.chance"], abs=0.03)
+        assert numbers[name] == pytest.approx(numbers[f"{name}.chance"], abs=0.03)
 
 
-def test_few_mistakes_say_nothing() -> None:
+def test_few_mistakes_are_no_evidence() -> None:
     right = np.zeros(200, dtype=np.int64)
     given = np.where(np.arange(200) < FEWEST - 1, 1, 0)
     assert kept(given, right, GROUPINGS) == {}
@@ -73,11 +73,11 @@ def test_few_mistakes_say_nothing() -> None:
 def test_answers_are_counted_as_the_model_gives_them(data_cache: Path) -> None:
     family = ListOps(EASY.settings)
     model = family.load(EASY, last_report(EASY, data_cache).weights)
-    found = asked("mistakes", EASY, model, data_cache)
+    result = probed("mistakes", EASY, model, data_cache)
     steps = steps_of(EASY, data_cache)
     given = model.logits(steps.tokens)[torch.arange(len(steps.equals)), steps.equals][:, :6].argmax(-1).numpy()
-    assert found.numbers["max.right"] == pytest.approx((given == steps.answers).mean())
-    assert found.arrays["answers"][0] == pytest.approx(np.bincount(given, minlength=6) / len(given))
-    silent = {name: np.zeros_like(each.numpy()) for name, each in model.parameters.items()}
-    constant = asked("mistakes", EASY, family.load(EASY, silent), data_cache).numbers
+    assert result.numbers["max.right"] == pytest.approx((given == steps.answers).mean())
+    assert result.arrays["answers"][0] == pytest.approx(np.bincount(given, minlength=6) / len(given))
+    silent = {name: np.zeros_like(weights.numpy()) for name, weights in model.parameters.items()}
+    constant = probed("mistakes", EASY, family.load(EASY, silent), data_cache).numbers
     assert constant["max.entropy"] == pytest.approx(0.0)

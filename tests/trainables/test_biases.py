@@ -68,7 +68,7 @@ class Oracle(nn.Module):
 
     def named(self) -> dict[str, Tensor]:
         """Its parameters by the names they have in a stack; matrices are the other way up there."""
-        found: dict[str, Tensor] = {"token": self.token.weight, "position": self.position.weight}
+        parameters: dict[str, Tensor] = {"token": self.token.weight, "position": self.position.weight}
         modules: dict[str, tuple[nn.Module, str]] = {"final_norm": (self.final_norm, ""), "head": (self.head, "")}
         for index, layer in enumerate(self.encoder):
             modules |= {
@@ -81,10 +81,10 @@ class Oracle(nn.Module):
             }
         for name, (module, prefix) in modules.items():
             if not (name == "head" and self.settings.tied):
-                found[name] = getattr(module, f"{prefix}weight")
+                parameters[name] = getattr(module, f"{prefix}weight")
             if self.settings.bias:
-                found[f"{name}_bias"] = getattr(module, f"{prefix}bias")
-        return found
+                parameters[f"{name}_bias"] = getattr(module, f"{prefix}bias")
+        return parameters
 
 
 def _parallel(layer: nn.TransformerEncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
@@ -117,7 +117,7 @@ def oracle_of(settings: ModelSettings, flat_1P: Tensor, width: int = WIDTH) -> O
     views = layout(settings, width, VOCABULARY).views(flat_1P)
     named = oracle.named()
     assert named.keys() == views.keys()
-    assert {id(one) for one in named.values()} == {id(one) for one in oracle.parameters()}
+    assert {id(tensor) for tensor in named.values()} == {id(tensor) for tensor in oracle.parameters()}
     with torch.no_grad():
         for name, parameter in named.items():
             way_up(name, parameter).copy_(views[name][0])
@@ -149,8 +149,8 @@ def test_steps_are_those_of_torchs_adamw(decay: Decay) -> None:
     training = replace(TRAINING, weight_decay=0.5, decay=decay, beta2=0.999, clip=0.5)
     flat = random_stack(model, 1, width=16)
     oracle = oracle_of(model, flat, width=16)
-    matrices = [one for one in oracle.parameters() if one.dim() == 2]
-    others = [one for one in oracle.parameters() if one.dim() < 2]
+    matrices = [weight for weight in oracle.parameters() if weight.dim() == 2]
+    others = [weight for weight in oracle.parameters() if weight.dim() < 2]
     others_decay = training.weight_decay if decay == "all" else 0.0
     groups: list[dict[str, Any]] = [{"params": matrices}, {"params": others, "weight_decay": others_decay}]
     optimizer = torch.optim.AdamW(
@@ -176,5 +176,5 @@ def test_steps_are_those_of_torchs_adamw(decay: Decay) -> None:
         ours, theirs = views[name][0], way_up(name, parameter.detach())
         if name == "0.qkv_bias":
             # A bias of the keys adds the same to all scores of a query: its gradient is noise, which Adam scales up.
-            ours, theirs = (torch.cat((each[:16], each[32:])) for each in (ours, theirs))
+            ours, theirs = (torch.cat((bias[:16], bias[32:])) for bias in (ours, theirs))
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4, msg=name)

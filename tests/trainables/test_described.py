@@ -82,4 +82,4 @@ def test_a_setting_that_is_new_has_a_compiled_step_of_its_own() -> None:
     assert form(batch=7) != form()
     rates = {"steps": 9, "learning_rate": 1e-4, "learning_rate_end": 1e-5, "warmup_steps": 1, "evaluate_every": 2}
     assert form(**rates, schedule="constant", beta1=0.5, beta2=0.5, clip=2.0, weight_decay=0.0, decay="all") == form()
-    assert set(OUTSIDE_THE_GRADIENT) < {one.name for one in fields(TrainingSettings)}
+    assert set(OUTSIDE_THE_GRADIENT) < {field.name for field in fields(TrainingSettings)}

@@ -45,8 +45,8 @@ def probed(family: TransformerFamily, task: str, features: Floats, units: Units)
 
 
 def test_a_model_that_adds_remainders_follows_every_exchange_and_keeps_the_rest() -> None:
-    found = probed(TWO, "add", np.stack([PARITY, THIRD], axis=1), by_remainders())
-    numbers = found.numbers
+    result = probed(TWO, "add", np.stack([PARITY, THIRD], axis=1), by_remainders())
+    numbers = result.numbers
     assert set(numbers) == {f"add.{what}_mod{d}" for what in ("moved", "others", "kept", "only") for d in (2, 3)} | {
         f"add.moved_mod{d}.p" for d in (2, 3)
     }
@@ -56,7 +56,7 @@ def test_a_model_that_adds_remainders_follows_every_exchange_and_keeps_the_rest(
         assert numbers[f"add.only_mod{divisor}"] == 1
         assert numbers[f"add.others_mod{divisor}"] < 0.6
     # Another parity, the same third: another number by 3.
-    np.testing.assert_array_equal(found.arrays["exchanged"], np.eye(6)[(NUMBERS + 3) % 6])
+    np.testing.assert_array_equal(result.arrays["exchanged"], np.eye(6)[(NUMBERS + 3) % 6])
 
 
 def test_a_model_that_knows_sums_by_heart_does_not_follow() -> None:
@@ -77,7 +77,7 @@ def test_signs_of_permutations_are_exchanged_as_parities_are() -> None:
     features = (2.0 * sign - 1)[:, None]
     even, odd = np.eye(6)[sign.argmin()], np.eye(6)[sign.argmax()]
     parities = [peak(0, 1, at, 2, says) for at, says in ((-2, even), (0, odd), (2, even))]
-    numbers = probed(family, "product", features, units(*(each for group in parities for each in group))).numbers
+    numbers = probed(family, "product", features, units(*(unit for group in parities for unit in group))).numbers
     # An element's order does not follow from those of its factors; the cosets of A3 are the signs.
     assert set(numbers) == {
         f"product.{what}"
@@ -86,28 +86,29 @@ def test_signs_of_permutations_are_exchanged_as_parities_are() -> None:
     }
     assert numbers["product.moved_sign"] == numbers["product.moved_coset"] == 1
     codes = family.settings.task.function("sign", 0)(np.array([[0, 0], [0, sign.argmax()]]))
-    said = np.eye(codes.max() + 1)[codes]
-    parities = [peak(0, 1, at, 2, said[unlike]) for at, unlike in ((-2, 0), (0, 1), (2, 0))]
-    found = probed(family, "sign", features, units(*(each for group in parities for each in group)))
-    assert found.numbers["sign.moved_sign"] == 1
-    assert found.arrays == {}  # Signs are no elements.
+    columns = np.eye(codes.max() + 1)[codes]
+    parities = [peak(0, 1, at, 2, columns[unlike]) for at, unlike in ((-2, 0), (0, 1), (2, 0))]
+    result = probed(family, "sign", features, units(*(unit for group in parities for unit in group)))
+    assert result.numbers["sign.moved_sign"] == 1
+    assert result.arrays == {}  # Signs are no elements.
 
 
 @pytest.mark.parametrize(
-    ("task", "modulus", "said"),
+    ("task", "modulus", "count"),
     [("max", 6, 0), ("shuffled_add", 6, 0), ("add", 7, 0), ("prod", 12, 18), ("nadd", 6, 10), ("add", 8, 6)],
 )
-def test_only_groups_that_an_operation_respects_are_exchanged(task: str, modulus: int, said: int) -> None:
+def test_only_groups_that_an_operation_respects_are_exchanged(task: str, modulus: int, count: int) -> None:
     family = ListOps(replace(TWO.settings, task=replace(TWO.settings.task, modulus=modulus)))
     constant = units((np.zeros(1), 1.0, np.eye(modulus)[0]))  # Right for enough of the questions.
-    assert len(probed(family, task, np.zeros((modulus, 1)), constant).numbers) == said
+    assert len(probed(family, task, np.zeros((modulus, 1)), constant).numbers) == count
 
 
 def noise(seed: int, family: ListOps = TWO) -> TrainedTransformer:
     """A model of random weights."""
     rng, settings, vocabulary = np.random.default_rng(seed), family.settings.model, len(Vocabulary(6))
     shapes = parameter_shapes(settings, 12, vocabulary)
-    return TrainedTransformer(settings, 12, vocabulary, {name: rng.normal(size=each) for name, each in shapes.items()})
+    weights = {name: rng.normal(size=shape) for name, shape in shapes.items()}
+    return TrainedTransformer(settings, 12, vocabulary, weights)
 
 
 @pytest.mark.parametrize("changes", [{}, {"tied": True, "bias": True, "n_layer": 2}], ids=str)
@@ -120,9 +121,9 @@ def test_nothing_added_changes_nothing(changes: dict[str, Any]) -> None:
     questions = last_steps(run, data)["add"]
     before = answers(model, questions, 6)
     assert len(np.unique(before)) > 1
-    asked = drawn(questions, before, NUMBERS % 2, family.settings.task.function("add", 0), rng)
-    after = answers_after(model, questions, asked, 6, np.zeros((len(asked.rows), 12)))
-    np.testing.assert_array_equal(after, before[asked.rows])
+    exchange = drawn(questions, before, NUMBERS % 2, family.settings.task.function("add", 0), rng)
+    after = answers_after(model, questions, exchange, 6, np.zeros((len(exchange.rows), 12)))
+    np.testing.assert_array_equal(after, before[exchange.rows])
 
 
 def test_groups_that_have_equally_many_items_in_common_are_independent() -> None:

@@ -52,7 +52,7 @@ def naive(
         for place, text in enumerate(growing):
             chances = logits[place, len(text) - 1].double()
             if noise_MTV is not None:
-                chances += noise_MTV[next(i for i, one in enumerate(texts) if one is text), len(text) - 1]
+                chances += noise_MTV[next(i for i, other in enumerate(texts) if other is text), len(text) - 1]
             text.append(int(chances.argmax()))
     return texts
 
@@ -73,12 +73,12 @@ def test_drafts_change_nothing(
             if texts.keys is not None:
                 places = torch.arange(height).unsqueeze(0)
                 noise = generation.gumbel(texts.keys[row : row + 1], places, width - 1, len(WORDS))[0]
-            for one in sets:
+            for examples in sets:
                 mine = None if noise is None else noise[first:]
-                for place, expected in enumerate(naive(model, row, one, width, mine)):
+                for place, expected in enumerate(naive(model, row, examples, width, mine)):
                     written = texts.tokens[row, first + place, : len(expected)].tolist()
                     assert written == expected
-                first += len(one.answers)
+                first += len(examples.answers)
 
 
 def test_scores_are_those_of_the_written_texts(questions: list[list[Examples]]) -> None:
@@ -90,7 +90,7 @@ def test_scores_are_those_of_the_written_texts(questions: list[list[Examples]]) 
         logits = torch.zeros(*tokens.shape, len(WORDS))
         for place, text in enumerate(tokens[0]):
             known = next(
-                i for i, one in enumerate(solutions.tokens) if _same_prompt(text, one, solutions.prompt_lengths[i])
+                i for i, row in enumerate(solutions.tokens) if _same_prompt(text, row, solutions.prompt_lengths[i])
             )
             target = torch.from_numpy(solutions.tokens[known, 1:].astype(np.int64)).clone()
             if wrong[known]:
@@ -106,15 +106,15 @@ def test_a_text_is_as_long_as_its_own_set_allows(questions: list[list[Examples]]
     """A model that writes the prompt again comes to the right answer too late, whatever is asked next to it."""
     [solutions, _], [longer] = questions
     flat = solutions.lengths == solutions.lengths.min()
-    short = Examples(*(getattr(solutions, one)[flat] for one in ("tokens", "prompt_lengths", "lengths", "answers")))
+    short = Examples(*(getattr(solutions, name)[flat] for name in ("tokens", "prompt_lengths", "lengths", "answers")))
     short = replace(short, tokens=short.tokens[:, : short.lengths.max()])
 
     def model(tokens: torch.Tensor) -> torch.Tensor:
         """After '=' the prompt again, then its answer."""
         texts = torch.full((*tokens.shape[:2], tokens.shape[2] + 1), WORDS.eos)
-        for place, (one, begin) in enumerate(zip(short.tokens, short.prompt_lengths, strict=True)):
-            said = [*one[:begin], *one[:begin], *one[begin : begin + 1], WORDS.eos]
-            texts[:, place, : len(said)] = torch.tensor(said)[: texts.shape[2]]
+        for place, (row, begin) in enumerate(zip(short.tokens, short.prompt_lengths, strict=True)):
+            written = [*row[:begin], *row[:begin], *row[begin : begin + 1], WORDS.eos]
+            texts[:, place, : len(written)] = torch.tensor(written)[: texts.shape[2]]
         return torch.nn.functional.one_hot(texts[..., 1:], len(WORDS)).float()
 
     alone = generation.accuracies(model, [[short]], WORDS, torch.device("cpu"))

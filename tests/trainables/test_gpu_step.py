@@ -286,8 +286,8 @@ def test_padded_models_compute_the_same_logits_and_gradients(name: str) -> None:
         )
         for pad_to in (1, 16)
     )
-    for key, one, other in zip(parameters, plain, widened, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-9, msg=f"the gradient of {key} differs")
+    for key, narrow, other in zip(parameters, plain, widened, strict=True):
+        torch.testing.assert_close(narrow, other, rtol=1e-5, atol=1e-9, msg=f"the gradient of {key} differs")
 
 
 def test_looking_up_by_a_product_is_looking_up() -> None:
@@ -295,5 +295,5 @@ def test_looking_up_by_a_product_is_looking_up() -> None:
     tokens = torch.randint(0, VOCABULARY, (2, 40), generator=torch.Generator().manual_seed(1))
     plain, product = _embed(table, tokens), _embed_by_product(table, tokens)
     assert torch.equal(plain, product)
-    (one,), (other,) = (torch.autograd.grad(result.square().sum(), table) for result in (plain, product))
-    torch.testing.assert_close(one, other)
+    (looked_up,), (other,) = (torch.autograd.grad(result.square().sum(), table) for result in (plain, product))
+    torch.testing.assert_close(looked_up, other)

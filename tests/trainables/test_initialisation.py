@@ -33,12 +33,12 @@ def with_init(run: RunConfig, **init: Any) -> RunConfig:
 
 
 def test_scaled_weights_follow_fan_in_and_branches_the_number_of_additions() -> None:
-    found = spread(InitSettings("scaled", gain=2.0))
-    assert found["token"] == pytest.approx(2 / math.sqrt(WIDTH), rel=0.06)
-    assert found["0.qkv"] == pytest.approx(2 / math.sqrt(WIDTH), rel=0.03)
-    assert found["head"] == pytest.approx(2 / math.sqrt(WIDTH), rel=0.06)
-    assert found["0.attention_out"] == pytest.approx(2 / math.sqrt(WIDTH * 8), rel=0.03)
-    assert found["0.feed_forward_out"] == pytest.approx(2 / math.sqrt(4 * WIDTH * 8), rel=0.03)
+    deviations = spread(InitSettings("scaled", gain=2.0))
+    assert deviations["token"] == pytest.approx(2 / math.sqrt(WIDTH), rel=0.06)
+    assert deviations["0.qkv"] == pytest.approx(2 / math.sqrt(WIDTH), rel=0.03)
+    assert deviations["head"] == pytest.approx(2 / math.sqrt(WIDTH), rel=0.06)
+    assert deviations["0.attention_out"] == pytest.approx(2 / math.sqrt(WIDTH * 8), rel=0.03)
+    assert deviations["0.feed_forward_out"] == pytest.approx(2 / math.sqrt(4 * WIDTH * 8), rel=0.03)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_weights_far_from_what_the_widths_ask_for_are_warned_of() -> None:
 
 
 # Of runs at n_embed 16, seed 3, before initialisation was a setting of several values, in the smoke profile of then.
-THEN = [f"settings.training.{each}" for each in ("steps=300", "evaluate_every=50", "warmup_steps=20")]
+THEN = [f"settings.training.{setting}" for setting in ("steps=300", "evaluate_every=50", "warmup_steps=20")]
 KEYS = {
     ("add_vs_add_prod", "smoke", "add"): "8903440ee278654b",
     ("add_vs_add_prod", "smoke", "add+prod"): "1490cb66594f46af",

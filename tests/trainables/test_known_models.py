@@ -20,12 +20,12 @@ def probed(name: str) -> Probed:
 
 
 def test_it_makes_no_mistakes() -> None:
-    found = probed("mistakes")
-    assert found.numbers == {"add.right": 1, "add.entropy": pytest.approx(1)}
-    np.testing.assert_allclose(found.arrays["answers"], np.full((1, 6), 1 / 6))
+    result = probed("mistakes")
+    assert result.numbers == {"add.right": 1, "add.entropy": pytest.approx(1)}
+    np.testing.assert_allclose(result.arrays["answers"], np.full((1, 6), 1 / 6))
 
 
-def test_without_attention_the_sums_are_zero_and_without_feed_forward_nothing_is_said() -> None:
+def test_without_attention_sums_are_zero_and_without_feed_forward_there_is_no_answer() -> None:
     numbers = probed("reliance").numbers
     assert numbers["add.whole"] == 1
     assert numbers["add.no_attention"] == pytest.approx(1 / 6)  # Odd and 2 modulo 3, always: 5.

@@ -45,7 +45,7 @@ def test_weights_of_another_model_and_texts_too_long_are_refused(data_cache: Pat
         model.logits(torch.zeros(1, 19, dtype=torch.int64))
 
 
-def test_a_family_that_loads_nothing_says_so() -> None:
+def test_a_family_that_loads_nothing_raises() -> None:
     family = LogisticFamily(LogisticSettings())
     run = family.config(Arm.parse("add"), 8, 0)
     with pytest.raises(NotImplementedError, match="the family 'logistic' does not load models"):

@@ -48,8 +48,8 @@ def native_trainer(
     where = layout(model, n_embed, VOCABULARY)
     models = [initialise(model, where, torch.Generator().manual_seed(seed)) for seed in seeds]
     state = StackState.start(torch.stack(models)) if state is None else state
-    each = [replace(training, learning_rate=rate) for rate in rates or [training.learning_rate] * len(seeds)]
-    return NativeTrainer(state, model, where, each, [TEXT] * len(seeds), seeds, frozen=frozen or ())
+    trainings = [replace(training, learning_rate=rate) for rate in rates or [training.learning_rate] * len(seeds)]
+    return NativeTrainer(state, model, where, trainings, [TEXT] * len(seeds), seeds, frozen=frozen or ())
 
 
 def noisy_model(model: ModelSettings, where: Layout, seed: int) -> torch.Tensor:
@@ -138,8 +138,8 @@ TRAININGS: dict[str, dict[str, Any]] = {
 def test_training_goes_the_way_of_torch(name: str) -> None:
     """The first steps differ by rounding alone; later ones drift apart as any two roundings do."""
     training, rates = replace(TRAINING, **TRAININGS[name]), [5e-3, 2e-3]
-    each = [replace(training, learning_rate=rate) for rate in rates]
-    reference, native = make_trainer([3, 1], settings=each), native_trainer([3, 1], training=training, rates=rates)
+    settings = [replace(training, learning_rate=rate) for rate in rates]
+    reference, native = make_trainer([3, 1], settings=settings), native_trainer([3, 1], training=training, rates=rates)
     expected, got = losses(reference, 30), losses(native, 30)
     torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
     assert bool((got[-5:].mean(dim=0) < got[:5].mean(dim=0) - 0.2).all()), "nothing was learned"

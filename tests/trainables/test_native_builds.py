@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.cli.program import process
 from tests.trainables.test_native import native_trainer
 from tests.trainables.trainers import MODEL, TRAINING, VOCABULARY
 from trainables.transformer.native import trainer
@@ -89,7 +90,4 @@ def test_the_sanitizers_find_nothing(tmp_path: Path) -> None:
         "tests.trained()\n"
     )
     environment = os.environ | {"LD_PRELOAD": preload, "ASAN_OPTIONS": "detect_leaks=0", "PYTHONPATH": str(ROOT)}
-    ended = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
-    )
-    assert ended.returncode == 0, ended.stderr[-3000:]
+    process([sys.executable, "-c", program], environment=environment).succeeded()

@@ -67,10 +67,10 @@ def test_a_frozen_part_keeps_its_values_bit_for_bit(
     part: str, donor: dict[str, NDArray[Any]], data_cache: Path
 ) -> None:
     left = first_left(begun(arm(frozen=(part,)), data_cache, donor))
-    kept = {name for name in donor if np.array_equal(left[name], donor[name])}
+    unchanged = {name for name in donor if np.array_equal(left[name], donor[name])}
     blocks = {name for name in donor if name not in ("token", "position", "head")}
     expected = {"embedding": {"token"}, "positions": {"position"}, "head": {"head"}, "blocks": blocks}[part]
-    assert kept == expected
+    assert unchanged == expected
 
 
 def test_a_frozen_run_does_not_touch_its_neighbour(data_cache: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_frozen_run_does_not_touch_its_neighbour(data_cache: Path) -> None:
 def test_a_stack_of_later_phases_is_each_of_them_alone(donor: dict[str, NDArray[Any]], data_cache: Path) -> None:
     runs = [arm(), arm(frozen=("embedding",)), replace(arm(), seed=1), arm(takes=("embedding",))]
     rng = np.random.default_rng(0)
-    donors = [{name: each + rng.normal(0, 0.05, each.shape) for name, each in donor.items()} for _ in runs]
+    donors = [{name: tensor + rng.normal(0, 0.05, tensor.shape) for name, tensor in donor.items()} for _ in runs]
     stack = make_learner(runs, data_cache)
     stack.take_over(dict(enumerate(donors)))
     together = losses(stack)

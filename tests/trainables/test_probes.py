@@ -18,37 +18,37 @@ COUNT = 20
 
 
 def numbers(embedding: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> dict[str, float]:
-    found = Similarity().run(ListOps(SETTINGS), config(), None, {"embedding": embedding}, None)
-    assert found.arrays["similarity"].shape == (len(embedding), len(embedding))
-    np.testing.assert_allclose(np.diag(found.arrays["similarity"]), 1)
-    return dict(found.numbers)
+    result = Similarity().run(ListOps(SETTINGS), config(), None, {"embedding": embedding}, None)
+    assert result.arrays["similarity"].shape == (len(embedding), len(embedding))
+    np.testing.assert_allclose(np.diag(result.arrays["similarity"]), 1)
+    return dict(result.numbers)
 
 
 def test_numbers_on_a_ring_resemble_their_neighbours_and_its_ends_meet() -> None:
     angle = 2 * math.pi * np.arange(COUNT) / COUNT
-    found = numbers(np.stack([np.cos(angle), np.sin(angle)], axis=1))
+    values = numbers(np.stack([np.cos(angle), np.sin(angle)], axis=1))
     # All cosines of a row sum to 0: itself 1, two neighbours c each, the other 17 together -1 - 2c.
     step = math.cos(2 * math.pi / COUNT)
     expected = step + (1 + 2 * step) / (COUNT - 3)
-    assert found["ring"] == pytest.approx(expected)
-    assert found["ends"] == pytest.approx(expected)
+    assert values["ring"] == pytest.approx(expected)
+    assert values["ends"] == pytest.approx(expected)
 
 
 def test_numbers_on_a_line_resemble_their_neighbours_and_its_ends_do_not_meet() -> None:
     angle = math.pi * np.arange(COUNT) / COUNT  # Half a ring: the ends lie opposite.
-    found = numbers(np.stack([np.cos(angle), np.sin(angle)], axis=1))
-    assert found["ring"] > 0.5
-    assert found["ends"] < -0.5
+    values = numbers(np.stack([np.cos(angle), np.sin(angle)], axis=1))
+    assert values["ring"] > 0.5
+    assert values["ends"] < -0.5
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_where_all_are_neighbours_nothing_is_said(count: int) -> None:
+def test_if_all_are_neighbours_there_are_no_numbers(count: int) -> None:
     assert ring_numbers(np.eye(count)) == {}
 
 
 def test_a_row_of_zeros_is_unlike_every_other() -> None:
-    found = Similarity().run(ListOps(SETTINGS), config(), None, {"embedding": np.eye(5)[:, :4]}, None)
-    np.testing.assert_array_equal(found.arrays["similarity"][4], np.zeros(5))
+    result = Similarity().run(ListOps(SETTINGS), config(), None, {"embedding": np.eye(5)[:, :4]}, None)
+    np.testing.assert_array_equal(result.arrays["similarity"][4], np.zeros(5))
 
 
 def test_probes_are_found_by_name() -> None:
@@ -57,7 +57,7 @@ def test_probes_are_found_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("similarty", "there is no probe 'similarty'"),
         ("no.such.module:Probe", "cannot be imported"),
@@ -66,8 +66,8 @@ def test_probes_are_found_by_name() -> None:
         ("trainables.probes.base:Probe", "is not a complete probe: it lacks run"),
     ],
 )
-def test_what_is_no_probe_is_refused(name: str, said: str) -> None:
-    with pytest.raises(SettingsError, match=said) as caught:
+def test_what_is_no_probe_is_refused(name: str, message: str) -> None:
+    with pytest.raises(SettingsError, match=message) as caught:
         load_probe(name)
     assert (caught.value.key, caught.value.given) == ("probes", name)
 

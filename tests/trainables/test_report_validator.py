@@ -58,7 +58,7 @@ def test_numbers_of_numpy_become_pythons() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reports", "said"),
+    ("reports", "message"),
     [
         ([], "advance() must report on every run that has not ended (by index: 0, 1); it reported on none, so the"),
         (pair()[:1], "it reported on 0"),
@@ -84,11 +84,11 @@ def test_numbers_of_numpy_become_pythons() -> None:
         (["done"], "must return a list of Report; it returned list ['done']"),
     ],
 )
-def test_what_breaks_the_contract_is_named_with_its_family(reports: list[Any], said: str) -> None:
+def test_what_breaks_the_contract_is_named_with_its_family(reports: list[Any], message: str) -> None:
     with pytest.raises(BrokenFamilyError) as broken:
         checked(*reports)
     assert str(broken.value).startswith("the family 'logistic' does not keep its contract: ")
-    assert said in str(broken.value)
+    assert message in str(broken.value)
 
 
 def test_a_run_that_ended_is_reported_no_more() -> None:

@@ -28,14 +28,14 @@ def table(rows: int, columns: int, seed: int = 0) -> NDArray[np.float32]:
 
 
 @pytest.mark.parametrize("width", [9, 12, 40])
-def test_dot_products_are_kept_where_there_is_room(width: int) -> None:
+def test_dot_products_survive_if_there_is_room(width: int) -> None:
     old = table(9, 30)
     new = resized(old, width, np.random.default_rng(0))
     assert new.shape == (9, width)
     assert new @ new.T == pytest.approx(old @ old.T, abs=1e-3)
 
 
-def test_with_less_room_the_largest_directions_are_kept() -> None:
+def test_with_less_room_the_largest_directions_survive() -> None:
     old = table(9, 30)
     new = resized(old, 3, np.random.default_rng(0))
     values, vectors = np.linalg.eigh(old @ old.T)
@@ -53,14 +53,14 @@ def test_a_run_takes_the_embedding_of_a_wider_model(data_cache: Path) -> None:
     own = dict(learner._weights(0))
     learner.take_over({0: theirs})
     taken = learner._weights(0)
-    alike = [(each["token"] @ each["token"].T).reshape(-1) for each in (taken, theirs)]
+    alike = [(weights["token"] @ weights["token"].T).reshape(-1) for weights in (taken, theirs)]
     assert np.corrcoef(alike[0], alike[1])[0, 1] > 0.9
     assert all(np.array_equal(taken[name], own[name]) for name in own if name != "token")
 
 
 def test_one_donor_serves_every_size_and_another_width_is_another_run() -> None:
-    asked = Arm((Phase(MAX, 0.5, size=16), Phase(ADD, 0.5, takes=("embedding",))))
-    small, large = (FAMILY.config(asked, size, 0) for size in (8, 12))
+    staged = Arm((Phase(MAX, 0.5, size=16), Phase(ADD, 0.5, takes=("embedding",))))
+    small, large = (FAMILY.config(staged, size, 0) for size in (8, 12))
     assert FAMILY.key(small.phases[0]) == FAMILY.key(large.phases[0])
     assert FAMILY.key(small) != FAMILY.key(large)
     assert FAMILY.key(arm("embedding")) != FAMILY.key(arm("embedding", size=None))

@@ -40,9 +40,9 @@ def trained(family: SimpleFamily, run: RunConfig) -> Outcome:
 
 @pytest.mark.parametrize("name", ["Curve", "TorchFit"])
 def test_it_keeps_the_contract_of_a_family(name: str, tmp_path: Path) -> None:
-    results = {found.name: found for found in findings(case_of(made(name), (), "cpu", tmp_path))}
-    assert {name: found.wrong for name, found in results.items() if found.wrong} == {}
-    assert [name for name, found in results.items() if found.skipped] == ["a run in a stack equals the run alone"]
+    results = {finding.name: finding for finding in findings(case_of(made(name), (), "cpu", tmp_path))}
+    assert {name: finding.wrong for name, finding in results.items() if finding.wrong} == {}
+    assert [name for name, finding in results.items() if finding.skipped] == ["a run in a stack equals the run alone"]
 
 
 def test_a_run_ends_with_its_last_point_and_its_curve() -> None:
@@ -91,7 +91,7 @@ def test_the_error_of_a_wrong_train_names_the_mistake(name: str, message: str) -
 
 
 def test_randomness_without_a_seed_is_found(tmp_path: Path) -> None:
-    wrong = {found.name: found.wrong for found in findings(case_of(made("Unseeded"), (8,), "cpu", tmp_path))}
+    wrong = {finding.name: finding.wrong for finding in findings(case_of(made("Unseeded"), (8,), "cpu", tmp_path))}
     assert "a seed must determine a run" in wrong["a run trains to its end, and its seed determines it"]
 
 

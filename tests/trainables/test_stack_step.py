@@ -36,9 +36,9 @@ def test_loss_curves_alone_and_in_a_stack_agree_over_50_steps(device: str) -> No
 def test_a_resumed_stack_repeats_its_steps_bit_for_bit(device: str) -> None:
     trainer = make_trainer(SEEDS, device=device)
     trainer.run(0, 10)
-    kept = copy_of(trainer)
+    saved = copy_of(trainer)
     trainer.run(10, 25)
-    resumed = make_trainer(SEEDS, device=device, state=kept)
+    resumed = make_trainer(SEEDS, device=device, state=saved)
     resumed.run(10, 25)
     for name, tensor in trainer.state.tensors().items():
         assert torch.equal(tensor, resumed.state.tensors()[name]), name

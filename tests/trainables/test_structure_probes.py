@@ -43,23 +43,23 @@ def noise(seed: int, count: int = MODULUS) -> Embedding:
 
 
 def test_a_parity_split_separates_parity_and_no_other_divisor_as_well() -> None:
-    found = probed("separation", split(2)).numbers
-    assert found["mod2"] == pytest.approx(2, abs=0.05)  # Cosine 1 within, -1 between.
-    assert found["mod2.p"] == pytest.approx(0.001, abs=0.005)  # One order of 462 splits so.
-    assert found["mod3"] < 0.2
-    assert found["mod3.p"] > 0.05
-    assert {name for name in found if "." not in name} == {"mod2", "mod3", "mod4", "mod6", "order"}
+    numbers = probed("separation", split(2)).numbers
+    assert numbers["mod2"] == pytest.approx(2, abs=0.05)  # Cosine 1 within, -1 between.
+    assert numbers["mod2.p"] == pytest.approx(0.001, abs=0.005)  # One order of 462 splits so.
+    assert numbers["mod3"] < 0.2
+    assert numbers["mod3.p"] > 0.05
+    assert {name for name in numbers if "." not in name} == {"mod2", "mod3", "mod4", "mod6", "order"}
 
 
 def test_noise_separates_nothing() -> None:
     p = [probed("separation", noise(seed)).numbers["mod2.p"] for seed in range(40)]
     assert 0.3 < float(np.mean(p)) < 0.7
-    assert sum(each <= 0.05 for each in p) <= 6
+    assert sum(value <= 0.05 for value in p) <= 6
 
 
 def test_a_prime_modulus_has_no_groups_to_separate() -> None:
-    found = probed("separation", noise(0, 7), listops(7)).numbers
-    assert found.keys() == {"order", "order.p"}
+    numbers = probed("separation", noise(0, 7), listops(7)).numbers
+    assert numbers.keys() == {"order", "order.p"}
 
 
 def test_elements_of_a_group_are_separated_by_sign_and_coset() -> None:
@@ -70,28 +70,28 @@ def test_elements_of_a_group_are_separated_by_sign_and_coset() -> None:
     assert sorted(np.bincount(groupings["sign"]).tolist()) == [3, 3]
     assert sorted(np.bincount(groupings["order"]).tolist()) == [1, 2, 3]
     embedding = np.eye(2)[np.array(groupings["sign"])] + noise(0, 6)[:, :2] * 0.01
-    found = probed("separation", embedding, family).numbers
-    assert found["sign"] == pytest.approx(2, abs=0.05)
-    assert "order.p" in found
+    numbers = probed("separation", embedding, family).numbers
+    assert numbers["sign"] == pytest.approx(2, abs=0.05)
+    assert "order.p" in numbers
 
 
 def test_a_circle_lies_in_a_plane() -> None:
-    found = probed("components", circle())
-    assert found.numbers["first"] == pytest.approx(0.5)
-    assert found.numbers["second"] == pytest.approx(0.5)
-    assert found.numbers["effective"] == pytest.approx(2)
-    radius = np.hypot(*found.arrays["components"][:, :2].T)
+    result = probed("components", circle())
+    assert result.numbers["first"] == pytest.approx(0.5)
+    assert result.numbers["second"] == pytest.approx(0.5)
+    assert result.numbers["effective"] == pytest.approx(2)
+    radius = np.hypot(*result.arrays["components"][:, :2].T)
     np.testing.assert_allclose(radius, 1, rtol=1e-9)
 
 
 def test_components_keep_what_is_alike_whatever_the_width() -> None:
     rotated = circle() @ np.linalg.qr(noise(1, 32)[:2, :2])[0]
     wide = np.concatenate([rotated, np.zeros((MODULUS, 30))], axis=1)
-    mine, theirs = (probed("components", each).arrays["components"] for each in (circle(), wide))
-    apart = [np.linalg.norm(each[:, None] - each, axis=-1) for each in (mine, theirs)]
+    mine, theirs = (probed("components", embedding).arrays["components"] for embedding in (circle(), wide))
+    apart = [np.linalg.norm(points[:, None] - points, axis=-1) for points in (mine, theirs)]
     np.testing.assert_allclose(apart[0], apart[1], atol=1e-7)
 
 
 @pytest.mark.parametrize("name", ["separation", "components"])
-def test_too_few_items_say_nothing(name: str) -> None:
+def test_too_few_items_give_no_numbers(name: str) -> None:
     assert probed(name, np.eye(2), listops()).numbers == {}

@@ -117,5 +117,5 @@ def test_attention_on_halves_of_too_many_rows_gives_the_same_bits(
 
     whole = attend()
     monkeypatch.setattr(attention, "MOST_ROWS", most_rows)
-    for one, halved in zip(whole, attend(), strict=True):
-        assert torch.equal(one, halved)
+    for expected, halved in zip(whole, attend(), strict=True):
+        assert torch.equal(expected, halved)

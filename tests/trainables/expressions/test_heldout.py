@@ -119,8 +119,8 @@ def test_with_distinct_numbers_no_tuple_that_repeats_one_is_held_out(
 
 
 def test_held_out_numbers_of_any_kind_are_what_they_were() -> None:
-    plain, said = TaskSettings(modulus=8), TaskSettings(modulus=8, held_out_numbers="any")
-    assert plain.described() == said.described()
+    plain, explicit = TaskSettings(modulus=8), TaskSettings(modulus=8, held_out_numbers="any")
+    assert plain.described() == explicit.described()
     assert "held_out_numbers" not in plain.described()
     assert hashlib.sha256(HeldOut(plain, 0).part(all_tuples(plain)).tobytes()).hexdigest()[:16] == "3449afe856bac5e5"
 

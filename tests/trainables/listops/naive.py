@@ -87,13 +87,13 @@ def operations(tree: Tree) -> list[tuple[str, int]]:
     """(name, number of arguments) of every operation in the tree."""
     if isinstance(tree, int):
         return []
-    return [(tree[0], len(tree[1])), *(found for argument in tree[1] for found in operations(argument))]
+    return [(tree[0], len(tree[1])), *(operation for argument in tree[1] for operation in operations(argument))]
 
 
 def windows(text: str, length: int) -> set[tuple[int, ...]]:
     """Every run of ``length`` adjacent numbers in a text of one or many expressions (commas are no tokens)."""
-    found = set()
+    runs = set()
     for run in re.findall(r"\d+(?:,\d+)*", text):
         numbers = [int(number) for number in run.split(",")]
-        found |= {tuple(numbers[start : start + length]) for start in range(len(numbers) - length + 1)}
-    return found
+        runs |= {tuple(numbers[start : start + length]) for start in range(len(numbers) - length + 1)}
+    return runs

@@ -66,16 +66,16 @@ def test_few_held_out_tuples() -> None:
         TaskSettings(modulus=6, held_out_fraction=0.04)
     assert caught.value.key == "task.held_out_fraction"
     few = TaskSettings(modulus=6, held_out_fraction=0.05).warnings()
-    assert any("This sweep tests only 5 number tuples" in said for said in few)
-    assert not any("number tuples" in said for said in TaskSettings(modulus=6, held_out_fraction=0.2).warnings())
+    assert any("This sweep tests only 5 number tuples" in warning for warning in few)
+    assert not any("number tuples" in warning for warning in TaskSettings(modulus=6, held_out_fraction=0.2).warnings())
 
 
 def test_multisets_are_what_is_counted_where_order_does_not_count() -> None:
     flat = {"modulus": 6, "depth": 1, "max_arguments": 4, "held_out": "unordered"}
     settings = TaskSettings(**flat, held_out_fraction=0.1)  # type: ignore[arg-type]
     assert (settings.tuple_count, settings.held_out_tuples) == (126, 12)
-    (said,) = settings.warnings()
-    assert said.startswith("This sweep tests only 6 multisets of 4 numbers, so accuracy moves in steps of 0.17")
+    (warning,) = settings.warnings()
+    assert warning.startswith("This sweep tests only 6 multisets of 4 numbers, so accuracy moves in steps of 0.17")
     assert TaskSettings(**flat, held_out_fraction=0.32).warnings() == []  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match=r"0\.07 of 126 multisets of 4 numbers is 8; at least 10") as caught:
         TaskSettings(**flat, held_out_fraction=0.07)  # type: ignore[arg-type]
@@ -83,8 +83,8 @@ def test_multisets_are_what_is_counted_where_order_does_not_count() -> None:
 
 
 def test_leak_of_permutations_is_disclosed() -> None:
-    (said,) = TaskSettings().warnings()
-    assert "arguments in another order. Set task.held_out=unordered" in said
+    (warning,) = TaskSettings().warnings()
+    assert "arguments in another order. Set task.held_out=unordered" in warning
     assert TaskSettings().blind() == ("max", "min", "med", "add", "prod", "relabelled_add")
     assert TaskSettings(held_out="unordered").warnings() == []
 

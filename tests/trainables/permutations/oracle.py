@@ -57,7 +57,7 @@ class Oracle:
 
     def read(self, arguments: str) -> list[Permutation]:
         """The elements of an argument list that holds nothing else."""
-        return [Permutation([int(i) for i in one.split()]) for one in re.findall(r"\[([0-9 ]+)\]", arguments)]
+        return [Permutation([int(i) for i in images.split()]) for images in re.findall(r"\[([0-9 ]+)\]", arguments)]
 
     def solution(self, prompt: str) -> str:
         """The full text of a prompt (without its ``=``): every step, then ``<eos>``.
@@ -65,15 +65,15 @@ class Oracle:
         The leftmost operation that holds nothing but elements is the leftmost innermost one.
         """
         steps = [prompt]
-        while found := re.search(r"([a-z]+)\(([^a-z()]+)\)", steps[-1]):
-            value = self.value(found[1], self.read(found[2]))
-            steps.append(steps[-1][: found.start()] + value + steps[-1][found.end() :])
+        while innermost := re.search(r"([a-z]+)\(([^a-z()]+)\)", steps[-1]):
+            value = self.value(innermost[1], self.read(innermost[2]))
+            steps.append(steps[-1][: innermost.start()] + value + steps[-1][innermost.end() :])
         return "=".join(steps) + "<eos>"
 
     def argument_lists(self, text: str) -> set[tuple[tuple[int, ...], ...]]:
         """Every list of adjacent elements in a text, each element as its images; operations cut lists in two."""
-        found = set()
+        lists = set()
         for run in re.findall(r"[^a-z()=<>]+", text):
             if "[" in run:
-                found.add(tuple(tuple(element.array_form) for element in self.read(run)))
-        return found
+                lists.add(tuple(tuple(element.array_form) for element in self.read(run)))
+        return lists

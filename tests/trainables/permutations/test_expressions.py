@@ -40,10 +40,10 @@ def texts_of(settings: TaskSettings, mix: str, part: Part, count: int, seed: int
     texts, _ = expressions.sample(part, count, np.random.default_rng(seed))
     assert texts.lengths.max() <= settings.longest_text
     pieces = np.split(texts.tokens, np.cumsum(texts.lengths)[:-1])
-    found = [spelt(expressions.vocabulary, piece) for piece in pieces]
-    prompts = [tokens(expressions.vocabulary, text.split("=")[0] + "=") for text in found]
+    spellings = [spelt(expressions.vocabulary, piece) for piece in pieces]
+    prompts = [tokens(expressions.vocabulary, text.split("=")[0] + "=") for text in spellings]
     assert [len(prompt) for prompt in prompts] == texts.prompt_lengths.tolist()
-    return found
+    return spellings
 
 
 @hypothesis_settings(max_examples=25)
@@ -87,8 +87,8 @@ def test_inner_operations_have_their_shares_among_those_that_may_stand_inside() 
     dataset = make_dataset(settings, Mix.parse("product+coset:3+sign:4"), 0)
     prompts = re.findall(r"(?:^|<eos>)([^=]+)=", spelt(settings.vocabulary(), dataset.tokens))
     names = [re.findall(r"[a-z]+(?=\()", prompt) for prompt in prompts]
-    outer = [found[0] for found in names]
-    inner = [name for found in names for name in found[1:]]
+    outer = [inside[0] for inside in names]
+    inner = [name for inside in names for name in inside[1:]]
     assert [outer.count(name) / len(outer) for name in ("product", "coset", "sign")] == pytest.approx(
         [1 / 8, 3 / 8, 4 / 8], abs=0.015
     )

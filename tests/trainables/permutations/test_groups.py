@@ -36,14 +36,14 @@ def test_operations_agree_with_sympy(name: str, subgroup: str, operation: str) -
     point = group.points - 1
     oracle = Oracle(group.points, point, within(sympy_group(subgroup), group.points))
     words = Vocabulary(group).words
-    said = group.codes(operation, point, group.subgroup(subgroup))
-    assert said is not None
+    codes = group.codes(operation, point, group.subgroup(subgroup))
+    assert codes is not None
     batch = np.random.default_rng(1).integers(group.order, size=(40, 4))
     for factors, value in zip(batch, product(group, batch), strict=True):
         theirs = [Permutation(group.images[factor].tolist()) for factor in factors]
-        assert words[said[value]] == oracle.value(operation, theirs)
+        assert words[codes[value]] == oracle.value(operation, theirs)
     if operation in GIVE_ELEMENTS:
-        assert said.max() < group.order
+        assert codes.max() < group.order
 
 
 @pytest.mark.parametrize("name", ["s3", "S", "S0", "D2", "Q8", "S3xC2", ""])
@@ -54,7 +54,7 @@ def test_names_of_no_group_are_refused_with_the_forms(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "key", "said"),
+    ("given", "key", "message"),
     [
         ({"group": "C1"}, "task.group", "has 1 elements; it must have at least 2 and at most 1000"),
         ({"group": "S7"}, "task.group", "has 5040 elements"),
@@ -66,29 +66,29 @@ def test_names_of_no_group_are_refused_with_the_forms(name: str) -> None:
         ({"max_arguments": 2}, "task.held_out_fraction", r"of 6\^2 tuples is 1; .*: raise .*, the order of task"),
     ],
 )
-def test_refusals_name_their_key(given: dict[str, Any], key: str, said: str) -> None:
-    with pytest.raises(SettingsError, match=said) as caught:
+def test_refusals_name_their_key(given: dict[str, Any], key: str, message: str) -> None:
+    with pytest.raises(SettingsError, match=message) as caught:
         TaskSettings(**given)
     assert caught.value.key == key
 
 
 @pytest.mark.parametrize(
-    ("settings", "mix", "said", "key"),
+    ("settings", "mix", "message", "key"),
     [
         ({"group": "A4"}, "product+sign", "'sign' has the same result for all elements of A4", "mixes"),
         ({"group": "S3", "subgroup": "S3"}, "coset", "'coset' has the same result", "mixes"),
         ({}, "product+coset", "'coset' needs task.subgroup: the subgroup of S3", "task.subgroup"),
     ],
 )
-def test_mixes_that_cannot_be_asked_are_refused(settings: dict[str, Any], mix: str, said: str, key: str) -> None:
-    with pytest.raises(SettingsError, match=said) as caught:
+def test_mixes_that_cannot_be_asked_are_refused(settings: dict[str, Any], mix: str, message: str, key: str) -> None:
+    with pytest.raises(SettingsError, match=message) as caught:
         TaskSettings(**settings).check_mix(Mix.parse(mix))
     assert caught.value.key == key
 
 
 def test_the_leak_of_other_orders_is_disclosed() -> None:
-    (said,) = TaskSettings(group="S4", subgroup="A4").warnings()
-    assert "arguments in another order" in said
+    (warning,) = TaskSettings(group="S4", subgroup="A4").warnings()
+    assert "arguments in another order" in warning
     assert TaskSettings(group="S4", subgroup="A4").blind() == ("sign", "coset")
     assert TaskSettings(group="C12").blind() == ("product", "image", "sign", "order")
     assert TaskSettings(group="S4", held_out="unordered").warnings() == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.program import process
 from tests.trainables.reparametrization.racing import EVERY, families, finish, heat, learner, runs
 from trainables.base import Mix, Outcome
 from trainables.contract.settings import SettingsError
@@ -39,8 +39,8 @@ def same(mine: Outcome, theirs: Outcome) -> None:
     assert numbers(mine) == pytest.approx(numbers(theirs), rel=1e-9)
     assert (mine.accuracy, mine.steps, mine.data) == (theirs.accuracy, theirs.steps, theirs.data)
     assert [point.step for point in mine.curve] == [point.step for point in theirs.curve]
-    for one, other in zip(curve(mine), curve(theirs), strict=True):
-        assert one == pytest.approx(other, rel=1e-6)
+    for ours, other in zip(curve(mine), curve(theirs), strict=True):
+        assert ours == pytest.approx(other, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ["heat", "phases", "clouds"])
@@ -146,15 +146,14 @@ def test_a_hundred_thousand_nodes_fit_into_two_gigabytes() -> None:
         "assert 0 < gaps[1]['gap_lbfgs'] < gaps[0]['gap_lbfgs'] < 1, gaps\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert int(done.stdout) * 1024 < 2e9
+    assert int(process([sys.executable, "-c", code]).succeeded()) * 1024 < 2e9
 
 
 RACE = RaceSettings(steps=1000, patience=20)
 TENFOLD = RaceSettings(steps=1000, patience=20, factor=10)
 
 
-def there(spent: float) -> Standing:
+def arrived(spent: float) -> Standing:
     return Standing(spent=spent, arrived=True)
 
 
@@ -165,16 +164,16 @@ def on_the_way(spent: float) -> Standing:
 @pytest.mark.parametrize(
     ("standings", "race", "expected"),
     [
-        ({"a": there(100), "b": there(101), "c": on_the_way(1000)}, RACE, ["a"]),
-        ({"a": there(100), "b": there(100)}, RACE, []),
+        ({"a": arrived(100), "b": arrived(101), "c": on_the_way(1000)}, RACE, ["a"]),
+        ({"a": arrived(100), "b": arrived(100)}, RACE, []),
         ({"a": on_the_way(1000), "b": on_the_way(1000)}, RACE, []),
-        ({"a": there(900)}, RACE, ["a"]),
-        ({"a": there(1001)}, RACE, []),  # A line search that ended beyond the budget.
-        ({"a": there(100), "b": there(1000)}, TENFOLD, []),
-        ({"a": there(100), "b": there(1001)}, TENFOLD, ["a"]),
-        ({"a": there(200), "b": on_the_way(1000)}, TENFOLD, []),  # The rival may need 11 times as much, or 5.1.
-        ({"a": there(99), "b": on_the_way(1000)}, TENFOLD, ["a"]),
-        ({"a": there(10), "b": Standing(spent=5, broken=True)}, RACE, ["a"]),
+        ({"a": arrived(900)}, RACE, ["a"]),
+        ({"a": arrived(1001)}, RACE, []),  # A line search that ended beyond the budget.
+        ({"a": arrived(100), "b": arrived(1000)}, TENFOLD, []),
+        ({"a": arrived(100), "b": arrived(1001)}, TENFOLD, ["a"]),
+        ({"a": arrived(200), "b": on_the_way(1000)}, TENFOLD, []),  # The rival may need 11 times as much, or 5.1.
+        ({"a": arrived(99), "b": on_the_way(1000)}, TENFOLD, ["a"]),
+        ({"a": arrived(10), "b": Standing(spent=5, broken=True)}, RACE, ["a"]),
     ],
 )
 def test_the_method_that_is_ahead(standings: dict[str, Standing], race: RaceSettings, expected: list[str]) -> None:
@@ -184,14 +183,14 @@ def test_the_method_that_is_ahead(standings: dict[str, Standing], race: RaceSett
 @pytest.mark.parametrize(
     ("standings", "spent", "race", "over"),
     [
-        ({"a": there(10), "b": on_the_way(150)}, 199, RACE, False),
-        ({"a": there(10), "b": on_the_way(150)}, 200, RACE, True),
+        ({"a": arrived(10), "b": on_the_way(150)}, 199, RACE, False),
+        ({"a": arrived(10), "b": on_the_way(150)}, 200, RACE, True),
         ({"a": on_the_way(150)}, 999, RACE, False),
         ({"a": on_the_way(150)}, 1000, RACE, True),
         # A rival stops short of its limit, by less than a step: the race is not decided.
-        ({"a": there(10), "b": on_the_way(98)}, 100, replace(TENFOLD, patience=10), False),
-        ({"a": there(10), "b": on_the_way(103)}, 110, replace(TENFOLD, patience=10), True),
-        ({"a": there(10), "b": Standing(spent=5, broken=True)}, 50, RACE, True),
+        ({"a": arrived(10), "b": on_the_way(98)}, 100, replace(TENFOLD, patience=10), False),
+        ({"a": arrived(10), "b": on_the_way(103)}, 110, replace(TENFOLD, patience=10), True),
+        ({"a": arrived(10), "b": Standing(spent=5, broken=True)}, 50, RACE, True),
     ],
 )
 def test_a_race_ends_once_it_is_decided(
@@ -200,7 +199,7 @@ def test_a_race_ends_once_it_is_decided(
     assert is_over(standings, spent, race) == over
 
 
-def test_settings_that_cannot_tell_are_refused() -> None:
+def test_settings_that_cannot_decide_a_race_are_refused() -> None:
     with pytest.raises(SettingsError, match=r"patience is .*it must be at least factor"):
         RaceSettings(factor=40)
     with pytest.raises(SettingsError, match="must be in"):

@@ -46,14 +46,14 @@ def test_first_order_methods_are_torchs(name: str) -> None:
 
 def test_conjugate_gradients_are_scipys_on_a_quadratic() -> None:
     """With Jacobi's preconditioner, iterate by iterate."""
-    one = heat().problem(100, 0)
-    assert isinstance(one, HeatProblem)
+    problem = heat().problem(100, 0)
+    assert isinstance(problem, HeatProblem)
     iterates: list[np.ndarray] = []
-    jacobi = LinearOperator(one.hessian.shape, lambda x: x.ravel() / one.hessian.diagonal())
+    jacobi = LinearOperator(problem.hessian.shape, lambda x: x.ravel() / problem.hessian.diagonal())
     note = lambda x: iterates.append(x.copy())  # noqa: E731 - scipy calls it
-    cg(one.hessian, one.source[:, 0], x0=one.start[:, 0], M=jacobi, maxiter=40, callback=note)
+    cg(problem.hessian, problem.source[:, 0], x0=problem.start[:, 0], M=jacobi, maxiter=40, callback=note)
     for steps in (1, 10, 40):
-        mine = ConjugateGradients(one, Price(0.0, 0.0, 1.0), 1e-20)
+        mine = ConjugateGradients(problem, Price(0.0, 0.0, 1.0), 1e-20)
         mine.run(steps)
         assert mine.x[:, 0] == pytest.approx(iterates[steps - 1], rel=1e-6, abs=1e-8)
 
@@ -78,15 +78,15 @@ def test_a_start_moved_by_rounding_moves_no_outcome(name: str, method: str) -> N
     family = families()[name]
     nodes = {"heat": 256, "phases": 256, "clouds": 36 if method == "newton" else 100}[name]
     for seed in (0, 1):
-        one = family.problem(nodes, seed)
-        moves = [1e-14 * np.random.default_rng(move).standard_normal(one.start.shape) for move in range(3)]
+        original = family.problem(nodes, seed)
+        moves = [1e-14 * np.random.default_rng(move).standard_normal(original.start.shape) for move in range(3)]
         (run,) = runs(family, method, nodes, [seed])
-        problems = [one, *(replace(one, start=one.start + move) for move in moves)]
+        problems = [original, *(replace(original, start=original.start + move) for move in moves)]
         made = [method_of(method, problem, run, family.price(method)) for problem in problems]
-        for each in made:
-            each.run(4000)
-            assert each.standing.arrived
-            assert each.standing.spent == pytest.approx(made[0].standing.spent, rel=0.03)
+        for race in made:
+            race.run(4000)
+            assert race.standing.arrived
+            assert race.standing.spent == pytest.approx(made[0].standing.spent, rel=0.03)
 
 
 def quadratic(unknowns: int = 6) -> tuple[np.ndarray, np.ndarray]:

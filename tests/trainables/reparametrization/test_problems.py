@@ -72,77 +72,79 @@ def heights(points: Array) -> Array:
     return np.asarray(linkage(points, "single")[:, 2])
 
 
-def energy(one: HeatProblem, x: Array) -> float:
-    return float((x.T @ (one.hessian @ x) / 2 - one.source.T @ x)[0, 0])
+def energy(problem: HeatProblem, x: Array) -> float:
+    return float((x.T @ (problem.hessian @ x) / 2 - problem.source.T @ x)[0, 0])
 
 
-def loss(one: Problem, x: Array) -> float:
+def loss(problem: Problem, x: Array) -> float:
     """By the formula, without the problem's code."""
-    if isinstance(one, HeatProblem):
-        return energy(one, x) - energy(one, one.solution)
-    if isinstance(one, PhaseProblem):
-        pairs = zip(one.ends, one.coupling, strict=True)
+    if isinstance(problem, HeatProblem):
+        return energy(problem, x) - energy(problem, problem.solution)
+    if isinstance(problem, PhaseProblem):
+        pairs = zip(problem.ends, problem.coupling, strict=True)
         return float(sum(coupling * (1 - np.cos(x[i, 0] - x[j, 0])) for (i, j), coupling in pairs))
-    assert isinstance(one, CloudProblem)
-    return float(((heights(x) - one.scale) ** 2).sum() / 2)
+    assert isinstance(problem, CloudProblem)
+    return float(((heights(x) - problem.scale) ** 2).sum() / 2)
 
 
 @pytest.mark.parametrize("name", MADE)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_loss_gradient_and_curvature_are_the_formulas(name: str, seed: int) -> None:
-    one = MADE[name](seed=seed)
-    excess, gradient = one.evaluate(one.start)
-    direction = np.random.default_rng(0).standard_normal(one.start.shape)
-    bent = one.curvature(one.start)(direction)
-    assert excess == pytest.approx(loss(one, one.start), rel=1e-9)
+    problem = MADE[name](seed=seed)
+    excess, gradient = problem.evaluate(problem.start)
+    direction = np.random.default_rng(0).standard_normal(problem.start.shape)
+    bent = problem.curvature(problem.start)(direction)
+    assert excess == pytest.approx(loss(problem, problem.start), rel=1e-9)
     step = 1e-4  # Small enough for a tree to stay.
-    ahead, behind = loss(one, one.start + step * direction), loss(one, one.start - step * direction)
+    ahead, behind = loss(problem, problem.start + step * direction), loss(problem, problem.start - step * direction)
     assert np.vdot(gradient, direction) == pytest.approx((ahead - behind) / (2 * step), rel=1e-4)
-    curvature = (ahead - 2 * loss(one, one.start) + behind) / step**2
+    curvature = (ahead - 2 * loss(problem, problem.start) + behind) / step**2
     assert np.vdot(bent, direction) == pytest.approx(curvature, rel=1e-3)
     if name != "clouds":  # There the Hessian has one number for a block of two by two.
-        assert bent == pytest.approx(one.hessian @ direction, rel=1e-9)
-    at_solution = one.evaluate(one.solution)
+        assert bent == pytest.approx(problem.hessian @ direction, rel=1e-9)
+    at_solution = problem.evaluate(problem.solution)
     assert abs(at_solution[0]) < 1e-20
     assert np.abs(at_solution[1]).max() < 1e-12
 
 
 @pytest.mark.parametrize("name", MADE)
 def test_the_preconditioner_is_the_diagonal_or_bounds_it(name: str) -> None:
-    one = MADE[name](nodes=16)
-    shape = one.start.shape
-    product, found = one.curvature(one.start), np.broadcast_to(one.diagonal(one.start), shape).ravel()
-    exact = np.array([product(unit.reshape(shape)).ravel() @ unit for unit in np.eye(len(found))])
-    assert (found > 0).all()
-    assert (found >= exact - 1e-12).all()
+    problem = MADE[name](nodes=16)
+    shape = problem.start.shape
+    product = problem.curvature(problem.start)
+    diagonal = np.broadcast_to(problem.diagonal(problem.start), shape).ravel()
+    exact = np.array([product(unit.reshape(shape)).ravel() @ unit for unit in np.eye(len(diagonal))])
+    assert (diagonal > 0).all()
+    assert (diagonal >= exact - 1e-12).all()
     if name == "heat":
-        assert found == pytest.approx(exact, rel=1e-12)
+        assert diagonal == pytest.approx(exact, rel=1e-12)
 
 
 def test_gradients_are_exactly_zero_where_nothing_pulls() -> None:
     """Rounding would become full steps of Adam. At a common temperature only neighbours of held nodes feel a pull."""
-    one = heat(nodes=512)
-    gradient = one.evaluate(np.zeros_like(one.start))[1]
-    assert np.count_nonzero(gradient) == np.count_nonzero(one.source) <= 16
+    problem = heat(nodes=512)
+    gradient = problem.evaluate(np.zeros_like(problem.start))[1]
+    assert np.count_nonzero(gradient) == np.count_nonzero(problem.source) <= 16
     assert not phases().evaluate(np.full((49, 1), 1.234))[1].any()
 
 
 @pytest.mark.parametrize("kind", ["grid", "small_world"])
-def test_heat_stands_still_as_a_dense_solver_says(kind: Kind) -> None:
-    found = heat(kind)
-    exact = np.linalg.solve(found.hessian.toarray(), found.source[:, 0])
-    assert found.solution[:, 0] == pytest.approx(exact, rel=1e-9, abs=1e-12)
+def test_heat_stands_still_where_a_dense_solver_finds_it(kind: Kind) -> None:
+    problem = heat(kind)
+    exact = np.linalg.solve(problem.hessian.toarray(), problem.source[:, 0])
+    assert problem.solution[:, 0] == pytest.approx(exact, rel=1e-9, abs=1e-12)
     # The maximum principle: no node is hotter or colder than all that are held.
-    assert found.held_at.min() - 1e-12 <= found.solution.min() < found.solution.max() <= found.held_at.max() + 1e-12
+    low, high = problem.solution.min(), problem.solution.max()
+    assert problem.held_at.min() - 1e-12 <= low < high <= problem.held_at.max() + 1e-12
 
 
 def test_the_hessian_of_a_cloud_is_its_mean_over_directions() -> None:
-    one = cloud(nodes=16)
-    product = one.curvature(one.start)
+    problem = cloud(nodes=16)
+    product = problem.curvature(problem.start)
     whole = np.stack([product(unit.reshape(16, 2)).ravel() for unit in np.eye(32)]).reshape(16, 2, 16, 2)
-    assert one.hessian.toarray() == pytest.approx((whole[:, 0, :, 0] + whole[:, 1, :, 1]) / 2, rel=1e-12, abs=1e-12)
-    assert one.laplacian.diagonal().sum() == 2 * 15
-    assert one.hessian.nnz <= 16 + 2 * 15
+    assert problem.hessian.toarray() == pytest.approx((whole[:, 0, :, 0] + whole[:, 1, :, 1]) / 2, rel=1e-12, abs=1e-12)
+    assert problem.laplacian.diagonal().sum() == 2 * 15
+    assert problem.hessian.nnz <= 16 + 2 * 15
 
 
 def clouds() -> dict[str, Array]:
