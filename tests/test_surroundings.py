@@ -53,7 +53,7 @@ def sweep(place: Path, settings: dict[str, str], *words: str) -> tuple[int, list
     (place / "matplotlibrc").write_text(f"{drawing}\n")
     line = [sys.executable, "-m", "orchestrator", *WORDS, *words]
     done = process(line, cwd=place, environment=variables, within_s=1800)
-    # Where colours are forced, the live view comes before the table.
+    # Where colors are forced, the live view comes before the table.
     table = [" ".join(row.split()) for row in table_of(done.out)[-2:]]
     return done.code, table, done.err
 

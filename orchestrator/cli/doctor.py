@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trainables.base import Family
 
 
-COLOURS = {Verdict.OK: "green", Verdict.SLOW: "yellow", Verdict.WRONG: "bold red"}
+COLORS = {Verdict.OK: "green", Verdict.SLOW: "yellow", Verdict.WRONG: "bold red"}
 NAME_WIDTH = 14
 
 
@@ -55,7 +55,7 @@ def doctor_command(
 def _print_finding(finding: Finding, console: Console) -> None:
     """Print a finding as a line, and its remedy as a second one."""
     line = Text.assemble(
-        (f"{finding.verdict:<6}", COLOURS[finding.verdict]), f"{finding.name:<{NAME_WIDTH}} {finding.text}"
+        (f"{finding.verdict:<6}", COLORS[finding.verdict]), f"{finding.name:<{NAME_WIDTH}} {finding.text}"
     )
     console.print(line, highlight=False, soft_wrap=True)
     if finding.todo:

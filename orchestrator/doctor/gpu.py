@@ -130,19 +130,19 @@ def side_by_side(home: Path, on: str = "cuda") -> Finding:
 
 
 def memory_end(home: Path) -> Finding:
-    """Check that running out of memory in the middle of training is recognised, and that half of the stack trains."""
+    """Check that running out of memory in the middle of training is recognized, and that half of the stack trains."""
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
         error = apart(out_of_memory, aside)
     if error == "":
         return slow("a stack of 32 trains in three quarters of its memory", "nothing: it did not run out of memory")
-    if error != "recognised":
-        todo = "this error is not recognised: stacks would fail instead of being halved; give --stack"
+    if error != "recognized":
+        todo = "this error is not recognized: stacks would fail instead of being halved; give --stack"
         return wrong(f"a stack of 32 in three quarters of its memory ends with {error}", todo)
     return ok("a stack of 32 in three quarters of its memory runs out of memory, and 16 train after it")
 
 
 def out_of_memory(place: str) -> str:
-    """Return ``recognised``, the error that was not, or ``""`` if memory sufficed. Call it in a separate process."""
+    """Return ``recognized``, the error that was not, or ``""`` if memory sufficed. Call it in a separate process."""
     spec = load_space("add_vs_add_prod", "smoke", LARGE_BATCH)
     family = spec.make_family()
     runs = [spec.config(Request(spec.baseline.name, LARGE_SIZE, seed)) for seed in range(32)]
@@ -153,10 +153,10 @@ def out_of_memory(place: str) -> str:
     try:
         family.learner(runs, device="cuda", cache=Path(place)).advance()
         return ""
-    except Exception as error:  # noqa: BLE001 - any error must be recognised
+    except Exception as error:  # noqa: BLE001 - any error must be recognized
         if not is_out_of_memory(error):
             return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
     # Outside the handler, nothing refers to the tensors of the failed step.
     torch.cuda.empty_cache()
     family.learner(runs[:16], device="cuda", cache=Path(place)).advance()
-    return "recognised"
+    return "recognized"

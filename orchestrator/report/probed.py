@@ -90,7 +90,7 @@ def _structures(run: RunRecord, family: Family) -> Structures | None:
         labels = family.groupings().get(name)
         least = 0.0 if labels is None else 1 / grouping_count(labels)
         if chance <= max(BEYOND_CHANCE, least + ERRORS * math.sqrt(least * (1 - least) / SHUFFLES)):
-            kind = "neighbours alike" if labels is None else f"{family.grouping_words().get(name, name)} apart"
+            kind = "neighbors alike" if labels is None else f"{family.grouping_words().get(name, name)} apart"
             structures[kind] = chance > BEYOND_CHANCE
     return structures if known else None
 

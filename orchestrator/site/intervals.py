@@ -22,7 +22,7 @@ class Interval:
         mix: Name of the mix.
         words: The transition, such as ``34.4 [29.5, 44]``.
         compared: The comparison with the baseline, "" without one.
-        colour: Colour of the mix in every figure.
+        color: Color of the mix in every figure.
         ends: Ends of the bar, in percent of the axis; None without a bar. An open end is at the edge.
         is_open: True if an end of the bar is open.
         value: The estimate, in percent of the axis; None without one.
@@ -31,7 +31,7 @@ class Interval:
     mix: str
     words: str
     compared: str
-    colour: str
+    color: str
     ends: tuple[float, float] | None
     is_open: bool
     value: float | None
@@ -47,7 +47,7 @@ def spans(answers: Iterable[Answer]) -> dict[str, Span]:
 
 def intervals(answer: Answer, span: Span) -> tuple[Interval, ...]:
     """Return the mixes of an answer as bars on a logarithmic axis from ``span[0]`` to ``span[1]``."""
-    colours = styles_of(mix.mix for mix in answer.mixes)
+    colors = styles_of(mix.mix for mix in answer.mixes)
 
     def place(size: float) -> float:
         share = math.log(size / span[0]) / math.log(span[1] / span[0]) if span[1] > span[0] else 0.5
@@ -62,5 +62,5 @@ def intervals(answer: Answer, span: Span) -> tuple[Interval, ...]:
             ends = (0.0 if bar.low is None else place(bar.low), 100.0 if bar.high is None else place(bar.high))
             is_open = bar.low is None or bar.high is None
             value = None if bar.value is None else place(bar.value)
-        made.append(Interval(row.mix, row.size_words, row.compared, colours[row.mix].colour, ends, is_open, value))
+        made.append(Interval(row.mix, row.size_words, row.compared, colors[row.mix].color, ends, is_open, value))
     return tuple(made)

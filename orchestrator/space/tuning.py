@@ -63,7 +63,7 @@ class Tune(BaseModel):
     """Sizes of a trial's runs. ``auto`` takes two of the sweep's sizes, at a third and two thirds of the list."""
     seeds: int = Field(default=4, ge=1, le=MOST_TRIALS)
     """Maximum number of runs of a trial at each size. With fewer than four at two sizes, only much better settings can
-    be recognised."""
+    be recognized."""
     seed: int = Field(default=FIRST_SEED, ge=0, le=LARGEST_SEED)
     """The first seed. No seed may be one of the sweep's own."""
 

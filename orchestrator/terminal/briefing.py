@@ -70,7 +70,7 @@ def print_plan(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Console
 
 
 def _print_rows(spec: SweepSpec, rows: Mapping[str, str], console: Console) -> None:
-    """Print the question, the changed settings and a labelled line for each of ``rows``."""
+    """Print the question, the changed settings and a labeled line for each of ``rows``."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")

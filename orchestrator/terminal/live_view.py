@@ -106,7 +106,7 @@ class _ResizableLive(Live):
     """Clears the screen after a resize: the terminal has reflowed the old lines, and rich would miss some."""
 
     def refresh(self) -> None:
-        """Refresh in one step on terminals with synchronised output (private mode 2026)."""
+        """Refresh in one step on terminals with synchronized output (private mode 2026)."""
         self.console.file.write("\x1b[?2026h")
         super().refresh()
         self.console.file.write("\x1b[?2026l")

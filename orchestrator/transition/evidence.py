@@ -183,7 +183,7 @@ def log_growth(pairs: Iterable[Pair]) -> dict[Direction, Floats]:
     for pair in pairs:
         sizes, outcomes = (pair.mix_size, pair.baseline_size), (pair.mix_learned, pair.baseline_learned)
         if surrogates is None:
-            # Centred on the first sizes, which were chosen before any outcome. Later sizes depend on outcomes.
+            # Centered on the first sizes, which were chosen before any outcome. Later sizes depend on outcomes.
             around = math.sqrt(pair.mix_size * pair.baseline_size)
             surrogates = Surrogate(around), Surrogate(around)
         predicted = [surrogate.predict(size) for surrogate, size in zip(surrogates, sizes, strict=True)]

@@ -32,8 +32,8 @@ class Posterior:
     def __init__(self, points: Sequence[Point], sizes: Sequence[int]) -> None:
         floor = float(np.mean([point.floor for point in points]))
         self.curves = curves_for([*sizes, *(point.size for point in points)], floor)
-        unnormalised = self.curves.log_prior + self.curves.log_likelihood_of(points)
-        weights = np.exp((unnormalised - unnormalised.max()).astype(np.float32)).astype(np.float64)
+        unnormalized = self.curves.log_prior + self.curves.log_likelihood_of(points)
+        weights = np.exp((unnormalized - unnormalized.max()).astype(np.float32)).astype(np.float64)
         total = float(weights.sum())
         rising = weights[: self.curves.cells]
         rising /= total

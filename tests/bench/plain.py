@@ -17,7 +17,7 @@ from torch.nn import functional
 from trainables.tasks.datasets import Dataset
 from trainables.transformer.architecture import ModelSettings, flops_per_token, layout
 from trainables.transformer.gpu_step import CapturedStep
-from trainables.transformer.model import initialise
+from trainables.transformer.model import initialize
 from trainables.transformer.native.trainer import NativeTrainer
 from trainables.transformer.stack import StackState, StackTrainer
 from trainables.transformer.training_settings import Precision, TrainingSettings
@@ -78,7 +78,7 @@ class Case:
         """A stack of ``size`` runs with seeds 0, 1, ..., at step 0."""
         text = self.text()
         where = layout(self.model, self.width, self.shape.vocabulary)
-        models = [initialise(self.model, where, torch.Generator().manual_seed(seed)) for seed in range(size)]
+        models = [initialize(self.model, where, torch.Generator().manual_seed(seed)) for seed in range(size)]
         sampler = WindowSampler(
             [text] * size,
             list(range(size)),
@@ -93,7 +93,7 @@ class Case:
     def native(self) -> NativeTrainer:
         """One run by the native step, at step 0."""
         where = layout(self.model, self.width, self.shape.vocabulary)
-        first = initialise(self.model, where, torch.Generator().manual_seed(0))
+        first = initialize(self.model, where, torch.Generator().manual_seed(0))
         state = StackState.start(first.unsqueeze(0))
         return NativeTrainer(state, self.model, where, [self.training], [self.text()], [0])
 

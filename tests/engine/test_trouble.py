@@ -230,7 +230,7 @@ def test_an_entry_that_does_not_fit_on_disk_leaves_nothing_in_the_journal(tmp_pa
     assert path.read_bytes() == 2 * to_line(entry)
 
 
-def test_a_full_disk_is_recognised_in_the_errors_of_every_writer(small_disk: Path) -> None:
+def test_a_full_disk_is_recognized_in_the_errors_of_every_writer(small_disk: Path) -> None:
     def caught(write: object) -> BaseException:
         assert callable(write)
         with pytest.raises(Exception) as raised:  # noqa: PT011 - its kind is the question

@@ -116,14 +116,14 @@ def test_a_run_ends_at_its_until_and_the_others_continue_without_it(tmp_path: Pa
     assert [sorted(run.files) for run in last] == [["weights.safetensors"], []]
 
 
-def test_a_transformer_trains_the_same_after_its_neighbour_ends(tmp_path: Path) -> None:
+def test_a_transformer_trains_the_same_after_its_neighbor_ends(tmp_path: Path) -> None:
     few = ["settings.training.steps=60", "settings.training.evaluate_every=20", "mixes=[add]", "probes=[]"]
     wanted_spec = load_space("add_vs_add_prod", "smoke", few)
     whole = Request("add", 8, 0)
-    # Any right answer reaches this. If the neighbour has none, this test needs another seed.
-    neighbour = Request("add", 8, 1, until=1e-6)
+    # Any right answer reaches this. If the neighbor has none, this test needs another seed.
+    neighbor = Request("add", 8, 1, until=1e-6)
     together, single = (create_sweep(wanted_spec, Home(tmp_path / name)) for name in ("together", "alone"))
-    stacked = work(wanted_spec, job_for(together, (neighbour, whole)))
+    stacked = work(wanted_spec, job_for(together, (neighbor, whole)))
     ((key, expected),) = work(wanted_spec, job_for(single, (whole,))).items()
     actual, ended = stacked.pop(key).outcome, next(iter(stacked.values())).outcome
     assert actual is not None

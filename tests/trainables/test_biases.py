@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from tests.trainables.trainers import TRAINING, VOCABULARY, make_trainer
 from trainables.transformer.architecture import ModelSettings, layout
-from trainables.transformer.model import forward, initialise
+from trainables.transformer.model import forward, initialize
 from trainables.transformer.stack import StackState
 from trainables.transformer.training_settings import Decay
 
@@ -104,7 +104,7 @@ def random_stack(settings: ModelSettings, stack: int, width: int = WIDTH) -> Ten
     """Models [S, P] whose gains, biases and weights are all random."""
     generator = torch.Generator().manual_seed(0)
     where = layout(settings, width, VOCABULARY)
-    flat = torch.stack([initialise(settings, where, generator) for _ in range(stack)])
+    flat = torch.stack([initialize(settings, where, generator) for _ in range(stack)])
     noise = torch.zeros_like(flat)
     for view in where.views(noise).values():
         view.normal_(0.0, 0.3, generator=generator)

@@ -14,8 +14,8 @@ from trainables.tasks.listops import TaskSettings, Vocabulary
 from trainables.tasks.texts import make_dataset
 from trainables.transformer import generation
 from trainables.transformer.architecture import ModelSettings, layout
-from trainables.transformer.initialisation import InitSettings
-from trainables.transformer.model import forward, initialise
+from trainables.transformer.initialization import InitSettings
+from trainables.transformer.model import forward, initialize
 
 TASK = TaskSettings(
     modulus=6, depth=2, held_out_fraction=0.2, train_examples=100, test_examples=12, validation_examples=12
@@ -35,7 +35,7 @@ def untrained(seed: int) -> generation.Forward:
     """Two models with large random weights: they write nonsense, and each its own."""
     settings = ModelSettings(block=60, init=InitSettings(std=0.7))
     where = layout(settings, 16, len(WORDS))
-    flat = torch.stack([initialise(settings, where, torch.Generator().manual_seed(seed + i)) for i in range(2)])
+    flat = torch.stack([initialize(settings, where, torch.Generator().manual_seed(seed + i)) for i in range(2)])
     return lambda tokens: forward(settings, where.views(flat), tokens)
 
 

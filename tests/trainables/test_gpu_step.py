@@ -19,7 +19,7 @@ from tests.trainables.trainers import MODEL, TRAINING, VOCABULARY, losses, make_
 from trainables.transformer import gpu_step, model, stack
 from trainables.transformer.architecture import ModelSettings, layout
 from trainables.transformer.gpu_step import pad_parameters, repeatable
-from trainables.transformer.model import _embed, _embed_by_product, _Linear, _parts, _product, forward, initialise
+from trainables.transformer.model import _embed, _embed_by_product, _Linear, _parts, _product, forward, initialize
 from trainables.transformer.stack import stack_losses
 
 SMALL = replace(MODEL, n_recurrence=1)
@@ -260,7 +260,7 @@ def padded_models(settings: ModelSettings, n_embed: int) -> dict[str, Tensor]:
     """A stack of two in float64, with gains that are not all 1 and biases that are not 0."""
     where = layout(settings, n_embed, VOCABULARY)
     generator = torch.Generator().manual_seed(0)
-    flat = torch.stack([initialise(settings, where, generator) for _ in range(2)]).double() * 10
+    flat = torch.stack([initialize(settings, where, generator) for _ in range(2)]).double() * 10
     flat += 0.1 * torch.randn(flat.shape, generator=generator)
     return {name: view.detach().requires_grad_() for name, view in where.views(flat).items()}
 

@@ -78,7 +78,7 @@ def test_a_checkpoint_of_another_stack_is_refused(data_cache: Path, tmp_path: Pa
         make_learner(MIXED_STACK, data_cache).restore(tmp_path / "nowhere")
 
 
-def test_a_diverged_run_stops_and_leaves_its_neighbours_alone(data_cache: Path) -> None:
+def test_a_diverged_run_stops_and_leaves_its_neighbors_alone(data_cache: Path) -> None:
     wild = config("add", seed=2, learning_rate=1e30, learning_rate_end=1e30)
     ended = outcomes(make_learner([config(), wild, config(seed=1)], data_cache))
     assert [ended[i].status for i in range(3)] == [Status.FINISHED, Status.DIVERGED, Status.FINISHED]
@@ -89,7 +89,7 @@ def test_a_diverged_run_stops_and_leaves_its_neighbours_alone(data_cache: Path) 
     np.testing.assert_allclose(together, [point.loss for point in alone.curve], rtol=2e-3)
 
 
-def test_a_solved_run_is_frozen_while_its_neighbour_goes_on(data_cache: Path) -> None:
+def test_a_solved_run_is_frozen_while_its_neighbor_goes_on(data_cache: Path) -> None:
     easy, hard = (
         config(mix, 24, 100, steps=900, evaluate_every=50, stop_when_solved=True, batch=32) for mix in ("max", "add")
     )

@@ -20,8 +20,8 @@ from trainables.tasks.listops import TaskSettings
 from trainables.tasks.texts import make_dataset
 from trainables.transformer import generation, native
 from trainables.transformer.architecture import Layout, ModelSettings, layout
-from trainables.transformer.initialisation import InitSettings
-from trainables.transformer.model import initialise
+from trainables.transformer.initialization import InitSettings
+from trainables.transformer.model import initialize
 from trainables.transformer.native.trainer import NativeTrainer, loss_and_gradient
 from trainables.transformer.stack import StackState, StackTrainer, stack_losses
 from trainables.transformer.training_settings import TrainingSettings
@@ -46,7 +46,7 @@ def native_trainer(
 ) -> NativeTrainer:
     """The native twin of ``make_trainer``."""
     where = layout(model, n_embed, VOCABULARY)
-    models = [initialise(model, where, torch.Generator().manual_seed(seed)) for seed in seeds]
+    models = [initialize(model, where, torch.Generator().manual_seed(seed)) for seed in seeds]
     state = StackState.start(torch.stack(models)) if state is None else state
     trainings = [replace(training, learning_rate=rate) for rate in rates or [training.learning_rate] * len(seeds)]
     return NativeTrainer(state, model, where, trainings, [TEXT] * len(seeds), seeds, frozen=frozen or ())
@@ -55,7 +55,7 @@ def native_trainer(
 def noisy_model(model: ModelSettings, where: Layout, seed: int) -> torch.Tensor:
     """A model whose gains and biases have left their first values."""
     generator = torch.Generator().manual_seed(seed)
-    flat = initialise(model, where, generator)
+    flat = initialize(model, where, generator)
     for view in where.views(flat.unsqueeze(0)).values():
         view.add_(0.2 * torch.randn(view.shape, generator=generator))
     return flat
@@ -184,7 +184,7 @@ def test_what_is_frozen_keeps_its_first_values() -> None:
 
 @pytest.mark.parametrize("poison", [math.nan, math.inf, 1e30])
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
-def test_a_diverged_run_has_no_finite_loss_and_touches_no_neighbour(poison: float, activation: Any) -> None:
+def test_a_diverged_run_has_no_finite_loss_and_touches_no_neighbor(poison: float, activation: Any) -> None:
     model = replace(MODEL, activation=activation)
     healthy, poisoned = native_trainer([3, 1], model=model), native_trainer([3, 1], model=model)
     expected = losses(healthy, 6)
@@ -236,7 +236,7 @@ def test_greedy_texts_are_those_of_torch(spread: float, n_embed: int, activation
     words = TASK.vocabulary()
     model = ModelSettings(n_layer=2, n_recurrence=1, block=60, activation=activation, init=InitSettings(std=spread))
     where = layout(model, n_embed, len(words))
-    first = [initialise(model, where, torch.Generator().manual_seed(seed)) for seed in (1, 2)]
+    first = [initialize(model, where, torch.Generator().manual_seed(seed)) for seed in (1, 2)]
     trainer = NativeTrainer(StackState.start(torch.stack(first)), model, where, [TRAINING] * 2, [TEXT] * 2, [0, 1])
     joint, alone = (make_dataset(TASK, Mix.parse(mix), seed) for mix, seed in (("add+max", 0), ("add", 1)))
     questions = [list(joint.test.values()), list(alone.test.values())]

@@ -54,7 +54,7 @@ def trained() -> dict[str, torch.Tensor]:
 BUILDS = {
     "AVX-512": (GCC, "-mavx512f", "-mavx512vl", "-mavx512dq", "-mprefer-vector-width=512"),
     "AVX2": (GCC, "-mavx2", "-mno-avx512f"),
-    "hardly optimised": (GCC, "-O1"),
+    "hardly optimized": (GCC, "-O1"),
     "clang": (shutil.which("clang++") or "",),
 }
 """Compilers and flags beyond those of pyproject.toml; the code itself asks for AVX2 and FMA."""

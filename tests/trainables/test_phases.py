@@ -1,4 +1,4 @@
-"""Phases of a real stack: what is taken over, what is frozen, and that neighbours and plain runs do not notice."""
+"""Phases of a real stack: what is taken over, what is frozen, and that neighbors and plain runs do not notice."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_frozen_part_keeps_its_values_bit_for_bit(
     assert unchanged == expected
 
 
-def test_a_frozen_run_does_not_touch_its_neighbour(data_cache: Path) -> None:
+def test_a_frozen_run_does_not_touch_its_neighbor(data_cache: Path) -> None:
     plain, other = config("add", seed=1), config("add", seed=0)
     beside = first_left(make_learner([plain, other], data_cache))
     beside_frozen = first_left(make_learner([plain, replace(other, frozen=("embedding",))], data_cache))

@@ -24,17 +24,17 @@ def numbers(embedding: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> dic
     return dict(result.numbers)
 
 
-def test_numbers_on_a_ring_resemble_their_neighbours_and_its_ends_meet() -> None:
+def test_numbers_on_a_ring_resemble_their_neighbors_and_its_ends_meet() -> None:
     angle = 2 * math.pi * np.arange(COUNT) / COUNT
     values = numbers(np.stack([np.cos(angle), np.sin(angle)], axis=1))
-    # All cosines of a row sum to 0: itself 1, two neighbours c each, the other 17 together -1 - 2c.
+    # All cosines of a row sum to 0: itself 1, two neighbors c each, the other 17 together -1 - 2c.
     step = math.cos(2 * math.pi / COUNT)
     expected = step + (1 + 2 * step) / (COUNT - 3)
     assert values["ring"] == pytest.approx(expected)
     assert values["ends"] == pytest.approx(expected)
 
 
-def test_numbers_on_a_line_resemble_their_neighbours_and_its_ends_do_not_meet() -> None:
+def test_numbers_on_a_line_resemble_their_neighbors_and_its_ends_do_not_meet() -> None:
     angle = math.pi * np.arange(COUNT) / COUNT  # Half a ring: the ends lie opposite.
     values = numbers(np.stack([np.cos(angle), np.sin(angle)], axis=1))
     assert values["ring"] > 0.5
@@ -42,7 +42,7 @@ def test_numbers_on_a_line_resemble_their_neighbours_and_its_ends_do_not_meet() 
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_if_all_are_neighbours_there_are_no_numbers(count: int) -> None:
+def test_if_all_are_neighbors_there_are_no_numbers(count: int) -> None:
     assert ring_numbers(np.eye(count)) == {}
 
 

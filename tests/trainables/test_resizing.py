@@ -13,7 +13,7 @@ from tests.trainables.stacks import SETTINGS, make_learner
 from trainables.base import RunConfig, SettingsError
 from trainables.contract.arms import Arm, Mix, Phase
 from trainables.tasks.listops import ListOps
-from trainables.transformer.initialisation import resized
+from trainables.transformer.initialization import resized
 
 MAX, ADD = Mix.parse("max"), Mix.parse("add")
 FAMILY = ListOps(SETTINGS)

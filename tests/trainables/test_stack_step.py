@@ -54,7 +54,7 @@ def test_runs_taken_out_leave_the_others_as_they_were(device: str) -> None:
 
 
 @pytest.mark.parametrize("poison", [float("nan"), float("inf")])
-def test_a_diverged_run_touches_no_neighbour(device: str, poison: float) -> None:
+def test_a_diverged_run_touches_no_neighbor(device: str, poison: float) -> None:
     healthy, poisoned = make_trainer(SEEDS, device=device), make_trainer(SEEDS, device=device)
     expected = losses(healthy, 12)
     poisoned.state.parameters_SP[1] = poison

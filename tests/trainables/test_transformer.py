@@ -10,15 +10,15 @@ from torch import Tensor
 
 from trainables.transformer import attention
 from trainables.transformer.architecture import ModelSettings, count_parameters, layout, parameter_shapes
-from trainables.transformer.initialisation import InitSettings
-from trainables.transformer.model import forward, initialise
+from trainables.transformer.initialization import InitSettings
+from trainables.transformer.model import forward, initialize
 
 VOCABULARY = 18
 
 
 def models(settings: ModelSettings, n_embed: int, stack: int) -> Tensor:
     where = layout(settings, n_embed, VOCABULARY)
-    return torch.stack([initialise(settings, where, torch.Generator().manual_seed(seed)) for seed in range(stack)])
+    return torch.stack([initialize(settings, where, torch.Generator().manual_seed(seed)) for seed in range(stack)])
 
 
 def logits(settings: ModelSettings, n_embed: int, flat_SP: Tensor, tokens: Tensor) -> Tensor:
@@ -95,10 +95,10 @@ def test_recurrence_and_heads_change_the_output_but_not_the_parameters() -> None
         assert not torch.allclose(base, logits(other, 12, flat, tokens))
 
 
-def test_initialisation_has_the_given_spread_and_unit_gains() -> None:
+def test_initialization_has_the_given_spread_and_unit_gains() -> None:
     settings = ModelSettings(block=64, init=InitSettings(std=0.05))
     where = layout(settings, 64, VOCABULARY)
-    views = where.views(initialise(settings, where, torch.Generator().manual_seed(3)).unsqueeze(0))
+    views = where.views(initialize(settings, where, torch.Generator().manual_seed(3)).unsqueeze(0))
     assert views["0.feed_forward_in"].std().item() == pytest.approx(0.05, rel=0.03)
     assert bool((views["final_norm"] == 1).all())
 

@@ -9,7 +9,7 @@ import torch
 
 from trainables.tasks.datasets import Dataset
 from trainables.transformer.architecture import ModelSettings, layout
-from trainables.transformer.model import initialise
+from trainables.transformer.model import initialize
 from trainables.transformer.native.trainer import NativeTrainer
 from trainables.transformer.stack import StackState, StackTrainer
 from trainables.transformer.training_settings import TrainingSettings
@@ -43,7 +43,7 @@ def make_trainer(
     """A trainer of a stack of runs that differ in their seeds and, where given, in their settings; at step 0 unless
     ``state`` says otherwise."""
     where = layout(model, n_embed, VOCABULARY)
-    models = [initialise(model, where, torch.Generator().manual_seed(seed)) for seed in seeds]
+    models = [initialize(model, where, torch.Generator().manual_seed(seed)) for seed in seeds]
     settings = [TRAINING] * len(seeds) if settings is None else settings
     sampler = WindowSampler(
         [TEXT] * len(seeds),

@@ -146,8 +146,8 @@ def separating(embedding: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.floa
 
 def removed(embedding: NDArray[Any], directions: NDArray[np.float64]) -> float:
     """Return the share of the variance of [n, C] along orthonormal directions [k, C], in [0, 1]."""
-    centred = embedding - embedding.mean(axis=0)
-    return float(((centred @ directions.T) ** 2).sum() / max(float((centred**2).sum()), 1e-30))
+    centered = embedding - embedding.mean(axis=0)
+    return float(((centered @ directions.T) ** 2).sum() / max(float((centered**2).sum()), 1e-30))
 
 
 def _projected(table_VC: Tensor, items: int, directions: NDArray[np.float64]) -> Tensor:

@@ -44,9 +44,9 @@ class Similarity(EmbeddingProbe):
     """Cosine similarities of the rows of the array ``embedding`` [n, C], as the array ``similarity`` [n, n], float32.
 
     If the rows have a meaningful order and n is at least 4, there are two numbers, both differences of cosines in
-    [-2, 2]. Both compare with the mean cosine of all pairs that are not neighbours on the ring 0, 1, ..., n - 1, 0:
+    [-2, 2]. Both compare with the mean cosine of all pairs that are not neighbors on the ring 0, 1, ..., n - 1, 0:
 
-    * ``ring``: the mean cosine of neighbours on the ring minus that of all other pairs; 0 if order leaves no trace.
+    * ``ring``: the mean cosine of neighbors on the ring minus that of all other pairs; 0 if order leaves no trace.
     * ``ends``: the cosine of the first and the last row minus that of all other pairs. It is as large as ``ring`` if
       the rows close to a ring, and at most 0 if they lie along a line. It rests on one pair, so a single run is noisy.
     """
@@ -67,16 +67,16 @@ def cosines(embedding: NDArray[Any]) -> NDArray[Any]:
 
 
 def ring_numbers(similarity: NDArray[Any]) -> dict[str, float]:
-    """Return ``ring`` and ``ends`` of cosine similarities [n, n]; nothing for n below 4: all pairs are neighbours."""
+    """Return ``ring`` and ``ends`` of cosine similarities [n, n]; nothing for n below 4: all pairs are neighbors."""
     count = len(similarity)
     if count < 4:
         return {}
     first, second = np.triu_indices(count, 1)
     pairs = np.asarray(similarity, np.float64)[first, second]
     apart = second - first
-    neighbours = (apart == 1) | (apart == count - 1)
-    others = float(pairs[~neighbours].mean())
-    return {"ring": float(pairs[neighbours].mean()) - others, "ends": float(similarity[0, -1]) - others}
+    neighbors = (apart == 1) | (apart == count - 1)
+    others = float(pairs[~neighbors].mean())
+    return {"ring": float(pairs[neighbors].mean()) - others, "ends": float(similarity[0, -1]) - others}
 
 
 class Components(EmbeddingProbe):
@@ -110,8 +110,8 @@ def principal(similarity: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np
     is made positive.
     """
     count, kept = len(similarity), min(KEPT, len(similarity))
-    centring = np.eye(count) - 1 / count
-    values, vectors = np.linalg.eigh(centring @ similarity @ centring)
+    centering = np.eye(count) - 1 / count
+    values, vectors = np.linalg.eigh(centering @ similarity @ centering)
     variances = np.maximum(values[::-1], 0)
     coordinates = np.zeros((count, KEPT))
     coordinates[:, :kept] = (vectors[:, ::-1] * np.sqrt(variances))[:, :kept]
@@ -121,7 +121,7 @@ def principal(similarity: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np
 
 
 class Separation(EmbeddingProbe):
-    """Scores of the cosines of the centred embeddings [n, C] (their mean over items subtracted), for n of at least 4.
+    """Scores of the cosines of the centered embeddings [n, C] (their mean over items subtracted), for n of at least 4.
 
     * ``GROUPING``, for every grouping of the items that the family knows (parity is ``mod2``; a prime modulus has
       none): the mean cosine of pairs within a group minus that of pairs across groups, in [-2, 2]. Pairs of an item

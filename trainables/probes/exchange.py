@@ -57,12 +57,12 @@ class Exchange(TransformerProbe):
     share of each answer after an exchange (columns) by the answer before (rows; zeros if there was none).
 
     How to read it: ``only`` near 1 with ``others`` near 0 shows that the model computes with this component, in these
-    directions. ``moved`` near 0 shows that the model does not read it there: it memorised, or separates the groups by
+    directions. ``moved`` near 0 shows that the model does not read it there: it memorized, or separates the groups by
     more than their means, or read the argument elsewhere, in earlier steps of a nested expression. ``moved`` well above
     ``others`` with a low ``kept`` shows that the shift has another effect as well: on a ring of numbers, a step to the
     next number changes parity, too. If ``moved`` is near 1 / groups and ``others`` is as high, nothing is shown: any
     shift breaks the model. The fewer items a group has, the more its mean is one item: with two in each (parity modulo
-    4), even a model that memorised its answers may follow, and ``others`` does not reveal it.
+    4), even a model that memorized its answers may follow, and ``others`` does not reveal it.
 
     One run decides nothing: its exchanges rest on few held-out tuples. Over the runs of a sweep, `expects` (``finds:
     higher``, ``number: exchange/add.only_mod2``, ``than: exchange/add.others_mod2``) answers yes, no or undecided with

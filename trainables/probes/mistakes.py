@@ -29,7 +29,7 @@ class Mistakes(TransformerProbe):
     * For every grouping of the items that the family knows (parity is ``mod2``), if at least 20 answers are wrong:
       ``TASK.GROUPING`` is the share of wrong answers in the right answer's group, and ``TASK.GROUPING.chance`` is that
       share if each wrong answer were drawn from the wrong answers to all questions, without the right one. A model
-      that computes parity and fails elsewhere keeps parity in its mistakes; a model that guesses or memorises does not.
+      that computes parity and fails elsewhere keeps parity in its mistakes; a model that guesses or memorizes does not.
       ``TASK.GROUPING.p`` is the share of groupings into groups of the same sizes (all, or this one and 19) whose wrong
       answers exceed chance by as much: a permutation test, at least .1 for parity modulo 6.
 

@@ -1,1 +1,1 @@
-"""Neural reparametrization: optimisers race on a sparse graph, some of them through a graph network."""
+"""Neural reparametrization: optimizers race on a sparse graph, some of them through a graph network."""

@@ -1,4 +1,4 @@
-"""Problems on sparse graphs as families: optimisers race on them, and the size is the number of nodes.
+"""Problems on sparse graphs as families: optimizers race on them, and the size is the number of nodes.
 
 The mix ``hessian+adam`` is a race between the two on the same graph from the same start. A run's score is 1 if the
 target is ahead, else 0, so the mean over seeds is the share of graphs on which it is ahead.
@@ -34,7 +34,7 @@ from trainables.reparametrization.settings import (
 
 SINE = 10
 UPDATE = {"momentum": 4, "adam": 13}
-"""Operations of an optimiser's update (methods.py), per parameter."""
+"""Operations of an optimizer's update (methods.py), per parameter."""
 LOSS = 3
 """Operations of a quadratic loss with known gradient, per number: a sum, a product, and the total sum."""
 
@@ -51,7 +51,7 @@ class Operations:
 
 
 class RaceFamily(Family):
-    """Races between optimisers on a problem with a sparse graph."""
+    """Races between optimizers on a problem with a sparse graph."""
 
     size_axis = "nodes"
     compares_mixes = False  # Each mix is a question of its own: who is ahead of these rivals?
@@ -186,7 +186,7 @@ class HeatDiffusion(RaceFamily):
     def operations(self) -> Operations:
         """The loss takes a product with the Hessian (a product and a sum for each entry), the source, and
         :data:`LOSS`."""
-        entries = self.settings.graph.neighbours + 1
+        entries = self.settings.graph.neighbors + 1
         return Operations(entries, 2 * entries + 1 + LOSS, 0.0, 2 * entries)
 
 
@@ -202,9 +202,9 @@ class Synchronization(RaceFamily):
     def operations(self) -> Operations:
         """For an edge the loss takes a difference and its half, a sine and a cosine, the loss and its sum, and both
         ends' sums; the Hessian a cosine and three more; its product a difference, its factor, and both ends' sums."""
-        neighbours = self.settings.graph.neighbours
-        edges = neighbours / 2
-        return Operations(neighbours + 1, edges * (4 + 2 * SINE + 4 + 3 + 4), edges * (SINE + 3), edges * 4)
+        neighbors = self.settings.graph.neighbors
+        edges = neighbors / 2
+        return Operations(neighbors + 1, edges * (4 + 2 * SINE + 4 + 3 + 4), edges * (SINE + 3), edges * 4)
 
 
 class PersistentHomology(RaceFamily):

@@ -112,12 +112,12 @@ def deaths(points: Floats) -> NDArray[np.float64]:
 
 def _candidates(points: Floats) -> Edges:
     """Edges of the Delaunay triangulation, each once, in order; they contain the minimum spanning tree."""
-    centred = points - points.mean(axis=0)  # Qhull loses numbers that are small next to the distance from the origin.
+    centered = points - points.mean(axis=0)  # Qhull loses numbers that are small next to the distance from the origin.
     try:
-        made = Delaunay(centred)
+        made = Delaunay(centered)
     except QhullError:  # Points on one line, to float64's precision, or too few for a triangle.
-        direction = np.linalg.svd(centred / (np.abs(centred).max() or 1.0), full_matrices=False)[2][0]
-        order = np.argsort(centred @ direction, kind="stable")
+        direction = np.linalg.svd(centered / (np.abs(centered).max() or 1.0), full_matrices=False)[2][0]
+        order = np.argsort(centered @ direction, kind="stable")
         return _once(np.stack([order[:-1], order[1:]], axis=1), len(points))
     ends = made.simplices[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
     # The triangulation leaves out a point on another point or on an edge, to float64's precision.

@@ -134,7 +134,7 @@ class Descent(Method):
             self.parameters = self.parameters - self._move(gradient_P)
 
     def _move(self, gradient_P: Floats) -> Floats:
-        """Return the optimiser's step [P], to be subtracted from the parameters."""
+        """Return the optimizer's step [P], to be subtracted from the parameters."""
         if self._optimizer == "momentum":
             self.moments = MOMENTUM * self.moments + gradient_P
             return np.asarray(self._rate * self.moments[0])

@@ -1,8 +1,8 @@
 """The problems of the races: heat diffusion, synchronization and persistent homology, and their graphs.
 
 **Heat diffusion.** The Dirichlet energy ``1/2 sum_ij c_ij (x_i - x_j)^2`` over edges with conductances c is least if
-every free node has the mean temperature of its neighbours, weighted by conductance: a linear system with a positive
-definite matrix, which a sparse factorisation solves.
+every free node has the mean temperature of its neighbors, weighted by conductance: a linear system with a positive
+definite matrix, which a sparse factorization solves.
 
 **Synchronization.** In the frame that turns with Kuramoto's oscillators of one frequency, the flow ``dx_i/dt = sum_j
 k_ij sin(x_j - x_i)`` descends ``sum_ij k_ij (1 - cos(x_i - x_j))`` over edges with couplings k (Kuramoto 1975; Acebron
@@ -126,7 +126,7 @@ class HeatProblem(Problem):
 
 
 def solve(matrix: Any, source: Floats) -> Floats:
-    """Solve ``matrix x = source`` by a sparse factorisation, independent of all methods of the races."""
+    """Solve ``matrix x = source`` by a sparse factorization, independent of all methods of the races."""
     # Symmetric and positive definite: no pivots are needed, and an ordering of A + A' keeps the factors sparse.
     factors = linear.splu(
         matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}

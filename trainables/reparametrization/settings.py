@@ -27,7 +27,7 @@ class GraphSettings:
     """A square ``grid``, or a ``small_world``: a ring with random shortcuts (Watts and Strogatz 1998, Nature 393,
     440)."""
     degree: int = 4
-    """Neighbours of each node of a small world, the nearest on the ring."""
+    """Neighbors of each node of a small world, the nearest on the ring."""
     rewired: float = 0.05
     """Probability that an edge of a small world moves to a random end."""
 
@@ -40,8 +40,8 @@ class GraphSettings:
             require(fits, f"graph.{name}", value, "left out: a grid has none")
 
     @property
-    def neighbours(self) -> float:
-        """Neighbours of a node: the mean over a large graph."""
+    def neighbors(self) -> float:
+        """Neighbors of a node: the mean over a large graph."""
         return 4.0 if self.kind == "grid" else float(self.degree)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from trainables.base import Parameters
 from trainables.contract.arms import ALL
 from trainables.contract.settings import ADDED_LATER, described_fields, require
-from trainables.transformer.initialisation import EMBEDDINGS, HEAD, InitSettings
+from trainables.transformer.initialization import EMBEDDINGS, HEAD, InitSettings
 
 if TYPE_CHECKING:
     from torch import Tensor

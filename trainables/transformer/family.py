@@ -25,7 +25,7 @@ from trainables.transformer.architecture import (
     parameter_shapes,
     training_bytes,
 )
-from trainables.transformer.initialisation import scale_warning
+from trainables.transformer.initialization import scale_warning
 from trainables.transformer.native import NATIVE, TORCH, can_train
 from trainables.transformer.training_settings import TrainingSettings
 

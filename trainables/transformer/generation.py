@@ -140,7 +140,7 @@ def gumbel(key_S: Tensor, text_SK: Tensor, positions: int, vocabulary: int) -> T
     """Return standard Gumbel noise [S, K, T, V], float64.
 
     It is a function of a row's key, the number of a text in its row, the position and the token: each is mixed in by
-    SplitMix64's finaliser.
+    SplitMix64's finalizer.
     """
     word_SKTV = key_S.view(-1, 1, 1, 1)
     position_T1 = torch.arange(positions, device=key_S.device).unsqueeze(1)

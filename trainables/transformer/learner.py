@@ -20,8 +20,8 @@ from trainables.tasks.datasets import Dataset, Examples
 from trainables.tasks.vocabulary import ExpressionVocabulary
 from trainables.transformer.architecture import Layout, ModelSettings, layout
 from trainables.transformer.generation import accuracies
-from trainables.transformer.initialisation import resized
-from trainables.transformer.model import initialise
+from trainables.transformer.initialization import resized
+from trainables.transformer.model import initialize
 from trainables.transformer.native import NATIVE, TORCH, can_train, missing
 from trainables.transformer.native.trainer import NativeTrainer
 from trainables.transformer.stack import StackState, StackTrainer
@@ -154,8 +154,8 @@ class TransformerLearner(Learner):
         self._trainer = self._make_trainer(StackState.of(mine, notes["loss_steps"], self._device))
 
     def _initial_parameters(self, job: Job) -> torch.Tensor:
-        generator = torch.Generator().manual_seed(run_seed("initialisation", job.config))
-        return initialise(job.config.settings.model, self._where, generator)
+        generator = torch.Generator().manual_seed(run_seed("initialization", job.config))
+        return initialize(job.config.settings.model, self._where, generator)
 
     def _make_trainer(self, state: StackState) -> StackTrainer | NativeTrainer:
         jobs = [self._jobs[index] for index in self._active]

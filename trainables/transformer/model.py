@@ -38,7 +38,7 @@ Change = Callable[[Sublayer, int, Tensor], Tensor]
 """A function of sublayer, application (from 0) and update [S, B, T, C] that returns the update to use instead."""
 
 
-def initialise(settings: ModelSettings, where: Layout, generator: torch.Generator) -> Tensor:
+def initialize(settings: ModelSettings, where: Layout, generator: torch.Generator) -> Tensor:
     """Return one model's flat parameter vector [P]: weights by ``settings.init``, gains 1, biases and padding 0."""
     flat = torch.zeros(1, where.width)
     for name, view in where.views(flat).items():
@@ -51,7 +51,7 @@ def initialise(settings: ModelSettings, where: Layout, generator: torch.Generato
 
 
 def _norm(x_SNC: Tensor, width: int) -> Tensor:
-    """Normalise the first ``width`` columns, without gains; the other columns are padding and stay zero."""
+    """Normalize the first ``width`` columns, without gains; the other columns are padding and stay zero."""
     normed_SNC = functional.layer_norm(x_SNC[..., :width], (width,))
     return functional.pad(normed_SNC, (0, x_SNC.shape[-1] - width)) if x_SNC.shape[-1] > width else normed_SNC
 

@@ -1,4 +1,4 @@
-"""SplitMix64's finaliser (Steele, Lea and Flood 2014) on tensors of signed 64-bit words, which wrap as it requires."""
+"""SplitMix64's finalizer (Steele, Lea and Flood 2014) on tensors of signed 64-bit words, which wrap as it requires."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from ray.tune.experiment import Trial
 
 from orchestrator.home.machine_errors import with_causes
 
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+COLOR = re.compile(r"\x1b\[[0-9;]*m")
 NODE = re.compile(r"the actor's node was (?:\w+ ?)+: *(.*)|its node has died", re.IGNORECASE)
 """Message of Ray's GCS for an actor whose node is lost."""
 SILENT = re.compile(r"The actor \w+ is unavailable: (.*?)\.?(?: The task may or may not .*)?$", re.MULTILINE)
@@ -78,7 +78,7 @@ def traceback_of(trial: Trial) -> str:
     """Return Tune's record of a trial's failures, the last one at the end."""
     if trial.error_file is None or not Path(trial.error_file).exists():
         return f"trial {trial} failed and Ray left no traceback"
-    return COLOUR.sub("", Path(trial.error_file).read_text(encoding="utf-8"))
+    return COLOR.sub("", Path(trial.error_file).read_text(encoding="utf-8"))
 
 
 def _sentence(message: str) -> str:

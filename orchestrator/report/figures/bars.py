@@ -1,4 +1,4 @@
-"""Series of a figure in their colours, and transitions as bars with their intervals."""
+"""Series of a figure in their colors, and transitions as bars with their intervals."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ NAME, NARROW_NAME = 22, 14
 
 
 class SeriesStyle(NamedTuple):
-    """Colour and marker of a mix in every figure of a sweep."""
+    """Color and marker of a mix in every figure of a sweep."""
 
-    colour: str
+    color: str
     marker: str
 
 
@@ -41,7 +41,7 @@ class Series:
 
     label: str
     answer: TaskAnswer
-    colour: str
+    color: str
     marker: str
 
     @property
@@ -58,7 +58,7 @@ def mix_series(answer: Answer) -> list[Series]:
 def styles_of(names: Iterable[str]) -> dict[str, SeriesStyle]:
     """Return the styles of mixes by their names, in the order of their first appearance."""
     return {
-        name: SeriesStyle(style.COLOURS[place % len(style.COLOURS)], style.MARKERS[place % len(style.MARKERS)])
+        name: SeriesStyle(style.COLORS[place % len(style.COLORS)], style.MARKERS[place % len(style.MARKERS)])
         for place, name in enumerate(dict.fromkeys(names))
     }
 
@@ -78,7 +78,7 @@ def bar_of(estimate: Estimate, verdict: Verdict, smallest: float, largest: float
 
 
 def draw_bar(
-    axes: Axes, bar: Estimate, height: float, colour: str, span: tuple[float, float], marker: str = "o"
+    axes: Axes, bar: Estimate, height: float, color: str, span: tuple[float, float], marker: str = "o"
 ) -> None:
     """Draw a bar between its known ends, dotted to an arrow at the edge of ``span`` if an end is open.
 
@@ -86,17 +86,17 @@ def draw_bar(
     """
     known = [end for end in (bar.low, bar.high) if end is not None]
     if len(known) == 2:
-        axes.plot(known, [height] * 2, color=colour, linewidth=2.2, solid_capstyle="butt", zorder=2)
+        axes.plot(known, [height] * 2, color=color, linewidth=2.2, solid_capstyle="butt", zorder=2)
     for end, edge, far, arrow in ((bar.low, span[0], span[1], "<"), (bar.high, span[1], span[0], ">")):
         if end is not None:
-            axes.plot(end, height, marker="|", color=colour, markersize=8, markeredgewidth=1.6, zorder=3)
+            axes.plot(end, height, marker="|", color=color, markersize=8, markeredgewidth=1.6, zorder=3)
             continue
         start = known[0] if known else far
-        axes.plot([start, edge], [height] * 2, color=colour, linewidth=1.8, linestyle=(0, (1, 1)), zorder=2)
-        axes.plot(edge, height, marker=arrow, color=colour, markersize=6, clip_on=False, zorder=3)
+        axes.plot([start, edge], [height] * 2, color=color, linewidth=1.8, linestyle=(0, (1, 1)), zorder=2)
+        axes.plot(edge, height, marker=arrow, color=color, markersize=6, clip_on=False, zorder=3)
     if bar.value is not None:
-        fill = colour if known else "white"
-        axes.plot(bar.value, height, marker=marker, color=colour, markerfacecolor=fill, markersize=6.5, zorder=4)
+        fill = color if known else "white"
+        axes.plot(bar.value, height, marker=marker, color=color, markerfacecolor=fill, markersize=6.5, zorder=4)
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def draw_rows(axes: Axes, rows: Sequence[Row], answer: Answer, span: tuple[float
             _draw_posterior(axes, row, place)
             bar = bar_of(transition.relative, transition.verdict, smallest.size, largest.size)
             if bar is not None and transition.points:
-                draw_bar(axes, bar, place, row.colour, span, row.marker)
+                draw_bar(axes, bar, place, row.color, span, row.marker)
             text = size_words(answer, transition)
         axes.annotate(
             text,
@@ -179,7 +179,7 @@ def _draw_posterior(axes: Axes, series: Series, row: int) -> None:
     height = SHADE * weights / weights.max()
     visible = height > 0.01 * SHADE
     axes.fill_between(
-        sizes, row - height, row + height, where=visible, color=series.colour, alpha=0.16, linewidth=0, zorder=1
+        sizes, row - height, row + height, where=visible, color=series.color, alpha=0.16, linewidth=0, zorder=1
     )
 
 
@@ -188,8 +188,8 @@ def _draw_ratio(axes: Axes, row: Ratio, answer: Answer, place: int) -> None:
     start, end = (_place(series.transition, answer) for series in (row.baseline, row.mix))
     if start is not None and end is not None and start != end:
         arrow = {"arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 0, "mutation_scale": 12, "linewidth": 1.8}
-        axes.annotate("", xy=(end, place), xytext=(start, place), arrowprops={"color": row.mix.colour, **arrow})
-        axes.plot(start, place, marker="|", color=row.mix.colour, markersize=8, markeredgewidth=1.6, zorder=3)
+        axes.annotate("", xy=(end, place), xytext=(start, place), arrowprops={"color": row.mix.color, **arrow})
+        axes.plot(start, place, marker="|", color=row.mix.color, markersize=8, markeredgewidth=1.6, zorder=3)
 
 
 def _place(transition: Transition, answer: Answer) -> float | None:

@@ -24,7 +24,7 @@ from orchestrator.transition.types import CONFIDENCE
 ROW_IN, HEAD_IN, EDGE = 0.3, 1.1, 1.25
 """Inches of a row and of everything else; room outside the smallest and largest number, as a factor."""
 NARROW_SPAN = 30
-"""Ratio of the largest to the smallest number below which multiples of powers of ten are labelled too."""
+"""Ratio of the largest to the smallest number below which multiples of powers of ten are labeled too."""
 CHARACTERS, WIDE_CHARACTERS = 26, 72
 """Characters per line to the side of the bars, and across them."""
 
@@ -65,7 +65,7 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
         elif isinstance(row, str):
             axes.text(0, place, textwrap.fill(row, WIDE_CHARACTERS), fontsize=style.SMALL + 0.5, **look)
         else:
-            text = _draw_row(axes, row, place, styles[row.mix].colour, span)
+            text = _draw_row(axes, row, place, styles[row.mix].color, span)
             axes.text(1.04, place, textwrap.fill(text, CHARACTERS), fontsize=style.SMALL + 0.5, **look)
     axes.set_xscale("log")
     axes.set_xlim(*span)
@@ -75,7 +75,7 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: numbers.exact(value)))
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel(f"trainable parameters at the transition ({CONFIDENCE:.0%} interval; grey: sizes tested)")
+    axes.set_xlabel(f"trainable parameters at the transition ({CONFIDENCE:.0%} interval; gray: sizes tested)")
     style.dress(axes, spines=("bottom",))
     axes.tick_params(axis="y", length=0, labelsize=style.TEXT, pad=9)
     if title:
@@ -83,10 +83,10 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
     return figure
 
 
-def _draw_row(axes: Axes, row: Row, place: int, colour: str, span: tuple[float, float]) -> str:
+def _draw_row(axes: Axes, row: Row, place: int, color: str, span: tuple[float, float]) -> str:
     """Draw one transition and return its words."""
     axes.plot([row.smallest.total, row.largest.total], [place, place], color=style.FAINT, linewidth=1, zorder=1)
     bar = bar_of(row.task.total, row.task.transition.verdict, row.smallest.total, row.largest.total)
     if bar is not None and row.answer.runs:
-        draw_bar(axes, bar, place, colour, span)
+        draw_bar(axes, bar, place, color, span)
     return row.size_words if bar is None else row.count_words

@@ -20,22 +20,22 @@ ROW_IN, EDGES_IN = 2.2, 0.5
 """Heights in inches: of a row of panels, and of the rest of the figure."""
 MOST_LINES = 200
 """With more lines than this they become pixels even in a vector image, so that pages stay small."""
-COLOURS = "plasma"
-"""Colour map for sizes, whose steps differ in hue and lightness."""
+COLORS = "plasma"
+"""Color map for sizes, whose steps differ in hue and lightness."""
 DARKEST, BRIGHTEST = 0.12, 0.88
-"""The part of the colour map that is visible on light and dark pages."""
+"""The part of the color map that is visible on light and dark pages."""
 MOST_TICKS = 7
 
 
 @style.own_style()
 def learning_figure(spec: SweepSpec, runs: Sequence[RunRecord], title: str = "") -> Figure:
-    """Draw validation accuracy on the target over optimizer steps, coloured by size, in a panel per mix."""
+    """Draw validation accuracy on the target over optimizer steps, colored by size, in a panel per mix."""
     mixes = [mix.name for mix in spec.mixes]
     across = min(COLUMNS, len(mixes))
     down = -(-len(mixes) // across)
     figure = style.new_figure(ROW_IN * down + EDGES_IN)
     grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
-    colours = _colours()
+    colors = _colors()
     one_size = len(spec.sizes) == 1
     scale = LogNorm(spec.sizes[0] / 2, spec.sizes[0] * 2) if one_size else LogNorm(spec.sizes[0], spec.sizes[-1])
     shown = [run for run in runs if is_evidence(run.config) and run.outcome.curve]
@@ -55,7 +55,7 @@ def learning_figure(spec: SweepSpec, runs: Sequence[RunRecord], title: str = "")
         axes.add_collection(
             LineCollection(
                 [[(point.step, point.accuracy[spec.target]) for point in run.outcome.curve] for run in mine],
-                colors=[colours(float(scale(run.config.size))) for run in mine],
+                colors=[colors(float(scale(run.config.size))) for run in mine],
                 linewidths=1.1,
                 alpha=0.85,
                 rasterized=len(shown) > MOST_LINES,
@@ -64,7 +64,7 @@ def learning_figure(spec: SweepSpec, runs: Sequence[RunRecord], title: str = "")
         axes.scatter(
             [run.outcome.steps for run in ended],
             [run.outcome.accuracy[spec.target] for run in ended],
-            c=[colours(float(scale(run.config.size))) for run in ended],
+            c=[colors(float(scale(run.config.size))) for run in ended],
             s=12,
             edgecolors="white",
             linewidths=0.4,
@@ -77,7 +77,7 @@ def learning_figure(spec: SweepSpec, runs: Sequence[RunRecord], title: str = "")
     for row in grid:
         row[0].set_ylabel(f"{spec.family_class.words.score} of {spec.target}")
     if not one_size:
-        bar = figure.colorbar(matplotlib.cm.ScalarMappable(scale, colours), ax=grid, pad=0.02, aspect=30)
+        bar = figure.colorbar(matplotlib.cm.ScalarMappable(scale, colors), ax=grid, pad=0.02, aspect=30)
         ticks = _spread(spec.sizes)
         bar.set_ticks(ticks, labels=[str(size) for size in ticks])
         bar.ax.minorticks_off()
@@ -89,10 +89,10 @@ def learning_figure(spec: SweepSpec, runs: Sequence[RunRecord], title: str = "")
     return figure
 
 
-def _colours() -> LinearSegmentedColormap:
-    """Return the colours of sizes, from bright (small) to dark (large)."""
+def _colors() -> LinearSegmentedColormap:
+    """Return the colors of sizes, from bright (small) to dark (large)."""
     shares = [DARKEST + (BRIGHTEST - DARKEST) * place / 255 for place in reversed(range(256))]
-    return LinearSegmentedColormap.from_list("sizes", [matplotlib.colormaps[COLOURS](share) for share in shares])
+    return LinearSegmentedColormap.from_list("sizes", [matplotlib.colormaps[COLORS](share) for share in shares])
 
 
 def _spread(sizes: Sequence[int]) -> list[int]:

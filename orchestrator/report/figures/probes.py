@@ -31,16 +31,16 @@ def probe_figure(answer: Answer, numbers: Mapping[str, Sequence[ProbePoint]]) ->
     for place, axes in enumerate(grid.flat):
         axes.set_visible(place < len(numbers))
     for axes, (name, points) in zip(grid.flat, numbers.items(), strict=False):
-        for mix, (colour, marker) in styles.items():
+        for mix, (color, marker) in styles.items():
             by_size: dict[int, list[float]] = defaultdict(list)
             for point in points:
                 if point.mix == mix:
                     by_size[point.size].append(point.value)
-                    fill = "white" if point.is_chance else colour
-                    axes.plot(point.size, point.value, marker, color=colour, markerfacecolor=fill, markersize=3.5)
+                    fill = "white" if point.is_chance else color
+                    axes.plot(point.size, point.value, marker, color=color, markerfacecolor=fill, markersize=3.5)
             means = [(size, sum(values) / len(values)) for size, values in sorted(by_size.items())]
             if means:
-                axes.plot(*zip(*means, strict=True), color=colour, linewidth=1, label=mix)
+                axes.plot(*zip(*means, strict=True), color=color, linewidth=1, label=mix)
         axes.set_title(name, fontsize=style.TEXT, loc="left", color=style.INK)
         style.dress(axes)
     sizes = sorted({point.size for points in numbers.values() for point in points})

@@ -33,13 +33,13 @@ MOST_LABELS = 16
 MARGIN = 0.12
 """Room around the points of a plane, as a share of their spread."""
 FIGURE_IN, PANEL_IN, WORDS_IN, BAR_IN = 3.5, 1.3, 0.6, 0.65
-"""Heights in inches: of one run's figure; of a mix's panels, of the words around them, of the colour bar."""
+"""Heights in inches: of one run's figure; of a mix's panels, of the words around them, of the color bar."""
 COLUMNS_IN = (0.2, 1.9, 3.75, 5.45)
 """Left edges of the panels in a row, in inches of a figure of the standard width."""
 NAME = 22
 """Characters per line of a mix's name in an empty panel."""
 SCALE = (-1, -0.5, 0, 0.5, 1)
-"""Labels of a colour bar."""
+"""Labels of a color bar."""
 
 
 def save_similarity(run: Path, path: Path, title: str, words: Words) -> bool:
@@ -190,7 +190,7 @@ def similarities_figure(answer: Answer, runs: Sequence[RunRecord]) -> Figure | N
                 plane.set_axis_off()
                 text = f"{textwrap.fill(pair.mix, NAME)}:\n{missing}"
                 centre: dict[str, Any] = {"ha": "center", "va": "center", "transform": heat.transAxes}
-                heat.text(0.5, 0.5, text, fontsize=style.SMALL, color=style.GREY, **centre)
+                heat.text(0.5, 0.5, text, fontsize=style.SMALL, color=style.GRAY, **centre)
                 continue
             images.append(_heat_map(heat, matrix, ""))
             _draw_plane(plane, matrix, answer.words, small=True)

@@ -1,8 +1,8 @@
 """The style of every figure, and writing figures to files and pages.
 
-Only Figure objects, never pyplot: background threads draw, and pyplot's state is global. The colours are Okabe and
-Ito's, which colour-blind readers can distinguish; every series also has its own marker for grey prints. Text is drawn
-in ink, never in the colour of a series, so that it is readable on light and dark backgrounds.
+Only Figure objects, never pyplot: background threads draw, and pyplot's state is global. The colors are Okabe and
+Ito's, which color-blind readers can distinguish; every series also has its own marker for gray prints. Text is drawn
+in ink, never in the color of a series, so that it is readable on light and dark backgrounds.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ SETTINGS: dict[Any, Any] = {key: value for key, value in matplotlib.rcParamsDefa
 }
 """All settings of matplotlib for our figures: its defaults and ours."""
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 INK = "#262626"
-GREY = "#6E6E6E"
+GRAY = "#6E6E6E"
 FAINT = "#C8C8C8"
 WIDTH_IN = 7.0
 """Fits the text width of a paper without scaling."""
 NARROW_IN = 5.0
 """Below this width, such as a paper's column, figures have nothing to the right of their panels."""
 ON_PAGE = {"#262626": "currentColor", "#6e6e6e": "var(--soft)", "#c8c8c8": "var(--line)", "#ffffff": "var(--ground)"}
-"""Colours of a page, light or dark, that replace ink, greys and paper."""
+"""Colors of a page, light or dark, that replace ink, grays and paper."""
 DPI = 160
 TITLE, TEXT, SMALL = 10.0, 9.0, 7.5
 """Font sizes in points. Nothing is smaller than SMALL, which is readable in print."""
@@ -115,7 +115,7 @@ def settle(figure: Figure) -> None:
 
 @own_style()
 def inline_svg(figure: Figure, name: str, label: str) -> str:
-    """Return a figure as an ``<svg>`` element in the page's colours; the same figure gives the same text.
+    """Return a figure as an ``<svg>`` element in the page's colors; the same figure gives the same text.
 
     Its ids begin with ``name``. A screen reader reads ``label``.
     """

@@ -22,7 +22,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import Point
 
 TICK_GAP, WIDE_TICK_GAP = 0.055, 0.08
-"""Minimum distances between labelled sizes and between counts of parameters, as shares of the axis (in ln size)."""
+"""Minimum distances between labeled sizes and between counts of parameters, as shares of the axis (in ln size)."""
 CURVES_IN, NARROW_CURVES_IN = 3.2, 1.7
 """Heights of the curves' panel in inches, the second in a narrow figure."""
 EDGE = 0.06
@@ -56,9 +56,9 @@ def transitions_figure(
     longest = max(len(line) for row in rows for line in bars.row_name(row, narrow=narrow).split("\n"))
     room = width_in - max(0, longest - USUAL_NAME) * LETTER_IN * style.WIDTH_IN / PANEL_IN
     y_label = f"{answer.words.final_score} of {answer.target}"
-    _finish_curves(curves, labelled_sizes(answer, room, WIDE_TICK_GAP), span, y_label, answer.words.parameters)
+    _finish_curves(curves, labeled_sizes(answer, room, WIDE_TICK_GAP), span, y_label, answer.words.parameters)
     bars.draw_rows(below, rows, answer, span, narrow=narrow)
-    label_sizes(below, labelled_sizes(answer, room))
+    label_sizes(below, labeled_sizes(answer, room))
     if head := spec.question if title is None else title:
         style.title(figure, head)
     return figure
@@ -80,8 +80,8 @@ def draw_runs(axes: Axes, series: Sequence[Series], answer: Answer) -> None:
             [point.accuracy for point in transition.points],
             s=30,
             marker=line.marker,
-            facecolors=line.colour + "66",
-            edgecolors=line.colour,
+            facecolors=line.color + "66",
+            edgecolors=line.color,
             linewidths=0.9,
             zorder=3,
             clip_on=False,
@@ -89,8 +89,8 @@ def draw_runs(axes: Axes, series: Sequence[Series], answer: Answer) -> None:
         )
         low, high = answer.tested(transition)
         if (curve := answer.curve(transition, np.geomspace(low.size, high.size, CURVE_SIZES).tolist())) is not None:
-            axes.fill_between(curve.sizes, curve.low, curve.high, color=line.colour, alpha=0.13, linewidth=0, zorder=1)
-            axes.plot(curve.sizes, curve.middle, color=line.colour, linewidth=1.8, zorder=2)
+            axes.fill_between(curve.sizes, curve.low, curve.high, color=line.color, alpha=0.13, linewidth=0, zorder=1)
+            axes.plot(curve.sizes, curve.middle, color=line.color, linewidth=1.8, zorder=2)
 
 
 def _side_by_side(series: Sequence[Series], span: tuple[float, float]) -> list[list[float]]:
@@ -131,7 +131,7 @@ def _name_curves(axes: Axes, series: Sequence[Series]) -> None:
             bars.OUTSIDE,
             height,
             line.marker,
-            color=line.colour,
+            color=line.color,
             markersize=5,
             transform=outside,
             clip_on=False,
@@ -154,7 +154,7 @@ def _draw_floor(axes: Axes, series: Sequence[Series]) -> None:
             ha="right",
             va="top",
             fontsize=style.SMALL,
-            color=style.GREY,
+            color=style.GRAY,
             zorder=0,
         )
 
@@ -171,7 +171,7 @@ def _finish_curves(axes: Axes, counts: Sequence[Count], span: tuple[float, float
     above.xaxis.set_minor_locator(NullLocator())
     above.set_xticklabels([_short(count.total) for count in counts])
     above.set_xlabel(counted, fontsize=style.TEXT, labelpad=4)
-    above.tick_params(labelsize=style.SMALL, width=0.6, length=2, colors=style.GREY)
+    above.tick_params(labelsize=style.SMALL, width=0.6, length=2, colors=style.GRAY)
     above.spines["top"].set_visible(False)
 
 
@@ -182,15 +182,15 @@ def label_sizes(axes: Axes, counts: Sequence[Count]) -> None:
     axes.set_xticklabels([str(count.size) for count in counts])
 
 
-def labelled_sizes(answer: Answer, width_in: float = style.WIDTH_IN, apart: float = TICK_GAP) -> list[Count]:
+def labeled_sizes(answer: Answer, width_in: float = style.WIDTH_IN, apart: float = TICK_GAP) -> list[Count]:
     """Return the sizes to label in a figure of this width: the ends, and those that are far enough ``apart``."""
     ends = [answer.counts[0], answer.counts[-1]] if len(answer.counts) > 1 else list(answer.counts)
     gap = apart * style.WIDTH_IN / width_in * np.log(ends[-1].size / ends[0].size)
-    labelled = list(ends)
+    labeled = list(ends)
     for count in answer.counts[1:-1]:
-        if all(abs(np.log(count.size / other.size)) >= gap for other in labelled):
-            labelled.append(count)
-    return sorted(labelled, key=lambda count: count.size)
+        if all(abs(np.log(count.size / other.size)) >= gap for other in labeled):
+            labeled.append(count)
+    return sorted(labeled, key=lambda count: count.size)
 
 
 def _short(parameters: float) -> str:

@@ -121,7 +121,7 @@ def test_the_preconditioner_is_the_diagonal_or_bounds_it(name: str) -> None:
 
 
 def test_gradients_are_exactly_zero_where_nothing_pulls() -> None:
-    """Rounding would become full steps of Adam. At a common temperature only neighbours of held nodes feel a pull."""
+    """Rounding would become full steps of Adam. At a common temperature only neighbors of held nodes feel a pull."""
     problem = heat(nodes=512)
     gradient = problem.evaluate(np.zeros_like(problem.start))[1]
     assert np.count_nonzero(gradient) == np.count_nonzero(problem.source) <= 16

@@ -77,7 +77,7 @@ class InitSettings:
         return self.scale / math.sqrt(shape[0] * (additions if into_stream else 1))
 
     def described(self) -> dict[str, Any]:
-        """Return everything that changes the mathematics, defaults included: equal for equal initialisations."""
+        """Return everything that changes the mathematics, defaults included: equal for equal initializations."""
         return {"kind": self.kind, "std" if self.kind == "normal" else "gain": self.scale}
 
 

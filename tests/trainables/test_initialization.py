@@ -13,8 +13,8 @@ from orchestrator.space.spaces import load_space
 from tests.trainables.trainers import VOCABULARY
 from trainables.base import Arm, RunConfig, SettingsError
 from trainables.transformer.architecture import ModelSettings, layout
-from trainables.transformer.initialisation import InitSettings, scale_warning
-from trainables.transformer.model import initialise
+from trainables.transformer.initialization import InitSettings, scale_warning
+from trainables.transformer.model import initialize
 
 WIDTH = 64
 
@@ -23,7 +23,7 @@ def spread(init: InitSettings) -> dict[str, float]:
     """The standard deviation of each parameter of one model of :data:`WIDTH`, block applied four times."""
     settings = ModelSettings(block=64, init=init)
     where = layout(settings, WIDTH, VOCABULARY)
-    views = where.views(initialise(settings, where, torch.Generator().manual_seed(3)).unsqueeze(0))
+    views = where.views(initialize(settings, where, torch.Generator().manual_seed(3)).unsqueeze(0))
     return {name: view.std().item() for name, view in views.items()}
 
 
@@ -62,7 +62,7 @@ def test_weights_far_from_what_the_widths_ask_for_are_warned_of() -> None:
     assert scale_warning(InitSettings("scaled"), (8, 4096)) == ""
 
 
-# Of runs at n_embed 16, seed 3, before initialisation was a setting of several values, in the smoke profile of then.
+# Of runs at n_embed 16, seed 3, before initialization was a setting of several values, in the smoke profile of then.
 THEN = [f"settings.training.{setting}" for setting in ("steps=300", "evaluate_every=50", "warmup_steps=20")]
 KEYS = {
     ("add_vs_add_prod", "smoke", "add"): "8903440ee278654b",
