@@ -103,7 +103,7 @@ class SweepResults:
 
     @cached_property
     def posterior(self) -> pd.DataFrame:
-        """The curve of mean accuracy against size for each mix with a transition: its median and 90 % band."""
+        """The curve of mean accuracy against size for each mix with a transition: its median and 90% band."""
         from orchestrator.catalogue.export import posterior_frame
 
         return posterior_frame(self._stored)

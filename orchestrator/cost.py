@@ -32,13 +32,13 @@ GPU_RATE, GPU_HALF = 3.0e13, 36_000.0
 """Operations per second of a large model on one core with the native step, on one core with torch, and on one GPU; and
 the parameters at which a model reaches half of that because of overhead.
 
-The numbers for torch are fitted to float32 training of ListOps models of 1 200 to 116 000 parameters on a shared server
-(within 30 %; expect a factor of three elsewhere). Those of the native step are between whole runs at n_embed 8 on flat
+The numbers for torch are fitted to float32 training of ListOps models of 1,200 to 116,000 parameters on a shared server
+(within 30%; expect a factor of three elsewhere). Those of the native step are between whole runs at n_embed 8 on flat
 sums (59 GFLOP/s) and on nested expressions, which spend a quarter of the time on evaluation (36), and steps at 24 to 64
 (65 to 90).
 
 The numbers for a GPU fit stacks of 64 runs of the profile `paper` on an H100 in float32: 239 us for a run's step at
-n_embed 16, 316 at 32 and 554 at 64 (within 8 %). Since then the gradients of matrices are computed in parts
+n_embed 16, 316 at 32 and 554 at 64 (within 8%). Since then the gradients of matrices are computed in parts
 (trainables/transformer/model.py), which must be faster; whole steps were not measured again. A run in a stack of ten
 took 813 us at 32."""
 STARTUP_S = 15.0

@@ -113,7 +113,7 @@ class Truth:
 class Tried:
     """A method on many simulated sweeps. ``cost`` and ``wall`` are relative to the grid's. ``busy``, in [0, 1], is the
     share of the workers' time spent on runs. ``error`` is the median of |ln(estimate / truth)|, None without an
-    estimate, and ``holds`` the share of the 90 % intervals that contain the truth."""
+    estimate, and ``holds`` the share of the 90% intervals that contain the truth."""
 
     method: str
     runs: float

@@ -24,7 +24,7 @@ CONTEXT_BYTES = 1e9
 """Approximate memory of a GPU that each process uses in addition to its tensors, for its context and kernels, at
 compute capability 9."""
 AUTO_GPU_SHARE = 0.5
-"""With two processes a GPU is busy while one of them starts or compiles. One stack in training kept an H100 busy 98 %
+"""With two processes a GPU is busy while one of them starts or compiles. One stack in training kept an H100 busy 98%
 of the time by itself; two at once were not measured."""
 
 

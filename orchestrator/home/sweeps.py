@@ -88,7 +88,7 @@ def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
 
 def _new_directory(home: Home, name: str) -> tuple[SweepDirectory, datetime]:
     """Create and return a directory for a sweep of this name, and the time. The last four digits of its id count the
-    65 536ths of the second, so that sweeps of one second are in order."""
+    65,536ths of the second, so that sweeps of one second are in order."""
     while True:
         now = datetime.now(UTC)
         files = home.sweep(f"{name}-{now:%Y%m%d-%H%M%S}-{(now.microsecond << 16) // 1_000_000:04x}")

@@ -10,7 +10,7 @@ Names are stable, for sorting, filtering and charts:
 * transitions (``kind`` = ``transition``), one per mix: parameters ``mix``, ``recipe``, ``target``, ``baseline``,
   ``verdict``, ``decided`` and the settings; metrics ``curve/median``, ``curve/low``, ``curve/high`` with the size as
   their step, so that MLflow's charts overlay the curves of any sweeps; ``transition``, ``low``, ``high`` (on the size
-  axis, at 80 % of the asymptote), the same with the suffixes ``_parameters``, ``_core_parameters`` and ``_absolute``
+  axis, at 80% of the asymptote), the same with the suffixes ``_parameters``, ``_core_parameters`` and ``_absolute``
   (at accuracy 0.8), and ``/TASK`` for the other tasks; ``p_above``, ``p_below``; ``evidence`` and ``at_least`` of the
   comparison with the baseline (``pairs`` of runs); the estimated ratio of parameters ``synergy``, ``synergy_low``,
   ``synergy_high``.

@@ -45,7 +45,7 @@ HALFWAY = 0.5
 ALIKE = 0.01
 """Entropies (in nats) that differ by less are the same."""
 FEWEST = 5
-"""Minimum number of runs with an order: with less, one order in all of them does not exclude chance at 90 %."""
+"""Minimum number of runs with an order: with less, one order in all of them does not exclude chance at 90%."""
 HEADER = ("experiment", "about", "statement", "found", "evidence", "verdict")
 FALSE_SHARE = 0.1
 """Largest expected share of wrong decisions among those of a table."""

@@ -22,7 +22,7 @@ from orchestrator.transition.transition import SURE
 from orchestrator.transition.types import LEVEL, QUANTILES, Floats
 
 PRECISION = 0.33
-"""Largest width of the 90 % interval of a located transition, in ln size."""
+"""Largest width of the 90% interval of a located transition, in ln size."""
 COARSE = 1.5
 """The interval may be as wide as this times the gap between the candidate sizes around it."""
 FEWEST = 6

@@ -62,7 +62,7 @@ class Search(BaseModel):
 
 
 MOST_SIZES = 1_000
-"""Limit of sizes: 1 000 sizes from 1 to a million are 1.4 % apart."""
+"""Limit of sizes: 1,000 sizes from 1 to a million are 1.4% apart."""
 
 
 class SizeRange(BaseModel):

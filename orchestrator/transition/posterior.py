@@ -1,6 +1,6 @@
 """The posterior of a transition over a grid of curves, and the mean curve with its band.
 
-Transition and mean curve share weights. Both are posterior *medians*, so the curve passes 80 % of its asymptote at the
+Transition and mean curve share weights. Both are posterior *medians*, so the curve passes 80% of its asymptote at the
 transition.
 """
 

@@ -31,7 +31,7 @@ class Place:
 class Scaling:
     """transition ~ value ** exponent, from ``places`` values; ``low`` and ``high`` are the exponent's interval.
 
-    ``bounded`` is True if a transition lies beyond the sizes, or if its 90 % interval allows that. It was then counted
+    ``bounded`` is True if a transition lies beyond the sizes, or if its 90% interval allows that. It was then counted
     at the largest size, and the true exponent may be further away.
     """
 

@@ -7,7 +7,7 @@
 
 A pool (tests/data/README.md) contains every run of many sweeps of the laptop profile under one recipe. Each run of a
 drawn sweep copies a random run of the pool with its mix and size, and costs as much as runs of that size. The true
-transition is the size at which an isotonic fit of the pool's accuracy passes 80 % of its asymptote.
+transition is the size at which an isotonic fit of the pool's accuracy passes 80% of its asymptote.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the engine costs a run: sweeps of a trainable that trains nothing, but leaves what a run usually leaves.
 
-    python -m tests.bench.overhead               # 2 000 runs, some minutes
+    python -m tests.bench.overhead               # 2,000 runs, some minutes
     python -m tests.bench.overhead --runs 200    # a minute
 
 Each run is a trial of its own (a stack of 1, the dearest way) with a learning curve and an .npz of embeddings, and for

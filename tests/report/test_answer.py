@@ -21,7 +21,7 @@ def test_both_transitions_and_their_ratio_are_found() -> None:
         assert low is not None
         assert value is not None
         assert high is not None
-        # 80 % of the asymptote lies a little above the midpoint.
+        # 80% of the asymptote lies a little above the midpoint.
         assert low <= value <= high
         assert midpoint < value < 1.35 * midpoint
     synergy = result.mix("add+prod").synergy

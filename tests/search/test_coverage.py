@@ -1,4 +1,4 @@
-"""Coverage of the 90 % intervals on the data that each searcher collects."""
+"""Coverage of the 90% intervals on the data that each searcher collects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.simulation.truths import OTHER_SHAPES, TruthKind, draw
 
 SIZES = tuple(int(size) for size in np.unique(np.geomspace(8, 256, 16).round().astype(int)))
 COVERED = 0.88
-"""Least share of 90 % intervals that contain the truth."""
+"""Least share of 90% intervals that contain the truth."""
 COVERED_OF_100 = 0.83
 ERROR = 0.1
 """Largest median error in ln size."""

@@ -1,7 +1,7 @@
 """Synthetic mixes with a known transition: what a searcher is graded against.
 
 The study they follow: ln transition uniform inside the sizes, slope log-uniform in 3..60 (in ln size), asymptote
-0.9-1, floor 0.05-0.3, lapses up to 5 %, a quarter graded and the rest all-or-nothing.
+0.9-1, floor 0.05-0.3, lapses up to 5%, a quarter graded and the rest all-or-nothing.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class TruthKind(StrEnum):
     WEIBULL = "weibull"
     """A Weibull curve: it rises slowly and ends at once."""
     SHOULDER = "shoulder"
-    """Two steps of half the rise each, the second at a size some 65 % larger."""
+    """Two steps of half the rise each, the second at a size some 65% larger."""
     LEVELS_OFF = "levels-off"
     """Accuracy levels off too low to be called learned: a plateau, at any size."""
 

@@ -19,7 +19,7 @@ def test_each_setting_of_the_paper_is_shown_with_its_source(run: Program, tmp_pa
     for name, rest in commented.items():
         _, _, source = rest.partition(" # ")
         inner = name in ("kind", "std")  # Of `init`, which has the comment.
-        sourced = source.startswith(("paper", "sibling", "ours", "5 000 times"))
+        sourced = source.startswith(("paper", "sibling", "ours", "5,000 times"))
         assert sourced or inner or name in UNSAID, (name, rest)
     for line in ("parallel: true # sibling", "decoding: sampled # sibling", "held_out_numbers: distinct # sibling"):
         assert line in shown

@@ -90,7 +90,7 @@ def test_a_lapsed_run_hides_no_transition() -> None:
 
 @pytest.mark.parametrize("floor", [0.62, 0.95])
 def test_a_floor_near_the_level_gives_no_estimate(floor: float) -> None:
-    """PROD modulo 6: the best constant answer is right 62 to 77 % of the time."""
+    """PROD modulo 6: the best constant answer is right 62 to 77% of the time."""
     result = transition(step(32, floor, 0.98, floor), SIZES)
     assert result.verdict is Verdict.NEAR_FLOOR
     assert result.relative == result.absolute == Estimate(None, None, None)
@@ -132,7 +132,7 @@ REAL = {  # Accuracies of ADD in ADD+PROD modulo 6 by n_embed: five seeds each, 
 def test_real_runs_that_got_part_of_the_way() -> None:
     points = [Point(size, seed, accuracy, 0.23) for size, cell in REAL.items() for seed, accuracy in enumerate(cell)]
     low, value, high = limits(transition(points, sorted({*REAL, 4, 5, 7, 14, 16, 20, 24, 32, 48})).relative)
-    # Half of the runs at 8 and 10 learned, all at 12: the curve passes 80 % of the asymptote between 10 and 12.
+    # Half of the runs at 8 and 10 learned, all at 12: the curve passes 80% of the asymptote between 10 and 12.
     assert 9.5 < value < 12
     assert math.log(high / low) < 0.45
 

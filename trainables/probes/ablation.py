@@ -96,7 +96,7 @@ class Destruction(TransformerProbe):
       low: a permutation test that this grouping matters no more than another. At least .1 for parity modulo 6.
     * ``removed_GROUPING`` and ``removed_others_GROUPING``: the share of the embeddings' variance that was removed.
 
-    Random directions would be a weak null: for six embeddings at width 16 they remove 6 % of the variance, and the
+    Random directions would be a weak null: for six embeddings at width 16 they remove 6% of the variance, and the
     mean differences of any halving far more. A head tied to the embeddings changes with them. The probe is for
     transformers of a family with groupings; a prime modulus has none.
     """

@@ -33,7 +33,7 @@ RAREST_TRAINED = 1e-2
 RAREST_HELD_OUT = 1e-4
 """Smallest share of random expressions that may end up in the test set."""
 TRAIN_EXAMPLES_PER_VALUE = 5_000
-"""The sibling code trains on 50 000 expressions at modulus 10 and scales them linearly."""
+"""The sibling code trains on 50,000 expressions at modulus 10 and scales them linearly."""
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ class TrainingSettings:
 
     Most defaults are from the code of the same group's sibling paper (github.com/bhoov/nrgpt): 64 windows a step from
     anywhere in the stream, learning rate 5e-4 decayed exponentially to 2e-5 without warm-up, gradient norm clipped at
-    1, loss on all tokens, beta1 0.9, and 20 000 steps (its sweep uses 100 000). This project chose beta2 0.95 and
+    1, loss on all tokens, beta1 0.9, and 20,000 steps (its sweep uses 100,000). This project chose beta2 0.95 and
     weight decay 0.1 (as in GPT-3, Brown et al. 2020, appendix B), on matrices only; the sibling uses torch's 0.999 and
     0.01, on all parameters. The choice of arXiv 2505.18369 is not known. The recipe as published is the profile
     ``paper`` of search_spaces/add_vs_add_prod.yaml.

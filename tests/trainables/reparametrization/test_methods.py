@@ -73,7 +73,7 @@ def test_line_searches_find_the_solution(name: str, kind: Callable[..., Method])
 @pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize("method", METHODS)
 def test_a_start_moved_by_rounding_moves_no_outcome(name: str, method: str) -> None:
-    """By 1e-14, and what it spends by no more than 3 %. Newton's inner systems of a cloud are cut off at trees that
+    """By 1e-14, and what it spends by no more than 3%. Newton's inner systems of a cloud are cut off at trees that
     change, so that it is held to this on small ones alone (tests/bench/results/reparametrization.md has its spread)."""
     family = families()[name]
     nodes = {"heat": 256, "phases": 256, "clouds": 36 if method == "newton" else 100}[name]
