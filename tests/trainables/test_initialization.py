@@ -1,4 +1,4 @@
-"""First weights and the learning rates that belong to them: per tensor, across widths, and in a stack."""
+"""Initial weights and the learning rates that belong to them: per tensor, across widths, and in a stack."""
 
 from __future__ import annotations
 

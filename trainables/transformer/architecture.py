@@ -72,7 +72,7 @@ class ModelSettings:
         return 2 * self.n_layer * self.n_recurrence
 
     def stackable(self) -> dict[str, Any]:
-        """Return the settings that runs of one stack share: all except the scale of the first weights."""
+        """Return the settings that runs of one stack share: all except the scale of the initial weights."""
         return described_fields(self) | {"init": False}
 
     def described(self) -> dict[str, Any]:

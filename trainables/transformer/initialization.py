@@ -1,4 +1,4 @@
-"""First weights.
+"""Initial weights.
 
 At widths of 4 to 256 the scale matters: N(0, 0.02), which large models use, is ten times too small at width 16. A
 sweep then measures the time to leave the first plateau rather than what a width can learn.
@@ -31,7 +31,7 @@ OWNERS = {"std": "normal", "gain": "scaled"}
 
 @dataclass(frozen=True)
 class InitSettings:
-    """Standard deviations of the first weights, tensor by tensor; norm gains start at 1, biases at 0.
+    """Standard deviations of the initial weights, tensor by tensor; norm gains start at 1, biases at 0.
 
     Raises :class:`SettingsError` with the key ``model.init.<field>``.
     """
@@ -93,7 +93,7 @@ def scale_warning(init: InitSettings, sizes: Sequence[int]) -> str:
     where = "every size" if len(far) == len(sizes) else f"{len(far)} of {len(sizes)} sizes"
     far_off = f"less than 1/{FAR:g} of" if off == "below" else f"more than {FAR:g} times"
     return (
-        f"This sweep draws its first weights from N(0, {init.scale:g}). At {where}, this deviation is {far_off} "
+        f"This sweep draws its initial weights from N(0, {init.scale:g}). At {where}, this deviation is {far_off} "
         f"1/sqrt(n_embed). Runs may fail because of these weights, not their size. "
         "Set settings.model.init={kind: scaled} to compare."
     )

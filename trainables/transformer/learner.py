@@ -33,7 +33,7 @@ CHECKPOINT = "stack.safetensors"
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a stack, with its data. Models of one stack differ only in their first weights.
+    """One run of a stack, with its data. Models of one stack differ only in their initial weights.
 
     ``key`` is the run's key. ``taken`` are the names of the parameters that it takes over from another run, and
     ``frozen`` those that keep their first values.
@@ -69,7 +69,7 @@ class TransformerLearner(Learner):
     """Trains a stack of transformers of one width.
 
     The runs share everything that shapes a step (architecture, batch, steps, schedule of evaluations, betas, clip,
-    decay, loss, precision). They may differ in mix, seed, first weights, learning rates and weight decay.
+    decay, loss, precision). They may differ in mix, seed, initial weights, learning rates and weight decay.
     """
 
     def __init__(self, jobs: Sequence[Job], vocabulary: ExpressionVocabulary, device: str) -> None:
