@@ -19,7 +19,7 @@ NATIVE, TORCH = "native", "torch"
 """The two training steps, by their names in checkpoints. A run that began with one ends with it."""
 INTERFACE = 2
 """The version of step.cpp's functions and structures that this code calls."""
-SLOWER = "torch trains, 2 to 12 times slower than the native step"
+SLOWER = "torch trains, 2 to 13 times slower than the native step"
 REBUILD = "build it again: pip install -e ."
 MOST_WORDS = 2**16
 """The largest vocabulary: texts are read as 16-bit token ids."""
