@@ -85,7 +85,7 @@ def test_a_single_run_that_does_not_fit_stops_the_sweep_and_is_no_outcome(
         search={"method": "grid"},
         settings={"room": 0, "grows_at": 1},
     )
-    with pytest.raises(SweepError, match="a single run at units 16 needs more memory than there is"):
+    with pytest.raises(SweepError, match="even one run at units 16 does not fit in memory"):
         run_sweep(sweep_spec, RunOptions(home=tmp_path, engine="local"), quiet())
     [sweep_id] = Home(tmp_path).sweep_ids()
     assert ended(tmp_path, sweep_id) == []

@@ -57,7 +57,7 @@ def test_ctrl_c_leaves_a_checkpoint_of_the_stack_in_this_process(tmp_path: Path)
     with pytest.raises(KeyboardInterrupt):
         run_sweep(sweep, RunOptions(home=tmp_path, engine="local"), console)
     assert 4 <= len(events(log)) < 19
-    output = "the stack in training leaves a checkpoint at its next evaluation; the next Ctrl-C ends at once"
+    output = "the stack in training leaves a checkpoint at its next evaluation; press Ctrl-C again to end at once"
     assert output in printed(console)
     message = "Stopped; (0 runs|1 run) kept, and 1 checkpoint of runs in training"
     assert re.search(rf"{message}(; \d records? not in MLflow yet: `.*`)?\. Continue with", printed(console))

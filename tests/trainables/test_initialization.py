@@ -56,8 +56,12 @@ def test_numbers_that_mean_nothing_are_refused_by_name(given: dict[str, Any], ke
 
 
 def test_weights_far_from_what_the_widths_ask_for_are_warned_of() -> None:
-    assert "3 times below 1/sqrt(n_embed) at 2 of 3 sizes" in scale_warning(InitSettings(std=0.05), (8, 16, 256))
-    assert "3 times above 1/sqrt(n_embed) at 1 of 3 sizes" in scale_warning(InitSettings(std=0.2), (8, 16, 256))
+    assert "At 2 of 3 sizes, this deviation is less than 1/3 of 1/sqrt(n_embed)." in scale_warning(
+        InitSettings(std=0.05), (8, 16, 256)
+    )
+    assert "At 1 of 3 sizes, this deviation is more than 3 times 1/sqrt(n_embed)." in scale_warning(
+        InitSettings(std=0.2), (8, 16, 256)
+    )
     assert scale_warning(InitSettings(std=0.2), (8, 16, 64)) == ""
     assert scale_warning(InitSettings("scaled"), (8, 4096)) == ""
 

@@ -154,7 +154,8 @@ class TransformerLearner(Learner):
         self._trainer = self._make_trainer(StackState.of(mine, notes["loss_steps"], self._device))
 
     def _initial_parameters(self, job: Job) -> torch.Tensor:
-        generator = torch.Generator().manual_seed(run_seed("initialization", job.config))
+        # Every run's initial weights depend on the spelling of this word.
+        generator = torch.Generator().manual_seed(run_seed("initialisation", job.config))
         return initialize(job.config.settings.model, self._where, generator)
 
     def _make_trainer(self, state: StackState) -> StackTrainer | NativeTrainer:
