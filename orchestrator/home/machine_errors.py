@@ -11,7 +11,7 @@ DISK = {
     errno.EDQUOT: ("has no more room for this user", "free some space"),
     errno.EROFS: ("can only be read", "make it writable"),
     errno.EIO: ("fails", "check its hardware"),
-    errno.ESTALE: ("is no longer on its server (stale file handle)", "mount it again"),
+    errno.ESTALE: ("has a stale file handle, which its server no longer knows", "mount it again"),
     errno.ENOTCONN: ("has lost its server", "mount it again"),
     errno.EFBIG: ("refuses a file of this size", "raise the limit (`ulimit -f`)"),
 }

@@ -35,7 +35,7 @@ def test_too_few_pairs_have_no_interval() -> None:
 
 @pytest.mark.parametrize("pairs", [5, 9, 20])
 def test_intervals_hold_what_they_promise(pairs: int) -> None:
-    """Of 1,000 samples of a skewed ratio whose median is 1, in at least 90% but for luck (2.5 standard errors)."""
+    """Of 1,000 samples of a skewed ratio whose median is 1, in at least 90%, less 2.5 standard errors for chance."""
     rng = np.random.default_rng(pairs)
     held = 0
     for _ in range(1000):

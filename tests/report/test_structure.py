@@ -90,7 +90,9 @@ def test_without_a_transition_nothing_is_below_or_above_it(stored: StoredSweep, 
     assert words(stored, answer) == f"add: even and odd numbers apart in {sizes.count(8)} of {len(sizes)} runs."
     shares = tuple(replace(share, learned=0) for share in mix.shares)
     answer = replace(stored.answer, mixes=(replace(mix, tasks=(target,), shares=shares), *stored.answer.mixes[1:]))
-    assert structure_words(answer, stored.runs, stored.spec.make_family()) == (), "nothing is said of what none learned"
+    assert structure_words(answer, stored.runs, stored.spec.make_family()) == (), (
+        "a task that no run learned is left out"
+    )
 
 
 def test_too_few_items_for_a_small_p_are_reported(stored: StoredSweep) -> None:

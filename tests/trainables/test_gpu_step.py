@@ -124,38 +124,36 @@ def test_a_linear_map_can_be_hashed_before_it_has_its_fields() -> None:
 
 
 @pytest.mark.parametrize("added", ["nothing", "bias", "stream"])
-def test_a_product_in_parts_has_the_values_and_the_gradients_of_a_whole_one(added: str) -> None:
+def test_a_product_in_parts_has_the_values_and_the_gradients_of_a_whole_one(
+    added: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     generator = torch.Generator().manual_seed(0)
     shapes = {"x": (3, 60, 8), "matrix": (3, 8, 5), "bias": (3, 1, 5), "stream": (3, 60, 5)}
     names = ["x", "matrix", *([] if added == "nothing" else [added])]
     given = {name: torch.randn(shapes[name], generator=generator, dtype=torch.float64) for name in names}
     results = []
     for parts in (1, 4):
+        monkeypatch.setattr(model, "_parts", lambda stack, rows, *, on_gpu, parts=parts: parts)
         inputs = {name: tensor.clone().requires_grad_() for name, tensor in given.items()}
-        product = _product(inputs["x"], inputs["matrix"], inputs.get(added), parts)
+        product = _product(inputs["x"], inputs["matrix"], inputs.get(added))
         weights = torch.linspace(-1, 1, product.numel(), dtype=torch.float64).view_as(product)
         results.append([product.detach(), *torch.autograd.grad((product * weights).sum(), list(inputs.values()))])
     torch.testing.assert_close(results[1], results[0], rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("shape", "device", "parts"),
+    ("stack", "rows", "on_gpu", "parts"),
     [
-        ((4, 8192, 32), "cuda", 16),  # The profile `paper`.
-        ((4, 1980, 32), "cuda", 5),  # 33 expressions of 60 tokens.
-        ((4, 383, 32), "cuda", 1),
-        ((4, 769, 32), "cuda", 1),  # A prime number of rows.
-        ((1, 8192, 32), "cuda", 1),
-        ((4, 8192, 32), "cpu", 1),
+        (4, 8192, True, 16),  # The profile `paper`.
+        (4, 1980, True, 5),  # 33 expressions of 60 tokens.
+        (4, 383, True, 1),
+        (4, 769, True, 1),  # A prime number of rows.
+        (1, 8192, True, 1),
+        (4, 8192, False, 1),
     ],
 )
-def test_rows_are_cut_into_parts_on_a_gpu_alone(shape: tuple[int, int, int], device: str, parts: int) -> None:
-    class Rows:
-        is_cuda = device == "cuda"
-
-    rows = Rows()
-    rows.shape = shape  # type: ignore[attr-defined]
-    assert _parts(rows) == parts  # type: ignore[arg-type]
+def test_rows_are_cut_into_parts_on_a_gpu_alone(stack: int, rows: int, on_gpu: bool, parts: int) -> None:
+    assert _parts(stack, rows, on_gpu=on_gpu) == parts
 
 
 @pytest.mark.slow
@@ -178,7 +176,7 @@ def test_compiled_steps_follow_uncompiled_ones_through_a_shrinking_stack(
         for compile_step in (False, True)
     )
     expected = losses(plain, 6)
-    monkeypatch.setattr(model, "_parts", lambda x_SNC: parts)
+    monkeypatch.setattr(model, "_parts", lambda stack, rows, *, on_gpu: parts)
     curve = losses(fast, 6)
     versions = counters["stats"]["unique_graphs"]
     assert versions > 0
