@@ -69,7 +69,7 @@ def test_runs_that_are_as_accurate_stand_side_by_side() -> None:
 
 
 def test_curve_and_transition_are_one_estimator(answer: Answer) -> None:
-    """The curve passes 80% of its asymptote where the transition is said to lie, within its own band."""
+    """The curve passes 80% of its asymptote at the reported transition, within its own band."""
     figure = transitions_figure(make_spec(), answer)
     for mix in answer.mixes:
         estimate = mix.target.transition
