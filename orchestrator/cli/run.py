@@ -185,6 +185,6 @@ def _check_gpus(spec: SweepSpec, hardware: Hardware, address: str | None) -> Non
     where, share = f"at {address}" if address else "here", spec.resources.gpu_per_stack
     needs = "a share of a GPU" if isinstance(share, str) else f"{share:g} GPU"
     raise UserError(
-        f"each stack of this sweep needs {needs}, and no GPU was found {where}. Give the --address of a Ray cluster with "
-        "GPUs, another --profile, or --set resources.gpu_per_stack=0 to train on the CPU, slowly."
+        f"each stack of this sweep needs {needs}, and no GPU was found {where}. Give the --address of a Ray cluster "
+        "with GPUs, another --profile, or --set resources.gpu_per_stack=0 to train on the CPU, slowly."
     )
