@@ -90,7 +90,7 @@ def farthest(gradients: Mapping[str, torch.Tensor], exact: Mapping[str, torch.Te
     activation=st.sampled_from(("relu", "gelu")),
     tied=st.booleans(),
     bias=st.booleans(),
-    block=st.sampled_from((1, 2, 5, 18, 20, 33)),
+    block=st.sampled_from((1, 2, 5, 18, 20, 33, 70)),
     batch=st.integers(1, 19),
     vocabulary=st.sampled_from((2, 18, 300)),
     counted_share=st.sampled_from((0.0, 0.1, 0.5, 1.0)),

@@ -24,6 +24,7 @@ GCC = shutil.which("g++") or ""
 MODELS = {
     "two heads, gelu, tied, biases": replace(MODEL, n_head=2, activation="gelu", tied=True, bias=True, block=9),
     "two layers": replace(MODEL, n_layer=2),
+    "windows across lanes": replace(MODEL, block=40),
 }
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not GCC, reason="needs g++")]
@@ -43,7 +44,7 @@ def trained() -> dict[str, torch.Tensor]:
     """Parameters after some steps and texts written with them, by the names of the models."""
     ends: dict[str, torch.Tensor] = {}
     for name, model in MODELS.items():
-        runs = native_trainer([3, 1], n_embed=12, model=model, training=replace(TRAINING, loss="answer"))
+        runs = native_trainer([3, 1], n_embed=12, model=model, training=replace(TRAINING, batch=10, loss="answer"))
         runs.run(0, 20)
         texts = torch.arange(2 * 11 * model.block).reshape(2, 11, -1) % VOCABULARY
         runs.write(texts, torch.arange(2, 13).clamp(max=model.block).repeat(2, 1), end=VOCABULARY - 1)

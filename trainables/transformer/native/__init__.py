@@ -17,7 +17,7 @@ EXTENSION = "trainables.transformer.native._step"
 """The compiled library, declared in pyproject.toml. ctypes loads it, so building it needs no Python headers."""
 NATIVE, TORCH = "native", "torch"
 """The two training steps, by their names in checkpoints. A run that began with one ends with it."""
-INTERFACE = 2
+INTERFACE = 3
 """The version of step.cpp's functions and structures that this code calls."""
 SLOWER = "torch trains, 2 to 13 times slower than the native step"
 REBUILD = "build it again: pip install -e ."

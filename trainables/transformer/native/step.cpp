@@ -8,6 +8,10 @@
 // its own, so a vector (`Vec`) holds the same number of eight windows. Norms, softmax and causal attention then need no
 // sum across lanes, and n_embed needs no padding. Only gradients of parameters and the loss sum over lanes.
 //
+// A window across lanes. If a few windows are left over, each of them is cut into eight stretches, a stretch to a lane;
+// a group with empty lanes would cost as much as a full one. Keys are then also read turned by one to seven lanes, so
+// that each stretch meets the earlier ones.
+//
 // Panels. Positions are computed four at a time. An activation with R features is a row of panels, each a block
 // [R][PANEL] of vectors. A product loads four vectors of inputs once for three outputs: twelve running sums, one
 // weight, and the inputs fill the sixteen registers of AVX2.
@@ -37,7 +41,7 @@
 
 // Python calls these two functions before any other, so they are compiled for any CPU.
 // The version of the functions and structures below; INTERFACE in __init__.py is the one that Python expects.
-extern "C" int32_t interface() { return 2; }
+extern "C" int32_t interface() { return 3; }
 // Whether this CPU has what the library needs.
 extern "C" int32_t cpu_is_supported() {
 #if defined(__x86_64__)
@@ -154,6 +158,10 @@ __attribute__((always_inline)) inline Vec lane_sums(Vec* v) {
     merge<LANES>(v);
     return v[0];
 }
+
+// Lane l gets lane l - 1, the first one the last; and back.
+inline Vec turn(Vec x) { return __builtin_shufflevector(x, x, 7, 0, 1, 2, 3, 4, 5, 6); }
+inline Vec turn_back(Vec x) { return __builtin_shufflevector(x, x, 1, 2, 3, 4, 5, 6, 7, 0); }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Products of panels with matrices
@@ -341,28 +349,50 @@ void norm_back(int n, const Vec* d_normed, const Vec* normed, const Vec* inverse
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Causal attention of one head, tile by tile: PANEL queries i against PANEL keys j. Weights lie as [key][query], the
-// key panels of one query panel after the other, those of a later query panel after them.
+// Causal attention of one head, tile by tile: PANEL queries i against PANEL keys j. Weights lie as [tile][key][query],
+// the tiles of a later query panel after those of an earlier one.
 
-inline int64_t triangle(int64_t panels) { return PANEL * PANEL * (panels * (panels + 1) / 2); }
+constexpr int64_t TILE_SIZE = PANEL * PANEL;
+
+// Where the tiles of a query panel are, and which of their keys its queries see. In a group, the tiles are the key
+// panels up to its own. For a window across lanes, they are all of its key panels, then all of them turned by one lane,
+// by two, ...: a query sees all of a turned panel unless the turn brought later positions into its lane.
+struct Tiles {
+    bool across;
+    int panels;
+    int count(int panel) const { return across ? panels * LANES : panel + 1; }
+    int64_t begin(int panel) const {
+        return TILE_SIZE * (across ? int64_t(panel) * count(0) : int64_t(panel) * (panel + 1) / 2);
+    }
+    // Vectors for one head, whatever the layout of `panels` panels, a multiple of LANES.
+    static int64_t most(int panels) { return TILE_SIZE * (int64_t(panels) * (panels + 1) / 2); }
+    Ints sees(int panel, int i, int tile, int j) const {
+        if (tile < panels) return Ints{} - int32_t(tile * PANEL + j <= panel * PANEL + i);
+        return Ints{0, 1, 2, 3, 4, 5, 6, 7} >= tile / panels;
+    }
+};
 
 // out[j][i] = the sum over features of a[.][i] b[.][j].
 void scores(int features, const Vec* a, const Vec* b, Vec* out) {
-    Vec sum[PANEL][PANEL] = {};
-    for (int f = 0; f < features; f++)
-        for (int j = 0; j < PANEL; j++)
-            for (int i = 0; i < PANEL; i++) sum[j][i] = fma(a[f * PANEL + i], b[f * PANEL + j], sum[j][i]);
-    for (int j = 0; j < PANEL; j++)
-        for (int i = 0; i < PANEL; i++) out[j * PANEL + i] = sum[j][i];
+    constexpr int HALF = PANEL / 2;  // All sums of a tile do not fit the registers.
+    for (int first = 0; first < PANEL; first += HALF) {
+        Vec sum[HALF][PANEL] = {};
+        for (int f = 0; f < features; f++)
+            for (int j = 0; j < HALF; j++)
+                for (int i = 0; i < PANEL; i++)
+                    sum[j][i] = fma(a[f * PANEL + i], b[f * PANEL + first + j], sum[j][i]);
+        for (int j = 0; j < HALF; j++)
+            for (int i = 0; i < PANEL; i++) out[(first + j) * PANEL + i] = sum[j][i];
+    }
 }
 
-// out[f][i] = the sum over keys j, of panels up to `last`, of weights[j][i] x[f][j]; x has a panel every `stride`.
-void mix(int last, int features, const Vec* weights, const Vec* x, int stride, Vec* out) {
+// out[f][i] = the sum over the keys j of `tiles` tiles of weights[j][i] x[f][j]; x has a panel every `stride`.
+void mix(int tiles, int features, const Vec* weights, const Vec* x, int stride, Vec* out) {
     in_tiles<TILE>(features, [&](auto size, int first) {
         constexpr int SIZE = decltype(size)::value;
         Vec sum[SIZE][PANEL] = {};
         const Vec *xs = x + first * PANEL, *w = weights;
-        for (int panel = 0; panel <= last; panel++, xs += stride, w += PANEL * PANEL)
+        for (int tile = 0; tile < tiles; tile++, xs += stride, w += TILE_SIZE)
             for (int j = 0; j < PANEL; j++)
                 for (int f = 0; f < SIZE; f++)
                     for (int i = 0; i < PANEL; i++) sum[f][i] = fma(xs[f * PANEL + j], w[j * PANEL + i], sum[f][i]);
@@ -371,14 +401,14 @@ void mix(int last, int features, const Vec* weights, const Vec* x, int stride, V
     });
 }
 
-// out[f][j] = the sum over queries i, of panels from that of the keys on, of weights[j][i] x[f][i].
-void mix_back(int of_keys, int panels, int features, const Vec* weights, const Vec* x, int stride, Vec* out) {
+// out[f][j] = the sum over the queries i that may see a tile's keys j of weights[j][i] x[f][i].
+void mix_back(int tile, const Tiles& tiles, int features, const Vec* weights, const Vec* x, int stride, Vec* out) {
     in_tiles<TILE>(features, [&](auto size, int first) {
         constexpr int SIZE = decltype(size)::value;
         Vec sum[SIZE][PANEL] = {};
-        for (int panel = of_keys; panel < panels; panel++) {
+        for (int panel = tile < tiles.panels ? tile : 0; panel < tiles.panels; panel++) {
             const Vec* xs = x + panel * int64_t(stride) + first * PANEL;
-            const Vec* w = weights + triangle(panel) + of_keys * PANEL * PANEL;
+            const Vec* w = weights + tiles.begin(panel) + tile * TILE_SIZE;
             for (int i = 0; i < PANEL; i++)
                 for (int f = 0; f < SIZE; f++)
                     for (int j = 0; j < PANEL; j++) sum[f][j] = fma(xs[f * PANEL + i], w[j * PANEL + i], sum[f][j]);
@@ -389,21 +419,27 @@ void mix_back(int of_keys, int panels, int features, const Vec* weights, const V
 }
 
 // Turn the scores of one query panel into weights that sum to 1 over the keys that each query sees.
-void softmax(int panel, float scale, Vec* w) {
-    const int own = panel * PANEL;  // Query i sees keys up to own + i.
+void softmax(int panel, const Tiles& tiles, float scale, Vec* w) {
     Vec most[PANEL], sum[PANEL] = {};
-    for (int i = 0; i < PANEL; i++) most[i] = w[i];
-    for (int j = 1; j < own + PANEL; j++)
-        for (int i = std::max(0, j - own); i < PANEL; i++) most[i] = larger(most[i], w[j * PANEL + i]);
-    for (int j = 0; j < own + PANEL; j++)
-        for (int i = 0; i < PANEL; i++) {
-            Vec e = j > own + i ? Vec{} : exponential((w[j * PANEL + i] - most[i]) * scale);
-            w[j * PANEL + i] = e;
-            sum[i] += e;
-        }
+    for (int i = 0; i < PANEL; i++) most[i] = all(-INFINITY);
+    for (int tile = 0; tile < tiles.count(panel); tile++)
+        for (int j = 0; j < PANEL; j++)
+            for (int i = 0; i < PANEL; i++) {
+                const Vec& score = w[tile * TILE_SIZE + j * PANEL + i];
+                most[i] = tiles.sees(panel, i, tile, j) ? larger(score, most[i]) : most[i];
+            }
+    for (int tile = 0; tile < tiles.count(panel); tile++)
+        for (int j = 0; j < PANEL; j++)
+            for (int i = 0; i < PANEL; i++) {
+                Vec& weight = w[tile * TILE_SIZE + j * PANEL + i];
+                const Vec e = exponential((weight - most[i]) * scale);
+                weight = tiles.sees(panel, i, tile, j) ? e : Vec{};
+                sum[i] += weight;
+            }
     for (int i = 0; i < PANEL; i++) sum[i] = 1.f / sum[i];
-    for (int j = 0; j < own + PANEL; j++)
-        for (int i = 0; i < PANEL; i++) w[j * PANEL + i] *= sum[i];
+    for (int tile = 0; tile < tiles.count(panel); tile++)
+        for (int j = 0; j < PANEL; j++)
+            for (int i = 0; i < PANEL; i++) w[tile * TILE_SIZE + j * PANEL + i] *= sum[i];
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -462,18 +498,20 @@ struct Block {
 class Model {
    public:
     explicit Model(const Shape& shape)
-        : s(shape), C(s.n_embed), F(s.hidden), V(s.vocabulary), T(s.block), all_panels((T + PANEL - 1) / PANEL),
+        : s(shape), C(s.n_embed), F(s.hidden), V(s.vocabulary), T(s.block),
+          most_panels((T + PANEL * LANES - 1) / (PANEL * LANES) * LANES), most_tiles(Tiles::most(most_panels)),
           head_size(C / s.n_head), scale(1.f / std::sqrt(float(head_size))), into_attention(s.n_layer),
           into_hidden(s.n_layer), blocks(size_t(s.n_layer) * s.n_recurrence) {
-        auto features = [&](int n) { return take(int64_t(n) * all_panels * PANEL); };
+        auto features = [&](int n) { return take(int64_t(n) * most_panels * PANEL); };
         for (Block& block : blocks)
-            block = {features(C), features(1), features(3 * C), take(s.n_head * triangle(all_panels)), features(C),
+            block = {features(C), features(1), features(3 * C), take(s.n_head * most_tiles), features(C),
                      features(C), features(1), features(F), s.is_gelu ? features(F) : nullptr};
         x = features(C), final_normed = features(C), final_inverse = features(1), logits = features(V);
         d_x = features(C), d_middle = features(C), d_hidden = features(F), d_qkv = features(3 * C);
-        d_mixed = features(C), d_weights = take(s.n_head * triangle(all_panels)), d_normed = take(PANEL * C);
+        d_mixed = features(C), d_weights = take(s.n_head * most_tiles), d_normed = take(PANEL * C);
+        turned = features(2 * C), d_turned = features(2 * C);
         weight = features(1);
-        token.resize(size_t(all_panels) * PANEL * LANES), target.resize(token.size());
+        token.resize(size_t(most_panels) * PANEL * LANES), target.resize(token.size());
     }
 
     // The mean loss over the counted tokens of `windows`, which are sorted, and its gradient in all parameters.
@@ -483,16 +521,17 @@ class Model {
         fold(parameters);
         const float share = 1.f / std::max(1, sort(windows));
         float loss = 0;
-        for (size_t first = 0; first < windows.size(); first += LANES) {
-            panels = (windows[first].last + PANEL) / PANEL;  // Later positions change nothing.
-            if (!panels) break;
-            lay_out(&windows[first], int(std::min(windows.size() - first, size_t(LANES))), share);
-            for (int panel = 0; panel < panels; panel++) embed(panel);
-            for (size_t i = 0; i < blocks.size(); i++)
-                for (int panel = 0; panel < panels; panel++) forward(int(i % s.n_layer), blocks[i], panel);
+        for (size_t first = 0; first < windows.size();) {
+            const int positions = windows[first].last + 1;  // Later ones change nothing.
+            if (!positions) break;
+            const int given = lay_out(positions, int(windows.size() - first));
+            fill(&windows[first], given, share);
+            for (int panel = 0; panel < tiles.panels; panel++) embed(panel);
+            for (size_t i = 0; i < blocks.size(); i++) forward(int(i % s.n_layer), blocks[i]);
             loss += predict();
             for (size_t i = blocks.size(); i-- > 0;) backward(int(i % s.n_layer), blocks[i]);
             embed_back();
+            first += given;
         }
         unfold();
         return loss;
@@ -502,6 +541,7 @@ class Model {
     // place. Texts of like length are written side by side.
     void write(const float* parameters, std::vector<Draft>& texts, int64_t width, int64_t end) {
         fold(parameters);
+        tiles = {false, most_panels};
         std::stable_sort(texts.begin(), texts.end(), [](const Draft& a, const Draft& b) { return a.last > b.last; });
         for (size_t first = 0; first < texts.size(); first += LANES)
             write(&texts[first], int(std::min(texts.size() - first, size_t(LANES))), width, end);
@@ -509,7 +549,9 @@ class Model {
 
    private:
     const Shape& s;
-    const int C, F, V, T, all_panels, head_size;  // Features, of the hidden layer, vocabulary, positions.
+    const int C, F, V, T, most_panels;  // Features, of the hidden layer, vocabulary, positions.
+    const int64_t most_tiles;
+    const int head_size;
     const float scale;
     Tensors<const float> p{};
     Tensors<float> d{};
@@ -517,7 +559,8 @@ class Model {
     AfterNorm head;
     std::vector<Block> blocks;  // As they are applied: recurrence by recurrence, layer by layer.
     std::vector<std::unique_ptr<void, void (*)(void*)>> memory;
-    int panels = 0;  // Of the present group: up to the last counted token of its windows.
+    Tiles tiles{};  // Of the present group or window: up to the last counted token.
+    Vec *turned, *d_turned;  // Keys and values of a window across lanes, tile by tile, and their gradient.
     Vec *x, *final_normed, *final_inverse, *logits, *weight;
     Vec *d_x, *d_middle, *d_hidden, *d_qkv, *d_mixed, *d_weights, *d_normed;
     std::vector<int32_t> token, target;  // [position][lane]
@@ -573,15 +616,30 @@ class Model {
                          [](const Window& a, const Window& b) { return a.last > b.last; });
         return count;
     }
+    // Lay out the next windows, the first of which needs `positions`; returns how many: eight side by side, or one across
+    // lanes where those that do not fill a group cost less that way.
+    int lay_out(int positions, int left) {
+        auto panels = [&](int of_panel) { return (positions + of_panel - 1) / of_panel; };
+        const int over = left % LANES, side_by_side = panels(PANEL), across = panels(PANEL * LANES);
+        if (over && over * across * 5 < side_by_side * 4) {  // Across lanes, a panel costs a quarter more.
+            tiles = {true, across};
+            return 1;
+        }
+        tiles = {false, side_by_side};
+        return std::min(left, LANES);
+    }
+    // The position of a window in lane `l` of slot `t`.
+    int position(int t, int l) const { return tiles.across ? l * tiles.panels * PANEL + t : t; }
+
     // Tokens of `given` windows, lane by lane. Lanes and positions beyond repeat a window and weigh nothing.
-    void lay_out(const Window* windows, int given, float share) {
-        for (int t = 0; t < panels * PANEL; t++)
+    void fill(const Window* windows, int given, float share) {
+        for (int t = 0; t < tiles.panels * PANEL; t++)
             for (int l = 0; l < LANES; l++) {
-                const Window& window = windows[l < given ? l : 0];
-                const int from = std::min(t, T - 1);
+                const Window& window = windows[!tiles.across && l < given ? l : 0];
+                const int at = position(t, l), from = std::min(at, T - 1);
                 token[t * LANES + l] = window.tokens[from];
                 target[t * LANES + l] = window.tokens[from + 1];
-                weight[t][l] = l < given && t < T && window.counts(t) ? share : 0.f;
+                weight[t][l] = (tiles.across || l < given) && at < T && window.counts(at) ? share : 0.f;
             }
     }
 
@@ -589,21 +647,26 @@ class Model {
         const float *tokens = p.of_model(TOKEN), *positions = p.of_model(POSITION);
         for (int t = panel * PANEL; t < (panel + 1) * PANEL; t++) {
             Vec* to = x + int64_t(t / PANEL) * C * PANEL + t % PANEL;
-            const float* position = positions + int64_t(std::min(t, T - 1)) * C;
             for (int l = 0; l < LANES; l++) {
                 const float* row = tokens + int64_t(token[t * LANES + l]) * C;
-                for (int i = 0; i < C; i++) to[i * PANEL][l] = row[i] + position[i];
+                const float* place = positions + int64_t(std::min(position(t, l), T - 1)) * C;
+                for (int i = 0; i < C; i++) to[i * PANEL][l] = row[i] + place[i];
             }
         }
     }
     void embed_back() {
         float *tokens = d.of_model(TOKEN), *positions = d.of_model(POSITION);
-        for (int t = 0; t < std::min(T, panels * PANEL); t++) {
+        for (int t = 0; t < tiles.panels * PANEL; t++) {
             const Vec* from = d_x + int64_t(t / PANEL) * C * PANEL + t % PANEL;
             for (int l = 0; l < LANES; l++) {
+                const int at = position(t, l);
+                if (at >= T) continue;
                 float* row = tokens + int64_t(token[t * LANES + l]) * C;
                 for (int i = 0; i < C; i++) row[i] += from[i * PANEL][l];
+                if (tiles.across)
+                    for (int i = 0; i < C; i++) positions[int64_t(at) * C + i] += from[i * PANEL][l];
             }
+            if (tiles.across || t >= T) continue;
             for (int first = 0; first < C; first += LANES) {
                 const int size = std::min(LANES, C - first);
                 Vec of[LANES] = {};
@@ -614,25 +677,64 @@ class Model {
         }
     }
 
-    void attend(int panel, const Block& block) {
+    // The keys and values of a block, or their gradient: those of a tile follow `stride` vectors after the last one's.
+    template <class Vectors> struct Keys {
+        Vectors* at;
+        int stride;
+    };
+    Keys<const Vec> keys(const Block& block) {
+        if (!tiles.across) return {block.qkv + C * PANEL, 3 * C * PANEL};
+        const int size = 2 * C * PANEL, once = tiles.panels * size;
+        for (int panel = 0; panel < tiles.panels; panel++)
+            std::copy_n(block.qkv + (3 * panel + 1) * C * PANEL, size, turned + panel * size);
+        for (int i = once; i < LANES * once; i++) turned[i] = turn(turned[i - once]);
+        return {turned, size};
+    }
+    Keys<Vec> d_keys() const {
+        if (tiles.across) return {d_turned, 2 * C * PANEL};
+        return {d_qkv + C * PANEL, 3 * C * PANEL};
+    }
+    void turn_keys_back() {
+        const int size = 2 * C * PANEL, once = tiles.panels * size;
+        for (int i = LANES * once; i-- > once;) d_turned[i - once] += turn_back(d_turned[i]);
+        for (int panel = 0; panel < tiles.panels; panel++)
+            std::copy_n(d_turned + panel * size, size, d_qkv + (3 * panel + 1) * C * PANEL);
+    }
+
+    void attend(int panel, const Block& block, Keys<const Vec> keys) {
         const int64_t own = int64_t(panel) * C * PANEL;
         for (int h = 0; h < s.n_head; h++) {
             const int64_t of_head = int64_t(h) * head_size * PANEL;
-            Vec* w = block.weights + h * triangle(all_panels) + triangle(panel);
-            const Vec *q = block.qkv + 3 * own + of_head, *k = block.qkv + C * PANEL + of_head;
-            for (int j = 0; j <= panel; j++)
-                scores(head_size, q, k + int64_t(j) * 3 * C * PANEL, w + j * PANEL * PANEL);
-            softmax(panel, scale, w);
-            mix(panel, head_size, w, k + C * PANEL, 3 * C * PANEL, block.mixed + own + of_head);
+            Vec* w = block.weights + h * most_tiles + tiles.begin(panel);
+            const Vec *q = block.qkv + 3 * own + of_head, *k = keys.at + of_head;
+            for (int tile = 0; tile < tiles.count(panel); tile++)
+                scores(head_size, q, k + int64_t(tile) * keys.stride, w + tile * TILE_SIZE);
+            softmax(panel, tiles, scale, w);
+            mix(tiles.count(panel), head_size, w, k + C * PANEL, keys.stride, block.mixed + own + of_head);
         }
     }
-    void forward(int l, const Block& block, int panel) {
+    void forward(int l, const Block& block) {
+        for (int panel = 0; panel < tiles.panels; panel++) {
+            project(l, block, panel);
+            if (!tiles.across) complete(l, block, panel, keys(block));
+        }
+        if (!tiles.across) return;
+        const Keys<const Vec> of_block = keys(block);  // A panel meets later ones in other lanes.
+        for (int panel = 0; panel < tiles.panels; panel++) complete(l, block, panel, of_block);
+    }
+    // The queries, keys and values of one panel.
+    void project(int l, const Block& block, int panel) {
+        const int64_t own = int64_t(panel) * C * PANEL;
+        norm(C, x + own, block.normed_1 + own, block.inverse_1 + panel * PANEL);
+        const AfterNorm& qkv = into_attention[l];
+        product<SET>(C, block.normed_1 + own, qkv.weights(), qkv.bias.data(), 3 * C, block.qkv + 3 * own);
+    }
+    // Attention and feed-forward of one panel.
+    void complete(int l, const Block& block, int panel, Keys<const Vec> keys) {
         const int64_t own = int64_t(panel) * C * PANEL;
         Vec* hidden = block.hidden + int64_t(panel) * F * PANEL;
-        norm(C, x + own, block.normed_1 + own, block.inverse_1 + panel * PANEL);
-        const AfterNorm &qkv = into_attention[l], &in = into_hidden[l];
-        product<SET>(C, block.normed_1 + own, qkv.weights(), qkv.bias.data(), 3 * C, block.qkv + 3 * own);
-        attend(panel, block);
+        const AfterNorm& in = into_hidden[l];
+        attend(panel, block, keys);
         product<ADD>(C, block.mixed + own, matrix(l, ATTENTION_OUT, C), p.of_layer(l, ATTENTION_OUT_BIAS), C, x + own);
         norm(C, x + own, block.normed_2 + own, block.inverse_2 + panel * PANEL);
         if (s.is_gelu)
@@ -644,24 +746,24 @@ class Model {
     }
 
     // The gradient of a head's scores from that of what it mixed, into d_weights; and of its queries.
-    void attend_back(int panel, const Block& block) {
+    void attend_back(int panel, const Block& block, Keys<const Vec> keys) {
         const int64_t own = int64_t(panel) * C * PANEL;
         for (int h = 0; h < s.n_head; h++) {
             const int64_t of_head = int64_t(h) * head_size * PANEL;
-            const int64_t at = h * triangle(all_panels) + triangle(panel);
-            const Vec *w = block.weights + at, *k = block.qkv + C * PANEL + of_head, *v = k + C * PANEL;
+            const int64_t at = h * most_tiles + tiles.begin(panel);
+            const Vec *w = block.weights + at, *k = keys.at + of_head, *v = k + C * PANEL;
             const Vec *d_out = d_mixed + own + of_head, *out = block.mixed + own + of_head;
             Vec *d_w = d_weights + at, mean[PANEL] = {};
             for (int f = 0; f < head_size; f++)
                 for (int i = 0; i < PANEL; i++) mean[i] = fma(d_out[f * PANEL + i], out[f * PANEL + i], mean[i]);
-            for (int tile = 0; tile <= panel; tile++) {
-                Vec* to = d_w + tile * PANEL * PANEL;
-                scores(head_size, d_out, v + int64_t(tile) * 3 * C * PANEL, to);
+            for (int tile = 0; tile < tiles.count(panel); tile++) {
+                Vec* to = d_w + tile * TILE_SIZE;
+                scores(head_size, d_out, v + int64_t(tile) * keys.stride, to);
                 for (int j = 0; j < PANEL; j++)
                     for (int i = 0; i < PANEL; i++)
                         to[j * PANEL + i] = w[(tile * PANEL + j) * PANEL + i] * (to[j * PANEL + i] - mean[i]) * scale;
             }
-            mix(panel, head_size, d_w, k, 3 * C * PANEL, d_qkv + 3 * own + of_head);
+            mix(tiles.count(panel), head_size, d_w, k, keys.stride, d_qkv + 3 * own + of_head);
         }
     }
     // On entry, d_x is the gradient of the stream after the block; on return, that of the stream before the block.
@@ -669,6 +771,8 @@ class Model {
     void backward(int l, const Block& block) {
         const Weights out = matrix(l, ATTENTION_OUT, C), back = matrix(l, FEED_FORWARD_OUT, C);
         AfterNorm &qkv = into_attention[l], &in = into_hidden[l];
+        const int panels = tiles.panels;
+        const Keys<const Vec> of_block = keys(block);
         for (int panel = 0; panel < panels; panel++) {
             const int64_t own = int64_t(panel) * C * PANEL, own_hidden = int64_t(panel) * F * PANEL;
             if (s.is_gelu)
@@ -679,15 +783,16 @@ class Model {
             product<SET>(F, d_hidden + own_hidden, in.weights().transposed(), nullptr, C, d_normed);
             norm_back(C, d_normed, block.normed_2 + own, block.inverse_2 + panel * PANEL, d_x + own, d_middle + own);
             product<SET>(C, d_middle + own, out.transposed(), nullptr, C, d_mixed + own);
-            attend_back(panel, block);
+            attend_back(panel, block, of_block);
         }
-        for (int panel = 0; panel < panels; panel++)
+        for (int tile = 0; tile < tiles.count(panels - 1); tile++)
             for (int h = 0; h < s.n_head; h++) {
-                const int64_t of_head = int64_t(h) * head_size * PANEL, at = h * triangle(all_panels);
-                Vec* d_k = d_qkv + int64_t(panel) * 3 * C * PANEL + C * PANEL + of_head;
-                mix_back(panel, panels, head_size, d_weights + at, block.qkv + of_head, 3 * C * PANEL, d_k);
-                mix_back(panel, panels, head_size, block.weights + at, d_mixed + of_head, C * PANEL, d_k + C * PANEL);
+                const int64_t of_head = int64_t(h) * head_size * PANEL, at = h * most_tiles;
+                Vec* d_k = d_keys().at + int64_t(tile) * d_keys().stride + of_head;
+                mix_back(tile, tiles, head_size, d_weights + at, block.qkv + of_head, 3 * C * PANEL, d_k);
+                mix_back(tile, tiles, head_size, block.weights + at, d_mixed + of_head, C * PANEL, d_k + C * PANEL);
             }
+        if (tiles.across) turn_keys_back();
         outer(panels, F, block.hidden, C, d_x, d.of_layer(l, FEED_FORWARD_OUT));
         outer(panels, C, block.normed_2, F, d_hidden, in.d_matrix.data());
         outer(panels, C, block.mixed, C, d_middle, d.of_layer(l, ATTENTION_OUT));
@@ -708,6 +813,7 @@ class Model {
     // The group's part of the loss; leaves the gradient of the stream after the last block in d_x.
     float predict() {
         Vec loss[LANES] = {};
+        const int panels = tiles.panels;
         for (int panel = 0; panel < panels; panel++) {
             const int64_t own = int64_t(panel) * C * PANEL;
             Vec *z = logits + int64_t(panel) * V * PANEL, *inverse = final_inverse + panel * PANEL;
@@ -761,7 +867,10 @@ class Model {
                     for (int l = 0; l < LANES; l++)
                         token[t * LANES + l] = int32_t(texts[l < given ? l : 0].tokens[std::min<int64_t>(t, width - 1)]);
                 embed(panel);
-                for (size_t i = 0; i < blocks.size(); i++) forward(int(i % s.n_layer), blocks[i], panel);
+                for (size_t i = 0; i < blocks.size(); i++) {
+                    project(int(i % s.n_layer), blocks[i], panel);
+                    complete(int(i % s.n_layer), blocks[i], panel, keys(blocks[i]));
+                }
                 if (!begins_before((panel + 1) * PANEL + 1)) break;  // Questions alone.
                 Ints choice[PANEL];
                 choose(panel, choice);
