@@ -15,7 +15,7 @@ LONGEST = 300
 def drawn(what: str, draw: Callable[[], Made], warn: Callable[[str], object] = log.warning) -> Made | None:
     """Return the result of ``draw``, or None after a warning with ``what`` and the error.
 
-    Import figures in ``draw``: importing matplotlib fails with some settings of users.
+    Import figures inside ``draw``, because some user settings make the import of matplotlib fail.
     """
     try:
         return draw()
