@@ -163,8 +163,7 @@ def in_sizes(
 
 
 def check_parts(family: Family, run: RunConfig) -> None:
-    """Check the parts phases take over or freeze. Raises :class:`SettingsError` if a part is missing or does not fit.
-    """
+    """Check the parts phases take over or freeze. Raises :class:`SettingsError` if a part is missing or unsuitable."""
     for phase in run.phases:
         if phase.frozen and (ALL in phase.frozen or set(phase.frozen) >= set(family.parts or (ALL,))):
             raise SettingsError(f"the arm {run.label} has a phase in which everything is frozen", key="arms")
