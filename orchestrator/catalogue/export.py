@@ -101,10 +101,7 @@ def posterior_frame(stored: StoredSweep) -> pd.DataFrame:
 
 
 def export(stored: StoredSweep, directory: Path) -> list[Path]:
-    """Write runs, curves and transitions as Parquet and CSV into a new directory, whole or not at all.
-
-    Returns the files. Raises :class:`UserError` if the directory exists.
-    """
+    """Write Parquet and CSV files to a new directory, whole or not at all. Raises :class:`UserError` if it exists."""
     if directory.exists():
         raise UserError(f"{str(directory)!r} exists already; name a new directory with --output, or remove it")
     try:

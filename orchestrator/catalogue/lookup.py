@@ -14,10 +14,7 @@ from trainables.base import Evaluation, RunConfig
 
 
 def find_sweep(home: Home, given: str) -> str:
-    """Return a sweep's id from its id, its space's name (for the newest sweep) or a unique prefix.
-
-    Raises :class:`UserError`, which lists the existing sweeps.
-    """
+    """Return a sweep's id from its id, space (the newest) or unique prefix. Raises :class:`UserError`."""
     ids = home.sweep_ids()
     if given in ids:
         return given
@@ -46,10 +43,9 @@ def variant_of(sweep_id: str) -> str:
 
 
 def find_variants(home: Home, given: str) -> list[str]:
-    """Return the ids of the sweeps to compare.
+    """Return the newest sweep of each variant, oldest first, or the result of :func:`find_sweep` for other names.
 
-    For a search space with several variants, they are the newest sweep of each variant, the oldest sweep first. For
-    other names, they are the result of :func:`find_sweep`. Raises :class:`UserError`.
+    Raises :class:`UserError`.
     """
     newest: dict[str, str] = {}
     for sweep_id in home.sweep_ids():
@@ -76,10 +72,7 @@ class Unfinished:
 def in_training(
     sweep: Sweep, ended: Collection[str], warn: Callable[[str], object] = warnings.warn
 ) -> tuple[Unfinished, ...]:
-    """Return the runs of all stacks on disk, except those in ``ended`` (by key) and those of the sweep's tuning.
-
-    ``warn`` is called with a sentence for each stack whose files cannot be read.
-    """
+    """Return the runs on disk except ``ended`` (keys) and tuning. ``warn`` receives a message per unreadable stack."""
     files, family = sweep.files, sweep.spec.make_family()
     if not files.stacks.is_dir():
         return ()

@@ -30,7 +30,6 @@ class StoredSweep:
 
     Attributes:
         runs: The runs that ended, in that order.
-        training: The runs that have begun but not ended.
         damage: A sentence for each part that could not be read.
         stopped: Mixes whose search the user stopped.
         changed: Time of the journal's last entry.
@@ -98,10 +97,7 @@ class StoredSweep:
 
 
 def read_sweep(home: Home, given: str) -> StoredSweep:
-    """Return the sweep of this id, unique prefix, or search space (its newest).
-
-    Raises :class:`UserError` if not found, :class:`UnreadableError` if unreadable.
-    """
+    """Return the sweep of :func:`find_sweep`. Raises :class:`UserError`, or :class:`UnreadableError` if unreadable."""
     stored = read_known(home, find_sweep(home, given))
     if isinstance(stored, Unreadable):
         raise UnreadableError(stored)
@@ -134,7 +130,7 @@ def read_known(home: Home, sweep_id: str) -> StoredSweep | Unreadable:
 
 
 def find_run(home: Home, given: str) -> tuple[str, list[StoredSweep]]:
-    """Return the key of a run, given its key or a unique prefix, and every readable sweep with it, newest first.
+    """Return a run's key, given a unique prefix, and every readable sweep with this run, newest first.
 
     Raises :class:`UserError`, which names the unreadable parts.
     """
@@ -157,10 +153,7 @@ def find_run(home: Home, given: str) -> tuple[str, list[StoredSweep]]:
 
 
 def read_arrays(run: RunRecord) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a trained model and of its probes, by name.
-
-    Raises :class:`UserError` for a run without arrays, :class:`SweepError` for a damaged file.
-    """
+    """Return the arrays of a run and its probes. Raises :class:`UserError` if none, :class:`SweepError` if damaged."""
     try:
         arrays = arrays_of(run.directory)
     except DAMAGED_ARRAYS as error:

@@ -56,11 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 class _End:
-    """Exits the process at once, with the right exit code.
-
-    Python would stop a working thread, such as the recorder's, at any point. In the middle of C++ code, that aborts the
-    whole process with SIGABRT.
-    """
+    """Exits at once with the right code. Python would abort (SIGABRT) if it stopped a thread inside C++ code."""
 
     code = 1
 

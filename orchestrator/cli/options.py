@@ -60,10 +60,7 @@ HomeOption = Annotated[
 
 
 def with_options(kind: type[SpaceOptions], **types: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Replace a command's parameter ``options`` of this kind by a command-line option for each of its fields.
-
-    An option has the type of its field unless ``types`` contains another.
-    """
+    """Turn a command's parameter ``options`` into an option per field, typed like the field or as in ``types``."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         option_fields = [field for field in fields(kind) if "option" in field.metadata]

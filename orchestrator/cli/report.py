@@ -121,10 +121,7 @@ def compare_command(
 
 
 def print_comparison(sweeps: Sequence[StoredSweep], output: Path | None = None) -> None:
-    """Print transitions next to each other, and how they grow if the sweeps are variants that differ in a number.
-
-    Draw the figure into ``output``, if given.
-    """
+    """Print transitions and, over variants that differ in a number, their growth. Draw into ``output``, if given."""
     from orchestrator.catalogue.export import compared
     from orchestrator.report.side_by_side import can_scale, scaling_words
     from orchestrator.report.table import comparison_view

@@ -235,10 +235,7 @@ def trained(
 
 
 def apart(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Call a module's function in a new process and return its result.
-
-    Raises its exception, ``BrokenProcessPool`` if the process dies, and ``TimeoutError`` after :data:`WITHIN_S`.
-    """
+    """Call a module's function in a new process. Raises its error, ``BrokenProcessPool``, or ``TimeoutError``."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(work, *args, **kwargs).result(WITHIN_S)
 

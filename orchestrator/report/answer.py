@@ -22,10 +22,7 @@ EndedRun = tuple[RunConfig, Outcome]
 
 @dataclass(frozen=True)
 class TaskAnswer:
-    """The transition of one task in a mix.
-
-    ``total`` and ``core`` are ``transition.relative`` in trainable parameters: of the whole model, and of its body.
-    """
+    """The transition of one task in a mix, also in ``total`` parameters and in those of the model's body (``core``)."""
 
     task: str
     transition: Transition
@@ -44,8 +41,7 @@ class MixAnswer:
         tasks: The transition of each task, the target first.
         shares: The runs that learned the target and those tried, by size, ascending.
         comparison: Result of the pairs of this mix and its baseline. None for the baseline and without pairs.
-        synergy: Estimate of transition(baseline) / transition(mix) in parameters. It decides nothing. None for the
-            baseline and for a family that does not compare mixes.
+        synergy: Estimate of transition(baseline) / transition(mix) in parameters, which does not decide anything.
         spent: False if every run that did not learn stopped before using its budget, as in a lost race.
         recipe: Name of the settings the mix was trained with, ``""`` in a sweep of one recipe.
         plain: The mix's name without its recipe.
@@ -177,14 +173,7 @@ def answer(
     stopped: Collection[str] = (),
     blocks: Sequence[Block] = (),
 ) -> Answer:
-    """Return the answer from the runs that ended so far.
-
-    Args:
-        spec: The sweep. Runs of other mixes are ignored.
-        outcomes: The runs that ended.
-        stopped: Mixes whose search the user stopped.
-        blocks: The requested pairs, in order of request.
-    """
+    """Return the answer from runs that ended, ignoring other mixes. ``blocks`` are pairs in the order of request."""
     family = spec.make_family()
     ended: dict[str, list[EndedRun]] = {mix.name: [] for mix in spec.mixes}
     for config, outcome in outcomes:

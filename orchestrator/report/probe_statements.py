@@ -61,10 +61,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference of means with its interval.
-
-    ``above`` and ``below`` are the permutation probabilities of a difference at least as large, or as small, by chance.
-    """
+    """A difference of means, its interval, and permutation probabilities of being as large (``above``) or small."""
 
     value: float
     low: float

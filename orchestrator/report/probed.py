@@ -1,7 +1,7 @@
 """Findings of probes: structure on both sides of a transition, numbers by size, and failed or missing probes.
 
-The probe ``separation`` scores how much more alike the items of a group are than other items, and reports the share of
-random orders of the items that score as high.
+The probe ``separation`` scores how much more alike the items of a group are than other items, and reports how often
+random orders of the items score as high.
 """
 
 from __future__ import annotations

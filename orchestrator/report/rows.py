@@ -14,16 +14,13 @@ from orchestrator.transition.types import Estimate
 
 @dataclass(frozen=True)
 class Row:
-    """One task of one mix.
+    """One task of one mix. ``smallest`` and ``largest`` are the tested sizes.
 
     Attributes:
         label: Name of the answer, if several are compared.
-        answer: The mix.
-        smallest: Smallest size tested.
-        largest: Largest size tested.
         size_words: The transition as text, on the size axis.
         count_words: The same in parameters.
-        compared: The target's comparison with the baseline, ``""`` without one.
+        compared: The target's comparison with the baseline, ``""`` without a baseline.
     """
 
     label: str

@@ -24,11 +24,7 @@ KNOWN = (Verdict.FOUND, Verdict.ABOVE, Verdict.BELOW, Verdict.UNDECIDED)
 
 @dataclass(frozen=True)
 class Compared:
-    """An answer to compare, under a unique ``label``.
-
-    ``along`` is the numeric setting in which the variants of a space differ (``""`` without one) and ``place`` its
-    value.
-    """
+    """An answer to compare, under a unique ``label``. ``place`` is its value of the setting ``along``, if numeric."""
 
     label: str
     answer: Answer

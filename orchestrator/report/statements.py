@@ -58,10 +58,7 @@ Steps = Mapping[str, int | None]
 
 @dataclass(frozen=True)
 class Row:
-    """A statement about the mix and variant ``about``, with the finding.
-
-    ``comparison`` is the evidence, None for statements that do not compare two mixes.
-    """
+    """A statement about ``about``, with the finding. ``comparison`` is None unless the statement compares two mixes."""
 
     space: str
     about: str
@@ -87,13 +84,7 @@ def judge(
 ) -> list[Row]:
     """Return the verdicts on the statements about one sweep, one row per mix.
 
-    Args:
-        space: Name of the search space.
-        variant: Name of its variant, ``""`` without variants.
-        expected: The statements.
-        answer: The sweep's answer.
-        runs: The sweep's runs.
-        entropy: Entropy of every task's answers, in nats; empty if unknown.
+    ``entropy`` contains the entropy of every task's answers in nats, and is empty if unknown.
     """
     finished = [run for run in runs if stands_for_its_size(run.config, run.outcome)]
     by_mix = {mix.mix: [run for run in finished if run.config.label == mix.mix] for mix in answer.mixes}

@@ -38,17 +38,16 @@ class Line:
 
 @dataclass(frozen=True)
 class AnswerTable:
-    """An answer in words.
+    """An answer in words. ``learned``, ``notes`` and ``caveats`` are only in the report.
 
     Attributes:
         head: Description of the columns.
-        header: Names of the columns.
         sentences: The findings, one line each.
         evidence: The evidence of each comparison and its meaning, ``""`` without comparisons.
         conditions: Unequal budgets and mixes stopped by hand, one line each.
-        caveats: Everything that qualifies the findings, conditions included, one line each. Only in the report.
-        learned: Each mix's own answer with the runs that learned, by size. Only in the report.
-        notes: Definitions for readers. Only in the report.
+        caveats: Everything that qualifies the findings, conditions included, one line each.
+        learned: Each mix's own answer with the runs that learned, by size.
+        notes: Definitions for readers.
     """
 
     head: str

@@ -1,7 +1,4 @@
-"""The pages of a home: all sweeps with question, answer, figure and state, and the report of each sweep.
-
-Unchanged sweeps are read and drawn only once.
-"""
+"""The pages of a home: all sweeps, and a report of each. Unchanged sweeps are read and drawn only once."""
 
 from __future__ import annotations
 
@@ -49,8 +46,7 @@ class Entry:
     """A sweep on the page.
 
     Attributes:
-        stored: The sweep, or None if unreadable.
-        why: The reason why it is unreadable.
+        stored: The sweep, or None if it is unreadable because of ``why``.
         links: Addresses in the record, by name.
         training: Runs in training, in words.
         stopping: Requests to stop, in words.

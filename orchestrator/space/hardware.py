@@ -1,7 +1,4 @@
-"""The hardware of this machine, and the hardware that a profile needs.
-
-Imports torch, which is slow, only if there may be a GPU.
-"""
+"""The hardware of this machine, and the hardware that a profile needs. torch is slow, so import it only for a GPU."""
 
 from __future__ import annotations
 
@@ -31,9 +28,8 @@ class Machine:
 class Hardware:
     """The hardware that this process may use.
 
-    ``cpus`` counts cores, and ``memory_gb`` is 0 if unknown. ``gpus`` counts the GPUs that torch can use, with name and
-    memory (0: unknown) of the first. ``machines`` are a cluster's nodes; a cluster that ``grows`` may add nodes of any
-    kind.
+    ``memory_gb`` is 0 if unknown. ``gpus`` counts the GPUs that torch can use, with name and memory (0: unknown) of the
+    first. ``machines`` are a cluster's nodes; a cluster that ``grows`` may add nodes of any kind.
     """
 
     cpus: int
@@ -61,10 +57,7 @@ class Needs(BaseModel):
     asked: bool = False
 
     def missing(self, hardware: Hardware) -> list[str]:
-        """Return the parts that ``hardware`` lacks, each in a few words.
-
-        Nodes that a cluster adds may have any cores and memory; their GPUs are unknown.
-        """
+        """Return the parts that ``hardware`` lacks, in a few words each. A cluster that grows only lacks GPUs."""
         lacks = [] if hardware.gpus or not self.gpu else ["no GPU was found"]
         if hardware.grows:
             return lacks

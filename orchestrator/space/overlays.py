@@ -1,7 +1,4 @@
-"""Values of a search space, each with its origin, and their overlays.
-
-Files (``like``), profiles, variants and the command line are overlays. A recipe is an overlay of the settings.
-"""
+"""Values of a search space with their origins, and overlays: files (``like``), profiles, variants, the command line."""
 
 from __future__ import annotations
 
@@ -159,10 +156,7 @@ def nested(key: Sequence[str], value: Any) -> Any:
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``over`` on top of ``base``: mappings are merged, everything else is replaced.
-
-    A mapping with another ``method`` or ``kind`` replaces the old mapping, whose settings would be meaningless.
-    """
+    """Return ``over`` on top of ``base``: merge mappings unless ``method`` or ``kind`` changes; replace the rest."""
     merged = dict(base)
     for key, value in over.items():
         merged[key] = merge(merged[key], value) if _merges(merged.get(key), value) else value

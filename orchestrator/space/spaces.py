@@ -146,10 +146,7 @@ def load_space(
     hardware: Hardware | None = None,
     variant: str | None = None,
 ) -> SweepSpec:
-    """Return the sweep of a search space, with a profile, ``key.path=value`` overrides and a variant.
-
-    Raises ``UserError`` with all mistakes in the files and the overrides, each with its place.
-    """
+    """Return a sweep with profile, ``key.path=value`` overrides and variant. Raises ``UserError`` with all mistakes."""
     values = _written(name_or_path, profile, overrides, hardware, variant)
     for key, option in CHOSEN_BY.items():
         if values.overridden((key,)):  # The profile's label alone would change, not its values.

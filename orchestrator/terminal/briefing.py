@@ -33,10 +33,7 @@ def print_spaces(spaces: list[Space], console: Console) -> None:
 
 
 def print_start(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Console, details: str) -> None:
-    """Print a sweep before it starts: mixes, sizes, seeds, devices, cost and expected problems.
-
-    ``details`` is the command that prints everything else.
-    """
+    """Print a sweep before it starts: mixes, sizes, seeds, devices, cost, problems, and the command for ``details``."""
     usual = {"search", spec.family_class.words.learned, *(["budget"] if spec.budget == "total" else [])}
     rows = {label: value for label, value in numbers.asked(spec).items() if label not in usual}
     rows |= {spec.size_axis: _span(spec.sizes), "seeds": _span(spec.seed_list), **_tuning(spec)}

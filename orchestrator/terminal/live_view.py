@@ -122,10 +122,7 @@ class _ResizableLive(Live):
 
 
 def render(snapshot: Snapshot, last: str, width: int) -> RenderableType:
-    """Return the live view for ``width`` columns, times first because a low terminal cuts the end.
-
-    ``last`` describes the last run that ended.
-    """
+    """Return the live view, times first because a low terminal cuts the end. ``last`` describes the last ended run."""
     parts: list[RenderableType] = [Text(times_words(snapshot), "bold"), _mixes(snapshot, width)]
     if snapshot.in_flight:
         parts.append(_in_training(snapshot, width))

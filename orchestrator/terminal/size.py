@@ -9,7 +9,6 @@ SIZES = ("COLUMNS", "LINES")
 
 
 def with_usable_size(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without non-positive sizes. cron and some containers set 0, and rich would print nothing.
-    """
+    """Return the environment without non-positive sizes (from cron, some containers): rich would print nothing."""
     useless = {name for name in SIZES if not environment.get(name, "1").strip("0").isdecimal()}
     return {name: value for name, value in environment.items() if name not in useless}

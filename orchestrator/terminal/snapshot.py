@@ -23,10 +23,7 @@ SHOWN = 0.02
 
 @dataclass(frozen=True)
 class RunProgress:
-    """A run in training.
-
-    ``accuracy`` is the last on the target, and ``left_s`` an upper bound of the seconds left. None while unknown.
-    """
+    """A run in training, with the target's last ``accuracy`` and an upper bound ``left_s``, None while unknown."""
 
     mix: str
     size: int

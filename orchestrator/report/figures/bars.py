@@ -64,10 +64,7 @@ def styles_of(names: Iterable[str]) -> dict[str, SeriesStyle]:
 
 
 def bar_of(estimate: Estimate, verdict: Verdict, smallest: float, largest: float) -> Estimate | None:
-    """Return the bar of a transition tested from ``smallest`` to ``largest``, or None for a verdict without a size.
-
-    An end of the bar is None if it is open.
-    """
+    """Return the bar of a transition within the tested sizes, None for a verdict without a size. Open ends are None."""
     if verdict in NO_SIZE:
         return None
     if verdict is Verdict.ABOVE:

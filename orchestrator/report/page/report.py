@@ -38,8 +38,7 @@ PHONE_IN = 3.8
 def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], index: str = "") -> str:
     """Return the HTML of a sweep's report; the same arguments give the same text.
 
-    ``state`` is the state of the sweep in one word. ``index`` is the address of the page of all sweeps, if it is
-    served.
+    ``state`` is the sweep's state in one word, and ``index`` the address of the page of all sweeps, if served.
     """
     spec, sure = sweep.spec, how_sure(answer)
     answered = table.answer_table(answer)

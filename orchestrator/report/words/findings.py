@@ -1,7 +1,4 @@
-"""Findings in words: sentences, short texts for tables and figures, and evidence as odds.
-
-A sentence states the finding and the runs behind it. It never mixes sizes with parameters.
-"""
+"""Findings in words, and evidence as odds. A sentence states a finding and its runs. Sizes and parameters never mix."""
 
 from __future__ import annotations
 
