@@ -33,7 +33,7 @@ def find_sweep(home: Home, given: str) -> str:
 
 
 def space_of(sweep_id: str) -> str:
-    """Return the space in a sweep's id: name, variant if any, date, time and four digits. Names have no dashes."""
+    """Return the space in a sweep's id, which is ``NAME[-VARIANT]-DATE-TIME-DIGITS``. Names do not contain dashes."""
     return sweep_id.partition("-")[0]
 
 

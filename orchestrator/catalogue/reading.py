@@ -97,7 +97,7 @@ class StoredSweep:
 
 
 def read_sweep(home: Home, given: str) -> StoredSweep:
-    """Return the sweep of :func:`find_sweep`. Raises :class:`UserError`, or :class:`UnreadableError` if unreadable."""
+    """Read the sweep of :func:`find_sweep`. Raises :class:`UserError`, or :class:`UnreadableError` if damaged."""
     stored = read_known(home, find_sweep(home, given))
     if isinstance(stored, Unreadable):
         raise UnreadableError(stored)

@@ -24,8 +24,9 @@ OLDEST_COMPUTE, BF16_UNITS = (7, 0), (8, 0)
 WIDTHS = (37, 64)
 """Widths to compare: the first is padded, the second is not."""
 NEAR = {"float32": 2e-3, "bf16": 4e-2}
-"""Largest difference in nats from the CPU's float32 losses. float32 sums in another order, as in the tests marked gpu;
-bf16 products are off by 2^-8 (relative), which affects a step. On an H100 losses differed by up to 0.0009 and 0.007."""
+"""Largest difference in nats from float32 losses on the CPU. In float32 a GPU sums in another order, as in the tests
+marked gpu. In bf16 each product has a relative error of 2^-8, which affects a step. On an H100 losses differed by up
+to 0.0009 and 0.007."""
 LARGE_BATCH = ("settings.training.batch=512", "settings.training.evaluate_every=10")
 """Settings of a step whose activations need far more memory than its parameters."""
 SMALL, LARGE_SIZE = 16, 64

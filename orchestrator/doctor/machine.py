@@ -62,7 +62,7 @@ except Timeout:
 
 
 def examined(checks: Sequence[Check]) -> Iterator[Finding]:
-    """Run the checks and yield their findings. An exception in a check is a wrong finding."""
+    """Run the checks and yield their findings. An exception in a check becomes a ``WRONG`` finding."""
     for name, check in checks:
         begun = time.monotonic()
         try:

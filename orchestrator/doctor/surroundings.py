@@ -29,7 +29,7 @@ def drawing() -> Finding:
 
 
 def directories() -> Finding:
-    """Check that Ray has a directory for its token, and a temporary directory short enough for its sockets."""
+    """Check that Ray has a directory for its token, and a temporary directory with a short enough path for sockets."""
     try:
         from orchestrator.engine.ray.places import TMPDIR, temporary_directory, token_file, usual_directory
 

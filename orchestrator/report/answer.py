@@ -22,7 +22,7 @@ EndedRun = tuple[RunConfig, Outcome]
 
 @dataclass(frozen=True)
 class TaskAnswer:
-    """The transition of one task in a mix, also in ``total`` parameters and in those of the model's body (``core``)."""
+    """The transition of one task in a mix, as a size and in parameters: all (``total``) and the body's (``core``)."""
 
     task: str
     transition: Transition
@@ -79,7 +79,7 @@ class MixAnswer:
 
     @property
     def is_compared(self) -> bool:
-        """True if the mix has a baseline, even if they were not trained in pairs."""
+        """True if the mix has a baseline, even if it was not trained in pairs with it."""
         return self.synergy is not None
 
     @property
@@ -155,7 +155,7 @@ class Answer:
         return counts[0], counts[-1]
 
     def curve(self, transition: Transition, sizes: Iterable[float]) -> PosteriorCurve | None:
-        """Return the posterior curve at those ``sizes`` that were tested, or None if no transition was found."""
+        """Return the posterior curve at ``sizes`` within the tested range, or None if no transition was found."""
         if transition.verdict is not Verdict.FOUND or transition.relative.value is None:
             return None
         low, high = self.tested(transition)
@@ -173,7 +173,7 @@ def answer(
     stopped: Collection[str] = (),
     blocks: Sequence[Block] = (),
 ) -> Answer:
-    """Return the answer from runs that ended, ignoring other mixes. ``blocks`` are pairs in the order of request."""
+    """Return the answer from the runs that ended, ignoring other mixes. ``blocks`` are in the order of request."""
     family = spec.make_family()
     ended: dict[str, list[EndedRun]] = {mix.name: [] for mix in spec.mixes}
     for config, outcome in outcomes:

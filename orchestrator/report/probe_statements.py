@@ -61,7 +61,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference of means, its interval, and permutation probabilities of being as large (``above``) or small."""
+    """A difference of means, its interval, and permutation p-values ``above`` (at least as large) and ``below``."""
 
     value: float
     low: float
@@ -124,7 +124,7 @@ def _compare(
 
 
 def paired(own: Sequence[float], other: Sequence[float]) -> Difference:
-    """Return the mean of own - other over the same runs, at least two, with Student's interval and random signs."""
+    """Return the mean of own - other over two or more runs, with Student's interval. Permutations flip the signs."""
     gaps = np.subtract(own, other)
     error = float(gaps.std(ddof=1)) / math.sqrt(len(gaps))
     if len(gaps) <= ALL_SIGNS:

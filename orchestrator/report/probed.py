@@ -37,9 +37,9 @@ Structures = dict[str, bool]
 
 
 def structure_words(answer: Answer, runs: Sequence[RunRecord], family: Family) -> tuple[Paragraph, ...]:
-    """Return a paragraph with the structures on both sides of each transition that runs learned.
+    """Return a paragraph on the structures on both sides of the transition of each mix that was learned.
 
-    It counts runs with results of the probe ``separation``, and is left out if there are none.
+    It counts runs with results of the probe ``separation``. Without any, return an empty tuple.
     """
     usable = [run for run in runs if stands_for_its_size(run.config, run.outcome)]
     sentences, doubtful = [], set()

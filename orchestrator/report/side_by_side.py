@@ -24,7 +24,7 @@ KNOWN = (Verdict.FOUND, Verdict.ABOVE, Verdict.BELOW, Verdict.UNDECIDED)
 
 @dataclass(frozen=True)
 class Compared:
-    """An answer to compare, under a unique ``label``. ``place`` is its value of the setting ``along``, if numeric."""
+    """An answer to compare, with a unique ``label``. Variants differ in the setting ``along``, with value ``place``."""
 
     label: str
     answer: Answer

@@ -15,7 +15,7 @@ from trainables.base import Family, RunConfig, SettingsError, Start
 from trainables.contract.arms import ALL, Arm
 
 CLEAR = 0.1
-"""Minimum distance from the best constant answer's accuracy to that of a learned run."""
+"""Minimum distance above the best constant answer's accuracy at which a run may count as learned."""
 MOST_RUNS = 100_000
 """Maximum number of runs of the whole grid, because planning and resuming iterate over them."""
 

@@ -53,7 +53,7 @@ class Mistake:
 
 
 class InvalidDataError(ValueError):
-    """Data with at least one of ``mistakes``."""
+    """Invalid data, with at least one of ``mistakes``."""
 
     def __init__(self, mistakes: list[Mistake]) -> None:
         texts = (f"{dotted(one.key)}: {one.message}" if one.key else one.message for one in mistakes)

@@ -116,7 +116,7 @@ def difference(settings: Any, recipe: Any) -> str:
 
 
 def _changed(name: str, family: Family, other: Family, sizes: tuple[int, ...]) -> list[Mistake]:
-    """Refuse changes of task or parameters, because transitions are compared across recipes in these."""
+    """Refuse changes of task or parameters, because recipes are compared by a task's transitions in parameters."""
     if other.tasks() != family.tasks() or other.subject() != family.subject():
         return [Mistake((name,), "changes what is learned; write variants: for that")]
     if any(other.parameters(size) != family.parameters(size) for size in sizes):

@@ -338,7 +338,7 @@ class SweepSpec(BaseModel):
         return self._read(self.to_dict() | {name: plain_value(value) for name, value in update.items()})
 
     def checked(self) -> Self:
-        """Return the sweep checked like a file, which ``model_construct`` skips. Raises :class:`UserError`."""
+        """Return the sweep, checked like a file because ``model_construct`` skips checks. Raises :class:`UserError`."""
         try:
             text = self.to_yaml()
         except (PydanticSerializationError, TypeError, AttributeError) as error:

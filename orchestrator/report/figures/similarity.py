@@ -95,7 +95,7 @@ def _dress_bar(bar: Colorbar) -> None:
 
 
 def _draw_plane(axes: Axes, matrix: NDArray[Any], words: Words, *, small: bool = False) -> None:
-    """Draw items at two principal components, joined in order, on one scale. With parity, odd items are hollow."""
+    """Draw items at the first two principal components, joined in order. With parity, odd items are hollow."""
     variances, coordinates = principal(np.asarray(matrix, dtype=np.float64))
     shares, (x, y) = variances / max(variances.sum(), 1e-300), coordinates[:, :2].T
     axes.plot(x, y, color=style.FAINT, linewidth=0.8, zorder=1)

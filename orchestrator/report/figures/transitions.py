@@ -29,7 +29,8 @@ CURVE_SIZES = 48
 LABEL_GAP = 0.055
 """Minimum distance between lines of text next to the curves, in accuracy."""
 DOT, ALIKE, ROOM = 0.012, 0.03, 0.5
-"""Runs of a size within ``ALIKE`` in accuracy are ``DOT`` of the axis apart, over ``ROOM`` of the gap between sizes."""
+"""Runs of a size whose accuracies differ by less than ``ALIKE`` are ``DOT`` of the axis apart, but together span at
+most ``ROOM`` of the gap to the next size."""
 USUAL_NAME, LETTER_IN, PANEL_IN = 15, 0.075, 4.6
 """Characters of a row name that fit, inches for each further character, and the usual width of the panel in inches."""
 

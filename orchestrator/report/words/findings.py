@@ -1,4 +1,4 @@
-"""Findings in words, and evidence as odds. A sentence states a finding and its runs. Sizes and parameters never mix."""
+"""Findings in words, and evidence as odds. A sentence states a finding and its runs in either sizes or parameters."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def verdict_line(answer: Answer, mix: MixAnswer) -> str:
 
 
 def _counts(shares: Sequence[SizeShare]) -> str:
-    """Return the runs that learned at each size, except where all smaller sizes failed or all larger sizes learned."""
+    """Return the runs that learned by size, from the last size with none to the first size from which all did."""
     start, end = 0, len(shares)
     while start + 1 < end and not any(share.learned for share in shares[start : start + 2]):
         start += 1
