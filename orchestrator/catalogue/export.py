@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 CURVE_COLUMNS = ("sweep", "key", "mix", "size", "seed", "step", "loss", "task", "accuracy")
 POSTERIOR_COLUMNS = ("sweep", "mix", "size", "median", "low", "high")
 EXPLAINED = "columns.txt"
-"""The file of the exported directory that explains the columns."""
+"""File of the exported directory that explains the columns."""
 
 
 def runs_frame(stored: StoredSweep) -> pd.DataFrame:
-    """Return the runs that ended, in the order they did."""
+    """Return the runs that ended, in that order."""
     import pandas as pd
 
     values = run_values(stored.sweep, stored.runs)
@@ -101,10 +101,7 @@ def posterior_frame(stored: StoredSweep) -> pd.DataFrame:
 
 
 def export(stored: StoredSweep, directory: Path) -> list[Path]:
-    """Write runs, curves and transitions as Parquet and CSV into a new directory, whole or not at all.
-
-    Returns the files. Raises :class:`UserError` if the directory exists.
-    """
+    """Write Parquet and CSV files to a new directory, whole or not at all. Raises :class:`UserError` if it exists."""
     if directory.exists():
         raise UserError(f"{str(directory)!r} exists already; name a new directory with --output, or remove it")
     try:
@@ -128,7 +125,7 @@ def export(stored: StoredSweep, directory: Path) -> list[Path]:
 
 
 def output_path(path: Path) -> Path:
-    """Return the file to write. Raises :class:`UserError` for a directory, or if its directory does not exist."""
+    """Return the file to write. Raises :class:`UserError` for a directory or a file in a missing directory."""
     if path.is_dir():
         raise UserError(f"{str(path)!r} is a directory; name the file, such as {str(path / 'report.html')!r}")
     if not path.parent.is_dir():
@@ -144,13 +141,13 @@ def page_of(stored: StoredSweep, index: str = "") -> str:
 
 
 def write_report(stored: StoredSweep, path: Path) -> Path:
-    """Write a sweep's report to a file, over an older one. Raises :class:`UserError` as :func:`output_path`."""
+    """Write a sweep's report to a file, which may exist. Raises :class:`UserError` as :func:`output_path`."""
     write_whole(output_path(path), page_of(stored))
     return path
 
 
 def compared(sweeps: Sequence[StoredSweep]) -> list[Compared]:
-    """Return sweeps under distinct names: space, variant and profile, and the id if that is not enough."""
+    """Return sweeps under distinct names: space, variant and profile, with the id if necessary."""
     short = {sweep.id: ", ".join(filter(None, (sweep.spec.title, sweep.spec.profile))) for sweep in sweeps}
     counts = Counter(short.values())
     labels = (name if counts[name] == 1 else f"{name} ({sweep_id})" for sweep_id, name in short.items())

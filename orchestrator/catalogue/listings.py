@@ -1,4 +1,4 @@
-"""Sweeps and runs as a terminal shows them."""
+"""Sweeps and runs as shown in a terminal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STATE_STYLES = {State.RUNNING: "yellow", State.FINISHED: "green", State.INTERRUP
 
 
 def sweeps_view(sweeps: Sequence[StoredSweep | Unreadable]) -> RenderableType:
-    """Return a paragraph per sweep: state, size, changes and transitions. Below them a line per unreadable one."""
+    """Return a paragraph per sweep (state, size, changes and transitions) and a line per unreadable sweep."""
     paragraphs: list[RenderableType] = []
     problems: list[str] = []
     for sweep in sweeps:
@@ -51,7 +51,7 @@ def sweep_words(stored: StoredSweep) -> str:
 
 
 def status_view(stored: StoredSweep, *, runs: bool = False) -> RenderableType:
-    """Return a sweep with one row per mix. ``runs`` adds every run."""
+    """Return a sweep with a row per mix and, with ``runs``, a row per run."""
     spec, answer, words = stored.spec, stored.answer, stored.answer.words
     table = plain_table("mix", spec.size_axis, words.parameters, "done", words.learned, "now")
     for place, column in enumerate(table.columns[1:]):
@@ -92,7 +92,7 @@ def _training_line(run: RunStatus) -> str:
 
 
 def run_view(key: str, sweeps: Sequence[StoredSweep]) -> RenderableType:
-    """Return one run of the sweeps that have it: settings, outcome, learning curve, traceback."""
+    """Return a run of these sweeps: settings, outcome, learning curve, traceback."""
     stored, spec = sweeps[0], sweeps[0].spec
     ended = {run.key: run for run in stored.runs}.get(key)
     begun = {run.key: run for run in stored.training}.get(key)
@@ -127,7 +127,6 @@ def run_view(key: str, sweeps: Sequence[StoredSweep]) -> RenderableType:
 
 
 def _curve_table(curve: Sequence[Evaluation]) -> RenderableType:
-    """Return a learning curve, one row per evaluation."""
     if not curve:
         return Text("no evaluation yet")
     tasks = sorted(curve[-1].accuracy)

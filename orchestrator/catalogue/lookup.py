@@ -1,4 +1,4 @@
-"""Sweeps by what a person types, and runs in training."""
+"""Sweeps by names or ids as typed, and runs in training."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from trainables.base import Evaluation, RunConfig
 
 
 def find_sweep(home: Home, given: str) -> str:
-    """Return the id of a sweep by its id, by the name of its search space (the newest one's) or by a unique prefix.
-
-    Raises :class:`UserError`, which lists the sweeps there are.
-    """
+    """Return a sweep's id from its id, space (the newest) or unique prefix. Raises :class:`UserError`."""
     ids = home.sweep_ids()
     if given in ids:
         return given
@@ -25,7 +22,7 @@ def find_sweep(home: Home, given: str) -> str:
         raise UserError(f"there is no sweep {given!r}: {home.root} has none yet")
     of_space = [sweep_id for sweep_id in ids if space_of(sweep_id) == given]
     if of_space:
-        return of_space[0]  # The newest: ids come newest first.
+        return of_space[0]  # Ids are sorted, newest first.
     matches = [sweep_id for sweep_id in ids if given and sweep_id.startswith(given)]
     if len(matches) == 1:
         return matches[0]
@@ -36,23 +33,19 @@ def find_sweep(home: Home, given: str) -> str:
 
 
 def space_of(sweep_id: str) -> str:
-    """Return the search space in a sweep's id.
-
-    An id joins name, variant if any, date, time and four digits with dashes. Names have no dashes.
-    """
+    """Return the space in a sweep's id, which is ``NAME[-VARIANT]-DATE-TIME-DIGITS``. Names do not contain dashes."""
     return sweep_id.partition("-")[0]
 
 
 def variant_of(sweep_id: str) -> str:
-    """Return the variant in a sweep's id, ``""`` without one."""
+    """Return the variant in a sweep's id, ``""`` without variants."""
     return "-".join(sweep_id.split("-")[1:-3])
 
 
 def find_variants(home: Home, given: str) -> list[str]:
-    """Return the ids of the sweeps to compare.
+    """Return the newest sweep of each variant, oldest first, or the result of :func:`find_sweep` for other names.
 
-    For a search space with several variants, that is the newest sweep of each, the oldest of them first. For anything
-    else, it is the result of :func:`find_sweep`. Raises :class:`UserError`.
+    Raises :class:`UserError`.
     """
     newest: dict[str, str] = {}
     for sweep_id in home.sweep_ids():
@@ -64,7 +57,7 @@ def find_variants(home: Home, given: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A run that has begun and not ended, with its learning curve so far."""
+    """A run that has begun but not ended, with its learning curve so far."""
 
     key: str
     config: RunConfig
@@ -72,17 +65,14 @@ class Unfinished:
 
     @property
     def step(self) -> int:
-        """The step of its last evaluation."""
+        """Step of the last evaluation."""
         return self.curve[-1].step if self.curve else 0
 
 
 def in_training(
     sweep: Sweep, ended: Collection[str], warn: Callable[[str], object] = warnings.warn
 ) -> tuple[Unfinished, ...]:
-    """Return the runs of all stacks on disk, except those in ``ended`` (by key) and those of the sweep's tuning.
-
-    ``warn`` is called with a sentence for each stack whose files cannot be read.
-    """
+    """Return the runs on disk except ``ended`` (keys) and tuning. ``warn`` receives a message per unreadable stack."""
     files, family = sweep.files, sweep.spec.make_family()
     if not files.stacks.is_dir():
         return ()
@@ -92,7 +82,7 @@ def in_training(
             members, curves = read_members(directory).requests, read_progress(directory)
             configs = [sweep.spec.config(request) for request in members if request.until is None]
         except (FileNotFoundError, NotADirectoryError):
-            continue  # The stack ended meanwhile, or is just being written.
+            continue  # The stack has just ended, or is being written.
         except (ValueError, KeyError, TypeError) as error:
             message = f"{type(error).__name__}: {error}"
             warn(f"{directory} cannot be read ({message}); `run --resume` moves it aside")

@@ -1,4 +1,4 @@
-"""Sweeps read from their directories: one, or all of a home, even if some are damaged."""
+"""Sweeps read from disk: a single sweep, or all sweeps of a home, even if some are damaged."""
 
 from __future__ import annotations
 
@@ -30,11 +30,10 @@ class StoredSweep:
 
     Attributes:
         runs: The runs that ended, in that order.
-        training: The runs that have begun and not ended.
         damage: A sentence for each part that could not be read.
-        stopped: Mixes that a person stopped.
+        stopped: Mixes whose search the user stopped.
         changed: Time of the journal's last entry.
-        blocks: The pairs that the search asked for as evidence.
+        blocks: The pairs that the search requested as evidence.
     """
 
     sweep: Sweep
@@ -70,12 +69,12 @@ class StoredSweep:
 
     @cached_property
     def disk_bytes(self) -> int:
-        """Bytes of its directory and of its runs, which other sweeps may share, without MLflow and training data."""
+        """Bytes of its directory and its runs (which sweeps may share), without MLflow and training data."""
         return sum(map(directory_bytes, {self.sweep.files.directory, *(run.directory for run in self.runs)}))
 
     @property
     def resumed(self) -> str:
-        """The command that resumes the sweep."""
+        """Command that resumes the sweep."""
         return self._run("--resume", self.id)
 
     def command(self, step: NextStep) -> str:
@@ -88,7 +87,7 @@ class StoredSweep:
         return command_line("run", files.spec, *words, "--home", files.home.root)
 
     def run(self, key: str) -> RunRecord:
-        """Return the run with this key or unique prefix of one. Raises :class:`UserError`."""
+        """Return the run with this key or unique prefix. Raises :class:`UserError`."""
         matches = {run.key: run for run in self.runs if key and run.key.startswith(key)}
         if len(matches) == 1:
             return matches.popitem()[1]
@@ -98,10 +97,7 @@ class StoredSweep:
 
 
 def read_sweep(home: Home, given: str) -> StoredSweep:
-    """Return the sweep of this id, unique prefix, or search space (its newest).
-
-    Raises :class:`UserError` if there is none, :class:`UnreadableError` if it cannot be read.
-    """
+    """Read the sweep of :func:`find_sweep`. Raises :class:`UserError`, or :class:`UnreadableError` if damaged."""
     stored = read_known(home, find_sweep(home, given))
     if isinstance(stored, Unreadable):
         raise UnreadableError(stored)
@@ -109,12 +105,12 @@ def read_sweep(home: Home, given: str) -> StoredSweep:
 
 
 def read_sweeps(home: Home) -> list[StoredSweep | Unreadable]:
-    """Return every sweep of a home, newest first, with the reason for those that cannot be read."""
+    """Return every sweep of a home, newest first, or the reason why it is unreadable."""
     return [read_known(home, sweep_id) for sweep_id in home.sweep_ids()]
 
 
 def read_known(home: Home, sweep_id: str) -> StoredSweep | Unreadable:
-    """Return the sweep of this id, or the reason why it cannot be read."""
+    """Return the sweep of this id, or the reason why it is unreadable."""
     sweep = sweep_in(home, sweep_id)
     if isinstance(sweep, Unreadable):
         return sweep
@@ -134,10 +130,9 @@ def read_known(home: Home, sweep_id: str) -> StoredSweep | Unreadable:
 
 
 def find_run(home: Home, given: str) -> tuple[str, list[StoredSweep]]:
-    """Return the key of a run of any readable sweep, and every sweep that has it, newest first.
+    """Return a run's key, given a unique prefix, and every readable sweep with this run, newest first.
 
-    ``given`` is the key or a unique prefix of it. Raises :class:`UserError`, which names the parts that could not be
-    read.
+    Raises :class:`UserError`, which names the unreadable parts.
     """
     holders: dict[str, list[StoredSweep]] = {}
     problems: list[str] = []
@@ -158,10 +153,7 @@ def find_run(home: Home, given: str) -> tuple[str, list[StoredSweep]]:
 
 
 def read_arrays(run: RunRecord) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a trained model and of its probes, by name.
-
-    Raises :class:`UserError` for a run without arrays, :class:`SweepError` for a damaged file.
-    """
+    """Return the arrays of a run and its probes. Raises :class:`UserError` if none, :class:`SweepError` if damaged."""
     try:
         arrays = arrays_of(run.directory)
     except DAMAGED_ARRAYS as error:

@@ -15,7 +15,7 @@ from orchestrator.report.words.transitions import verdict_line
 
 @dataclass(frozen=True)
 class RunStatus:
-    """One run. ``step`` is the last one reported. ``accuracy`` is the target's at the last evaluation or at the end."""
+    """A run. ``step`` is the last reported. ``accuracy`` is on the target, at the last evaluation or at the end."""
 
     key: str
     mix: str
@@ -27,7 +27,7 @@ class RunStatus:
 
 
 def run_statuses(stored: StoredSweep) -> list[RunStatus]:
-    """Return the runs that ended, then those in training or interrupted."""
+    """Return the ended runs, then the runs in training or interrupted."""
     target, unfinished = stored.spec.target, "training" if stored.state is State.RUNNING else "interrupted"
     ended = [(run.key, run.config, run.outcome.status.value, run.outcome.steps, run.outcome) for run in stored.runs]
     begun = [
@@ -45,9 +45,9 @@ def training_count(stored: StoredSweep, mix: str) -> int:
 
 
 def status_json(stored: StoredSweep) -> dict[str, Any]:
-    """Return the progress of a sweep as plain JSON values, whose names stay from version to version.
+    """Return the progress of a sweep as plain JSON values, with names that do not change between versions.
 
-    Of a mix, ``done`` counts the runs behind its transition. Times are ISO 8601 in UTC.
+    For a mix, ``done`` counts the runs behind its transition. Times are ISO 8601 in UTC.
     """
     spec, cost = stored.spec, cost_of(stored.spec, stored.runs)
     mixes = []

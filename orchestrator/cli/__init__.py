@@ -1,4 +1,1 @@
-"""The commands, one module per purpose: each reads its arguments, calls the library and prints.
-
-Only the commands that need torch, Ray or MLflow import them.
-"""
+"""The commands: each module reads arguments, calls the library and prints. It imports slow packages only if needed."""

@@ -42,12 +42,12 @@ GROUPS = {
         "rm": ("stop_rm", "Delete a sweep from disk and from MLflow."),
     },
 }
-"""Every command with its module and its line in the help, by group."""
+"""Module and help text of every command, by group."""
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 
 
 class _Grouped(TyperGroup):
-    """Prints the commands under the names of their groups."""
+    """Lists commands by group."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for group, commands in GROUPS.items():
@@ -56,7 +56,6 @@ class _Grouped(TyperGroup):
 
 
 def _version(asked: bool) -> None:
-    """Print the version and exit if ``--version`` is given."""
     if asked:
         typer.echo(f"transition-sweeps {version('transition-sweeps')}")
         raise typer.Exit
@@ -75,10 +74,7 @@ def _program(
 
 
 def program(name: str = "") -> typer.Typer:
-    """Return the program with only the command of this ``name``, or with all of them if there is no such command.
-
-    Each command imports its own dependencies.
-    """
+    """Return the program with only the command ``name`` if it exists, because each command imports its dependencies."""
     app = typer.Typer(cls=_Grouped, help=ABOUT, add_completion=False, rich_markup_mode=None)
     app.callback()(_program)
     for command_name in [name] if name in COMMANDS else COMMANDS:

@@ -65,5 +65,5 @@ def _probe_text(name: str) -> str:
 
 
 def _fits(path: str, given: str | None) -> bool:
-    """Return whether a path is the given one, below it, or ends in it."""
+    """Return whether a path is the given path, below it, or ends in it."""
     return given is None or f".{given}." in f".{path}."

@@ -53,7 +53,7 @@ def doctor_command(
 
 
 def _print_finding(finding: Finding, console: Console) -> None:
-    """Print a finding as a line, and its remedy as a second one."""
+    """Print a finding on a line, and its remedy on a second line."""
     line = Text.assemble(
         (f"{finding.verdict:<6}", COLORS[finding.verdict]), f"{finding.name:<{NAME_WIDTH}} {finding.text}"
     )

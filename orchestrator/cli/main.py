@@ -18,7 +18,7 @@ from orchestrator.terminal.size import with_usable_size
 
 
 def with_bare_resume(arguments: Sequence[str]) -> list[str]:
-    """Replace ``--resume`` without a value by ``--resume=``: typer has no options with an optional value."""
+    """Replace ``--resume`` without a value by ``--resume=``, because typer's options cannot have optional values."""
     return [
         "--resume=" if word == "--resume" and (following is None or following.startswith("-")) else word
         for word, following in zip_longest(arguments, arguments[1:])
@@ -26,9 +26,9 @@ def with_bare_resume(arguments: Sequence[str]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command and exit with 0, 1 (a failure), 2 (the user's mistake) or 130 (interrupted).
+    """Run a command and exit with 0, 1 (a failure), 2 (the user's mistake) or 130 (interrupted).
 
-    Without ``arguments`` they are those of this process, which then supervises a second process that drives the sweep.
+    Without ``arguments``, use those of this process, which then supervises a second process that drives the sweep.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     words = [word for word in given if word != "--debug"] or ["--help"]
@@ -39,14 +39,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         atexit.register(end)  # Registered first, so called last.
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, TextIOWrapper):
-                stream.reconfigure(errors="replace")  # For signs outside a terminal's encoding.
+                stream.reconfigure(errors="replace")  # Some characters may be outside the terminal's encoding.
     supervisor.begin()
-    in_main = threading.current_thread() is threading.main_thread()  # Other threads get no signals.
+    in_main = threading.current_thread() is threading.main_thread()  # Other threads do not receive signals.
     if arguments is None and in_main and not supervisor.has_parent() and _may_die(words):
         end.code = supervisor.supervise(given, say)
         sys.exit(end.code)
 
-    # Imported late: commands take seconds to import, and a supervisor does not need them.
+    # Commands take seconds to import, and a supervisor does not need them.
     from orchestrator.cli.app import program
 
     command = partial(program(words[0]), with_bare_resume(words), prog_name="orchestrator", standalone_mode=False)
@@ -56,23 +56,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 class _End:
-    """The last step of this process.
-
-    Python would stop a thread that still works, such as the recorder's or a family's own, wherever it is. In the middle
-    of C++ code that aborts the whole process with SIGABRT. So this exits at once, with the right code.
-    """
+    """Exits at once with the right code. Python would abort (SIGABRT) if it stopped a thread inside C++ code."""
 
     code = 1
 
     def __call__(self) -> None:
         if threading.active_count() > 1:
             for stream in (sys.stdout, sys.stderr):
-                with suppress(OSError, ValueError):  # A closed pipe or a full disk, which was reported before.
+                with suppress(OSError, ValueError):  # A closed pipe or full disk was reported before.
                     stream.flush()
             os._exit(self.code)
 
 
 def _may_die(given: Sequence[str]) -> bool:
-    """Return whether a command drives a sweep with Ray, which can end it. A debugger needs other sweeps here."""
+    """Return whether a command drives a sweep with Ray, which can end it. With a debugger, run other sweeps here."""
     local = ("--engine", "local") in pairwise(given) or "--engine=local" in given
     return given[0] == "run" and not local and "--help" not in given

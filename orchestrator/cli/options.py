@@ -1,4 +1,4 @@
-"""Arguments and options of several commands, and the functions that read them."""
+"""Arguments and options that several commands share, and functions that read them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _home(given: str | Path) -> Path:
-    """Return the directory of a home. Raises ``BadParameter`` if it cannot be one."""
+    """Return the directory of a home. Raises ``BadParameter`` if it cannot be a home."""
     from orchestrator.home.files import check_home
 
     try:
@@ -34,7 +34,6 @@ def _home(given: str | Path) -> Path:
 
 
 def _path(given: str | Path) -> Path:
-    """Return the path that a person wrote."""
     try:
         return user_path(given)
     except UserError as error:
@@ -42,7 +41,7 @@ def _path(given: str | Path) -> Path:
 
 
 def path_option(help: str, metavar: str = "PATH") -> Any:
-    """Return an option that names a file or a directory to write."""
+    """Return an option that names a file or directory to write."""
     return typer.Option(parser=_path, metavar=metavar, help=help)
 
 
@@ -61,10 +60,7 @@ HomeOption = Annotated[
 
 
 def with_options(kind: type[SpaceOptions], **types: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command's parameter ``options`` of this kind an option on the command line for each of its fields.
-
-    An option has the type of its field, or the one in ``types``.
-    """
+    """Turn a command's parameter ``options`` into an option per field, typed like the field or as in ``types``."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         option_fields = [field for field in fields(kind) if "option" in field.metadata]
@@ -77,7 +73,7 @@ def with_options(kind: type[SpaceOptions], **types: Any) -> Callable[[Callable[.
         for field in option_fields:
             arguments = dict(field.metadata["option"])
             names = arguments.pop("names")
-            written: Any = eval(str(field.type), {"Path": Path})  # An annotation of sweep/run_options.py.
+            written: Any = eval(str(field.type), {"Path": Path})  # Annotations in sweep/run_options.py are strings.
             type_ = types.get(field.name, Annotated[written, typer.Option(*names, **arguments)])
             parameters.append(Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=type_))
         for parameter in signature(command, eval_str=True).parameters.values():
@@ -100,7 +96,7 @@ def resolve(space: str, options: SpaceOptions, hardware: Hardware | None = None)
 
 
 def load_variants(space: str, options: SpaceOptions, hardware: Hardware) -> list[SweepSpec]:
-    """Return the sweeps of a search space: one per variant, or only the chosen variant's."""
+    """Return the sweeps of a search space: the chosen variant, or one sweep per variant."""
     from orchestrator.space.spaces import variant_names
 
     chosen = options.variant
@@ -114,6 +110,6 @@ def hardware_at(address: str | None) -> Hardware:
 
     if address is None:
         return detect()
-    from orchestrator.engine.ray.cluster import cluster_hardware  # Ray takes a second.
+    from orchestrator.engine.ray.cluster import cluster_hardware  # Ray takes a second to import.
 
     return cluster_hardware(address)

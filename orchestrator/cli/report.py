@@ -86,7 +86,6 @@ def figure_command(
 
 
 def _check_picture(output: Path | None) -> None:
-    """Raise ``UserError`` for a file that cannot be a figure."""
     from orchestrator.catalogue.export import output_path
 
     if output is not None and output.suffix not in PICTURES:
@@ -122,10 +121,7 @@ def compare_command(
 
 
 def print_comparison(sweeps: Sequence[StoredSweep], output: Path | None = None) -> None:
-    """Print transitions next to each other, and their growth if the sweeps are variants that differ in a number.
-
-    The figure is drawn into ``output``, if given.
-    """
+    """Print transitions and, over variants that differ in a number, their growth. Draw into ``output``, if given."""
     from orchestrator.catalogue.export import compared
     from orchestrator.report.side_by_side import can_scale, scaling_words
     from orchestrator.report.table import comparison_view
@@ -167,7 +163,7 @@ def probe_command(
     from orchestrator.engine.probing import probe_runs
     from trainables.probes.base import load_probe
 
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # A stack's default: small models are slower with more.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # As in a stack: small models are slower with more threads.
     stored = open_sweep(sweep, home)
     names = names or list(stored.spec.probes)
     if not names:

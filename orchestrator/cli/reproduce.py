@@ -1,4 +1,4 @@
-"""All experiments at once: expectations and findings."""
+"""All experiments compared with expectations."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def reproduce_command(
 
 
 def _all(profile: str) -> list[str]:
-    """Return the shipped search spaces with expectations and this profile. Raises ``UserError`` if there is none."""
+    """Return the shipped search spaces with expectations in this profile. Raises ``UserError`` if there are none."""
     from orchestrator.space.files import names
     from orchestrator.space.spaces import open_space
 
@@ -88,7 +88,7 @@ def _all(profile: str) -> list[str]:
 
 
 def _folder_name(choice: SpaceOptions) -> str:
-    """Return the name of the directory of a table: the profile, and a checksum of what is overridden."""
+    """Return the name of a table's directory: the profile, and a checksum of the overrides."""
     overridden = f"_{crc32(json.dumps(choice.overrides).encode()):08x}" if choice.overrides else ""
     return f"{choice.profile}{overridden}"
 
@@ -110,7 +110,7 @@ def _experiment(name: str, choice: SpaceOptions, address: str | None) -> Experim
 
 
 def _resolved(expected: Expectation, specs: Sequence[SweepSpec], where: str) -> Expectation:
-    """Return a statement with the sweeps' names of its mixes. Raises ``UserError`` if no sweep can answer it."""
+    """Return a statement with its mixes named as in the sweeps. Raises ``UserError`` if no sweep can answer it."""
     from trainables.contract.arms import as_named
     from trainables.probes.base import BUILT_IN, load_probe
 

@@ -1,4 +1,4 @@
-"""Search spaces: list them, show one, plan its cost, run it."""
+"""Search spaces: list, show, plan and run."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ def run_command(space: SpaceName, options: RunOptions) -> None:
 
 
 class _Output(Console):
-    """The output of a sweep. A broken pipe is reported before the program exits."""
+    """Console of a sweep. It reports a broken pipe before the program exits."""
 
     def on_broken_pipe(self) -> None:
-        """Report the broken pipe. rich calls this, and it does not return."""
+        """Report the broken pipe. rich calls this method, which does not return."""
         typer.echo("error: the reader of the output has exited; --resume continues a sweep that had begun", err=True)
         super().on_broken_pipe()
 
@@ -94,10 +94,7 @@ def _check_begin(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hard
 
 
 def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hardware, console: Console) -> None:
-    """Run one sweep after the other on one Ray, and compare them.
-
-    With ``--resume``, finished variants are not run again and unfinished ones continue.
-    """
+    """Run sweeps one after another under one Ray, and compare them. A resume only runs unfinished variants."""
     from orchestrator.cli.report import print_comparison
     from orchestrator.cli.status import open_sweep
     from orchestrator.home.files import Home
@@ -161,7 +158,6 @@ def plan_command(space: SpaceName, options: SizedOptions) -> None:
 
 
 def _start(spec: SweepSpec, options: RunOptions, console: Console) -> None:
-    """Print the sweep about to start."""
     from orchestrator.terminal.briefing import print_start
 
     assert options.hardware is not None
@@ -170,7 +166,7 @@ def _start(spec: SweepSpec, options: RunOptions, console: Console) -> None:
 
 
 def _planned(spec: SweepSpec, hardware: Hardware) -> tuple[SweepSpec, Plan]:
-    """Return a sweep with its stacks sized for these machines, and its plan."""
+    """Return a sweep with its stacks sized for this hardware, and its plan."""
     from orchestrator.cost import make_plan
     from orchestrator.stacks import settled
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 GENERIC_SIZES, GENERIC_SEEDS, GENERIC_EXPONENT = 46, 8, 1.75
-"""Without a search space: sizes between 8 and 256, seeds, and the exponent of size in the cost of a run."""
+"""Number of sizes from 8 to 256, number of seeds, and exponent of size in a run's cost, without a search space."""
 NOTE = (
     "runs of one sweep; cost and wall clock relative to the full grid's; busy: share of the workers' time; error: "
     "median of |ln(estimate / truth)|, 0.05 is 5 % in size; covers: 90 % intervals that contain the truth"
@@ -63,7 +63,7 @@ def simulate_command(
 def _problem(
     space: str | None, options: SpaceOptions, names: list[str] | None, stack: int
 ) -> tuple[Problem, Mapping[str, Mapping[str, Any]], Mapping[int, float]]:
-    """Return the problem of a search space, or a general one; methods with their settings; and costs by size."""
+    """Return the problem of a search space (or a general one), methods with their settings, and costs by size."""
     import numpy as np
 
     from orchestrator.cost import run_seconds

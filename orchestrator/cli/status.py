@@ -1,4 +1,4 @@
-"""What is on disk: all sweeps, one sweep, one run."""
+"""The state on disk: all sweeps, one sweep, one run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from orchestrator.home.files import Home
 
 PIPED_WIDTH = 200
-"""Columns without a terminal: a table in a file is not folded for a screen."""
+"""Columns if the output is not a terminal, where tables should not fold."""
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 
 
@@ -78,10 +78,9 @@ def logs_command(
 
 
 def open_sweep(sweep: str | None, home: Path) -> StoredSweep:
-    """Return the sweep of this name, or the newest readable one.
+    """Return the sweep of this name, or the newest readable sweep. Print damaged files and skipped sweeps on stderr.
 
-    Damage of its files and skipped sweeps are printed on stderr. Raises ``UserError``, or ``UnreadableError`` for a
-    named sweep that cannot be read.
+    Raises ``UserError``, or ``UnreadableError`` for a named sweep that cannot be read.
     """
     from orchestrator.catalogue.reading import read_sweep
     from orchestrator.home.files import Home
@@ -117,11 +116,11 @@ def _no_sweep(home: Path) -> str:
 
 
 def warn(text: str) -> None:
-    """Print a problem that does not stop a command on stderr."""
+    """Print a problem on stderr that does not stop the command."""
     typer.echo(f"warning: {text}", err=True)
 
 
 def wide_console() -> Console:
-    """Return a console that does not fold lines if the output is not a terminal."""
+    """Return a console that does not fold lines unless the output is a terminal."""
     console = Console()
     return console if console.is_terminal else Console(width=PIPED_WIDTH)

@@ -75,7 +75,7 @@ def rm_command(
 
     try:
         stored = open_sweep(sweep, home)
-    except UnreadableError as error:  # It can still be deleted.
+    except UnreadableError as error:  # An unreadable sweep can still be deleted.
         sweep_id, space = error.unreadable.id, space_of(error.unreadable.id)
         files = Home(home.resolve()).sweep(sweep_id)
         running, freed = files.is_driven(), size_on_disk(directory_bytes(files.directory))
@@ -95,7 +95,7 @@ def rm_command(
 
 
 def _delete(sweep_id: str, space: str, home: Path) -> int:
-    """Delete the record, then the files, and return the number of records. Until the end it can be repeated."""
+    """Delete the record, then the files. Return the number of records. An interrupted deletion can be repeated."""
     from orchestrator.home.checkpoints import Checkpoints
     from orchestrator.home.files import Home
     from orchestrator.home.run_store import RunStore
@@ -114,6 +114,6 @@ def _delete(sweep_id: str, space: str, home: Path) -> int:
             store.remove_own()
             Checkpoints(files.checkpoints).clear()
             aside = files.directory.with_name(f".{sweep_id}")
-            files.directory.rename(aside)  # From here on no reader finds it.
+            files.directory.rename(aside)  # Readers no longer find it.
         shutil.rmtree(aside)
     return records

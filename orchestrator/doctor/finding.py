@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """The verdict of a check. ``SLOW`` works, with a drawback; ``WRONG`` fails, or gives wrong results."""
+    """The verdict of a check. ``SLOW`` works with a drawback; ``WRONG`` fails or gives wrong results."""
 
     OK = "ok"
     SLOW = "slow"
@@ -17,7 +17,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check: ``text`` is one line, ``todo`` the user's next step (``""``: none)."""
+    """The result of a check: ``text`` is one line, and ``todo`` the user's next step, if any."""
 
     verdict: Verdict
     text: str
@@ -27,7 +27,6 @@ class Finding:
 
 
 Check = tuple[str, Callable[[], Finding]]
-"""A check with its name."""
 
 
 def ok(text: str) -> Finding:
@@ -36,10 +35,10 @@ def ok(text: str) -> Finding:
 
 
 def slow(text: str, todo: str) -> Finding:
-    """Return a finding that something works, with a drawback."""
+    """Return a finding about something that works with a drawback."""
     return Finding(Verdict.SLOW, text, todo)
 
 
 def wrong(text: str, todo: str) -> Finding:
-    """Return a finding that something fails, or gives wrong results."""
+    """Return a finding about something that fails or gives wrong results."""
     return Finding(Verdict.WRONG, text, todo)

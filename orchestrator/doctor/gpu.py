@@ -1,4 +1,4 @@
-"""Checks of a GPU: its losses against those of the CPU, resuming, sharing it, and running out of memory."""
+"""Checks of a GPU: losses compared with the CPU, resuming, sharing, and running out of memory."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from trainables.transformer.gpu_step import lacking
 OLDEST_COMPUTE, BF16_UNITS = (7, 0), (8, 0)
 """Minimum compute capability for Triton, and for matrix units for bf16."""
 WIDTHS = (37, 64)
-"""Widths to compare at: the first is padded, the second is not."""
+"""Widths to compare: the first is padded, the second is not."""
 NEAR = {"float32": 2e-3, "bf16": 4e-2}
-"""Largest difference, in nats, between losses on the GPU and on the CPU in float32. For float32: sums in another order,
-as in the tests marked gpu. For bf16: 2^-8 relative in each product, and its effect on a step. On an H100 the losses
-differed by up to 0.0009 and 0.007."""
+"""Largest difference in nats from float32 losses on the CPU. In float32 a GPU sums in another order, as in the tests
+marked gpu. In bf16 each product has a relative error of 2^-8, which affects a step. On an H100 losses differed by up
+to 0.0009 and 0.007."""
 LARGE_BATCH = ("settings.training.batch=512", "settings.training.evaluate_every=10")
-"""A step whose activations need far more memory than its parameters."""
+"""Settings of a step whose activations need far more memory than its parameters."""
 SMALL, LARGE_SIZE = 16, 64
-"""Widths of the stacks that share the GPU, and of the one that runs out of memory."""
+"""Width of the stacks that share the GPU, and of the stack that runs out of memory."""
 
 
 def gpu_checks(home: Path) -> list[Check]:
     """Return the checks of this machine's first GPU.
 
-    The checks that need compiled steps come after one compilation of all forms, and run at the same time. The one that
-    fills the memory runs alone: a small GPU has none left for others.
+    Checks with compiled steps run at the same time, after all steps are compiled. The check that fills the memory runs
+    alone, because a small GPU does not have enough for others.
     """
     return [
         ("GPU", device),
@@ -74,7 +74,7 @@ def device() -> Finding:
 
 
 def compiling(home: Path, on: str = "cuda") -> Finding:
-    """Compile every step that the other checks need, each in a process of its own, one per core."""
+    """Compile every step that the other checks need, each in a separate process, one per core."""
     forms: list[tuple[int, Sequence[str]]] = [(SMALL, ()), (LARGE_SIZE, LARGE_BATCH)]
     forms += [(width, (f"settings.training.precision={precision}",)) for width in WIDTHS for precision in NEAR]
     begun = time.monotonic()
@@ -95,7 +95,7 @@ def compiled(place: str, on: str, size: int, overrides: Sequence[str]) -> None:
 
 
 def two_processes(home: Path, on: str = "cuda", gpu_share: float = 0.4) -> Finding:
-    """Check that two processes that share the GPU end with the bits of one alone."""
+    """Check that two processes that share the GPU end with the same bits as one process alone."""
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside, ThreadPoolExecutor(2) as threads:
         alone = apart(trained, f"{aside}/alone", on).digest
         places = (f"{aside}/first", f"{aside}/second")
@@ -109,10 +109,7 @@ def two_processes(home: Path, on: str = "cuda", gpu_share: float = 0.4) -> Findi
 
 
 def side_by_side(home: Path, on: str = "cuda") -> Finding:
-    """Compare losses on the GPU with those on the CPU, at two widths and precisions.
-
-    The GPU trains as in a sweep: recorded, compiled and padded.
-    """
+    """Compare losses of a recorded, compiled and padded GPU step with CPU losses, at two widths and precisions."""
     farthest: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
         for width in WIDTHS:
@@ -142,7 +139,7 @@ def memory_end(home: Path) -> Finding:
 
 
 def out_of_memory(place: str) -> str:
-    """Return ``recognized``, the error that was not, or ``""`` if memory sufficed. Call it in a separate process."""
+    """Return ``recognized``, an unrecognized error, or ``""`` if memory sufficed. Call it in a separate process."""
     spec = load_space("add_vs_add_prod", "smoke", LARGE_BATCH)
     family = spec.make_family()
     runs = [spec.config(Request(spec.baseline.name, LARGE_SIZE, seed)) for seed in range(32)]

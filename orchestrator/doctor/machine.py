@@ -43,11 +43,11 @@ DISTRIBUTION, RECORD = "transition-sweeps", "mlflow"
 LEAST_GB, GOOD_GB = 0.5, 5.0
 """Free disk space for a small sweep with its record, and for some hundred runs of the largest widths."""
 RAY_GB = 1.5
-"""Memory of a small sweep of two stacks under Ray: 1.2 GB were measured for Ray, driver and workers together."""
+"""Memory of a small sweep of two stacks: Ray, driver and workers together took 1.2 GB."""
 FLUSHES, SLOW_FLUSH_S = 20, 0.05
-"""A sweep flushes its journal to disk at every outcome; a laptop's disk needs some milliseconds."""
+"""A sweep flushes its journal to disk at every outcome, which takes a few milliseconds on a laptop."""
 WITHIN_S = 300.0
-"""Time limit of a small training; on two busy cores it takes ten seconds."""
+"""Time limit of a small training, which takes ten seconds on two busy cores."""
 FALLS_TO = 0.8
 """The training loss must fall below this share of its first value."""
 HOLD = """
@@ -58,11 +58,11 @@ try:
 except Timeout:
     print("locked")
 """
-"""A program that tries to take a lock."""
+"""A program that tries to acquire a lock."""
 
 
 def examined(checks: Sequence[Check]) -> Iterator[Finding]:
-    """Run the checks and yield their findings. A check that raises has found something wrong."""
+    """Run the checks and yield their findings. An exception in a check becomes a ``WRONG`` finding."""
     for name, check in checks:
         begun = time.monotonic()
         try:
@@ -74,7 +74,7 @@ def examined(checks: Sequence[Check]) -> Iterator[Finding]:
 
 
 def at_once(checks: Sequence[Check]) -> list[Check]:
-    """Return the same checks. The first call of any of them starts all of them at the same time."""
+    """Return the same checks. Calling any of them starts all of them at the same time."""
     lock, futures = threading.Lock(), dict[str, Future[Finding]]()
 
     def result(name: str) -> Finding:
@@ -104,16 +104,13 @@ def machine_checks(home: Path) -> list[Check]:
 
 
 def software() -> Finding:
-    """Compare Python, torch and all required packages with the ranges that this project allows.
-
-    A missing MLflow has a check of its own: see :func:`record`.
-    """
+    """Compare Python, torch and required packages, except MLflow (see :func:`record`), with the allowed ranges."""
     import torch
 
     built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "for the CPU alone"
     versions = f"Python {platform.python_version()}, torch {torch.__version__} {built}"
     installed: dict[str, str] = {}
-    for distribution in metadata.distributions():  # The first one on the path is the one that is imported.
+    for distribution in metadata.distributions():  # The first distribution on the path is imported.
         installed.setdefault(str(canonicalize_name(distribution.metadata["Name"])), distribution.version)
     if DISTRIBUTION not in installed:
         return wrong(f"{versions}; {DISTRIBUTION} itself is not installed", "run make install, or pip install -e .")
@@ -128,7 +125,7 @@ def software() -> Finding:
 
 
 def unmet(requirements: Sequence[str], installed: Mapping[str, str]) -> list[str]:
-    """Return the requirements (PEP 508, without extras) that are not met, each in a few words."""
+    """Return the unmet requirements (PEP 508, without extras), each in a few words."""
     missing_or_wrong = []
     for requirement in map(Requirement, requirements):
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
@@ -142,7 +139,7 @@ def unmet(requirements: Sequence[str], installed: Mapping[str, str]) -> list[str
 
 
 def machine_part() -> Finding:
-    """Check the cores and the memory that this process may use; a container may offer less than the machine has."""
+    """Check the cores and memory that this process may use, which may be fewer in a container than on the machine."""
     usable, whole = detect(), whole_machine()
     text = f"{usable.cpus} CPU cores and {usable.memory_gb:.1f} GB of memory"
     if usable.cpus < whole.cpus or usable.memory_gb < whole.memory_gb:
@@ -154,7 +151,7 @@ def machine_part() -> Finding:
 
 
 def home_directory(home: Path) -> Finding:
-    """Check the home's free space, the time to flush a file, and its locks, which keep two drivers apart."""
+    """Check the home's free space, the time to flush a file, and the locks that keep two drivers apart."""
     try:
         make_home(home)
     except UserError as error:
@@ -187,7 +184,7 @@ class Trained:
 
 
 def training(home: Path, device: str = "cpu", overrides: Sequence[str] = ()) -> Finding:
-    """Check that a small stack learns, and that it ends in the same bits if another process resumes it."""
+    """Check that a small stack learns, and that another process that resumes it ends with the same bits."""
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
         whole = apart(trained, aside, device, overrides=overrides)
         resumed = apart(trained, aside, device, overrides=overrides, resumed=True)
@@ -212,7 +209,7 @@ def trained(
 ) -> Trained:
     """Train the smoke profile's stack of one size to its end, in this process.
 
-    ``resumed``: continue from the checkpoint that an earlier call left in ``place`` after its first evaluation.
+    If ``resumed``, continue from the checkpoint that an earlier call left in ``place`` after its first evaluation.
     """
     import torch
 
@@ -238,22 +235,19 @@ def trained(
 
 
 def apart(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Call a function of a module in a new process and return its result.
-
-    Raises its exception, ``BrokenProcessPool`` if the process dies, and ``TimeoutError`` after :data:`WITHIN_S`.
-    """
+    """Call a module's function in a new process. Raises its error, ``BrokenProcessPool``, or ``TimeoutError``."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(work, *args, **kwargs).result(WITHIN_S)
 
 
 def record(home: Path) -> Finding:
-    """Check that the MLflow store answers, and that a record in a new store of its kind can be read back."""
+    """Check that the MLflow store responds, and that a record in a new store of its kind can be read back."""
     if find_spec(RECORD) is None:
         todo = "install MLflow; `sync` then writes the record from the home"
         return slow(
             "MLflow is not installed: sweeps run and everything is in the home, without a record in MLflow", todo
         )
-    from orchestrator.record.sync import try_store  # MLflow takes two seconds.
+    from orchestrator.record.sync import try_store  # MLflow takes two seconds to import.
 
     store, seconds = try_store(home)
     return ok(f"MLflow writes and reads in {seconds:.1f} s ({store})")
@@ -263,7 +257,7 @@ def ray_start() -> Finding:
     """Check that Ray starts as for a sweep, and that one of its processes has the same torch."""
     import torch
 
-    from orchestrator.engine.ray.engine import try_ray  # Ray takes a second.
+    from orchestrator.engine.ray.engine import try_ray  # Ray takes a second to import.
 
     start_s, answer_s, version = try_ray(Resources())
     if version != torch.__version__:

@@ -11,7 +11,7 @@ from orchestrator.report.drawn import drawn
 
 
 def drawing() -> Finding:
-    """Check that a figure can be drawn as page and picture, with matplotlib's settings here."""
+    """Check that a figure can be drawn as page and picture with this machine's matplotlib settings."""
     warnings: list[str] = []
 
     def draw() -> int:
@@ -29,7 +29,7 @@ def drawing() -> Finding:
 
 
 def directories() -> Finding:
-    """Check that there is a directory for Ray's token, and a temporary one with a short enough name for its sockets."""
+    """Check that Ray has a directory for its token, and a temporary directory with a short enough path for sockets."""
     try:
         from orchestrator.engine.ray.places import TMPDIR, temporary_directory, token_file, usual_directory
 

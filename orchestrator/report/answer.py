@@ -1,4 +1,4 @@
-"""The answer of a sweep: a transition for each mix and task, and each mix compared with its baseline. Pure values."""
+"""The answer of a sweep as plain values: the transition of each task in each mix, and mixes compared with baselines."""
 
 from __future__ import annotations
 
@@ -18,16 +18,11 @@ from orchestrator.tuning import tuned_text
 from trainables.base import Arm, Family, Outcome, RunConfig, Status, Words
 
 EndedRun = tuple[RunConfig, Outcome]
-"""A run that ended."""
 
 
 @dataclass(frozen=True)
 class TaskAnswer:
-    """The transition of one task in a mix.
-
-    ``total`` and ``core`` are the transition (at the share of the asymptote) in trainable parameters: all of them, and
-    those of the model's body.
-    """
+    """The transition of one task in a mix, as a size and in parameters: all (``total``) and the body's (``core``)."""
 
     task: str
     transition: Transition
@@ -45,17 +40,15 @@ class MixAnswer:
         failed: Runs that failed. They are not evidence.
         tasks: The transition of each task, the target first.
         shares: The runs that learned the target and those tried, by size, ascending.
-        comparison: Result of the pairs of this mix and its baseline. None for the baseline, for a family that does not
-            compare mixes, and for a search without pairs.
-        synergy: Estimate of transition(baseline) / transition(mix) in parameters. It decides nothing. None for the
-            baseline and for a family that does not compare mixes.
-        spent: False if every run that did not learn ended before its budget did, as a lost race may.
+        comparison: Result of the pairs of this mix and its baseline. None for the baseline and without pairs.
+        synergy: Estimate of transition(baseline) / transition(mix) in parameters, which does not decide anything.
+        spent: False if every run that did not learn stopped before using its budget, as in a lost race.
         recipe: Name of the settings the mix was trained with, ``""`` in a sweep of one recipe.
         plain: The mix's name without its recipe.
         composition: The mix's name without its recipe and its budget.
-        budget: Steps and examples, as a multiple of the settings' own.
-        seen: Examples of the target, in units of those that a mix of the target alone sees with the settings' budget.
-        stopped: True if a person stopped the search for it.
+        budget: Steps and examples, as a multiple of the settings' values.
+        seen: Examples of the target, relative to a mix of the target alone with the settings' budget.
+        stopped: True if the user stopped the search for this mix.
     """
 
     mix: str
@@ -86,7 +79,7 @@ class MixAnswer:
 
     @property
     def is_compared(self) -> bool:
-        """True if the mix is compared with a baseline, whether or not in pairs."""
+        """True if the mix has a baseline, even if it was not trained in pairs with it."""
         return self.synergy is not None
 
     @property
@@ -96,7 +89,7 @@ class MixAnswer:
 
 @dataclass(frozen=True)
 class RecipeText:
-    """A recipe's name and, in one line, the settings it changes."""
+    """A recipe's name and the settings it changes, in one line."""
 
     name: str
     changes: str
@@ -104,7 +97,7 @@ class RecipeText:
 
 @dataclass(frozen=True)
 class Count:
-    """Trainable parameters of the model at one size: all of them, and those of its body."""
+    """Trainable parameters of the model at one size: in total, and in its body."""
 
     size: int
     total: float
@@ -121,9 +114,8 @@ class Answer:
         baseline: The baseline of the first recipe.
         tuned: The settings chosen for each mix before the sweep, one line per mix.
         recipes: The recipes, empty for a sweep of one recipe.
-        words: The family's words.
-        cautions: Caveats that follow from the settings, one each.
-        learned: A run counts as learned from this share of the score above the best constant answer.
+        cautions: Caveats that follow from the settings.
+        learned: Share of the score above the best constant answer at which a run counts as learned.
     """
 
     target: str
@@ -140,11 +132,11 @@ class Answer:
 
     @property
     def size_label(self) -> str:
-        """The size on an axis: ``model width (n_embed)``."""
+        """Label of the size axis, such as ``model width (n_embed)``."""
         return f"{self.words.size} ({self.size_axis})"
 
     def under(self, recipe: str) -> Answer:
-        """Return the answer under one of its recipes. Its mixes lose the recipe in their names."""
+        """Return the answer under one recipe, without the recipe in the names of mixes."""
         plain = [replace(mix, mix=mix.plain) for mix in self.mixes if mix.recipe == recipe]
         return replace(self, baseline=plain[0].mix, mixes=tuple(plain), recipes=())
 
@@ -157,13 +149,13 @@ class Answer:
         return accuracy >= bar(floor, self.learned)
 
     def tested(self, transition: Transition) -> tuple[Count, Count]:
-        """Return the smallest and largest size with a run, or of the sizes on offer before any run."""
+        """Return the smallest and largest size with a run. Before any run, return the ends of the offered sizes."""
         sizes = {point.size for point in transition.points}
         counts = [count for count in self.counts if count.size in sizes] or self.counts
         return counts[0], counts[-1]
 
     def curve(self, transition: Transition, sizes: Iterable[float]) -> PosteriorCurve | None:
-        """Return the posterior curve at ``sizes`` within those tested. None unless a transition was found."""
+        """Return the posterior curve at ``sizes`` within the tested range, or None if no transition was found."""
         if transition.verdict is not Verdict.FOUND or transition.relative.value is None:
             return None
         low, high = self.tested(transition)
@@ -181,14 +173,7 @@ def answer(
     stopped: Collection[str] = (),
     blocks: Sequence[Block] = (),
 ) -> Answer:
-    """Return the answer from the runs that ended so far.
-
-    Args:
-        spec: The sweep. Runs of other mixes are ignored.
-        outcomes: The runs that ended.
-        stopped: Mixes whose search a person stopped.
-        blocks: The pairs that the search asked for, in that order.
-    """
+    """Return the answer from the runs that ended, ignoring other mixes. ``blocks`` are in the order of request."""
     family = spec.make_family()
     ended: dict[str, list[EndedRun]] = {mix.name: [] for mix in spec.mixes}
     for config, outcome in outcomes:
@@ -261,7 +246,6 @@ def _mix_answer(
 
 
 def _task_answers(spec: SweepSpec, family: Family, mix: Arm, ended: Sequence[EndedRun]) -> tuple[TaskAnswer, ...]:
-    """Return the transition of each task of a mix, the target first."""
     answers = []
     for task in sorted(mix.tasks, key=lambda task: (task != spec.target, task)):
         placed = transition(_points(ended, task), spec.sizes)
@@ -272,13 +256,12 @@ def _task_answers(spec: SweepSpec, family: Family, mix: Arm, ended: Sequence[End
 
 
 def _points(ended: Iterable[EndedRun], task: str) -> tuple[Point, ...]:
-    """Return the runs as points for one task, without failed ones."""
+    """Return the runs that did not fail as points for one task."""
     points = (point_of(config, outcome, task) for config, outcome in ended)
     return tuple(sorted(point for point in points if point is not None))
 
 
 def _shares(points: Iterable[Point], learned: float) -> tuple[SizeShare, ...]:
-    """Return the runs that learned and those tried at each size, ascending."""
     runs = [(point.size, point.accuracy >= bar(point.floor, learned)) for point in points]
     tried, good = Counter(size for size, _ in runs), Counter(size for size, has_learned in runs if has_learned)
     return tuple(SizeShare(size, good[size], tried[size]) for size in sorted(tried))
@@ -294,5 +277,5 @@ def _spent(family: Family, ended: Iterable[EndedRun], target: str, learned: floa
 
 
 def _converted(estimate: Estimate, unit: Callable[[float], float]) -> Estimate:
-    """Return an estimate in another unit. ``unit`` must increase with size, so that bounds stay bounds."""
+    """Return an estimate in another unit. ``unit`` must increase with size so that bounds stay bounds."""
     return Estimate(*(None if size is None else unit(size) for size in (estimate.value, estimate.low, estimate.high)))

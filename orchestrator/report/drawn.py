@@ -13,10 +13,7 @@ LONGEST = 300
 
 
 def drawn(what: str, draw: Callable[[], Made], warn: Callable[[str], object] = log.warning) -> Made | None:
-    """Return the result of ``draw``, or None after a warning with ``what`` and the error.
-
-    Import figures in ``draw``: importing matplotlib fails with some settings of users.
-    """
+    """Return the result of ``draw``, or None after a warning. Import matplotlib in ``draw``, as this may fail too."""
     try:
         return draw()
     except Exception as error:  # noqa: BLE001 - a user's fonts, settings and packages may raise anything

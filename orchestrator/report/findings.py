@@ -11,7 +11,7 @@ from orchestrator.transition.evidence import Comparison, Tally
 from orchestrator.transition.types import SizeShare, Verdict
 
 RARER = 0.01
-"""Probability below which fewer runs that learned at larger sizes count as a trend."""
+"""Probability below which fewer learned runs at larger sizes count as a trend."""
 
 
 class Kind(Enum):
@@ -20,9 +20,7 @@ class Kind(Enum):
     NO_RUNS = auto()
     """No run has ended."""
     ALL_FAILED = auto()
-    """Every run failed."""
     NOTHING_LEARNED = auto()
-    """No run of any mix learned."""
     DECIDED = auto()
     """A mix needs fewer or more parameters than its baseline."""
     OPEN = auto()
@@ -35,13 +33,11 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One finding.
+    """A finding. ``kind`` determines which other fields are set.
 
     Attributes:
-        kind: Determines which of the other fields are set.
         mix: The mix it is about, or None if it is about all of them.
-        baseline: The baseline of ``mix``.
-        comparison: The result of their pairs, for ``DECIDED`` and ``OPEN``.
+        comparison: The result of the pairs of ``mix`` and ``baseline``, for ``DECIDED`` and ``OPEN``.
         is_rarer: True if larger models of either mix learn less often. Then a decided comparison shows which mix is
             learned more often, but nothing about parameters.
     """
@@ -55,7 +51,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Side:
-    """The runs of one mix in the counted pairs: those that learned, those tried, and their sizes."""
+    """Runs of one mix in the counted pairs: the number learned, the number tried, and their sizes."""
 
     learned: int
     tried: int
@@ -91,7 +87,7 @@ def nothing_learned(answer: Answer) -> bool:
 
 
 def sides(tallies: Sequence[Tally]) -> tuple[Side, Side]:
-    """Return the runs of the mix and those of its baseline in the counted pairs."""
+    """Return the counted runs of the mix, then those of its baseline."""
     mix = [(tally.size, tally.mix_learned, tally.mix_tried) for tally in tallies if tally.mix_tried]
     baseline = [(tally.size, tally.baseline_learned, tally.baseline_tried) for tally in tallies if tally.baseline_tried]
     one, other = (
@@ -104,8 +100,8 @@ def sides(tallies: Sequence[Tally]) -> tuple[Side, Side]:
 def is_rarer_with_size(shares: Sequence[SizeShare]) -> bool:
     """Return whether learning becomes rarer with size, beyond chance.
 
-    The sizes from the smallest with a run that learned are split in two in every way. Fisher's one-sided exact test
-    compares the larger sizes with the smaller ones; the smallest p decides.
+    Starting at the smallest size with a learned run, try every split into smaller and larger sizes. The smallest p of
+    Fisher's one-sided exact test decides.
     """
     first = next((place for place, share in enumerate(shares) if share.learned), len(shares))
     risen = shares[first:]

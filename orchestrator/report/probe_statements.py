@@ -1,6 +1,6 @@
 """Verdicts on statements about numbers of probes. Pure: numbers of runs in, words and verdicts out.
 
-A claim agrees, or is contradicted, if permutations of its runs are as extreme with probability .05 at most. Only runs
+A claim agrees or is contradicted if permutations of its runs are as extreme with probability at most .05. Only runs
 that learned the target count, unless a statement includes the others: a model that failed the task does not show how
 the task is done.
 """
@@ -26,13 +26,13 @@ PREFIX = "probe/"
 FEWEST = 4
 """Minimum number of runs on each side for a verdict: three cannot reach .05."""
 SHUFFLES, ALL_SIGNS = 4999, 12
-"""Random permutations behind a p, and the most gaps of which all combinations of signs are tried."""
+"""Number of random permutations, and the most gaps for which all combinations of signs are tried instead."""
 ROUNDING = 1e-9
 """Relative tolerance for equal differences."""
 
 
 class Agreement(StrEnum):
-    """A finding's relation to a statement (statements.py)."""
+    """How a finding relates to a statement (see statements.py)."""
 
     AGREES = "agrees"
     LARGER = "larger than claimed"
@@ -47,7 +47,7 @@ Judged = tuple[str, str, Agreement]
 
 @dataclass(frozen=True)
 class Seen:
-    """Numbers of probes in one run, as ``probe/PROBE/NUMBER``. ``learned`` is about the target."""
+    """Numbers of a run's probes, as ``probe/PROBE/NUMBER``, and whether the run learned the target."""
 
     size: int
     learned: bool
@@ -55,17 +55,13 @@ class Seen:
 
     @classmethod
     def of(cls, run: RunRecord, answer: Answer) -> Seen:
-        """Return the numbers of a finished run."""
         learned = answer.has_learned(run.outcome.accuracy[answer.target], run.outcome.floor[answer.target])
         return cls(run.config.size, learned, numbers_of(run.directory))
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference of means with its interval.
-
-    ``above`` and ``below`` are the probabilities that chance alone makes it as large, or as small, by permutation.
-    """
+    """A difference of means, its interval, and permutation p-values ``above`` (at least as large) and ``below``."""
 
     value: float
     low: float
@@ -88,7 +84,6 @@ def compare(expected: Expectation, answer: Answer, seen: Mapping[str, Sequence[S
 def _compare(
     expected: Expectation, answer: Answer, mix: str, baseline: str, seen: Mapping[str, Sequence[Seen]]
 ) -> tuple[str, Agreement]:
-    """Return the finding in words, and the verdict."""
     number, than = f"{PREFIX}{expected.number}", f"{PREFIX}{expected.than}"
 
     def with_number(mix: str) -> list[Seen]:
@@ -129,10 +124,7 @@ def _compare(
 
 
 def paired(own: Sequence[float], other: Sequence[float]) -> Difference:
-    """Return the mean of own - other over the same runs, at least two.
-
-    The interval is Student's. The probabilities are those of gaps with random signs.
-    """
+    """Return the mean of own - other over two or more runs, with Student's interval. Permutations flip the signs."""
     gaps = np.subtract(own, other)
     error = float(gaps.std(ddof=1)) / math.sqrt(len(gaps))
     if len(gaps) <= ALL_SIGNS:
@@ -151,8 +143,8 @@ def at_equal_size(
 ) -> Difference:
     """Return the difference of a number between two groups of at least four runs, at equal size.
 
-    It is the coefficient of the group in a least-squares regression on the group and ln size. Otherwise a mix that
-    smaller models learn would be compared at another size than the baseline.
+    It is the coefficient of the group in a least-squares regression on group and ln size. Without ln size, a mix that
+    learns at smaller sizes would be compared with larger models of the baseline.
     """
     y = np.array([*own, *other])
     group = np.array([1.0] * len(own) + [0.0] * len(other))
@@ -174,7 +166,7 @@ def at_equal_size(
 
 
 def _difference(value: float, error: float, freedom: int, null: NDArray[np.float64]) -> Difference:
-    """Return the difference with Student's interval and its place among those of permuted runs, including itself."""
+    """Return the difference with Student's interval and its place among permuted differences, itself included."""
     from scipy import stats
 
     reach = float(stats.t.ppf(QUANTILES[-1], freedom)) * error

@@ -1,7 +1,7 @@
 """Findings of probes: structure on both sides of a transition, numbers by size, and failed or missing probes.
 
-The probe ``separation`` scores how much more alike the items of one group are, and the share of random orders of the
-items with such a score.
+The probe ``separation`` scores how much more alike the items of a group are than other items, and reports how often
+random orders of the items score as high.
 """
 
 from __future__ import annotations
@@ -25,22 +25,21 @@ from trainables.probes.embeddings import SHUFFLES
 from trainables.probes.nulls import grouping_count
 
 PREFIX, CHANCE = "probe/", ".p"
-"""Prefix of every number, and suffix of the numbers that are probabilities of others."""
+"""Prefix of every number, and suffix of numbers that are the probability of another."""
 SEPARATION = f"{PREFIX}separation/"
 BEYOND_CHANCE = 0.05
-"""A score is beyond chance if at most this share of random orders of the items score as high."""
+"""A score is beyond chance if at most this share of random orders scores as high."""
 ERRORS = 3.0
-"""Standard errors by which a share of random orders may exceed that of all orders."""
+"""Standard errors by which the share of sampled orders may exceed the share of all orders."""
 
 Structures = dict[str, bool]
-"""The structures in one run: True if the items are too few to exclude chance although no order scores higher."""
+"""The structures in one run. The value is True if there are too few items to exclude chance."""
 
 
 def structure_words(answer: Answer, runs: Sequence[RunRecord], family: Family) -> tuple[Paragraph, ...]:
-    """Return a paragraph with the structure counted on both sides of each transition.
+    """Return a paragraph on the structures on both sides of the transition of each mix that was learned.
 
-    It counts the runs with results of the probe ``separation``; without any there is no paragraph. Mixes that no run
-    learned are left out.
+    It counts runs with results of the probe ``separation``. Without any, return an empty tuple.
     """
     usable = [run for run in runs if stands_for_its_size(run.config, run.outcome)]
     sentences, doubtful = [], set()
@@ -69,7 +68,7 @@ def _counted(kind: str, sides: Mapping[str, Sequence[Structures]]) -> str:
 
 
 def _sides(mix: MixAnswer, runs: Sequence[tuple[int, Structures]]) -> dict[str, list[Structures]]:
-    """Return the runs outside the transition's interval; all of them, on no side, if no transition was found."""
+    """Return the runs below and above the transition's interval, or all runs under ``""`` without a transition."""
     transition = mix.target.transition
     value = transition.relative.value
     if transition.verdict is not Verdict.FOUND or value is None:
@@ -82,7 +81,7 @@ def _sides(mix: MixAnswer, runs: Sequence[tuple[int, Structures]]) -> dict[str, 
 
 
 def _structures(run: RunRecord, family: Family) -> Structures | None:
-    """Return the structures in one run, the least likely by chance first. None if the probe did not run on it."""
+    """Return the structures in one run, the least likely by chance first, or None if the probe did not run."""
     numbers = {name.removeprefix(SEPARATION): value for name, value in numbers_of(run.directory).items()}
     known = sorted((chance, name) for name in numbers if (chance := numbers.get(name + CHANCE)) is not None)
     structures = {}
@@ -96,7 +95,7 @@ def _structures(run: RunRecord, family: Family) -> Structures | None:
 
 
 class ProbePoint(NamedTuple):
-    """A number of one run. ``is_chance`` is true if too many random orders of the items have such a number."""
+    """A number of one run. ``is_chance`` is True if too many random orders of the items reach it."""
 
     mix: str
     size: int
@@ -105,7 +104,7 @@ class ProbePoint(NamedTuple):
 
 
 def probe_points(runs: Sequence[RunRecord]) -> dict[str, dict[str, list[ProbePoint]]]:
-    """Return the numbers of every run with the usual steps, by probe and by the name of the number."""
+    """Return the numbers of runs with the usual training, by probe and by name of the number."""
     points: dict[str, dict[str, list[ProbePoint]]] = {}
     for run in runs:
         if not stands_for_its_size(run.config, run.outcome):
@@ -121,7 +120,7 @@ def probe_points(runs: Sequence[RunRecord]) -> dict[str, dict[str, list[ProbePoi
 
 
 def probe_notes(spec: SweepSpec, runs: Sequence[RunRecord]) -> list[str]:
-    """Return a sentence for each probe that failed (with the first reason), and one for probes that are missing."""
+    """Return a sentence per failed probe, with the first reason, and a sentence about missing probes."""
     failed: dict[str, list[str]] = {}
     for _, result in failures(runs):
         failed.setdefault(result.name, []).append(result.reason)

@@ -1,8 +1,8 @@
 """Races: the ratio by which the target arrives sooner than its rivals, paired by graph and seed.
 
 A race has the measures ``spent_NAME`` and ``arrived_NAME`` of each method. The ratio of a pair is known if both
-arrived, and bounded on one side if only one did before the race ended. The median over pairs needs no more. Its
-interval is the sign test's, between order statistics of the bounds (Conover 1999, section 3.2), which is valid for any
+arrived, and bounded on one side if only one arrived before the race ended, which suffices for the median over pairs.
+Its interval is the sign test's, between order statistics of the bounds (Conover 1999, section 3.2), valid for any
 distribution of the ratios. Means would be wrong, because the budget cuts some numbers short.
 """
 
@@ -22,7 +22,7 @@ SPENT, SECONDS, ARRIVED, BROKEN = "spent_", "seconds_", "arrived_", "broken_"
 
 @dataclass(frozen=True)
 class Bounds:
-    """A positive number between ``low`` and ``high``, which are equal if it is known."""
+    """A positive number between ``low`` and ``high``, which are equal if the number is known."""
 
     low: float
     high: float
@@ -36,10 +36,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class SpeedUp:
-    """The best rival's need divided by the target's, in units of the race and in seconds.
-
-    Both are medians over ``pairs`` graphs of one size.
-    """
+    """The best rival's need over the target's, in the race's unit and in seconds: medians over ``pairs`` graphs."""
 
     mix: str
     size: int
@@ -69,16 +66,12 @@ def speed_ups(spec: SweepSpec, runs: Sequence[RunRecord]) -> list[SpeedUp]:
 
 
 def median(ratios: Sequence[Bounds]) -> Estimate:
-    """Return the median of bounded numbers, with an interval.
-
-    ``value`` is None if the bounds leave it open. ``low`` or ``high`` is None if they or too few numbers leave that
-    side open.
-    """
+    """Return the median of bounded numbers with an interval, None where bounds or too few numbers leave it open."""
     lows, highs = sorted(one.low for one in ratios), sorted(one.high for one in ratios)
     least, most = _middle(lows), _middle(highs)
     from scipy.stats import binom
 
-    # The largest k such that the k-th smallest and the k-th largest contain the median that often.
+    # The largest k such that the k-th smallest and k-th largest contain the median with this confidence.
     k = int(binom.ppf(QUANTILES[0], len(ratios), 0.5))
     k = k if binom.cdf(k - 1, len(ratios), 0.5) <= QUANTILES[0] else k - 1
     low, high = (lows[k - 1], highs[-k]) if k > 0 else (0.0, math.inf)
@@ -88,13 +81,13 @@ def median(ratios: Sequence[Bounds]) -> Estimate:
 
 
 def _middle(ordered: Sequence[float]) -> float:
-    """Return the median: of an even number the geometric mean of the middle two, so that inverse ratios agree."""
+    """Return the median, taking the geometric mean of the middle two so that inverse ratios agree."""
     first, second = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
     return first if first == second else math.sqrt(first * second)
 
 
 def _ratio(measures: Mapping[str, float], kind: str, target: str, rivals: Sequence[str]) -> Bounds:
-    """Return the best rival's need over the target's in one race. A rival that broke down would never have arrived."""
+    """Return the best rival's need over the target's in one race. A rival that broke down never arrives."""
     working = [rival for rival in rivals if not measures.get(f"{BROKEN}{rival}")]
     needs = [_bounds(measures, kind, rival) for rival in working or rivals]
     best = Bounds(min(need.low for need in needs), min(need.high for need in needs))
@@ -102,6 +95,6 @@ def _ratio(measures: Mapping[str, float], kind: str, target: str, rivals: Sequen
 
 
 def _bounds(measures: Mapping[str, float], kind: str, method: str) -> Bounds:
-    """Return a method's need: its spending, or more than that if it did not arrive."""
+    """Return bounds of a method's need: its spending, or any value above if it did not arrive."""
     spent = measures[f"{kind}{method}"]
     return Bounds(spent, spent if measures[f"{ARRIVED}{method}"] else math.inf)

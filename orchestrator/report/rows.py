@@ -1,4 +1,4 @@
-"""The table of results, one row per mix and task, from which terminal, page, exports and MLflow are made."""
+"""The table of results, one row per mix and task, for terminal, page, exports and MLflow."""
 
 from __future__ import annotations
 
@@ -14,17 +14,13 @@ from orchestrator.transition.types import Estimate
 
 @dataclass(frozen=True)
 class Row:
-    """One task of one mix.
+    """One task of one mix. ``smallest`` and ``largest`` are the tested sizes.
 
     Attributes:
         label: Name of the answer, if several are compared.
-        answer: The mix.
-        task: The task.
-        smallest: Smallest size tested.
-        largest: Largest size tested.
         size_words: The transition as text, on the size axis.
         count_words: The same in parameters.
-        compared: The target's comparison with the baseline, ``""`` without one.
+        compared: The target's comparison with the baseline, ``""`` without a baseline.
     """
 
     label: str
@@ -51,12 +47,12 @@ class Row:
 
     @property
     def runs_words(self) -> str:
-        """``12 (1 diverged, 2 failed)``."""
+        """Number of runs, such as ``12 (1 diverged, 2 failed)``."""
         bad = bad_runs(self.answer.diverged, self.answer.failed)
         return f"{self.answer.runs} ({bad})" if bad else str(self.answer.runs)
 
     def columns(self) -> dict[str, Any]:
-        """Return plain values by the names of :mod:`orchestrator.catalogue.export`, the same as in MLflow's metrics."""
+        """Return plain values by the column names of :mod:`orchestrator.catalogue.export` and of MLflow's metrics."""
         mix, transition = self.answer, self.task.transition
         comparison, ratio = (mix.comparison, mix.synergy) if self.is_target else (None, None)
         return {
@@ -90,7 +86,7 @@ class Row:
 
 
 def rows(answer: Answer) -> tuple[Row, ...]:
-    """Return every task of every mix, the target of each mix first."""
+    """Return a row per task of every mix, the target first in each mix."""
     return tuple(_row(answer, mix, task, "") for mix in answer.mixes for task in mix.tasks)
 
 

@@ -1,4 +1,4 @@
-"""The table of runs: the source of exports, ``runs`` in Python, MLflow's metrics and the page's table."""
+"""The table of runs, from which exports, ``runs`` in Python, MLflow's metrics and the page's table are made."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.report.words.numbers import exact
 
 MEASURE = "measure/"
-"""Prefix of measures, against name clashes."""
+"""Prefix of measures whose names clash with other columns."""
 COLUMNS = (
     *("sweep", "space", "variant", "profile", "key", "mix", "size", "seed", "status", "steps"),
     *("seconds", "accuracy", "floor", "parameters", "core_parameters", "reused_from"),
 )
-"""Names of the exported columns that every run has; :mod:`orchestrator.catalogue.export` explains them."""
+"""Exported columns that every run has. :mod:`orchestrator.catalogue.export` explains them."""
 NUMBERS = ("seconds", "accuracy", "floor", "parameters", "core_parameters")
-"""Those that are floats, missing if unknown."""
+"""Columns of floats, missing if unknown."""
 
 
 def run_values(sweep: Sweep, runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
@@ -43,14 +43,14 @@ def run_values(sweep: Sweep, runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class PageTable:
-    """The table of a page: heads, True for columns of numbers; and the key and the cells of each run."""
+    """The page's table: heads, each with True for a column of numbers, and the key and cells of each run."""
 
     heads: tuple[tuple[str, bool], ...]
     rows: tuple[tuple[str, tuple[str, ...]], ...]
 
 
 def page_table(sweep: Sweep, runs: Sequence[RunRecord]) -> PageTable:
-    """Return every run by mix, size and seed."""
+    """Return a row per run, ordered by mix, size and seed."""
     target, words = sweep.spec.target, sweep.spec.family_class.words
     heads = (
         *(("mix", False), (sweep.spec.size_axis, True), ("seed", True), ("status", False), ("steps", True)),

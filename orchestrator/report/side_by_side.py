@@ -1,4 +1,4 @@
-"""Answers of several recipes, variants or sweeps next to each other: one table, one sentence per mix. Pure values."""
+"""Answers of several recipes, variants or sweeps next to each other: one table, and one sentence per mix."""
 
 from __future__ import annotations
 
@@ -17,18 +17,14 @@ from orchestrator.transition.scaling import Place, Scaling, scaling
 from orchestrator.transition.types import Verdict
 
 SEED = 0
-"""Seed of the generator for intervals of exponents, so that the same answer gives the same text."""
+"""Seed for the intervals of exponents, so that the same answer gives the same text."""
 KNOWN = (Verdict.FOUND, Verdict.ABOVE, Verdict.BELOW, Verdict.UNDECIDED)
-"""Verdicts whose posterior a law may use."""
+"""Verdicts with a posterior that a scaling law may use."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One answer to compare, under a unique ``label``.
-
-    ``space`` and ``variant`` are names. ``along`` is the numeric setting in which the variants of a space differ, and
-    ``place`` its value; ``""`` and None without one.
-    """
+    """An answer to compare, with a unique ``label``. Variants differ in the setting ``along``, with value ``place``."""
 
     label: str
     answer: Answer
@@ -43,12 +39,12 @@ class Compared:
 
 
 def recipes_of(answer: Answer) -> list[Compared]:
-    """Return an answer under each of its recipes, ``[]`` for an answer of one recipe."""
+    """Return an answer under each of its recipes, or ``[]`` for a single recipe."""
     return [Compared(recipe.name, answer.under(recipe.name)) for recipe in answer.recipes]
 
 
 def finding(answer: Answer) -> tuple[str, ...]:
-    """Return one sentence per comparison, or per mix over several recipes so that no recipe speaks for the others."""
+    """Return a sentence per comparison or, with several recipes, a sentence per mix over all recipes."""
     recipes, texts = recipes_of(answer), sentences(answer)
     several = len(recipes) > 1 and len(texts) > 1  # "Nothing was learned" is true under every recipe.
     return tuple(comparison_sentences(recipes, "recipe")) if several else texts
@@ -60,9 +56,9 @@ def comparison_rows(compared: Sequence[Compared]) -> list[Row]:
 
 
 def comparison_sentences(compared: Sequence[Compared], kind: str) -> list[str]:
-    """Return one sentence per mix if the answers have one target and baseline, else each answer's own sentences.
+    """Return a sentence per mix if all answers share target and baseline, else each answer's own sentences.
 
-    ``kind`` names the things compared, such as ``recipe``.
+    ``kind`` names what is compared, such as ``recipe``.
     """
     outcomes: dict[tuple[str, str], dict[str, str]] = {}
     names = Counter(entry.name for entry in compared)
@@ -91,13 +87,13 @@ def _sentence(mix: str, baseline: str, outcomes: Mapping[str, str], kind: str) -
 
 
 def can_scale(compared: Sequence[Compared]) -> bool:
-    """Return whether these are variants of one space that differ in a number."""
+    """Return whether these are variants of a space that differ in a number."""
     settings = {(entry.space, entry.along) for entry in compared}
     return len(compared) > 1 and len(settings) == 1 and bool(compared[0].along)
 
 
 def mix_scalings(compared: Sequence[Compared]) -> dict[str, Scaling | None]:
-    """Return the growth of the transition with the setting, for each mix of every variant. None if it is unknown."""
+    """Return how the transition of each mix grows with the setting, or None if unknown. Mixes are in every variant."""
     mixes = [[mix.mix for mix in entry.answer.mixes] for entry in compared]
     rng = np.random.default_rng(SEED)
     return {mix: _law(compared, mix, rng) for mix in mixes[0] if all(mix in others for others in mixes)}

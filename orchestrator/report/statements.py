@@ -6,16 +6,16 @@ with its baseline:
 * *undecided*: the evidence did not decide, or learning becomes rarer with size, so that learning more often does not
   mean needing fewer parameters.
 * A claim of fewer parameters *agrees* if fewer was decided, and is *contradicted* if more was. It is *larger than
-  claimed* if the certified factor exceeds the claimed one. No claimed factor is too large to agree, because pairs do
-  not certify an upper bound.
+  claimed* if the certified factor exceeds the claimed factor. Pairs do not certify an upper bound, so no claimed
+  factor is too large to agree.
 * A claim of no effect is *contradicted* if fewer was decided, and *agrees* if more was.
 * A statement with a control is undecided unless the control is learned.
 
-Over a whole table, e-BH (Wang and Ramdas 2022, JRSS B 84, 822) keeps the expected share of wrong decisions among all
-decisions at most at :data:`FALSE_SHARE`, for any dependence between the comparisons. Other decisions become undecided.
+Over a whole table, e-BH (Wang and Ramdas 2022, JRSS B 84, 822) keeps the expected share of wrong decisions at or below
+:data:`FALSE_SHARE`, for any dependence between the comparisons. Unconfirmed decisions become undecided.
 
-probe_statements.py judges claims about numbers of probes. A claim that tasks of peaked answers are learned before those
-of evenly spread ones agrees if more than half of all runs show that order, by Clopper and Pearson's interval.
+For claims about numbers of probes see probe_statements.py. A claim that tasks of peaked answers are learned before
+tasks of evenly spread answers agrees if more than half of all runs show that order, by Clopper and Pearson's interval.
 """
 
 from __future__ import annotations
@@ -41,27 +41,24 @@ from orchestrator.transition.types import CONFIDENCE, Verdict
 from trainables.base import Outcome
 
 HALFWAY = 0.5
-"""A task counts as learned from the evaluation this far from its constant answer's score to 1."""
+"""A task is halfway learned at this share of the way from its constant answer's score to 1."""
 ALIKE = 0.01
-"""Entropies (in nats) that differ by less are the same."""
+"""Entropies (in nats) that differ by less count as equal."""
 FEWEST = 5
-"""Minimum number of runs with an order: with less, one order in all of them does not exclude chance at 90%."""
+"""Minimum number of runs with an order. With fewer, even a unanimous order does not exclude chance at 90%."""
 HEADER = ("experiment", "about", "statement", "found", "evidence", "verdict")
 FALSE_SHARE = 0.1
-"""Largest expected share of wrong decisions among those of a table."""
+"""Largest expected share of wrong decisions in a table."""
 NOT_SIGNIFICANT = "not significant over the whole table: a smaller search.error, such as 0.01, asks for more pairs"
-"""Of a decision that e-BH does not confirm. A sweep stops just above its own threshold, too early for many rows."""
+"""Note on a decision that e-BH does not confirm: a sweep stops at its own threshold, which is too low for many rows."""
 
 Steps = Mapping[str, int | None]
-"""The step at which one run was halfway on each task, None for never."""
+"""The step at which a run was halfway on each task, None for never."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One statement about the mix and variant ``about``, with the finding.
-
-    ``comparison`` is the evidence, None for statements that are not about a comparison of two mixes.
-    """
+    """A statement about ``about``, with the finding. ``comparison`` is None unless the statement compares two mixes."""
 
     space: str
     about: str
@@ -72,7 +69,7 @@ class Row:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The cells of the row in the table."""
+        """Texts of the row, in the order of :data:`HEADER`."""
         evidence = "-" if self.comparison is None else odds(self.comparison.evidence)
         return self.space, self.about, self.claim, self.result or "-", evidence, str(self.agreement)
 
@@ -87,13 +84,7 @@ def judge(
 ) -> list[Row]:
     """Return the verdicts on the statements about one sweep, one row per mix.
 
-    Args:
-        space: Name of the search space.
-        variant: Name of its variant, ``""`` without variants.
-        expected: The statements.
-        answer: The sweep's answer.
-        runs: The sweep's runs.
-        entropy: Entropy of every task's answers, in nats; empty if unknown.
+    ``entropy`` contains the entropy of every task's answers in nats, and is empty if unknown.
     """
     finished = [run for run in runs if stands_for_its_size(run.config, run.outcome)]
     by_mix = {mix.mix: [run for run in finished if run.config.label == mix.mix] for mix in answer.mixes}
@@ -118,7 +109,7 @@ def judge(
 
 
 def over_table(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows without the decisions that e-BH does not confirm over the whole table."""
+    """Return the rows, with decisions that e-BH does not confirm over the whole table as undecided."""
     compared = [place for place, row in enumerate(rows) if row.comparison is not None]
     evidence = [row.comparison.evidence for row in rows if row.comparison is not None]
     significant = {compared[place] for place in e_bh(evidence, FALSE_SHARE)}
@@ -151,7 +142,7 @@ def judge_law(space: str, expected: Expectation, compared: Sequence[Compared]) -
 
 
 def not_run(space: str, variant: str, expected: Expectation, mixes: Sequence[str], why: str) -> list[Row]:
-    """Return the rows of a statement without a sweep. ``mixes`` are the space's, the baseline first."""
+    """Return the rows of a statement without a sweep. ``mixes`` are the space's mixes, the baseline first."""
     about = mixes[1:] if expected.mix == "*" else [expected.mix]
     return [Row(space, about_words(mix, variant), expected.claim, why, Agreement.NOT_RUN) for mix in about]
 
@@ -181,7 +172,7 @@ def _comparisons(expected: Expectation, answer: Answer) -> list[Judged]:
 
 
 def _agreement(expected: Expectation, finding: Finding) -> Agreement:
-    """Return the verdict on the parameters that a mix needs, by the rule above."""
+    """Return the verdict on the parameters that a mix needs, by the rules of this module."""
     comparison = finding.comparison
     if comparison is None or comparison.decided is None or finding.is_rarer:
         return Agreement.UNDECIDED
@@ -193,7 +184,7 @@ def _agreement(expected: Expectation, finding: Finding) -> Agreement:
 
 
 def _failed_control(expected: Expectation, answer: Answer, recipe: str) -> str:
-    """Return a clause about the control that was not learned under this recipe, else ``""``."""
+    """Return a clause about a control that was not learned under this recipe, else ``""``."""
     for mix in answer.mixes:
         is_control = expected.control == mix.mix or (expected.control, recipe) == (mix.plain, mix.recipe)
         if is_control and _within(mix.target.transition.verdict) is not Agreement.AGREES:
@@ -202,7 +193,7 @@ def _failed_control(expected: Expectation, answer: Answer, recipe: str) -> str:
 
 
 def _within(verdict: Verdict) -> Agreement:
-    """Return the verdict on a transition at or below the largest size."""
+    """Return whether a transition is at or below the largest size, as a verdict."""
     if verdict in (Verdict.FOUND, Verdict.BELOW):
         return Agreement.AGREES
     return Agreement.CONTRADICTED if verdict is Verdict.ABOVE else Agreement.UNDECIDED
@@ -227,10 +218,10 @@ def halfway_steps(outcome: Outcome) -> Steps:
 
 
 def peaked_first(steps: Steps, entropy: Mapping[str, float]) -> float | None:
-    """Return to what extent a run learned tasks of peaked answers first, as Goodman and Kruskal's gamma in [-1, 1].
+    """Return how far a run learned tasks of peaked answers first, as Goodman and Kruskal's gamma in [-1, 1].
 
-    Over pairs of tasks with different steps and entropies, it is the share with the task of lower entropy first, minus
-    the share with it last. A task that was never learned comes last. None without such a pair.
+    Over pairs of tasks with different steps and entropies, it is the share with the lower entropy first minus the share
+    with it last. A task that was never learned comes last. Return None without such a pair.
     """
     signs = []
     for one, other in itertools.combinations(sorted(steps), 2):
@@ -245,7 +236,7 @@ def peaked_first(steps: Steps, entropy: Mapping[str, float]) -> float | None:
 def _orders(
     expected: Expectation, answer: Answer, steps: Mapping[str, Sequence[Steps]], entropy: Mapping[str, float]
 ) -> list[Judged]:
-    """Judge a statement about the order of learning, for each mix of several tasks it is about."""
+    """Judge a statement about the order of learning, for each of its mixes with several tasks."""
     judged = []
     for mix in answer.mixes:
         several = [run for run in steps[mix.mix] if len(run) > 1]
@@ -255,7 +246,7 @@ def _orders(
 
 
 def judge_order(runs: Sequence[Steps], entropy: Mapping[str, float]) -> tuple[str, Agreement]:
-    """Return the order in words, and the verdict on the share of runs with the peaked tasks first, against .5."""
+    """Return the order in words, and the verdict on whether more than half of the runs learned peaked tasks first."""
     if not entropy:
         return "the family has no tables of its tasks", Agreement.UNDECIDED
     orders = [order for run in runs if (order := peaked_first(run, entropy)) is not None and order != 0]
@@ -277,11 +268,7 @@ def judge_order(runs: Sequence[Steps], entropy: Mapping[str, float]) -> tuple[st
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """Return the counts of a table and the error of its decisions.
-
-    ``12 rows: 4 agree, 1 contradicted, 5 undecided at this scale, 2 not run. Of the 5 decided by evidence, at most one
-    in ten is expected to be wrong (e-BH).``
-    """
+    """Return the counts and the error of a table: ``12 rows: 4 agree, 8 not run. Of the 3 rows decided ...``."""
     counts = Counter(row.agreement for row in rows)
     words = {Agreement.AGREES: "agrees" if counts[Agreement.AGREES] == 1 else "agree"}
     counts_text = ", ".join(f"{counts[kind]} {words.get(kind, kind)}" for kind in Agreement if counts[kind])
@@ -294,7 +281,7 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def markdown(rows: Sequence[Row], cost: str) -> str:
-    """Return the table for a README. ``cost`` is the spent time, in words."""
+    """Return the table for a README, with the ``cost`` in words."""
     lines = [HEADER, ("---",) * len(HEADER), *(row.cells for row in rows)]
     table = ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in line) + " |" for line in lines]
     return "\n".join([*table, "", f"{summary(rows)} {cost}", ""])

@@ -1,4 +1,4 @@
-"""The answer for people: a table, findings, evidence and the next step."""
+"""The answer as a table, findings, evidence and the next step."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PLAIN_WIDTH = 200
 
 @dataclass(frozen=True)
 class Line:
-    """The cells of one line of a table. A ``lead`` line answers the question itself."""
+    """The cells of a line of the table. A ``lead`` line is about the target."""
 
     cells: tuple[str, ...]
     lead: bool
@@ -38,18 +38,16 @@ class Line:
 
 @dataclass(frozen=True)
 class AnswerTable:
-    """An answer in words.
+    """An answer in words. ``learned``, ``notes`` and ``caveats`` are only in the report.
 
     Attributes:
         head: Description of the columns.
-        header: Names of the columns.
-        rows: Lines of the table.
         sentences: The findings, one line each.
-        evidence: The evidence of each comparison and its meaning, ``""`` without one.
-        conditions: Unequal budgets, and mixes stopped by hand, one line each.
-        caveats: Everything that qualifies the findings, one line each, conditions included (in the report only).
-        learned: Each mix's own answer with the runs that learned, size by size (in the report only).
-        notes: Definitions for readers (in the report only).
+        evidence: The evidence of each comparison and its meaning, ``""`` without comparisons.
+        conditions: Unequal budgets and mixes stopped by hand, one line each.
+        caveats: Everything that qualifies the findings, conditions included, one line each.
+        learned: Each mix's own answer with the runs that learned, by size.
+        notes: Definitions for readers.
     """
 
     head: str
@@ -121,7 +119,7 @@ def render(table: AnswerTable, step: NextStep | None = None) -> Group:
 
 
 def plain(table: AnswerTable, step: NextStep | None = None) -> str:
-    """Return the same as plain text, without a trailing newline."""
+    """Return the answer as plain text, without a trailing newline."""
     console = Console(width=PLAIN_WIDTH, file=io.StringIO(), color_system=None)
     for part in render(table, step).renderables:
         console.print(part, soft_wrap=isinstance(part, Text), markup=False, highlight=False)
@@ -130,7 +128,7 @@ def plain(table: AnswerTable, step: NextStep | None = None) -> str:
 
 
 def comparison_table(compared: Sequence[Compared], kind: str) -> tuple[list[str], list[list[str]]]:
-    """Return header and rows of a table with a row per mix of every answer, their labels under ``kind``."""
+    """Return the header, with ``kind`` above the labels, and a row per mix of every answer."""
     lines = comparison_rows(compared)
     axis = " or ".join({entry.answer.size_axis: None for entry in compared})
     counted = " or ".join({entry.answer.words.parameters: None for entry in compared})
@@ -153,7 +151,7 @@ def comparison_view(compared: Sequence[Compared], kind: str) -> RenderableType:
 
 
 def plain_table(*headers: str) -> Table:
-    """Return a table without lines, whose cells fold."""
+    """Return a table without rules, whose cells wrap."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for header in headers:
         table.add_column(header, overflow="fold")

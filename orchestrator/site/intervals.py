@@ -11,21 +11,20 @@ from orchestrator.report.figures.bars import bar_of, styles_of
 from orchestrator.report.rows import targets
 
 Span = tuple[float, float]
-"""The smallest and the largest size of an axis."""
+"""Smallest and largest size of an axis."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """One mix of a sweep.
+    """One mix of a sweep. Places on the axis are in percent.
 
     Attributes:
-        mix: Name of the mix.
         words: The transition, such as ``34.4 [29.5, 44]``.
-        compared: The comparison with the baseline, "" without one.
+        compared: The comparison with the baseline, ``""`` for the baseline.
         color: Color of the mix in every figure.
-        ends: Ends of the bar, in percent of the axis; None without a bar. An open end is at the edge.
+        ends: Ends of the bar, None without a bar. An open end is at the edge of the axis.
         is_open: True if an end of the bar is open.
-        value: The estimate, in percent of the axis; None without one.
+        value: The estimate, None if unknown.
     """
 
     mix: str

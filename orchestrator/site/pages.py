@@ -1,7 +1,4 @@
-"""The pages of a home: all sweeps with question, answer, figure and state, and the report of each.
-
-An unchanged sweep is read and drawn only once.
-"""
+"""The pages of a home: all sweeps, and a report of each. Unchanged sweeps are read and drawn only once."""
 
 from __future__ import annotations
 
@@ -39,18 +36,17 @@ HOW_TO_READ = (
     "interval in brackets. 3/5 at 12: three of the five seeds tried at size 12 learned."
 )
 SHOWN = 30
-"""Sweeps with answer and figure on the page. A figure takes half a second, so older sweeps only have links."""
+"""Number of sweeps with answer and figure. A figure takes half a second, so older sweeps only have links."""
 MOST_COMPARED = 12
-"""Maximum number of sweeps that can be compared on a page."""
+"""Maximum number of sweeps to compare on a page."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One sweep on the page.
+    """A sweep on the page.
 
     Attributes:
-        stored: The sweep, None if it cannot be read.
-        why: The reason it cannot be read.
+        stored: The sweep, or None if it is unreadable because of ``why``.
         links: Addresses in the record, by name.
         training: Runs in training, in words.
         stopping: Requests to stop, in words.
@@ -74,19 +70,19 @@ class Entry:
 
 
 Links = Callable[[], Mapping[str, Mapping[str, str]]]
-"""Returns each sweep's addresses in the record, by its id and by name. Raises :class:`StoreError`."""
+"""Returns each sweep's addresses in the record, by sweep id and name. Raises :class:`StoreError`."""
 Made = TypeVar("Made")
 
 
 class SweepPages:
-    """Reads a home for its pages. Threads may call it; it answers one at a time."""
+    """Reads a home for its pages. Thread-safe: a lock serializes requests."""
 
     def __init__(self, home: Home, links: Links = dict) -> None:
         self._home = home
         self._links = links
         self._lock = threading.Lock()
         self._cache: dict[tuple[str, str], tuple[object, Any]] = {}
-        """By kind and sweep: the signature, and the result for it."""
+        """Signature and result by kind and sweep."""
 
     def index(self) -> str:
         """Return the page of all sweeps."""
@@ -115,15 +111,15 @@ class SweepPages:
         )
 
     def report(self, sweep_id: str) -> str:
-        """Return the report of one sweep. Raises :class:`UserError` for one that does not exist or cannot be read."""
+        """Return the report of a sweep. Raises :class:`UserError` if the sweep is missing or unreadable."""
         return self._page("report", sweep_id, lambda stored: page_of(stored, index=f"../#{stored.id}"))
 
     def figure(self, sweep_id: str) -> str:
-        """Return the figure of one sweep as SVG without its question. Raises :class:`UserError` as :meth:`report`."""
+        """Return the figure of a sweep as SVG without its question. Raises :class:`UserError` as :meth:`report`."""
         return self._page("figure", sweep_id, _figure)
 
     def compare(self, ids: Sequence[str]) -> str:
-        """Return the page of several sweeps side by side. Raises :class:`UserError` for fewer than two, or too many."""
+        """Return the page that compares several sweeps. Raises :class:`UserError` for fewer than two, or too many."""
         chosen = list(dict.fromkeys(ids))
         if not 2 <= len(chosen) <= MOST_COMPARED:
             raise UserError(f"{len(chosen)} sweeps are ticked: tick 2 to {MOST_COMPARED} on the page of all sweeps")
@@ -144,7 +140,7 @@ class SweepPages:
         )
 
     def _once(self, kind: str, sweep_id: str, make: Callable[[], Made]) -> Made:
-        """Return the result of ``make``, called again only if the sweep has changed."""
+        """Return the result of ``make``, which is called again only if the sweep has changed."""
         files = self._home.sweep(sweep_id)
         written = files.journal.stat() if files.journal.is_file() else None
         signature = written and (written.st_mtime_ns, written.st_size), files.is_driven()
@@ -159,7 +155,7 @@ class SweepPages:
             return self._once(kind, sweep_id, lambda: make(stored))
 
     def _readable(self, sweep_id: str) -> StoredSweep:
-        """Return a sweep of the home. Raises :class:`UserError` if it does not exist or cannot be read."""
+        """Return a sweep of the home. Raises :class:`UserError` if the sweep is missing or unreadable."""
         if sweep_id not in self._home.sweep_ids():
             raise UserError(f"{self._home.root} has no sweep {sweep_id!r}")
         stored = self._stored(sweep_id)
@@ -179,7 +175,7 @@ class SweepPages:
         stopping: tuple[str, ...] = ()
         if stored.state is State.RUNNING:
             ended = frozenset(run.key for run in stored.runs)
-            unfinished = in_training(stored.sweep, ended, lambda text: None)  # Files being written: on the next page.
+            unfinished = in_training(stored.sweep, ended, lambda text: None)  # Skip files being written.
             training = tuple(_training_words(run, spec.size_axis, spec.target) for run in unfinished)
             requests = stored.sweep.files.stop_requests()
             stopping = tuple(

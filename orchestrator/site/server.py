@@ -1,4 +1,4 @@
-"""A read-only server of the page of all sweeps, for requests from this machine to its own name."""
+"""A read-only server for the page of all sweeps. It only answers requests from this machine to its own name."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from orchestrator.site.pages import SweepPages
 
 HOST = "127.0.0.1"
 NAMES = (HOST, "localhost")
-"""Accepted host names. With another one, a page elsewhere has pointed its own name here (DNS rebinding)."""
+"""Accepted host names. Any other name means that a foreign page points its name here (DNS rebinding)."""
 HTML, SVG = "text/html; charset=utf-8", "image/svg+xml"
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'"
 )
 TRIED = 20
-"""Ports to try after the first."""
+"""Number of ports to try after the first."""
 
 
 def free_port(first: int) -> int:
-    """Return the first free port from this one on, or any free one if the next :data:`TRIED` are taken."""
+    """Return the first free port from ``first`` on, or any free port if the next :data:`TRIED` are taken."""
     for port in (*range(first, min(first + TRIED, 65536)), 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -44,7 +44,7 @@ def free_port(first: int) -> int:
 
 @contextmanager
 def serving(pages: SweepPages, port: int) -> Iterator[str]:
-    """A block in which the page is served at the address it gives. Raises :class:`UserError` for a taken port."""
+    """Serve the page within a block, and yield its address. Raises :class:`UserError` for a taken port."""
     try:
         server = _Server(port, pages)
     except OSError as error:
@@ -64,8 +64,6 @@ def serving(pages: SweepPages, port: int) -> Iterator[str]:
 
 
 class _Server(ThreadingHTTPServer):
-    """Answers with these pages."""
-
     daemon_threads = True
 
     def __init__(self, port: int, pages: SweepPages) -> None:
@@ -73,14 +71,12 @@ class _Server(ThreadingHTTPServer):
         self.pages = pages
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print the error of a failed request, unless a browser did not wait for the answer."""
+        """Print the error of a failed request, unless the browser closed the connection."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers one request."""
-
     server: _Server
 
     def do_GET(self) -> None:
@@ -100,7 +96,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(body, kind)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer with a page that explains the error."""
+        """Send a page that explains the error."""
         phrase, known = self.responses.get(code, ("Error", ""))
         explained = explain or message or known
         self._send(render("error.html.j2", code=int(code), phrase=phrase, explained=explained), HTML, code)
@@ -125,7 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _page(pages: SweepPages, path: str, query: str) -> tuple[Callable[[], str], str] | None:
-    """Return a function that makes the page of a path, and its type; None for an unknown path."""
+    """Return a function that makes the page of a path, and the page's type, or None for an unknown path."""
     folder, _, name = path.partition("/")
     if path == "":
         return pages.index, HTML

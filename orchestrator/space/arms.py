@@ -1,4 +1,4 @@
-"""Arms as a search space writes them, and the arms that its budget and recipes make of them."""
+"""Arms as written in a search space, and their variants for its budget and recipes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class WrittenPhase(BaseModel):
 
 
 class WrittenArm(BaseModel):
-    """An arm in a search space with a name of its own or several phases."""
+    """An arm in a search space that has a name or several phases."""
 
     model_config = STRICT | {"frozen": True}
 
@@ -51,7 +51,7 @@ class WrittenArm(BaseModel):
 
 
 def read_arm(value: Any) -> Arm:
-    """Return an arm from one of its forms, with numbers rounded to the six digits in names.
+    """Return an arm from one of its forms, with numbers rounded to six digits as in names.
 
     The forms are ``"add+prod"``, ``"add+prod x2"``, ``{add: 2, prod: 1}`` and ``{name: ..., phases: [{mix: max, share:
     0.25}, {mix: add}]}``, with ``mix`` in place of ``phases`` for one phase.
@@ -80,12 +80,12 @@ def read_mix(value: Any) -> Mix:
 
 
 def written(arm: Arm) -> Any:
-    """Return the arm as plain values for :func:`read_arm`: its name if that is enough."""
+    """Return the arm as plain values for :func:`read_arm`: only its name if that is enough."""
     try:
         if not arm.label and read_arm(arm.name) == arm:
             return arm.name
     except SettingsError:
-        pass  # A task has a name with a sign of arms in it.
+        pass  # The name of a task contains an arm's syntax.
     phases = [
         {
             "mix": phase.mix.ratios,
@@ -112,9 +112,9 @@ def phases_text(arm: Arm) -> str:
 
 
 def with_budgets(arms: tuple[Arm, ...], target: str, fairness: Fairness) -> tuple[Arm, ...]:
-    """Return the arms with the budgets that ``fairness`` requires; arms that have them do not change."""
+    """Return the arms with the budgets that ``fairness`` requires. Arms that already have them do not change."""
     if fairness == "total" or not all(target in arm.tasks for arm in arms):
-        return arms  # Arms without the target are refused later, all at once.
+        return arms  # Arms without the target are refused later, all in one message.
     matched = [arm.with_as_much(target, arms[0]) for arm in arms]
     if fairness == "target":
         return tuple(matched)
@@ -123,10 +123,7 @@ def with_budgets(arms: tuple[Arm, ...], target: str, fairness: Fairness) -> tupl
 
 
 def with_recipes(arms: tuple[Arm, ...], recipes: Mapping[str, Any]) -> tuple[Arm, ...]:
-    """Return the arms once for each recipe, recipe by recipe; an arm that names its recipe comes once.
-
-    Raises ``ValueError`` for an arm with an unknown recipe.
-    """
+    """Return the arms under each recipe, once if they name a recipe. Raises ``ValueError`` for an unknown recipe."""
     for arm in arms:
         if arm.recipe and arm.recipe not in recipes:
             raise unknown("recipe", arm.recipe, recipes, where=f"the mix {arm}")
@@ -159,5 +156,4 @@ def _parts(value: Sequence[str] | str) -> tuple[str, ...]:
 
 
 def _rounded(mix: Mix) -> Mix:
-    """Return the mix with weights of six digits, as in its name."""
     return Mix.of({task: float(f"{ratio:.6g}") for task, ratio in mix.ratios.items()})

@@ -1,4 +1,4 @@
-"""Checks of a search space as a whole: its values must fit one another and the family of models."""
+"""Checks of a search space as a whole: its values must fit each other and the family of models."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from trainables.base import Family, RunConfig, SettingsError, Start
 from trainables.contract.arms import ALL, Arm
 
 CLEAR = 0.1
-"""Minimum accuracy of a run that learned, above the best constant answer."""
+"""Minimum distance above the best constant answer's accuracy at which a run may count as learned."""
 MOST_RUNS = 100_000
-"""Maximum number of runs of the whole grid; planning and resuming go through them one by one."""
+"""Maximum number of runs of the whole grid, because planning and resuming iterate over them."""
 
 
 def in_number(mixes: int, sizes: int, seeds: int) -> Iterator[Mistake]:
-    """Refuse a grid of too many runs."""
+    """Refuse a grid with too many runs."""
     if (runs := mixes * sizes * seeds) > MOST_RUNS:
         grid = f"{mixes} mixes x {sizes} sizes x {seeds} seeds are {runs} runs"
         yield Mistake(("seeds",), f"{grid}; a sweep may have at most {MOST_RUNS}")
@@ -58,7 +58,7 @@ def in_bar(learned: float, target: str, family: Family) -> Iterator[Mistake]:
 
 
 def in_tuned(tuned: Mapping[str, Mapping[str, float]], names: Iterable[str], family: Family) -> Iterator[Mistake]:
-    """Refuse tuned values of unknown mixes, and of settings that cannot be tuned."""
+    """Refuse tuned values of unknown mixes or of settings that cannot be tuned."""
     for name, values in tuned.items():
         if name not in names:
             yield Mistake(("tuned", name), str(unknown("mix", name, names)))
@@ -89,7 +89,7 @@ def in_tune(
 
 
 def _in_ranges(tune: Tune, family: Family) -> Iterator[Mistake]:
-    """Refuse ranges of settings that cannot be tuned, and invalid ends."""
+    """Refuse ranges with invalid ends or of settings that cannot be tuned."""
     for path, span in tune.settings.items():
         key: Key = ("tune", "settings", *path.split("."))
         if path not in family.tunable:
@@ -104,7 +104,6 @@ def _in_ranges(tune: Tune, family: Family) -> Iterator[Mistake]:
 
 
 def _tunable(family: Family) -> str:
-    """Return the settings that may be tuned, as a sentence."""
     return (
         f"Allowed: {', '.join(family.tunable)}"
         if family.tunable
@@ -115,7 +114,7 @@ def _tunable(family: Family) -> str:
 def in_recipes(
     recipes: Mapping[str, Any], tune: Tune | None, family: Family, sizes: tuple[int, ...]
 ) -> Iterator[Mistake]:
-    """Refuse invalid recipes, and recipes together with a tuning."""
+    """Refuse invalid recipes, and recipes combined with tuning."""
     try:
         resolve(recipes, family, sizes)
     except InvalidDataError as error:
@@ -126,7 +125,7 @@ def in_recipes(
 
 
 def in_along(along: str, settings: Any) -> Iterator[Mistake]:
-    """Refuse a setting that variants cannot be ordered by."""
+    """Refuse a setting by which variants cannot be ordered."""
     values = flatten(plain_settings(settings), "settings.")
     numbers = [name for name, value in values.items() if _positive(value)]
     if along and along not in numbers:
@@ -144,9 +143,9 @@ def in_sizes(
     config: Callable[[Arm, int], RunConfig],
     fields: Iterable[str],
 ) -> Iterator[Mistake]:
-    """Refuse the first mix and size whose run cannot be trained; most others would give the same message.
+    """Refuse the first mix and size whose run cannot be trained. Most others would give the same message.
 
-    ``fields`` are those of a specification: any other mistake is in the family's settings.
+    ``fields`` are the fields of a specification: any other mistake is in the family's settings.
     """
     for place, mix in enumerate(mixes):
         family = family_of(mix)
@@ -164,11 +163,7 @@ def in_sizes(
 
 
 def check_parts(family: Family, run: RunConfig) -> None:
-    """Check the parts that a run and its earlier phases take over or freeze.
-
-    Raises :class:`SettingsError` for a part that the model lacks, and for one that does not fit a model of another
-    size.
-    """
+    """Check the parts phases take over or freeze. Raises :class:`SettingsError` if a part is missing or unsuitable."""
     for phase in run.phases:
         if phase.frozen and (ALL in phase.frozen or set(phase.frozen) >= set(family.parts or (ALL,))):
             raise SettingsError(f"the arm {run.label} has a phase in which everything is frozen", key="arms")

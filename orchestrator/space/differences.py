@@ -14,10 +14,10 @@ NO_RESULT = frozenset(
 
 
 def differences(spec: SweepSpec, other: SweepSpec) -> dict[str, tuple[Any, Any]]:
-    """Return the dotted keys whose values differ, with both values; empty if the two need the same runs.
+    """Return the dotted keys whose values differ, with both values; empty if both sweeps need the same runs.
 
-    Keys that do not change results are left out. Tuned values are left out if both sweeps have the same tuning and one
-    of them has not been tuned yet: it would find the same values.
+    Keys that do not change results are left out. So are tuned values if both sweeps have the same tuning and one has
+    not been tuned yet, because it would find the same values.
     """
     one, two = flatten(spec.to_dict()), flatten(other.to_dict())
     same_tuning = spec.tune is not None and spec.tune == other.tune and not (spec.tuned and other.tuned)

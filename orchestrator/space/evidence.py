@@ -19,10 +19,7 @@ from trainables.base import Outcome, RunConfig, Status
 
 
 def is_evidence(run: RunConfig) -> bool:
-    """Return True if a run is trained as all runs of its arm are, so that it is evidence about its size.
-
-    It may still fail.
-    """
+    """Return True if a run trains like all runs of its arm, so that it is evidence about its size unless it fails."""
     return run.until is None
 
 
@@ -40,19 +37,19 @@ def scores(outcome: Outcome, task: str) -> tuple[float, float] | None:
 
 
 def point_of(run: RunConfig, outcome: Outcome, task: str) -> Point | None:
-    """Return the point of a run for a task, or None for a failed run."""
+    """Return a run as a point for a task, or None for a failed run."""
     result = scores(outcome, task)
     return None if result is None else Point(run.size, run.seed, *result)
 
 
 def observe(outcome: Outcome, target: str) -> Observation | None:
-    """Return the observation of an outcome for a searcher, or None for a failed run."""
+    """Return an outcome as an observation for a searcher, or None for a failed run."""
     result = scores(outcome, target)
     return None if result is None else Observation(*result, outcome.measures.get("seconds", 0.0))
 
 
 def problem_of(spec: SweepSpec, recipe: str | None = None) -> Problem:
-    """Return the problem of a sweep for a searcher, under one recipe or under all."""
+    """Return the searcher's problem of a sweep, under one recipe or under all."""
     mixes = [mix for mix in spec.mixes if recipe is None or mix.recipe == recipe]
     compared = [(mix.name, spec.baseline_of(mix).name) for mix in mixes if mix != spec.baseline_of(mix)]
     family = spec.make_family()
@@ -68,10 +65,7 @@ def problem_of(spec: SweepSpec, recipe: str | None = None) -> Problem:
 def searcher_of(
     spec: SweepSpec, ended: Iterable[tuple[Request, Outcome]] = (), blocks: Iterable[Block] = ()
 ) -> Searcher:
-    """Return the searcher of a sweep, with the results of runs that ``ended`` and all ``blocks`` requested so far.
-
-    Earlier phases are left out: searchers do not request them.
-    """
+    """Return a sweep's searcher with all requested ``blocks`` and results of ``ended`` runs, except earlier phases."""
     searcher = make_searcher(spec.search.method, problem_of(spec), **spec.search.settings)
     searcher.restore(blocks)
     for request, outcome in ended:
@@ -83,7 +77,7 @@ def searcher_of(
 def comparisons(
     spec: SweepSpec, blocks: Sequence[Block], ended: Iterable[tuple[RunConfig, Outcome]]
 ) -> dict[str, Comparison]:
-    """Return the comparisons from the blocks of a sweep, by mix; none for baselines and methods without blocks."""
+    """Return the comparisons of a sweep by mix, from its blocks. Baselines and methods without blocks have none."""
     observations = {}
     for run, outcome in ended:
         if is_evidence(run) and run.label in spec.mix_named:

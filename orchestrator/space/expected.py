@@ -1,6 +1,6 @@
 """Statements about a search space, with their sources, to compare finished sweeps with.
 
-They are in the space's own file, under ``expects:``, and are not inherited by ``like``. For the verdicts, see
+They are in the space's file under ``expects:``, and ``like`` does not inherit them. For the verdicts, see
 :mod:`orchestrator.report.statements`.
 """
 
@@ -18,8 +18,7 @@ from orchestrator.space.mistakes import STRICT, InvalidDataError, parse
 
 Finding = Literal["fewer", "no fewer", "transition", "exponent below", "higher", "lower", "peaked first"]
 LAW, INSIDE, ORDER, COMPARED = ("exponent below",), ("higher", "lower"), ("peaked first",), ("fewer", "no fewer")
-"""Findings about all variants together, about numbers of probes, about the order in which tasks are learned, and about
-a mix compared with its baseline. The remaining one is a transition."""
+"""Findings about variants, probes' numbers, orders of learning, and compared mixes. The other is ``transition``."""
 
 
 class Expectation(BaseModel):
@@ -72,7 +71,7 @@ class Expectation(BaseModel):
 
     @property
     def most_claimed(self) -> float:
-        """Largest claimed factor; infinite without one."""
+        """Largest claimed factor, infinite if none is claimed."""
         most = self.factor[1] if isinstance(self.factor, tuple) else self.factor
         return math.inf if most is None else most
 
@@ -83,12 +82,12 @@ class Expectation(BaseModel):
         return tuple(dict.fromkeys(named))
 
     def is_about(self, variant: str) -> bool:
-        """Return True if the statement is about this variant; ``""`` is a space without variants."""
+        """Return True if the statement is about this variant, ``""`` for a space without variants."""
         return fnmatchcase(variant, self.variant)
 
 
 def expectations_of(file: SpaceFile) -> tuple[Expectation, ...]:
-    """Return the statements of a search space's own file. Raises ``UserError`` with the line of a mistake."""
+    """Return the statements in the space's own file. Raises ``UserError`` with the line of a mistake."""
     if not isinstance(file.expects, list):
         file.values.refuse(("expects",), "must be a list of statements, each with claim, source and finds")
     return tuple(_read(file, place, written) for place, written in enumerate(file.expects))
@@ -103,5 +102,5 @@ def _read(file: SpaceFile, place: int, written: Any) -> Expectation:
 
 
 def about(expected: Sequence[Expectation], variant: str) -> list[Expectation]:
-    """Return the statements that one sweep answers: about its variant, and not about all variants together."""
+    """Return the statements about this variant, without statements about all variants together."""
     return [one for one in expected if one.finds not in LAW and one.is_about(variant)]

@@ -1,4 +1,4 @@
-"""The YAML files of search spaces: those of the project by name, others by their path."""
+"""The YAML files of search spaces: project files by name, other files by path."""
 
 from __future__ import annotations
 
@@ -26,10 +26,7 @@ SEPARATE = ("profiles", "like", "expects")
 
 @dataclass(frozen=True)
 class SpaceFile:
-    """One file of a search space as written.
-
-    ``values`` are all of its values, and ``like`` is the name or path of the space it inherits from, if any.
-    """
+    """A file of a search space as written. ``like`` is the name or path of the space it inherits from, if any."""
 
     source: str
     values: Values
@@ -57,15 +54,15 @@ def names() -> list[str]:
 
 
 def source_of(name_or_path: str) -> str:
-    """Return the file of a name or a path, in one form for all forms of a path."""
+    """Return the file of a name or a path, the same for every form of a path."""
     return str(user_path(name_or_path).resolve()) if is_path(name_or_path) else f"{PACKAGE}/{name_or_path}.yaml"
 
 
 def read_space(name_or_path: str) -> SpaceFile:
-    """Read one file and check its form: a mapping, with valid profiles and ``like``.
+    """Read a file and check that it is a mapping with valid profiles and ``like``. Raises ``UserError``.
 
-    A path after ``like`` is relative to the file's directory, in which modules of families and probes are found, too:
-    it is added to the end of ``sys.path``. Raises ``UserError``.
+    ``like`` may be a path relative to the file's directory. That directory is appended to ``sys.path``, so that modules
+    of families and probes in it can be imported.
     """
     name, source, text = _read_file(user_path(name_or_path)) if is_path(name_or_path) else _read_named(name_or_path)
     if is_path(name_or_path) and (folder := str(Path(source).resolve().parent)) not in sys.path:
@@ -90,12 +87,12 @@ def read_space(name_or_path: str) -> SpaceFile:
 
 
 def is_path(name_or_path: str) -> bool:
-    """Return True for the path of a file, False for the name of a search space of the project."""
+    """Return True for a file's path, False for the name of a project's search space."""
     return name_or_path.endswith(SUFFIXES) or "/" in name_or_path or "\\" in name_or_path
 
 
 def _read_file(path: Path) -> tuple[str, str, str]:
-    """Return name, source and text. Refuse a pipe or a device, which could block for ever, before opening it."""
+    """Return name, source and text. Refuse pipes and devices before opening them, because they could block forever."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise UserError(f"{path} is not a regular file: a search space is a YAML file")

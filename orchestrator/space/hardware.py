@@ -1,7 +1,4 @@
-"""The hardware of this machine, and the hardware that a profile needs.
-
-Imports torch, which is slow, only if there may be a GPU.
-"""
+"""The hardware of this machine, and the hardware that a profile needs. torch is slow, so import it only for a GPU."""
 
 from __future__ import annotations
 
@@ -16,12 +13,12 @@ from orchestrator.space.container import limits
 from orchestrator.space.mistakes import STRICT
 
 GPU_DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia/version", "/dev/dxg", "/dev/kfd")
-"""One of these exists on Linux if there is a GPU driver: NVIDIA (bare, in a container, under WSL) or AMD."""
+"""On Linux a GPU driver implies one of these: NVIDIA (bare, in a container, under WSL) or AMD."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """One node of a cluster: the cores and GPUs that it offers, which may be fractions."""
+    """A node of a cluster: the cores and GPUs it offers, which may be fractions."""
 
     cpus: float
     gpus: float = 0.0
@@ -31,9 +28,8 @@ class Machine:
 class Hardware:
     """The hardware that this process may use.
 
-    ``cpus`` are its cores, ``memory_gb`` is its memory (0: unknown), and ``gpus`` are the GPUs that torch can use, with
-    the name and memory (0: unknown) of the first one. ``machines`` are the nodes of a cluster; one that ``grows`` may
-    add more of any kind.
+    ``memory_gb`` is 0 if unknown. ``gpus`` counts the GPUs that torch can use, with name and memory (0: unknown) of the
+    first. ``machines`` are a cluster's nodes; a cluster that ``grows`` may add nodes of any kind.
     """
 
     cpus: int
@@ -61,10 +57,7 @@ class Needs(BaseModel):
     asked: bool = False
 
     def missing(self, hardware: Hardware) -> list[str]:
-        """Return the parts that ``hardware`` lacks, each in a few words.
-
-        Nodes that a cluster adds may have any cores and memory; their GPUs are unknown.
-        """
+        """Return the parts that ``hardware`` lacks, in a few words each. A cluster that grows can only lack GPUs."""
         lacks = [] if hardware.gpus or not self.gpu else ["no GPU was found"]
         if hardware.grows:
             return lacks
@@ -76,7 +69,7 @@ class Needs(BaseModel):
 
 
 def detect() -> Hardware:
-    """Return the hardware that this process may use; a container or a batch job may have only a part of it."""
+    """Return the hardware that this process may use, which is less than the machine's in a container or batch job."""
     gpus, name, gpu_memory_gb = _gpus()
     machine, limit = whole_machine(), limits()
     cpus = min(_allowed_cores(), limit.cpus)
@@ -96,7 +89,7 @@ def _allowed_cores() -> int:
 
 
 def _gpus() -> tuple[int, str, float]:
-    """Return the number of GPUs, and the name and memory in GB of the first one."""
+    """Return the number of GPUs, and name and memory in GB of the first."""
     if sys.platform == "darwin" or (sys.platform == "linux" and not any(Path(path).exists() for path in GPU_DRIVERS)):
         return 0, "", 0.0
     import torch  # Takes two seconds.

@@ -1,7 +1,7 @@
-"""Typed values from plain data (of YAML files), and a sentence for everything that is wrong with the data.
+"""Typed values from plain data (of YAML files), and a sentence for each mistake in the data.
 
 Pydantic checks the data in strict JSON mode: ``true`` is not a number and ``"6"`` is not an integer. This module
-translates its errors: the path of the key, the given value, the allowed ones and the nearest match.
+translates its errors: the path of the key, the given and allowed values, and the nearest match.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T = TypeVar("T")
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
-"""Pattern of names of search spaces, profiles and variants, which become directories and names of experiments."""
+"""Pattern of names of search spaces, profiles and variants, which become directories and experiment names."""
 
 ONE_LINE = "^.+$"
 """Pattern of text for one line of a table."""
@@ -45,7 +45,7 @@ YAML_WORDS = (
 
 @dataclass(frozen=True)
 class Mistake:
-    """One mistake in a document, and the key it is at. ``allowed`` are the keys in place of an unknown one."""
+    """A mistake in a document and its key. ``allowed`` are the valid keys in place of an unknown key."""
 
     key: Key
     message: str
@@ -53,7 +53,7 @@ class Mistake:
 
 
 class InvalidDataError(ValueError):
-    """Data with ``mistakes``, at least one."""
+    """Invalid data, with at least one of ``mistakes``."""
 
     def __init__(self, mistakes: list[Mistake]) -> None:
         texts = (f"{dotted(one.key)}: {one.message}" if one.key else one.message for one in mistakes)
@@ -84,7 +84,7 @@ def parse(kind: type[T], data: Any, context: object = None) -> T:
 
 @cache
 def _holder(kind: Any) -> type[BaseModel]:
-    """Return a strict model around ``kind``: a standard dataclass cannot declare itself strict."""
+    """Return a strict model around ``kind``, because a standard dataclass cannot declare itself strict."""
     return create_model("Holder", __config__=STRICT, value=(kind, ...))
 
 
@@ -109,7 +109,7 @@ def mistakes(error: ValidationError, kind: Any) -> Iterator[Mistake]:
 
 
 def _settings_key(kind: Any, key: Key, named: str) -> Key:
-    """Return the key of an error of a settings class, which it names from the top of the settings or from ``key``."""
+    """Return an error's key. A settings class names it from the top of the settings or from ``key``."""
     if not (named and dataclasses.is_dataclass(kind)):
         return key
     parts = tuple(named.split("."))
@@ -117,7 +117,7 @@ def _settings_key(kind: Any, key: Key, named: str) -> Key:
 
 
 def explain(error: SettingsError) -> str:
-    """Return the message of an error, with the nearest allowed value and all allowed ones if it lists them."""
+    """Return the message of an error, with its allowed values and the nearest match if the error lists them."""
     text = str(error)
     if not error.allowed:
         return text
@@ -133,7 +133,7 @@ def unknown_key(allowed: Sequence[str], hint: str) -> str:
 
 
 def _keys(kind: Any, key: Key) -> list[str]:
-    """Return the keys that a mapping at ``key`` inside ``kind`` may have."""
+    """Return the keys allowed in a mapping at ``key`` inside ``kind``."""
     if not key and hasattr(kind, "keys_in_a_file"):
         return list(kind.keys_in_a_file())
     for part in key:
@@ -143,7 +143,7 @@ def _keys(kind: Any, key: Key) -> list[str]:
 
 
 def leaf_paths(kind: Any, prefix: str = "") -> list[str]:
-    """Return the dotted paths of all values inside ``kind`` without fields of their own."""
+    """Return the dotted paths of all values inside ``kind`` that do not have fields."""
     paths: list[str] = []
     for name, inner in field_types(kind).items():
         paths += leaf_paths(inner, f"{prefix}{name}.") if field_types(inner) else [f"{prefix}{name}"]
@@ -151,7 +151,7 @@ def leaf_paths(kind: Any, prefix: str = "") -> list[str]:
 
 
 def field_types(kind: Any) -> dict[str, Any]:
-    """Return the names of fields, as written in a document, and their types."""
+    """Return the types of fields by name, as written in a document."""
     if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
         return {name: inner for member in typing.get_args(kind) for name, inner in field_types(member).items()}
     if isinstance(kind, type) and issubclass(kind, BaseModel):
@@ -163,7 +163,7 @@ def field_types(kind: Any) -> dict[str, Any]:
 
 
 def _in_yaml_words(message: str) -> str:
-    """Return pydantic's "Input should be a valid array" as the rest of a sentence about a key."""
+    """Translate pydantic's "Input should be a valid array" into the end of a sentence about a key."""
     for theirs, ours in YAML_WORDS:
         message = message.replace(theirs, ours)
     return message

@@ -1,7 +1,4 @@
-"""Values of a search space, each with its origin, and their overlays.
-
-Files (``like``), profiles, variants and the command line are overlays; a recipe is one over the settings.
-"""
+"""Values of a search space with their origins, and overlays: files (``like``), profiles, variants, the command line."""
 
 from __future__ import annotations
 
@@ -14,17 +11,16 @@ from orchestrator.space import strict_yaml
 from orchestrator.space.mistakes import NAME, Key, dotted
 
 MOST_OVERLAYS = 100
-"""Limit of a file's profiles, and of a search space's variants: each variant is a sweep."""
+"""Maximum number of profiles of a file, and of variants of a search space, each of which is a sweep."""
 CHOICES = ("method", "kind")
-"""Keys whose value decides the meaning of the keys next to them."""
+"""Keys whose value determines the meaning of their neighbors."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The place of a value: a line (from 1) of a file, in overlays such as ``profile laptop``, or the command line.
+    """Where a value comes from: a line (from 1) of a file, in overlays such as ``profile laptop``, or the command line.
 
-    ``sets`` is the whole key that an option on the command line sets; None for a value of a file. ``comment`` is the
-    file's comment on its line.
+    ``sets`` is the whole key of a command-line option, None for a file. ``comment`` is the comment on the file's line.
     """
 
     source: str
@@ -48,7 +44,7 @@ class Assignment:
 
     @classmethod
     def parse(cls, text: str) -> Assignment:
-        """Return the assignment in the text after ``--set``: ``key.path=value``. Raises ``UserError``."""
+        """Return the assignment of ``key.path=value``, the text after ``--set``. Raises ``UserError``."""
         path, equals, value = text.partition("=")
         override = cls(path, value, f"--set {text}")
         if not equals or not all(override.key):
@@ -76,29 +72,29 @@ class Values:
 
     @classmethod
     def of_file(cls, source: str, document: strict_yaml.Document) -> Values:
-        """Return the values of a file that is a mapping."""
+        """Return the values of a file that contains a mapping."""
         comments = document.comments
         lines = {key: Origin(source, line, comment=comments.get(key, "")) for key, line in document.lines.items()}
         return cls(document.data, lines | {(): Origin(source)})
 
     def under(self, over: Values) -> Values:
-        """Return these values with others laid over them: mappings are merged, everything else is replaced."""
+        """Return these values with ``over`` on top: mappings are merged, everything else is replaced."""
         laid = {key: origin for key, origin in over.origins.items() if key or not self.origins}
         return Values(merge(self.data, over.data), self.origins | laid)
 
     def under_options(self, overrides: Sequence[str | Assignment]) -> Values:
-        """Return these values with those of the command line (``key.path=value``) over them. Raises ``UserError``."""
+        """Return these values with command-line overrides (``key.path=value``) on top. Raises ``UserError``."""
         assignments = [text if isinstance(text, Assignment) else Assignment.parse(text) for text in overrides]
         values = self
-        # A change of method drops the old method's settings, so it goes before settings of the new one.
+        # A new method drops the settings of the old method, so apply it before other settings.
         for assignment in sorted(assignments, key=lambda one: one.key[-1] not in CHOICES):
             values = values.under(assignment.values())
         return values
 
     def names(self, kind: str, shared: Sequence[str]) -> tuple[str, ...]:
-        """Return the names of overlays of one kind (``profile``), in the order written.
+        """Return the names of overlays of a kind (``profile``), in the order written.
 
-        Raises ``UserError`` for invalid ones, more than :data:`MOST_OVERLAYS`, and keys that all of them share.
+        Raises ``UserError`` for invalid names, more than :data:`MOST_OVERLAYS`, and keys that must be ``shared``.
         """
         top = f"{kind}s"
         written = self.data.get(top)
@@ -119,7 +115,7 @@ class Values:
         return tuple(str(name) for name in written)
 
     def overlay(self, kind: str, name: str) -> Values:
-        """Return the overlay of this kind and name: ``profiles: {laptop: ...}``."""
+        """Return the overlay of this kind and name, such as ``profiles: {laptop: ...}``."""
         top: Key = (f"{kind}s", name)
         origins = {
             key[2:]: replace(origin, overlays=(*origin.overlays, f"{kind} {name}"))
@@ -129,12 +125,12 @@ class Values:
         return Values(dict(self.data[f"{kind}s"][name]), origins)
 
     def without(self, *gone: str) -> Values:
-        """Return these values without those at these keys of the top."""
+        """Return these values without the given top-level keys."""
         data = {name: value for name, value in self.data.items() if name not in gone}
         return Values(data, {key: origin for key, origin in self.origins.items() if not key or key[0] not in gone})
 
     def place(self, key: Key) -> str:
-        """Return the place of ``key`` for a message: the command line, or else the nearest key around it."""
+        """Return the place of ``key`` for a message: the command line, or the nearest enclosing key in a file."""
         if key and key not in self.origins:
             key = next((over for over in self._overridden() if _within(over, key)), key)
         origin = next(self.origins[key[:length]] for length in range(len(key), -1, -1) if key[:length] in self.origins)
@@ -153,17 +149,14 @@ class Values:
 
 
 def nested(key: Sequence[str], value: Any) -> Any:
-    """Return a value inside one mapping for each part of its key."""
+    """Return a value inside a mapping for each part of its key."""
     for part in reversed(key):
         value = {part: value}
     return value
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``over`` laid over ``base``: mappings are merged, everything else is replaced.
-
-    A mapping with another ``method`` or ``kind`` replaces the old one, whose settings have no meaning for it.
-    """
+    """Return ``over`` on top of ``base``: merge mappings unless ``method`` or ``kind`` changes; replace the rest."""
     merged = dict(base)
     for key, value in over.items():
         merged[key] = merge(merged[key], value) if _merges(merged.get(key), value) else value
@@ -171,12 +164,10 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merges(old: Any, new: Any) -> bool:
-    """Return True if ``new`` is merged into ``old`` key by key; False if it replaces it."""
     if not isinstance(old, Mapping) or not isinstance(new, Mapping):
         return False
     return all(new.get(name, old.get(name)) == old.get(name) for name in CHOICES)
 
 
 def _within(key: Key, top: Key) -> bool:
-    """Return True if ``key`` is ``top`` or inside it."""
     return key[: len(top)] == top

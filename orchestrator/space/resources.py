@@ -12,7 +12,7 @@ from orchestrator.space.hardware import Machine
 from orchestrator.space.mistakes import STRICT
 
 MOST_CORES, LARGEST_STACK, MOST_RETRIES, CENTURY_S = 4_096, 4_096, 100, 3.2e9
-"""Limits that only catch typing errors."""
+"""Upper limits that only catch typing errors."""
 
 
 def _stack_size(value: Any) -> int | Literal["auto"]:
@@ -34,7 +34,7 @@ def _gpu_share(value: Any) -> float | Literal["auto"]:
 
 
 class Resources(BaseModel):
-    """Resources of a stack of runs. They do not change results."""
+    """Resources of a stack of runs, which do not change results."""
 
     model_config = STRICT | {"frozen": True}
 
@@ -58,7 +58,7 @@ class Resources(BaseModel):
 
     @property
     def device(self) -> str:
-        """The torch device of stacks."""
+        """Torch device of stacks."""
         return "cuda" if self.gpu_per_stack else "cpu"
 
     @property
@@ -68,8 +68,8 @@ class Resources(BaseModel):
         return self.gpu_per_stack
 
     def stacks_on(self, machine: Machine) -> int:
-        """Return the number of stacks that fit on a machine at once. A fraction of a GPU is on one GPU."""
-        slack = 1e-9  # 0.1 fits ten times into 1
+        """Return the number of stacks that fit on a machine at once. A fraction of a GPU must be on a single GPU."""
+        slack = 1e-9  # Without slack, 0.1 would not fit ten times into 1.
         by_cpu = int(machine.cpus / self.cpu_per_stack + slack)
         if self.gpus == 0:
             return by_cpu

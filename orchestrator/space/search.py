@@ -1,4 +1,4 @@
-"""Choice of a sweep's runs: ``search:`` and ``sizes:`` of a search space."""
+"""How a sweep chooses its runs: ``search:`` and ``sizes:`` of a search space."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ FORMER = {"bayes": "pairs"}
 
 
 class Search(BaseModel):
-    """The searcher that chooses the runs: its ``method`` (by default :data:`DEFAULT_METHOD`) and settings.
-
-    ``settings``, with defaults, are keyword arguments of ``orchestrator.search.make_searcher``.
-    """
+    """The searcher of a sweep. ``settings`` are keyword arguments of ``orchestrator.search.make_searcher``."""
 
     model_config = STRICT | {"frozen": True}
 
@@ -55,20 +52,20 @@ class Search(BaseModel):
         return {"method": self.method, **self.settings}
 
     def with_stack(self, runs: int) -> Search:
-        """Return the search with up to ``runs`` seeds at a time, if that is ``auto``."""
+        """Return the search with up to ``runs`` seeds at a time, if that setting is ``auto``."""
         if self.settings["stack"] != AUTO:
             return self
         return self.model_copy(update={"settings": {**self.settings, "stack": runs}})
 
 
 MOST_SIZES = 1_000
-"""Limit of sizes: 1,000 sizes from 1 to a million are 1.4% apart."""
+"""Maximum number of sizes: 1,000 sizes from 1 to a million are 1.4% apart."""
 
 
 class SizeRange(BaseModel):
     """``{from: 8, to: 256, count: 16, multiple_of: 4}``: ``count`` sizes from ``from`` to ``to``, both included.
 
-    Sizes are log-spaced and rounded to the nearest multiple. Sizes that become equal count once, so there may be fewer.
+    Sizes are log-spaced and rounded to the nearest multiple. Duplicates are dropped, so there may be fewer sizes.
     """
 
     model_config = STRICT | {"frozen": True}

@@ -18,7 +18,7 @@ from trainables.contract.settings import described_fields
 
 
 def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested mappings as one mapping with dotted keys; lists stay values."""
+    """Return nested mappings as one mapping with dotted keys. Lists stay values."""
     flat: dict[str, Any] = {}
     for key, value in data.items():
         flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
@@ -69,10 +69,10 @@ LONGEST_NAME = 64
 
 
 def resolve(recipes: Mapping[str, Any], family: Family, sizes: tuple[int, ...]) -> dict[str, Any]:
-    """Return the family's settings under each recipe, by its name.
+    """Return the family's settings under each recipe, by name.
 
-    Raises :class:`InvalidDataError` for invalid names and settings, for recipes that change the task or the number of
-    parameters, and for two recipes with the same settings.
+    Raises :class:`InvalidDataError` for invalid names and settings, recipes that change the task or the number of
+    parameters, and recipes with the same settings.
     """
     base = plain_settings(family.settings)
     resolved: dict[str, Any] = {}
@@ -97,7 +97,7 @@ def resolve(recipes: Mapping[str, Any], family: Family, sizes: tuple[int, ...]) 
             mistakes += [replace(mistake, key=(name, "settings", *mistake.key)) for mistake in error.mistakes]
             continue
         mistakes += _changed(name, family, type(family)(settings), sizes)
-        # Compare as run keys do: an explicit default is the same recipe.
+        # Compare as run keys do: a recipe that sets a default explicitly is the same recipe.
         described = described_fields(settings)
         same = [other for other, earlier in resolved.items() if described_fields(earlier) == described]
         if same:
@@ -116,7 +116,7 @@ def difference(settings: Any, recipe: Any) -> str:
 
 
 def _changed(name: str, family: Family, other: Family, sizes: tuple[int, ...]) -> list[Mistake]:
-    """Refuse changes of tasks and parameters, in which transitions are compared across recipes."""
+    """Refuse changes of task or parameters, because recipes are compared by a task's transitions in parameters."""
     if other.tasks() != family.tasks() or other.subject() != family.subject():
         return [Mistake((name,), "changes what is learned; write variants: for that")]
     if any(other.parameters(size) != family.parameters(size) for size in sizes):

@@ -1,4 +1,4 @@
-"""Documentation of search spaces: the form, the default and the docstring of every setting."""
+"""Documentation of search spaces: form, default and docstring of every setting."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FILE_KEYS = {
 
 @dataclass(frozen=True)
 class Entry:
-    """One setting. ``path`` is its dotted name, ``default`` is ``""`` for a required setting."""
+    """A setting. ``path`` is its dotted name; ``default`` is ``""`` for a required setting."""
 
     path: str
     form: str
@@ -47,11 +47,7 @@ class Entry:
 
 
 def entries(family: str = DEFAULT_FAMILY) -> list[Entry]:
-    """Return every setting of a search space with models of this family, in the order of the specification.
-
-    Raises:
-        SettingsError: for an unknown family.
-    """
+    """Return every setting with this family, in the specification's order. Raises ``SettingsError`` if unknown."""
     kind = load_family(family)
     fields = itertools.groupby(_entries(SweepSpec), lambda entry: entry.path.partition(".")[0])
     groups = {name: list(group) for name, group in fields if name in SweepSpec.keys_in_a_file()}
@@ -64,15 +60,12 @@ def entries(family: str = DEFAULT_FAMILY) -> list[Entry]:
 
 
 def docstrings(kind: type) -> dict[str, str]:
-    """Return the docstring below each field of a class, inherited fields included.
-
-    Pydantic's ``use_attribute_docstrings`` does the same but drops the fields that a dataclass inherits.
-    """
+    """Return the text below each field. Pydantic's ``use_attribute_docstrings`` drops inherited dataclass fields."""
     texts = {}
     for owner in reversed(kind.__mro__[:-1]):
         try:
             source = textwrap.dedent(inspect.getsource(owner))
-        except (OSError, TypeError):  # A class made at run time has no source.
+        except (OSError, TypeError):  # A class made at run time does not have a source.
             continue
         for field, below in itertools.pairwise(typing.cast(ast.ClassDef, ast.parse(source).body[0]).body):
             match field, below:
@@ -82,7 +75,7 @@ def docstrings(kind: type) -> dict[str, str]:
 
 
 def _search() -> Iterator[Entry]:
-    """Yield the settings of the searchers; those of only some methods name these methods."""
+    """Yield the settings of the searchers. Settings of only some methods name these methods."""
     yield Entry("search.method", ", ".join(METHODS), DEFAULT_METHOD, "How the runs are chosen.")
     methods: dict[Entry, list[str]] = {}
     for method in METHODS:
@@ -94,7 +87,7 @@ def _search() -> Iterator[Entry]:
 
 
 def _entries(kind: Any, prefix: str = "", defaults: Mapping[str, Any] | None = None) -> Iterator[Entry]:
-    """Yield an entry for each field of a dataclass or pydantic model, followed by those of the fields inside it."""
+    """Yield an entry for each field of a dataclass or pydantic model, followed by the entries of its inner fields."""
     texts, defaults = docstrings(kind), _defaults(kind) | dict(defaults or {})
     for name, annotation in field_types(kind).items():
         path, default, text = f"{prefix}{name}", defaults[name], texts.get(name, "")
@@ -110,7 +103,7 @@ def _entries(kind: Any, prefix: str = "", defaults: Mapping[str, Any] | None = N
 
 
 def _defaults(kind: Any) -> dict[str, Any]:
-    """Return the default of each field, or a sentinel of its library for a required one."""
+    """Return the default of each field, or the library's sentinel for a required field."""
     if issubclass(kind, BaseModel):
         fields = kind.model_fields.items()
         return {field.alias or name: field.get_default(call_default_factory=True) for name, field in fields}
@@ -121,7 +114,6 @@ def _defaults(kind: Any) -> dict[str, Any]:
 
 
 def _form(annotation: Any) -> str:
-    """Return the type of a value in words."""
     if typing.get_origin(annotation) is typing.Annotated:
         return _form(typing.get_args(annotation)[0])
     if typing.get_origin(annotation) is typing.Literal:

@@ -1,7 +1,7 @@
-"""From a name or a file on the command line to a validated sweep: inherit, choose a profile, override, check.
+"""From a name or file on the command line to a validated sweep: inherit, choose a profile, override, check.
 
-``like: OTHER`` lets a file inherit from another one, which may inherit from a third. A nearer file overrides a farther
-one, and within one file the chosen profile overrides the top level. A variant, which asks the same question of another
+``like: OTHER`` lets a file inherit from another file, which may inherit from a third. Nearer files override farther
+files, and within a file the chosen profile overrides the top level. A variant, which asks the same question of another
 task, model or budget, overrides the profile. The command line overrides everything. Mappings are merged key by key,
 except that the recipes, variants and tuned values of a file replace the inherited ones.
 """
@@ -27,14 +27,14 @@ from trainables.base import SettingsError, load_family
 CHOSEN_BY = {"profile": "--profile", "profile_reason": "--profile", "variant": "--variant"}
 """Keys of a resolved space that record a choice, and the options for it."""
 WHOLE = ("recipes", "variants", "tuned")
-"""Keys of a file that replace inherited ones."""
+"""Keys of a file that replace inherited values."""
 SHARED = ("name", "question", "family", *CHOSEN_BY, "along", "variants")
 """Keys that all variants of a search space share."""
 
 
 @dataclass(frozen=True)
 class Space:
-    """A search space as written: its file and the files it inherits from, the nearest first."""
+    """A search space as written: its file and the files it inherits from, nearest first."""
 
     files: tuple[SpaceFile, ...]
 
@@ -54,13 +54,13 @@ class Space:
 
     @property
     def profiles(self) -> dict[str, dict[str, Any]]:
-        """Profiles of all files, those of the farthest file first."""
+        """Profiles of all files, farthest file first."""
         return reduce(merge, [file.profiles for file in reversed(self.files)], {})
 
     def in_profile(self, requested: str | None, hardware: Hardware | None) -> Values:
-        """Return the values of all files with a profile: the requested one, or the largest for ``hardware``.
+        """Return the values of all files with the requested profile, or the largest for ``hardware``.
 
-        ``hardware`` is by default that of this machine. Raises ``UserError``.
+        ``hardware`` is this machine's by default. Raises ``UserError``.
         """
         profiles, profile, reason = self.profiles, "", ""
         if not profiles and requested not in (None, self.top.get("profile")):
@@ -85,7 +85,7 @@ class Space:
 
     @property
     def warning(self) -> str:
-        """Warning if the file has mixes of its own and the question of another file, else ``""``."""
+        """Warning if the file has new mixes but an inherited question, else ``""``."""
         here = self.files[0]
         asker = next((file for file in self.files if "question" in file.top.data), here)
         if asker is here or here.top.data.get("mixes", asker.top.data.get("mixes")) == asker.top.data.get("mixes"):
@@ -96,10 +96,7 @@ class Space:
 def _choose(
     source: str, profiles: Mapping[str, Mapping[str, Any]], requested: str | None, hardware: Hardware
 ) -> tuple[str, str]:
-    """Return the requested profile, or the first (largest) that ``hardware`` is enough for, and the reason.
-
-    Raises ``UserError``.
-    """
+    """Return the requested profile, or the first (largest) for ``hardware``, and the reason. Raises ``UserError``."""
     needs = {name: parse(Needs, profile.get("needs") or {}) for name, profile in profiles.items()}
     if requested is not None:
         lacks = needs[requested].missing(hardware)
@@ -120,10 +117,7 @@ def _choose(
 
 
 def open_space(name_or_path: str) -> Space:
-    """Read a search space of the project by its name, or a YAML file by its path, with all inherited files.
-
-    Raises ``UserError``.
-    """
+    """Read a project's search space by name, or a YAML file by path, with all inherited files. Raises ``UserError``."""
     files: dict[str, SpaceFile] = {}
     following: str | None = name_or_path
     while following is not None:
@@ -141,10 +135,7 @@ def open_space(name_or_path: str) -> Space:
 
 
 def variant_names(name_or_path: str, profile: str | None = None, hardware: Hardware | None = None) -> tuple[str, ...]:
-    """Return the names of a search space's variants in a profile, chosen as by :func:`load_space`.
-
-    Raises ``UserError``.
-    """
+    """Return the names of variants in a profile, chosen as by :func:`load_space`. Raises ``UserError``."""
     return _variants(open_space(name_or_path).in_profile(profile, hardware))
 
 
@@ -155,14 +146,10 @@ def load_space(
     hardware: Hardware | None = None,
     variant: str | None = None,
 ) -> SweepSpec:
-    """Return the sweep of a search space, with a profile and ``key.path=value`` overrides.
-
-    ``variant`` names one of the space's variants. Raises ``UserError`` with all mistakes in the files and the
-    overrides, each with its place.
-    """
+    """Return a sweep with profile, ``key.path=value`` overrides and variant. Raises ``UserError`` with all mistakes."""
     values = _written(name_or_path, profile, overrides, hardware, variant)
     for key, option in CHOSEN_BY.items():
-        if values.overridden((key,)):  # The label alone would change, not the values.
+        if values.overridden((key,)):  # The profile's label alone would change, not its values.
             values.refuse((key,), f"it is set by {option}; choose with {option} NAME")
     try:
         return parse(SweepSpec, values.data)
@@ -177,7 +164,7 @@ def comments_of(
     hardware: Hardware | None = None,
     variant: str | None = None,
 ) -> dict[Key, str]:
-    """Return the comments in the files on the values of a sweep (see :func:`load_space`), by key."""
+    """Return the comments in the files on a sweep's values (see :func:`load_space`), by key."""
     values = _written(name_or_path, profile, overrides, hardware, variant)
     return {key: origin.comment for key, origin in values.origins.items() if origin.comment}
 
@@ -200,7 +187,7 @@ def _variants(values: Values) -> tuple[str, ...]:
 
 
 def _in_variant(values: Values, requested: str | None) -> Values:
-    """Return the values under the requested variant. If there are several, one is needed. Raises ``UserError``."""
+    """Return the values under the requested variant, which is required if there are several. Raises ``UserError``."""
     names, source = _variants(values), str(values.origins[()])
     if not names and requested in (None, values.data.get("variant")):
         return values.without("variants")
@@ -217,7 +204,7 @@ def _in_variant(values: Values, requested: str | None) -> Values:
 
 
 def _describe(values: Values, mistake: Mistake) -> str:
-    """Return a mistake in one line: its place, its message, and for an unknown key the key that was meant."""
+    """Return a mistake in one line: its place, its message and, for an unknown key, the likely key."""
     message = mistake.message
     if mistake.allowed is not None and (paths := _meant(values, mistake.key, mistake.allowed)):
         message = unknown_key(mistake.allowed, f" Did you mean {' or '.join(paths)}?")
@@ -225,9 +212,9 @@ def _describe(values: Values, mistake: Mistake) -> str:
 
 
 def _meant(values: Values, key: Key, allowed: Sequence[str]) -> list[str]:
-    """Return the whole paths that an unknown key may stand for; ``[]`` if a key next to it is nearer."""
+    """Return the full paths that an unknown key may stand for; ``[]`` if a neighboring key is nearer."""
     known = [path for path in leaf_paths(SweepSpec) if path not in ("settings", "search.settings")]
-    with suppress(SettingsError):  # A wrong family is another line of the message.
+    with suppress(SettingsError):  # An unknown family is reported in another line.
         known += leaf_paths(load_family(str(values.data.get("family", DEFAULT_FAMILY))).Settings, "settings.")
     top, given = str(key[0]), str(key[-1])
     inside = [path for path in known if "." in path and (len(key) == 1 or path.startswith(f"{top}."))]

@@ -38,10 +38,9 @@ DEFAULT_FAMILY = "listops"
 
 
 class SweepSpec(BaseModel):
-    """One sweep: a question, the runs that it may use, and how they are chosen.
+    """A sweep: a question, the runs that it may use, and how they are chosen.
 
-    ``settings`` is an instance of the family's ``Settings``, and ``variant`` the name of one of the space's variants
-    (space/spaces.py).
+    ``settings`` is an instance of the family's ``Settings``, and ``variant`` the name of a variant (space/spaces.py).
     """
 
     model_config = STRICT | {"frozen": True, "arbitrary_types_allowed": True}
@@ -208,18 +207,18 @@ class SweepSpec(BaseModel):
         def config(mix: Arm, size: int) -> RunConfig:
             return self.config(Request(mix.name, size, self.seed))
 
-        # A run with one of these mistakes cannot be trained, which would give the same message again.
+        # A run with one of these mistakes cannot be trained, and would repeat the message.
         return mistakes or [*checks.in_sizes(self.mixes, self.sizes, self.family_of, config, type(self).model_fields)]
 
     @classmethod
     def keys_in_a_file(cls) -> list[str]:
-        """Return the keys that a file may have at its top level: without those that record a choice."""
+        """Return the keys that a file may have at its top level, without keys that record a choice."""
         choices = {"profile", "profile_reason", "variant", "salt"}
         return sorted({*cls.model_fields, "like", "profiles", "variants", "expects"} - choices)
 
     @property
     def title(self) -> str:
-        """Name of the sweep, with its variant if there are several."""
+        """Name of the sweep, with its variant if the space has several."""
         return f"{self.name}, {self.variant}" if self.variant else self.name
 
     @property
@@ -236,15 +235,15 @@ class SweepSpec(BaseModel):
 
     @cached_property
     def recipe_settings(self) -> dict[str, Any]:
-        """Settings of the family under each recipe. Raises :class:`InvalidDataError` for invalid ones."""
+        """Settings of the family under each recipe. Raises :class:`InvalidDataError` for invalid recipes."""
         return resolve(self.recipes, self.make_family(), self.sizes)
 
     def family_of(self, mix: Arm) -> Family:
-        """Return the family with the settings of a mix: those of its recipe, or the sweep's own."""
+        """Return the family with the settings of the mix's recipe, or the sweep's own."""
         return self.family_class(self.recipe_settings[mix.recipe] if mix.recipe else self.settings)
 
     def warnings(self) -> list[str]:
-        """Return caveats of the sweep's answer, one each. One that is not about all recipes names its recipes."""
+        """Return caveats of the sweep's answer. A caveat that is not about all recipes names its recipes."""
         if not self.recipes:
             return self.make_family().warnings(self.sizes)
         recipes_of: dict[str, list[str]] = {}
@@ -258,18 +257,18 @@ class SweepSpec(BaseModel):
 
     @property
     def unused_recipes(self) -> list[str]:
-        """Names of the recipes under which no mix is trained."""
+        """Names of recipes without mixes."""
         used = {mix.recipe for mix in self.mixes}
         return [recipe for recipe in self.recipes if recipe not in used]
 
     @property
     def place_along(self) -> float | None:
-        """Value of the setting ``along``; None without one."""
+        """Value of the setting ``along``, or None."""
         return float(flatten(plain_settings(self.settings), "settings.")[self.along]) if self.along else None
 
     @property
     def plain_mixes(self) -> tuple[str, ...]:
-        """Names of the mixes without recipes, each once."""
+        """Distinct mix names, without recipes."""
         return tuple(dict.fromkeys(mix.plain_name for mix in self.mixes))
 
     def baseline_of(self, mix: Arm) -> Arm:
@@ -282,7 +281,7 @@ class SweepSpec(BaseModel):
 
     @property
     def baseline(self) -> Arm:
-        """The mix that others are compared with; that of the first recipe if there are several."""
+        """The mix that others are compared with, under the first recipe."""
         return self.mixes[0]
 
     @property
@@ -316,11 +315,11 @@ class SweepSpec(BaseModel):
         return run.phases[request.phase - 1] if request.phase else run
 
     def before(self, request: Request) -> Request | None:
-        """Return the phase before a run, whose weights it starts from; None if it starts from new weights."""
+        """Return the phase before a run, which provides its weights, or None if it starts from new weights."""
         return next(iter(self.chain(request)[-2:-1]), None)
 
     def chain(self, request: Request) -> list[Request]:
-        """Return all phases before a run, the first phase first, and the run."""
+        """Return the phases before a run, earliest first, and the run."""
         if len(self.mix_named[request.mix].phases) == 1:
             return [request]
         last = request.phase or len(self.config(request).phases)
@@ -333,20 +332,13 @@ class SweepSpec(BaseModel):
         return values | {"settings": plain_settings(self.settings)}
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy with these values, checked like those of a file. Raises :class:`UserError`.
-
-        Pydantic's own copy accepts any value under any name, and keeps values derived from the old ones.
-        """
+        """Return a checked copy. Pydantic's skips checks and keeps stale derived values. Raises :class:`UserError`."""
         if update is None:
             return super().model_copy(deep=deep)
         return self._read(self.to_dict() | {name: plain_value(value) for name, value in update.items()})
 
     def checked(self) -> Self:
-        """Return the sweep as it would be read from a file.
-
-        Raises:
-            UserError: A value cannot be written or read. ``model_construct`` does not check that.
-        """
+        """Return the sweep, checked like a file because ``model_construct`` skips checks. Raises :class:`UserError`."""
         try:
             text = self.to_yaml()
         except (PydanticSerializationError, TypeError, AttributeError) as error:
@@ -368,6 +360,6 @@ class SweepSpec(BaseModel):
 
 
 def _family_class(name: str, info: ValidationInfo) -> type[Family]:
-    """Return the family of this name, or its stand-in from the context of validation."""
+    """Return the family of this name, or its stand-in from the validation context."""
     stand_in: type[Family] | None = info.context
     return stand_in or load_family(name)

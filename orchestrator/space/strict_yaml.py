@@ -1,6 +1,6 @@
-"""YAML for search spaces: the safe loader, made stricter so that no value is lost or changed silently.
+"""YAML for search spaces: the safe loader, stricter so that no value is lost or changed silently.
 
-A key that is written twice or is not text is an error, and so is an alias, which can expand a small file to any size.
+Duplicate keys and keys that are not text are errors, and so are aliases, which can expand a small file to any size.
 ``1e-3`` is a number, as everyone expects, and a date is plain text.
 """
 
@@ -20,7 +20,7 @@ from orchestrator.space.mistakes import Key, dotted
 
 @dataclass(frozen=True)
 class Document:
-    """Content of a YAML text: plain values, and by its path the line (from 1) of each key and the comment after it."""
+    """Content of a YAML text: plain values, and the line (from 1) and comment of each key by its path."""
 
     data: Any
     lines: dict[Key, int]
@@ -28,7 +28,7 @@ class Document:
 
 
 LIKE_SPACE = re.compile("[\u00a0\u2000-\u200b\u202f\u3000]")
-"""Signs of word processors and web pages that look like a space, and that YAML takes for letters."""
+"""Characters of word processors and web pages that look like a space but are letters in YAML."""
 COMMENT = re.compile(r":?\s+#\s*(\S.*)")
 """The rest of a line after a key or its value."""
 
@@ -72,7 +72,7 @@ _Loader.add_implicit_resolver(
 
 
 def read(text: str, source: str) -> Document:
-    """Read one YAML document; ``source`` names it in errors. Raises :class:`UserError`."""
+    """Read a YAML document. ``source`` names it in errors. Raises :class:`UserError`."""
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
@@ -93,7 +93,7 @@ def read(text: str, source: str) -> Document:
 
 
 def _remedy(why: str, text: str) -> str:
-    """Return what to change, after a semicolon, in a text that is not YAML for a reason, "" if it is not known."""
+    """Return what to change in an unreadable text, after a semicolon, or ``""`` if unknown."""
     if "'\\t'" in why:
         return "; indent with spaces"
     if (sign := LIKE_SPACE.search(text)) is None:
@@ -103,7 +103,7 @@ def _remedy(why: str, text: str) -> str:
 
 
 def write(data: Mapping[str, Any]) -> str:
-    """Return plain values as YAML for :func:`read`: mappings in blocks, lists on one line, in their order."""
+    """Return plain values in order as YAML for :func:`read`: mappings in blocks, lists on one line."""
     return str(yaml.dump(dict(data), Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True))
 
 
@@ -118,8 +118,7 @@ def commented(text: str, comments: Mapping[Key, str]) -> str:
 
 
 def _last_rows(node: yaml.Node, key: Key) -> Iterator[tuple[Key, int]]:
-    """Yield the row (from 0) for the comment of each key below ``node``: that of a mapping's key, else the end of the
-    value, because a comment inside a wrapped list would cut it off."""
+    """Yield the row (from 0) for each key's comment: the key's for a mapping, else the last, because lists may wrap."""
     if isinstance(node, yaml.MappingNode):
         for name, value in node.value:
             path, has_rows = (*key, name.value), isinstance(value, yaml.MappingNode) and not value.flow_style
@@ -139,7 +138,7 @@ _Dumper.add_representer(list, _flow_list)
 
 
 def _lines(node: yaml.Node, key: Key, source: str) -> Iterator[tuple[Key, int]]:
-    """Yield the line of every key and list entry below ``node``; refuse keys that are written twice."""
+    """Yield the line of every key and list entry below ``node``. Refuse duplicate keys."""
     yield key, node.start_mark.line + 1
     if isinstance(node, yaml.SequenceNode):
         for place, entry in enumerate(node.value):
@@ -165,7 +164,7 @@ def _lines(node: yaml.Node, key: Key, source: str) -> Iterator[tuple[Key, int]]:
 
 
 def _comments(node: yaml.Node, key: Key, rows: list[str]) -> Iterator[tuple[Key, str]]:
-    """Yield the comment at the end of the line of each key below ``node``; of several keys on a line the outermost."""
+    """Yield the comment at the end of each key's line below ``node``, for the outermost of several keys on a line."""
     for name, value in node.value if isinstance(node, yaml.MappingNode) else ():
         end = value.end_mark if value.end_mark.line == name.start_mark.line else name.end_mark
         if (comment := COMMENT.fullmatch(rows[end.line][end.column :])) is not None:

@@ -13,11 +13,10 @@ from orchestrator.space.mistakes import STRICT, InvalidDataError, Key, Mistake, 
 from orchestrator.space.overlays import merge, nested
 
 FIRST_SEED = 1_000_000
-"""A seed that is probably larger than all seeds of sweeps."""
+"""A seed above the seeds of most sweeps."""
 LARGEST_SEED = 2**63 - 1
-"""Largest signed integer of 64 bits."""
 MOST_TRIALS = 1_000
-"""Limit of the trials of a mix, and of the seeds of a trial at one size."""
+"""Maximum number of trials of a mix, and of seeds of a trial at one size."""
 
 
 class Range(BaseModel):
@@ -46,7 +45,7 @@ class Range(BaseModel):
         if self.scale == "linear":
             return self.low + place * (self.high - self.low)
         value = self.low * math.exp(place * math.log(self.high / self.low))
-        return min(max(value, self.low), self.high)  # exp(log(x)) may be a little more than x.
+        return min(max(value, self.low), self.high)  # exp(log(x)) may exceed x slightly.
 
 
 class Tune(BaseModel):

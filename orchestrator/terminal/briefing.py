@@ -20,7 +20,7 @@ from orchestrator.tuning import tune_text, tuned_text
 from trainables.transformer.native import TORCH, missing
 
 MOST_NUMBERS = 12
-"""Maximum number of sizes or seeds that are listed one by one before a sweep starts."""
+"""Maximum number of sizes or seeds listed individually."""
 
 
 def print_spaces(spaces: list[Space], console: Console) -> None:
@@ -33,10 +33,7 @@ def print_spaces(spaces: list[Space], console: Console) -> None:
 
 
 def print_start(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Console, details: str) -> None:
-    """Print the sweep about to start: mixes, sizes, seeds, devices, cost and what will go wrong.
-
-    ``details`` is the command that prints everything else.
-    """
+    """Print a sweep before it starts: mixes, sizes, seeds, devices, cost, problems, and the command for ``details``."""
     usual = {"search", spec.family_class.words.learned, *(["budget"] if spec.budget == "total" else [])}
     rows = {label: value for label, value in numbers.asked(spec).items() if label not in usual}
     rows |= {spec.size_axis: _span(spec.sizes), "seeds": _span(spec.seed_list), **_tuning(spec)}
@@ -52,7 +49,7 @@ def print_start(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Consol
 
 
 def print_plan(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Console) -> None:
-    """Print everything about a sweep before it starts: its settings, the caveats of its answer, the cost by size."""
+    """Print everything about a sweep before it starts: its settings, its answer's caveats, and the cost by size."""
     step = spec.make_family().training_step(spec.resources.device)
     rows = {
         **numbers.asked(spec),
@@ -83,14 +80,13 @@ def _print_rows(spec: SweepSpec, rows: Mapping[str, str], console: Console) -> N
 
 
 def _print_notes(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Console) -> None:
-    """Print what will probably go wrong."""
+    """Print expected problems."""
     unused = [f"no mix is trained under recipe {recipe}" for recipe in spec.unused_recipes]
     for note in [*unused, *_memory(spec, hardware, plan)]:
         console.print(Text(f"note: {note}", style="yellow"))
 
 
 def _print_sizes(spec: SweepSpec, plan: Plan, console: Console) -> None:
-    """Print the cost of each size."""
     counted = spec.family_class.words.parameters
     table = plain_table(spec.size_axis, counted, "FLOPs a run", "time a run", "stack", "runs expected")
     for column in table.columns:
@@ -120,7 +116,7 @@ def cost_line(plan: Plan) -> str:
 
 
 def _tuning(spec: SweepSpec) -> dict[str, str]:
-    """Return the settings to tune and those tuned before; empty without any."""
+    """Return the settings to tune and those already tuned, if any."""
     tuned = [tuned_text(mix, values, spec.tune) for mix, values in spec.tuned.items()]
     return {
         **({} if spec.tune is None else {"tune": tune_text(spec.tune)}),
@@ -135,7 +131,7 @@ def _short_cost(plan: Plan) -> str:
 
 
 def _span(values: Sequence[int]) -> str:
-    """Return a few values one by one, many of them as their range: ``8 to 256 (46)``."""
+    """Return a few values individually, many as their range: ``8 to 256 (46)``."""
     if len(values) <= MOST_NUMBERS:
         return " ".join(map(str, values))
     return f"{values[0]} to {values[-1]} ({len(values)})"
@@ -146,7 +142,7 @@ def _idle_gpus(spec: SweepSpec, hardware: Hardware) -> str:
 
 
 def _slow_training(spec: SweepSpec) -> str:
-    """Return why torch trains more slowly than the native step would, and the remedy; "" if it does not."""
+    """Return why torch trains in place of the faster native step, and the remedy, or ``""`` if it does not."""
     device = spec.resources.device
     why = missing() if device == "cpu" and spec.make_family().training_step(device) == TORCH else None
     return "" if why is None else f"{why[0]}: {why[1]}"

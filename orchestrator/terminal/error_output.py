@@ -1,4 +1,4 @@
-"""The end of a command: one clear message on stderr and an exit code for every error."""
+"""The end of a command: a clear message on stderr and an exit code for every error."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def exit_code_of(command: Callable[[], int | None], *, debug: bool) -> int:
 
 
 def describe(error: Exception) -> tuple[str, int]:
-    """Return the message for an error, and the exit code."""
+    """Return an error's message and exit code."""
     if isinstance(error, SweepError):
         return str(error), error.exit_code
     if isinstance(error, SettingsError):
@@ -57,7 +57,7 @@ def describe(error: Exception) -> tuple[str, int]:
 
 
 def _usage(error: typer.TyperException) -> str:
-    """Return a mistake on the command line, with the command's help."""
+    """Return a command-line mistake, with the command's help."""
     context = getattr(error, "ctx", None)
     hint = f"\nTry '{context.command_path} --help'." if context is not None else ""
     return error.format_message() + hint

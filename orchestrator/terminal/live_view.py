@@ -21,21 +21,21 @@ from orchestrator.terminal.snapshot import Counts, RunProgress, Snapshot, poster
 
 REFRESHES_PER_S = 2.0
 STATUS_EVERY_S = 30.0
-"""Seconds between two status lines without a terminal."""
+"""Seconds between status lines without a terminal."""
 NARROW = 60
 """Minimum number of columns for a table with bars."""
 MOST_CELLS = 8
 """Maximum number of lines for runs in training, so that the view fits a small terminal."""
 SOON_S = 1.0
-"""Seconds left that count as none."""
+"""Fewer remaining seconds than this count as none."""
 LATE = "longer than expected"
 
 
 class LiveView:
-    """Shows a sweep in progress, as a context manager.
+    """Shows a sweep in progress, as a context manager. Any thread may call its methods.
 
-    ``snapshot`` is called from the view's own thread, a few times a second on a terminal and every
-    :data:`STATUS_EVERY_S` elsewhere, so it must be fast and thread-safe. Any thread may call the methods.
+    The view's thread calls ``snapshot`` a few times a second on a terminal, else every :data:`STATUS_EVERY_S`, so
+    ``snapshot`` must be fast and thread-safe.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class LiveView:
             self._write_warnings(self._snapshot())
 
     def run_ended(self, mix: str, size: int, seed: int, outcome: str) -> None:
-        """Show the end of a run: as its own line without a terminal, else as the view's last line."""
+        """Show that a run ended: as a separate line without a terminal, else as the view's last line."""
         line = f"{mix} {size} seed {seed}: {outcome}"
         if self._live is None:
             self._print(line)
@@ -98,12 +98,12 @@ class LiveView:
                 self._print(f"warning: {warning}")
 
     def _print(self, line: str) -> None:
-        # One line at any width: programs and log files read these.
+        # One line at any width, because programs and log files read these.
         self._console.print(f"{datetime.now():%H:%M:%S} {line}", markup=False, highlight=False, soft_wrap=True)
 
 
 class _ResizableLive(Live):
-    """Clears the screen after a resize: the terminal has reflowed the old lines, and rich would miss some."""
+    """Clears the screen after a resize, because the terminal has reflowed lines that rich would miss."""
 
     def refresh(self) -> None:
         """Refresh in one step on terminals with synchronized output (private mode 2026)."""
@@ -113,7 +113,6 @@ class _ResizableLive(Live):
         self.console.file.flush()
 
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
-        """Return the output of one refresh."""
         size, last_size = self.console.size, getattr(self, "_last_size", None)
         self._last_size = size
         if last_size in (None, size):
@@ -123,10 +122,7 @@ class _ResizableLive(Live):
 
 
 def render(snapshot: Snapshot, last: str, width: int) -> RenderableType:
-    """Return the live view for a terminal of ``width`` columns, times first: a low terminal cuts the end.
-
-    ``last`` describes the last run that ended.
-    """
+    """Return the live view, times first because a low terminal cuts the end. ``last`` describes the last ended run."""
     parts: list[RenderableType] = [Text(times_words(snapshot), "bold"), _mixes(snapshot, width)]
     if snapshot.in_flight:
         parts.append(_in_training(snapshot, width))
@@ -140,7 +136,7 @@ def render(snapshot: Snapshot, last: str, width: int) -> RenderableType:
 
 
 def _mixes(snapshot: Snapshot, width: int) -> Table:
-    """Return one row per mix: its transition so far, and its runs that ended and train."""
+    """Return a row per mix: its transition so far, and its ended and current runs."""
     bars = width >= NARROW
     axis = [f"{snapshot.size_axis} {snapshot.sizes[0]} to {snapshot.sizes[-1]}"] if bars else []
     table = plain_table("mix", *axis, "transition", "done", "now")
@@ -160,7 +156,7 @@ def _mixes(snapshot: Snapshot, width: int) -> Table:
 
 
 def _in_training(snapshot: Snapshot, width: int) -> Table:
-    """Return one row per mix and size in training: progress, time left, accuracy seed by seed."""
+    """Return a row per mix and size in training: progress, time left, and accuracy by seed."""
     table = plain_table("training", "", "left", "accuracy, seed by seed" if width >= NARROW else "accuracy")
     for column in table.columns[1:3]:
         column.no_wrap, column.justify = True, "right"
@@ -176,7 +172,7 @@ def _in_training(snapshot: Snapshot, width: int) -> Table:
 
 
 def training_cells(in_flight: Iterable[RunProgress]) -> dict[tuple[str, int], list[RunProgress]]:
-    """Return the runs in training by mix and size, seed by seed."""
+    """Return the runs in training by mix and size, ordered by seed."""
     cells: dict[tuple[str, int], list[RunProgress]] = {}
     for run in sorted(in_flight, key=lambda run: (run.mix, run.size, run.seed)):
         cells.setdefault((run.mix, run.size), []).append(run)
@@ -189,12 +185,12 @@ def _accuracies(runs: Iterable[RunProgress]) -> str:
 
 
 def _share(runs: Sequence[RunProgress]) -> float:
-    """Return the mean share of the steps that are done."""
+    """Return the mean share of finished steps."""
     return sum(run.step / max(run.steps, 1) for run in runs) / len(runs)
 
 
 def status_line(snapshot: Snapshot) -> str:
-    """Return a snapshot in one line of plain text."""
+    """Return a snapshot as a line of plain text."""
     parts = []
     cells = training_cells(snapshot.in_flight)
     for mix in snapshot.mixes:
@@ -208,7 +204,7 @@ def status_line(snapshot: Snapshot) -> str:
 
 
 def transition_words(snapshot: Snapshot, mix: MixProgress) -> str:
-    """Return the verdict so far; before any run the open range: ``24-40``, ``above 24``, ``up to 40``, ``not yet``."""
+    """Return the verdict so far, or the open range: ``24-40``, ``above 24``, ``up to 40``, ``not yet``."""
     if mix.mix in snapshot.so_far:
         return snapshot.so_far[mix.mix].words
     if mix.low is not None and mix.high is not None:
@@ -219,12 +215,12 @@ def transition_words(snapshot: Snapshot, mix: MixProgress) -> str:
 
 
 def times_words(snapshot: Snapshot) -> str:
-    """Return the time passed and left: ``3 min 20 s gone, about 6 min left``."""
+    """Return ``3 min 20 s gone, about 6 min left``."""
     return f"{duration(snapshot.elapsed_s)} gone, {_left(snapshot)}"
 
 
 def _left(snapshot: Snapshot) -> str:
-    """Return the time left. Once the estimate has run out, it is the time of the runs in training."""
+    """Return the time left. After the estimate has run out, it is the time of the runs in training."""
     if snapshot.left_s >= SOON_S:
         return f"about {rough_duration(snapshot.left_s)} left"
     if not snapshot.in_flight:

@@ -1,4 +1,4 @@
-"""A sweep at one moment as plain values, for the live view and for monitoring; a posterior as a bar."""
+"""A sweep at one moment as plain values, for live view and monitoring, and its posterior as a bar."""
 
 from __future__ import annotations
 
@@ -13,21 +13,17 @@ from orchestrator.transition.types import Density
 
 CELLS = 18
 GLYPHS = {"unlearned": "·", "open": "░", "learned": "━"}
-"""Signs for known and unknown sizes. They have no height, so that nothing improbable looks probable."""
+"""Signs for known and unknown sizes. They are flat, so that nothing improbable looks probable."""
 STYLES = {"unlearned": "dim", "open": "yellow", "learned": "green"}
 HEIGHTS = "▁▂▃▄▅▆▇█"
-"""Probability of the transition in a cell, relative to the bar's most probable cell."""
+"""Heights for the probability of the transition in a cell, relative to the most probable cell."""
 SHOWN = 0.02
-"""Less probable cells show the signs above instead."""
+"""Cells below this probability show :data:`GLYPHS` instead."""
 
 
 @dataclass(frozen=True)
 class RunProgress:
-    """A run in training.
-
-    ``accuracy`` is the target's at the last evaluation, None before the first. ``left_s`` is an upper bound of the
-    seconds left, None while it is unknown.
-    """
+    """A run in training, with the target's last ``accuracy`` and an upper bound ``left_s``, None while unknown."""
 
     mix: str
     size: int
@@ -53,7 +49,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class SoFar:
-    """A mix's transition so far, in the ``words`` of the answer's table. ``posterior`` is from :func:`by_size`."""
+    """A mix's transition so far, in the answer table's ``words``. ``posterior`` is from :func:`by_size`."""
 
     words: str
     found: bool
@@ -65,7 +61,7 @@ class Snapshot:
     """A sweep at one moment.
 
     ``so_far`` contains the mixes with runs. ``left_s`` is the time left; at 0 the estimate has run out, and no run has
-    ended since. ``trained_s`` is the training time of the runs that ended, ``grid_s`` that of every size with every
+    ended since. ``trained_s`` is the training time of ended runs, and ``grid_s`` the time of every size with every
     seed, None while unknown. ``steps_per_s`` counts optimizer steps of all runs together over the last minute.
     """
 
@@ -84,10 +80,10 @@ class Snapshot:
 
 
 def posterior_bar(sizes: Sequence[int], posterior: Sequence[float], low: float | None, high: float | None) -> Text:
-    """Return the sizes as cells, as high as the transition is probable there.
+    """Return the sizes as cells, with heights for the probability that the transition is there.
 
     Improbable cells show whether they do not learn (up to ``low``), are open, or learn (from ``high``). ``>`` is a
-    transition beyond all sizes. Many sizes share cells; a cell is open if one of its sizes is. ``posterior`` is from
+    transition beyond all sizes. Sizes may share a cell, which is open if one of them is. ``posterior`` is from
     :func:`by_size`, or empty.
     """
     count = min(CELLS, len(sizes))
@@ -110,7 +106,7 @@ def posterior_bar(sizes: Sequence[int], posterior: Sequence[float], low: float |
 
 
 def by_size(density: Density, sizes: Sequence[int]) -> tuple[float, ...]:
-    """Return the probability of a transition at each size (above the previous one) and, last, above all sizes."""
+    """Return the probability of a transition at each size (above the previous size) and, last, above all sizes."""
     edges = (0.0, *map(float, sizes))
     masses = [
         sum(mass for place, mass in zip(density.sizes, density.weights, strict=True) if low < place <= high)

@@ -6,10 +6,7 @@ from pathlib import Path
 
 
 def _import_matplotlib() -> None:
-    """Import matplotlib without the user's backend and settings file.
-
-    A notebook's backend that is not installed, or an unreadable file, would make the import fail.
-    """
+    """Import matplotlib without the user's backend and settings file, because the import fails if they are unusable."""
     spec = importlib.util.find_spec("matplotlib")
     assert spec is not None, "a dependency of this package"
     assert spec.origin is not None, "matplotlib is a package with an __init__.py"

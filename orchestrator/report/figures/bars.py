@@ -17,15 +17,15 @@ from orchestrator.report.words.transitions import NO_SIZE, size_words
 from orchestrator.transition.types import CONFIDENCE, LEVEL, Estimate, Transition, Verdict
 
 ROW_IN, NARROW_ROW_IN, EDGES_IN = 0.4, 0.46, 0.12
-"""Inches: the height of a row, of a row in a narrow figure (whose words are above the bar), and the panel's edges."""
+"""Heights in inches: a row, a row of a narrow figure (with its words above the bar), and the panel's margins."""
 SHADE = 0.26
 """Half the height of the highest posterior, as a share of a row."""
 ABOVE = 0.42
-"""Distance of a row's words from its bar in a narrow figure, as a share of a row."""
+"""Distance from a bar to the words above it in a narrow figure, as a share of a row."""
 OUTSIDE = 1.03
-"""Left end of the words to the right of a panel, in panel widths: past the arrow of an open side."""
+"""Left edge of the words, in panel widths. It leaves room for the arrow of an open end."""
 NAME, NARROW_NAME = 22, 14
-"""Characters per line of a row's name, the second in a narrow figure."""
+"""Characters per line of a row's name, in a wide and in a narrow figure."""
 
 
 class SeriesStyle(NamedTuple):
@@ -50,13 +50,13 @@ class Series:
 
 
 def mix_series(answer: Answer) -> list[Series]:
-    """Return the curve of the target in each mix, in the style of the mix."""
+    """Return the target's curve in each mix."""
     styles = styles_of(mix.mix for mix in answer.mixes)
     return [Series(mix.mix, mix.target, *styles[mix.mix]) for mix in answer.mixes]
 
 
 def styles_of(names: Iterable[str]) -> dict[str, SeriesStyle]:
-    """Return the styles of mixes by their names, in the order of their first appearance."""
+    """Return a style for each name, in the order of first appearance."""
     return {
         name: SeriesStyle(style.COLORS[place % len(style.COLORS)], style.MARKERS[place % len(style.MARKERS)])
         for place, name in enumerate(dict.fromkeys(names))
@@ -64,10 +64,7 @@ def styles_of(names: Iterable[str]) -> dict[str, SeriesStyle]:
 
 
 def bar_of(estimate: Estimate, verdict: Verdict, smallest: float, largest: float) -> Estimate | None:
-    """Return value and ends of the bar for a transition tested from ``smallest`` to ``largest``.
-
-    An open end is None. A verdict without a size has no bar.
-    """
+    """Return the bar of a transition within the tested sizes, None for a verdict without a size. Open ends are None."""
     if verdict in NO_SIZE:
         return None
     if verdict is Verdict.ABOVE:
@@ -80,10 +77,7 @@ def bar_of(estimate: Estimate, verdict: Verdict, smallest: float, largest: float
 def draw_bar(
     axes: Axes, bar: Estimate, height: float, color: str, span: tuple[float, float], marker: str = "o"
 ) -> None:
-    """Draw a bar between its known ends, dotted to an arrow at the edge of ``span`` if an end is open.
-
-    The value is a marker, hollow if both ends are open.
-    """
+    """Draw a bar and its value. Open ends are arrows at the edges of ``span``; with both open, the value is hollow."""
     known = [end for end in (bar.low, bar.high) if end is not None]
     if len(known) == 2:
         axes.plot(known, [height] * 2, color=color, linewidth=2.2, solid_capstyle="butt", zorder=2)
@@ -101,7 +95,7 @@ def draw_bar(
 
 @dataclass(frozen=True)
 class Ratio:
-    """A row for a decided comparison: the two series, and the comparison in words."""
+    """A decided comparison: its two series, and the result in words."""
 
     baseline: Series
     mix: Series
@@ -128,10 +122,7 @@ def height_in(rows: Sequence[Row], *, narrow: bool) -> float:
 
 
 def draw_rows(axes: Axes, rows: Sequence[Row], answer: Answer, span: tuple[float, float], *, narrow: bool) -> None:
-    """Draw all rows into a panel with a logarithmic axis of sizes.
-
-    The words of a row are to its right, in a narrow figure above its bar.
-    """
+    """Draw rows into a panel with a logarithmic size axis, their words on the right or, if narrow, above the bars."""
     for place, row in enumerate(rows):
         if isinstance(row, Ratio):
             _draw_ratio(axes, row, answer, place)
@@ -161,16 +152,13 @@ def draw_rows(axes: Axes, rows: Sequence[Row], answer: Answer, span: tuple[float
 
 
 def row_name(row: Row, *, narrow: bool) -> str:
-    """Return the name of a row on as many lines as it needs."""
+    """Return the name of a row, wrapped to the width of its column."""
     text = f"{row.mix.label} vs\N{NO-BREAK SPACE}{row.baseline.label}" if isinstance(row, Ratio) else row.label
     return textwrap.fill(text, NARROW_NAME if narrow else NAME)
 
 
 def _draw_posterior(axes: Axes, series: Series, row: int) -> None:
-    """Draw the posterior density in ln size as a shade around the row.
-
-    Of a transition outside the tested sizes, only the misleading end within them would be visible.
-    """
+    """Shade the posterior density in ln size, unless the transition is outside: its visible end would mislead."""
     transition = series.transition
     beyond = transition.verdict in (Verdict.ABOVE, Verdict.BELOW)
     if transition.density is None or beyond or max(transition.density.weights) <= 0:
@@ -193,7 +181,7 @@ def _draw_ratio(axes: Axes, row: Ratio, answer: Answer, place: int) -> None:
 
 
 def _place(transition: Transition, answer: Answer) -> float | None:
-    """Return the transition, or its known side."""
+    """Return the size at the transition, or the nearest tested size if the transition is outside."""
     if transition.relative.value is not None:
         return transition.relative.value
     smallest, largest = answer.tested(transition)

@@ -1,4 +1,4 @@
-"""Forest plots of several sweeps, or of a sweep's recipes; and a sweep's main figure."""
+"""Forest plots of several sweeps or of a sweep's recipes, and a sweep's main figure."""
 
 from __future__ import annotations
 
@@ -22,18 +22,15 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import CONFIDENCE
 
 ROW_IN, HEAD_IN, EDGE = 0.3, 1.1, 1.25
-"""Inches of a row and of everything else; room outside the smallest and largest number, as a factor."""
+"""Heights in inches of a row and of the rest of the figure; margin around the range of numbers, as a factor."""
 NARROW_SPAN = 30
-"""Ratio of the largest to the smallest number below which multiples of powers of ten are labeled too."""
+"""Axes that span less than this ratio also have labels between powers of ten."""
 CHARACTERS, WIDE_CHARACTERS = 26, 72
-"""Characters per line to the side of the bars, and across them."""
+"""Characters per line: next to the bars, and across the whole panel."""
 
 
 def main_figure(spec: SweepSpec, answer: Answer, *, title: str | None = None) -> Figure:
-    """Draw a sweep's figure: accuracy against size, or a forest plot of several recipes.
-
-    It is under the question or another ``title``.
-    """
+    """Draw accuracy against size, or a forest plot of several recipes, under the question or another ``title``."""
     if answer.recipes:
         return forest_figure(recipes_of(answer), spec.question if title is None else title)
     return transitions_figure(spec, answer, title=title)
@@ -41,10 +38,7 @@ def main_figure(spec: SweepSpec, answer: Answer, *, title: str | None = None) ->
 
 @style.own_style()
 def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
-    """Draw each transition of several answers in trainable parameters, and each comparison in words.
-
-    Sizes of different families and architectures have no common axis.
-    """
+    """Draw transitions in parameters, since sizes of different families share no axis, and comparisons in words."""
     groups = [targets(entry.answer, entry.label) for entry in compared]
     ends = [end for group in groups for row in group for end in (row.smallest.total, row.largest.total)]
     span = (min(ends) / EDGE, max(ends) * EDGE)
@@ -60,7 +54,7 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
     axes = figure.subplots()
     for place, (name, row) in enumerate(lines):
         look: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "color": style.INK}
-        if row == "":  # A sweep's name, and a comparison's words, have the row to themselves.
+        if row == "":  # Sweep names and comparisons have no bar, so their text spans the row.
             axes.text(0, place, name, fontsize=style.TEXT, fontweight="bold", **look)
         elif isinstance(row, str):
             axes.text(0, place, textwrap.fill(row, WIDE_CHARACTERS), fontsize=style.SMALL + 0.5, **look)
@@ -71,7 +65,7 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
     axes.set_xlim(*span)
     axes.set_ylim(len(lines) - 0.4, -0.7)
     axes.set_yticks(range(len(lines)), [textwrap.fill(name, CHARACTERS) if row else "" for name, row in lines])
-    if span[1] < NARROW_SPAN * span[0]:  # Few powers of ten, or none, are between the ends.
+    if span[1] < NARROW_SPAN * span[0]:  # Such a short axis contains few powers of ten, or none.
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: numbers.exact(value)))
     axes.xaxis.set_minor_formatter(NullFormatter())

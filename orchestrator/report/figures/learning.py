@@ -17,13 +17,13 @@ from orchestrator.space.spec import SweepSpec
 
 COLUMNS = 3
 ROW_IN, EDGES_IN = 2.2, 0.5
-"""Heights in inches: of a row of panels, and of the rest of the figure."""
+"""Heights in inches: a row of panels, and the rest of the figure."""
 MOST_LINES = 200
-"""With more lines than this they become pixels even in a vector image, so that pages stay small."""
+"""More lines than this are rasterized even in vector images, so that pages stay small."""
 COLORS = "plasma"
-"""Color map for sizes, whose steps differ in hue and lightness."""
+"""A color map whose steps differ in hue and lightness."""
 DARKEST, BRIGHTEST = 0.12, 0.88
-"""The part of the color map that is visible on light and dark pages."""
+"""Range of the color map that is visible on light and dark pages."""
 MOST_TICKS = 7
 
 
@@ -90,7 +90,7 @@ def learning_figure(spec: SweepSpec, runs: Sequence[RunRecord], title: str = "")
 
 
 def _colors() -> LinearSegmentedColormap:
-    """Return the colors of sizes, from bright (small) to dark (large)."""
+    """Return the color map for sizes, from bright (small) to dark (large)."""
     shares = [DARKEST + (BRIGHTEST - DARKEST) * place / 255 for place in reversed(range(256))]
     return LinearSegmentedColormap.from_list("sizes", [matplotlib.colormaps[COLORS](share) for share in shares])
 

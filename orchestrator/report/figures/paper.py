@@ -18,9 +18,9 @@ from orchestrator.transition.types import CONFIDENCE, LEVEL
 
 @own_style()
 def paper_figure(spec: SweepSpec, answer: Answer, width: float) -> Figure:
-    """Draw the main figure ``width`` inches wide, without the question, which is in the caption.
+    """Draw the main figure ``width`` inches wide in at least 7.5 points, without the question, which is in the caption.
 
-    Type has at least 7.5 points. Raises :class:`UserError` if there is no room for several recipes.
+    Raises :class:`UserError` if several recipes do not fit.
     """
     if not answer.recipes:
         return transitions_figure(spec, answer, title="", width_in=width)
@@ -32,7 +32,7 @@ def paper_figure(spec: SweepSpec, answer: Answer, width: float) -> Figure:
 
 
 def caption(sweep: Sweep, answer: Answer) -> str:
-    """Return everything needed to read the figure alone."""
+    """Return a caption with everything needed to read the figure on its own."""
     runs = counted(sum(mix.runs for mix in answer.mixes), "run")
     subject, words = f" ({answer.subject})" if answer.subject else "", answer.words
     bars = f"transitions, at {LEVEL:.0%} of the asymptote, with {CONFIDENCE:.0%} intervals"

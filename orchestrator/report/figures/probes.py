@@ -1,4 +1,4 @@
-"""Numbers of a probe against size."""
+"""Figures of a probe's numbers against size."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from orchestrator.report.probed import ProbePoint
 
 COLUMNS = 3
 ROW_IN, EDGES_IN = 1.55, 0.55
-"""Heights in inches: of a row of panels, and of the rest of the figure."""
+"""Heights in inches: a row of panels, and the rest of the figure."""
 MOST_TICKS = 5
 
 
 @style.own_style()
 def probe_figure(answer: Answer, numbers: Mapping[str, Sequence[ProbePoint]]) -> Figure:
-    """Draw each number of a probe in a panel: a point per run, hollow if chance explains it, and means over seeds."""
+    """Draw a panel per number: a point for each run, hollow if chance explains it, and means over seeds."""
     across = min(COLUMNS, len(numbers))
     down = -(-len(numbers) // across)
     figure = style.new_figure(ROW_IN * down + EDGES_IN)

@@ -28,14 +28,14 @@ from trainables.probes.embeddings import principal
 log = logging.getLogger(__name__)
 
 SIMILARITY = "similarity"
-"""Name of the array that is drawn."""
+"""Name of the array to draw."""
 MOST_LABELS = 16
 MARGIN = 0.12
-"""Room around the points of a plane, as a share of their spread."""
+"""Margin around the points of a plane, as a share of their spread."""
 FIGURE_IN, PANEL_IN, WORDS_IN, BAR_IN = 3.5, 1.3, 0.6, 0.65
-"""Heights in inches: of one run's figure; of a mix's panels, of the words around them, of the color bar."""
+"""Heights in inches: the figure of a run, the panels of a mix, the words around them, and the color bar."""
 COLUMNS_IN = (0.2, 1.9, 3.75, 5.45)
-"""Left edges of the panels in a row, in inches of a figure of the standard width."""
+"""Left edges of the panels in a row, in inches of a standard figure."""
 NAME = 22
 """Characters per line of a mix's name in an empty panel."""
 SCALE = (-1, -0.5, 0, 0.5, 1)
@@ -43,7 +43,7 @@ SCALE = (-1, -0.5, 0, 0.5, 1)
 
 
 def save_similarity(run: Path, path: Path, title: str, words: Words) -> bool:
-    """Draw the similarities of a run into a file. Return False if it has none that can be read."""
+    """Draw the similarities of a run to ``path``. Return False if the run has no readable similarities."""
     matrix = similarity_of(run)
     if matrix is not None:
         style.save(similarity_figure(matrix, title, words), path)
@@ -51,10 +51,7 @@ def save_similarity(run: Path, path: Path, title: str, words: Words) -> bool:
 
 
 def similarity_of(run: Path) -> NDArray[np.float64] | None:
-    """Return the cosine similarities [n, n] of a run, its own or a probe's; None if none can be read.
-
-    Damaged arrays cause a warning.
-    """
+    """Return the cosine similarities [n, n] of a run or its probe. None if missing or damaged (with a warning)."""
     try:
         array = read_array(run, SIMILARITY)
     except DAMAGED_ARRAYS as error:
@@ -78,7 +75,7 @@ def similarity_figure(matrix: NDArray[Any], title: str, words: Words | None = No
 
 
 def has_parity(matrix: NDArray[Any], words: Words) -> bool:
-    """Return whether even and odd items are distinguished: residues modulo an even number."""
+    """Return whether even and odd items look different: residues modulo an even number."""
     return words.cyclic and len(matrix) % 2 == 0
 
 
@@ -98,10 +95,7 @@ def _dress_bar(bar: Colorbar) -> None:
 
 
 def _draw_plane(axes: Axes, matrix: NDArray[Any], words: Words, *, small: bool = False) -> None:
-    """Draw items as numbered discs at their first two principal components, joined in order, on one scale.
-
-    Odd items are hollow if even and odd ones are distinguished.
-    """
+    """Draw items at the first two principal components, joined in order. With parity, odd items are hollow."""
     variances, coordinates = principal(np.asarray(matrix, dtype=np.float64))
     shares, (x, y) = variances / max(variances.sum(), 1e-300), coordinates[:, :2].T
     axes.plot(x, y, color=style.FAINT, linewidth=0.8, zorder=1)
@@ -125,10 +119,7 @@ def _draw_plane(axes: Axes, matrix: NDArray[Any], words: Words, *, small: bool =
 
 @dataclass(frozen=True)
 class Pair:
-    """The runs drawn for one mix: nearest to its transition's interval on both sides, or None.
-
-    Without a transition (``bracketed`` is False) they are of the smallest and the largest size.
-    """
+    """The runs nearest to a mix's transition on both sides; if not ``bracketed``, those of the extreme sizes."""
 
     mix: str
     below: RunRecord | None
@@ -137,7 +128,7 @@ class Pair:
 
 
 def pairs(answer: Answer, runs: Sequence[RunRecord]) -> tuple[Pair, ...]:
-    """Return for each mix the runs with similarities next to its transition, of median accuracy in their size."""
+    """Return for each mix the runs next to its transition that have similarities, of median accuracy at their size."""
     usable = [run for run in runs if stands_for_its_size(run.config, run.outcome)]
     return tuple(_pair(answer, mix, [run for run in usable if run.config.label == mix.mix]) for mix in answer.mixes)
 
@@ -146,8 +137,8 @@ def _pair(answer: Answer, mix: MixAnswer, runs: Sequence[RunRecord]) -> Pair:
     transition, sizes = mix.target.transition.relative, sorted({run.config.size for run in runs})
 
     def first(candidates: Iterable[int]) -> RunRecord | None:
-        """Return the run of lower median accuracy of the first size that has similarities."""
-        for size in candidates:  # Only the arrays of these sizes are read: a sweep may have thousands of runs.
+        """Return the run of lower median accuracy from the first size with similarities."""
+        for size in candidates:  # A sweep may have thousands of runs: read only the arrays of these sizes.
             same = [run for run in runs if run.config.size == size and similarity_of(run.directory) is not None]
             if same:
                 same.sort(key=lambda run: (run.outcome.accuracy[answer.target], run.config.seed))
@@ -165,10 +156,7 @@ def _pair(answer: Answer, mix: MixAnswer, runs: Sequence[RunRecord]) -> Pair:
 
 @style.own_style()
 def similarities_figure(answer: Answer, runs: Sequence[RunRecord]) -> Figure | None:
-    """Draw a row per mix: similarities and principal components below its transition, and the same above it.
-
-    Return None if no run has similarities.
-    """
+    """Draw similarities and components on both sides of each mix's transition. Return None if no run has any."""
     rows = [pair for pair in pairs(answer, runs) if pair.below or pair.above]
     if not rows:
         return None

@@ -1,8 +1,8 @@
 """The style of every figure, and writing figures to files and pages.
 
-Only Figure objects, never pyplot: background threads draw, and pyplot's state is global. The colors are Okabe and
-Ito's, which color-blind readers can distinguish; every series also has its own marker for gray prints. Text is drawn
-in ink, never in the color of a series, so that it is readable on light and dark backgrounds.
+Use only Figure objects, never pyplot: background threads draw, and pyplot's state is global. Colors are Okabe and
+Ito's, which color-blind readers can distinguish; series also differ in their markers, for gray prints. Text is drawn in
+ink, never in the color of a series, so that it is readable on light and dark backgrounds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SETTINGS: dict[Any, Any] = {key: value for key, value in matplotlib.rcParamsDefa
     "pdf.fonttype": 42,  # TrueType: journals refuse Type 3.
     "ps.fonttype": 42,
 }
-"""All settings of matplotlib for our figures: its defaults and ours."""
+"""Matplotlib's defaults with our changes."""
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -39,14 +39,14 @@ INK = "#262626"
 GRAY = "#6E6E6E"
 FAINT = "#C8C8C8"
 WIDTH_IN = 7.0
-"""Fits the text width of a paper without scaling."""
+"""Width of a figure, which fits the text width of a paper without scaling."""
 NARROW_IN = 5.0
-"""Below this width, such as a paper's column, figures have nothing to the right of their panels."""
+"""Figures narrower than this, such as a paper's column, have no text to the right of their panels."""
 ON_PAGE = {"#262626": "currentColor", "#6e6e6e": "var(--soft)", "#c8c8c8": "var(--line)", "#ffffff": "var(--ground)"}
-"""Colors of a page, light or dark, that replace ink, grays and paper."""
+"""Colors of a light or dark page that replace ink, grays and white."""
 DPI = 160
 TITLE, TEXT, SMALL = 10.0, 9.0, 7.5
-"""Font sizes in points. Nothing is smaller than SMALL, which is readable in print."""
+"""Font sizes in points. SMALL, the smallest, is readable in print."""
 TITLE_CHARACTERS = 84
 """Characters of a title that fit the standard width."""
 
@@ -56,12 +56,9 @@ _drawing = threading.RLock()
 
 @contextmanager
 def own_style() -> Iterator[None]:
-    """Draw with :data:`SETTINGS`, and leave the settings of a matplotlibrc or a notebook as they are.
-
-    Settings are global to a process, so threads draw one after another.
-    """
+    """Draw with :data:`SETTINGS`, then restore the user's. They are global to a process, so threads draw in turn."""
     with _drawing:
-        # Backends parse it even for a file without a date, and raise an error if it is not a number.
+        # Backends parse it even for undated files, and fail if it is not a number.
         epoch = os.environ.pop("SOURCE_DATE_EPOCH", None)
         try:
             with matplotlib.rc_context(SETTINGS):
@@ -89,7 +86,7 @@ def new_figure(height_in: float, width_in: float = WIDTH_IN) -> Figure:
 
 
 def title(figure: Figure, text: str) -> None:
-    """Put a title above everything, on the left, on as many lines as it needs."""
+    """Put a title at the top left of the figure, wrapped to its width."""
     figure.suptitle(textwrap.fill(text, TITLE_CHARACTERS), fontsize=TITLE, color=INK, x=0.01, ha="left")
 
 
@@ -106,7 +103,7 @@ def dress(axes: Axes, *, spines: tuple[str, ...] = ("left", "bottom")) -> None:
 
 @own_style()
 def settle(figure: Figure) -> None:
-    """Compute the layout of a finished figure once. Saving would compute it each time, and draw twice for that."""
+    """Compute the layout of a finished figure once. Otherwise every save computes it and draws twice."""
     engine = figure.get_layout_engine()
     if engine is not None:
         engine.execute(figure)
@@ -115,10 +112,7 @@ def settle(figure: Figure) -> None:
 
 @own_style()
 def inline_svg(figure: Figure, name: str, label: str) -> str:
-    """Return a figure as an ``<svg>`` element in the page's colors; the same figure gives the same text.
-
-    Its ids begin with ``name``. A screen reader reads ``label``.
-    """
+    """Return a deterministic ``<svg>`` in the page's colors. Ids start with ``name``; screen readers read ``label``."""
     settle(figure)
     buffer = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": name}):
@@ -128,7 +122,7 @@ def inline_svg(figure: Figure, name: str, label: str) -> str:
     inner = re.sub(r' id="image[0-9a-f]+"', "", inner)  # Unused, and two images may be equal.
     inner = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", inner)
     inner = re.sub("|".join(ON_PAGE), lambda match: ON_PAGE[match[0]], inner)
-    inner = re.sub(r" font-family: [^;\"]*;", "", inner)  # The page's own.
+    inner = re.sub(r" font-family: [^;\"]*;", "", inner)  # The page has its own font.
     width, height = (72 * side for side in figure.get_size_inches())
     return (
         f'<svg role="img" aria-label="{escape(label)}" width="100%" style="max-width:{width / 72:.2f}in" '

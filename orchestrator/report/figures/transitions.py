@@ -1,7 +1,4 @@
-"""Accuracy against size: every run, the posterior's curve with its band, and the transitions below.
-
-Curve, band and intervals all come from one posterior.
-"""
+"""Accuracy against size: every run, and the curve, band and intervals of one posterior."""
 
 from __future__ import annotations
 
@@ -22,20 +19,20 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import Point
 
 TICK_GAP, WIDE_TICK_GAP = 0.055, 0.08
-"""Minimum distances between labeled sizes and between counts of parameters, as shares of the axis (in ln size)."""
+"""Minimum distance between size labels, and between parameter labels, as shares of the axis (in ln size)."""
 CURVES_IN, NARROW_CURVES_IN = 3.2, 1.7
-"""Heights of the curves' panel in inches, the second in a narrow figure."""
+"""Height of the curves' panel in inches, in a wide and in a narrow figure."""
 EDGE = 0.06
-"""Room outside the smallest and the largest size, as a share of the axis (in ln size)."""
+"""Margin outside the smallest and largest size, as a share of the axis (in ln size)."""
 CURVE_SIZES = 48
 """Number of sizes at which a curve is computed."""
 LABEL_GAP = 0.055
-"""Minimum distance between lines of the names of two curves, in accuracy."""
+"""Minimum distance between lines of text next to the curves, in accuracy."""
 DOT, ALIKE, ROOM = 0.012, 0.03, 0.5
-"""Runs of a size whose accuracies differ by less than ``ALIKE`` are drawn side by side, ``DOT`` of the axis apart, all
-of them within ``ROOM`` of the way to the next size."""
+"""Runs of a size whose accuracies differ by less than ``ALIKE`` are ``DOT`` of the axis apart, but together span at
+most ``ROOM`` of the gap to the next size."""
 USUAL_NAME, LETTER_IN, PANEL_IN = 15, 0.075, 4.6
-"""Characters of a row's name that fit a figure, the width of another one in inches, and the panel's usual width."""
+"""Characters of a row name that fit, inches for each further character, and the usual width of the panel in inches."""
 
 
 @style.own_style()
@@ -65,14 +62,14 @@ def transitions_figure(
 
 
 def size_span(answer: Answer) -> tuple[float, float]:
-    """Return the ends of the size axis, a little outside the sizes on offer."""
+    """Return the ends of the size axis, slightly outside the offered sizes."""
     smallest, largest = answer.counts[0].size, answer.counts[-1].size
     room = (largest / smallest) ** EDGE if largest > smallest else 1.5
     return smallest / room, largest * room
 
 
 def draw_runs(axes: Axes, series: Sequence[Series], answer: Answer) -> None:
-    """Draw every run as a point, and the curve with its band of each transition that was found."""
+    """Draw every run as a point, and the curve and band of each transition that was found."""
     for line, places in zip(series, _side_by_side(series, size_span(answer)), strict=True):
         transition = line.transition
         axes.scatter(
@@ -94,7 +91,7 @@ def draw_runs(axes: Axes, series: Sequence[Series], answer: Answer) -> None:
 
 
 def _side_by_side(series: Sequence[Series], span: tuple[float, float]) -> list[list[float]]:
-    """Return the place of each run on the axis: its size, next to other runs of about the same accuracy."""
+    """Return the place of each run on the axis: its size, shifted next to runs of about the same accuracy."""
     points = [(at, point) for at, line in enumerate(series) for point in line.transition.points]
     sizes = sorted({point.size for _, point in points})
     room = min((np.log(high / low) for low, high in pairwise(sizes)), default=np.inf)
@@ -111,10 +108,7 @@ def _side_by_side(series: Sequence[Series], span: tuple[float, float]) -> list[l
 
 
 def _name_curves(axes: Axes, series: Sequence[Series]) -> None:
-    """Write the names with their markers to the right of the panel, by accuracy at the largest size.
-
-    A legend inside the panel would look like data.
-    """
+    """Write the names right of the panel, by accuracy at the largest size. A legend inside would look like data."""
     ends = []
     for line in series:
         if points := line.transition.points:
@@ -140,7 +134,7 @@ def _name_curves(axes: Axes, series: Sequence[Series]) -> None:
 
 
 def _draw_floor(axes: Axes, series: Sequence[Series]) -> None:
-    """Draw the score of the best constant answer to the target, below its line."""
+    """Draw the score of the best constant answer, with its label below the line."""
     floors = [point.floor for line in series for point in line.transition.points]
     if floors:
         floor = float(np.mean(floors))
@@ -183,7 +177,7 @@ def label_sizes(axes: Axes, counts: Sequence[Count]) -> None:
 
 
 def labeled_sizes(answer: Answer, width_in: float = style.WIDTH_IN, apart: float = TICK_GAP) -> list[Count]:
-    """Return the sizes to label in a figure of this width: the ends, and those that are far enough ``apart``."""
+    """Return the sizes to label: both ends, and others at least ``apart`` from every labeled size."""
     ends = [answer.counts[0], answer.counts[-1]] if len(answer.counts) > 1 else list(answer.counts)
     gap = apart * style.WIDTH_IN / width_in * np.log(ends[-1].size / ends[0].size)
     labeled = list(ends)

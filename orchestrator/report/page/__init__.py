@@ -6,7 +6,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 
 def render(template: str, **values: object) -> str:
-    """Return a template with its values, escaped. A missing value is an error."""
+    """Return a rendered template, with its values escaped. A missing value is an error."""
     environment = Environment(
         loader=PackageLoader("orchestrator.report.page", "."),
         autoescape=True,

@@ -1,7 +1,4 @@
-"""A sweep as one HTML page without other files: figures and a small script are inside.
-
-Without the script, only sorting and filtering of the table of runs are missing.
-"""
+"""A sweep as a self-contained HTML page. Its script is only needed to sort and filter the table of runs."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ PHONE_IN = 3.8
 def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], index: str = "") -> str:
     """Return the HTML of a sweep's report; the same arguments give the same text.
 
-    ``state`` is the sweep's, in one word. ``index`` is the address of the page of all sweeps, if it is served.
+    ``state`` is the sweep's state in one word, and ``index`` the address of the page of all sweeps, if served.
     """
     spec, sure = sweep.spec, how_sure(answer)
     answered = table.answer_table(answer)
@@ -83,7 +80,7 @@ def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], in
 
 
 def _figures(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord]) -> dict[str, Markup | None]:
-    """Return the figures as elements, None for those without content."""
+    """Return the figures by name, None for figures without content."""
     axis, size, findings = f"{answer.words.score} of {answer.target}", answer.size_axis, " ".join(finding(answer))
     figures = {
         "curves": (main_figure(spec, answer, title=""), f"{axis} against {size}. {findings}"),
@@ -104,12 +101,12 @@ def _figures(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord]) -> dict
 
 
 def _inline(figure: Figure, name: str, label: str) -> Markup:
-    """Return a figure as an element. Safe: matplotlib escapes the text in its figures."""
+    """Return a figure as a safe element: matplotlib escapes the text in it."""
     return Markup(inline_svg(figure, name, label))
 
 
 def _speed_up(estimate: Estimate) -> str:
-    """Return ``2.1x [1.8, 2.6]``, with a dash for an open value."""
+    """Return ``2.1x [1.8, 2.6]``, with a dash for each unknown value."""
     sides = (estimate.value, estimate.low, estimate.high)
     value, low, high = ("-" if side is None else numbers.bare(side) for side in sides)
     return f"{value}{'' if estimate.value is None else 'x'} [{low}, {high}]"

@@ -1,4 +1,4 @@
-"""What a sweep changed in its search space, so that sweeps of one space can be told apart."""
+"""The changes of a sweep to its search space, which distinguish sweeps of one space."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from orchestrator.space.spec import SweepSpec
 MOST_SHOWN = 4
 """Maximum number of settings named in a line."""
 ANY_MACHINE = Hardware(1, 1)
-"""Stands for the hardware, which changes no result of a profile that is named."""
+"""Any hardware will do, because it does not change a profile that is chosen by name."""
 
 
 def changed_words(spec: SweepSpec) -> str:
     """Return the settings that differ from the shipped search space: ``changed: steps 50, seeds 3``.
 
-    ``""`` if none differs, and for a space that is not shipped, or only has the name of a shipped one.
+    Return ``""`` if none differ, or if the space is not shipped or only shares its name with a shipped space.
     """
     shipped = _shipped(spec.name, spec.profile, spec.variant)
     if shipped is None or shipped.family != spec.family:
@@ -36,7 +36,7 @@ def changed_words(spec: SweepSpec) -> str:
 
 @cache
 def _shipped(name: str, profile: str, variant: str) -> SweepSpec | None:
-    """Return a shipped space in a profile and variant; None if there is no such space any more."""
+    """Return a shipped space in a profile and variant, or None if there is no such space now."""
     if name not in names():
         return None
     try:
@@ -46,7 +46,7 @@ def _shipped(name: str, profile: str, variant: str) -> SweepSpec | None:
 
 
 def _text(value: object) -> str:
-    """Return a value in a few characters: ``8 to 64`` for a list of numbers."""
+    """Return a value in a few characters, such as ``8 to 64`` for a list of numbers."""
     if value is None:
         return "unset"
     if isinstance(value, list) and len(value) > 2 and all(isinstance(item, int) for item in value):

@@ -1,4 +1,4 @@
-"""A sweep explained in paragraphs: the question, the findings, how sure they are, caveats, and the next step."""
+"""A sweep explained in paragraphs: question, findings, certainty, caveats and next step."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Paragraph:
 
 
 def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...]:
-    """Return a sweep in plain words. ``state`` is the sweep's, in one word."""
+    """Return a sweep in plain words. ``state`` is the state of the sweep in one word."""
     if not any(mix.runs for mix in answer.mixes):
         suffix = "" if state == "failed" else f" The sweep is {state}."
         return (_asked(spec, answer), Paragraph("Found", f"{sentences(answer)[0]}{suffix}"))
@@ -47,7 +47,7 @@ def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...
 
 
 def how_sure(answer: Answer) -> tuple[Paragraph, ...]:
-    """Return the evidence, and the seeds that disagree if any do. Nothing before a run has ended."""
+    """Return the evidence, and any seeds that disagree. Empty before the first run has ended."""
     if not any(mix.runs for mix in answer.mixes):
         return ()
     runs = [

@@ -1,7 +1,4 @@
-"""Findings in words: a sentence for people, a few words for a cell of a table or a figure, evidence as odds.
-
-A sentence states the finding and the runs behind it. It never mixes sizes with parameters.
-"""
+"""Findings in words, and evidence as odds. A sentence states a finding and its runs in either sizes or parameters."""
 
 from __future__ import annotations
 
@@ -21,9 +18,9 @@ ALIKE = 0.2
 SHOWN = 1.1
 """Certified factors below this are not printed."""
 LEANING = 2.0
-"""Minimum undecided evidence whose direction is named."""
+"""Minimum evidence for naming the direction of an undecided comparison."""
 SAME = 1e-4
-"""Relative error of budgets, which are written with six digits."""
+"""Relative tolerance for equal budgets, which are written with six digits."""
 MOST_ODDS = 1e6
 """Odds above this are printed as ``over 1,000,000:1``."""
 
@@ -34,7 +31,7 @@ def sentences(answer: Answer) -> tuple[str, ...]:
 
 
 def sentence(answer: Answer, finding: Finding) -> str:
-    """Return a finding and the runs behind it, in a sentence."""
+    """Return a sentence with a finding and the runs behind it."""
     if finding.kind is Kind.NO_RUNS:
         return "No run has ended yet."
     if finding.kind is Kind.ALL_FAILED:
@@ -102,10 +99,7 @@ def _size_range(answer: Answer, sizes: Sequence[int]) -> str:
 
 
 def compared_words(answer: Answer, mix: MixAnswer) -> str:
-    """Return a mix's comparison for a cell of a table or a figure: ``at least 1.5x fewer (47:1)``.
-
-    ``""`` for a mix without a baseline.
-    """
+    """Return a mix's comparison for a table or figure, ``at least 1.5x fewer (47:1)``, or ``""`` without a baseline."""
     finding = finding_of(answer, mix)
     if finding.kind is Kind.TRANSITION:
         return ""
@@ -132,12 +126,12 @@ def outcome_words(answer: Answer, finding: Finding) -> str:
 
 
 def _shown_evidence(comparison: Comparison) -> float:
-    """Return the evidence that decided, or the current evidence."""
+    """Return the evidence that decided, or the current evidence if undecided."""
     return comparison.evidence if comparison.decided is None else comparison.highest
 
 
 def odds(evidence: float) -> str:
-    """Return evidence as odds, rounded down so that undecided comparisons look undecided: ``47:1``, ``1:3``."""
+    """Return evidence as odds, ``47:1`` or ``1:3``, rounded down so that undecided comparisons look undecided."""
     if evidence > MOST_ODDS:
         return f"over {MOST_ODDS:,.0f}:1"
     if evidence >= 10:
@@ -148,18 +142,18 @@ def odds(evidence: float) -> str:
 
 
 def rounded_down(bound: float) -> str:
-    """Return a lower bound of 1 or more, rounded down to one decimal, from ten on to none: ``1.9``."""
+    """Return a lower bound of at least 1 rounded down: to one decimal (``1.9``), from 10 on to an integer."""
     return f"{math.floor(bound)}" if bound >= 10 else f"{math.floor(10 * bound) / 10:.1f}"
 
 
 def _leaning(comparison: Comparison) -> str:
-    """Return which way undecided evidence leans: `` (towards fewer)``; "" if it is decided or hardly leans."""
+    """Return the direction of undecided evidence, `` (towards fewer)``, or ``""`` if decided or weak."""
     shown = comparison.decided is None and comparison.evidence >= LEANING
     return f" (towards {comparison.leans})" if shown else ""
 
 
 def evidence_words(answer: Answer) -> str:
-    """Return the evidence of each comparison and its meaning; ``""`` without pairs."""
+    """Return the evidence of each comparison and its meaning, or ``""`` without pairs."""
     compared = [(mix, mix.comparison) for mix in answer.mixes if mix.comparison is not None and mix.comparison.pairs]
     if not compared:
         return ""
@@ -178,7 +172,7 @@ def evidence_words(answer: Answer) -> str:
 
 
 def estimate_words(answer: Answer) -> str:
-    """Return the estimated factors, which do not decide anything; ``""`` if none is known."""
+    """Return the estimated factors, which do not decide anything, or ``""`` if none is known."""
     known = [(mix, mix.synergy) for mix in answer.mixes if mix.synergy is not None]
     parts = [
         f"{called(mix)} {text}" if len(known) > 1 else text for mix, ratio in known if (text := factor_words(ratio))
@@ -187,10 +181,7 @@ def estimate_words(answer: Answer) -> str:
 
 
 def factor_words(ratio: Synergy) -> str:
-    """Return an estimated factor with its interval: ``2.9x fewer [2.0, 4.9]``; ``""`` without a value.
-
-    An end on the other side of 1 is named: ``1.2x fewer [1.5x more, 2.1x fewer]``.
-    """
+    """Return an estimated factor with its interval, ``1.2x fewer [1.5x more, 2.1x fewer]``, or ``""`` if unknown."""
     if ratio.value is None:
         return ""
     ends = [ratio.low, ratio.high] if ratio.value >= 1 else [ratio.high, ratio.low]
@@ -216,16 +207,13 @@ def caveats(answer: Answer) -> tuple[str, ...]:
 
 
 def conditions(answer: Answer) -> tuple[str, ...]:
-    """Return the qualifications that are printed with the answer: unequal budgets, and mixes stopped by hand."""
+    """Return the qualifications printed with the answer: unequal budgets, and mixes stopped by hand."""
     unequal = [f"{called(mix)} {words}." for mix in answer.mixes if (words := confounded(answer, mix))]
     return (*unequal, *(f"{called(mix)} was {BY_HAND}." for mix in answer.mixes if mix.stopped))
 
 
 def confounded(answer: Answer, mix: MixAnswer) -> str:
-    """Return the unequal budget of a mix that needs a larger model: ``saw 50% as many examples of add as add``.
-
-    ``""`` if the budgets are equal or the mix does not need more.
-    """
+    """Return the unequal budget of a mix that needs more, ``saw 50% as many examples of add as add``, or ``""``."""
     needs_more = mix.comparison is not None and mix.comparison.decided is Direction.MORE
     baseline = answer.mix(answer.baseline_of(mix))
     same_seen = math.isclose(mix.seen, baseline.seen, rel_tol=SAME)

@@ -1,4 +1,4 @@
-"""The recommended next step, the same for terminal, page, record and ``explain``."""
+"""The recommended next step, the same in terminal, page, record and ``explain``."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from orchestrator.transition.types import Verdict
 from trainables.base import SettingsError
 
 MORE = 2
-"""Factor for the sizes, steps, seeds, runs and cost of the next step."""
+"""Factor by which the next step raises sizes, steps, seeds, runs and cost."""
 LOCATE = "locate"
-"""The aim of a search that also locates transitions."""
+"""Aim of a search that also locates transitions."""
 PAIRS = "pairs"
-"""The searcher that compares mixes in pairs of runs."""
+"""Searcher that compares mixes in pairs of runs."""
 LIMITS = ("max_runs", "max_cost")
-"""Settings that end a search. Its next step raises them."""
+"""Settings that limit a search. Its next step raises them."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class NextStep:
 
     Attributes:
         why: The recommendation in a sentence.
-        overrides: Settings that the same command needs, empty if no run can help.
-        extends: True if the new sweep can reuse this one's runs.
+        overrides: Settings to add to the same command, empty if no run can help.
+        extends: True if the new sweep can reuse this sweep's runs.
         continues: True if it continues an open comparison with twice the seeds and limits.
     """
 
@@ -47,7 +47,7 @@ class NextStep:
 
 
 def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
-    """Return the most useful next run of the same command. None if every question is answered."""
+    """Return the most useful next run, or None if every question is answered."""
     ended = [mix for mix in answer.mixes if mix.runs]
     if not ended:
         return None
@@ -92,7 +92,7 @@ def _was(mixes: Sequence[MixAnswer]) -> str:
 
 
 def _longer(spec: SweepSpec, because: str) -> NextStep:
-    """Recommend the same mixes with twice their budget, if the settings can express that."""
+    """Recommend twice the budget for the same mixes, if the settings can express that."""
     why = f"Train twice as long: {because}."
     if spec.tuned or spec.budget != "total" or any(len(arm.phases) > 1 or arm.label for arm in spec.mixes):
         return NextStep(why)
@@ -121,7 +121,7 @@ def _can_train(spec: SweepSpec, size: int) -> bool:
 
 
 def _continued(spec: SweepSpec, mixes: Sequence[MixAnswer], because: str) -> NextStep:
-    """Recommend twice the seeds and limits, and sizes between those around the transitions of ``mixes``."""
+    """Recommend twice the seeds and limits, and a size next to each transition of ``mixes``."""
     between = {size for mix in mixes if (size := _size_between(spec, mix)) is not None}
     sizes = [_with_sizes(spec, between)] if between else []
     return NextStep(
@@ -132,13 +132,13 @@ def _continued(spec: SweepSpec, mixes: Sequence[MixAnswer], because: str) -> Nex
 
 
 def _raised(spec: SweepSpec) -> list[str]:
-    """Return overrides for twice every limit of the search."""
+    """Return overrides that double every limit of the search."""
     limits = {name: spec.search.settings.get(name) for name in LIMITS}
     return [f"search.{name}={value * MORE:g}" for name, value in limits.items() if value is not None]
 
 
 def _size_between(spec: SweepSpec, mix: MixAnswer) -> int | None:
-    """Return the size in the middle of the two around a mix's transition. None if no such size can be trained."""
+    """Return a size between the two around a mix's transition, or None if none can be trained."""
     value = mix.target.transition.relative.value
     around = [(low, high) for low, high in pairwise(spec.sizes) if value is not None and low < value < high]
     inside = [size for low, high in around for size in range(low + 1, high) if _can_train(spec, size)]

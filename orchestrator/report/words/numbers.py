@@ -15,7 +15,7 @@ from orchestrator.space.spec import SweepSpec
 
 
 def number(value: float) -> str:
-    """Return three significant digits with thousands separated: ``7.25``, ``37.1``, ``19,600``."""
+    """Return three significant digits with thousands separators: ``7.25``, ``37.1``, ``19,600``."""
     if value == 0:
         return "0"
     digits = 2 - math.floor(math.log10(abs(value)))
@@ -26,7 +26,7 @@ def number(value: float) -> str:
 
 
 def exact(value: float) -> str:
-    """Return a tested size in its own unit, unrounded: ``14,736``."""
+    """Return a tested size, unrounded: ``14,736``."""
     return f"{value:,.0f}" if float(value).is_integer() else number(value)
 
 
@@ -36,7 +36,7 @@ def times(ratio: float) -> str:
 
 
 def bare(ratio: float) -> str:
-    """Return two significant digits, without decimals from ten on: ``0.83``, ``2.8``, ``12``."""
+    """Return two significant digits, or an integer from 10 on: ``0.83``, ``2.8``, ``12``."""
     if ratio >= 10:
         return f"{ratio:.0f}"
     if ratio >= 1:
@@ -117,7 +117,7 @@ def asked(spec: SweepSpec) -> dict[str, str]:
 
 
 def _learned(spec: SweepSpec) -> dict[str, str]:
-    """Return the score from which a run counts as learned; empty for methods without one."""
+    """Return the score from which a run counts as learned, empty for methods that do not use it."""
     share, words = spec.search.settings.get("learned"), spec.family_class.words
     if share is None:
         return {}
@@ -137,10 +137,7 @@ def _search(method: str, settings: Mapping[str, Any]) -> str:
 
 
 def cost(total: Cost) -> str:
-    """Return ``3 min 54 s of training in 8 runs; the whole grid: about 12 min in 24 runs, 3.0 times as much``.
-
-    With reused runs, ``8 s of training in 2 runs, 22 more reused (3 min 40 s when they were trained); ...``.
-    """
+    """Return ``3 min 54 s of training in 8 runs; the whole grid: about 12 min in 24 runs, 3.0 times as much``."""
     text = f"{duration(total.spent_s)} of training in {counted(total.runs, 'run')}"
     if total.found:
         text += f", {total.found} more reused ({duration(total.found_s)} when they were trained)"
@@ -151,6 +148,6 @@ def cost(total: Cost) -> str:
 
 
 def found_runs(sweeps: Sequence[str]) -> str:
-    """Return ``Reused 12 runs, trained for ID (8) and ID (4)`` from the ids of the sweeps that trained them."""
+    """Return ``Reused 12 runs, trained for ID (8) and ID (4)``, given the sweep that trained each run."""
     named = [f"{sweep} ({count})" for sweep, count in Counter(sweeps).most_common()]
     return f"Reused {counted(len(sweeps), 'run')}, trained for {listed(named)}"

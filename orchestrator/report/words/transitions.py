@@ -10,29 +10,24 @@ from orchestrator.search.base import BY_HAND
 from orchestrator.transition.types import Estimate, Point, SizeShare, Transition, Verdict
 
 NO_SIZE = (Verdict.NEAR_FLOOR,)
-"""Verdicts without a size, and so without a count of parameters."""
+"""Verdicts without a size, and so without a number of parameters."""
 MOST_LISTED = 4
 """Maximum number of mixes, sizes or seeds named in one line."""
 LEVEL_TOP, LEVEL_RISE = 0.9, 0.1
-"""A curve levels off if its mean score at each larger size is below the first number and more than the second above
-the floor."""
+"""A curve levels off if mean scores at larger sizes are below the first number and above the floor plus the second."""
 LARGER = 0.5
 """Larger sizes are at least this share of the largest size."""
 
 
 def called(mix: MixAnswer) -> str:
-    """Return a mix's name, in quotation marks if it has several words: ``"max, then add"``."""
+    """Return a mix's name, quoted if it has several words: ``"max, then add"``."""
     return f'"{mix.mix}"' if " " in mix.mix else mix.mix
 
 
 def estimate(size: Estimate, smallest: float, largest: float, verdict: Verdict) -> str:
     """Return an estimate with its interval, or the reason why there is none.
 
-    Args:
-        size: The estimate.
-        smallest: Smallest size tested, in the estimate's unit.
-        largest: Largest size tested. Values outside the two are not findings: only bounds are printed.
-        verdict: The verdict on the transition.
+    ``smallest`` and ``largest`` are the tested sizes in the estimate's unit. Values outside are only printed as bounds.
     """
     if verdict is Verdict.ABOVE:
         return f"above {exact(largest)}"
@@ -56,7 +51,7 @@ def estimate(size: Estimate, smallest: float, largest: float, verdict: Verdict) 
 
 
 def size_words(answer: Answer, transition: Transition) -> str:
-    """Return a transition on the axis of sizes, or why there is none: ``34.4 [29.5, 44]``, ``above 64``."""
+    """Return a transition on the size axis, or why there is none: ``34.4 [29.5, 44]``, ``above 64``."""
     smallest, largest = answer.tested(transition)
     words = estimate(transition.relative, smallest.size, largest.size, transition.verdict)
     if transition.verdict is Verdict.NEAR_FLOOR and transition.floor is not None:
@@ -91,26 +86,23 @@ def own_sentence(answer: Answer, mix: MixAnswer) -> str:
 
 
 def never_learned(answer: Answer, mixes: Sequence[MixAnswer]) -> str:
-    """Return ``not learned up to n_embed 64``, or ``not reliably learned ...`` if some run of these mixes learned."""
+    """Return ``not learned up to n_embed 64``, or ``not reliably learned ...`` if a run of these mixes learned."""
     reliably = "reliably " if any(mix.learned for mix in mixes) else ""
     return f"not {reliably}{answer.words.learned} up to {largest_tested(answer, mixes)}"
 
 
 def largest_tested(answer: Answer, mixes: Sequence[MixAnswer]) -> str:
-    """Return the largest size at which any of these mixes was tested: ``n_embed 64``."""
+    """Return the largest size at which these mixes were tested: ``n_embed 64``."""
     return f"{answer.size_axis} {exact(max(answer.tested(mix.target.transition)[1].size for mix in mixes))}"
 
 
 def verdict_lines(answer: Answer) -> tuple[str, ...]:
-    """Return the line of each mix that has runs."""
+    """Return a line per mix with runs."""
     return tuple(verdict_line(answer, mix) for mix in answer.mixes if mix.shares)
 
 
 def verdict_line(answer: Answer, mix: MixAnswer) -> str:
-    """Return the answer to a mix's own question with the runs that learned, size by size.
-
-    ``add is learned from n_embed 34.4 [29.5, 44] on; learned by 0/1 at 32, 4/4 at 36``.
-    """
+    """Return a mix's own answer: ``add is learned from n_embed 34 [30, 44] on; learned by 0/1 at 32, 4/4 at 36``."""
     transition = mix.target.transition
     parts = [own_sentence(answer, mix)]
     if mix.shares and transition.verdict is not Verdict.NEAR_FLOOR:
@@ -121,7 +113,7 @@ def verdict_line(answer: Answer, mix: MixAnswer) -> str:
 
 
 def _counts(shares: Sequence[SizeShare]) -> str:
-    """Return the runs that learned, from the last size at which none did to the first from which all do."""
+    """Return the runs that learned by size, from the last size with none to the first size from which all did."""
     start, end = 0, len(shares)
     while start + 1 < end and not any(share.learned for share in shares[start : start + 2]):
         start += 1
@@ -134,7 +126,7 @@ def _counts(shares: Sequence[SizeShare]) -> str:
 
 
 def disagreement_words(answer: Answer) -> str:
-    """Return the seeds that disagree with the others of their size: ``add 3/4 at 64 (not seed 3)``; ``""`` if none."""
+    """Return seeds that disagree with others of their size: ``add 3/4 at 64 (not seed 3)``, or ``""``."""
     parts = []
     for mix in answer.mixes:
         seeds: dict[int, dict[bool, list[int]]] = {}
@@ -155,7 +147,7 @@ def disagreement_words(answer: Answer) -> str:
 
 
 def level_words(answer: Answer, points: Sequence[Point]) -> str:
-    """Return the level of the larger sizes: ``accuracy .71 to .76 at n_embed 18 to 28``; ``""`` if they learned."""
+    """Return the level at larger sizes, ``accuracy .71 to .76 at n_embed 18 to 28``, or ``""`` if the runs learned."""
     largest = max((point.size for point in points), default=0)
     scores: dict[int, list[float]] = {}
     for point in points:
