@@ -33,7 +33,7 @@ def entropy(values: Integers) -> float:
 def group_of(codes: Integers, labels: Integers, items: int) -> Integers:
     """Return the group of each code in an array of any shape: its label in ``labels`` [N], N = ``items``.
 
-    Each code from N on is a group of its own.
+    Each code of N or more is a separate group.
     """
     count = int(labels.max()) + 1
     others = np.arange(items, max(items, int(codes.max()) + 1)) - items + count
@@ -42,10 +42,7 @@ def group_of(codes: Integers, labels: Integers, items: int) -> Integers:
 
 
 def respects(table: Integers, labels: Integers, items: int) -> bool:
-    """Return True if the task can be done with groups in place of items.
-
-    That is: the group of the result in a table [N] * k is a function of the groups of the arguments, and not constant.
-    """
+    """Return True if a result's group in a table [N] * k is a function of the arguments' groups, and not constant."""
     out = group_of(table, labels, items).reshape(-1)
     count, cells = int(labels.max()) + 1, np.zeros(table.shape, dtype=np.int64)
     for axis in range(table.ndim):

@@ -73,8 +73,6 @@ def _written(model: TrainedTransformer, data: Dataset) -> tuple[dict[Sublayer, l
 
 
 def _replacing(sublayer: Sublayer, means: list[Tensor] | None) -> Change:
-    """Return a change that replaces one sublayer's updates by zero, or by these means."""
-
     def change(writer: Sublayer, application: int, update: Tensor) -> Tensor:
         if writer != sublayer:
             return update
@@ -136,7 +134,7 @@ class Destruction(TransformerProbe):
 def separating(embedding: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.float64]:
     """Return orthonormal directions [k, C] that span the groups' means of [n, C] around the mean of these means.
 
-    k is at most the number of groups minus 1.
+    k is less than the number of groups.
     """
     means = np.stack([embedding[labels == label].mean(axis=0) for label in np.unique(labels)])
     _, sizes, directions = np.linalg.svd(means - means.mean(axis=0), full_matrices=False)
@@ -151,7 +149,7 @@ def removed(embedding: NDArray[Any], directions: NDArray[np.float64]) -> float:
 
 
 def _projected(table_VC: Tensor, items: int, directions: NDArray[np.float64]) -> Tensor:
-    """Return the table with these directions removed from the items' rows; the mean of the rows does not change."""
+    """Remove these directions from the items' rows of a table; the mean of the rows does not change."""
     rows = table_VC[:items].double()
     mean, basis = rows.mean(dim=0), torch.from_numpy(directions)
     moved = rows - (rows - mean) @ basis.T @ basis
