@@ -201,7 +201,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Parameters:
-    """Counts of trainable parameters: ``total``, and ``core`` without those that depend only on the form of the data."""
+    """Counts of trainable parameters: ``total``, and ``core`` without those that depend only on the data's form."""
 
     total: float
     core: float

@@ -67,7 +67,7 @@ def cosines(embedding: NDArray[Any]) -> NDArray[Any]:
 
 
 def ring_numbers(similarity: NDArray[Any]) -> dict[str, float]:
-    """Return ``ring`` and ``ends`` of cosine similarities [n, n], or nothing for n < 4, where all pairs are neighbors."""
+    """Return ``ring`` and ``ends`` of cosine similarities [n, n], or nothing for n < 4, where all are neighbors."""
     count = len(similarity)
     if count < 4:
         return {}

@@ -264,7 +264,7 @@ class ExpressionTask(ABC):
                 )
 
     def stackable(self) -> Any:
-        """Return everything that decides the tokens and the scoring, which runs of one stack share, as a plain value."""
+        """Return a plain value that runs of one stack share: everything that decides the tokens and the scoring."""
         return self.value_count if self.decoding == "greedy" else [self.value_count, self.decoding]
 
     def with_examples(self, factor: float) -> Self:
