@@ -18,10 +18,8 @@ MOST_UNEVEN = 1e6
 
 @dataclass(frozen=True)
 class Mix:
-    """A set of tasks trained together, with the share of each in the training data.
-
-    Tasks are in alphabetical order and shares sum to 1, so that equal mixes are equal however they were written.
-    """
+    """Tasks and their shares of the training data. Tasks are sorted and shares sum to 1, so that equal mixes compare
+    equal."""
 
     tasks: tuple[str, ...]
     shares: tuple[float, ...]
@@ -165,17 +163,15 @@ class Arm:
 
     @cached_property
     def name(self) -> str:
-        """The name, with any budget and recipe: ``add+prod``, ``add+prod x2``, ``add+prod @ wide``."""
+        """The name: ``add+prod``, ``add+prod x2`` (twice the budget), ``add+prod @ wide`` (recipe ``wide``)."""
         return f"{self.plain_name}{RECIPE}{self.recipe}" if self.recipe else self.plain_name
 
     @property
     def plain_name(self) -> str:
-        """The name without the recipe."""
         return self.composition if self.budget == 1 else f"{self.composition}{BUDGET}{self.budget:.6g}"
 
     @property
     def composition(self) -> str:
-        """The name without budget and recipe."""
         return self.label or ", then ".join(phase.mix.name for phase in self.phases)
 
     def __str__(self) -> str:

@@ -14,8 +14,8 @@ from trainables.contract.report_validator import BrokenFamilyError, ReportValida
 SIZES = (8, 16, 32, 64, 128, 4, 2, 1)
 """Sizes to try, in this order, by default."""
 CLOSE = 1e-3
-"""Largest relative difference between a run's first losses alone and in a stack: batched products sum in another order.
-"""
+"""Largest relative difference between a run's first losses alone and in a stack, where products sum in another
+order."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,6 @@ class Case:
     directory: Path
 
     def run(self, seed: int = 0, size: int | None = None, arm: int = 0) -> RunConfig:
-        """Return a run, by default of the smallest size."""
         return self.family.config(self.arms[arm], self.sizes[0] if size is None else size, seed)
 
     def stack(self) -> list[RunConfig]:

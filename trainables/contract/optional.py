@@ -102,8 +102,7 @@ class OptionalMembers:
         return None
 
     def load(self, run: RunConfig, weights: Mapping[str, NDArray[Any]]) -> Any:
-        """Return the trained model of a run from its weights, on the CPU, for inference. Its type depends on the
-        family.
+        """Return a run's trained model from its weights, on the CPU, of a type that the family chooses.
 
         Raises:
             ValueError: The weights have another shape.
@@ -112,8 +111,8 @@ class OptionalMembers:
         raise NotImplementedError(f"the family {self.name!r} does not load models: it has no method load(run, weights)")
 
     def data(self, run: RunConfig, cache: Path) -> Any:
-        """Return the data that a run is trained and scored on, from ``cache`` or made there. Its type depends on the
-        family.
+        """Return the data that a run is trained and scored on, from ``cache`` or made there. The family chooses the
+        type.
 
         Raises:
             NotImplementedError: The family does not expose its data.

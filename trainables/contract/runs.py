@@ -122,7 +122,6 @@ class Until:
     accuracy: float
 
     def reached(self, evaluation: Evaluation) -> bool:
-        """Return True if the run ends at this evaluation."""
         return evaluation.accuracy[self.task] >= self.accuracy
 
 

@@ -45,7 +45,6 @@ GUESSED_BATCH = 32
 @dataclass(frozen=True)
 class SimpleSettings:
     """Default settings of a simple family."""
-
     steps: int = 1000
     """Optimizer steps that a run may take."""
 
@@ -166,7 +165,6 @@ class SimpleLearner(Learner):
         self._reported_step = saved["step"]
 
     def _next(self) -> Evaluation | None:
-        """Train to the next point and return it, or None after the last."""
         run, begun = self._run, time.perf_counter()
         try:
             if self._points is None:

@@ -132,10 +132,7 @@ class Destruction(TransformerProbe):
 
 
 def separating(embedding: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.float64]:
-    """Return orthonormal directions [k, C] that span the groups' means of [n, C] around the mean of these means.
-
-    k is less than the number of groups.
-    """
+    """Return orthonormal directions [k, C], k < groups, that span the groups' means of [n, C] around their mean."""
     means = np.stack([embedding[labels == label].mean(axis=0) for label in np.unique(labels)])
     _, sizes, directions = np.linalg.svd(means - means.mean(axis=0), full_matrices=False)
     spanning: NDArray[np.float64] = directions[sizes > 1e-9 * max(float(sizes[0]), 1e-30)]

@@ -106,8 +106,7 @@ class Components(EmbeddingProbe):
 def principal(similarity: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return variances [n], descending, and coordinates [n, 3] of a similarity matrix [n, n].
 
-    This is classical scaling (Gower 1966, Biometrika 53:325). Each axis has its sign, which is arbitrary, chosen so
-    that its largest coordinate is positive.
+    This is classical scaling (Gower 1966, Biometrika 53:325). The largest coordinate of an axis is made positive.
     """
     count, kept = len(similarity), min(KEPT, len(similarity))
     centering = np.eye(count) - 1 / count
@@ -163,8 +162,8 @@ class Separation(EmbeddingProbe):
 
 
 def _same_or_not(labels: NDArray[Any], pairs: Pairs) -> Floats:
-    """Return weights that turn a sum over pairs into the mean within groups of ``labels`` [n] minus the mean across
-    groups."""
+    """Return weights that turn a sum over pairs into their mean within groups of ``labels`` [n] minus the mean
+    across."""
     same = labels[pairs[0]] == labels[pairs[1]]
     weights: Floats = np.where(same, 1 / same.sum(), -1 / (~same).sum())
     return weights

@@ -21,10 +21,10 @@ def p_value(value: float, null: Sequence[float] | NDArray[np.float64]) -> float:
 
 
 def other_groupings(labels: Integers, rng: np.random.Generator, most: int = OTHERS) -> list[Integers]:
-    """Return other groupings of the same items into groups of the same sizes as ``labels`` [n].
+    """Return other groupings of the items into groups of the same sizes as ``labels`` [n]: all, or ``most`` random
+    ones.
 
-    These are all other groupings, for which a :func:`p_value` is exact, or a random sample of ``most`` if there are
-    more.
+    With all of them a :func:`p_value` is exact.
     """
     wanted = min(most, grouping_count(labels) - 1)
     groupings = {_canonical(labels): labels}

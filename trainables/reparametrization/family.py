@@ -141,8 +141,7 @@ class RaceFamily(Family):
     def price(self, method: str) -> Price:
         """Return a method's prices, in units of the race.
 
-        On a quadratic loss conjugate gradients need no evaluation: their product with the Hessian also gives the new
-        gradient.
+        On a quadratic loss conjugate gradients need no evaluation: their product also gives the new gradient.
         """
         known = method == "cg" and self.quadratic
         if self.settings.race.counted == "steps":
@@ -168,7 +167,6 @@ class RaceFamily(Family):
         return 2 * self._forward_flops() + self.numbers + self.settings.network.width * UPDATE["adam"]
 
     def _forward_flops(self) -> float:
-        """Return the operations of a network's output, per node. The gradient repeats each product."""
         network = self.settings.network
         width = network.width
         layer = 2 * width * (self.operations().entries + (network.residual == "series"))

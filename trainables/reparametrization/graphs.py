@@ -92,7 +92,7 @@ def gathered(ends: Edges, edge_ED: Floats, nodes: int) -> Floats:
 def spanning_tree(points: Floats) -> Edges:
     """Return the minimum spanning tree of at least two finite points in the plane, [N - 1, 2], in ascending order.
 
-    The smaller end comes first. Of edges with equal length, the edge with the smaller ends counts as shorter.
+    The smaller end comes first. Among equal lengths, the edge with the smaller ends counts as shorter.
     """
     candidates = _candidates(points)
     far = across(candidates, points)
@@ -111,7 +111,6 @@ def deaths(points: Floats) -> NDArray[np.float64]:
 
 
 def _candidates(points: Floats) -> Edges:
-    """Return the edges of the Delaunay triangulation, which contain the minimum spanning tree."""
     centered = points - points.mean(axis=0)  # Far from the origin, Qhull rounds small differences away.
     try:
         made = Delaunay(centered)
@@ -127,6 +126,5 @@ def _candidates(points: Floats) -> Edges:
 
 
 def _once(ends: NDArray[Any], nodes: int) -> Edges:
-    """Return every edge once, with the smaller end first, in ascending order."""
     numbers = np.unique(ends.min(axis=1).astype(np.int64) * nodes + ends.max(axis=1))
     return np.stack(np.divmod(numbers, nodes), axis=1)

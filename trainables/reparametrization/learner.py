@@ -32,8 +32,7 @@ def ahead(standings: Mapping[str, Standing], race: RaceSettings) -> dict[str, fl
 def is_over(standings: Mapping[str, Standing], spent: float, race: RaceSettings) -> bool:
     """Return True if the race ends once every method may have ``spent`` this much.
 
-    It ends at ``race.steps``, or once it is decided and the other methods have spent ``patience`` times as much as the
-    first to arrive.
+    It ends at ``race.steps``, or if it is decided and ``spent`` is ``patience`` times the first arrival's spending.
     """
     first = min((one.spent for one in standings.values() if one.arrives_within(race.steps)), default=math.inf)
     decided = all(one.ended or one.spent > race.factor * first for one in standings.values())
@@ -93,7 +92,6 @@ class RaceLearner(Learner):
         return Report(index, evaluation, outcome)
 
     def _measures(self, standings: Mapping[str, Standing]) -> dict[str, float]:
-        """Return each method's spending, steps and seconds, and whether it arrived within the budget or broke."""
         measures = {"seconds": sum(one.seconds for one in standings.values())}
         for name, one in standings.items():
             measures |= {f"spent_{name}": one.spent, f"steps_{name}": one.steps, f"seconds_{name}": one.seconds}

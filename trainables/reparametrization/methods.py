@@ -46,8 +46,8 @@ class Price:
 class Standing:
     """State of one method in one race.
 
-    ``spent`` is in units of the race. ``gap`` is the last loss minus the solution's, as a share of the first gap. A
-    ``broken`` method had a loss that is not finite.
+    ``spent`` is in units of the race. ``gap`` is the loss above the solution's, as a share of the first. A ``broken``
+    method had a loss that is not finite.
     """
 
     spent: float = 0.0
@@ -59,7 +59,6 @@ class Standing:
 
     @property
     def ended(self) -> bool:
-        """True if the method takes no more steps."""
         return self.arrived or self.broken
 
     def arrives_within(self, budget: float) -> bool:

@@ -73,7 +73,6 @@ class Dataset:
 
     @classmethod
     def read(cls, path: Path, tasks: Sequence[str]) -> Dataset:
-        """Read the dataset of a mix of these tasks."""
         arrays = load_file(path)
 
         def examples(name: str) -> Examples:

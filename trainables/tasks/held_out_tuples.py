@@ -84,10 +84,8 @@ class HeldOut:
 
 
 def _multisets(every_Nk: NDArray[np.int16], powers: Integers) -> tuple[NDArray[np.int16], Integers]:
-    """Return all multisets [M, k], each ascending, and the place of every tuple's multiset among them [N].
-
-    The order is colexicographic (by the largest value first).
-    """
+    """Return all multisets [M, k] in colexicographic order, each ascending, and each tuple's multiset among them
+    [N]."""
     ascending_Nk = np.sort(every_Nk, axis=1)
     _, first, which_N = np.unique(ascending_Nk @ powers, return_index=True, return_inverse=True)
     multisets = ascending_Nk[first]

@@ -16,7 +16,7 @@ from trainables.tasks import stream
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation. ``build(modulus, rng)`` returns its function; only operations with a random table use ``rng``.
+    """An operation. ``build(modulus, rng)`` returns its function; only random tables use ``rng``.
 
     The value of a ``commutative`` operation does not depend on the order of its arguments.
     """

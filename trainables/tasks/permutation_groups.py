@@ -154,7 +154,6 @@ def _order(kind: str, points: int) -> int:
 
 
 def _elements(kind: str, points: int) -> Integers:
-    """Return all elements [N, points] of a group, in any order."""
     corners = np.arange(points)
     if kind in "CD":
         rotations = (corners + corners[:, None]) % points
@@ -173,7 +172,6 @@ def is_odd(images: Integers) -> NDArray[np.bool_]:
 
 
 def _product_table(images: Integers) -> Integers:
-    """Return the product table [N, N] of all elements [N, d] of a group."""
     first = min(_FIRST_POINTS, images.shape[1])
     weights = images.shape[1] ** np.arange(first)[::-1]
     codes = images[:, :first] @ weights  # Ascending, since elements are in lexicographic order.

@@ -57,10 +57,8 @@ class TaskSettings(ExpressionTask):
         return named_group(self.group).order
 
     def groupings(self) -> dict[str, tuple[int, ...]]:
-        """Return the values of the auxiliary operations for each element, by operation.
-
-        An operation is left out if it has the same value for all elements or a different one for each.
-        """
+        """Return the auxiliary operations' values for each element, without operations that separate no or all
+        elements."""
         groupings: dict[str, tuple[int, ...]] = {}
         for name in ("sign", "order", "coset"):
             codes = self._codes(name)

@@ -105,7 +105,6 @@ class Expressions:
         return self.render(trees)
 
     def render(self, trees: Trees) -> Texts:
-        """Return the texts of evaluated expressions, each with all reduction steps."""
         tokens, birth, death = self._items(trees)
         lengths = (death - birth).sum(axis=1, dtype=np.int64)
         prompt_lengths = ((birth == 0) & (death > 0)).sum(axis=1, dtype=np.int64)
@@ -187,10 +186,7 @@ def _reduction_steps(trees: Trees) -> list[NDArray[np.int16]]:
 
 
 def make_dataset(settings: ExpressionTask, mix: Mix, seed: int) -> Dataset:
-    """Return the dataset of (settings, mix, seed >= 0), a pure function of the three.
-
-    Raises :class:`SettingsError` if these settings cannot give the data.
-    """
+    """Return the dataset, a pure function of the arguments (seed >= 0). Raises :class:`SettingsError` if impossible."""
     expressions = Expressions(settings, mix, seed)
     described = [f"{task}:{share:.12f}" for task, share in zip(mix.tasks, mix.shares, strict=True)]
     texts, nodes = expressions.sample(Part.TRAINED, settings.training_examples, stream(seed, "train", *described))
@@ -215,7 +211,6 @@ def make_dataset(settings: ExpressionTask, mix: Mix, seed: int) -> Dataset:
 
 
 def _held_out(expressions: Expressions, part: Part, seed: int) -> Examples:
-    """Return validation or test expressions of one operation: every tuple once if flat, else a random sample."""
     settings = expressions.settings
     count = settings.test_examples if part is Part.TEST else settings.validation_examples
     if not expressions.nests:
@@ -251,7 +246,7 @@ def load_dataset(task: ExpressionTask, mix: Mix, seed: int, cache: Path) -> Data
 
 
 def _name(task: ExpressionTask, mix: Mix, seed: int) -> str:
-    """Return a name with a hash of everything that decides the data, including numpy's version."""
+    """Return the name of a dataset: a hash of everything that decides the data, including numpy's version."""
     described = {
         "generator": task.generator_version,
         "layout": LAYOUT_VERSION,

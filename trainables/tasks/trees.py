@@ -69,9 +69,9 @@ class Draw:
 
 
 def grow(settings: ExpressionTask, draw: Draw, count: int, rng: np.random.Generator) -> Trees:
-    """Return ``count`` random expressions, not yet evaluated: values of operations are 0.
+    """Return ``count`` random expressions: operations drawn by their shares, argument counts and values uniformly.
 
-    Operations are drawn by their shares, argument counts and values uniformly.
+    They are not yet evaluated: values of operations are 0.
     """
     k = settings.max_arguments
     levels_of_operations = settings.levels if draw.inner else 1

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 ALIGNMENT = 16
-"""Parameters start at multiples of this many elements of a model's flat vector: 64 bytes in float32, enough for all
-vector units and matrix libraries."""
+"""Parameters start at multiples of this many elements: 64 bytes in float32, enough for vector units and libraries."""
 MOST = {"n_layer": 1_024, "n_recurrence": 1_024, "n_head": 4_096, "feed_forward": 1_024, "block": 65_536}
 """Upper limits that only catch typing errors."""
 GAIN, BIAS = "norm", "bias"
@@ -71,14 +70,11 @@ class ModelSettings:
         return 2 * self.n_layer * self.n_recurrence
 
     def stackable(self) -> dict[str, Any]:
-        """Return the settings that runs of one stack share: all except the scale of the initial weights."""
         return described_fields(self) | {"init": False}
 
     def described(self) -> dict[str, Any]:
-        """Return everything that changes the mathematics, for run keys.
-
-        ``init: {kind: normal, std: x}`` keeps its old name ``init_std``.
-        """
+        """Return everything that changes the mathematics, for run keys. A normal ``init`` keeps its old name
+        ``init_std``."""
         described = described_fields(self)
         init = described.pop("init")
         return described | ({"init_std": init["std"]} if self.init.kind == "normal" else {"init": init})

@@ -33,7 +33,6 @@ def attention(qkv_SNK: Tensor, rows: int, n_head: int, scale: float) -> Tensor:
 
 
 def _by_kernel(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, scale: float) -> Tensor:
-    """Apply torch's kernel, to halves if there are too many rows."""
     rows = q_BHTD.shape[0]
     if rows > MOST_ROWS:
         half = rows // 2

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 OWN_TRAINING = ("learning_rate", "learning_rate_end", "weight_decay")
 """Training settings that may differ between the runs of one stack."""
 MOST_BYTES = 1e13
-"""Ten terabytes."""
+"""Upper limit of a run's memory, ten terabytes."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,7 @@ class TransformerSettings:
 
 
 class TransformerFamily(Family):
-    """Transformers that learn a task; the size is ``n_embed``.
-
-    A subclass sets its name, version, words and ``Settings``: a subclass of :class:`TransformerSettings` with a task.
-    """
+    """Transformers of the width ``n_embed``. Subclasses set name, version, words and ``Settings`` (with their task)."""
 
     size_axis = "n_embed"
     tunable = (
@@ -127,7 +124,7 @@ class TransformerFamily(Family):
         return replace(self.settings, task=task.with_examples(examples), training=training)
 
     def adjusted(self, values: Mapping[str, float]) -> Any:
-        """Return other settings. A new learning rate scales the end rate too, unless that is given, so that the decay
+        """Return other settings. A learning rate without its end rate scales the end rate too, so that the decay
         stays."""
         rate, end = "training.learning_rate", "training.learning_rate_end"
         if rate in values and end not in values:

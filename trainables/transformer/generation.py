@@ -107,8 +107,7 @@ def _lay_out(questions: Sequence[Sequence[Examples]], eos: int, device: torch.de
 
 
 def _extend(forward: Forward, texts: _Texts, eos: int, most_tokens: int) -> None:
-    """Run a forward pass over unfinished texts. Accept each draft up to its first wrong token, and correct that
-    token."""
+    """Run a pass over unfinished texts; accept each draft up to its first wrong token, and correct that token."""
     stack, _, width = texts.tokens.shape
     unfinished = int((~texts.done).sum(dim=1).max())
     count = min(unfinished, max(1, most_tokens // width // stack))
@@ -137,10 +136,7 @@ def _extend(forward: Forward, texts: _Texts, eos: int, most_tokens: int) -> None
 
 
 def gumbel(key_S: Tensor, text_SK: Tensor, positions: int, vocabulary: int) -> Tensor:
-    """Return standard Gumbel noise [S, K, T, V], float64.
-
-    SplitMix64's finalizer mixes in a row's key, the number of a text in its row, the position and the token.
-    """
+    """Return standard Gumbel noise [S, K, T, V], float64: a hash of row key, text number, position and token."""
     word_SKTV = key_S.view(-1, 1, 1, 1)
     position_T1 = torch.arange(positions, device=key_S.device).unsqueeze(1)
     token_V = torch.arange(vocabulary, device=key_S.device)
@@ -201,12 +197,12 @@ class TrainedTransformer:
         self.parameters = {name: torch.from_numpy(np.array(weights[name], np.float32)) for name in wanted}
 
     def logits(self, tokens_BT: Tensor, change: Change | None = None, **parameters: Tensor) -> Tensor:
-        """Return the logits [B, T, V] for token ids [B, T], T at most the model's ``block``.
+        """Return the logits [B, T, V] for token ids [B, T].
 
         ``change`` replaces updates of sublayers, and ``parameters`` some of the model's parameters.
 
         Raises:
-            ValueError: T is larger than the model's block.
+            ValueError: T is larger than the model's ``block``.
         """
         if tokens_BT.shape[1] > self.settings.block:
             raise ValueError(f"{tokens_BT.shape[1]} tokens do not fit the model's block of {self.settings.block}")

@@ -50,10 +50,7 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
 class CapturedStep:
-    """Runs a step a few times, then records it and replays the recording from then on.
-
-    The tensors of the step must not move; if one does, make a new object.
-    """
+    """Runs a step a few times, then records and replays it. Make a new object if a tensor of the step moves."""
 
     def __init__(self) -> None:
         self._calls = 0
@@ -62,7 +59,6 @@ class CapturedStep:
 
     @property
     def recorded(self) -> bool:
-        """True if calls are replays."""
         return self._graph is not None
 
     def run(self, step: Callable[[], None]) -> None:
@@ -116,8 +112,7 @@ def repeatable() -> Iterator[None]:
 
 
 def can_compile(device: torch.device) -> bool:
-    """Return True if steps on this device are compiled: it is a GPU, with Triton and the tools to build its
-    launcher."""
+    """Return True if steps on this device are compiled: a GPU, with Triton and the tools to build its launcher."""
     return device.type == "cuda" and not lacking()
 
 
@@ -160,10 +155,7 @@ def let_grow(*tensors: Tensor) -> None:
 
 @contextmanager
 def compiling(form: Hashable) -> Iterator[None]:
-    """Prevent other processes of this user from compiling the same form at the same time.
-
-    They later read it from the compiler's cache, which also contains the lock file.
-    """
+    """Let only one process of this user compile a form; others wait and then read it from the compiler's cache."""
     from torch._inductor.runtime.cache_dir_utils import cache_dir
 
     place = Path(cache_dir())
@@ -215,7 +207,6 @@ def pad_parameters(settings: ModelSettings, parameters: Mapping[str, Tensor], mu
 
 
 def _padded_biases(settings: ModelSettings, parameters: Mapping[str, Tensor], multiple: int) -> dict[str, Tensor]:
-    """Return the biases of the linear maps, as wide as the padded maps."""
     stack, vocabulary, width = parameters["token"].shape
     depth = width // settings.n_head
     padded = {}

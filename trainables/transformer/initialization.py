@@ -57,7 +57,6 @@ class InitSettings:
 
     @property
     def scale(self) -> float:
-        """The ``std`` or ``gain`` of this kind, or its default."""
         if self.kind == "normal":
             return DEFAULT_STD if self.std is None else self.std
         return DEFAULT_GAIN if self.gain is None else self.gain

@@ -203,7 +203,6 @@ class TransformerLearner(Learner):
         return [float(loss) for loss in losses]
 
     def _accuracies(self, questions: Sequence[Sequence[Examples]], purpose: str) -> list[list[float]]:
-        """Return the scores of all active runs; ``purpose`` seeds the noise of sampled texts."""
         tokens = len(self._active) * self._training[0].batch * self._model.block
         configs = [self._jobs[index].config for index in self._active]
         sampled = configs[0].settings.task.decoding == "sampled"

@@ -50,7 +50,6 @@ class StackState:
         return cls(parameters_SP, AdamState(zeros, zeros.clone()), parameters_SP.new_zeros(len(parameters_SP)))
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the tensors of a checkpoint, by name."""
         return {
             "parameters": self.parameters_SP,
             "first": self.adam.first_SP,
@@ -122,7 +121,6 @@ class StackTrainer:
         self.state.loss_steps += last - first
 
     def keep(self, rows: Tensor) -> None:
-        """Continue with only these rows of the stack."""
         self._drop_recording()
         self.state.keep(rows)
         self._sampler.keep(rows)
@@ -132,7 +130,6 @@ class StackTrainer:
         self._fix_addresses()
 
     def logits(self, tokens_SMT: Tensor) -> Tensor:
-        """Return the logits of the stack for these tokens, without gradients."""
         with torch.no_grad():
             parameters = pad_parameters(self._model, self._where.views(self._weights()), self._pad_to)
             return forward(self._model, parameters, tokens_SMT)
@@ -162,7 +159,6 @@ class StackTrainer:
         self._step += 1
 
     def _weights(self) -> Tensor:
-        """Return the parameters in the precision of matrix products."""
         bf16 = self._settings[0].precision == "bf16"
         return self.state.parameters_SP.to(torch.bfloat16) if bf16 else self.state.parameters_SP
 
@@ -188,9 +184,9 @@ class StackTrainer:
         return dict(zip(leaves, gradients, strict=True)), loss_S.detach()
 
     def _compile_first(self) -> None:
-        """Compile forward and backward pass for the canonical stack, on zero weights, once per process.
+        """Compile the passes for the canonical stack, on zero weights, once per process.
 
-        One process of a machine compiles; the others read its result from the cache.
+        One process of a machine compiles; the others read the result from the cache.
         """
         form = compiled_form(self._model, self._where, self._settings[0], self._step.device)
         if form not in _COMPILED_FIRST:

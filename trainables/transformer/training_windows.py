@@ -32,10 +32,8 @@ def fitting_starts(text: Dataset, block: int) -> NDArray[np.int64]:
 
 
 class WindowSampler:
-    """Draws windows of ``block + 1`` tokens for every run of a stack from its own text, on the device.
-
-    Runs with the same text object share its memory.
-    """
+    """Draws each run's windows of ``block + 1`` tokens on the device. Runs with the same text object share its
+    memory."""
 
     def __init__(
         self,
@@ -81,7 +79,6 @@ class WindowSampler:
         return self._tokens[where_SBT].long(), self._answer[where_SBT]
 
     def keep(self, rows: Tensor) -> None:
-        """Keep only these runs of the stack (ascending indices)."""
         self._keys_S1 = self._keys_S1[rows]
         self._first_S1 = self._first_S1[rows]
         self._count_S1 = self._count_S1[rows]

@@ -45,7 +45,6 @@ def can_train(model: ModelSettings, training: TrainingSettings, vocabulary: int,
 
 @functools.cache
 def _load() -> ctypes.CDLL | tuple[str, str]:
-    """Return the library, or why it is missing and the remedy."""
     found = find_spec(EXTENSION)
     if found is None or found.origin is None:
         return "which was not built", "install a C++ compiler (Debian: apt install g++), then pip install -e . again"

@@ -133,7 +133,6 @@ class NativeTrainer:
         self.state.loss_steps += last - first
 
     def keep(self, rows: Tensor) -> None:
-        """Continue with only these rows of the stack."""
         self.state.keep(rows)
         self._settings = tuple(self._settings[int(row)] for row in rows)
         self._texts = [self._texts[int(row)] for row in rows]
