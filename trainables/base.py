@@ -78,8 +78,7 @@ class Learner(ABC):
     def take_over(self, weights: Mapping[int, Mapping[str, NDArray[Any]]]) -> None:
         """Start runs, by their index in the stack, from the weights of the previous phase.
 
-        Take only the parts that a run's ``start`` names. Called at most once, at step 0, and only if arms have several
-        phases.
+        Take only the parts that a run's ``start`` names. Called at most once, at step 0, for arms of several phases.
         """
         raise NotImplementedError(f"{type(self).__name__} cannot start from the weights of another run")
 
@@ -217,8 +216,8 @@ def load_family(name: str) -> type[Family]:
     """Return the class that a search space names: a built-in family or ``package.module:Class``.
 
     Raises:
-        SettingsError: The name does not stand for a :class:`Family`, or the class inherits its ``name``: its runs would
-            have the keys of another family. The error's key is ``family``.
+        SettingsError: The name does not stand for a :class:`Family`, or the class inherits its ``name``, so its runs
+            would have another family's keys. The error's key is ``family``.
     """
     family = find(name, BUILT_IN, kind="family", key="family")
     if not (isinstance(family, type) and issubclass(family, Family)):

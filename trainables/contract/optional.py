@@ -85,8 +85,8 @@ class OptionalMembers:
     def groupings(self) -> dict[str, tuple[int, ...]]:
         """Return groupings of the items (the rows of a model's arrays) that matter to the tasks.
 
-        Each grouping has a name (``mod2``), which appears in the names of probes' numbers, and a label for each item
-        (0, 1, 0, 1, ...).
+        A grouping has a name (``mod2``), which probes use in the names of numbers, and a label per item (0, 1, 0, 1,
+        ...).
         """
         return {}
 
@@ -111,8 +111,7 @@ class OptionalMembers:
         raise NotImplementedError(f"the family {self.name!r} does not load models: it has no method load(run, weights)")
 
     def data(self, run: RunConfig, cache: Path) -> Any:
-        """Return the data that a run is trained and scored on, from ``cache`` or made there. The family chooses the
-        type.
+        """Return the training and test data of a run, from ``cache`` or made there, of a type that the family chooses.
 
         Raises:
             NotImplementedError: The family does not expose its data.

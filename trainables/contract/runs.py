@@ -46,8 +46,7 @@ class RunConfig:
     """One run: a mix, a size, a seed, and every setting that changes its mathematics.
 
     ``settings`` is the family's frozen dataclass and includes the run's budget. The key leaves out device, stack,
-    retries and the sweep's target, which change a result by float rounding at most, and ``arm``, the name of the run's
-    arm.
+    retries and the sweep's target, which change a result by float rounding at most, and ``arm``, the arm's name.
 
     ``start`` names the run whose weights this run continues from; ``frozen`` names the parts of the model that do not
     train. ``until`` ends the run early; the engine applies it and families ignore it. ``salt`` changes only the key, so
@@ -156,8 +155,7 @@ class Outcome:
     it to the score of the best constant answer on the same data; a diverged run has ``accuracy`` equal to ``floor``.
     ``measures`` are further numbers to record: ``seconds`` of training, by which searchers weigh sizes,
     ``test_examples_add``, ``test_cases_add``, ... ``error`` is the traceback of a failed run, whose ``accuracy`` is
-    empty. ``data`` is a hash (at most 36 characters) of all training and test data, or ``""`` if the family has no
-    hash.
+    empty. ``data`` is a hash (at most 36 characters) of all training and test data, or ``""`` if there is none.
 
     A run that ended because of ``until`` was not scored on the test part: ``accuracy`` and ``floor`` are empty, and
     ``curve`` shows its progress.

@@ -1,8 +1,7 @@
 """Settings of a family: errors about them, and the plain values in run keys.
 
 Declare a new setting of an old family as ``field(default=..., metadata=ADDED_LATER)``. Its default must compute what
-the family computed before. Keys leave out such a setting at its default, so that runs keep their keys and stacks their
-ids.
+the family computed before. At its default the setting is left out, so runs keep their keys and stacks their ids.
 """
 
 from __future__ import annotations
@@ -47,8 +46,7 @@ def digest_of(described: Any) -> str:
 def described_fields(settings: Any) -> dict[str, Any]:
     """Return the fields of a settings dataclass as plain values, without fields added later at their default.
 
-    A nested dataclass is described the same way, or by its ``described()`` method, which returns what changes the
-    mathematics.
+    A nested dataclass is described the same way, or by its ``described()`` method if it has one.
     """
     described = asdict(settings)
     for field in fields(settings):

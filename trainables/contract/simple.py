@@ -45,6 +45,7 @@ GUESSED_BATCH = 32
 @dataclass(frozen=True)
 class SimpleSettings:
     """Default settings of a simple family."""
+
     steps: int = 1000
     """Optimizer steps that a run may take."""
 

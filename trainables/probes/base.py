@@ -66,8 +66,8 @@ class Probe(ABC):
 
         This is a pure function: the same arguments give the same result, and it writes no file. ``model`` is the result
         of :meth:`Family.load` and ``data`` of :meth:`Family.data`, each None unless the probe needs it. ``arrays`` are
-        the arrays that the family stores for the run. An exception is recorded as the probe's error and does not affect
-        the run.
+        the arrays that the family stores for the run. An exception becomes the probe's error and does not affect the
+        run.
         """
 
 

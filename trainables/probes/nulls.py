@@ -21,8 +21,7 @@ def p_value(value: float, null: Sequence[float] | NDArray[np.float64]) -> float:
 
 
 def other_groupings(labels: Integers, rng: np.random.Generator, most: int = OTHERS) -> list[Integers]:
-    """Return other groupings of the items into groups of the same sizes as ``labels`` [n]: all, or ``most`` random
-    ones.
+    """Return all other groupings with the group sizes of ``labels`` [n], or a random sample of ``most`` of them.
 
     With all of them a :func:`p_value` is exact.
     """

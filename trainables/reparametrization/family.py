@@ -42,7 +42,7 @@ LOSS = 3
 @dataclass(frozen=True)
 class Operations:
     """Operations of a problem, per node: ``evaluation`` (loss and gradient, the unit of work), ``hessian``, and
-    ``product`` of the Hessian with a direction. ``entries`` is the mean number of entries in a row of a graph's
+    ``product`` of the Hessian with a direction. ``entries`` is the mean number of entries per row of a graph's
     matrices."""
 
     entries: float
@@ -223,10 +223,10 @@ class PersistentHomology(RaceFamily):
             raise SettingsError(f"{width} output lies on a line", key="settings.network.width")
 
     def operations(self) -> Operations:
-        """Count per edge. For each of three edges per point of the triangulation (Euler's maximum) the loss takes a
-        squared distance with a comparison (5) and an in-circle test (29); sorting and joining are not counted. For an
-        edge of the tree it takes a difference, its length, its distance from the scale, the loss, and both ends' sums;
-        the Hessian its entry and both ends' sums; its product a difference, the part along the edge, the rest, and both
+        """Count per edge. For each of a point's three edges in the triangulation (Euler's maximum) the loss takes a
+        squared distance with a comparison (5) and an in-circle test (29), without sorting and joining. For an edge of
+        the tree it takes a difference, its length, its distance from the scale, the loss, and both ends' sums; the
+        Hessian its entry and both ends' sums; its product a difference, the part along the edge, the rest, and both
         ends' sums."""
         evaluation = 3 * (5 + 29) + 2 + 4 + 1 + 2 + 3 + 4
         return Operations(3.0, evaluation, 3 + 2, 2 + 5 + 2 + 2 + 2 + 4)

@@ -21,8 +21,7 @@ class Examples:
     """Expressions with their worked solutions.
 
     ``tokens`` [M, W] is the full text, padded with ``<eos>``. ``prompt_lengths`` [M] counts the tokens up to the first
-    '=' (included), ``lengths`` [M] all tokens up to ``<eos>`` (included). ``answers`` [M] are the token ids of the
-    right answers.
+    '=' (included), ``lengths`` [M] up to ``<eos>`` (included). ``answers`` [M] are the token ids of the right answers.
     """
 
     tokens: NDArray[np.unsignedinteger]

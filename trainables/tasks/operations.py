@@ -1,6 +1,6 @@
-"""The operations of ListOps, all modulo n. To add one, add its entry at the end of ``OPERATIONS``.
+"""The operations of ListOps, all modulo n. To add an operation, add its entry at the end of ``OPERATIONS``.
 
-Shape legend: ``arguments`` is an int64 array [..., k] of numbers in 0..n-1, k >= 2; a function returns [...].
+Shapes: ``arguments`` is an int64 array [..., k] of numbers in 0..n-1, k >= 2; a function returns [...].
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Finite permutation groups by name (``S4``, ``A5``, ``C6``, ``D4``), and the operations on their elements.
 
-The points are 0..d-1; a permutation is written as its images: ``[1 0 2]`` is 0 -> 1, 1 -> 0, 2 -> 2. In a product ``a
-b`` the factor ``a`` acts first, (a b)(i) = b(a(i)), as in sympy.
+The points are 0..d-1; a permutation is written as its images: ``[1 0 2]`` is 0 -> 1, 1 -> 0, 2 -> 2. In a product the
+left factor acts first, (a b)(i) = b(a(i)), as in sympy.
 
 An operation is a function of the product of its arguments: ``product`` itself, or one of its properties (the auxiliary
 operations on sub-blocks of arXiv 2505.18369). To add an operation, add its name at the end of ``OPERATIONS`` and its
@@ -77,8 +77,7 @@ class Group:
         return np.unique(self.orders)
 
     def codes(self, operation: str, point: int, subgroup: Integers | None) -> Integers | None:
-        """Return the code of an operation for each product, [N], or None if it needs a subgroup and ``subgroup`` is
-        None.
+        """Return the code of an operation for each product, [N], or None without the ``subgroup`` that it needs.
 
         ``image`` is the image of ``point``, and ``coset`` the first element of the left coset x H of ``subgroup``.
         """
@@ -119,10 +118,9 @@ class Group:
 
 @lru_cache
 def named_group(name: str) -> Group:
-    """Return the group with this name.
+    """Return the group with this name, with 2 to :data:`LARGEST_ORDER` elements.
 
-    Raises :class:`SettingsError` (key ``task.group``) for an unknown name, and for a group of one element or of more
-    than :data:`LARGEST_ORDER`.
+    Raises :class:`SettingsError` (key ``task.group``) for an unknown name or another number of elements.
     """
     kind, points = parse(name, key="task.group")
     order = _order(kind, points)
