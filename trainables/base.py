@@ -152,7 +152,7 @@ class Family(OptionalMembers, ABC):
         run: RunConfig | None = None
         for place, phase in enumerate(arm.phases, start=1):
             if phase.share:
-                # Unscaled settings are reused as they are: settings read from disk obey the rules of their own time.
+                # Reuse unscaled settings as they are: settings read from disk may not pass today's validation.
                 steps = arm.budget * phase.share
                 settings = family.settings if steps == arm.budget == 1 else family.scaled(steps, arm.budget)
                 start = None if run is None else Start(run, phase.takes)
@@ -184,7 +184,7 @@ def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> obje
         )
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # The module may be a user's, and may raise anything while it is imported.
+    except Exception as error:  # A user's module may raise anything on import.
         raise SettingsError(_import_message(kind, name, module_name, error), key=key, given=name) from error
     if not hasattr(module, class_name):
         own = [known for known, value in vars(module).items() if getattr(value, "__module__", "") == module_name]

@@ -89,10 +89,8 @@ def matmul_ceiling(device: str, precision: str) -> float:
 
 
 def core_ceiling() -> float:
-    """Return the FLOP/s of this core in multiply-adds without memory (peak.cpp), the best of many bursts.
-
-    Needs a C++ compiler.
-    """
+    """Return this core's FLOP/s in multiply-adds without memory (peak.cpp; needs a C++ compiler), the best of many
+    bursts."""
     with tempfile.TemporaryDirectory() as place:
         library = Path(place) / "peak.so"
         source = Path(__file__).with_name("peak.cpp")

@@ -47,10 +47,7 @@ def read_table(path: Path, recipe: str = "") -> dict[Request, Observation]:
 
 @dataclass(frozen=True)
 class Pool:
-    """Recorded runs by mix and size.
-
-    ``costs`` are the seconds of a run by size, a power law over all mixes.
-    """
+    """Recorded runs by mix and size. ``costs`` are the seconds of a run by size, a power law over all mixes."""
 
     runs: Mapping[tuple[str, int], tuple[Observation, ...]]
     costs: Mapping[int, float]

@@ -62,10 +62,8 @@ class Disturbed:
         return len(self.log.read_text())
 
     def go_on_until(self, count: int) -> None:
-        """Wait until this many runs are journalled and the sweep is running.
-
-        Raises :class:`LostError` if the sweep cannot continue or has ended with an answer.
-        """
+        """Wait until this many runs are journalled and the sweep runs. Raises :class:`LostError`, also after an
+        answer."""
         self._until(lambda: self.runs >= count and self.program.process.poll() is None, f"sweep with {count} runs")
 
     def go_on_for_a_run(self) -> None:

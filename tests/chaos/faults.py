@@ -133,8 +133,7 @@ def empty_outcome(sweep: Disturbed, rng: np.random.Generator) -> bool:
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault. ``make`` injects it into a running sweep, and returns True if the fault happened and had its immediate
-    effect.
+    """A fault. ``make`` injects it into a running sweep and returns True if it happened and had its immediate effect.
 
     ``message`` is a regular expression for the program's message, which comes at the latest soon after the next run
     ends. ``own`` faults need a sweep with its own Ray, ``cluster`` faults a cluster, and ``disk`` faults a disk that
@@ -182,10 +181,7 @@ def small_disk(place: Path) -> Iterator[bool]:
 
 
 def _crash(victims: list[psutil.Process], spoil: Callable[[], bool]) -> bool:
-    """Suspend processes, spoil files and kill the processes.
-
-    Resume the processes and return False if one of them had ended or there was nothing to spoil.
-    """
+    """Suspend processes, spoil files and kill the processes. If that is impossible, resume them and return False."""
     stands = [_send(item, signal.SIGSTOP) for item in victims]
     if all(stands) and spoil():
         return _kill(*victims)

@@ -88,10 +88,8 @@ class Program:
             item.kill()
 
     def _part(self, *path: str) -> psutil.Process:
-        """Return the newest process of :meth:`_parts`.
-
-        Raises ``TimeoutError``, and ``psutil.NoSuchProcess`` once the program has ended.
-        """
+        """Return the newest of :meth:`_parts`. Raises ``TimeoutError``, or ``NoSuchProcess`` once the program has
+        ended."""
         until = time.monotonic() + PATIENCE_S
         while not (result := self._parts(*path)):
             if self.process.poll() is not None:
@@ -102,10 +100,8 @@ class Program:
         return result[-1]
 
     def _parts(self, *path: str) -> list[psutil.Process]:
-        """Return the processes at the end of a path of descendants, or none once the program has ended.
-
-        The path has a pattern per generation, which the command line contains.
-        """
+        """Return the descendants along a path of command-line patterns, one per generation; none after the program's
+        end."""
         result = [] if self.process.poll() is not None else [psutil.Process(self.process.pid)]
         for words in path:
             result = children(result, words)

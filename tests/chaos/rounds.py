@@ -74,8 +74,7 @@ class Counted:
     """Damage to a sweep with faults.
 
     ``lost`` runs have no good outcome, lack whole files or are not in MLflow; ``doubled`` runs are in the journal or in
-    MLflow more than once; ``changed`` runs have another outcome. ``same_answer`` is True if the printed answer is
-    identical.
+    MLflow more than once; ``changed`` runs have another outcome. ``same_answer`` means identical printed answers.
     """
 
     lost: int
@@ -157,10 +156,8 @@ class _Made:
 
 
 def _make(faults: Sequence[str], sweep: Disturbed, rng: np.random.Generator) -> list[Round]:
-    """Make these faults, each while the sweep restarts after the previous fault.
-
-    Wait until another run is journalled and every expected message is printed.
-    """
+    """Make these faults, each during the restart after the previous fault, and wait for another run and all
+    messages."""
     own, runs, made = not sweep.ground.words, sweep.runs, list[_Made]()
     for fault in faults:
         if made:
@@ -225,9 +222,6 @@ def recorded(home: Path) -> list[str]:
 
 
 def answer_in(output: str) -> str:
-    """Return the last answer that was printed, up to the empty line after it, or ``""`` if there is none.
-
-    The text below that line differs: the command line prints a command, Python prints settings.
-    """
+    """Return the last printed answer up to its empty line, or ``""``; the text below differs between interfaces."""
     _, result, rest = output.rpartition(": size at ")
     return rest.partition("\n")[2].partition("\n\n")[0].strip() if result else ""

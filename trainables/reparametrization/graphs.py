@@ -33,7 +33,7 @@ def adjacency(settings: GraphSettings, nodes: int, rng: np.random.Generator) -> 
     """Return the adjacency matrix [nodes, nodes] of a graph without loops: scipy CSR, float64, sorted indices."""
     ends = _grid(nodes) if settings.kind == "grid" else _small_world(settings, nodes, rng)
     matrix = weighted(ends, np.ones(len(ends)), nodes)
-    matrix.data[:] = 1.0  # An edge drawn twice was summed.
+    matrix.data[:] = 1.0  # Duplicate edges were summed.
     return matrix
 
 

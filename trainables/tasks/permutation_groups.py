@@ -145,7 +145,7 @@ def parse(name: str, *, key: str) -> tuple[str, int]:
 
 def _order(kind: str, points: int) -> int:
     if kind in "SA":
-        # More points than these have far more elements than are allowed.
+        # The factorial of 30 is already far above the limit.
         count = math.factorial(min(points, 30))
         return count if kind == "S" or points == 1 else count // 2
     return points if kind == "C" else 2 * points

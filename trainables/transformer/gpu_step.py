@@ -102,7 +102,7 @@ def repeatable() -> Iterator[None]:
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     fill = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     torch.use_deterministic_algorithms(True)
-    # Every element is written, so filling them first is a wasted pass.
+    # Every element is written, so filling memory first is a wasted pass.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     try:
         yield

@@ -56,9 +56,7 @@ def _norm(x_SNC: Tensor, width: int) -> Tensor:
     return functional.pad(normed_SNC, (0, x_SNC.shape[-1] - width)) if x_SNC.shape[-1] > width else normed_SNC
 
 
-@dataclass(
-    frozen=True, eq=False
-)  # Torch up to 2.11 hashes an object before its fields are set; eq=False hashes by identity.
+@dataclass(frozen=True, eq=False)  # Torch up to 2.11 hashes it before its fields are set: hash by identity.
 class _Linear:
     """A map of rows [S, N, C] to [S, N, K], with or without a bias [S, 1, K]."""
 

@@ -33,8 +33,7 @@ def step_sizes(settings: Sequence[TrainingSettings], first: int, last: int) -> N
     """Return the factors of steps ``first`` .. ``last - 1`` of a stack's runs: float32 [K, 3, S].
 
     The three rows of a step are the learning rate with the first moment's bias correction, the weight decay factor
-    (learning rate x weight decay) and the square root of the second moment's bias correction. The stack shares the
-    betas.
+    (learning rate x weight decay) and the square root of the second moment's bias correction. Runs share the betas.
     """
     rates_KS = np.stack([one.learning_rates(first, last) for one in settings], axis=1)
     count_K1 = np.arange(first, last)[:, None] + 1.0

@@ -148,9 +148,7 @@ class StackTrainer:
     def _take_step(self) -> None:
         gradient_SP, loss_S = self._gradient()
         decayed = self._decayed_P
-        if (
-            self._trained_SP is not None
-        ):  # Without a gradient the moments stay zero, so only decay could change a parameter.
+        if self._trained_SP is not None:  # Without a gradient the moments stay 0; only decay could act.
             gradient_SP.mul_(self._trained_SP)
             decayed = decayed * self._trained_SP
         state = self.state
