@@ -1,4 +1,4 @@
-"""What is trained: families of models, their tasks and probes. Imports neither Ray nor MLflow nor the orchestrator."""
+"""Families of models, their tasks and probes. Imports neither Ray nor MLflow nor the orchestrator."""
 
 from __future__ import annotations
 

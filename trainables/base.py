@@ -86,7 +86,7 @@ class Learner(ABC):
 class Family(OptionalMembers, ABC):
     """A kind of model and the tasks it is trained on, with its settings resolved.
 
-    A family defines the members below; those of :class:`OptionalMembers` have defaults. ``Settings`` is a frozen
+    A family defines the members below; members of :class:`OptionalMembers` have defaults. ``Settings`` is a frozen
     dataclass (nested dataclasses allowed) whose ``__post_init__`` raises :class:`SettingsError`; its fields are the
     keys under ``settings:`` in a search space.
     """

@@ -54,7 +54,7 @@ class KeptRay:
         self.words: tuple[str, ...] = ("--address", str(self._cluster.address))
 
     def workers(self, program: Program) -> list[psutil.Process]:
-        """Return all training processes, including those of a killed driver that are still alive."""
+        """Return all training processes, including live processes of a killed driver."""
         return children(children([psutil.Process()], RAYLET), WORKER)
 
     def processes(self, program: Program) -> list[psutil.Process]:

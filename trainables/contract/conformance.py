@@ -14,7 +14,7 @@ from trainables.contract.report_validator import BrokenFamilyError, ReportValida
 SIZES = (8, 16, 32, 64, 128, 4, 2, 1)
 """Sizes to try, in this order, by default."""
 CLOSE = 1e-3
-"""Largest relative difference between a run's first losses alone and in a stack, where products sum in another
+"""Largest relative difference between a run's first losses alone and in a stack, which sums products in another
 order."""
 
 

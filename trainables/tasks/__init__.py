@@ -1,4 +1,4 @@
-"""Tasks as text: operations modulo n, permutations, and the nested expressions that both are written in."""
+"""Tasks as text: operations modulo n, permutations, and the nested expressions of both."""
 
 from __future__ import annotations
 

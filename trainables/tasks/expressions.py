@@ -17,11 +17,11 @@ from trainables.tasks.vocabulary import ExpressionVocabulary
 
 DEEPEST = 64
 MOST_EXAMPLES = 10**9
-"""A billion expressions of twenty tokens are 40 GB on disk."""
+"""Maximum number of expressions: a billion expressions of twenty tokens are 40 GB on disk."""
 MOST_TUPLES = 2**22
-"""All tuples of arguments are listed once to choose the held-out ones. S5 has 120 elements and 1.7 million triples."""
+"""Maximum number of tuples, which are all listed once to choose the held-out tuples. S5 has 1.7 million triples."""
 MOST_ASKED = 2**20
-"""If there are more tuples than this, a test set is a random sample of the held-out ones."""
+"""Number of tuples above which a test set is a random sample of the held-out tuples."""
 LONGEST_TEXT_TOKENS = 8_192
 """Upper limit of the longest text, far above any block in use."""
 FEWEST_HELD_OUT, FEW_HELD_OUT = 10, 40
@@ -151,7 +151,7 @@ class ExpressionTask(ABC):
     def described(self) -> dict[str, Any]:
         """Return everything that decides the data, for run keys.
 
-        Two marks separate runs from those of earlier versions, in which ``unordered`` meant a share of ordered tuples,
+        Two marks separate runs from runs of earlier versions, in which ``unordered`` meant a share of ordered tuples,
         and a hash chose among many tuples.
         """
         marks = {"held_out": "multisets"} if self.held_out == "unordered" else {}

@@ -37,11 +37,11 @@ class Level:
 
 
 Trees = tuple[Level, ...]
-"""Levels from the root (one slot) to the last, which has only plain values."""
+"""Levels from the root (a single slot) to the last, which has only plain values."""
 
 
 def select(trees: Trees, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> Trees:
-    """Return the chosen expressions of a batch."""
+    """Return a batch of the chosen expressions."""
     return tuple(Level(**{one.name: getattr(level, one.name)[chosen] for one in fields(Level)}) for level in trees)
 
 

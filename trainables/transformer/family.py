@@ -124,8 +124,7 @@ class TransformerFamily(Family):
         return replace(self.settings, task=task.with_examples(examples), training=training)
 
     def adjusted(self, values: Mapping[str, float]) -> Any:
-        """Return other settings. A learning rate without its end rate scales the end rate too, so that the decay
-        stays."""
+        """Return other settings. A learning rate without an end rate scales that rate too, so that the decay stays."""
         rate, end = "training.learning_rate", "training.learning_rate_end"
         if rate in values and end not in values:
             training = self.settings.training

@@ -124,7 +124,7 @@ class NativeTrainer:
         self._steps_a_call = max(1, int(CALL_FLOPS / step_flops))
 
     def run(self, first: int, last: int) -> None:
-        """Train steps ``first`` .. ``last - 1`` (0-based)."""
+        """Train steps ``first`` .. ``last - 1`` (from 0)."""
         sizes_SK3 = np.ascontiguousarray(step_sizes(self._settings, first, last).transpose(2, 0, 1))
         for row in range(len(self._settings)):
             for begin in range(first, last, self._steps_a_call):
