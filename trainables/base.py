@@ -137,7 +137,6 @@ class Family(OptionalMembers, ABC):
         """Return a learner for a stack of runs of equal shape, at step 0.
 
         Args:
-            runs: The runs of the stack.
             device: A torch device name (``cpu``, ``cuda``).
             cache: A directory on this node for data that several runs share (made once, memory-mapped).
         """

@@ -83,7 +83,6 @@ class SimpleFamily(Family):
         Args:
             tasks: The tasks to train together, each with its share of the training data (shares sum to 1).
             size: The size of the model, in units of ``size_axis``.
-            seed: The seed of the run.
             settings: An instance of ``Settings``.
         """
 

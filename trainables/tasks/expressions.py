@@ -50,7 +50,7 @@ class ExpressionTask(ABC):
     value_word: ClassVar[str]
     """A word for a value: number, element."""
     values_setting: ClassVar[str]
-    """The setting that decides the number of values, ``task.modulus`` for example; messages say to raise it."""
+    """The setting that decides the number of values, as messages name it: ``task.modulus``."""
 
     depth: int = 2
     """Levels of operations: 1 is flat (``add(3,1,2)``), 2 allows flat expressions as arguments, and so on."""

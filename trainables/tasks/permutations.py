@@ -57,8 +57,8 @@ class TaskSettings(ExpressionTask):
         return named_group(self.group).order
 
     def groupings(self) -> dict[str, tuple[int, ...]]:
-        """Return the auxiliary operations' values for each element, without operations that separate no or all
-        elements."""
+        """Return each element's value of the auxiliary operations that separate some elements but not all, by
+        operation."""
         groupings: dict[str, tuple[int, ...]] = {}
         for name in ("sign", "order", "coset"):
             codes = self._codes(name)

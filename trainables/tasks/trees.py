@@ -141,7 +141,6 @@ def _arguments(level: Level, below: Level) -> NDArray[np.int64]:
 
 
 def _draw(shares: Sequence[float], where: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw indices into ``shares`` by their shares, with 0 outside ``where``."""
     if len(shares) == 1:
         return np.zeros(where.shape, dtype=np.int64)
     bounds = np.cumsum(shares)[:-1]

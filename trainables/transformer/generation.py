@@ -68,10 +68,7 @@ def accuracies(
     longest solution of its set.
 
     Args:
-        forward: The models.
         questions: The sets of expressions of each stack row; rows may have different numbers of sets.
-        vocabulary: The tokens.
-        device: The device of the models.
         training_tokens: Tokens of the stack's training step. A forward pass may have as many: without a backward pass
             they fit any device that trains the stack.
         keys: Signed 64-bit seeds, one for each stack row, to sample texts at temperature 1; None for greedy texts.

@@ -195,7 +195,6 @@ class TransformerLearner(Learner):
         }
 
     def _take_losses(self) -> list[float]:
-        """Return every active run's mean training loss since the last evaluation, and reset the sums."""
         state = self._trainer.state
         losses = (state.loss_S / max(1, state.loss_steps)).tolist()
         state.loss_S.zero_()

@@ -59,7 +59,6 @@ class StackState:
 
     @classmethod
     def of(cls, tensors: dict[str, Tensor], loss_steps: int, device: torch.device) -> StackState:
-        """Return the state of a checkpoint: the inverse of :meth:`tensors`."""
         on = {name: tensor.to(device) for name, tensor in tensors.items()}
         return cls(on["parameters"], AdamState(on["first"], on["second"]), on["loss"], loss_steps)
 
