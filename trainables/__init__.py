@@ -1,4 +1,4 @@
-"""What is trained: families of models, their tasks and probes. Imports neither Ray nor MLflow nor the orchestrator."""
+"""Families of models, their tasks and probes. Imports neither Ray nor MLflow nor the orchestrator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["SimpleFamily", "SimpleSettings"]
 
 
 def __getattr__(name: str) -> Any:
-    # Imported when it is asked for: numpy takes a tenth of a second, and every command imports this package.
+    # Imported lazily: numpy takes a tenth of a second, and every command imports this package.
     if name in __all__:
         from trainables.contract import simple
 

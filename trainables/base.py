@@ -5,7 +5,7 @@ them to the family's learner and reads back evaluations and outcomes. Nothing he
 orchestrator, so you can step through a family in a debugger.
 
 A family outside this repository is any subclass of :class:`Family`, named ``package.module:Class``. The shortest is a
-:class:`trainables.SimpleFamily`: one generator.
+:class:`trainables.SimpleFamily`, which needs only a generator.
 """
 
 from __future__ import annotations
@@ -68,9 +68,7 @@ class Learner(ABC):
 
     @abstractmethod
     def restore(self, directory: Path) -> None:
-        """Continue from a checkpoint, bit for bit on the same device.
-
-        The checkpoint is of the same stack, or of a larger one that contained all of these runs.
+        """Continue from a checkpoint, bit for bit on the same device. The checkpoint may come from a larger stack.
 
         Raises:
             FileNotFoundError: There is no checkpoint.
@@ -80,8 +78,7 @@ class Learner(ABC):
     def take_over(self, weights: Mapping[int, Mapping[str, NDArray[Any]]]) -> None:
         """Start runs, by their index in the stack, from the weights of the previous phase.
 
-        Take only the parts that a run's ``start`` names. Called at most once, at step 0. A family whose arms have one
-        phase does not need it.
+        Take only the parts that a run's ``start`` names. Called at most once, at step 0, for arms of several phases.
         """
         raise NotImplementedError(f"{type(self).__name__} cannot start from the weights of another run")
 
@@ -89,9 +86,9 @@ class Learner(ABC):
 class Family(OptionalMembers, ABC):
     """A kind of model and the tasks it is trained on, with its settings resolved.
 
-    A family defines what follows here; :class:`OptionalMembers` have defaults. ``Settings`` is a frozen dataclass
-    (nested dataclasses allowed) whose ``__post_init__`` raises :class:`SettingsError`; its fields are the keys under
-    ``settings:`` in a search space.
+    A family defines the members below; members of :class:`OptionalMembers` have defaults. ``Settings`` is a frozen
+    dataclass (nested dataclasses allowed) whose ``__post_init__`` raises :class:`SettingsError`; its fields are the
+    keys under ``settings:`` in a search space.
     """
 
     name: ClassVar[str]
@@ -140,7 +137,6 @@ class Family(OptionalMembers, ABC):
         """Return a learner for a stack of runs of equal shape, at step 0.
 
         Args:
-            runs: The runs of the stack.
             device: A torch device name (``cpu``, ``cuda``).
             cache: A directory on this node for data that several runs share (made once, memory-mapped).
         """
@@ -148,14 +144,14 @@ class Family(OptionalMembers, ABC):
     def config(self, arm: Arm, size: int, seed: int, tuned: Mapping[str, float] | None = None) -> RunConfig:
         """Return the run of an arm at this size and seed: the arm's last phase, with earlier phases in its ``start``.
 
-        The settings have the arm's budget in steps and examples, and ``tuned`` values by dotted name. Phases without
-        steps are left out; the phase after them starts from new weights.
+        The arm's budget scales steps and examples; ``tuned`` replaces settings by dotted name. A phase without steps is
+        skipped, and the next phase starts from new weights.
         """
         family = type(self)(self.adjusted(tuned)) if tuned else self
         run: RunConfig | None = None
         for place, phase in enumerate(arm.phases, start=1):
             if phase.share:
-                # Unscaled settings are reused as they are: settings read from disk obey the rules of their own time.
+                # Reuse unscaled settings as they are: settings read from disk may not pass today's validation.
                 steps = arm.budget * phase.share
                 settings = family.settings if steps == arm.budget == 1 else family.scaled(steps, arm.budget)
                 start = None if run is None else Start(run, phase.takes)
@@ -171,12 +167,11 @@ class Family(OptionalMembers, ABC):
 
 
 def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> object:
-    """Return the object that ``name`` stands for, directly or through ``built_in``.
-
-    ``kind`` is a word for the object, for messages.
+    """Return the object that ``name`` stands for, directly or through ``built_in``. Messages call it a ``kind``.
 
     Raises:
-        SettingsError: With ``key``, for a name of neither form, a module that cannot be imported or lacks the name.
+        SettingsError: The name has neither form, or its module cannot be imported or lacks the object. The error has
+            this ``key``.
     """
     module_name, colon, class_name = built_in.get(name, name).partition(":")
     if not colon:
@@ -188,7 +183,7 @@ def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> obje
         )
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # The module may be a user's, and may raise anything while it is imported.
+    except Exception as error:  # A user's module may raise anything on import.
         raise SettingsError(_import_message(kind, name, module_name, error), key=key, given=name) from error
     if not hasattr(module, class_name):
         own = [known for known, value in vars(module).items() if getattr(value, "__module__", "") == module_name]
@@ -199,7 +194,6 @@ def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> obje
 
 
 def _import_message(kind: str, name: str, module_name: str, error: Exception) -> str:
-    """Return why a module cannot be imported: it does not exist, or it raises."""
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
     if missing and f"{module_name}.".startswith(f"{missing}."):
         where = "put it next to the search space, or add its folder to PYTHONPATH"
@@ -221,8 +215,8 @@ def load_family(name: str) -> type[Family]:
     """Return the class that a search space names: a built-in family or ``package.module:Class``.
 
     Raises:
-        SettingsError: With key ``family``, for anything that is not a :class:`Family`, and for a class without a name
-            of its own: its runs would have the keys of the class that it inherits the name from.
+        SettingsError: The name does not stand for a :class:`Family`, or the class inherits its ``name``, so its runs
+            would have another family's keys. The error's key is ``family``.
     """
     family = find(name, BUILT_IN, kind="family", key="family")
     if not (isinstance(family, type) and issubclass(family, Family)):

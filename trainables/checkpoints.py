@@ -20,10 +20,10 @@ from trainables.files import write_whole
 
 
 def computing_s(device: torch.device) -> float:
-    """Return seconds on a clock whose differences measure training.
+    """Return the time of a clock that measures training, in seconds.
 
-    With one CPU thread, the computing time of the calling thread: other programs on the machine do not count.
-    Otherwise the wall clock, once a GPU has finished its work.
+    With one CPU thread this is the CPU time of the calling thread, which other programs do not affect. Otherwise it is
+    the wall-clock time after a GPU has finished its work.
     """
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -32,13 +32,13 @@ def computing_s(device: torch.device) -> float:
 
 
 def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
-    """Write a checkpoint atomically: after a crash, ``path`` is either the whole old file or the whole new one."""
+    """Write a checkpoint atomically."""
     content = {name: tensor.contiguous() for name, tensor in tensors.items()}
     write_whole(path, save(content, {"notes": json.dumps(notes)}))
 
 
 def read_checkpoint(path: Path, keys: Iterable[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return the tensors (on the CPU) and notes of a checkpoint of the runs with these keys.
+    """Return the tensors (on the CPU) and notes of a checkpoint that contains the runs with these keys.
 
     Raises:
         FileNotFoundError: There is no checkpoint.

@@ -1,4 +1,4 @@
-"""Files that are on disk as a whole or not at all, even after a crash."""
+"""Files that are written whole or not at all, even after a crash."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file so that ``path`` is either the old file or the new one, whole.
+    """Replace a file atomically: ``path`` has either all of the old content or all of the new.
 
     Raises:
-        OSError: with the path, which Python's own error of a write does not name.
+        OSError: The file cannot be written. Unlike Python's own error of a write, this one has the path.
     """
     aside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     try:
@@ -27,7 +27,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def flush(path: Path) -> None:
-    """Wait until a file, or the names in a directory, are on disk: a power failure can lose both."""
+    """Wait until a file, or the entries of a directory, are on disk; a power failure can lose either."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -62,7 +62,7 @@ SHAPES: dict[str, Callable[[Observation, int, np.random.Generator], Observation]
     "half fail from 18": lambda run, size, rng: _failing(run, rng, 0.5 * (size >= FALLS_FROM)),
     "0.3 fail anywhere": lambda run, size, rng: _failing(run, rng, 0.3),
 }
-"""Changes to the runs of a pool. All except the first are applied to the recipe :data:`RESHAPED`."""
+"""Changes to the runs of a pool. All except the first apply to the recipe :data:`RESHAPED`."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Drawn:
     at_least: float | None
 
     def contains(self, mix: str, size: float) -> bool:
-        """Return whether a mix's interval has a bound and contains the size."""
+        """Return True if a mix's interval has a bound and contains the size."""
         low, high = self.intervals[mix]
         return (low is not None or high is not None) and (low or 0) <= size <= (high or math.inf)
 
@@ -122,12 +122,11 @@ def spec_of(path: Path, recipe: str, method: str, overrides: tuple[str, ...]) ->
 
 @cache
 def pool_of(path: Path, recipe: str) -> Pool:
-    """Return the cached pool of a recipe in a file."""
     return Pool.read(path, recipe)
 
 
 def draw(cell: Cell, play: Play, key: int, *, locate: bool = True) -> Drawn:
-    """Return one sweep drawn from a cell, with transitions if ``locate`` is set."""
+    """Return one sweep drawn from a cell, with transitions if ``locate`` is True."""
     spec = spec_of(cell.path, cell.recipe, play.method, play.overrides)
     searcher, world = searcher_of(spec), pool_of(cell.path, cell.recipe).world(key, cell.mix, cell.shift)
     problem = searcher.problem
@@ -183,7 +182,7 @@ def decided_row(cell: Cell, method: str, drawn: Sequence[Drawn]) -> str:
 
 
 def rows(cell: Cell, method: str, drawn: Sequence[Drawn]) -> list[str]:
-    """Return the share of intervals that contain the pool's own crossing, as one Markdown line per mix."""
+    """Return the share of intervals that contain the pool's own crossing, as a Markdown line per mix."""
     lines = []
     for mix in MIXES:
         truth = pool_of(cell.path, cell.recipe).crossing(mix)
@@ -206,7 +205,6 @@ def _share(values: Sequence[bool]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Draw the sweeps and print their results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sweeps", type=int, default=200, help="sweeps per method and pool (default 200)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")

@@ -1,4 +1,4 @@
-"""What a benchmark ran on, how long things take there, and how fast its matrix products are at best."""
+"""Description of the machine of a benchmark, its clock, and the peak speed of its matrix products."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import torch
 
 
 def describe(device: str) -> dict[str, Any]:
-    """Hardware, versions and load: what a result is worth nothing without."""
+    """Return the hardware, versions and load that a result needs for comparison."""
     packages = {}
     for name in ("torch", "triton", "numpy"):
         try:
@@ -49,8 +49,8 @@ def _processor() -> str:
 
 
 def clock(device: str) -> float:
-    """Seconds: on a CPU those this process computed, so that other processes count less; on a GPU those that passed,
-    once it has done what it was asked."""
+    """Return seconds: on a CPU this process's computing time, which other processes affect less; on a GPU the wall time
+    once the queued work is done."""
     if device == "cuda":
         torch.cuda.synchronize()
         return time.perf_counter()
@@ -58,7 +58,7 @@ def clock(device: str) -> float:
 
 
 def steps_a_second(train: Callable[[int], None], device: str, seconds: float) -> float:
-    """How many steps ``train(steps)`` takes a second, over about ``seconds``; warm up before."""
+    """Return the steps per second of ``train(steps)``, measured for about ``seconds``. Warm up before the call."""
     steps, done, begun = 1, 0, clock(device)
     while True:
         train(steps)
@@ -66,12 +66,13 @@ def steps_a_second(train: Callable[[int], None], device: str, seconds: float) ->
         spent = clock(device) - begun
         if spent >= seconds:
             return done / spent
-        # Aim at the end, but look at the clock now and then.
+        # Aim at the end, but read the clock in between.
         steps = max(1, min(int(done / max(spent, 1e-6) * (seconds - spent)), 4 * done))
 
 
 def matmul_ceiling(device: str, precision: str) -> float:
-    """FLOP/s of a large matrix product in this precision, the median of five, measured here and now."""
+    """Return the FLOP/s of a large matrix product in this precision on this machine, the median of five
+    measurements."""
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     size = 8192 if device == "cuda" else 1024
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
@@ -88,7 +89,8 @@ def matmul_ceiling(device: str, precision: str) -> float:
 
 
 def core_ceiling() -> float:
-    """FLOP/s of this core in multiply-adds without memory (peak.cpp), the best of many bursts. Needs a C++ compiler."""
+    """Return this core's FLOP/s in multiply-adds without memory (peak.cpp; needs a C++ compiler), the best of many
+    bursts."""
     with tempfile.TemporaryDirectory() as place:
         library = Path(place) / "peak.so"
         source = Path(__file__).with_name("peak.cpp")
@@ -103,7 +105,7 @@ def core_ceiling() -> float:
 
 
 def peak_memory_gb(device: str) -> float:
-    """The most memory this process held: on the GPU since the last reset, on the CPU since it began."""
+    """Return this process's peak memory: on a GPU since the last reset, on a CPU since the process began."""
     if device == "cuda":
         return torch.cuda.max_memory_reserved() / 1e9
     import resource

@@ -37,15 +37,18 @@ from tests.families import FLOOR, LogisticFamily, LogisticLearner
 from trainables.base import Evaluation, Report, RunConfig
 
 NUMBERS, POINTS, STEPS, TESTED = 20, 10, 1000, 200
-"""Tokens whose embeddings are kept, points of a learning curve, the steps that it tells of, and the test set's size."""
+"""Tokens with embeddings, points of a learning curve, the number of steps in it, and the size of the test set."""
 SIZES = (8, 16, 24, 32, 40, 48, 56, 64, 72, 80)
 EARLY = 200
-"""Runs after which memory is compared with that at the end."""
+"""Number of runs after which memory is compared with the memory at the end."""
 
 
 class IdleLearner(LogisticLearner):
-    """Ends at its first evaluation, with a whole curve and embeddings made up from the seed. Like small transformers it
-    learns nearly all or nearly nothing, with the logistic's probability; its test set has 200 expressions."""
+    """Ends at its first evaluation, with a whole curve and with embeddings made up from the seed.
+
+    Like small transformers it learns almost everything or almost nothing, with the logistic's probability; its test set
+    has 200 expressions.
+    """
 
     def accuracy(self, run: RunConfig, head_start: float = 0.0) -> float:
         share = (super().accuracy(run, head_start) - FLOOR) / (0.99 - FLOOR)
@@ -70,7 +73,7 @@ class IdleLearner(LogisticLearner):
 
 
 class IdleFamily(LogisticFamily):
-    """The logistic family, without the waiting."""
+    """The logistic family without waiting."""
 
     name: ClassVar[str] = "idle"
     learner_type = IdleLearner
@@ -81,8 +84,11 @@ class IdleFamily(LogisticFamily):
 
 @dataclass(frozen=True)
 class Sample:
-    """The sweep at one moment, ``at_s`` seconds after the watch began. ``computing_s`` is the processor time of this
-    process and its children, ``recording_s`` that of the thread that writes to MLflow."""
+    """State of the sweep ``at_s`` seconds after the watch began.
+
+    ``computing_s`` is the processor time of this process and its children, ``recording_s`` the processor time of the
+    thread that writes to MLflow.
+    """
 
     at_s: float
     ended: int
@@ -93,7 +99,7 @@ class Sample:
 
 
 class Watch:
-    """Looks at a home's journal and MLflow store, and at this process's memory, a few times a second."""
+    """Samples a home's journal and MLflow store, and this process's memory, a few times per second."""
 
     def __init__(self, home: Path) -> None:
         self.samples: list[Sample] = []
@@ -104,7 +110,7 @@ class Watch:
         self._thread.start()
 
     def close(self) -> None:
-        """Look a last time and stop."""
+        """Take a last sample and stop."""
         self._stop.set()
         self._thread.join()
         self.samples.append(self._sample())
@@ -129,19 +135,19 @@ class Watch:
         try:
             with sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=5) as store:
                 done = store.execute(f"{held} AND tags.value = 'run' AND runs.status = 'FINISHED'").fetchone()
-        except sqlite3.OperationalError:  # The tables are being made.
+        except sqlite3.OperationalError:  # The tables do not exist yet.
             return 0
         return int(done[0])
 
 
 def resident_mb() -> float:
-    """This process's memory now."""
+    """Return this process's current memory."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def computing_s() -> float:
-    """Processor time of this process and the live processes below it."""
+    """Return the processor time of this process and its live descendants."""
     total = 0.0
     for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
         with suppress(psutil.NoSuchProcess):
@@ -151,14 +157,14 @@ def computing_s() -> float:
 
 
 def recording_s() -> float:
-    """Processor time of the recorder's thread; 0 while there is none."""
+    """Return the processor time of the recorder's thread, or 0 if there is none."""
     recorders = {thread.native_id for thread in threading.enumerate() if thread.name == "recorder"}
     threads = (thread for thread in psutil.Process().threads() if thread.id in recorders)
     return float(sum(thread.user_time + thread.system_time for thread in threads))
 
 
 def space(runs: int) -> SweepSpec:
-    """A grid of so many runs, or a few more."""
+    """Return a grid of at least this many runs."""
     seeds = math.ceil(runs / (2 * len(SIZES)))
     return SweepSpec.model_validate(
         {
@@ -177,7 +183,7 @@ def space(runs: int) -> SweepSpec:
 
 
 def summary(samples: Sequence[Sample]) -> dict[str, Any]:
-    """What the samples say. Memory is compared between :data:`EARLY` ended runs and the end of the last one."""
+    """Summarize the samples. Memory is compared between :data:`EARLY` ended runs and the end of the last run."""
     total = samples[-1].ended
     first = next(sample for sample in samples if sample.ended > 0)
     held = next((sample for sample in samples if sample.recorded >= total), None)
@@ -198,7 +204,6 @@ def summary(samples: Sequence[Sample]) -> dict[str, Any]:
 
 
 def table(sums: Mapping[str, Any]) -> str:
-    """The summary as Markdown."""
     recorded = sums["ms_a_run_recorded"]
     rows = (
         ("runs ended, and in MLflow", f"{sums['runs']}, {sums['recorded']}", ""),
@@ -218,7 +223,6 @@ def table(sums: Mapping[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the sweep and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=2000)
     given = parser.parse_args(arguments)

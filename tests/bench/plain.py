@@ -1,7 +1,7 @@
-"""What a stack is measured against: the same model as a careful user writes it, one run in a process of its own.
+"""The baseline for a stack: the same model as a careful user writes it, with each run in a separate process.
 
-Same mathematics as a stack of one (a test holds the loss curves together): an ``nn.Module`` with fused attention,
-fused AdamW, data on the device and no waiting for it between steps. The ``compiled`` form runs through
+The mathematics are the same as for a stack of one (a test compares the loss curves): an ``nn.Module`` with fused
+attention, fused AdamW, data on the device and no waiting for it between steps. The ``compiled`` form runs through
 ``torch.compile``, and on a GPU its whole step is captured as a CUDA graph.
 """
 
@@ -24,12 +24,12 @@ from trainables.transformer.training_settings import Precision, TrainingSettings
 from trainables.transformer.training_windows import WindowSampler
 
 STEPS = 1_000_000
-"""Of the schedule: more than any benchmark takes."""
+"""Steps of the schedule, more than any benchmark takes."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What is the same at every width. The model is one block applied four times."""
+    """Settings that are the same at every width. The model is one block applied four times."""
 
     block: int
     batch: int
@@ -50,7 +50,7 @@ SHAPES = {
 
 @dataclass(frozen=True)
 class Case:
-    """One width at one shape and precision on one device."""
+    """A width, shape and precision on a device."""
 
     shape: Shape
     width: int
@@ -70,12 +70,12 @@ class Case:
         return self.shape.tokens_a_step * flops_per_token(self.model, self.width, self.shape.vocabulary)
 
     def text(self) -> Dataset:
-        """Random tokens: what is learned does not matter here, what is computed does."""
+        """Return random tokens: only the computation matters here, not what is learned."""
         tokens = np.random.default_rng(0).integers(0, self.shape.vocabulary, 1_000_000).astype(np.uint16)
         return Dataset(tokens, np.ones(len(tokens), dtype=np.bool_), np.zeros(1, dtype=np.int64), {}, {}, None, {})
 
     def stack(self, size: int, compile_step: bool | None = None) -> StackTrainer:
-        """A stack of ``size`` runs with seeds 0, 1, ..., at step 0."""
+        """Return a stack of ``size`` runs with seeds 0, 1, ..., at step 0."""
         text = self.text()
         where = layout(self.model, self.width, self.shape.vocabulary)
         models = [initialize(self.model, where, torch.Generator().manual_seed(seed)) for seed in range(size)]
@@ -91,7 +91,7 @@ class Case:
         return StackTrainer(state, self.model, where, [self.training] * size, sampler, compile_step=compile_step)
 
     def native(self) -> NativeTrainer:
-        """One run by the native step, at step 0."""
+        """Return one run of the native step, at step 0."""
         where = layout(self.model, self.width, self.shape.vocabulary)
         first = initialize(self.model, where, torch.Generator().manual_seed(0))
         state = StackState.start(first.unsqueeze(0))
@@ -135,7 +135,7 @@ class PlainModel(nn.Module):
                 nn.init.normal_(parameter, std=settings.init.scale)
 
     def forward(self, windows_BW: Tensor) -> Tensor:
-        """The mean loss in predicting each window's tokens from those before."""
+        """Return the mean loss in predicting each window's tokens from the tokens before them."""
         tokens, targets = windows_BW[:, :-1], windows_BW[:, 1:]
         x = self.token(tokens) + self.position.weight[: tokens.shape[1]]
         for _ in range(self.recurrence):
@@ -145,8 +145,6 @@ class PlainModel(nn.Module):
 
 
 class PlainRun:
-    """Trains a :class:`PlainModel`."""
-
     def __init__(self, model: PlainModel, settings: TrainingSettings, tokens: Tensor, *, compiled: bool) -> None:
         device = tokens.device
         self._settings, self._tokens = settings, tokens
@@ -168,7 +166,7 @@ class PlainRun:
             capturable=self._captured is not None,
         )
         if self._captured is not None:
-            # Only now: the optimizer looks at the number it is given, and waits for the GPU to do so.
+            # Set this last, because reading the number in the optimizer's constructor waits for the GPU.
             for group in self._optimizer.param_groups:
                 group["lr"] = self._rate
         block = model.position.num_embeddings
@@ -186,7 +184,7 @@ class PlainRun:
         self._steps += steps
 
     def step(self, windows_BW: Tensor) -> Tensor:
-        """One step on these windows at the schedule's rate; the loss before it."""
+        """Take a step on these windows at the schedule's rate, and return the loss before it."""
         self._set_rate(float(self._settings.learning_rates(self._steps, self._steps + 1)[0]))
         self._steps += 1
         return self._update(windows_BW)
@@ -216,7 +214,6 @@ class PlainRun:
 
 
 def make_run(case: Case, *, compiled: bool) -> PlainRun:
-    """A run of this case, ready to train."""
     torch.manual_seed(0)
     model = PlainModel(case.model, case.width, case.shape.vocabulary).to(case.device)
     tokens = torch.from_numpy(case.text().tokens.astype("int32")).to(case.device)

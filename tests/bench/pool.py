@@ -1,4 +1,4 @@
-"""Recorded runs of many sweeps as a pool, and the transition of a pool without assuming a curve."""
+"""Recorded runs of many sweeps as a pool, and the transition of a pool without an assumed curve."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from orchestrator.search.base import Observation, Request
 from orchestrator.transition.types import LEVEL
 
 FEW = 4
-"""Fewest runs of a size that does not borrow from the nearest sizes."""
+"""Minimum number of runs of a size; below it, the size borrows from the nearest sizes."""
 TOP = 1.6
-"""The asymptote is the mean of the runs within this factor of the largest size. The largest size is often only twice a
-transition, where not every run learns."""
+"""Factor from the largest size within which runs count for the asymptote, their mean accuracy.
+
+The largest size is often only twice a transition, where not every run learns.
+"""
 LOWEST = 0.9
 """Lowest asymptote of a pool with a transition."""
 RECIPE = "recipe"
@@ -45,18 +47,13 @@ def read_table(path: Path, recipe: str = "") -> dict[Request, Observation]:
 
 @dataclass(frozen=True)
 class Pool:
-    """Recorded runs by mix and size.
-
-    Attributes:
-        costs: Seconds of a run by size, a power law over all mixes.
-    """
+    """Recorded runs by mix and size. ``costs`` are the seconds of a run by size, a power law over all mixes."""
 
     runs: Mapping[tuple[str, int], tuple[Observation, ...]]
     costs: Mapping[int, float]
 
     @classmethod
     def read(cls, path: Path, recipe: str = "") -> Pool:
-        """Return the pool of one recipe in a table."""
         runs: dict[tuple[str, int], list[Observation]] = {}
         seconds: dict[int, list[float]] = {}
         for request, run in read_table(path, recipe).items():
@@ -70,11 +67,10 @@ class Pool:
         return cls({cell: tuple(cell_runs) for cell, cell_runs in runs.items()}, costs)
 
     def sizes(self, mix: str) -> list[int]:
-        """Return the sizes with runs of a mix, ascending."""
         return sorted(size for name, size in self.runs if name == mix)
 
     def like(self, mix: str, size: float) -> list[Observation]:
-        """Return the runs of a size, and those of the nearest sizes until there are at least :data:`FEW`."""
+        """Return the runs of a size, and runs of the nearest sizes until there are at least :data:`FEW`."""
         runs: list[Observation] = []
         for other in sorted(self.sizes(mix), key=lambda other: abs(math.log(other / size))):
             if len(runs) < FEW:
@@ -90,7 +86,7 @@ class Pool:
 
         Args:
             key: Seed of the sweep.
-            same: If set, runs of every mix are drawn from this one.
+            same: If set, the mix from which runs of every mix are drawn.
             shift: Factor by which the sizes of all mixes except the first are enlarged before the draw.
         """
         mixes = sorted({mix for mix, _ in self.runs})
@@ -105,8 +101,7 @@ class Pool:
     def crossing(self, mix: str) -> float | None:
         """Return the size at which an isotonic fit of the accuracy passes :data:`LEVEL` of its asymptote.
 
-        Returns:
-            None if the asymptote is below :data:`LOWEST` or the smallest size has passed the level already.
+        Return None if the asymptote is below :data:`LOWEST` or the smallest size has already passed the level.
         """
         runs = [(size, run.accuracy) for size in self.sizes(mix) for run in self.runs[mix, size]]
         sizes, accuracies = np.array(runs, dtype=float).T

@@ -1,4 +1,4 @@
-"""Pools of recorded runs, and the tables of sweeps drawn from them."""
+"""Tests of pools of recorded runs, and of the tables of sweeps drawn from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The overhead benchmark's arithmetic."""
+"""Tests of the overhead benchmark's arithmetic."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.bench.overhead import Sample, summary, table
 
 
 def samples(recorded_at_the_end: int) -> list[Sample]:
-    """400 runs in 40 s, the record 4 s behind, memory growing by a tenth between 200 and 400."""
+    """Return samples of 400 runs in 40 s: records come 4 s late, and memory grows by a tenth between 200 and 400."""
     watched = [
         Sample(float(s), 10 * s, max(0, 10 * (s - 4)), 400 + max(0, s - 20) * 2, s / 2, s / 5) for s in range(41)
     ]

@@ -1,4 +1,4 @@
-"""The benchmark compares like with like, and its table has a row a form."""
+"""The benchmark compares equal work, and its table has a row for each form."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CASE = Case(Shape(block=9, batch=6, vocabulary=11), 16, "float32", "cpu")
 
 
 def give_weights(trainer: StackTrainer, model: PlainModel) -> None:
-    """Make the plain model the one the stack of one begins with; linear layers keep their weights transposed."""
+    """Copy the initial weights of a stack of one to the plain model, whose linear layers transpose them."""
     views = trainer._where.views(trainer.state.parameters_SP)
     targets = {
         "token": model.token.weight,

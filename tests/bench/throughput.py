@@ -40,17 +40,17 @@ from trainables.transformer.stack import StackTrainer
 from trainables.transformer.training_settings import Precision
 
 WIDTHS = (64, 16, 256, 32, 128)
-"""In the order they are measured: what matters most comes first."""
+"""Widths in the order of measurement, the most important first."""
 ROUNDS = 3
 BURST_S = 0.01
-"""Computing time of a burst, about."""
+"""Approximate computing time of a burst, in seconds."""
 _all_ready: Barrier
 HEAD = "| n_embed | form | runs x steps/s | / best plain | tokens/s | of ceiling | peak GB | prepare s |"
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The rate of a form: the median of its rounds, or that of the best burst."""
+    """The rate of a form: the median of its rounds, or the rate of the best burst."""
 
     rate: float
     peak_gb: float
@@ -58,7 +58,6 @@ class Measured:
 
 
 def stack(case: Case, runs: int, seconds: float) -> Measured:
-    """A stack of runs in this process."""
     if case.device == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
@@ -69,7 +68,7 @@ def stack(case: Case, runs: int, seconds: float) -> Measured:
 
 
 def plain(case: Case, processes: int, seconds: float, *, compiled: bool) -> Measured:
-    """One plain run in each of some processes, all at work at once."""
+    """Measure one plain run in each of several processes at once."""
     context = multiprocessing.get_context("spawn")
     meeting = (context.Barrier(processes),)
     with ProcessPoolExecutor(processes, context, initializer=_begin, initargs=meeting) as pool:
@@ -81,7 +80,7 @@ def plain(case: Case, processes: int, seconds: float, *, compiled: bool) -> Meas
 
 @cache
 def in_turns(case: Case, seconds: float, *, compiled: bool) -> dict[str, Measured]:
-    """The forms of one process on a CPU, each for about ``seconds``."""
+    """Measure the single-process forms on a CPU, each for about ``seconds``."""
     begun = time.perf_counter()
     runs = {"a1": make_run(case, compiled=False).train} | (
         {"a2": make_run(case, compiled=True).train} if compiled else {}
@@ -103,14 +102,14 @@ def in_turns(case: Case, seconds: float, *, compiled: bool) -> dict[str, Measure
 
 
 def _burst_s(train: Callable[[int], None], steps: int) -> float:
-    """Computing seconds of this thread that some steps take."""
+    """Return the computing seconds of this thread for some steps."""
     begun = time.thread_time()
     train(steps)
     return time.thread_time() - begun
 
 
 def _counted(trainer: StackTrainer | NativeTrainer) -> Callable[[int], None]:
-    """Trains so many further steps."""
+    """Return a function that trains this many further steps."""
     done = 0
 
     def train(steps: int) -> None:
@@ -127,7 +126,7 @@ def _begin(meeting: Barrier) -> None:
 
 
 def _work(case: Case, seconds: float, compiled: bool) -> Measured:
-    """A plain run, measured once all processes are ready."""
+    """Measure a plain run once all processes are ready."""
     torch.set_num_threads(1)
     begun = time.perf_counter()
     try:
@@ -150,7 +149,7 @@ def _measured(
 
 @dataclass(frozen=True)
 class Form:
-    """One cell of the table: ``measure`` takes the seconds that the measurement itself may last."""
+    """One cell of the table. ``measure`` takes the number of seconds for the measurement."""
 
     case: Case
     name: str
@@ -159,7 +158,7 @@ class Form:
 
 
 def forms_of(case: Case, *, quick: bool) -> list[Form]:
-    """Return all forms of a case: the plain ones first, which the others are compared with."""
+    """Return all forms of a case, with the plain forms first, because the others are compared with them."""
     if case.device == "cpu":
         names = (
             ("a1", "stack of 1", "stack of 4", "native")
@@ -187,8 +186,10 @@ def _of_turns(case: Case, name: str, seconds: float, *, compiled: bool) -> Measu
 
 
 class Table:
-    """Prints a row a form, as Markdown, as soon as it is measured, and keeps all rows in a JSON file if one is named.
-    A form too large for the device has no numbers."""
+    """Prints a Markdown row as soon as a form is measured, and writes all rows to a JSON file if one is named.
+
+    A form too large for the device has no numbers.
+    """
 
     def __init__(self, machine: dict[str, Any], ceiling: float, file: Path | None) -> None:
         self._machine = machine
@@ -215,11 +216,11 @@ class Table:
             write_whole(self._file, json.dumps(content, indent=1) + "\n")
 
     def longest_s(self, kind: str) -> float:
-        """Return the seconds that the slowest form of a kind took so far, its compilation included."""
+        """Return the seconds that the slowest form of a kind took so far, including compilation."""
         return max((row["took_s"] for row in self._rows if row["form"][0] == kind), default=0.0)
 
     def _line(self, row: dict[str, Any]) -> str:
-        """A row as text. Its ratio is to the best plain form measured so far at this width."""
+        """Return a row as text. Its ratio is to the best plain form measured so far at this width."""
         if "why" in row:
             return f"| {row['n_embed']} | {row['form']} | {row['why']} |"
         plain = [
@@ -232,7 +233,6 @@ class Table:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure every form at every width."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cpu", "cuda"), required=True)
     parser.add_argument("--quick", action="store_true", help="n_embed 16, 32 and 64, short measurements")
@@ -257,7 +257,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     shape = SHAPES[given.shape or ("paper" if gpu else "flat")]
     cases = [Case(shape, width, precision, given.device) for width in widths]
     forms = [form for case in cases for form in forms_of(case, quick=given.quick)]
-    if given.within is not None:  # Processes side by side take longest and are asked about least.
+    if given.within is not None:  # Parallel processes take longest and matter least.
         forms.sort(key=lambda form: form.name.startswith("b"))
     table = Table(machine, ceiling, given.json)
     left_out = 0

@@ -29,7 +29,6 @@ SPACE, TARGET = "add_vs_add_prod", "add"
 
 
 def train(family: Family, mix: str, size: int, seed: int, cache: Path, *, native: bool) -> Outcome:
-    """Train one run to its end."""
     run = family.config(Arm.parse(mix), size, seed)
     with patch.object(learner, "can_train", return_value=native):
         training = family.learner([run], device="cpu", cache=cache)
@@ -40,12 +39,10 @@ def train(family: Family, mix: str, size: int, seed: int, cache: Path, *, native
 
 
 def learned(outcome: Outcome) -> bool:
-    """Return True if the run learned the target."""
     return outcome.accuracy[TARGET] >= bar(outcome.floor[TARGET])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Train every run twice and print a row for each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--profile", default="quick")
     parser.add_argument("--sizes", type=int, nargs="+", default=(6, 10, 14, 20, 28))

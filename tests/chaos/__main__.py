@@ -19,17 +19,15 @@ from tests.chaos.played import Played, table, totals
 from tests.chaos.rounds import ROUNDS_A_SWEEP, RUNS, Counted, Round, Truth, play, truth
 
 OWN = 0.25
-"""The share of faults that meet a sweep on a Ray of its own where they could as well meet one on a cluster that is
-kept: to start Ray again takes longer than all else."""
+"""Share of faults for which a sweep starts its own Ray although a shared cluster would do: starting Ray is slow."""
 AGAIN = 3
-"""How many sweeps there are at most for each that was drawn: faults that nothing was seen of do not count, and are
-made again."""
+"""Maximum number of sweeps per drawn sweep. Faults without a visible effect do not count and are repeated."""
 Batch = tuple[bool, list[str]]
-"""Whether a sweep has a Ray of its own, and the faults that it meets."""
+"""True if a sweep has its own Ray, and the faults to inject into it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Return 0 if this many faults were made and seen, and nothing was lost, doubled or changed; otherwise 1."""
+    """Return 0 if enough faults had an effect and no run was lost, doubled or changed; otherwise return 1."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--rounds", type=int, default=10, help="faults that are made and seen")
     parser.add_argument("--seed", type=int, default=0)
@@ -57,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def drawn(rounds: int, kinds: Sequence[str], rng: np.random.Generator) -> list[Batch]:
-    """So many faults, in sweeps of :data:`ROUNDS_A_SWEEP` at most. Each kind comes once before any comes again."""
+    """Draw ``rounds`` faults, at most :data:`ROUNDS_A_SWEEP` per sweep. Each kind occurs once before any kind
+    repeats."""
     order = [kinds[place] for _ in range(-(-rounds // len(kinds))) for place in rng.permutation(len(kinds))]
     of: dict[bool, list[str]] = {True: [], False: []}
     for fault in order[:rounds]:
@@ -71,12 +70,12 @@ def drawn(rounds: int, kinds: Sequence[str], rng: np.random.Generator) -> list[B
 
 
 def not_seen(faults: Sequence[str], rounds: Sequence[Round]) -> list[str]:
-    """Of the faults that a sweep was to meet, those that it did not come to, and those that nothing was seen of."""
+    """Return the faults that were not injected into a sweep or had no visible effect."""
     return [*(item.fault for item in rounds if not item.seen), *faults[len(rounds) :]]
 
 
 def _kinds(directory: Path) -> list[str]:
-    """The faults that can be made here."""
+    """Return the kinds of faults that are possible on this machine."""
     place = directory / "disk"
     place.mkdir()
     with small_disk(place) as mounted:
@@ -87,7 +86,7 @@ def _kinds(directory: Path) -> list[str]:
 
 
 def _sweep(faults: Sequence[str], ground: Ground, expected: Truth, place: Path, rng: np.random.Generator) -> Played:
-    """Run a sweep with these faults. Print its output if it did not reach the right end."""
+    """Run a sweep with these faults. Print its output if its result is wrong or a fault had no visible effect."""
     (place / "disk").mkdir(parents=True)
     rounds = list[Round]()
 

@@ -1,4 +1,4 @@
-"""What can happen to a sweep, made to happen for real. Each fault leaves a sweep that may need ``--resume``."""
+"""Real faults to inject into a sweep. After each the sweep may need ``--resume``."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.chaos.program import LOOK_EVERY_S, journalled, wait_until_gone
 from tests.scripted import fill
 
 DISK_MIB = 48
-"""Of the disk that becomes full. A home of these sweeps has 6 MiB."""
+"""Size of the disk that fills up. A home of these sweeps takes 6 MiB."""
 NOTICE_S = 30.0
-"""Between the notice of a preemption and the end, as clouds and Slurm sites have it."""
+"""Seconds between the notice and the end of a preemption, as in clouds and at Slurm sites."""
 STILL_S = 5.0
-"""How long everything stands still."""
+"""Seconds for which all processes are suspended."""
 SEEN_WITHIN_S = 60.0
-"""How long an effect is waited for that others have to notice."""
+"""Longest wait for an effect that other processes must detect, in seconds."""
 
 
 def kill_driver(sweep: Disturbed, rng: np.random.Generator) -> bool:
@@ -46,7 +46,6 @@ def kill_gcs(sweep: Disturbed, rng: np.random.Generator) -> bool:
 
 
 def pull_the_plug(sweep: Disturbed, rng: np.random.Generator) -> bool:
-    """All of it, at once."""
     return _kill(*sweep.processes)
 
 
@@ -56,7 +55,7 @@ def ask_to_stop(sweep: Disturbed, rng: np.random.Generator) -> bool:
 
 
 def preempt(sweep: Disturbed, rng: np.random.Generator) -> bool:
-    """What a machine does that is taken away: it asks every process to end, and ends those that have not."""
+    """Preempt the machine: ask every process to end, then kill the remaining processes."""
     existing = sweep.processes
     for item in existing:
         _send(item, signal.SIGTERM)
@@ -65,7 +64,6 @@ def preempt(sweep: Disturbed, rng: np.random.Generator) -> bool:
 
 
 def lose_node(sweep: Disturbed, rng: np.random.Generator) -> bool:
-    """The node that trains is gone; another one joins the cluster."""
     assert isinstance(sweep.ground, KeptRay)
     worker = sweep.worker
     sweep.ground.lose_node()
@@ -73,7 +71,7 @@ def lose_node(sweep: Disturbed, rng: np.random.Generator) -> bool:
 
 
 def stand_still(sweep: Disturbed, rng: np.random.Generator) -> bool:
-    """Suspend all processes for a while, like a laptop that sleeps. No process may take another for dead."""
+    """Suspend all processes for a while, like a laptop that sleeps. No process may assume that another is dead."""
     existing = sweep.processes
     for item in existing:
         _send(item, signal.SIGSTOP)
@@ -86,7 +84,7 @@ def stand_still(sweep: Disturbed, rng: np.random.Generator) -> bool:
 
 
 def fill_the_disk(sweep: Disturbed, rng: np.random.Generator) -> bool:
-    """Until the sweep says so; then there is room again."""
+    """Fill the disk until the sweep reports it, then free the space."""
     ballast, since = sweep.home.parent / "ballast", sweep.log_length
     fill(ballast)
     try:
@@ -96,7 +94,7 @@ def fill_the_disk(sweep: Disturbed, rng: np.random.Generator) -> bool:
 
 
 def truncate_checkpoint(sweep: Disturbed, rng: np.random.Generator) -> bool:
-    """Crash the worker, and sometimes the driver too, with a half-written file of a stack in training."""
+    """Crash the worker, and sometimes the driver too, and leave half-written files of a stack in training."""
     also_driver = bool(rng.integers(2))
 
     def crash() -> bool:
@@ -107,7 +105,7 @@ def truncate_checkpoint(sweep: Disturbed, rng: np.random.Generator) -> bool:
 
 
 def damage_journal(sweep: Disturbed, rng: np.random.Generator) -> bool:
-    """A crash of the driver after which a byte of a line of its journal is another one."""
+    """Crash the driver and change a byte of a line of its journal."""
 
     def damage() -> bool:
         journal = sweep.files.journal
@@ -122,7 +120,7 @@ def damage_journal(sweep: Disturbed, rng: np.random.Generator) -> bool:
 
 
 def empty_outcome(sweep: Disturbed, rng: np.random.Generator) -> bool:
-    """A loss of power after which the last run has an empty outcome, and the journal lacks its last line."""
+    """Simulate a power failure that empties the last run's outcome and loses the journal's last line."""
 
     def lose() -> bool:
         journal, last = sweep.files.journal, journalled(sweep.home)[-1]
@@ -135,11 +133,12 @@ def empty_outcome(sweep: Disturbed, rng: np.random.Generator) -> bool:
 
 @dataclass(frozen=True)
 class Fault:
-    """``make`` is called while a sweep is under way, and returns whether the fault happened and had its effect at once.
+    """A fault. ``make`` injects it into a running sweep and returns True if it happened and had its immediate effect.
 
-    ``message`` is a regular expression for what the program prints about it, at the latest soon after a further run has
-    ended. ``own`` faults need a Ray that is the sweep's own, ``cluster`` ones a cluster; ``disk`` ones a disk that may
-    become full; ``any_time`` ones can happen while the program starts as well, and are reported then, too."""
+    ``message`` is a regular expression for the program's message, which comes at the latest soon after the next run
+    ends. ``own`` faults need a sweep with its own Ray, ``cluster`` faults a cluster, and ``disk`` faults a disk that
+    can fill up. ``any_time`` faults can also happen, and are reported, while the program starts.
+    """
 
     make: Callable[[Disturbed, np.random.Generator], bool]
     message: str = ""
@@ -171,7 +170,7 @@ FAULTS: dict[str, Fault] = {
 
 @contextmanager
 def small_disk(place: Path) -> Iterator[bool]:
-    """A block in which a file system of :data:`DISK_MIB` is mounted here; False where that is not allowed."""
+    """Mount a file system of :data:`DISK_MIB` here. Yield False if that is not allowed."""
     options = ["-t", "tmpfs", "-o", f"size={DISK_MIB}m", "tmpfs"]
     mounted = subprocess.run(["mount", *options, place], capture_output=True).returncode == 0
     try:
@@ -182,8 +181,7 @@ def small_disk(place: Path) -> Iterator[bool]:
 
 
 def _crash(victims: list[psutil.Process], spoil: Callable[[], bool]) -> bool:
-    """Spoil files while these processes stand still, and end them there; where one has ended by itself, or there is
-    nothing to spoil, the others go on, and it is False."""
+    """Suspend processes, spoil files and kill the processes. If that is impossible, resume them and return False."""
     stands = [_send(item, signal.SIGSTOP) for item in victims]
     if all(stands) and spoil():
         return _kill(*victims)
@@ -193,7 +191,7 @@ def _crash(victims: list[psutil.Process], spoil: Callable[[], bool]) -> bool:
 
 
 def _truncate_checkpoints(sweep: Disturbed, rng: np.random.Generator) -> bool:
-    """A part of each file is left; False where no stack in training has a checkpoint."""
+    """Truncate every file. Return False if no stack in training has a checkpoint."""
     files = sorted(sweep.files.directory.glob("checkpoints/[!.]*/checkpoint/*"))
     spoiled = [file for file in files if file.stat().st_size]
     for file in spoiled:
@@ -203,7 +201,7 @@ def _truncate_checkpoints(sweep: Disturbed, rng: np.random.Generator) -> bool:
 
 
 def _kill(*processes: psutil.Process) -> bool:
-    """Kill these at once; whether the first of them lived until then. Raises ``TimeoutError`` unless all die."""
+    """Kill processes; return True if the first was alive. Raises ``TimeoutError`` unless all die."""
     lived = [_send(item, signal.SIGKILL) for item in processes]
     if left := wait_until_gone(processes, SEEN_WITHIN_S):
         raise TimeoutError(f"{left} do not die")
@@ -211,7 +209,7 @@ def _kill(*processes: psutil.Process) -> bool:
 
 
 def _send(process: psutil.Process, number: signal.Signals) -> bool:
-    """Send a signal; False where the process has ended by itself, as those do that lose whom they depend on."""
+    """Send a signal. Return False if the process has ended, for example after a process that it depends on."""
     try:
         process.send_signal(number)
     except psutil.NoSuchProcess:
@@ -220,7 +218,7 @@ def _send(process: psutil.Process, number: signal.Signals) -> bool:
 
 
 def in_time(seen: Callable[[], bool]) -> bool:
-    """Whether it is seen within :data:`SEEN_WITHIN_S`."""
+    """Return True if ``seen`` returns True within :data:`SEEN_WITHIN_S`."""
     until = time.monotonic() + SEEN_WITHIN_S
     while not (result := seen()) and time.monotonic() < until:
         time.sleep(LOOK_EVERY_S)

@@ -1,4 +1,4 @@
-"""Where a disturbed sweep trains: on a Ray of its own, or on a cluster that stays from sweep to sweep."""
+"""Where a disturbed sweep trains: on its own Ray, or on a cluster that all sweeps share."""
 
 from __future__ import annotations
 
@@ -13,41 +13,39 @@ from ray.cluster_utils import Cluster
 from tests.chaos.program import ENVIRONMENT, PATIENCE_S, RAYLET, WORKER, Program, children
 
 QUICK = {"RAY_health_check_initial_delay_ms": "1000", "RAY_health_check_period_ms": "500"}
-"""A cluster looks whether a node lives every half second, not every three: five looks in vain are a dead node."""
+"""Check nodes every half second instead of every three seconds. Five failed checks in a row are a dead node."""
 
 HEAD = {"num_cpus": 0, "include_dashboard": False, "no_monitor": True}
-"""It trains nothing itself, and starts as little as there may be."""
+"""Options of the head, which does not train and starts as few processes as possible."""
 
 
 class Ground(Protocol):
-    """What a sweep stands on."""
+    """The Ray that a sweep runs on."""
 
     words: tuple[str, ...]
-    """Options of ``run`` for it."""
+    """Options of ``run`` that select it."""
 
     def workers(self, program: Program) -> list[psutil.Process]:
-        """The processes that train now, the newest last."""
+        """Return the current training processes, the newest last."""
 
     def processes(self, program: Program) -> list[psutil.Process]:
-        """All that the sweep is made of now."""
+        """Return all current processes of the sweep."""
 
 
 class OwnRay:
-    """Each program starts a Ray and takes it away again."""
+    """Each program starts and stops its own Ray."""
 
     words: tuple[str, ...] = ()
 
     def workers(self, program: Program) -> list[psutil.Process]:
-        """The children of the program's own raylet."""
         return program.workers
 
     def processes(self, program: Program) -> list[psutil.Process]:
-        """Its Ray included."""
         return program.family
 
 
 class KeptRay:
-    """A cluster of this process: a head without cores, and a node that trains."""
+    """A cluster started by this process: a head without cores and a training node."""
 
     def __init__(self) -> None:
         with _environment():
@@ -56,24 +54,24 @@ class KeptRay:
         self.words: tuple[str, ...] = ("--address", str(self._cluster.address))
 
     def workers(self, program: Program) -> list[psutil.Process]:
-        """Those of a driver that was killed included, as long as they have not gone."""
+        """Return all training processes, including live processes of a killed driver."""
         return children(children([psutil.Process()], RAYLET), WORKER)
 
     def processes(self, program: Program) -> list[psutil.Process]:
-        """Do not stop the cluster, which others use."""
+        """Exclude the cluster, which other sweeps use."""
         return [*program.family, *self.workers(program)]
 
     def lose_node(self) -> None:
-        """The node that trains is gone at once; another one joins."""
+        """Kill the training node and add another."""
         self._cluster.remove_node(self._node, allow_graceful=False)
         self._node = self._joined()
 
     def shutdown(self) -> None:
-        """Take the cluster away."""
         self._cluster.shutdown()
 
     def _joined(self) -> Any:
-        """A new node that trains, once the cluster knows it: on a busy machine later than Ray's own wait for it."""
+        """Add a training node and wait for the cluster to register it, which on a busy machine outlasts Ray's own
+        wait."""
         with _environment():
             node = self._cluster.add_node(wait=False, num_cpus=2)
         self._cluster.wait_for_nodes(timeout=PATIENCE_S)
@@ -82,7 +80,6 @@ class KeptRay:
 
 @contextmanager
 def kept_ray() -> Iterator[KeptRay]:
-    """A block in which there is a cluster."""
     cluster = KeptRay()
     try:
         yield cluster
@@ -92,7 +89,7 @@ def kept_ray() -> Iterator[KeptRay]:
 
 @contextmanager
 def _environment() -> Iterator[None]:
-    """A block in which nodes are started whose workers find the family of these sweeps."""
+    """Set the environment in which a node's workers can import the family of these sweeps."""
     changed = ENVIRONMENT | QUICK
     before = {name: os.environ.get(name) for name in changed}
     os.environ.update(changed)

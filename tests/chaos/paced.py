@@ -1,4 +1,4 @@
-"""A small search space of runs that take their time, for sweeps that things happen to."""
+"""A small search space of slow runs, for sweeps with faults."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ SPACE = {
     "search": {"method": "grid"},
     "resources": {"max_stack": 1, "cpu_per_stack": 2, "checkpoint_every_s": 0.1},
 }
-"""A grid of :data:`RUNS` runs, one after the other on a machine of two cores."""
+"""A grid of :data:`RUNS` runs, which a machine of two cores trains one after the other."""
 
 
 def write_space(directory: Path, *, pace_s: float, **changes: Any) -> Path:
-    """The search space, with these fields instead of its own, as a file in this directory."""
+    """Write the search space, with these fields replaced, to a file in this directory."""
     path = directory / "paced.yaml"
     settings = {"settings": {"steps": 3, "pace_s": pace_s}}
     path.write_text(yaml.safe_dump(SPACE | settings | changes), encoding="utf-8")

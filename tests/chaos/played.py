@@ -1,4 +1,4 @@
-"""What was played, counted."""
+"""Results of sweeps with faults, and their summary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.chaos.rounds import RUNS, Counted, Round
 
 @dataclass(frozen=True)
 class Played:
-    """A sweep: the faults that it met, what it came to, and how many seconds it took."""
+    """A sweep: its faults, its result and its duration in seconds."""
 
     rounds: tuple[Round, ...]
     counted: Counted
@@ -20,12 +20,12 @@ class Played:
 
     @property
     def seen(self) -> int:
-        """The faults that were made and seen."""
+        """Number of faults that had an effect."""
         return sum(item.seen for item in self.rounds)
 
 
 def table(played: Sequence[Played]) -> str:
-    """A Markdown table, a row a kind of fault."""
+    """Return a Markdown table with a row for each kind of fault."""
     lines = [
         "| fault | made and seen | on a Ray of its own | before it had got over another | not seen | --resume by hand "
         "| s to next run: median, most |",
@@ -45,7 +45,7 @@ def table(played: Sequence[Played]) -> str:
 
 
 def totals(played: Sequence[Played]) -> str:
-    """All sweeps together."""
+    """Summarize all sweeps."""
     counted = [item.counted for item in played]
     lost, doubled, changed = (sum(getattr(item, name) for item in counted) for name in ("lost", "doubled", "changed"))
     other = sum(not item.same_answer for item in counted)

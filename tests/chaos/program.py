@@ -1,4 +1,4 @@
-"""A sweep of :mod:`tests.chaos.paced` as a program of its own, and what it is made of."""
+"""A sweep of :mod:`tests.chaos.paced` as a separate program, and its processes."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ ENVIRONMENT = {"PYTHONPATH": str(ROOT), "COLUMNS": "200", "RAY_worker_niceness":
 PATIENCE_S = 900.0
 """Starting Ray and a worker takes 10 s on an idle machine, and minutes on a busy one."""
 LOOK_EVERY_S = 0.1
-"""Seconds between two looks through all processes, each of which takes some milliseconds."""
+"""Seconds between two scans of all processes, each of which takes some milliseconds."""
 DRIVER, RAYLET, GCS = "-m orchestrator", "raylet/raylet", "gcs/gcs_server"
-"""What stands in the command lines of the process that drives a sweep and of Ray's daemon and head."""
+"""Patterns in the command lines of the process that drives a sweep, of Ray's daemon and of Ray's head."""
 WORKER = "ray::StackTrial"
-"""What Ray calls a process that trains."""
+"""Ray's name for a training process."""
 
 
 class Program:
-    """``run`` on a search space, its output kept in ``log``."""
+    """``run`` on a search space, with its output in ``log``."""
 
     def __init__(self, space: Path, home: Path, log: Path, *words: str, on: Sequence[str] = ()) -> None:
-        """``on`` are words before the command, which have it run elsewhere."""
+        """Start the program. ``on`` are words before the command, which run it elsewhere."""
         self.home = home
         self.log = log
         self.command = [*on, sys.executable, "-m", "orchestrator", "run", str(space), "--home", str(home)]
@@ -43,34 +43,32 @@ class Program:
 
     @property
     def driver(self) -> psutil.Process:
-        """The process that drives the sweep, which the program watches over."""
+        """The process that drives the sweep, a child of the program."""
         return self._part(DRIVER)
 
     @property
     def raylet(self) -> psutil.Process:
-        """Ray's daemon."""
         return self._part(DRIVER, RAYLET)
 
     @property
     def gcs(self) -> psutil.Process:
-        """Ray's head."""
         return self._part(DRIVER, GCS)
 
     @property
     def workers(self) -> list[psutil.Process]:
-        """The processes that train now, the newest last."""
+        """The current training processes, the newest last."""
         return self._parts(DRIVER, RAYLET, WORKER)
 
     @property
     def family(self) -> list[psutil.Process]:
-        """The program and all that it has started, its own Ray included; nothing once it has ended."""
+        """The program and all processes that it started, including its own Ray; empty once it has ended."""
         if self.process.poll() is not None:
             return []
         program = psutil.Process(self.process.pid)
         return [program, *program.children(recursive=True)]
 
     def wait_for_runs(self, count: int) -> None:
-        """Wait until this many runs are journalled. Raises ``TimeoutError``, also if the program ends before."""
+        """Wait until this many runs are journalled. Raises ``TimeoutError``, also if the program ends before that."""
         until = time.monotonic() + PATIENCE_S
         while len(journalled(self.home)) < count:
             if time.monotonic() > until or self.process.poll() is not None:
@@ -78,11 +76,11 @@ class Program:
             time.sleep(LOOK_EVERY_S)
 
     def end(self) -> int:
-        """Wait for its end: its exit code. Raises ``subprocess.TimeoutExpired``."""
+        """Wait for the program to end, and return its exit code. Raises ``subprocess.TimeoutExpired``."""
         return self.process.wait(timeout=PATIENCE_S)
 
     def kill(self) -> None:
-        """End it at once, with all that belongs to it, and wait until that is gone."""
+        """Kill the program and all of its processes, and wait until they have ended."""
         started = self.family[1:]
         self.process.kill()
         self.process.wait()
@@ -90,7 +88,8 @@ class Program:
             item.kill()
 
     def _part(self, *path: str) -> psutil.Process:
-        """The newest of these. Raises ``TimeoutError``, and ``psutil.NoSuchProcess`` once the program has ended."""
+        """Return the newest of :meth:`_parts`. Raises ``TimeoutError``, or ``NoSuchProcess`` once the program has
+        ended."""
         until = time.monotonic() + PATIENCE_S
         while not (result := self._parts(*path)):
             if self.process.poll() is not None:
@@ -101,8 +100,8 @@ class Program:
         return result[-1]
 
     def _parts(self, *path: str) -> list[psutil.Process]:
-        """The processes at the end of a path down from the program: its children that have the first words in their
-        command lines, their children that have the second ones, and so on; none once the program has ended."""
+        """Return the descendants along a path of command-line patterns, one per generation; none after the program's
+        end."""
         result = [] if self.process.poll() is not None else [psutil.Process(self.process.pid)]
         for words in path:
             result = children(result, words)
@@ -110,14 +109,13 @@ class Program:
 
 
 def children(parents: Sequence[psutil.Process], words: str) -> list[psutil.Process]:
-    """The children of these processes that have these words in their command lines, the newest last; none of one that
-    has ended."""
+    """Return the children of live processes whose command lines contain ``words``, the newest last."""
     result = [child for parent in parents for child in _children(parent) if words in _words(child)]
     return sorted(result, key=lambda process: float(process.create_time()))
 
 
 def wait_until_gone(processes: Sequence[psutil.Process], within_s: float) -> list[psutil.Process]:
-    """Wait for processes to end, and return those that have not. A zombie has ended."""
+    """Wait for processes to end, and return the remaining processes. A zombie has ended."""
     until = time.monotonic() + within_s
     while (left := [item for item in processes if _lives(item)]) and time.monotonic() < until:
         time.sleep(LOOK_EVERY_S)
@@ -131,7 +129,7 @@ def journalled(home: Path) -> list[Ended]:
 
 
 def evaluations(home: Path) -> int:
-    """Return the number of evaluations that drivers have noted, of runs that have not ended."""
+    """Return the number of evaluations that drivers recorded of unfinished runs."""
     return sum(len(item.read_text().splitlines()) for item in home.glob("sweeps/*/stacks/*/progress.jsonl"))
 
 

@@ -1,4 +1,4 @@
-"""A sweep with several faults in its middle, ``--resume`` until it is answered, and what is left compared."""
+"""A sweep with several faults, ``--resume`` until it has an answer, and a comparison of its results."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from tests.chaos.paced import MIXES, SIZES, SPACE, write_space
 from tests.chaos.program import journalled
 
 PACE_S = 0.15
-"""Between two evaluations: a fault meets a run in its middle as often as not."""
+"""Seconds between two evaluations, chosen so that about half of all faults hit a run in its middle."""
 ROUNDS_A_SWEEP = 8
 SEEDS = 4
 RUNS = len(MIXES) * len(SIZES) * SEEDS
-"""Runs of a sweep: three for each fault, of which at most two end before the next fault."""
+"""Runs of a sweep: three for each fault, at most two of which end before the next fault."""
 EARLY = 0.5
-"""The share of faults that can come at any time which do not wait until the sweep has got over the one before."""
+"""Share of the ``any_time`` faults that happen before the sweep has recovered from the previous fault."""
 MOST_TOGETHER = 3
-"""Faults of one sweep: it restarts by itself three times, and would have to be resumed by hand after more."""
+"""Maximum number of faults before a sweep recovers: it restarts three times by itself, then needs ``--resume``."""
 START_S = 12.0
-"""Between a fault and an early one: about what a sweep takes to train again on an idle machine."""
+"""Longest delay between a fault and an early fault, in seconds: about the time of a restart on an idle machine."""
 SPARE = 4
-"""With fewer runs left than that a sweep meets no further fault: one could come after its end."""
+"""Minimum number of remaining runs for another fault, which could otherwise come after the sweep's end."""
 Cell = tuple[str, int, int]
 
 
 @dataclass(frozen=True)
 class Truth:
-    """What a sweep without any fault finds: its outcomes by mix, size and seed, and what it prints of its answer."""
+    """Results of a sweep without faults: its outcomes by mix, size and seed, and its printed answer."""
 
     outcomes: dict[Cell, dict[str, Any]]
     answer: str
@@ -54,9 +54,12 @@ class Truth:
 
 @dataclass(frozen=True)
 class Round:
-    """A fault. ``seen`` is whether it was made and its effect was there; ``resumes`` is how often ``--resume`` was
-    given until the next fault, or until a further run was journalled, ``seconds`` after this one; ``own`` is whether
-    Ray was its own, ``early`` whether it met a sweep that was getting over another one."""
+    """A fault and its effect.
+
+    ``seen`` is True if the fault happened and had its effect. ``resumes`` counts uses of ``--resume`` until the next
+    fault or the next journalled run, which came ``seconds`` after this fault. ``own`` is True if the sweep had its own
+    Ray, ``early`` if it was recovering from another fault.
+    """
 
     fault: str
     own: bool
@@ -68,9 +71,11 @@ class Round:
 
 @dataclass(frozen=True)
 class Counted:
-    """What is left of a sweep with faults. ``lost`` runs have no good outcome, left no whole files or are not in
-    MLflow, ``doubled`` ones stand in the journal or in MLflow more than once, ``changed`` ones have another outcome;
-    ``same_answer`` is whether it is printed to the letter."""
+    """Damage to a sweep with faults.
+
+    ``lost`` runs have no good outcome, lack whole files or are not in MLflow; ``doubled`` runs are in the journal or in
+    MLflow more than once; ``changed`` runs have another outcome. ``same_answer`` means identical printed answers.
+    """
 
     lost: int
     doubled: int
@@ -83,7 +88,7 @@ class Counted:
 
 
 def truth(directory: Path, **changes: Any) -> Truth:
-    """A sweep in this process, at any pace; ``changes`` are fields of its search space."""
+    """Run a sweep without faults in this process, at any pace; ``changes`` replace fields of its search space."""
     console = Console(file=io.StringIO(), width=200)
     spec = SweepSpec.model_validate(SPACE | {"seeds": SEEDS} | changes)
     run_sweep(spec, RunOptions(home=directory, engine="local"), console)
@@ -106,9 +111,11 @@ def play(
     rng: np.random.Generator,
     played: Callable[[Round], object],
 ) -> Counted:
-    """A sweep with these faults, its home on ``directory / "disk"``, its output in ``directory / "log"``.
-    ``played`` is told of each fault; those that it has no runs left for do not happen. Raises :class:`LostError` where
-    the sweep does not go on."""
+    """Run a sweep with these faults, its home in ``directory / "disk"`` and its output in ``directory / "log"``.
+
+    ``played`` is called with each fault. Faults for which too few runs remain are skipped. Raises :class:`LostError` if
+    the sweep cannot continue.
+    """
     sweep = Disturbed(
         write_space(directory, pace_s=PACE_S, seeds=SEEDS), directory / "disk" / "home", directory / "log", ground
     )
@@ -127,7 +134,7 @@ def play(
 
 
 def grouped(faults: Sequence[str], rng: np.random.Generator) -> list[list[str]]:
-    """These faults in order; those in one list happen before the sweep has got over the first of them."""
+    """Group the faults in order; the faults of a group happen before the sweep has recovered from the first of them."""
     groups: list[list[str]] = []
     for fault in faults:
         if groups and len(groups[-1]) < MOST_TOGETHER and FAULTS[fault].any_time and rng.random() < EARLY:
@@ -139,7 +146,7 @@ def grouped(faults: Sequence[str], rng: np.random.Generator) -> list[list[str]]:
 
 @dataclass(frozen=True)
 class _Made:
-    """A fault that was made, or could not be; ``log_length`` and ``resumes`` are of the time before it."""
+    """A fault that was made, or could not be. ``log_length`` and ``resumes`` are the values before it."""
 
     fault: str
     made: bool
@@ -149,18 +156,18 @@ class _Made:
 
 
 def _make(faults: Sequence[str], sweep: Disturbed, rng: np.random.Generator) -> list[Round]:
-    """Make these faults, each while the sweep starts again after the one before, and wait until a further run is
-    journalled and every expected message was printed."""
+    """Make these faults, each during the restart after the previous fault, and wait for another run and all
+    messages."""
     own, runs, made = not sweep.ground.words, sweep.runs, list[_Made]()
     for fault in faults:
         if made:
             sweep.go_on_until(runs)
-            _was_reported(made[-1], sweep)  # Who is to say it may be what the next one ends.
+            _was_reported(made[-1], sweep)  # The next fault may end the process that would report this fault.
             time.sleep(float(rng.uniform(0, START_S)))
         before = sweep.log_length, sweep.resumes, time.monotonic()
         try:
             made.append(_Made(fault, FAULTS[fault].make(sweep, rng), *before))
-        except psutil.NoSuchProcess:  # It had ended by itself before anything could be done to it.
+        except psutil.NoSuchProcess:  # The process ended by itself before the fault.
             made.append(_Made(fault, False, *before))
     sweep.go_on_for_a_run()
     ended, resumes = time.monotonic(), [*(item.resumes for item in made[1:]), sweep.resumes]
@@ -178,12 +185,12 @@ def _make(faults: Sequence[str], sweep: Disturbed, rng: np.random.Generator) -> 
 
 
 def _was_reported(fault: _Made, sweep: Disturbed) -> bool:
-    """Whether a fault was made, and the program printed its message."""
+    """Return True if a fault was made and the program printed its message."""
     return fault.made and in_time(partial(sweep.logged, FAULTS[fault.fault].message, fault.log_length))
 
 
 def count(home: Path, log: Path, expected: Truth) -> Counted:
-    """What the sweep of a home has come to."""
+    """Compare the results in a home with the expected results."""
     [sweep_id] = Home(home).sweep_ids()
     stored = {
         (item.request.mix, item.request.size, item.request.seed): item
@@ -201,7 +208,7 @@ def count(home: Path, log: Path, expected: Truth) -> Counted:
 
 
 def recorded(home: Path) -> list[str]:
-    """The keys of the runs in MLflow's record, without those that it has thrown away, half written."""
+    """Return the keys of the runs in MLflow's record, without deleted runs."""
     database = sqlite3.connect(f"file:{home / 'mlflow.db'}?mode=ro", uri=True)
     try:
         rows = database.execute(
@@ -215,7 +222,6 @@ def recorded(home: Path) -> list[str]:
 
 
 def answer_in(output: str) -> str:
-    """Return the last answer that was printed, up to the empty line after it, or ``""`` if none was. The next step
-    below it is a command on the command line, and settings from Python."""
+    """Return the last printed answer up to its empty line, or ``""``; the text below differs between interfaces."""
     _, result, rest = output.rpartition(": size at ")
     return rest.partition("\n")[2].partition("\n\n")[0].strip() if result else ""

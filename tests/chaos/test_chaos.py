@@ -1,4 +1,4 @@
-"""Ten faults of chaos, and that its counting counts."""
+"""Tests of the fault injection and of its counting, and ten faults."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_sweep_that_lost_anything_fails() -> None:
 
 
 def test_lost_doubled_and_changed_runs_are_counted(tmp_path: Path) -> None:
-    """In a home with one run spoiled, one journalled twice, and one with another outcome."""
+    """The home has a spoiled run, a run that is journalled twice and a run with another outcome."""
     expected, home, log = truth(tmp_path / "home"), tmp_path / "home", tmp_path / "log"
     log.write_text(f"\nadd: size at 80% of the asymptote\n{expected.answer}\n\nfigure x\n")
     assert count(home, log, expected) == Counted(0, 0, 0, same_answer=True)

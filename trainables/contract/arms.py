@@ -1,4 +1,4 @@
-"""Arms, the things a sweep compares: each trains on one mix of tasks, or on several in turn."""
+"""Arms: the ways of training that a sweep compares, each on one mix of tasks or on several in turn."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ ALL = "all"
 BUDGET, RECIPE = " x", " @ "
 """Separators in the text of an arm of one phase, before its budget and before its recipe."""
 MOST_UNEVEN = 1e6
-"""Largest weight in a mix, in units of the smallest: a rarer task would hardly ever occur."""
+"""Largest weight in a mix relative to the smallest; a rarer task would hardly ever occur."""
 
 
 @dataclass(frozen=True)
 class Mix:
-    """A set of tasks trained together, with the share of each in the training data.
-
-    Tasks are in alphabetical order and shares sum to 1, so that equal mixes are equal however they were written.
-    """
+    """Tasks and their shares of the training data. Tasks are sorted and shares sum to 1, so that equal mixes compare
+    equal."""
 
     tasks: tuple[str, ...]
     shares: tuple[float, ...]
@@ -82,13 +80,12 @@ class Mix:
 
 @dataclass(frozen=True)
 class Phase:
-    """One phase of an arm's training. ``share`` is its part of the arm's steps, in [0, 1].
+    """One phase of an arm's training.
 
-    ``takes`` names the parts of the model that the phase takes over from the previous phase; the other parts start from
-    new weights. Only weights are taken over: Adam's moments start from zero, and the learning-rate schedule starts
-    again, warm-up included. ``frozen`` names the parts that the phase does not change. The family defines the parts of
-    a model. ``size`` is the size of the phase's models if it is not the run's own: one donor then serves runs of every
-    size.
+    ``share`` is its part of the arm's steps, in [0, 1]. ``takes`` names the parts of the model to take over from the
+    previous phase; the other parts start from new weights. Only weights are taken over: Adam's moments and the
+    learning-rate schedule, warm-up included, start again. ``frozen`` names the parts that do not train. ``size``
+    replaces the run's size, so that one donor serves runs of every size.
     """
 
     mix: Mix
@@ -100,11 +97,11 @@ class Phase:
 
 @dataclass(frozen=True)
 class Arm:
-    """One of the things that a sweep compares: a way to train a model of each size.
+    """A way to train a model of each size; a sweep compares several.
 
-    The last phase's mix contains the target. ``budget`` multiplies the steps and the training examples of the settings.
-    ``recipe`` names the settings to train with, if a sweep has several. ``label`` is the name of the arm, ``""`` for
-    the mixes of its phases. Names are for people: no code parses them.
+    The last phase's mix contains the target. ``budget`` multiplies the settings' training steps and examples.
+    ``recipe`` names the settings to train with, if a sweep has several. ``label`` is the name of the arm; with ``""``
+    the mixes of its phases name it.
     """
 
     phases: tuple[Phase, ...]
@@ -149,10 +146,7 @@ class Arm:
         return replace(self, budget=float(f"{other.seen(task) / self.seen(task) * self.budget:.6g}"))
 
     def seen(self, task: str) -> float:
-        """Return the number of examples of a task that the arm sees.
-
-        The unit is the number that an arm of that task alone sees with the settings' own budget.
-        """
+        """Return how many examples of a task the arm sees, relative to an arm of that task alone with a budget of 1."""
         shares = [dict(zip(phase.mix.tasks, phase.mix.shares, strict=True)) for phase in self.phases]
         parts = [phase.share * share.get(task, 0.0) for phase, share in zip(self.phases, shares, strict=True)]
         return self.budget * sum(parts)
@@ -169,17 +163,15 @@ class Arm:
 
     @cached_property
     def name(self) -> str:
-        """The name: ``add+prod``, with a budget ``add+prod x2``, under a recipe ``add+prod @ wide``."""
+        """The name: ``add+prod``, ``add+prod x2`` (twice the budget), ``add+prod @ wide`` (recipe ``wide``)."""
         return f"{self.plain_name}{RECIPE}{self.recipe}" if self.recipe else self.plain_name
 
     @property
     def plain_name(self) -> str:
-        """The name without the recipe."""
         return self.composition if self.budget == 1 else f"{self.composition}{BUDGET}{self.budget:.6g}"
 
     @property
     def composition(self) -> str:
-        """The name without budget and recipe."""
         return self.label or ", then ".join(phase.mix.name for phase in self.phases)
 
     def __str__(self) -> str:
@@ -187,7 +179,8 @@ class Arm:
 
 
 def as_named(text: str, names: Collection[str]) -> str:
-    """Return the name among ``names`` that a text means (``max+add`` means ``add+max``); other text unchanged."""
+    """Return the name of the arm that a text spells (``add+max`` for ``max+add``). Leave ``names`` and other text
+    unchanged."""
     try:
         return text if text in names else Arm.parse(text).name
     except SettingsError:

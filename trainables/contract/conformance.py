@@ -12,12 +12,10 @@ from trainables.base import Arm, Evaluation, Family, Learner, Mix, Outcome, Para
 from trainables.contract.report_validator import BrokenFamilyError, ReportValidator, finite
 
 SIZES = (8, 16, 32, 64, 128, 4, 2, 1)
-"""Sizes to try, in this order, if the caller names none."""
+"""Sizes to try, in this order, by default."""
 CLOSE = 1e-3
-"""Largest relative difference between the first losses of a run alone and in a stack.
-
-Batched products add their terms in another order, so the two are not equal bit for bit.
-"""
+"""Largest relative difference between a run's first losses alone and in a stack, which sums products in another
+order."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,6 @@ class Case:
     directory: Path
 
     def run(self, seed: int = 0, size: int | None = None, arm: int = 0) -> RunConfig:
-        """Return a run, by default of the smallest size."""
         return self.family.config(self.arms[arm], self.sizes[0] if size is None else size, seed)
 
     def stack(self) -> list[RunConfig]:
@@ -39,7 +36,6 @@ class Case:
         return [self.run(seed) for seed in range(2 if self.family.stacks else 1)]
 
     def learner(self, runs: Sequence[RunConfig]) -> Learner:
-        """Return a learner at step 0."""
         return self.family.learner(runs, device=self.device, cache=self.directory / "data")
 
 
@@ -53,7 +49,7 @@ class Finding:
 
 
 class Skipped(Exception):  # noqa: N818 - not an error of the family
-    """A check does not apply to this family."""
+    """Raised by a check that does not apply to a family."""
 
 
 def case_of(family: Family, sizes: Sequence[int], device: str, directory: Path) -> Case:
@@ -87,7 +83,7 @@ def case_of(family: Family, sizes: Sequence[int], device: str, directory: Path) 
 
 
 def findings(case: Case) -> Iterator[Finding]:
-    """Run every check. An exception of the family is a finding, too."""
+    """Run every check. An exception raised by the family is also a finding."""
     for name, check in CHECKS.items():
         try:
             check(case)
@@ -195,7 +191,6 @@ def _resumed(case: Case) -> None:
 
 
 def _trained(case: Case) -> tuple[list[Evaluation], Outcome]:
-    """Train a run to its end and return its evaluations and its outcome."""
     learner = case.learner([case.run()])
     ended = _to_the_end(learner, ReportValidator(case.family, [case.run()]))
     _require(learner.advance() == [], "advance() must return [] once all runs have ended")
@@ -203,7 +198,6 @@ def _trained(case: Case) -> tuple[list[Evaluation], Outcome]:
 
 
 def _to_the_end(learner: Learner, validator: ReportValidator) -> dict[int, tuple[list[Evaluation], Outcome]]:
-    """Train the open runs of a learner and return their evaluations and outcomes by index."""
     points: dict[int, list[Evaluation]] = {}
     ended: dict[int, tuple[list[Evaluation], Outcome]] = {}
     while not ended or len(ended) < len(points):
@@ -215,7 +209,7 @@ def _to_the_end(learner: Learner, validator: ReportValidator) -> dict[int, tuple
 
 
 def _scores(points: Sequence[Evaluation]) -> list[tuple[int, dict[str, float]]]:
-    """Return the scores, which must repeat exactly; losses are left out because NaN equals nothing."""
+    """Return the scores, which must repeat exactly. Losses are left out because they may be NaN."""
     return [(point.step, point.accuracy) for point in points]
 
 
@@ -245,4 +239,4 @@ CHECKS: dict[str, Callable[[Case], None]] = {
     "a run in a stack equals the run alone": _stacked,
     "a run continues from its checkpoint": _resumed,
 }
-"""The checks, by what is true of a family that passes them. Quick ones come first."""
+"""The checks, named by the property that they verify, quick checks first."""

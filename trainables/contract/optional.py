@@ -1,4 +1,4 @@
-"""The members of a family that have defaults: override one when you need what it gives."""
+"""Members of a family that have defaults; override those you need."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainables.contract.tables import Integers
 
 
 class OptionalMembers:
-    """Everything that a family may define and need not."""
+    """Members that a family may define."""
 
     settings: Any
     name: ClassVar[str]
@@ -24,20 +24,18 @@ class OptionalMembers:
     stacks: ClassVar[bool] = True
     """False if every run trains alone: ``learner`` then gets one run at a time."""
     tunable: ClassVar[tuple[str, ...]] = ()
-    """Settings that may be tuned for each mix, by dotted name.
-
-    They are numbers that decide how well a run is trained, not what it learns nor how much it may spend.
-    """
+    """Settings that may be tuned for each mix, by dotted name: numbers that affect how well a run trains, not what it
+    learns or may spend."""
     parts: ClassVar[tuple[str, ...]] = ()
-    """Parts of a model that a phase may freeze or take over from the previous one. Without any, arms have one phase."""
+    """Parts of a model that a phase may freeze or take over from the previous phase. If empty, arms have one phase."""
     resizable: ClassVar[tuple[str, ...]] = ()
     """Parts that a phase may take over from a model of another size."""
 
     # For reports.
     compares_mixes: ClassVar[bool] = True
-    """True if each mix is compared with the first; False if each mix is a question of its own, as a race is."""
+    """True if each mix is compared with the first; False if each mix is a separate question, such as a race."""
     words: ClassVar[Words] = Words()
-    """Names of a family's things in reports."""
+    """The family's nouns and verbs for reports."""
     probes: ClassVar[tuple[str, ...]] = ()
     """Default probes (trainables/probes/) of a search space that lists none."""
 
@@ -45,24 +43,23 @@ class OptionalMembers:
         """Raise :class:`SettingsError` unless these settings can train a run of this mix and size."""
 
     def best_constant(self, task: str) -> float | None:
-        """Return the approximate score of the best constant answer on a task, None if it is unknown without data."""
+        """Return the approximate score of the best constant answer on a task, or None if it is unknown without data."""
         return None
 
     def warnings(self, sizes: Sequence[int]) -> list[str]:
-        """Return caveats of the answers under these settings at these sizes, one each, for `plan` and `explain`."""
+        """Return caveats about results with these settings and sizes, which `plan` and `explain` print."""
         return []
 
     def training_step(self, device: str) -> str:
-        """Return the name of the code that trains on this device here; ``""`` if there is no choice."""
+        """Return the name of the code that trains on this device, or ``""`` if there is no choice."""
         return ""
 
     def compiles(self, device: str) -> bool:
-        """Return True if ``learner`` compiles the step of a stack on this device here, which takes a while once for
-        each shape; other processes then read the result from a cache."""
+        """Return True if ``learner`` compiles on this device: slow, once per shape, and cached for other processes."""
         return False
 
     def memory(self, size: int) -> float:
-        """Return the peak bytes of memory of one run in a stack, rounded up; 0 if unknown."""
+        """Return one run's peak memory in a stack, in bytes rounded up, or 0 if unknown."""
         return 0.0
 
     def adjusted(self, values: Mapping[str, float]) -> Any:
@@ -78,25 +75,25 @@ class OptionalMembers:
         return settings
 
     def subject(self) -> str:
-        """Return what is learned in a few words, such as ``modulus 6``, for the head of an answer; ``""`` for none."""
+        """Return what is learned in a few words, such as ``modulus 6``, for the heading of an answer, or ``""``."""
         return ""
 
     def items_in_order(self) -> bool:
-        """Return True if the rows of the arrays kept of a model have a meaningful order, as numbers do."""
+        """Return True if the items (the rows of a model's arrays) have a meaningful order, as numbers do."""
         return True
 
     def groupings(self) -> dict[str, tuple[int, ...]]:
-        """Return ways to divide the items into groups that the tasks know.
+        """Return groupings of the items (the rows of a model's arrays) that matter to the tasks.
 
-        Items are the rows of the arrays kept of a model. Each grouping has a name (``mod2``) and one label per item
-        (0, 1, 0, 1, ...). The names appear in the names of probes' numbers.
+        A grouping has a name (``mod2``), which probes use in the names of numbers, and a label per item (0, 1, 0, 1,
+        ...).
         """
         return {}
 
     def grouping_words(self) -> dict[str, str]:
-        """Return words for items of different groups, by the name of the grouping.
+        """Return words for items of different groups, by grouping: ``even and odd numbers`` for ``mod2``.
 
-        The words come before "are apart": ``even and odd numbers`` for ``mod2``. A missing grouping goes by its name.
+        Reports write "are apart" after them. They call a grouping without words by its name.
         """
         return {}
 
@@ -105,9 +102,7 @@ class OptionalMembers:
         return None
 
     def load(self, run: RunConfig, weights: Mapping[str, NDArray[Any]]) -> Any:
-        """Return the trained model of a run from its weights, on the CPU, for inference.
-
-        The type of the model is the family's own; callers know the family.
+        """Return a run's trained model from its weights, on the CPU, of a type that the family chooses.
 
         Raises:
             ValueError: The weights have another shape.
@@ -116,9 +111,7 @@ class OptionalMembers:
         raise NotImplementedError(f"the family {self.name!r} does not load models: it has no method load(run, weights)")
 
     def data(self, run: RunConfig, cache: Path) -> Any:
-        """Return the data that a run is trained and scored on, from ``cache`` or made there.
-
-        The type of the data is the family's own.
+        """Return the training and test data of a run, from ``cache`` or made there, of a type that the family chooses.
 
         Raises:
             NotImplementedError: The family does not expose its data.
@@ -127,7 +120,6 @@ class OptionalMembers:
 
 
 def _replaced(settings: Any, path: Sequence[str], value: float) -> Any:
-    """Return a dataclass with the number at ``path`` inside it replaced."""
     old = getattr(settings, path[0])
     if len(path) > 1:
         return replace(settings, **{path[0]: _replaced(old, path[1:], value)})

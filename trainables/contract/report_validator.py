@@ -1,7 +1,7 @@
-"""Checks of everything that a family's learner reports, before anything uses it.
+"""Validation of the reports of a family's learner, before anything uses them.
 
 A user's family may score in per cent, leave out a task or never end. Such a report raises an error that names the
-family; it is not an outcome of a run. Numbers of numpy become Python's, because a journal stores JSON.
+family; it is not an outcome of a run. Numpy numbers become Python numbers, because a journal stores JSON.
 """
 
 from __future__ import annotations
@@ -17,20 +17,17 @@ import numpy as np
 from trainables.base import Evaluation, Family, Outcome, Report, RunConfig, Status
 
 LONGEST_HASH = 36
-"""Characters of a hash of data at most."""
+"""Maximum number of characters in a hash of data."""
 ROUNDING = 1e-6
-"""Largest distance of a share below 0 or above 1: a mean of float32 may be inexact."""
+"""Tolerance for shares below 0 or above 1: a mean in float32 may be inexact."""
 
 
 class BrokenFamilyError(Exception):
-    """A family does not keep its contract. The message names the family and its mistake."""
+    """Raised if a family breaks its contract. The message names the family and its mistake."""
 
 
 class ReportValidator:
-    """Checks the reports of one learner: call :meth:`check` after each ``advance()``.
-
-    ``runs`` are the runs of the learner, in its order.
-    """
+    """Checks the reports of one learner of these ``runs``. Call :meth:`check` after each ``advance()``."""
 
     def __init__(self, family: Family, runs: Sequence[RunConfig]) -> None:
         self._family = family
@@ -39,7 +36,7 @@ class ReportValidator:
         self._open = set(range(len(self._runs)))
 
     def check(self, reports: Any) -> list[Report]:
-        """Return the reports with Python's numbers in them. Raises :class:`BrokenFamilyError`."""
+        """Return the reports with numpy numbers converted to Python's. Raises :class:`BrokenFamilyError`."""
         self._require(
             isinstance(reports, list) and all(isinstance(report, Report) for report in reports),
             f"advance() must return a list of Report; it returned {shortened(reports)}",
@@ -125,7 +122,7 @@ class ReportValidator:
         for task, share in shares.items():
             hint = "; divide per cent by 100" if 2 <= share <= 100 else ""
             self._require(
-                -ROUNDING <= share <= 1 + ROUNDING,  # False for NaN, too.
+                -ROUNDING <= share <= 1 + ROUNDING,  # Also False for NaN.
                 f"{where} on {task!r} is {share:g}; it must be a share from 0 to 1{hint}",
             )
         return {task: min(max(share, 0.0), 1.0) for task, share in shares.items()}
@@ -148,7 +145,7 @@ class ReportValidator:
 
 
 def finite(value: float) -> bool:
-    """Return True if a value is a number that is neither infinite nor NaN."""
+    """Return True unless a number is infinite or NaN."""
     return isinstance(value, numbers.Real) and math.isfinite(value)
 
 

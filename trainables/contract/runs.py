@@ -1,4 +1,4 @@
-"""Runs: the request for one, its outcome, its key, and the words that reports use for it."""
+"""Runs: their configuration, outcome and key, and the words that reports use for them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ KEY_DIGITS = 16
 class Words:
     """Nouns and verbs of a family for reports, such as ``method`` for the tasks of a race.
 
-    ``size`` names the unit of ``Family.size_axis``, ``parameters`` that of :class:`Parameters`, and ``task`` a part of
-    a mix. ``item`` is a row of a model's arrays, and ``held`` all rows together; they are ``cyclic`` if they are the
-    numbers modulo their count. ``run`` is the result of a run. Its ``score`` is from 0 to 1; ``final_score`` is the
-    last one. A run with a high enough score has ``learned``; ``learn`` is the verb.
+    ``size`` and ``parameters`` name the units of ``Family.size_axis`` and :class:`Parameters`; a ``task`` is a part of
+    a mix. An ``item`` is a row of a model's arrays and ``held`` all rows together; they are ``cyclic`` if they are the
+    numbers modulo their count. A ``run`` has a ``score`` from 0 to 1, the last of which is its ``final_score``. A run
+    with a high enough score has ``learned``; ``learn`` is the verb.
     """
 
     size: str = "size"
@@ -45,13 +45,12 @@ class Words:
 class RunConfig:
     """One run: a mix, a size, a seed, and every setting that changes its mathematics.
 
-    ``settings`` is the family's own frozen dataclass and includes the run's budget. Device, stack, retries and the
-    sweep's target are not part of a run: they change its result by float rounding at most, so they are not in its key.
-    Nor is ``arm``, the sweep's name for the run's arm.
+    ``settings`` is the family's frozen dataclass and includes the run's budget. The key leaves out device, stack,
+    retries and the sweep's target, which change a result by float rounding at most, and ``arm``, the arm's name.
 
-    ``start`` names the run whose weights this one continues from, and ``frozen`` the parts of the model that keep their
-    first values. With ``until``, only the beginning of the run is wanted; the engine ends it, the family ignores it.
-    ``salt`` changes the key and nothing else, so that a run does not count as an earlier one of the same mathematics.
+    ``start`` names the run whose weights this run continues from; ``frozen`` names the parts of the model that do not
+    train. ``until`` ends the run early; the engine applies it and families ignore it. ``salt`` changes only the key, so
+    that an equal earlier run is not reused.
     """
 
     mix: Mix
@@ -66,18 +65,18 @@ class RunConfig:
 
     @property
     def label(self) -> str:
-        """The name of the run's arm: its label, else its mix."""
+        """The name of the run's arm, or its mix if the arm has no name."""
         return self.arm or self.mix.name
 
     @property
     def phases(self) -> tuple[RunConfig, ...]:
-        """The runs of all phases up to this one, the first phase first."""
+        """The runs of all phases up to this one, in order."""
         return (*(self.start.donor.phases if self.start is not None else ()), self)
 
 
 @dataclass(frozen=True)
 class Start:
-    """Weights to start from: the parts named by ``takes`` of the model of the finished run ``donor``."""
+    """Weights to start from: the parts ``takes`` of the model of the finished run ``donor``."""
 
     donor: RunConfig
     takes: tuple[str, ...]
@@ -92,7 +91,7 @@ def salted(run: RunConfig, salt: str) -> RunConfig:
 
 
 def run_key(family: str, version: int, run: RunConfig) -> str:
-    """Return a hash of a family's name, its version and everything that changes the mathematics of a run."""
+    """Return a hash of a family's name and version and of everything that changes the mathematics of a run."""
     described: dict[str, Any] = {
         "family": family,
         "version": version,
@@ -116,21 +115,17 @@ def run_key(family: str, version: int, run: RunConfig) -> str:
 
 @dataclass(frozen=True)
 class Until:
-    """The end of a shortened run: its first evaluation at which ``task`` has at least this ``accuracy``, in (0, 1]."""
+    """An early end: the run's first evaluation at which ``task`` has at least this ``accuracy``, in (0, 1]."""
 
     task: str
     accuracy: float
 
     def reached(self, evaluation: Evaluation) -> bool:
-        """Return True if the run ends at this point of its learning curve."""
         return evaluation.accuracy[self.task] >= self.accuracy
 
 
 class Status(StrEnum):
-    """End of a run.
-
-    A diverged run is data: the model did not learn at this size. A failed run is a bug and no data.
-    """
+    """End of a run. A diverged run is data: the model did not learn at this size. A failed run is a bug."""
 
     FINISHED = "finished"
     DIVERGED = "diverged"
@@ -141,9 +136,9 @@ class Status(StrEnum):
 class Evaluation:
     """One point of a learning curve: after ``step`` optimizer steps, on the validation part of the held-out data.
 
-    ``loss`` is the mean training loss since the previous evaluation, in the family's unit (nats a token for a language
-    model). ``accuracy`` maps each task of the mix to a share in [0, 1]. ``measures`` are further numbers to plot, by
-    any name (a gradient's norm, parts of the loss).
+    ``loss`` is the mean training loss since the previous evaluation, in the family's unit (nats per token for a
+    language model). ``accuracy`` maps each task of the mix to a share in [0, 1]. ``measures`` are further numbers to
+    plot, by name (a gradient's norm, parts of the loss).
     """
 
     step: int
@@ -160,8 +155,7 @@ class Outcome:
     it to the score of the best constant answer on the same data; a diverged run has ``accuracy`` equal to ``floor``.
     ``measures`` are further numbers to record: ``seconds`` of training, by which searchers weigh sizes,
     ``test_examples_add``, ``test_cases_add``, ... ``error`` is the traceback of a failed run, whose ``accuracy`` is
-    empty. ``data`` is a hash (at most 36 characters) of everything the run was trained and scored on, ``""`` if its
-    family has none.
+    empty. ``data`` is a hash (at most 36 characters) of all training and test data, or ``""`` if there is none.
 
     A run that ended because of ``until`` was not scored on the test part: ``accuracy`` and ``floor`` are empty, and
     ``curve`` shows its progress.
@@ -192,8 +186,7 @@ class Report:
     """Report on one run of a stack after the stack trained to its next evaluation.
 
     ``index`` is the run's place in the stack as it was built. ``outcome``, ``arrays`` and ``weights`` are set once,
-    when the run ends. ``arrays`` are kept for a look inside the model, by names of the family's own; ``weights`` are
-    the model's parameters by name.
+    when the run ends. ``arrays`` are for probes, by the family's names; ``weights`` are the model's parameters by name.
     """
 
     index: int
@@ -205,10 +198,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Parameters:
-    """Trainable parameters of a model.
-
-    ``total`` counts all; ``core`` leaves out those that depend on the form of the data rather than on what is learned.
-    """
+    """Counts of trainable parameters: ``total``, and ``core`` without those that depend only on the data's form."""
 
     total: float
     core: float

@@ -1,7 +1,7 @@
 """Settings of a family: errors about them, and the plain values in run keys.
 
 Declare a new setting of an old family as ``field(default=..., metadata=ADDED_LATER)``. Its default must compute what
-the family computed before. At that default it is left out, so that runs keep their keys and stacks their ids.
+the family computed before. At its default the setting is left out, so runs keep their keys and stacks their ids.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 
 
 class SettingsError(ValueError):
-    """A setting that cannot be used.
+    """Raised for an unusable setting.
 
-    ``key`` is the dotted path of the setting inside the family's settings (``task.modulus``), or ``""``.
-    ``allowed`` lists the allowed values if they can be listed; callers name the nearest.
+    ``key`` is the dotted path of the setting inside the family's settings (``task.modulus``), or ``""``. ``allowed``
+    lists the allowed values if they can be listed; callers name the nearest.
     """
 
     def __init__(self, message: str, *, key: str = "", given: str = "", allowed: Sequence[str] = ()) -> None:
@@ -46,8 +46,7 @@ def digest_of(described: Any) -> str:
 def described_fields(settings: Any) -> dict[str, Any]:
     """Return the fields of a settings dataclass as plain values, without fields added later at their default.
 
-    Nested dataclasses are described the same way, or by a ``described()`` of their own that returns what changes the
-    mathematics.
+    A nested dataclass is described the same way, or by its ``described()`` method if it has one.
     """
     described = asdict(settings)
     for field in fields(settings):

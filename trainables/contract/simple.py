@@ -10,8 +10,8 @@
                 if step % 100 == 0:
                     yield step, loss, accuracy  # on data held out of training
 
-Everything else of :class:`Family` has a default. Runs train alone, never as one batched model, so that ``train`` may
-seed a global random generator. A run leaves no weights, and a run that is killed starts again at its first step.
+Everything else of :class:`Family` has a default. Runs train one at a time, so ``train`` may seed a global random
+generator. Weights are not kept, and a killed run starts again at its first step.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from trainables.contract.settings import require
 from trainables.files import write_whole
 
 Accuracy = SupportsFloat | Mapping[str, SupportsFloat]
-"""A share of right answers from 0 to 1: the same for all tasks of a run, or one for each task by its name."""
+"""Share of right answers in [0, 1], the same for all tasks of a run or by task name."""
 Point = tuple[int, SupportsFloat, Accuracy]
-"""A point of a learning curve: optimizer steps taken, training loss, accuracy on data held out of training."""
+"""Point of a learning curve: optimizer steps taken, training loss, accuracy on data held out of training."""
 
 CHECKPOINT = "reported.json"
 FLOPS_PER_PARAMETER = 6
-"""Operations of one example for each parameter: a product and a sum, forward once and backward twice."""
+"""Operations per example and parameter: a product and a sum, once forward and twice backward."""
 GUESSED_BATCH = 32
-"""Examples in a step, for estimates of cost only, if the settings have no field ``batch``."""
+"""Examples in a step, only for estimates of cost, if the settings have no field ``batch``."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class SimpleSettings:
 
 
 class SimpleFamily(Family):
-    """A family that is one generator, :meth:`train`, and the names of its tasks.
+    """A family that consists of one generator, :meth:`train`, and the names of its tasks.
 
-    ``Settings`` may be any frozen dataclass (of the standard library or of pydantic) with a whole number ``steps``.
+    ``Settings`` may be any frozen dataclass (standard library or pydantic) with a whole number ``steps``.
     """
 
     name: ClassVar[str]
@@ -83,15 +83,11 @@ class SimpleFamily(Family):
         Args:
             tasks: The tasks to train together, each with its share of the training data (shares sum to 1).
             size: The size of the model, in units of ``size_axis``.
-            seed: The seed of the run.
             settings: An instance of ``Settings``.
         """
 
     def parameter_count(self, size: float) -> float:
-        """Return the trainable parameters of a model; by default the size, for a comparison in units of size.
-
-        ``size`` may be fractional: an interpolated transition.
-        """
+        """Return the number of trainable parameters, by default the size. ``size`` may be fractional."""
         return size
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -110,7 +106,7 @@ class SimpleFamily(Family):
         return Parameters(count, count)
 
     def scaled(self, steps: float, examples: float) -> Any:
-        """Scale the steps alone; ``train`` decides how many examples a step sees."""
+        """Scale only the steps; ``train`` decides how many examples a step sees."""
         return self.settings if steps == 1 else replace(self.settings, steps=max(1, round(self.settings.steps * steps)))
 
     def steps(self, run: RunConfig) -> int:
@@ -162,14 +158,13 @@ class SimpleLearner(Learner):
         write_whole(directory / CHECKPOINT, json.dumps({"key": key, "step": self._reported_step}))
 
     def restore(self, directory: Path) -> None:
-        """Start again from the first step, and report nothing up to the step reported before."""
+        """Train again from the first step, and report nothing up to the saved step."""
         saved = json.loads((directory / CHECKPOINT).read_text(encoding="utf-8"))
         if saved["key"] != self._family.key(self._run):
             raise ValueError(f"the checkpoint in {directory} belongs to another run")
         self._reported_step = saved["step"]
 
     def _next(self) -> Evaluation | None:
-        """Train to the next point and return it, or None after the last one."""
         run, begun = self._run, time.perf_counter()
         try:
             if self._points is None:
@@ -194,7 +189,6 @@ class SimpleLearner(Learner):
         return Evaluation(step, loss, self._shares(point[2]))
 
     def _shares(self, accuracy: Any) -> dict[str, float]:
-        """Return an accuracy for each task of the mix."""
         tasks = self._run.mix.tasks
         if not isinstance(accuracy, Mapping):
             return dict.fromkeys(tasks, _python_number(accuracy))
@@ -214,12 +208,12 @@ class SimpleLearner(Learner):
 
 
 def _python_number(value: Any) -> Any:
-    """Return the Python number of a numpy or torch scalar, and any other value as it is."""
+    """Convert a numpy or torch scalar to a Python number; return any other value unchanged."""
     return value.item() if hasattr(value, "item") else value
 
 
 def _check_class(cls: type[SimpleFamily]) -> None:
-    """Raise ``TypeError`` for a class without the members that have no default."""
+    """Raise ``TypeError`` unless the class has valid ``task_names`` and ``Settings``."""
     if getattr(cls.train, "__isabstractmethod__", False):
         return
     names: object = getattr(cls, "task_names", ())

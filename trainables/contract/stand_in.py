@@ -15,11 +15,11 @@ from trainables.base import Family, Learner, Parameters, RunConfig
 from trainables.contract.runs import Words
 
 CLASS_MEMBERS = ("name", "version", "size_axis", "tunable", "parts", "resizable", "compares_mixes")
-"""Members of the class that a description contains as they are."""
+"""Class members that a description contains unchanged."""
 
 
 def description(family: Family, runs: Sequence[RunConfig]) -> dict[str, Any]:
-    """Return everything that reports ask of a family, as plain JSON values; ``runs`` has one run of each size."""
+    """Return everything that reports need from a family, as plain JSON values; ``runs`` has one run of each size."""
     return {
         **{name: getattr(family, name) for name in CLASS_MEMBERS},
         "words": asdict(family.words),
@@ -36,7 +36,7 @@ def description(family: Family, runs: Sequence[RunConfig]) -> dict[str, Any]:
 
 
 class StandIn(Family):
-    """A family as it was described. It knows its settings by their names only, and cannot train."""
+    """A family rebuilt from its description. It knows only the names of its settings and cannot train."""
 
     described: ClassVar[Mapping[str, Any]]
 
@@ -79,7 +79,7 @@ class StandIn(Family):
         raise NotImplementedError(f"the family {self.name!r} cannot be imported, so it cannot train")
 
     def _at(self, size: float, values: Sequence[float]) -> float:
-        """Interpolate between the described sizes, and continue beyond them, by power laws."""
+        """Interpolate between the described sizes, and extrapolate beyond them, by power laws."""
         sizes = self.described["sizes"]
         if size in sizes:
             return float(values[sizes.index(size)])
@@ -90,7 +90,7 @@ class StandIn(Family):
         return float(low * (size / left) ** (math.log(high / low) / math.log(right / left)))
 
 
-@cache  # Parsing keeps a model for every class of settings, and a page reads each sweep again and again.
+@cache  # Every new settings class would keep another parsing model in memory, and a page reads sweeps repeatedly.
 def stand_in(text: str, settings: tuple[str, ...]) -> type[StandIn]:
     """Return the class of a family from the JSON text of its description; its ``Settings`` have these fields.
 

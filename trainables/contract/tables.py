@@ -1,7 +1,7 @@
 """Tasks as functions and as tables: the result of each task for every ordered tuple of N items.
 
 ``table[a, b, ...]`` is the result of a task of k arguments for items a, b, ...: an array [N] * k of codes. Codes below
-N are the items themselves; higher codes are other results.
+N are the items; higher codes are other results.
 """
 
 from __future__ import annotations
@@ -31,10 +31,8 @@ def entropy(values: Integers) -> float:
 
 
 def group_of(codes: Integers, labels: Integers, items: int) -> Integers:
-    """Return the group of each code in an array of any shape: its label in ``labels`` [N], N = ``items``.
-
-    Each code from N on is a group of its own.
-    """
+    """Return the label in ``labels`` [N] of each code below N = ``items``, and a separate group for each higher
+    code."""
     count = int(labels.max()) + 1
     others = np.arange(items, max(items, int(codes.max()) + 1)) - items + count
     grouped: Integers = np.concatenate([labels, others])[codes]
@@ -42,10 +40,7 @@ def group_of(codes: Integers, labels: Integers, items: int) -> Integers:
 
 
 def respects(table: Integers, labels: Integers, items: int) -> bool:
-    """Return True if the task can be done with groups in place of items.
-
-    That is: the group of the result in a table [N] * k is a function of the groups of the arguments, and not constant.
-    """
+    """Return True if a result's group in a table [N] * k is a function of the arguments' groups, and not constant."""
     out = group_of(table, labels, items).reshape(-1)
     count, cells = int(labels.max()) + 1, np.zeros(table.shape, dtype=np.int64)
     for axis in range(table.ndim):

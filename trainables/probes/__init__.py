@@ -1,1 +1,1 @@
-"""Looks inside trained models: pure functions of a model, its family and its data."""
+"""Probes of trained models: pure functions of a model, its family and its data."""

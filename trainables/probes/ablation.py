@@ -73,8 +73,6 @@ def _written(model: TrainedTransformer, data: Dataset) -> tuple[dict[Sublayer, l
 
 
 def _replacing(sublayer: Sublayer, means: list[Tensor] | None) -> Change:
-    """Return a change that replaces one sublayer's updates by zero, or by these means."""
-
     def change(writer: Sublayer, application: int, update: Tensor) -> Tensor:
         if writer != sublayer:
             return update
@@ -134,10 +132,7 @@ class Destruction(TransformerProbe):
 
 
 def separating(embedding: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.float64]:
-    """Return orthonormal directions [k, C] that span the groups' means of [n, C] around the mean of these means.
-
-    k is at most the number of groups minus 1.
-    """
+    """Return orthonormal directions [k, C], k < groups, that span the groups' means of [n, C] around their mean."""
     means = np.stack([embedding[labels == label].mean(axis=0) for label in np.unique(labels)])
     _, sizes, directions = np.linalg.svd(means - means.mean(axis=0), full_matrices=False)
     spanning: NDArray[np.float64] = directions[sizes > 1e-9 * max(float(sizes[0]), 1e-30)]
@@ -151,7 +146,7 @@ def removed(embedding: NDArray[Any], directions: NDArray[np.float64]) -> float:
 
 
 def _projected(table_VC: Tensor, items: int, directions: NDArray[np.float64]) -> Tensor:
-    """Return the table with these directions removed from the items' rows; the mean of the rows does not change."""
+    """Remove these directions from the items' rows of a table; the mean of the rows does not change."""
     rows = table_VC[:items].double()
     mean, basis = rows.mean(dim=0), torch.from_numpy(directions)
     moved = rows - (rows - mean) @ basis.T @ basis

@@ -1,6 +1,6 @@
 """The contract of a probe, and the probes by name.
 
-A probe outside this repository is any class that subclasses :class:`Probe`, named ``package.module:Class``.
+A probe outside this repository is any subclass of :class:`Probe`, named ``package.module:Class``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 
 @dataclass(frozen=True)
 class Probed:
-    """Results of a probe: ``numbers`` and ``arrays``, both by name. Numbers are finite; leave out an unknown one.
+    """Results of a probe: finite ``numbers`` and ``arrays``, both by name. Leave out an unknown number.
 
     Raises:
         ValueError: A number is not finite, an array contains Python objects, or a name does not match :data:`NAME`.
@@ -47,27 +47,27 @@ class Probed:
 
 
 class Probe(ABC):
-    """A look inside trained models. One instance, made without arguments, looks at many runs in turn."""
+    """A probe of trained models. One instance, made without arguments, probes many runs in turn."""
 
     name: ClassVar[str]
-    """Name of the probe and its results, which matches :data:`NAME`."""
+    """Name of the probe and its results; it must match :data:`NAME`."""
     version: ClassVar[int] = 1
-    """Raise it when a change alters the results for the same model: older results are then computed again."""
+    """Raise it when a change alters the results for the same model; older results are then recomputed."""
     needs_arrays: ClassVar[tuple[str, ...]] = ()
     """Names of the arrays of a run that the probe reads."""
     needs_model: ClassVar[bool] = False
-    """True if the probe runs the model: the family must be able to load it."""
+    """True if the probe runs the model, which the family must be able to load."""
     needs_data: ClassVar[bool] = False
-    """True if the probe reads the data of the run: the family must expose them."""
+    """True if the probe reads the data of the run, which the family must expose."""
 
     @abstractmethod
     def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
-        """Look at one finished run.
+        """Probe one finished run.
 
         This is a pure function: the same arguments give the same result, and it writes no file. ``model`` is the result
         of :meth:`Family.load` and ``data`` of :meth:`Family.data`, each None unless the probe needs it. ``arrays`` are
-        the arrays that the family keeps of the run. An exception is recorded as the probe's error and does not affect
-        the run.
+        the arrays that the family stores for the run. An exception becomes the probe's error and does not affect the
+        run.
         """
 
 
@@ -84,10 +84,10 @@ BUILT_IN = {
 
 
 def load_probe(name: str) -> Probe:
-    """Return the probe that a search space names: a built-in one or ``package.module:Class``.
+    """Return the probe that a search space names: a built-in probe or ``package.module:Class``.
 
     Raises:
-        SettingsError: With key ``probes``, for anything that is not a complete :class:`Probe`.
+        SettingsError: The name does not stand for a complete :class:`Probe`. The error's key is ``probes``.
     """
     kind = find(name, BUILT_IN, kind="probe", key="probes")
     if not (isinstance(kind, type) and issubclass(kind, Probe)):

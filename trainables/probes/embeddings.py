@@ -20,15 +20,15 @@ Pairs = tuple[NDArray[np.intp], NDArray[np.intp]]
 KEPT = 3
 """Number of principal components to keep."""
 NOTHING = 1e-9
-"""Largest variance per item, in cosines, that rounding explains."""
+"""Largest variance per item, in cosines, that rounding can explain."""
 SHUFFLES = 999
-"""Number of random orders of the items to compare a score with."""
+"""Number of random orders of the items in a permutation test."""
 FEWEST = 4
-"""Minimum number of items to score: fewer have too few orders to separate chance from structure."""
+"""Minimum number of items to score; fewer items have too few orders to separate structure from chance."""
 
 
 class EmbeddingProbe(Probe):
-    """A probe of the items' embeddings alone."""
+    """A probe that reads only the items' embeddings."""
 
     needs_arrays: ClassVar[tuple[str, ...]] = ("embedding",)
 
@@ -37,7 +37,7 @@ class EmbeddingProbe(Probe):
 
     @abstractmethod
     def look(self, family: Family, embedding: NDArray[Any]) -> Probed:
-        """Look at the embeddings [n, C]; see :meth:`Probe.run`."""
+        """Probe the embeddings [n, C]; see :meth:`Probe.run`."""
 
 
 class Similarity(EmbeddingProbe):
@@ -67,7 +67,7 @@ def cosines(embedding: NDArray[Any]) -> NDArray[Any]:
 
 
 def ring_numbers(similarity: NDArray[Any]) -> dict[str, float]:
-    """Return ``ring`` and ``ends`` of cosine similarities [n, n]; nothing for n below 4: all pairs are neighbors."""
+    """Return ``ring`` and ``ends`` of cosine similarities [n, n], or nothing for n < 4, where all are neighbors."""
     count = len(similarity)
     if count < 4:
         return {}
@@ -106,8 +106,7 @@ class Components(EmbeddingProbe):
 def principal(similarity: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return variances [n], descending, and coordinates [n, 3] of a similarity matrix [n, n].
 
-    This is classical scaling (Gower 1966, Biometrika 53:325). The sign of an axis is arbitrary: its largest coordinate
-    is made positive.
+    This is classical scaling (Gower 1966, Biometrika 53:325). The largest coordinate of an axis is made positive.
     """
     count, kept = len(similarity), min(KEPT, len(similarity))
     centering = np.eye(count) - 1 / count
@@ -159,11 +158,12 @@ class Separation(EmbeddingProbe):
         return Probed(numbers)
 
 
-# Both scores are weighted sums over pairs of items; another order of the items moves values between the weights.
+# Both scores are weighted sums over pairs of items; reordering the items permutes the values under fixed weights.
 
 
 def _same_or_not(labels: NDArray[Any], pairs: Pairs) -> Floats:
-    """Return weights that turn a sum over pairs into the mean within groups of ``labels`` [n] minus that across."""
+    """Return weights that turn a sum over pairs into their mean within groups of ``labels`` [n] minus the mean
+    across."""
     same = labels[pairs[0]] == labels[pairs[1]]
     weights: Floats = np.where(same, 1 / same.sum(), -1 / (~same).sum())
     return weights
@@ -182,7 +182,7 @@ def _ranked(similarity: Floats, pairs: Pairs) -> Floats:
 
 
 def _standard(values: Floats) -> Floats:
-    """Return the values minus their mean, divided by their standard deviation; zeros if they are all equal."""
+    """Subtract the mean and divide by the standard deviation; return zeros if all values are equal."""
     spread = values.std()
     return (values - values.mean()) / spread if spread else np.zeros_like(values)
 

@@ -21,9 +21,9 @@ from trainables.transformer.generation import TrainedTransformer
 Floats = NDArray[np.float64]
 
 FEWEST = 20
-"""Minimum number of exchanges to report on: a share of twenty has a standard error of up to .11."""
+"""Minimum number of exchanges to report on; a share of twenty has a standard error of up to .11."""
 OTHERS = 9
-"""Largest number of other groupings to compare a grouping with."""
+"""Maximum number of other groupings to compare a grouping with."""
 
 
 class Exchange(TransformerProbe):
@@ -107,10 +107,10 @@ class Exchange(TransformerProbe):
 
 @dataclass(frozen=True)
 class Exchanges:
-    """M exchanges, each an argument that moves to another group.
+    """M exchanges, each of which moves an argument to another group.
 
     In the question ``rows`` [M], the argument at the position ``places`` [M] moves from the group ``own`` [M] to
-    ``given`` [M]. The group of the answer is then ``predicted`` [M].
+    ``given`` [M]. The answer should then be in the group ``predicted`` [M].
     """
 
     rows: Integers
@@ -152,7 +152,7 @@ def shifts(
 ) -> Floats:
     """Return the shifts of the arguments' embeddings [M, C] by the groups' means of the grouping ``along`` [n].
 
-    With ``labels`` itself these are mean(given) - mean(own). In another grouping, each argument moves from its own
+    If ``along`` is ``labels``, these are mean(given) - mean(own). In another grouping, each argument moves from its own
     group by as many groups as in ``labels``, around the list of groups.
     """
     embedding = model.parameters["token"][: len(along)].double().numpy()
@@ -174,10 +174,10 @@ def answers_after(
     at, places = torch.from_numpy(questions.equals[exchanges.rows]), torch.from_numpy(exchanges.places)
     tokens_MT = questions.tokens[torch.from_numpy(exchanges.rows), : int(at.max()) + 1]
     shifted_MC = p["token"][tokens_MT[row, places]] + torch.from_numpy(shift_MC).float()
-    # Each shifted argument becomes a token of its own, after the vocabulary.
+    # Each shifted argument becomes a new token after the vocabulary.
     tokens_MT[row, places] = len(p["token"]) + row
     changed = {"token": torch.cat([p["token"], shifted_MC])}
-    if model.settings.tied and "head_bias" in p:  # The head has a column for each of the new tokens, too.
+    if model.settings.tied and "head_bias" in p:  # The head also has a column for each new token.
         changed["head_bias"] = torch.cat([p["head_bias"], torch.zeros(len(row))])
     logits_MTV = model.logits(tokens_MT, None, **changed)
     chosen: Integers = logits_MTV[row, at, :codes].argmax(dim=-1).numpy()
@@ -192,13 +192,12 @@ def independent(one: Integers, other: Integers) -> bool:
 
 
 def _moved(after: Integers, exchanges: Exchanges, labels: Integers) -> NDArray[np.bool_]:
-    """Return True for each answer [M] in the predicted group."""
     moved: NDArray[np.bool_] = group_of(after, labels, len(labels)) == exchanges.predicted
     return moved
 
 
 def _kept(after: Integers, before: Integers, groupings: list[Integers]) -> NDArray[np.bool_]:
-    """Return True for each answer [M] that is in the group of the earlier answer in all of these groupings."""
+    """Return True for each answer [M] that stays in the group of the earlier answer in all of these groupings."""
     same = [group_of(after, labels, len(labels)) == group_of(before, labels, len(labels)) for labels in groupings]
     kept: NDArray[np.bool_] = np.all(same, axis=0)
     return kept

@@ -16,7 +16,7 @@ from trainables.tasks.datasets import Dataset
 from trainables.transformer.generation import TrainedTransformer
 
 FEWEST = 20
-"""Minimum number of wrong answers to report on: a share of twenty has a standard error of .11."""
+"""Minimum number of wrong answers to report on; a share of twenty has a standard error of .11."""
 
 
 class Mistakes(TransformerProbe):
@@ -47,7 +47,7 @@ class Mistakes(TransformerProbe):
         shares = []
         for task, questions in last_steps(run, data).items():
             if questions.answers.max() >= items:
-                continue  # The results of this task are not items, but signs or points.
+                continue  # This task's results are signs or points rather than items.
             given = answers(model, questions, items)
             numbers[f"{task}.right"] = float((given == questions.answers).mean())
             if (spread := entropy(questions.answers)) > 0:
@@ -60,7 +60,7 @@ class Mistakes(TransformerProbe):
 def kept(given: Integers, right: Integers, groupings: Mapping[str, Integers]) -> dict[str, float]:
     """Return the share of wrong answers [M] in the right answer's group, its ``.chance`` and ``.p``, by grouping.
 
-    A grouping has one label per item. The result is empty if fewer than :data:`FEWEST` answers are wrong.
+    A grouping has a label for each item. The result is empty if fewer than :data:`FEWEST` answers are wrong.
     """
     wrong = given != right
     if wrong.sum() < FEWEST:

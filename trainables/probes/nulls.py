@@ -12,19 +12,18 @@ from numpy.typing import NDArray
 from trainables.contract.tables import Integers
 
 OTHERS = 19
-"""Largest number of other groupings to compare a grouping with: p is then at least .05."""
+"""Maximum number of other groupings to compare a grouping with; p is then at least .05."""
 
 
 def p_value(value: float, null: Sequence[float] | NDArray[np.float64]) -> float:
-    """Return the share of the null's values, ``value`` included, that are at least ``value``: a permutation test."""
+    """Return the permutation test's p: the share of ``null`` and ``value`` that is at least ``value``."""
     return float(1 + (np.asarray(null) >= value - 1e-12).sum()) / (1 + len(null))
 
 
 def other_groupings(labels: Integers, rng: np.random.Generator, most: int = OTHERS) -> list[Integers]:
-    """Return other groupings of the same items into groups of the same sizes as ``labels`` [n], one label per item.
+    """Return all other groupings with the group sizes of ``labels`` [n], or a random sample of ``most`` of them.
 
-    These are all other groupings or, if there are more than ``most``, a random sample of that many. With all of them, a
-    :func:`p_value` is exact.
+    With all of them a :func:`p_value` is exact.
     """
     wanted = min(most, grouping_count(labels) - 1)
     groupings = {_canonical(labels): labels}
@@ -35,16 +34,13 @@ def other_groupings(labels: Integers, rng: np.random.Generator, most: int = OTHE
 
 
 def grouping_count(labels: Sequence[int] | Integers) -> int:
-    """Return the number of groupings into groups of the same sizes, this one included.
-
-    Six items can be halved in ten ways and paired in fifteen.
-    """
+    """Return the number of groupings into groups of the same sizes, including this one: ten for halves of six items."""
     sizes = np.unique(labels, return_counts=True)[1].tolist()
     alike = math.prod(map(math.factorial, Counter(sizes).values()))
     return math.factorial(len(labels)) // math.prod(map(math.factorial, sizes)) // alike
 
 
 def _canonical(labels: Integers) -> tuple[int, ...]:
-    """Return the grouping with its groups numbered in the order of their first items."""
+    """Number the groups in the order of their first items."""
     first = {label: place for place, label in enumerate(dict.fromkeys(labels.tolist()))}
     return tuple(first[label] for label in labels.tolist())

@@ -23,7 +23,7 @@ from trainables.transformer.generation import TrainedTransformer
 from trainables.transformer.model import Change
 
 ASKED = 300
-"""Largest number of expressions of a task: their accuracy then has a standard error of at most .03."""
+"""Maximum number of expressions per task; their accuracy then has a standard error of at most .03."""
 
 
 class TransformerProbe(Probe):
@@ -40,7 +40,7 @@ class TransformerProbe(Probe):
 
     @abstractmethod
     def ask(self, family: Family, run: RunConfig, model: TrainedTransformer, data: Dataset) -> Probed:
-        """Look at one finished run of a transformer; see :meth:`Probe.run`."""
+        """Probe one finished run of a transformer; see :meth:`Probe.run`."""
 
 
 def questions_of(data: Dataset) -> dict[str, Tensor]:
@@ -51,13 +51,13 @@ def questions_of(data: Dataset) -> dict[str, Tensor]:
 def accuracy(
     model: TrainedTransformer, data: Dataset, change: Change | None = None, **parameters: Tensor
 ) -> dict[str, float]:
-    """Return, by task, the share of test expressions that the model solves wholly.
+    """Return, by task, the share of test expressions whose whole worked solution the model gets right.
 
-    The model must choose every token of the worked solution, from the first '=' to its ``<eos>``, given the right
-    earlier tokens. ``change`` replaces the sublayers' updates, and ``parameters`` some of the model's parameters.
+    The model must choose every token from the first '=' to ``<eos>``, given the right earlier tokens. ``change``
+    replaces the sublayers' updates, and ``parameters`` some of the model's parameters.
 
-    Greedy generation would write just these solutions, and might reach a right answer through a wrong step. This score
-    is stricter, and takes one pass instead of one pass per wrong token.
+    Greedy generation would write exactly these solutions, and might reach a right answer through a wrong step. This
+    score is stricter, and takes one pass instead of one pass per wrong token.
     """
     return {
         task: _right(model.logits(tokens_MT, change, **parameters), tokens_MT, data.test[task])
@@ -81,8 +81,8 @@ class LastSteps:
     """The last steps of M different test expressions of one task.
 
     ``tokens`` [M, T] are the whole worked solutions. ``equals`` [M] are the positions of the last '=', where the model
-    answers after the right earlier steps. ``places`` has, for each expression, the positions of the arguments of its
-    last step. ``answers`` [M] are the right answers as token ids.
+    answers after the right earlier steps. ``places`` are the positions of the arguments of each expression's last step.
+    ``answers`` [M] are the right answers as token ids.
     """
 
     tokens: Tensor
@@ -99,7 +99,7 @@ def last_steps(run: RunConfig, data: Dataset) -> Mapping[str, LastSteps]:
 
 def _of(examples: Examples, items: int, equals: int) -> LastSteps:
     tokens_MT = examples.tokens.astype(np.int64)
-    # A random sample contains a short question many times.
+    # A random sample repeats short questions.
     rows = np.sort(np.unique(tokens_MT, axis=0, return_index=True)[1])[:ASKED]
     tokens_MT = tokens_MT[rows]
     ends = [np.flatnonzero(row == equals) for row in tokens_MT]

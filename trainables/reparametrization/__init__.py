@@ -1,1 +1,1 @@
-"""Neural reparametrization: optimizers race on a sparse graph, some of them through a graph network."""
+"""Neural reparametrization: optimizers race on sparse graphs, some of them through a graph network."""

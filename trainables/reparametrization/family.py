@@ -3,7 +3,7 @@
 The mix ``hessian+adam`` is a race between the two on the same graph from the same start. A run's score is 1 if the
 target is ahead, else 0, so the mean over seeds is the share of graphs on which it is ahead.
 
-Operations are counted from formulas, per node: additions, multiplications, divisions and roots count as one, a sine or
+Operations are counted from formulas, per node. Additions, multiplications, divisions and roots count as 1, a sine or
 cosine as :data:`SINE`. A network multiplies with a readout only if it has more features than numbers.
 """
 
@@ -36,13 +36,14 @@ SINE = 10
 UPDATE = {"momentum": 4, "adam": 13}
 """Operations of an optimizer's update (methods.py), per parameter."""
 LOSS = 3
-"""Operations of a quadratic loss with known gradient, per number: a sum, a product, and the total sum."""
+"""Operations per number of a quadratic loss with known gradient: a sum, a product, and the total sum."""
 
 
 @dataclass(frozen=True)
 class Operations:
-    """Operations of a problem, per node: of the loss with its gradient (``evaluation``, the unit of work), then of the
-    ``hessian`` and of its ``product`` with a direction; and the mean ``entries`` in a row of a graph's matrices."""
+    """Operations of a problem, per node: ``evaluation`` (loss and gradient, the unit of work), ``hessian``, and
+    ``product`` of the Hessian with a direction. ``entries`` is the mean number of entries per row of a graph's
+    matrices."""
 
     entries: float
     evaluation: float
@@ -54,7 +55,7 @@ class RaceFamily(Family):
     """Races between optimizers on a problem with a sparse graph."""
 
     size_axis = "nodes"
-    compares_mixes = False  # Each mix is a question of its own: who is ahead of these rivals?
+    compares_mixes = False  # Each mix is a separate question: which method is ahead of these rivals?
     words = Words(
         size="graph size",
         task="method",
@@ -68,9 +69,9 @@ class RaceFamily(Family):
     )
     settings: ReparametrizationSettings
     numbers: ClassVar[int] = 1
-    """Unknowns of a node."""
+    """Unknowns per node."""
     quadratic: ClassVar[bool] = False
-    """True if the loss is quadratic: the gradient then follows from products with the Hessian."""
+    """True if the loss is quadratic, so that the gradient follows from products with the Hessian."""
     problem_class: ClassVar[type[Problem]]
 
     @abstractmethod
@@ -118,7 +119,7 @@ class RaceFamily(Family):
         return f"{self.size_axis}-{run.size}-{digest_of([run.mix.tasks, shared])[:8]}"
 
     def memory(self, size: int) -> float:
-        """Return bytes for matrices (three times), pairs of L-BFGS, and features of all layers with gradients."""
+        """Count the bytes of matrices (three times), pairs of L-BFGS, and features of all layers with gradients."""
         network = self.settings.network
         matrices = 3 * 20 * self.operations().entries
         pairs = 8 * 2 * 2 * HISTORY * self.numbers
@@ -126,7 +127,7 @@ class RaceFamily(Family):
         return size * (2 * matrices + pairs + features)
 
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
-        # Planning needs no torch, which writes checkpoints.
+        # Imported here because it loads torch (for checkpoints), which planning does not need.
         from trainables.reparametrization.learner import Race, RaceLearner
 
         races = []
@@ -140,15 +141,15 @@ class RaceFamily(Family):
     def price(self, method: str) -> Price:
         """Return a method's prices, in units of the race.
 
-        On a quadratic loss conjugate gradients need no evaluation: the product for their step also moves the gradient.
+        On a quadratic loss conjugate gradients need no evaluation: their product also gives the new gradient.
         """
         known = method == "cg" and self.quadratic
         if self.settings.race.counted == "steps":
             return Price(0.0, 0.0 if known else 1.0, 0.0, 1.0)
         own, unit = self.operations(), self.operations().evaluation
-        # A network's: the Hessian, its scale, the propagation, and the first output.
+        # A network computes the Hessian, its scale, the propagation, and the first output.
         setup = own.hessian + 4 * own.entries + self._forward_flops() if method in REPARAMETRIZED else 0.0
-        # Conjugate gradients take a product, two inner products and three sums a number.
+        # Conjugate gradients take a product, and two inner products and three sums per number.
         product = own.product + 10 * self.numbers
         look = LOSS * self.numbers if known else unit
         return Price(setup / unit, look / unit, self._step_flops(method) / unit, product / unit)
@@ -157,16 +158,15 @@ class RaceFamily(Family):
         """Return the operations of a step, per node, in addition to its evaluation and its products."""
         if method == "newton":
             return self.operations().hessian
-        if method == "cg":  # Jacobi's preconditioner, and the last direction's share.
+        if method == "cg":  # Jacobi's preconditioner, and the previous direction's share.
             return self.operations().hessian + 3 * self.numbers
-        if method == "lbfgs":  # Two loops over its pairs, an inner product and a sum in each, and a new pair.
+        if method == "lbfgs":  # Two loops over the pairs, with an inner product and a sum in each, and a new pair.
             return self.numbers * (8 * HISTORY + 8)
         if method not in REPARAMETRIZED:
             return self.numbers * UPDATE[method]
         return 2 * self._forward_flops() + self.numbers + self.settings.network.width * UPDATE["adam"]
 
     def _forward_flops(self) -> float:
-        """Return the operations of a network's output, per node; its gradient takes each product again."""
         network = self.settings.network
         width = network.width
         layer = 2 * width * (self.operations().entries + (network.residual == "series"))
@@ -174,7 +174,7 @@ class RaceFamily(Family):
 
 
 class HeatDiffusion(RaceFamily):
-    """Races to the temperatures at which heat stands still (problems.py)."""
+    """Races to the steady temperatures of a graph (problems.py)."""
 
     name = "heat_diffusion"
     version = 2
@@ -184,14 +184,13 @@ class HeatDiffusion(RaceFamily):
     settings: DiffusionSettings
 
     def operations(self) -> Operations:
-        """The loss takes a product with the Hessian (a product and a sum for each entry), the source, and
-        :data:`LOSS`."""
+        """Count a product with the Hessian (a product and a sum per entry), the source, and :data:`LOSS`."""
         entries = self.settings.graph.neighbors + 1
         return Operations(entries, 2 * entries + 1 + LOSS, 0.0, 2 * entries)
 
 
 class Synchronization(RaceFamily):
-    """Races to one common phase (problems.py)."""
+    """Races to a common phase (problems.py)."""
 
     name = "synchronization"
     version = 2
@@ -200,7 +199,7 @@ class Synchronization(RaceFamily):
     settings: SynchronizationSettings
 
     def operations(self) -> Operations:
-        """For an edge the loss takes a difference and its half, a sine and a cosine, the loss and its sum, and both
+        """Count per edge. The loss takes a difference and its half, a sine and a cosine, the loss and its sum, and both
         ends' sums; the Hessian a cosine and three more; its product a difference, its factor, and both ends' sums."""
         neighbors = self.settings.graph.neighbors
         edges = neighbors / 2
@@ -208,7 +207,7 @@ class Synchronization(RaceFamily):
 
 
 class PersistentHomology(RaceFamily):
-    """Races to a cloud of points with the persistence diagram that is asked for (problems.py)."""
+    """Races to a cloud of points with a given persistence diagram (problems.py)."""
 
     name = "persistent_homology"
     version = 2
@@ -224,10 +223,11 @@ class PersistentHomology(RaceFamily):
             raise SettingsError(f"{width} output lies on a line", key="settings.network.width")
 
     def operations(self) -> Operations:
-        """For each of three edges a point of the triangulation (Euler's most) the loss takes a squared distance with a
-        comparison (5) and an in-circle test (29); sorting and joining are not counted. For an edge of the tree it takes
-        a difference, its length, its distance from the scale, the loss, and both ends' sums; the Hessian its entry and
-        both ends' sums; its product a difference, the part along the edge, the rest, and both ends' sums."""
+        """Count per edge. For each of a point's three edges in the triangulation (Euler's maximum) the loss takes a
+        squared distance with a comparison (5) and an in-circle test (29), without sorting and joining. For an edge of
+        the tree it takes a difference, its length, its distance from the scale, the loss, and both ends' sums; the
+        Hessian its entry and both ends' sums; its product a difference, the part along the edge, the rest, and both
+        ends' sums."""
         evaluation = 3 * (5 + 29) + 2 + 4 + 1 + 2 + 3 + 4
         return Operations(3.0, evaluation, 3 + 2, 2 + 5 + 2 + 2 + 2 + 4)
 

@@ -2,7 +2,7 @@
 
 The classes of H0 of a Vietoris-Rips filtration die at the lengths of the minimum spanning tree's edges (Edelsbrunner
 and Harer 2010, Computational Topology, chapter VII). The tree is a part of the Delaunay triangulation (Shamos and Hoey
-1975, FOCS, p. 151), which has at most three edges a point. Shapes: N nodes, D numbers a node, E edges.
+1975, FOCS, p. 151), which has at most three edges per point. Shapes: N nodes, D numbers per node, E edges.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trainables.reparametrization.settings import GraphSettings
 
 Floats = NDArray[np.float64]
 Edges = NDArray[np.int64]
-"""[E, 2], both ends of every edge."""
+"""Both ends of every edge, [E, 2]."""
 
 
 def rng_of(purpose: str, nodes: int, seed: int) -> np.random.Generator:
@@ -33,7 +33,7 @@ def adjacency(settings: GraphSettings, nodes: int, rng: np.random.Generator) -> 
     """Return the adjacency matrix [nodes, nodes] of a graph without loops: scipy CSR, float64, sorted indices."""
     ends = _grid(nodes) if settings.kind == "grid" else _small_world(settings, nodes, rng)
     matrix = weighted(ends, np.ones(len(ends)), nodes)
-    matrix.data[:] = 1.0  # An edge drawn twice was summed.
+    matrix.data[:] = 1.0  # Duplicate edges were summed.
     return matrix
 
 
@@ -53,13 +53,13 @@ def laplacian(weights: Any) -> Any:
 
 
 def edges(matrix: Any) -> Edges:
-    """Return every edge of a symmetric matrix once, the smaller end first, in order."""
+    """Return every edge of a symmetric matrix once, with the smaller end first, in ascending order."""
     upper = sparse.triu(matrix, k=1).tocoo()
     return _once(np.stack([upper.row, upper.col], axis=1), matrix.shape[0])
 
 
 def _grid(nodes: int) -> Edges:
-    """Return the edges of a grid that is nearly square; its last row may be short."""
+    """Return the edges of a nearly square grid, whose last row may be short."""
     across = math.isqrt(nodes - 1) + 1
     node = np.arange(nodes)
     right = node[(node % across != across - 1) & (node + 1 < nodes)]
@@ -73,7 +73,7 @@ def _small_world(settings: GraphSettings, nodes: int, rng: np.random.Generator) 
     moved = rng.random(len(ends)) < settings.rewired
     ends[moved, 1] = rng.integers(nodes, size=int(moved.sum()))
     ends = ends[ends[:, 0] != ends[:, 1]]
-    lone = np.setdiff1d(node, ends)  # A node that has lost every edge is joined to the next.
+    lone = np.setdiff1d(node, ends)  # A node that lost all of its edges is joined to the next node.
     return np.concatenate([ends, np.stack([lone, (lone + 1) % nodes], 1)])
 
 
@@ -83,20 +83,20 @@ def across(ends: Edges, x_ND: Floats) -> Floats:
 
 
 def gathered(ends: Edges, edge_ED: Floats, nodes: int) -> Floats:
-    """Return sums over edges [N, D], in their order: added to the first end, subtracted from the second."""
+    """Return sums over edges [N, D], in order: added to the first end, subtracted from the second."""
     first, second = ends.T
     columns = [np.bincount(first, column, nodes) - np.bincount(second, column, nodes) for column in edge_ED.T]
     return np.stack(columns, axis=1)
 
 
 def spanning_tree(points: Floats) -> Edges:
-    """Return the minimum spanning tree of at least two finite points in the plane, [N - 1, 2], in order.
+    """Return the minimum spanning tree of at least two finite points in the plane, [N - 1, 2], in ascending order.
 
-    The smaller end comes first. Of equal lengths the edge with the smaller ends counts as the shorter.
+    The smaller end comes first. Among equal lengths, the edge with the smaller ends counts as shorter.
     """
     candidates = _candidates(points)
     far = across(candidates, points)
-    # Ranks in place of lengths: scipy ignores an edge of length 0.
+    # Use ranks instead of lengths, because scipy ignores an edge of length 0.
     rank = np.empty(len(candidates))
     rank[np.argsort(np.hypot(far[:, 0], far[:, 1]), kind="stable")] = np.arange(1, len(candidates) + 1)
     begin = np.searchsorted(candidates[:, 0], np.arange(len(points) + 1))
@@ -106,27 +106,25 @@ def spanning_tree(points: Floats) -> Edges:
 
 
 def deaths(points: Floats) -> NDArray[np.float64]:
-    """Return the scales at which the classes of H0 of a cloud die, ascending, [N - 1]; one class never does."""
+    """Return the scales at which the classes of H0 of a cloud die, ascending, [N - 1]; the last class never dies."""
     return np.sort(np.hypot(*across(spanning_tree(points), points).T))
 
 
 def _candidates(points: Floats) -> Edges:
-    """Edges of the Delaunay triangulation, each once, in order; they contain the minimum spanning tree."""
-    centered = points - points.mean(axis=0)  # Qhull loses numbers that are small next to the distance from the origin.
+    centered = points - points.mean(axis=0)  # Far from the origin, Qhull rounds small differences away.
     try:
         made = Delaunay(centered)
-    except QhullError:  # Points on one line, to float64's precision, or too few for a triangle.
+    except QhullError:  # The points are on one line, to float64's precision, or too few for a triangle.
         direction = np.linalg.svd(centered / (np.abs(centered).max() or 1.0), full_matrices=False)[2][0]
         order = np.argsort(centered @ direction, kind="stable")
         return _once(np.stack([order[:-1], order[1:]], axis=1), len(points))
     ends = made.simplices[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
-    # The triangulation leaves out a point on another point or on an edge, to float64's precision.
+    # The triangulation omits a point on another point or on an edge, to float64's precision.
     for left_out, triangle, nearest in made.coplanar:
         ends = np.concatenate([ends, [(left_out, corner) for corner in (nearest, *made.simplices[triangle])]])
     return _once(ends[ends[:, 0] != ends[:, 1]], len(points))
 
 
 def _once(ends: NDArray[Any], nodes: int) -> Edges:
-    """Return every edge once, the smaller end first, in order."""
     numbers = np.unique(ends.min(axis=1).astype(np.int64) * nodes + ends.max(axis=1))
     return np.stack(np.divmod(numbers, nodes), axis=1)

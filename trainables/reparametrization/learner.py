@@ -20,7 +20,7 @@ CHECKPOINT = "race.safetensors"
 
 
 def ahead(standings: Mapping[str, Standing], race: RaceSettings) -> dict[str, float]:
-    """Return 1 for the method that is ahead (:class:`RaceSettings` defines it), 0 for the others."""
+    """Return 1 for the method that is ahead (as :class:`RaceSettings` defines it) and 0 for the others."""
     scores = {}
     for name, mine in standings.items():
         rivals = [theirs for other, theirs in standings.items() if other != name]
@@ -32,8 +32,7 @@ def ahead(standings: Mapping[str, Standing], race: RaceSettings) -> dict[str, fl
 def is_over(standings: Mapping[str, Standing], spent: float, race: RaceSettings) -> bool:
     """Return True if the race ends once every method may have ``spent`` this much.
 
-    It ends at ``race.steps``, or once it is decided and the others have spent ``patience`` times as much as the first
-    to arrive.
+    It ends at ``race.steps``, or if it is decided and ``spent`` is ``patience`` times the first arrival's spending.
     """
     first = min((one.spent for one in standings.values() if one.arrives_within(race.steps)), default=math.inf)
     decided = all(one.ended or one.spent > race.factor * first for one in standings.values())
@@ -62,7 +61,7 @@ class Race:
 
 
 class RaceLearner(Learner):
-    """Runs races of one mix, on graphs of one size, on the CPU. The step is the budget of every method so far."""
+    """Runs races of one mix, on graphs of one size, on the CPU. A step is the budget that every method has so far."""
 
     def __init__(self, races: Sequence[Race], settings: RaceSettings) -> None:
         self._races, self._settings = tuple(races), settings
@@ -80,7 +79,7 @@ class RaceLearner(Learner):
         race = self._races[index]
         standings = race.standings
         scores = ahead(standings, self._settings)
-        # A geometric mean, because gaps fall over orders of magnitude.
+        # A geometric mean, because gaps span orders of magnitude.
         gaps = [max(one.gap, 1e-300) if math.isfinite(one.gap) else 1e300 for one in standings.values()]
         loss = math.exp(sum(map(math.log, gaps)) / len(gaps))
         measures = {f"gap_{name}": gap for name, gap in zip(standings, gaps, strict=True)}
@@ -93,7 +92,6 @@ class RaceLearner(Learner):
         return Report(index, evaluation, outcome)
 
     def _measures(self, standings: Mapping[str, Standing]) -> dict[str, float]:
-        """Return for each method its spending, steps and seconds, and whether it arrived within the budget or broke."""
         measures = {"seconds": sum(one.seconds for one in standings.values())}
         for name, one in standings.items():
             measures |= {f"spent_{name}": one.spent, f"steps_{name}": one.steps, f"seconds_{name}": one.seconds}

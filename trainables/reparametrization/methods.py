@@ -1,7 +1,7 @@
 """The methods of the races, each a loop of steps on one problem.
 
-First-order methods (SGD with momentum, Adam) move the unknowns or a network's features by a fixed rate. Conjugate
-gradients, L-BFGS and Newton's method search along a line. Shapes: N nodes, D numbers a node, P parameters, M pairs.
+First-order methods (SGD with momentum, Adam) move the unknowns or a network's features at a fixed rate. Conjugate
+gradients, L-BFGS and Newton's method search along a line. Shapes: N nodes, D numbers per node, P parameters, M pairs.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from trainables.reparametrization.problems import Problem
 from trainables.reparametrization.settings import HISTORY, REPARAMETRIZED, ReparametrizationSettings
 
 MOMENTUM, BETAS, EPSILON = 0.9, (0.9, 0.999), 1e-8
-"""Constants of torch.optim. Only the learning rate is chosen."""
+"""Constants of torch.optim. Only the learning rate can be set."""
 SUFFICIENT, SHRINK, HALVINGS = 1e-4, 0.5, 30
-"""Armijo's rule: a step shrinks until the loss falls by the first share of the fall that its slope predicts. A search
-that fails 30 times has reached the limits of float64: the method does not move."""
+"""Armijo's rule: a step shrinks until the loss falls by at least this share of the fall that its slope predicts. A
+search that fails 30 times has reached the limits of float64, and the method does not move."""
 LOOSE, MOST_PRODUCTS = 0.5, 200
-"""Largest residual of Newton's system, as a share of the gradient, and most products in one direction. Conjugate
-gradients descend from their first product on, so too few of them cost steps and nothing else."""
+"""Largest residual of Newton's system, as a share of the gradient, and most products per direction. Conjugate gradients
+descend from their first product on, so too few products only cost steps."""
 
 
 @dataclass(frozen=True)
 class Price:
-    """Prices of a method, in units of the race: of its ``setup``, of a ``look`` at the loss and its gradient, of a
-    ``step`` in addition to its look, and of a ``product`` with the Hessian."""
+    """Prices of a method, in units of the race: ``setup``, ``look`` (loss and gradient), ``step`` (without its look)
+    and ``product`` (with the Hessian)."""
 
     setup: float
     look: float
@@ -46,8 +46,8 @@ class Price:
 class Standing:
     """State of one method in one race.
 
-    ``spent`` is in units of the race, and ``gap`` the last loss above the solution's as a share of the first. A
-    ``broken`` method had a loss that is not finite.
+    ``spent`` is in units of the race. ``gap`` is the loss above the solution's, as a share of the first. A ``broken``
+    method had a loss that is not finite.
     """
 
     spent: float = 0.0
@@ -59,7 +59,6 @@ class Standing:
 
     @property
     def ended(self) -> bool:
-        """True if the method takes no more steps."""
         return self.arrived or self.broken
 
     def arrives_within(self, budget: float) -> bool:
@@ -71,7 +70,7 @@ class Method(ABC):
     """One method on one problem, from the problem's start."""
 
     kept: ClassVar[tuple[str, ...]] = ("x", "first")
-    """Attributes in a checkpoint, in addition to the standing."""
+    """Attributes that a checkpoint stores in addition to the standing."""
 
     def __init__(self, problem: Problem, price: Price, tolerance: float) -> None:
         self.problem, self.price, self.tolerance = problem, price, tolerance
@@ -80,16 +79,16 @@ class Method(ABC):
         self.first = problem.evaluate(self.x)[0]
 
     def run(self, until: float) -> None:
-        """Take steps until the method has ended, or its next step would exceed ``until``."""
+        """Take steps until the method has ended or its next step would exceed ``until``."""
         standing, least = self.standing, self.price.look + self.price.step
-        # If a method diverges, squares overflow; then it is broken.
+        # The squares of a diverging method overflow, and it counts as broken.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             while not standing.ended and standing.spent + least <= until:
                 self._step()
 
     @abstractmethod
     def _step(self) -> None:
-        """Take one step, and update the standing."""
+        """Take one step and update the standing."""
 
     def _note(self, loss: float) -> None:
         standing = self.standing
@@ -118,7 +117,7 @@ class Descent(Method):
         self._optimizer, self._rate, self._network = optimizer, rate, network
         self.parameters = self.x.ravel() if network is None else network.features_P
         self.moments = np.zeros((1 if optimizer == "momentum" else 2, len(self.parameters)))
-        # All methods start at the same state.
+        # With this offset a network's first output is the start that all methods share.
         self._offset = 0.0 if network is None else self.x - network(self.parameters)
 
     def _step(self) -> None:
@@ -126,7 +125,7 @@ class Descent(Method):
         self.x = self.parameters.reshape(self.x.shape) if network is None else network(self.parameters) + self._offset
         loss, gradient_ND = self.problem.evaluate(self.x)
         self._note(loss)
-        # A method that has arrived pays for this look only.
+        # A method that has arrived pays only for this look.
         standing.spent += self.price.look + (0.0 if standing.ended else self.price.step)
         if not standing.ended:
             standing.steps += 1
@@ -148,7 +147,7 @@ class Descent(Method):
 
 
 class LineSearch(Method):
-    """A method that chooses a direction, and then halves its step until the loss falls enough."""
+    """A method that chooses a direction and then halves its step until the loss falls enough."""
 
     kept = (*Method.kept, "loss", "gradient")
 
@@ -159,13 +158,13 @@ class LineSearch(Method):
 
     @abstractmethod
     def _direction(self) -> Floats:
-        """Return a descent direction [N, D], and pay for its products."""
+        """Return a descent direction [N, D] and pay for its products."""
 
     def _moved(self, step_ND: Floats, change_ND: Floats) -> None:
-        """Note a move and its change of the gradient."""
+        """Record a step and the resulting change of the gradient."""
 
     def _failed(self) -> None:
-        """Prepare for the next step after a search without success."""
+        """Prepare for the next step after a failed search."""
 
     def _step(self) -> None:
         direction_ND, standing = self._direction(), self.standing
@@ -188,8 +187,8 @@ class LineSearch(Method):
 
 class ConjugateGradients(LineSearch):
     """Conjugate gradients with Jacobi's preconditioner (Nocedal and Wright 2006, sections 5.1 and 5.2), Polak and
-    Ribiere's directions, and a step from one product with the Hessian: on a quadratic the linear method. Without
-    positive curvature the step is the direction itself."""
+    Ribiere's directions, and a step from one product with the Hessian; on a quadratic this is the linear method.
+    Without positive curvature the step is the direction itself."""
 
     kept = (*LineSearch.kept, "search", "last", "square")
     search: Floats | float = 0.0
@@ -215,7 +214,7 @@ class ConjugateGradients(LineSearch):
 
 class Lbfgs(LineSearch):
     """L-BFGS (Nocedal and Wright 2006, section 7.2). ``pairs`` [M, 2, P] are the last :data:`HISTORY` moves and changes
-    of the gradient, the newest last. A line search that fails clears them."""
+    of the gradient, the newest last. A failed line search clears them."""
 
     kept = (*LineSearch.kept, "pairs")
     pairs: Floats = np.empty((0, 2, 0))
@@ -236,7 +235,7 @@ class Lbfgs(LineSearch):
         return -q_P.reshape(self.x.shape)
 
     def _moved(self, step_ND: Floats, change_ND: Floats) -> None:
-        # Pairs without curvature are left out, so that directions descend.
+        # Skip pairs without curvature, so that directions descend.
         if np.vdot(step_ND, change_ND) > 1e-12 * np.linalg.norm(step_ND) * np.linalg.norm(change_ND):
             new = np.stack([step_ND.ravel(), change_ND.ravel()])[None]
             self.pairs = np.concatenate([self.pairs.reshape(-1, 2, step_ND.size), new])[-HISTORY:]
@@ -261,9 +260,10 @@ class Newton(LineSearch):
 def newton_direction(product: Callable[[Floats], Floats], gradient_ND: Floats, first: float) -> tuple[Floats, int]:
     """Return a direction d [N, D] with ``H d`` near minus the gradient, and the number of products with H.
 
-    Algorithm 7.1 of Nocedal and Wright 2006. ``first`` is the length of the first gradient. The residual is at most the
-    gradient's length times the root of its share of the first, and :data:`LOOSE` of it: Newton's steps then converge
-    faster than linearly. The search ends if curvature is not positive, at the earliest with the gradient's direction.
+    This is algorithm 7.1 of Nocedal and Wright 2006. ``first`` is the length of the first gradient. The residual is at
+    most the gradient's length times the square root of its share of ``first``, and at most :data:`LOOSE` times the
+    gradient's length, so Newton's steps converge faster than linearly. The search ends if curvature is not positive, at
+    the earliest with the gradient's direction.
     """
     length = float(np.linalg.norm(gradient_ND))
     enough = min(math.sqrt(length / first), LOOSE) * length
@@ -287,7 +287,7 @@ SEARCHING: dict[str, type[LineSearch]] = {"cg": ConjugateGradients, "lbfgs": Lbf
 
 
 def method_of(name: str, problem: Problem, run: RunConfig, price: Price) -> Method:
-    """Return a method by its name, at the start of a run's problem."""
+    """Return the method with this name, at the start of a run's problem."""
     settings: ReparametrizationSettings = run.settings
     tolerance = settings.race.tolerance
     if name in SEARCHING:

@@ -3,11 +3,11 @@
 Every node has C features, which are parameters. A layer is ``h <- M h``. M is made from ``P = 1 - D^-1/2 H D^-1/2``,
 with H the Hessian at the start and D the sums of absolute values in its rows (the idea is arXiv 2205.13624's; layers
 and scale are ours), or from a control in place of H. If the unknowns are ``R z``, gradient descent on z moves them
-against ``R R'`` times the gradient: Newton's step if ``R = H^-1/2``. Its series in P, cut off at the depth and scaled
-to 1 for H = 0, is ``residual: series`` (M is P). With ``halves`` M is ``(1 + P) / 2``, and the output is the last
-layer.
+against ``R R'`` times the gradient, which is Newton's step if ``R = H^-1/2``. The series of R in P, cut off at the
+depth and scaled to 1 for H = 0, is ``residual: series`` (M is P). With ``halves`` M is ``(1 + P) / 2``, and the output
+is the last layer.
 
-Shapes: N nodes, C features a node, D numbers a node, P features of all nodes.
+Shapes: N nodes, C features per node, D numbers per node, P features of all nodes.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from trainables.reparametrization.settings import NetworkSettings
 
 
 def propagation(rule: str, problem: Problem, settings: NetworkSettings, rng: np.random.Generator) -> Any:
-    """Return the matrix M [N, N] by its rule, scipy CSR.
+    """Return the matrix M [N, N] of a rule, scipy CSR.
 
-    ``hessian`` uses the Hessian at the start, ``laplacian`` the bare graph's Laplacian, ``random`` the Hessian with its
-    nodes shuffled: the same spectrum and cost on another graph.
+    ``hessian`` uses the Hessian at the start, ``laplacian`` the bare graph's Laplacian, and ``random`` the Hessian with
+    its nodes shuffled, which has the same spectrum and cost on another graph.
     """
     matrix = problem.laplacian if rule == "laplacian" else problem.hessian
     if rule == "random":
         shuffled = rng.permutation(matrix.shape[0])
         matrix = matrix[shuffled][:, shuffled]
-    # Gershgorin: scaled so, the matrix has no eigenvalue beyond 1.
+    # With this scale the matrix has no eigenvalue above 1 (Gershgorin).
     scale = sparse.diags(1 / np.sqrt(np.asarray(np.abs(matrix).sum(axis=1)).ravel()))
     share = 0.5 if settings.residual == "halves" else 1.0
     propagated = (sparse.eye(matrix.shape[0]) - share * (scale @ matrix @ scale)).tocsr()
@@ -70,7 +70,7 @@ class Network:
         return read_NC @ self._readout_CD
 
     def pullback(self, gradient_ND: Floats) -> Floats:
-        """Return the gradient of the features [P] from that of the output. M is symmetric."""
+        """Return the gradient [P] of the features from the gradient of the output. M is symmetric."""
         read_NC = gradient_ND @ self._readout_CD.T
         back_NC = self._shares[-1] * read_NC
         for share in self._shares[-2::-1]:

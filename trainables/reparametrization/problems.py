@@ -1,20 +1,21 @@
 """The problems of the races: heat diffusion, synchronization and persistent homology, and their graphs.
 
 **Heat diffusion.** The Dirichlet energy ``1/2 sum_ij c_ij (x_i - x_j)^2`` over edges with conductances c is least if
-every free node has the mean temperature of its neighbors, weighted by conductance: a linear system with a positive
-definite matrix, which a sparse factorization solves.
+every free node has the mean temperature of its neighbors, weighted by conductance. This is a linear system with a
+positive definite matrix, which a sparse factorization solves.
 
 **Synchronization.** In the frame that turns with Kuramoto's oscillators of one frequency, the flow ``dx_i/dt = sum_j
 k_ij sin(x_j - x_i)`` descends ``sum_ij k_ij (1 - cos(x_i - x_j))`` over edges with couplings k (Kuramoto 1975; Acebron
 et al. 2005, Rev. Mod. Phys. 77, 137). On a connected graph it is 0 only at a common phase.
 
-**Persistent homology.** All classes of H0 of a cloud of points are to die at one scale t: the loss is ``1/2 sum_d (d -
-t)^2`` over the deaths d, the lengths of the minimum spanning tree's edges (graphs.py). Its gradient is that of springs
-of length t along the tree, which changes as points move (Gabrielsson et al. 2020, AISTATS, PMLR 108, 1553; Carriere et
-al. 2021, ICML, PMLR 139, 1294). It is 0 if all deaths are t, as for points t apart on a line. For a fixed tree nothing
-else is stationary: a leaf's one edge pulls at it unless it is t long. Loops (H1) have no such solution.
+**Persistent homology.** The target is that all classes of H0 of a cloud of points die at one scale t. The loss is ``1/2
+sum_d (d - t)^2`` over the deaths d, the lengths of the minimum spanning tree's edges (graphs.py). Its gradient is the
+force of springs of length t along the tree, which changes as points move (Gabrielsson et al. 2020, AISTATS, PMLR 108,
+1553; Carriere et al. 2021, ICML, PMLR 139, 1294). It is 0 if all deaths are t, for example for points t apart on a
+line. For a fixed tree nothing else is stationary: a leaf's only edge pulls at it unless it is t long. Loops (H1) have
+no such solution.
 
-Shapes: N nodes of a graph, D numbers a node, E edges.
+Shapes: N nodes of a graph, D numbers per node, E edges.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ Curvature = Callable[[Floats], Floats]
 
 @dataclass(eq=False)
 class Problem(ABC):
-    """A loss on a sparse graph, made from (settings, nodes, seed) alone, in float64.
+    """A loss on a sparse graph, a function of (settings, nodes, seed) in float64.
 
     ``start`` and ``solution`` are [N, D]; ``hessian`` (at the start) and ``laplacian`` (of the graph without weights)
-    are scipy CSR [N, N]. A gradient that is 0 by the mathematics is exactly 0: Adam divides a gradient by its own size,
-    so rounding would become a full step.
+    are scipy CSR [N, N]. A gradient that is mathematically 0 must be exactly 0: Adam divides a gradient by its own
+    size, so rounding would become a full step.
     """
 
     start: Floats
@@ -67,7 +68,7 @@ class Problem(ABC):
 
     @abstractmethod
     def diagonal(self, x_ND: Floats) -> Floats:
-        """Return the Hessian's diagonal at ``x_ND``, [N, 1], or a positive bound of it: Jacobi's preconditioner."""
+        """Return the Hessian's diagonal at ``x_ND``, [N, 1], or a positive upper bound, for Jacobi's preconditioner."""
 
     def digest(self) -> str:
         digest = hashlib.sha256()
@@ -81,15 +82,15 @@ class Problem(ABC):
 @dataclass(eq=False)
 class HeatProblem(Problem):
     """The energy ``1/2 x' hessian x - source' x`` of N free nodes, with ``source`` [N, 1] and the temperatures
-    ``held_at`` of the held nodes. Free nodes start from N(0, 1): from one temperature most gradients would be 0, and
-    Adam would turn their rounding errors into full steps."""
+    ``held_at`` of the held nodes. Free nodes start from N(0, 1): from a common temperature most gradients would be 0,
+    and Adam would turn their rounding errors into full steps."""
 
     source: Floats
     held_at: Floats
 
     @classmethod
     def drawn(cls, settings: DiffusionSettings, nodes: int, seed: int) -> HeatProblem:
-        """Return the problem of a graph with this many nodes, held ones included."""
+        """Return the problem of a graph with this many nodes, including held nodes."""
         heat, bare = settings.heat, graphs.adjacency(settings.graph, nodes, rng_of("graph", nodes, seed))
         rng = rng_of("heat", nodes, seed)
         ends = graphs.edges(bare)
@@ -97,7 +98,7 @@ class HeatProblem(Problem):
         held = np.sort(rng.choice(nodes, heat.held, replace=False))
         held_at = rng.standard_normal(heat.held)
         free = np.setdiff1d(np.arange(nodes), held)
-        # A part of the graph without a held node has no one solution: its first node leaks towards 0.
+        # A part of the graph without a held node has no unique solution, so its first node leaks towards 0.
         parts, part = sparse.csgraph.connected_components(bare, directed=False)
         leak = np.zeros(nodes)
         leak[[int(np.argmax(part == one)) for one in np.setdiff1d(np.arange(parts), part[held])]] = 1.0
@@ -126,8 +127,8 @@ class HeatProblem(Problem):
 
 
 def solve(matrix: Any, source: Floats) -> Floats:
-    """Solve ``matrix x = source`` by a sparse factorization, independent of all methods of the races."""
-    # Symmetric and positive definite: no pivots are needed, and an ordering of A + A' keeps the factors sparse.
+    """Solve ``matrix x = source`` by a sparse factorization, independent of the methods of the races."""
+    # A symmetric positive definite matrix needs no pivots, and an ordering of A + A' keeps the factors sparse.
     factors = linear.splu(
         matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
     )
@@ -137,7 +138,7 @@ def solve(matrix: Any, source: Floats) -> Floats:
 
 @dataclass(eq=False)
 class PhaseProblem(Problem):
-    """Phases on a graph, with the ``ends`` of its edges and their couplings. ``solution`` is one common phase."""
+    """Phases on a graph, with the ``ends`` of its edges and their couplings. ``solution`` is a common phase."""
 
     ends: Edges
     coupling: Floats
@@ -156,7 +157,7 @@ class PhaseProblem(Problem):
         return cls(start[:, None], solution, hessian, laplacian(bare), ends, coupling)
 
     def evaluate(self, x_ND: Floats) -> tuple[float, Floats]:
-        """Return loss and gradient; with ``1 - cos d = 2 sin(d/2)^2`` for a difference d, nothing cancels."""
+        """Return loss and gradient. With ``1 - cos d = 2 sin(d/2)^2`` for a difference d, nothing cancels."""
         half_ED = across(self.ends, x_ND) / 2
         sine_ED, coupling_ED = np.sin(half_ED), self.coupling[:, None]
         loss = float((2 * coupling_ED * np.square(sine_ED)).sum())
@@ -167,13 +168,13 @@ class PhaseProblem(Problem):
         return lambda v_ND: gathered(self.ends, bent_ED * across(self.ends, v_ND), len(v_ND))
 
     def diagonal(self, x_ND: Floats) -> Floats:
-        """Return the sums of a node's couplings: an upper bound, and the diagonal at a common phase."""
+        """Return the sum of each node's couplings, an upper bound that is exact at a common phase."""
         sums_N = np.bincount(self.ends.ravel(), np.repeat(self.coupling, 2), len(x_ND))
         return sums_N[:, None].astype(np.float64)
 
 
 class Springs(NamedTuple):
-    """A cloud's tree as springs: each edge's excess length, its unit vector and its curvature across itself."""
+    """A cloud's tree as springs: each edge's excess length, unit vector, and curvature across the edge."""
 
     tree: Edges
     over_E: Floats
@@ -186,7 +187,7 @@ class Springs(NamedTuple):
         tree = graphs.spanning_tree(points)
         far_ED = across(tree, points)
         length_E = np.hypot(far_ED[:, 0], far_ED[:, 1])
-        # Points in one place have no direction, and stay there.
+        # Points in the same place have no direction and do not move.
         inverse_E = np.divide(1.0, length_E, out=np.zeros_like(length_E), where=length_E > 0)
         across_E = np.where(length_E > 0, 1 - scale * inverse_E, 0.0)
         return cls(tree, length_E - scale, far_ED * inverse_E[:, None], across_E)
@@ -194,11 +195,11 @@ class Springs(NamedTuple):
 
 @dataclass(eq=False)
 class CloudProblem(Problem):
-    """A cloud of points whose classes of H0 are to die at ``scale``.
+    """A cloud of points whose classes of H0 should all die at ``scale``.
 
-    ``solution`` is one of many: points on a line. ``hessian`` and ``laplacian`` are those of the tree at the start. The
-    Hessian's entry for two points is half of the trace of their 2 x 2 block: its mean over all directions, in all of
-    which a network moves points.
+    ``solution`` is one of many: points on a line. ``hessian`` and ``laplacian`` belong to the tree at the start. The
+    Hessian's entry for two points is half of the trace of their 2 x 2 block: its mean over all directions, because a
+    network moves points in all of them.
     """
 
     scale: float
@@ -237,11 +238,11 @@ class CloudProblem(Problem):
         return product
 
     def diagonal(self, x_ND: Floats) -> Floats:
-        """Return each point's number of edges: an edge's block of the Hessian is 1 along it, never more across it."""
+        """Return each point's number of edges: an edge's block of the Hessian is 1 along it and at most 1 across it."""
         return np.bincount(self._springs(x_ND).tree.ravel(), minlength=len(x_ND)).astype(np.float64)[:, None]
 
     def _springs(self, points: Floats) -> Springs:
-        """Return the springs at these points. The last ones are cached, for a method that does not move."""
+        """Return the springs at these points. The last result is cached, for a method that does not move."""
         if self._seen is None or not np.array_equal(self._seen[0], points):
             self._seen = (points.copy(), Springs.of(points, self.scale))
         return self._seen[1]

@@ -1,4 +1,4 @@
-"""Settings of the races: methods by name, settings of all problems, and those of each. Imports no torch."""
+"""Settings of the races: names of methods, settings of all problems and of each problem. Imports no torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks as text: operations modulo n, permutations, and the nested expressions that both are written in."""
+"""Tasks as text: operations modulo n, permutations, and the nested expressions of both."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 def stream(seed: int, *labels: str) -> np.random.Generator:
     """Return the generator of ``seed`` (>= 0) for the purpose that ``labels`` name.
 
-    Different labels give independent streams, and a stream does not depend on which others are drawn: the test set of
-    one operation is the same in every mix.
+    Different labels give independent streams. A stream does not depend on other streams, so the test set of an
+    operation is the same in every mix.
     """
     digest = hashlib.sha256("\0".join(labels).encode()).digest()
     words = tuple(int(word) for word in np.frombuffer(digest, dtype="<u4"))

@@ -20,9 +20,8 @@ from trainables.files import write_whole
 class Examples:
     """Expressions with their worked solutions.
 
-    ``tokens`` [M, W] is the full text, padded with ``<eos>``; ``prompt_lengths`` [M] counts the tokens up to and
-    including the first '='; ``lengths`` [M] counts all tokens of the text, ``<eos>`` included; ``answers`` [M] are the
-    token ids of the right answers.
+    ``tokens`` [M, W] is the full text, padded with ``<eos>``. ``prompt_lengths`` [M] counts the tokens up to the first
+    '=' (included), ``lengths`` [M] up to ``<eos>`` (included). ``answers`` [M] are the token ids of the right answers.
     """
 
     tokens: NDArray[np.unsignedinteger]
@@ -38,14 +37,14 @@ class Examples:
 
 @dataclass(frozen=True)
 class Dataset:
-    """The data that one run is trained and scored on: a function of (task settings, mix, seed).
+    """Training and test data of one run: a function of (task settings, mix, seed).
 
-    ``tokens`` [L] is the training text, expression after expression; ``answer`` [L] is True for tokens after the
-    first '=' of their expression, ``<eos>`` included; ``starts`` [E] are the offsets of the expressions' first
-    tokens, ascending. ``validation`` and ``test`` have, for every task of the mix, expressions of that task alone;
-    ``mixed`` has test expressions drawn from the mix, or is None for a mix of one. ``nodes`` counts the operations of
-    each task in the training text. ``cases`` counts the different held-out tuples (with ``unordered``, multisets) in
-    the test expressions of each task.
+    ``tokens`` [L] is the training text, expression after expression; ``answer`` [L] is True for tokens after the first
+    '=' of their expression, ``<eos>`` included; ``starts`` [E] are the offsets of the expressions' first tokens,
+    ascending. ``validation`` and ``test`` have, for every task of the mix, expressions of that task alone; ``mixed``
+    has test expressions drawn from the mix, or is None for a mix of one task. ``nodes`` counts the operations of each
+    task in the training text. ``cases`` counts the different held-out tuples (with ``unordered``, multisets) in the
+    test expressions of each task.
     """
 
     tokens: NDArray[np.unsignedinteger]
@@ -59,7 +58,7 @@ class Dataset:
 
     @cached_property
     def digest(self) -> str:
-        """Hash of all arrays, for the record: equal data have equal hashes on every machine."""
+        """Hash of all arrays, for the record. It is the same on every machine."""
         content = hashlib.sha256()
         for name, array in sorted(_arrays(self).items()):
             content.update(f"{name} {array.dtype} {array.shape}".encode())
@@ -67,13 +66,12 @@ class Dataset:
         return content.hexdigest()[:32]
 
     def write(self, path: Path) -> None:
-        """Write the dataset to a file. Two processes that write the same dataset leave the same file."""
+        """Write the dataset to a file. The file's content depends only on the dataset."""
         arrays = _arrays(self) | {CASES: np.array(list(self.cases.values()), dtype=np.int64)}
         write_whole(path, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
 
     @classmethod
     def read(cls, path: Path, tasks: Sequence[str]) -> Dataset:
-        """Read a dataset of a mix of these tasks."""
         arrays = load_file(path)
 
         def examples(name: str) -> Examples:
@@ -92,11 +90,11 @@ class Dataset:
 
 
 CASES = "cases"
-"""Name of the counts in a file that are not part of the digest."""
+"""Name in the file of the counts of ``cases``, which are not part of the digest."""
 
 
 def _arrays(dataset: Dataset) -> dict[str, NDArray[Any]]:
-    """Return all arrays of a dataset by name; ``nodes`` are in the order of the mix."""
+    """Return all arrays of a dataset by name, with ``nodes`` in the order of the mix."""
     arrays: dict[str, NDArray[Any]] = {
         "tokens": dataset.tokens,
         "answer": dataset.answer,

@@ -17,21 +17,20 @@ from trainables.tasks.vocabulary import ExpressionVocabulary
 
 DEEPEST = 64
 MOST_EXAMPLES = 10**9
-"""A billion expressions of twenty tokens are 40 GB on disk."""
+"""Maximum number of expressions: a billion expressions of twenty tokens are 40 GB on disk."""
 MOST_TUPLES = 2**22
-"""All tuples of arguments are listed once to choose the held-out ones. S5 has 120 elements and 1.7 million triples."""
+"""Maximum number of tuples, which are all listed once to choose the held-out tuples. S5 has 1.7 million triples."""
 MOST_ASKED = 2**20
-"""If there are more tuples than this, a test set is a random sample of the held-out ones."""
+"""Number of tuples above which a test set is a random sample of the held-out tuples."""
 LONGEST_TEXT_TOKENS = 8_192
-"""Limit of the longest text, far above any block in use."""
+"""Upper limit of the longest text, far above any block in use."""
 FEWEST_HELD_OUT, FEW_HELD_OUT = 10, 40
-"""With fewer held-out tuples than the first number settings are refused; with fewer than the second there is a
-warning."""
+"""Numbers of held-out tuples below which settings are refused, and below which there is a warning."""
 HELD_OUT_RANGE = (0.001, 0.5)
 RAREST_TRAINED = 1e-2
-"""Smallest share of random expressions that may end up in training (see ``share_clean``)."""
+"""Smallest share of random expressions that must fit the training data (see ``share_clean``)."""
 RAREST_HELD_OUT = 1e-4
-"""Smallest share of random expressions that may end up in the test set."""
+"""Smallest share of random expressions that must fit the test set."""
 TRAIN_EXAMPLES_PER_VALUE = 5_000
 """The sibling code trains on 50,000 expressions at modulus 10 and scales them linearly."""
 
@@ -45,13 +44,13 @@ class ExpressionTask(ABC):
     """
 
     kind: ClassVar[str]
-    """Short name of the family, with which names of datasets on disk begin."""
+    """Short name of the family, which starts the names of its datasets on disk."""
     generator_version: ClassVar[int] = 2
     """Raise it when the same settings, mix and seed give other data."""
     value_word: ClassVar[str]
     """A word for a value: number, element."""
     values_setting: ClassVar[str]
-    """The setting that decides the number of values, in a form that fits after "raise": ``task.modulus``."""
+    """The setting that decides the number of values, as messages name it: ``task.modulus``."""
 
     depth: int = 2
     """Levels of operations: 1 is flat (``add(3,1,2)``), 2 allows flat expressions as arguments, and so on."""
@@ -98,11 +97,11 @@ class ExpressionTask(ABC):
     @property
     @abstractmethod
     def value_count(self) -> int:
-        """Number of values of an argument. They are 0..value_count-1, for numbers and for elements of a group."""
+        """Number of values of an argument, which are 0..value_count-1, for numbers and for elements of a group."""
 
     @property
     def levels(self) -> int:
-        """Levels of operations that can occur: ``depth``, or 1 if nothing is ever nested."""
+        """Levels of operations that can occur: ``depth``, or 1 if nothing nests."""
         return self.depth if self.nesting > 0 else 1
 
     @property
@@ -152,19 +151,19 @@ class ExpressionTask(ABC):
     def described(self) -> dict[str, Any]:
         """Return everything that decides the data, for run keys.
 
-        Two marks keep runs apart from those of earlier versions, in which ``unordered`` meant a share of ordered
-        tuples, and a hash chose among many tuples.
+        Two marks separate runs from runs of earlier versions, in which ``unordered`` meant a share of ordered tuples,
+        and a hash chose among many tuples.
         """
         marks = {"held_out": "multisets"} if self.held_out == "unordered" else {}
         marks |= {"tuples": "listed"} if self.value_count**self.max_arguments > MOST_ASKED else {}
         return described_fields(self) | marks
 
     def share_clean(self, fraction: float) -> float:
-        """Return the share of random expressions without any of ``fraction`` of all ordered tuples.
+        """Return the share of random expressions that avoid held-out tuples, a ``fraction`` of all ordered tuples.
 
-        Values are uniform; with ``unordered`` this is the mean over seeds. From the innermost level out: an operation
-        is clean if each nested argument is clean and its own argument list is not held out. Only the longest argument
-        lists can be.
+        Values are uniform; with ``unordered`` this is the mean over seeds. The share is computed from the innermost
+        level out: an operation is clean if each nested argument is clean and its own argument list is not held out.
+        Only argument lists of the maximum length can be held out.
         """
         k = self.max_arguments
         clean = 1.0
@@ -175,7 +174,7 @@ class ExpressionTask(ABC):
         return clean
 
     def _check_size(self) -> None:
-        # In this order: with these limits the numbers of the next check cannot be enormous.
+        # Check this first: it bounds the numbers of the next check.
         if self.value_count**self.max_arguments > MOST_TUPLES:
             raise SettingsError(
                 f"task.max_arguments {self.max_arguments} of {self.value_count} {self.value_word}s makes more than "
@@ -225,7 +224,7 @@ class ExpressionTask(ABC):
 
     @abstractmethod
     def subject(self) -> str:
-        """Return the subject of learning in a few words (``modulus 6``)."""
+        """Return what is learned in a few words (``modulus 6``)."""
 
     @abstractmethod
     def vocabulary(self) -> ExpressionVocabulary:
@@ -240,7 +239,7 @@ class ExpressionTask(ABC):
         """Return the operations whose value does not depend on the order of their arguments."""
 
     def groupings(self) -> dict[str, tuple[int, ...]]:
-        """Return ways to divide the values into groups that the operations know: by name, one label per value."""
+        """Return groupings of the values that matter to the operations: by name, a label for each value."""
         return {}
 
     def values_in_order(self) -> bool:
@@ -248,12 +247,12 @@ class ExpressionTask(ABC):
         return False
 
     def tables(self, tasks: Sequence[str], seed: int) -> dict[str, Integers]:
-        """Return the values of each operation for every ordered tuple of max_arguments values, of 3 at most."""
+        """Return the values of each operation for every ordered tuple of min(max_arguments, 3) values."""
         places = np.indices((self.value_count,) * min(self.max_arguments, 3))
         return {task: self.function(task, seed)(np.moveaxis(places, 0, -1)) for task in tasks}
 
     def gives_values(self, operation: str) -> bool:
-        """Return True if the result of an operation is a value, so that it may be an argument of another."""
+        """Return True if the result of an operation is a value, so that it can be an argument of another operation."""
         return True
 
     def check_mix(self, mix: Mix) -> None:
@@ -265,7 +264,7 @@ class ExpressionTask(ABC):
                 )
 
     def stackable(self) -> Any:
-        """Return what runs of one stack share, as a plain value: everything that decides the tokens and the scoring."""
+        """Return a plain value that runs of one stack share: everything that decides the tokens and the scoring."""
         return self.value_count if self.decoding == "greedy" else [self.value_count, self.decoding]
 
     def with_examples(self, factor: float) -> Self:
@@ -275,7 +274,7 @@ class ExpressionTask(ABC):
         return replace(self, train_examples=max(1, round(self.training_examples * factor)))
 
     def warnings(self) -> list[str]:
-        """Return caveats of the answers under these settings, one each."""
+        """Return caveats about results with these settings."""
         warnings = []
         count = self.held_out_tuples
         if count < FEW_HELD_OUT:

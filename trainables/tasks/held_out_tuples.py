@@ -1,8 +1,8 @@
 """Tuples of values that never occur in training text: half of them are for validation, half for the test.
 
-A held-out tuple has as many values as the longest argument list. In every reduction step, prompt included, adjacent
-values are arguments of one operation. A window of that length is therefore always the whole argument list of an
-operation with ``max_arguments`` arguments, so it is enough to look at those lists.
+A held-out tuple has as many values as the longest argument list. In every reduction step, including the prompt,
+adjacent values are arguments of one operation. A window of that length is therefore always the whole argument list of
+an operation with ``max_arguments`` arguments, so only those lists need to be checked.
 
 Shapes: N = value_count**k tuples, k = max_arguments values of each.
 """
@@ -20,7 +20,7 @@ from trainables.tasks.expressions import MOST_ASKED, ExpressionTask
 
 
 class Part(IntEnum):
-    """Part of the data in which a tuple may occur. The part of an expression is the largest among its tuples."""
+    """Part of the data in which a tuple may occur. An expression is in the largest part of its tuples."""
 
     TRAINED = 0
     VALIDATION = 1
@@ -39,7 +39,7 @@ class HeldOut:
         self._unordered = settings.held_out == "unordered"
         self._powers = self._values ** np.arange(self._length)[::-1]
         rng = stream(seed, "held-out")
-        rng.integers(2**64, dtype=np.uint64)  # Not used any more, but drawn so that each seed keeps its tuples.
+        rng.integers(2**64, dtype=np.uint64)  # No longer used, but drawn so that each seed keeps its tuples.
         every_Nk = np.indices((self._values,) * self._length, dtype=np.int16).reshape(self._length, -1).T
         kinds_Mk, kind_N = every_Nk, np.arange(len(every_Nk))
         if self._unordered:
@@ -63,9 +63,9 @@ class HeldOut:
 
         If there are more than :data:`MOST_ASKED` tuples in all, return a random sample of at most ``limit``.
 
-        Accuracy over these tuples therefore means the same for ordered and unordered tuples, and for all operations: it
-        is the share of equally likely held-out tuples with a right answer. Orders of one multiset are not independent,
-        least of all for ``add``; :meth:`cases` counts what is.
+        Accuracy over these tuples means the same for ordered and unordered tuples and for all operations: the share of
+        equally likely held-out tuples with a right answer. Orders of one multiset are not independent, least of all for
+        ``add``; :meth:`cases` counts the independent cases.
         """
         numbers = np.flatnonzero(self._table_N == part)
         if len(self._table_N) > MOST_ASKED:
@@ -75,8 +75,7 @@ class HeldOut:
     def cases(self, arguments: NDArray[np.integer], part: Part) -> int:
         """Return the number of different tuples (with ``unordered``, multisets) of a part in a text.
 
-        ``arguments`` [L] are the values of the text in order, with a number outside 0..value_count-1 for every other
-        token.
+        ``arguments`` [L] are the values of the text in order; every other token has a number outside 0..value_count-1.
         """
         windows = np.lib.stride_tricks.sliding_window_view(arguments, self._length)
         rows = windows[((windows >= 0) & (windows < self._values)).all(axis=1)].astype(np.int64)
@@ -85,10 +84,8 @@ class HeldOut:
 
 
 def _multisets(every_Nk: NDArray[np.int16], powers: Integers) -> tuple[NDArray[np.int16], Integers]:
-    """Return all multisets [M, k], each ascending, and the place of every tuple's multiset among them [N].
-
-    They are in colexicographic order: by their largest values first.
-    """
+    """Return all multisets [M, k] in colexicographic order, each ascending, and each tuple's multiset among them
+    [N]."""
     ascending_Nk = np.sort(every_Nk, axis=1)
     _, first, which_N = np.unique(ascending_Nk @ powers, return_index=True, return_inverse=True)
     multisets = ascending_Nk[first]

@@ -58,7 +58,7 @@ class TaskSettings(ExpressionTask):
         return f"modulus {self.modulus}"
 
     def groupings(self) -> dict[str, tuple[int, ...]]:
-        """Return the residues of the numbers by each divisor of the modulus; a prime modulus has none."""
+        """Return the residues of the numbers by each divisor of the modulus; there are none for a prime modulus."""
         divisors = [divisor for divisor in range(2, self.modulus) if self.modulus % divisor == 0]
         return {f"mod{divisor}": tuple(number % divisor for number in range(self.modulus)) for divisor in divisors}
 

@@ -1,6 +1,6 @@
-"""The operations of ListOps, all modulo n. To add one, add its entry at the end of ``OPERATIONS``.
+"""The operations of ListOps, all modulo n. To add an operation, add its entry at the end of ``OPERATIONS``.
 
-Shape legend: ``arguments`` is an int64 array [..., k] of numbers in 0..n-1, k >= 2; a function returns [...].
+Shapes: ``arguments`` is an int64 array [..., k] of numbers in 0..n-1, k >= 2; a function returns [...].
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trainables.tasks import stream
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation. ``build(modulus, rng)`` returns its function; only operations with a random table use ``rng``.
+    """An operation. ``build(modulus, rng)`` returns its function; only random tables use ``rng``.
 
     The value of a ``commutative`` operation does not depend on the order of its arguments.
     """
@@ -37,13 +37,12 @@ def _product(arguments: Integers, modulus: int) -> Integers:
 
 
 def _median(arguments: Integers, _: int) -> Integers:
-    """Return the middle argument; of an even count the upper of the two middle ones."""
+    """Return the middle argument, or the upper middle one of an even number of arguments."""
     middle: Integers = np.sort(arguments, axis=-1)[..., arguments.shape[-1] // 2]
     return middle
 
 
 def _alternating_sum(arguments: Integers, modulus: int) -> Integers:
-    """Return a - b + c - ..."""
     total: Integers = arguments[..., ::2].sum(axis=-1) - arguments[..., 1::2].sum(axis=-1)
     return total % modulus
 
@@ -75,10 +74,10 @@ OPERATIONS: dict[str, Operation] = {
         Operation("relabelled_add", _relabelled_sum, commutative=True),
     )
 }
-"""All operations by their names in a mix."""
+"""All operations by name."""
 FIRST_OPERATIONS = ("max", "min", "med", "add", "prod", "nadd", "shuffled_add", "relabelled_add")
-"""The operations in the vocabulary by default. Do not add new operations here: the number of tokens is part of a
-model's shape, and so of every run's key."""
+"""Operations in the default vocabulary. Do not add to it: the number of tokens is part of a model's shape, and so of
+every run's key."""
 
 
 def build_function(name: str, modulus: int, seed: int) -> Function:

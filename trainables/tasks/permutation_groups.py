@@ -1,12 +1,11 @@
 """Finite permutation groups by name (``S4``, ``A5``, ``C6``, ``D4``), and the operations on their elements.
 
-The points are 0..d-1; a permutation is written as its images, ``[1 0 2]`` being 0 -> 1, 1 -> 0, 2 -> 2. Products are
-taken from the left: in ``a b`` the factor ``a`` acts first, (a b)(i) = b(a(i)), as in sympy.
+The points are 0..d-1; a permutation is written as its images: ``[1 0 2]`` is 0 -> 1, 1 -> 0, 2 -> 2. In a product the
+left factor acts first, (a b)(i) = b(a(i)), as in sympy.
 
 An operation is a function of the product of its arguments: ``product`` itself, or one of its properties (the auxiliary
-operations on sub-blocks of arXiv 2505.18369). To add one, add its name at the end of ``OPERATIONS`` and its codes. The
-result of an operation is a code: first the N elements themselves, then the d points, then even and odd, then the orders
-of elements, ascending.
+operations on sub-blocks of arXiv 2505.18369). To add an operation, add its name at the end of ``OPERATIONS`` and its
+codes. Codes of results are, in order: the N elements, the d points, even and odd, the orders of elements (ascending).
 
 Shapes: N elements, d points.
 """
@@ -26,9 +25,9 @@ from trainables.base import SettingsError
 from trainables.contract.tables import Integers, fold
 
 LARGEST_ORDER = 1_000
-"""A product table of N x N numbers is kept; S6 has 720 elements, S7 5040."""
+"""Limit of N, because a product table of N x N numbers is kept; S6 has 720 elements, S7 5040."""
 OPERATIONS = ("product", "image", "sign", "order", "coset")
-"""All operations by their names in a mix, in the order of their tokens."""
+"""All operations by name, in the order of their tokens."""
 GIVE_ELEMENTS = ("product", "coset")
 """Operations whose result is an element."""
 SIGNS = ("+", "-")
@@ -38,7 +37,7 @@ FORMS = (
 )
 _NAME = re.compile(r"([SACD])([1-9][0-9]{0,3})")
 _FIRST_POINTS = 6
-"""The images of the first six points tell the elements of every group apart: S6 is the largest symmetric group."""
+"""Number of points whose images distinguish the elements of every group: S6 is the largest symmetric group."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +73,11 @@ class Group:
 
     @property
     def known_orders(self) -> Integers:
-        """Orders of elements, ascending, each once."""
+        """Different orders of elements, ascending."""
         return np.unique(self.orders)
 
     def codes(self, operation: str, point: int, subgroup: Integers | None) -> Integers | None:
-        """Return the code of an operation for each product, [N]; None if it needs a subgroup and none is named.
+        """Return the code of an operation for each product, [N], or None without the ``subgroup`` that it needs.
 
         ``image`` is the image of ``point``, and ``coset`` the first element of the left coset x H of ``subgroup``.
         """
@@ -97,13 +96,12 @@ class Group:
         raise KeyError(operation)
 
     def subgroup(self, name: str) -> Integers:
-        """Return the elements, ascending, of a named subgroup on the first points; it leaves other points in place.
+        """Return the elements, ascending, of a named subgroup that acts on the first points and fixes all others.
 
-        Raises :class:`SettingsError` (key ``task.subgroup``) for an unknown name, and unless all of its elements are
-        in the group.
+        Raises :class:`SettingsError` (key ``task.subgroup``) if the name is unknown or an element is not in the group.
         """
         kind, points = parse(name, key="task.subgroup")
-        # If its order does not divide the order of the group, it may have far too many elements to list.
+        # A subgroup's order divides the group's; any other may be far too large to list.
         if points <= self.points and self.order % _order(kind, points) == 0:
             places = {row.tobytes(): place for place, row in enumerate(self.images)}
             rows = np.tile(np.arange(self.points), (_order(kind, points), 1))
@@ -120,10 +118,9 @@ class Group:
 
 @lru_cache
 def named_group(name: str) -> Group:
-    """Return the group of a name.
+    """Return the group with this name, with 2 to :data:`LARGEST_ORDER` elements.
 
-    Raises :class:`SettingsError` (key ``task.group``) for an unknown name, and for a group of one element or of more
-    than :data:`LARGEST_ORDER`.
+    Raises :class:`SettingsError` (key ``task.group``) for an unknown name or another number of elements.
     """
     kind, points = parse(name, key="task.group")
     order = _order(kind, points)
@@ -139,7 +136,7 @@ def named_group(name: str) -> Group:
 
 
 def parse(name: str, *, key: str) -> tuple[str, int]:
-    """Return the kind of a named group, and the number of its points. Raises :class:`SettingsError` with ``key``."""
+    """Return the kind of a named group and its number of points. Raises :class:`SettingsError` with this ``key``."""
     match = _NAME.fullmatch(name) if isinstance(name, str) else None
     if match is None or (match[1] == "D" and int(match[2]) < 3):
         raise SettingsError(f"{key} {name!r} is not a group; give {FORMS}", key=key, given=str(name))
@@ -148,14 +145,13 @@ def parse(name: str, *, key: str) -> tuple[str, int]:
 
 def _order(kind: str, points: int) -> int:
     if kind in "SA":
-        # More points than these have far more elements than are allowed.
+        # The factorial of 30 is already far above the limit.
         count = math.factorial(min(points, 30))
         return count if kind == "S" or points == 1 else count // 2
     return points if kind == "C" else 2 * points
 
 
 def _elements(kind: str, points: int) -> Integers:
-    """Return all elements [N, points] of a group, in any order."""
     corners = np.arange(points)
     if kind in "CD":
         rotations = (corners + corners[:, None]) % points
@@ -174,7 +170,6 @@ def is_odd(images: Integers) -> NDArray[np.bool_]:
 
 
 def _product_table(images: Integers) -> Integers:
-    """Return the product table [N, N] of all elements [N, d] of a group."""
     first = min(_FIRST_POINTS, images.shape[1])
     weights = images.shape[1] ** np.arange(first)[::-1]
     codes = images[:, :first] @ weights  # Ascending, since elements are in lexicographic order.
@@ -182,5 +177,5 @@ def _product_table(images: Integers) -> Integers:
 
 
 def product(group: Group, arguments: Integers) -> Integers:
-    """Return the products [...] of elements [..., k]; the first acts first."""
+    """Return the products [...] of elements [..., k]; the first element acts first."""
     return fold(lambda left, right: group.table[left, right], arguments)

@@ -1,5 +1,5 @@
-"""Permutation products as a family: transformers of any width on mixes of operations on the elements of a group (arXiv
-2505.18369 has them as its second testbed)."""
+"""Permutation products as a family: transformers of any width on mixes of operations on the elements of a group (the
+second testbed of arXiv 2505.18369)."""
 
 from __future__ import annotations
 
@@ -57,10 +57,8 @@ class TaskSettings(ExpressionTask):
         return named_group(self.group).order
 
     def groupings(self) -> dict[str, tuple[int, ...]]:
-        """Return the values of the auxiliary operations for each element, by operation.
-
-        An operation counts if elements differ in it and it does not separate all of them.
-        """
+        """Return each element's value of the auxiliary operations that separate some elements but not all, by
+        operation."""
         groupings: dict[str, tuple[int, ...]] = {}
         for name in ("sign", "order", "coset"):
             codes = self._codes(name)
@@ -69,7 +67,7 @@ class TaskSettings(ExpressionTask):
         return groupings
 
     def values_in_order(self) -> bool:
-        """Return True for C<n>, whose elements are the powers of one rotation in their order."""
+        """Return True for C<n>, whose elements are the powers of one rotation, in order."""
         return self.group.startswith("C")
 
     def tasks(self) -> tuple[str, ...]:
@@ -101,7 +99,7 @@ class TaskSettings(ExpressionTask):
         return [self.group, "token"]
 
     def described(self) -> dict[str, Any]:
-        """Name the tokens of elements in run keys and shapes of stacks: earlier versions had a choice."""
+        """Add ``elements: token``, which earlier versions let users choose, so that run keys stay the same."""
         return super().described() | {"elements": "token"}
 
     def function(self, operation: str, seed: int) -> Function:
@@ -113,7 +111,7 @@ class TaskSettings(ExpressionTask):
         return operation in GIVE_ELEMENTS
 
     def blind(self) -> tuple[str, ...]:
-        """Return the operations that agree on a thousand random products and the same factors in another order."""
+        """Return the operations that agree on a thousand random products and on the same factors in another order."""
         group, rng = named_group(self.group), np.random.default_rng(0)
         factors = rng.integers(group.order, size=(1000, self.max_arguments))
         one, other = product(group, factors), product(group, rng.permuted(factors, axis=1))
@@ -121,7 +119,6 @@ class TaskSettings(ExpressionTask):
         return tuple(name for name, codes in codes_of.items() if np.ptp(codes) and (codes[one] == codes[other]).all())
 
     def _codes(self, operation: str) -> Integers | None:
-        """Return the code of an operation for each product, [N]; None if it needs a subgroup that is not named."""
         group = named_group(self.group)
         subgroup = None if self.subgroup is None else group.subgroup(self.subgroup)
         return group.codes(operation, self.point, subgroup)

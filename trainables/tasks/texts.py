@@ -1,7 +1,7 @@
 """Expressions as text with every reduction step, and the datasets made of them.
 
-The order of reduction is leftmost innermost: the first operation in the text whose arguments are all numbers is
-replaced by its value, which visits the tree in post-order.
+Each step replaces the leftmost innermost operation, the first in the text whose arguments are all numbers, by its
+value. This visits the tree in post-order.
 
 Shapes: B expressions, L tokens of all their texts together, S slots of a tree level (trees.py), W items of a slot's
 text, T the most reduction steps of an expression.
@@ -27,21 +27,21 @@ from trainables.tasks.trees import Draw, Trees, count_operations, evaluate, flat
 from trainables.tasks.vocabulary import ExpressionVocabulary, Tokens
 
 BATCH = 8_192
-"""Expressions grown at once. Another number gives other data."""
+"""Expressions generated at once. Another number gives other data."""
 GIVE_UP_AFTER = 32
-"""Batches after which too low a yield is an error instead of a long wait."""
+"""Batches after which too low a yield raises an error."""
 MASK_CELLS = 2**22
-"""Cells of the visibility mask made at once in ``render``; they bound memory and change nothing."""
+"""Cells of the visibility mask that ``render`` makes at once. They bound memory and do not change the result."""
 LAYOUT_VERSION = 4
-"""Raise it when the same data are written in another form."""
+"""Raise it when the file format of a dataset changes."""
 
 
 @dataclass(frozen=True)
 class Texts:
     """Solutions from prompt to ``<eos>``, one after the other.
 
-    ``tokens`` [L]; ``lengths`` [B] count the tokens of each, ``<eos>`` included; ``prompt_lengths`` [B] count those up
-    to and including the first ``=``; ``answers`` [B] are the token ids of the results.
+    ``tokens`` [L]; ``lengths`` [B] count the tokens of each, ``<eos>`` included; ``prompt_lengths`` [B] count the
+    tokens up to the first ``=`` (included); ``answers`` [B] are the token ids of the results.
     """
 
     tokens: Tokens
@@ -51,7 +51,6 @@ class Texts:
 
     @classmethod
     def join(cls, texts: Sequence[Texts]) -> Texts:
-        """Join batches of texts."""
         return cls(*(np.concatenate([getattr(text, one.name) for text in texts]) for one in fields(cls)))
 
 
@@ -73,15 +72,15 @@ class Expressions:
 
     @property
     def nests(self) -> bool:
-        """True if an operation may be an argument of another."""
+        """True if an operation may be an argument of another operation."""
         return self.settings.levels > 1 and len(self._draw.inner) > 0
 
     def sample(self, part: Part, count: int, rng: np.random.Generator) -> tuple[Texts, dict[str, int]]:
         """Return ``count`` random expressions of one part, and the number of nodes of each operation in them.
 
-        ``TRAINED`` expressions contain no held-out tuple in any step. ``VALIDATION`` expressions contain one for
-        validation and none for the test, ``TEST`` expressions one for the test. Raises :class:`SettingsError` (key
-        ``task.held_out_fraction``) if hardly any random expression is of that part.
+        ``TRAINED`` expressions contain no held-out tuple in any step. ``VALIDATION`` expressions contain a tuple held
+        out for validation and none for the test; ``TEST`` expressions contain a tuple held out for the test. Raises
+        :class:`SettingsError` (key ``task.held_out_fraction``) if almost no random expression fits the part.
         """
         texts: list[Texts] = []
         nodes = np.zeros(len(self.mix.tasks), dtype=np.int64)
@@ -106,7 +105,6 @@ class Expressions:
         return self.render(trees)
 
     def render(self, trees: Trees) -> Texts:
-        """Return the texts of evaluated expressions, with all steps of each."""
         tokens, birth, death = self._items(trees)
         lengths = (death - birth).sum(axis=1, dtype=np.int64)
         prompt_lengths = ((birth == 0) & (death > 0)).sum(axis=1, dtype=np.int64)
@@ -188,10 +186,7 @@ def _reduction_steps(trees: Trees) -> list[NDArray[np.int16]]:
 
 
 def make_dataset(settings: ExpressionTask, mix: Mix, seed: int) -> Dataset:
-    """Return the dataset of (settings, mix, seed), a pure function of the three (seed >= 0).
-
-    Raises :class:`SettingsError` if these settings cannot give the data.
-    """
+    """Return the dataset, a pure function of the arguments (seed >= 0). Raises :class:`SettingsError` if impossible."""
     expressions = Expressions(settings, mix, seed)
     described = [f"{task}:{share:.12f}" for task, share in zip(mix.tasks, mix.shares, strict=True)]
     texts, nodes = expressions.sample(Part.TRAINED, settings.training_examples, stream(seed, "train", *described))
@@ -216,11 +211,10 @@ def make_dataset(settings: ExpressionTask, mix: Mix, seed: int) -> Dataset:
 
 
 def _held_out(expressions: Expressions, part: Part, seed: int) -> Examples:
-    """Return validation or test expressions of one operation: every tuple once if flat, else a random sample."""
     settings = expressions.settings
     count = settings.test_examples if part is Part.TEST else settings.validation_examples
     if not expressions.nests:
-        # The same tuples for every operation.
+        # All operations share these tuples.
         texts = expressions.flat(expressions.held_out.tuples(part, count, stream(seed, "tuples", part.name)))
     else:
         texts, _ = expressions.sample(part, count, stream(seed, part.name, expressions.mix.name))
@@ -228,7 +222,6 @@ def _held_out(expressions: Expressions, part: Part, seed: int) -> Examples:
 
 
 def _cases(expressions: Expressions, examples: Examples) -> int:
-    """Count the different held-out tuples in the test expressions."""
     # Every row ends with <eos>, so no tuple spans two rows.
     return expressions.held_out.cases(expressions.vocabulary.arguments(examples.tokens.reshape(-1)), Part.TEST)
 
@@ -240,9 +233,7 @@ def _examples(texts: Texts, vocabulary: ExpressionVocabulary) -> Examples:
 
 
 def load_dataset(task: ExpressionTask, mix: Mix, seed: int, cache: Path) -> Dataset:
-    """Return the dataset of (task, mix, seed), from ``cache`` or made there.
-
-    Several processes may load the same dataset at once; each reads a whole file.
+    """Return the dataset of (task, mix, seed), from ``cache`` or made there. Several processes may call this at once.
 
     Raises:
         SettingsError: The task cannot make data for this mix.
@@ -255,7 +246,7 @@ def load_dataset(task: ExpressionTask, mix: Mix, seed: int, cache: Path) -> Data
 
 
 def _name(task: ExpressionTask, mix: Mix, seed: int) -> str:
-    """Return the name of a dataset: a hash of everything that decides its content, numpy's streams included."""
+    """Return the name of a dataset: a hash of everything that decides the data, including numpy's version."""
     described = {
         "generator": task.generator_version,
         "layout": LAYOUT_VERSION,

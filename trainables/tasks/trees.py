@@ -1,10 +1,10 @@
 """Random expressions as trees, many at once.
 
 A batch of B expressions is laid out in full k-ary trees, k = max_arguments. Level l has k**l slots; the children of
-slot s are in slots k s .. k s + k - 1 of the next level. Most slots are empty; operations may be on every level except
-the last.
+slot s are in slots k s .. k s + k - 1 of the next level. Most slots are empty; any level except the last may have
+operations.
 
-Shape legend: B expressions, S = k**level slots of a level.
+Shapes: B expressions, S = k**level slots of a level.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from trainables.tasks.held_out_tuples import HeldOut
 
 @dataclass(frozen=True)
 class Level:
-    """One level of a batch of trees; all arrays [B, S].
+    """One level of a batch of trees; all arrays are [B, S].
 
-    ``present`` marks used slots, which have a ``value``. ``nested`` marks those that are operations rather than plain
-    values; they have an ``operation`` (an index into the mix) and an ``arity``.
+    ``present`` marks used slots, which have a ``value``. ``nested`` marks slots that are operations, with an
+    ``operation`` (an index into the mix) and an ``arity``; the others are plain values.
     """
 
     present: NDArray[np.bool_]
@@ -37,11 +37,11 @@ class Level:
 
 
 Trees = tuple[Level, ...]
-"""The levels from the root (one slot) to the last, which has plain values only."""
+"""Levels from the root (a single slot) to the last, which has only plain values."""
 
 
 def select(trees: Trees, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> Trees:
-    """Return the chosen expressions of a batch."""
+    """Return a batch of the chosen expressions."""
     return tuple(Level(**{one.name: getattr(level, one.name)[chosen] for one in fields(Level)}) for level in trees)
 
 
@@ -49,19 +49,19 @@ def select(trees: Trees, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> Trees:
 class Draw:
     """Random choice of operations by their ``shares`` in a mix.
 
-    ``inner`` are the indices of the operations that may be arguments of another; inside an expression each has its
-    share among these. If there are none, nothing is nested.
+    ``inner`` are the indices of the operations that may be arguments; inside an expression they are drawn by their
+    shares among these. If ``inner`` is empty, nothing nests.
     """
 
     shares: Sequence[float]
     inner: Sequence[int]
 
     def root(self, where: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draw the outermost operations; 0 outside ``where``."""
+        """Draw the outermost operations, with 0 outside ``where``."""
         return _draw(self.shares, where, rng)
 
     def inside(self, where: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draw operations that are arguments of another; 0 outside ``where``."""
+        """Draw operations that are arguments of another operation, with 0 outside ``where``."""
         if len(self.inner) in (0, len(self.shares)):
             return _draw(self.shares, where, rng)
         shares = np.array(self.shares)[list(self.inner)]
@@ -69,9 +69,9 @@ class Draw:
 
 
 def grow(settings: ExpressionTask, draw: Draw, count: int, rng: np.random.Generator) -> Trees:
-    """Return ``count`` random expressions, not yet evaluated: values of operations are 0.
+    """Return ``count`` random expressions: operations drawn by their shares, argument counts and values uniformly.
 
-    Every operation is drawn with its share, and argument counts and values uniformly.
+    They are not yet evaluated: values of operations are 0.
     """
     k = settings.max_arguments
     levels_of_operations = settings.levels if draw.inner else 1
@@ -94,7 +94,7 @@ def grow(settings: ExpressionTask, draw: Draw, count: int, rng: np.random.Genera
 
 
 def flat(arguments: NDArray[np.int64]) -> Trees:
-    """Return the mix's first operation on each of the given argument lists [B, k], not yet evaluated."""
+    """Return the mix's first operation on each argument list of ``arguments`` [B, k], not yet evaluated."""
     count, k = arguments.shape
     one = np.ones((count, 1), dtype=np.bool_)
     zero = np.zeros((count, 1), dtype=np.int64)
@@ -104,7 +104,7 @@ def flat(arguments: NDArray[np.int64]) -> Trees:
 
 
 def evaluate(trees: Trees, functions: Sequence[Function]) -> None:
-    """Fill in the values of all operations, in place; ``functions`` are in the order of the mix."""
+    """Set the values of all operations in place; ``functions`` are in the order of the mix."""
     for level, below in reversed(list(pairwise(trees))):
         arguments = _arguments(level, below)
         for index, function in enumerate(functions):
@@ -116,7 +116,7 @@ def evaluate(trees: Trees, functions: Sequence[Function]) -> None:
 
 
 def part_of(trees: Trees, held_out: HeldOut) -> NDArray[np.uint8]:
-    """Return the ``Part`` [B] of each evaluated expression: the largest among the tuples in its reduction."""
+    """Return the ``Part`` [B] of each evaluated expression: the largest part of the tuples in its reduction."""
     parts = np.zeros(len(trees[0].present), dtype=np.uint8)
     for level, below in pairwise(trees):
         arguments = _arguments(level, below)
@@ -128,7 +128,7 @@ def part_of(trees: Trees, held_out: HeldOut) -> NDArray[np.uint8]:
 
 
 def count_operations(trees: Trees, operations: int) -> NDArray[np.int64]:
-    """Count each of the mix's operations in the batch, [operations]."""
+    """Return how often each of the mix's operations occurs in the batch, [operations]."""
     counts = np.zeros(operations, dtype=np.int64)
     for level in trees:
         counts += np.bincount(level.operation[level.nested], minlength=operations)
@@ -141,7 +141,6 @@ def _arguments(level: Level, below: Level) -> NDArray[np.int64]:
 
 
 def _draw(shares: Sequence[float], where: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw indices into ``shares``, each with its share; 0 outside ``where``."""
     if len(shares) == 1:
         return np.zeros(where.shape, dtype=np.int64)
     bounds = np.cumsum(shares)[:-1]

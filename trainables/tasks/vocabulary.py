@@ -1,4 +1,4 @@
-"""Tokens of texts such as ``add(3,max(1,4),2)=add(3,4,2)=9<eos>``: one per item, answer, operation and sign."""
+"""Tokens of texts such as ``add(3,max(1,4),2)=add(3,4,2)=9<eos>``: one for each item, answer, operation and sign."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ExpressionVocabulary:
     """The tokens of a task, the same for every mix.
 
     They are the items (ids 0, 1, ...), answers that are not items, all operations, and ``( ) = <eos>``. Items are the
-    values that arguments can have. The result of an operation is a code: the id of its token. Commas have no tokens.
+    possible values of arguments. The result of an operation is a code: the id of its token. Commas have no tokens.
     """
 
     def __init__(self, items: Sequence[str], operations: Sequence[str], answers: Sequence[str] = ()) -> None:
@@ -43,5 +43,5 @@ class ExpressionVocabulary:
         return self._ids[name]
 
     def arguments(self, tokens: Tokens) -> NDArray[np.int64]:
-        """Return the values [L] in a text of token ids [L], with -1 for every other token."""
+        """Return the values [L] of the tokens [L] of a text, with -1 for tokens that are not values."""
         return np.where(tokens < self.items, tokens.astype(np.int64), -1)

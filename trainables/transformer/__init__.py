@@ -1,1 +1,1 @@
-"""Transformers on text: the model on one page (model.py), how a stack of them trains, and their family."""
+"""Transformers on text: the model on one page (model.py), the training of a stack of them, and their family."""

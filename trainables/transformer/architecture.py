@@ -1,6 +1,6 @@
-"""The model on paper: its settings, the layout of its parameters, and counts of parameters and operations.
+"""Model settings, the layout of parameters, and counts of parameters and operations.
 
-Needs no torch, so that plans and reports do not load it; the model itself is in model.py.
+Plans and reports use this module without loading torch; the model is in model.py.
 
 Shape suffixes: S stack, P parameters of one model (padded).
 """
@@ -21,17 +21,15 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 ALIGNMENT = 16
-"""Parameters start at multiples of this many elements of a model's flat vector: 64 bytes in float32, enough for all
-vector units and matrix libraries."""
+"""Parameters start at multiples of this many elements: 64 bytes in float32, enough for vector units and libraries."""
 MOST = {"n_layer": 1_024, "n_recurrence": 1_024, "n_head": 4_096, "feed_forward": 1_024, "block": 65_536}
 """Upper limits that only catch typing errors."""
 GAIN, BIAS = "norm", "bias"
-"""Endings of the names of norm gains and of biases."""
+"""Endings of the names of norm gains and biases."""
 
 
 PARTS = ("embedding", "positions", "blocks", "head")
-"""Parts of a model that a phase may take over or freeze: the token embedding, the positions, the blocks with the last
-norm, and the head."""
+"""Parts of a model that a phase may take over or freeze. The last norm belongs to the blocks."""
 _PART_OF = {"token": "embedding", "position": "positions", HEAD: "head", f"{HEAD}_{BIAS}": "head"}
 
 
@@ -68,18 +66,15 @@ class ModelSettings:
 
     @property
     def additions(self) -> int:
-        """Number of additions to the residual stream: two in each application of a block."""
+        """Number of additions to the residual stream: two per application of a block."""
         return 2 * self.n_layer * self.n_recurrence
 
     def stackable(self) -> dict[str, Any]:
-        """Return the settings that runs of one stack share: all except the scale of the initial weights."""
         return described_fields(self) | {"init": False}
 
     def described(self) -> dict[str, Any]:
-        """Return everything that changes the mathematics, for run keys.
-
-        ``init: {kind: normal, std: x}`` keeps the name ``init_std`` that it had before there were other kinds.
-        """
+        """Return everything that changes the mathematics, for run keys. A normal ``init`` keeps its old name
+        ``init_std``."""
         described = described_fields(self)
         init = described.pop("init")
         return described | ({"init_std": init["std"]} if self.init.kind == "normal" else {"init": init})
@@ -87,7 +82,7 @@ class ModelSettings:
 
 @dataclass(frozen=True)
 class Layout:
-    """Places of each parameter of one model in its flat vector of ``width`` elements."""
+    """Offsets and shapes of one model's parameters in its flat vector of ``width`` elements."""
 
     shapes: Mapping[str, tuple[int, ...]]
     offsets: Mapping[str, int]
@@ -105,7 +100,7 @@ class Layout:
 def parameter_shapes(settings: ModelSettings, n_embed: int, vocabulary: int) -> dict[str, tuple[int, ...]]:
     """Return the name and shape of every parameter of one model, in the order of its flat vector.
 
-    Weights are [in, out]; the bias of ``x`` is called ``x_bias`` and follows it.
+    Weights are [in, out]. The bias of ``x`` follows it and is called ``x_bias``.
     """
     width, hidden = n_embed, settings.feed_forward * n_embed
     shapes: dict[str, tuple[int, ...]] = {"token": (vocabulary, width), "position": (settings.block, width)}
@@ -130,7 +125,7 @@ def named(names: Iterable[str], parts: Collection[str]) -> list[str]:
 
 
 def _with_biases(shapes: Mapping[str, tuple[int, ...]], vocabulary: int) -> dict[str, tuple[int, ...]]:
-    """Return the shapes with a bias after every gain and matrix; a tied head has one too."""
+    """Add a bias after every gain and matrix, and for a tied head."""
     biased: dict[str, tuple[int, ...]] = {}
     for name, shape in shapes.items():
         biased[name] = shape
@@ -168,7 +163,7 @@ def flops_per_token(settings: ModelSettings, n_embed: int, vocabulary: int) -> f
     """Return the floating-point operations of one training step per token.
 
     A weight counts as 2 operations forward and 4 backward; attention adds half of its two T x T products, which are
-    causal. Only products count: norms and biases do not.
+    causal. Norms and biases are not counted.
     """
     c, t = n_embed, settings.block
     weights = (4 + 2 * settings.feed_forward) * c**2 + t * c
@@ -179,7 +174,7 @@ def training_bytes(settings: ModelSettings, n_embed: int, vocabulary: int, batch
     """Estimate the peak memory of one run's training in bytes; ``item`` is the size of a number in the products.
 
     There are seven float32 copies of the parameters: weights, two moments, the gradient in pieces and as one, and two
-    temporary ones. For its gradient a block keeps, per token, 2C of sums, 2C of norms, 3C of qkv, 2C of attention and
+    temporary copies. For its gradient a block keeps, per token, 2C of sums, 2C of norms, 3C of qkv, 2C of attention and
     8C around the activation; temporary values add a fifth. There are four float32 copies of the logits. A test checks
     the estimate within a factor of two.
     """

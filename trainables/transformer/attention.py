@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.nn import functional
 
 SHORT_ROW = 32
-"""Longest rows for matrix products on a CPU."""
+"""Longest row for which a CPU uses matrix products."""
 MOST_ROWS = 65_535
-"""Limit of rows: attention kernels count them along a grid dimension of CUDA."""
+"""Maximum number of rows: attention kernels count them along a grid dimension of CUDA."""
 
 
 def attention(qkv_SNK: Tensor, rows: int, n_head: int, scale: float) -> Tensor:
@@ -33,7 +33,6 @@ def attention(qkv_SNK: Tensor, rows: int, n_head: int, scale: float) -> Tensor:
 
 
 def _by_kernel(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, scale: float) -> Tensor:
-    """Use torch's kernel, on halves if there are too many rows."""
     rows = q_BHTD.shape[0]
     if rows > MOST_ROWS:
         half = rows // 2
@@ -44,7 +43,7 @@ def _by_kernel(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, scale: float) -> 
 
 
 def _by_products(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, scale: float) -> Tensor:
-    """Use matrix products, which are faster for short rows: these do not fill the blocks of torch's kernel."""
+    """Use matrix products, which are faster for short rows because these do not fill the blocks of torch's kernel."""
     batch, heads, positions, _ = q_BHTD.shape
     q_XTD, k_XTD, v_XTD = (part.flatten(0, 1) for part in (q_BHTD, k_BHTD, v_BHTD))
     future_TT = q_XTD.new_full((positions, positions), -math.inf).triu(1)

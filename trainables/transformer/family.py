@@ -1,4 +1,4 @@
-"""Transformers of any width on a task that is text: the part of a family that does not depend on the task."""
+"""Transformers of any width on text: the part of a family that does not depend on the task."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 OWN_TRAINING = ("learning_rate", "learning_rate_end", "weight_decay")
 """Training settings that may differ between the runs of one stack."""
 MOST_BYTES = 1e13
-"""Ten terabytes."""
+"""Upper limit of a run's memory, ten terabytes."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,7 @@ class TransformerSettings:
 
 
 class TransformerFamily(Family):
-    """Transformers that learn a task; the size is ``n_embed``.
-
-    A subclass names itself, its version, its words and its ``Settings``: a subclass of :class:`TransformerSettings`
-    with its own task.
-    """
+    """Transformers of the width ``n_embed``. Subclasses set name, version, words and ``Settings`` (with their task)."""
 
     size_axis = "n_embed"
     tunable = (
@@ -128,7 +124,7 @@ class TransformerFamily(Family):
         return replace(self.settings, task=task.with_examples(examples), training=training)
 
     def adjusted(self, values: Mapping[str, float]) -> Any:
-        """Return other settings; a learning rate without its end scales the end too, so that the decay stays."""
+        """Return other settings. A learning rate without an end rate scales that rate too, so that the decay stays."""
         rate, end = "training.learning_rate", "training.learning_rate_end"
         if rate in values and end not in values:
             training = self.settings.training
@@ -173,7 +169,7 @@ class TransformerFamily(Family):
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
         from trainables.transformer.learner import Job, TransformerLearner  # Plans and reports do not need torch.
 
-        # Runs of one stack may differ in their task, for example in their number of examples.
+        # Runs of one stack may have different tasks, for example other numbers of examples.
         data = {(run.settings.task, run.mix, run.seed): self.data(run, cache) for run in runs}
         jobs = []
         for run in runs:
@@ -184,13 +180,11 @@ class TransformerFamily(Family):
         return TransformerLearner(jobs, self.settings.task.vocabulary(), device)
 
     def load(self, run: RunConfig, weights: Mapping[str, NDArray[Any]]) -> TrainedTransformer:
-        """Return the trained transformer of a run."""
         from trainables.transformer.generation import TrainedTransformer
 
         return TrainedTransformer(run.settings.model, run.size, self._vocabulary_size, weights)
 
     def data(self, run: RunConfig, cache: Path) -> Dataset:
-        """Return the run's text and held-out expressions."""
         return load_dataset(run.settings.task, run.mix, run.seed, cache)
 
     @property

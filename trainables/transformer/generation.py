@@ -1,16 +1,16 @@
 """Scoring by generation, greedy or sampled, for a whole stack at once.
 
 Generation is exact but does not go token by token: the worked solution serves as a draft. One forward pass gives the
-model's choice at every position. Up to and including the first difference from the draft, these choices are the text
-of greedy generation. There the choice replaces the draft, and the next pass continues from it. A model that knows the
-task needs one pass; any other model needs one for each wrong token (speculative decoding: Leviathan, Kalman and
-Matias, ICML 2023, with a free draft).
+model's choice at every position. Up to and including the first difference from the draft, these choices are the text of
+greedy generation. There the choice replaces the draft, and the next pass continues from it. A model that knows the task
+needs one pass; any other model needs one for each wrong token (speculative decoding: Leviathan, Kalman and Matias, ICML
+2023, with a free draft).
 
-Sampling at temperature 1 is the same with noise on the logits: the largest logit plus Gumbel noise is a sample of their
-softmax (Gumbel 1954; Maddison, Tarlow and Minka, NeurIPS 2014). The noise of a token depends only on its place, so
-drafts, passes and other runs of the stack do not change it.
+Sampling at temperature 1 adds noise to the logits: the largest logit plus Gumbel noise is a sample of their softmax
+(Gumbel 1954; Maddison, Tarlow and Minka, NeurIPS 2014). The noise of a token depends only on its place, so drafts,
+passes and other runs of the stack do not change it.
 
-Shape suffixes: S stack, M expressions, W tokens of the longest one.
+Shape suffixes: S stack, M expressions, W tokens of the longest expression.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from trainables.transformer.random_bits import GOLDEN, scramble
 Forward = Callable[[Tensor], Tensor]
 """``tokens [S, M, T] -> logits [S, M, T, V]``: every model of the stack on its own expressions."""
 Write = Callable[[Tensor, Tensor, int], None]
-"""``(tokens [S, M, W], position [S, M], eos)``: write every text greedily from its position on, in place."""
+"""``(tokens [S, M, W], position [S, M], eos)``: write every text greedily, in place, from its position on."""
 
 TOKENS_A_PASS = 65_536
-"""Tokens in one forward pass, at most, unless a training step has more: some 0.8 GB at a width of 256, by estimate."""
+"""Maximum number of tokens in a forward pass, unless a training step has more: about 0.8 GB at a width of 256."""
 
 
 @dataclass
 class _Texts:
     """Texts that are being written.
 
-    ``tokens`` [S, M, W] are drafts, final before ``position`` [S, M]; ``done`` [S, M]. ``keys`` [S] are those of the
-    noise, or None if the likeliest token is chosen.
+    ``tokens`` [S, M, W] are drafts, final before ``position`` [S, M]; ``done`` [S, M]. ``keys`` [S] seed the noise, or
+    are None for greedy texts.
     """
 
     tokens: Tensor
@@ -64,19 +64,15 @@ def accuracies(
 ) -> list[list[float]]:
     """Return the share of right answers of every model of the stack on each of its sets of expressions.
 
-    ``questions[s]`` are the sets of stack row s; rows may have different numbers of them. An expression is right if
-    '=', its answer and the first ``<eos>`` end its text. It is wrong if it is longer than the longest solution of its
-    set.
+    An expression is right if '=', its answer and the first ``<eos>`` end its text. It is wrong if it is longer than the
+    longest solution of its set.
 
     Args:
-        forward: The models.
-        questions: The sets of expressions of each stack row.
-        vocabulary: The tokens.
-        device: The device of the models.
+        questions: The sets of expressions of each stack row; rows may have different numbers of sets.
         training_tokens: Tokens of the stack's training step. A forward pass may have as many: without a backward pass
             they fit any device that trains the stack.
         keys: Signed 64-bit seeds, one for each stack row, to sample texts at temperature 1; None for greedy texts.
-        write: Writes greedy texts in the place of these passes.
+        write: Writes greedy texts instead of these passes.
     """
     texts = _lay_out(questions, vocabulary.eos, device)
     if keys is not None:
@@ -91,7 +87,7 @@ def accuracies(
 
 
 def _lay_out(questions: Sequence[Sequence[Examples]], eos: int, device: torch.device) -> _Texts:
-    """Place all sets of a row below one another, and pad rows to one height with texts that are done."""
+    """Concatenate the sets of each row, and pad rows to the same height with texts that are done."""
     height = max(sum(len(one.answers) for one in sets) for sets in questions)
     width = max(one.tokens.shape[1] for sets in questions for one in sets)
     tokens = np.full((len(questions), height, width), eos, dtype=np.int64)
@@ -108,7 +104,7 @@ def _lay_out(questions: Sequence[Sequence[Examples]], eos: int, device: torch.de
 
 
 def _extend(forward: Forward, texts: _Texts, eos: int, most_tokens: int) -> None:
-    """Run a forward pass over texts that are not done: accept each draft to its first wrong token, and correct that."""
+    """Run a pass over unfinished texts; accept each draft up to its first wrong token, and correct that token."""
     stack, _, width = texts.tokens.shape
     unfinished = int((~texts.done).sum(dim=1).max())
     count = min(unfinished, max(1, most_tokens // width // stack))
@@ -137,11 +133,7 @@ def _extend(forward: Forward, texts: _Texts, eos: int, most_tokens: int) -> None
 
 
 def gumbel(key_S: Tensor, text_SK: Tensor, positions: int, vocabulary: int) -> Tensor:
-    """Return standard Gumbel noise [S, K, T, V], float64.
-
-    It is a function of a row's key, the number of a text in its row, the position and the token: each is mixed in by
-    SplitMix64's finalizer.
-    """
+    """Return standard Gumbel noise [S, K, T, V], float64: a hash of row key, text number, position and token."""
     word_SKTV = key_S.view(-1, 1, 1, 1)
     position_T1 = torch.arange(positions, device=key_S.device).unsqueeze(1)
     token_V = torch.arange(vocabulary, device=key_S.device)
@@ -152,7 +144,6 @@ def gumbel(key_S: Tensor, text_SK: Tensor, positions: int, vocabulary: int) -> T
 
 
 def _score(text_MW: NDArray[np.int64], sets: Sequence[Examples], vocabulary: ExpressionVocabulary) -> list[float]:
-    """Return the accuracy on each set of one row's texts."""
     shares, first = [], 0
     for one in sets:
         count = len(one.answers)
@@ -165,7 +156,7 @@ def _score(text_MW: NDArray[np.int64], sets: Sequence[Examples], vocabulary: Exp
 
 
 def _end_alike(text_MW: NDArray[np.int64], end_M: NDArray[np.int64], one: Examples, equals: int) -> NDArray[np.bool_]:
-    """Return True for each text that equals its solution from the last '=' to ``end_M``, the solution's ``<eos>``."""
+    """Return True for each text that equals its solution from the last '=' to ``end_M``, the text's ``<eos>``."""
     rows = np.arange(len(text_MW))
     alike, in_answer = np.ones(len(rows), dtype=np.bool_), np.ones(len(rows), dtype=np.bool_)
     back = 0
@@ -181,7 +172,7 @@ def _end_alike(text_MW: NDArray[np.int64], end_M: NDArray[np.int64], one: Exampl
 class TrainedTransformer:
     """One model on the CPU, in float32.
 
-    ``parameters`` are its weights by name, without a stack axis; ``vocabulary`` counts its tokens.
+    ``parameters`` are its weights by name, without a stack axis; ``vocabulary`` is its number of tokens.
 
     Raises:
         ValueError: The weights do not fit a model of these settings and width.
@@ -203,12 +194,12 @@ class TrainedTransformer:
         self.parameters = {name: torch.from_numpy(np.array(weights[name], np.float32)) for name in wanted}
 
     def logits(self, tokens_BT: Tensor, change: Change | None = None, **parameters: Tensor) -> Tensor:
-        """Return the logits [B, T, V] for token ids [B, T], T at most the model's ``block``.
+        """Return the logits [B, T, V] for token ids [B, T].
 
         ``change`` replaces updates of sublayers, and ``parameters`` some of the model's parameters.
 
         Raises:
-            ValueError: There are more tokens than the model's block.
+            ValueError: T is larger than the model's ``block``.
         """
         if tokens_BT.shape[1] > self.settings.block:
             raise ValueError(f"{tokens_BT.shape[1]} tokens do not fit the model's block of {self.settings.block}")

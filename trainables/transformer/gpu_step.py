@@ -1,7 +1,7 @@
 """The training step on a GPU: recorded once as a CUDA graph, compiled, and padded for matrix units.
 
-A graph repeats the same kernels on the same addresses: one launch instead of hundreds. The recorded step must keep
-its tensors in place, read nothing from the host that changes, and never wait for the device.
+A graph repeats the same kernels on the same addresses with one launch instead of hundreds. The recorded step must keep
+its tensors in place, read no changing values from the host, and never wait for the device.
 
 Compiling fuses the operations between matrix products. It takes 25 to 60 s for each width (14 at once on 16 cores), and
 5 to 14 s from the compiler's cache. On a GPU that pays: a run takes many thousand steps, and each such kernel reads and
@@ -32,29 +32,25 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 WARM_UP_CALLS = 3
-"""Calls before the recording: in them kernels are compiled, and libraries allocate their workspaces."""
+"""Calls before the recording, during which kernels are compiled and libraries allocate their workspaces."""
 MOST_VERSIONS = 1024
-"""Limit of the versions of one function in a process: one for each width, for stacks of one and of several."""
+"""Maximum number of versions of a function in a process: one per width, for stacks of one and of several."""
 CANONICAL_STACK = 8
-"""Size of the stack that each width is compiled for. The layout of kernels depends on this size, and all stacks use
-the same kernels. Compiled for the first stack instead, their bits would depend on which stack came first. It is small
-enough to fit any device, and large
-enough for layouts that suit large stacks."""
+"""Size of the stack that each width is compiled for. The layout of kernels depends on this size, and all stacks use the
+same kernels: if the first stack were compiled instead, the bits would depend on which stack came first. The size is
+small enough to fit any device, and large enough for layouts that suit large stacks."""
 MOST_COMPILERS = 4
-"""Compiler processes of one worker. By default torch starts one for each core, in every worker of a node at once; a
-step has too few kernels for more."""
+"""Compiler processes of one worker. By default torch starts a process for each core, in every worker of a node at once;
+a step has too few kernels for more than this number."""
 COMPILERS = "TORCHINDUCTOR_COMPILE_THREADS"
-"""Environment variable that sets their number."""
+"""Environment variable for the number of compiler processes."""
 
-# Deterministic algorithms need it, and torch reads it once, at a process's first matrix product on a GPU.
+# Deterministic algorithms need this, and torch reads it once, at a process's first matrix product on a GPU.
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
 class CapturedStep:
-    """Runs a step a few times, then records it, and from then on replays the recording.
-
-    The tensors of the step must not move; if one does, make a new object.
-    """
+    """Runs a step a few times, then records and replays it. Make a new object if a tensor of the step moves."""
 
     def __init__(self) -> None:
         self._calls = 0
@@ -63,11 +59,10 @@ class CapturedStep:
 
     @property
     def recorded(self) -> bool:
-        """True if calls are replays."""
         return self._graph is not None
 
     def run(self, step: Callable[[], None]) -> None:
-        """Run ``step`` once; it is the same step in every call."""
+        """Run ``step`` once. Every call must pass the same step."""
         if self._graph is None and self._calls < WARM_UP_CALLS:
             self._run_aside(step)
         else:
@@ -93,21 +88,21 @@ class CapturedStep:
 
 @functools.cache
 def _side_stream(device: int) -> torch.cuda.Stream:
-    """Return one stream for all recordings on a device: cuBLAS keeps a workspace for every stream."""
+    """Return the stream for all recordings on a device: cuBLAS keeps a workspace for every stream."""
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 @contextmanager
 def repeatable() -> Iterator[None]:
-    """Use kernels that give the same bits each time; an operation without one raises ``RuntimeError``.
+    """Use kernels that give the same bits each time; an operation without such a kernel raises ``RuntimeError``.
 
-    A warning is not enough: the gradient of attention is summed in a fixed order only if the setting is strict.
+    Only the strict setting, not the one that warns, sums the gradient of attention in a fixed order.
     """
     before = torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     fill = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     torch.use_deterministic_algorithms(True)
-    # Every element is written, so filling them first is a wasted pass.
+    # Every element is written, so filling memory first is a wasted pass.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     try:
         yield
@@ -160,10 +155,7 @@ def let_grow(*tensors: Tensor) -> None:
 
 @contextmanager
 def compiling(form: Hashable) -> Iterator[None]:
-    """Keep other processes of this user from compiling the same form at the same time.
-
-    They later read it from the compiler's cache, in which the lock file is, too.
-    """
+    """Let only one process of this user compile a form; others wait and then read it from the compiler's cache."""
     from torch._inductor.runtime.cache_dir_utils import cache_dir
 
     place = Path(cache_dir())
@@ -180,10 +172,10 @@ def _c_compiler() -> str | None:
 def pad_parameters(settings: ModelSettings, parameters: Mapping[str, Tensor], multiple: int) -> Mapping[str, Tensor]:
     """Return the stack of models with all inner widths, and the head's vocabulary, padded to a multiple.
 
-    Tensor cores read rows of 16 bytes. Padded with zero columns, a model of another width computes the same: zeros
-    stay zeros forward, get a zero gradient backward, and the layer norm runs over the true width (model.py).
-    Parameters are kept and updated unpadded; padding is a part of each forward pass. Heads are padded one by one. Norm
-    gains and their biases keep the true width, from which the forward pass knows it.
+    Tensor cores read rows of 16 bytes. Padded with zero columns, a model of another width computes the same: zeros stay
+    zeros forward, get a zero gradient backward, and the layer norm runs over the true width (model.py). Parameters are
+    kept and updated unpadded; padding is a part of each forward pass. Heads are padded one by one. Norm gains and their
+    biases keep the true width, which the forward pass reads from them.
     """
     stack, vocabulary, width = parameters["token"].shape
     depth, hidden = width // settings.n_head, settings.feed_forward * width
@@ -215,7 +207,6 @@ def pad_parameters(settings: ModelSettings, parameters: Mapping[str, Tensor], mu
 
 
 def _padded_biases(settings: ModelSettings, parameters: Mapping[str, Tensor], multiple: int) -> dict[str, Tensor]:
-    """Return the biases of the linear maps, as wide as the padded maps."""
     stack, vocabulary, width = parameters["token"].shape
     depth = width // settings.n_head
     padded = {}
@@ -225,12 +216,12 @@ def _padded_biases(settings: ModelSettings, parameters: Mapping[str, Tensor], mu
         for name in (f"{layer}.attention_out_bias", f"{layer}.feed_forward_in_bias", f"{layer}.feed_forward_out_bias"):
             bias = parameters[name]
             padded[name] = functional.pad(bias, (0, _missing(bias.shape[1], multiple)))
-    # A tied head, the padded token embedding, has its true vocabulary.
+    # A tied head is the padded token embedding, whose vocabulary is not padded.
     beyond = 0 if settings.tied else _missing(vocabulary, multiple)
     padded["head_bias"] = functional.pad(parameters["head_bias"], (0, beyond))
     return padded
 
 
 def _missing(size: int, multiple: int) -> int:
-    """Return the number of columns to add to ``size`` for the next multiple."""
+    """Return the number of columns that pad ``size`` to a multiple."""
     return -size % multiple

@@ -1,9 +1,7 @@
-"""Initial weights.
+"""Initial weights; model.py draws them, so this module needs no torch.
 
-At widths of 4 to 256 the scale matters: N(0, 0.02), which large models use, is ten times too small at width 16. A
-sweep then measures the time to leave the first plateau rather than what a width can learn.
-
-Needs no torch: model.py draws the numbers.
+At widths of 4 to 256 the scale matters: N(0, 0.02), which large models use, is ten times too small at width 16. A sweep
+then measures the time to leave the first plateau rather than what a width can learn.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ EMBEDDINGS = ("token", "position")
 HEAD = "head"
 INTO_STREAM = ("attention_out", "feed_forward_out")
 OWNERS = {"std": "normal", "gain": "scaled"}
-"""The kind that each number belongs to."""
+"""The ``kind`` that each of these settings belongs to."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +57,12 @@ class InitSettings:
 
     @property
     def scale(self) -> float:
-        """The ``std`` or ``gain`` of this kind, with its default."""
         if self.kind == "normal":
             return DEFAULT_STD if self.std is None else self.std
         return DEFAULT_GAIN if self.gain is None else self.gain
 
     def deviation(self, name: str, shape: tuple[int, ...], additions: int) -> float:
-        """Return the standard deviation of the first values of a parameter of this shape, fan-in first.
+        """Return the standard deviation of the initial values of a parameter of this shape, fan-in first.
 
         ``additions`` is the number of times that the model adds to its residual stream.
         """
@@ -77,7 +74,7 @@ class InitSettings:
         return self.scale / math.sqrt(shape[0] * (additions if into_stream else 1))
 
     def described(self) -> dict[str, Any]:
-        """Return everything that changes the mathematics, defaults included: equal for equal initializations."""
+        """Return everything that changes the mathematics, including defaults: equal for equal initializations."""
         return {"kind": self.kind, "std" if self.kind == "normal" else "gain": self.scale}
 
 
@@ -105,12 +102,12 @@ Floats = NDArray[np.float32]
 def resized(table_VC: Floats, width: int, rng: np.random.Generator) -> Floats:
     """Return a table [V, width] whose rows have nearly the dot products of the rows of ``table_VC`` [V, C].
 
-    It has the largest principal directions (Eckart and Young 1936). If ``width`` is at least the rank of the table, dot
-    products are equal. They do not determine the axes: a random rotation from ``rng`` spreads the directions over all
-    columns, as in a model trained at this width.
+    It keeps the largest principal directions (Eckart and Young 1936). If ``width`` is at least the rank of the table,
+    dot products are equal. They do not determine the axes: a random rotation from ``rng`` spreads the directions over
+    all columns, as in a model trained at this width.
     """
     u_VK, s_K, _ = np.linalg.svd(table_VC.astype(np.float64), full_matrices=False)
-    # The sign of a direction is arbitrary: its largest entry is made positive.
+    # The sign of a direction is arbitrary, so make its largest entry positive.
     signs = np.sign(u_VK[np.abs(u_VK).argmax(axis=0), np.arange(len(s_K))])
     kept = min(width, len(s_K))
     coordinates = np.zeros((len(table_VC), width))

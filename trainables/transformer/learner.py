@@ -1,4 +1,4 @@
-"""Trains a stack of transformers: steps, evaluations, early ends, exact checkpoints."""
+"""The learner of a stack of transformers: steps, evaluations, early ends, exact checkpoints."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ CHECKPOINT = "stack.safetensors"
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a stack, with its data. Models of one stack differ only in their initial weights.
+    """One run of a stack, with its data.
 
-    ``key`` is the run's key. ``taken`` are the names of the parameters that it takes over from another run, and
-    ``frozen`` those that keep their first values.
+    ``key`` is the run's key. ``taken`` names the parameters that it takes over from another run, and ``frozen`` the
+    parameters that do not train.
     """
 
     key: str
@@ -48,19 +48,17 @@ class Job:
 
 @dataclass
 class _Progress:
-    """Progress of one run."""
-
     curve: list[Evaluation] = field(default_factory=list)
     solved: int = 0
-    """Number of evaluations in a row at which every task was solved."""
+    """Number of consecutive evaluations at which every task was solved."""
     seconds: float = 0.0
-    """This run's share of the time its stack computed (:func:`trainables.checkpoints.computing_s`)."""
+    """The run's share of its stack's computing time (:func:`trainables.checkpoints.computing_s`)."""
     wall_seconds: float = 0.0
-    """Its share of the wall time, which is more if other programs used the processor."""
+    """The run's share of its stack's wall time, which also includes waiting for other programs."""
 
 
 def run_seed(purpose: str, config: RunConfig) -> int:
-    """Return a signed 64-bit seed that depends on purpose, mix, size and seed, and on nothing else."""
+    """Return a signed 64-bit seed that depends only on purpose, mix, size and seed."""
     text = f"{purpose}|{config.mix.name}|{config.size}|{config.seed}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
 
@@ -139,7 +137,7 @@ class TransformerLearner(Learner):
         progress = [notes["progress"][place] for place in places]
         self._training_step = notes.get(
             "training_step", TORCH
-        )  # Checkpoints did not name the step while torch's was the only one.
+        )  # Checkpoints did not name the step when torch's was the only step.
         words, device = len(self._vocabulary), self._device.type
         if self._training_step == NATIVE and not can_train(self._model, self._training[0], words, device):
             why = "; ".join(missing() or ("",))
@@ -154,7 +152,7 @@ class TransformerLearner(Learner):
         self._trainer = self._make_trainer(StackState.of(mine, notes["loss_steps"], self._device))
 
     def _initial_parameters(self, job: Job) -> torch.Tensor:
-        # Every run's initial weights depend on the spelling of this word.
+        # The spelling of this word seeds every run's initial weights.
         generator = torch.Generator().manual_seed(run_seed("initialisation", job.config))
         return initialize(job.config.settings.model, self._where, generator)
 
@@ -179,9 +177,9 @@ class TransformerLearner(Learner):
     def _prepare_gpu(self) -> None:
         if self._device.type == "cuda":
             torch.backends.cuda.matmul.allow_tf32 = self._training[0].precision == "tf32"
-            # A weight's gradient sums thousands of tokens: in float32, even if several blocks share the sum.
+            # A weight's gradient sums thousands of tokens, so several blocks that share the sum must add in float32.
             torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
-            # cuDNN makes a plan for every new shape of attention, and in evaluation nearly every pass has one.
+            # cuDNN plans every new shape of attention, and nearly every pass of an evaluation has a new shape.
             torch.backends.cuda.enable_cudnn_sdp(False)
 
     def _evaluate(self) -> dict[int, Evaluation | None]:
@@ -197,7 +195,6 @@ class TransformerLearner(Learner):
         }
 
     def _take_losses(self) -> list[float]:
-        """Return every active run's mean training loss since the last evaluation, and start the next sum."""
         state = self._trainer.state
         losses = (state.loss_S / max(1, state.loss_steps)).tolist()
         state.loss_S.zero_()
@@ -205,7 +202,6 @@ class TransformerLearner(Learner):
         return [float(loss) for loss in losses]
 
     def _accuracies(self, questions: Sequence[Sequence[Examples]], purpose: str) -> list[list[float]]:
-        """Return the scores of all active runs; ``purpose`` seeds the noise of sampled texts."""
         tokens = len(self._active) * self._training[0].batch * self._model.block
         configs = [self._jobs[index].config for index in self._active]
         sampled = configs[0].settings.task.decoding == "sampled"
@@ -232,7 +228,6 @@ class TransformerLearner(Learner):
         return dict(zip(self._active, self._accuracies(questions, "decoding of the test"), strict=True))
 
     def _final_report(self, index: int, evaluation: Evaluation | None, scores: Sequence[float]) -> Report:
-        """Return the report of a run that ended; ``evaluation`` is None if it diverged."""
         dataset, curve = self._jobs[index].dataset, tuple(self._progress[index].curve)
         floor = {task: examples.floor for task, examples in dataset.test.items()}
         measures = self._measures(index)
@@ -247,7 +242,6 @@ class TransformerLearner(Learner):
         return Report(index, evaluation, outcome, {"embedding": weights["token"][: self._vocabulary.items]}, weights)
 
     def _measures(self, index: int) -> dict[str, float]:
-        """Return further numbers to record."""
         dataset, settings = self._jobs[index].dataset, self._training[index]
         passes = self._step * settings.batch * self._model.block / len(dataset.tokens)
         progress = self._progress[index]
@@ -260,13 +254,11 @@ class TransformerLearner(Learner):
         return measures
 
     def _weights(self, index: int) -> dict[str, NDArray[Any]]:
-        """Return a run's parameters, float32, by name."""
         row = self._active.index(index)
         mine = self._where.views(self._trainer.state.parameters_SP[row : row + 1].cpu())
         return {name: view[0].numpy().copy() for name, view in mine.items()}
 
     def _keep(self, indices: Sequence[int]) -> None:
-        """Continue with these runs only, in a smaller stack."""
         if len(indices) < len(self._active):
             rows = [self._active.index(index) for index in indices]
             self._trainer.keep(torch.tensor(rows, dtype=torch.int64, device=self._device))

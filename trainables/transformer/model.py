@@ -1,13 +1,13 @@
-"""The model, whole, on one page: a small decoder-only transformer with a leading stack axis.
+"""The whole model on one page: a small decoder-only transformer with a leading stack axis.
 
 S models of one shape are trained as one: every parameter has S as its first axis and every matrix product is batched
-over it, so a stack costs far fewer kernel launches than S models and no model sees another's numbers. A single model
-is a stack of 1.
+over it, so a stack needs far fewer kernel launches than S models and no model sees another's numbers. A single model is
+a stack of 1.
 
 ``n_layer`` pre-norm blocks are applied ``n_recurrence`` times with shared weights (arXiv 2505.18369, section 3: one
 block, four times). A block is x + attention(norm x), then x + feed_forward(norm x); with ``parallel`` both read the
-same stream: x + attention(norm x) + feed_forward(norm x). With ``bias``, linear maps and norms have biases.
-Positions are learned.
+same stream: x + attention(norm x) + feed_forward(norm x). With ``bias``, linear maps and norms have biases. Positions
+are learned.
 
 Shape suffixes: S stack, B rows, T positions, N = B*T, C n_embed, H heads, D = C/H, F feed-forward width, V vocabulary,
 P parameters of one model (padded).
@@ -28,10 +28,10 @@ from trainables.transformer.architecture import BIAS, GAIN, Layout, ModelSetting
 from trainables.transformer.attention import attention
 
 LARGEST_ONE_HOT = 256
-"""On a GPU, vocabularies up to this size are looked up by a matrix product."""
+"""Largest vocabulary that a GPU looks up by a matrix product."""
 
 ROWS_OF_A_PART = 384
-"""On a GPU, the fewest rows of a part that gets a product of its own (:func:`_product`)."""
+"""Minimum number of rows on a GPU for a part with a separate product (:func:`_product`)."""
 
 Sublayer = Literal["attention", "feed_forward"]
 Change = Callable[[Sublayer, int, Tensor], Tensor]
@@ -56,7 +56,7 @@ def _norm(x_SNC: Tensor, width: int) -> Tensor:
     return functional.pad(normed_SNC, (0, x_SNC.shape[-1] - width)) if x_SNC.shape[-1] > width else normed_SNC
 
 
-@dataclass(frozen=True, eq=False)  # Torch up to 2.11 hashes it before it has its fields; by identity, that works.
+@dataclass(frozen=True, eq=False)  # Torch up to 2.11 hashes it before its fields are set: hash by identity.
 class _Linear:
     """A map of rows [S, N, C] to [S, N, K], with or without a bias [S, 1, K]."""
 
@@ -65,9 +65,9 @@ class _Linear:
 
     @classmethod
     def after_norm(cls, parameters: Mapping[str, Tensor], norm: str, name: str, matrix_SCK: Tensor) -> _Linear:
-        """Return the map ``name`` with the gain g and bias b of the norm before it folded in.
+        """Return the map ``name`` with the gain g and bias b of the preceding norm folded in.
 
-        (n g + b) W + c = n (g W) + (b W + c): two small products a step instead of passes over every token.
+        (n g + b) W + c = n (g W) + (b W + c): two small products per step instead of passes over every token.
         """
         gain_SC = parameters[norm]
         padding = matrix_SCK.shape[1] - gain_SC.shape[1]
@@ -100,7 +100,7 @@ def _parts(stack: int, rows: int, *, on_gpu: bool) -> int:
 
 
 def _product(x_SNC: Tensor, matrix_SCK: Tensor, added: Tensor | None) -> Tensor:
-    """Return the rows of a stack times its matrices [S, N, K], plus ``added`` [S, N or 1, K] if it is given."""
+    """Return the rows of a stack times its matrices [S, N, K], plus ``added`` [S, N or 1, K] if given."""
     stack, rows, _ = x_SNC.shape
     parts = _parts(stack, rows, on_gpu=x_SNC.is_cuda)
     if parts == 1:
@@ -129,11 +129,11 @@ def _embed(table_SVC: Tensor, tokens_SN: Tensor) -> Tensor:
 def _embed_by_product(table_SVC: Tensor, tokens_SN: Tensor) -> Tensor:
     """Look up tokens by a product with one-hot rows.
 
-    On a GPU the gradient of a look-up is a sum in no fixed order, in the table's precision. That of a product is
-    repeatable and summed in float32.
+    On a GPU the gradient of a look-up is a sum in no fixed order, in the table's precision. The gradient of a product
+    is repeatable and summed in float32.
     """
     vocabulary = table_SVC.shape[1]
-    more = -vocabulary % 8  # An inner width that tensor cores like.
+    more = -vocabulary % 8  # Pad the inner width for tensor cores.
     chosen_SNV = tokens_SN.unsqueeze(-1) == torch.arange(vocabulary + more, device=tokens_SN.device)
     return torch.bmm(chosen_SNV.to(table_SVC.dtype), functional.pad(table_SVC, (0, 0, 0, more)))
 
@@ -143,8 +143,8 @@ def forward(
 ) -> Tensor:
     """Return the logits [S, B, T, V] of a stack of models on their own rows of tokens, T <= block.
 
-    ``parameters`` may be padded (gpu_step.py): C, D, F and the head's V are then wider than the model's own.
-    ``change`` replaces the updates that sublayers write to the residual stream, for probes.
+    If ``parameters`` are padded (gpu_step.py), C, D, F and the head's V are wider than the model's. ``change`` replaces
+    the updates that sublayers write to the residual stream, for probes.
     """
     stack, rows, positions = tokens_SBT.shape
     p = parameters

@@ -1,7 +1,7 @@
 """AdamW over a stack.
 
-One flat matrix of parameters [S, P]: each row is one run and is clipped, scheduled and decayed by itself (Loshchilov
-and Hutter 2019, algorithm 2). Needs no torch until a step is taken.
+Each row of the flat parameter matrix [S, P] is one run, which is clipped, scheduled and decayed independently
+(Loshchilov and Hutter 2019, algorithm 2). Needs no torch until a step is taken.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ def step_sizes(settings: Sequence[TrainingSettings], first: int, last: int) -> N
     """Return the factors of steps ``first`` .. ``last - 1`` of a stack's runs: float32 [K, 3, S].
 
     The three rows of a step are the learning rate with the first moment's bias correction, the weight decay factor
-    (learning rate x weight decay) and the square root of the second moment's bias correction. The betas are shared
-    by the stack.
+    (learning rate x weight decay) and the square root of the second moment's bias correction. Runs share the betas.
     """
     rates_KS = np.stack([one.learning_rates(first, last) for one in settings], axis=1)
     count_K1 = np.arange(first, last)[:, None] + 1.0
@@ -57,7 +56,7 @@ def adamw_step(
     """Take one step in place; ``gradient_SP`` is overwritten.
 
     ``sizes_3S`` is the step's entry in :func:`step_sizes`. ``decayed_P`` is 1 for elements that weight decay applies to
-    and 0 for others, for all runs or with a row for each.
+    and 0 for others; it has one row for all runs or a row for each run.
     """
     rate_S1, decay_S1, root_S1 = sizes_3S.unsqueeze(-1).unbind(0)
     norm_S = gradient_SP.norm(dim=1)

@@ -10,12 +10,12 @@ FACTORS = (0xBF58476D1CE4E5B9 - (1 << 64), 0x94D049BB133111EB - (1 << 64))
 
 
 def shifted(word: Tensor, bits: int) -> Tensor:
-    """Return the words shifted to the right, with zeros from the left."""
+    """Shift words to the right, with zeros from the left."""
     return (word >> bits) & ((1 << (64 - bits)) - 1)
 
 
 def scramble(word: Tensor) -> Tensor:
-    """Return a bijection of the words: every output bit depends on every input bit."""
+    """Map words to words bijectively so that every output bit depends on every input bit."""
     word = (word ^ shifted(word, 30)) * FACTORS[0]
     word = (word ^ shifted(word, 27)) * FACTORS[1]
     return word ^ shifted(word, 31)

@@ -1,4 +1,4 @@
-"""A stack in training: parameters, optimizer state and the step that advances them all at once.
+"""Training of a stack: parameters, optimizer state and the step that advances all runs at once.
 
 Shape suffixes as in model.py: S stack, P parameters of one model, K steps.
 """
@@ -30,14 +30,14 @@ from trainables.transformer.training_settings import OUTSIDE_THE_GRADIENT, Decay
 from trainables.transformer.training_windows import WindowSampler
 
 GPU_WIDTHS = 8
-"""On a GPU every inner width is padded to a multiple of this: 16 bytes of bf16."""
+"""Multiple to which every inner width is padded on a GPU: 16 bytes of bf16."""
 _COMPILED_FIRST: set[tuple[Hashable, ...]] = set()
 """Forms that this process has compiled for the canonical stack."""
 
 
 @dataclass
 class StackState:
-    """State of training: float32 parameters [S, P], their moments, and the loss summed over steps [S]."""
+    """Training state: float32 parameters [S, P], their moments, and the loss summed over steps [S]."""
 
     parameters_SP: Tensor
     adam: AdamState
@@ -46,12 +46,10 @@ class StackState:
 
     @classmethod
     def start(cls, parameters_SP: Tensor) -> StackState:
-        """Return the state before the first step."""
         zeros = torch.zeros_like(parameters_SP)
         return cls(parameters_SP, AdamState(zeros, zeros.clone()), parameters_SP.new_zeros(len(parameters_SP)))
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the tensors of a checkpoint, by name."""
         return {
             "parameters": self.parameters_SP,
             "first": self.adam.first_SP,
@@ -61,7 +59,6 @@ class StackState:
 
     @classmethod
     def of(cls, tensors: dict[str, Tensor], loss_steps: int, device: torch.device) -> StackState:
-        """Return the state of these tensors: the inverse of :meth:`tensors`."""
         on = {name: tensor.to(device) for name, tensor in tensors.items()}
         return cls(on["parameters"], AdamState(on["first"], on["second"]), on["loss"], loss_steps)
 
@@ -73,12 +70,13 @@ class StackState:
 
 
 class StackTrainer:
-    """Runs optimizer steps of a stack. ``settings`` are those of each run; all that shape a step are equal.
+    """Runs optimizer steps of a stack.
 
-    ``frozen`` are the names of the parameters that each run does not change.
+    ``settings`` has an entry for each run; all entries agree in what shapes a step. ``frozen`` names the parameters
+    that each run does not train.
 
     On a GPU, widths are padded for tensor cores, the step is captured as one CUDA graph, and its forward and backward
-    passes are compiled according to ``compile_step`` (default: gpu_step.py decides).
+    passes are compiled if ``compile_step`` is True (default: gpu_step.py decides).
     """
 
     def __init__(
@@ -122,7 +120,6 @@ class StackTrainer:
         self.state.loss_steps += last - first
 
     def keep(self, rows: Tensor) -> None:
-        """Continue with these rows of the stack only."""
         self._drop_recording()
         self.state.keep(rows)
         self._sampler.keep(rows)
@@ -132,27 +129,25 @@ class StackTrainer:
         self._fix_addresses()
 
     def logits(self, tokens_SMT: Tensor) -> Tensor:
-        """Return the logits of the stack for these tokens, without gradients."""
         with torch.no_grad():
             parameters = pad_parameters(self._model, self._where.views(self._weights()), self._pad_to)
             return forward(self._model, parameters, tokens_SMT)
 
     def _fix_addresses(self) -> None:
-        """Allocate the tensors that outlive a step; a recorded step needs them in place."""
+        """Allocate the tensors that outlive a step, which a recorded step needs in place."""
         self._sizes_3S = self.state.parameters_SP.new_empty(3, len(self._settings))
         self._captured = CapturedStep() if self._step.is_cuda else None
 
     def _drop_recording(self) -> None:
-        """Free the recorded step's memory before the next recording, or the device would need room for both."""
+        """Free the recorded step's memory before the next recording, so that the device never needs room for both."""
         if self._captured is not None:
             self._captured = None
             torch.cuda.empty_cache()
 
     def _take_step(self) -> None:
-        """Take one optimizer step, all on the device."""
         gradient_SP, loss_S = self._gradient()
         decayed = self._decayed_P
-        if self._trained_SP is not None:  # Without a gradient there are no moments, so only decay could change it.
+        if self._trained_SP is not None:  # Without a gradient the moments stay 0; only decay could act.
             gradient_SP.mul_(self._trained_SP)
             decayed = decayed * self._trained_SP
         state = self.state
@@ -161,12 +156,11 @@ class StackTrainer:
         self._step += 1
 
     def _weights(self) -> Tensor:
-        """Return the parameters in the precision of matrix products."""
         bf16 = self._settings[0].precision == "bf16"
         return self.state.parameters_SP.to(torch.bfloat16) if bf16 else self.state.parameters_SP
 
     def _gradient(self) -> tuple[Tensor, Tensor]:
-        """Return the gradient [S, P] and the mean loss [S] of every run on its windows of this step."""
+        """Return the gradient [S, P] and mean loss [S] of every run on its windows of this step."""
         tokens_SBW, answer_SBW = self._sampler.draw(self._step)
         gradients, loss_S = self._differentiate(self._weights(), tokens_SBW, answer_SBW)
         return self._flatten(gradients), loss_S
@@ -187,9 +181,9 @@ class StackTrainer:
         return dict(zip(leaves, gradients, strict=True)), loss_S.detach()
 
     def _compile_first(self) -> None:
-        """Compile forward and backward pass for the canonical stack, on weights of zero, once per process.
+        """Compile the passes for the canonical stack, on zero weights, once per process.
 
-        One process of a machine compiles; the others read its result from the cache.
+        One process of a machine compiles; the others read the result from the cache.
         """
         form = compiled_form(self._model, self._where, self._settings[0], self._step.device)
         if form not in _COMPILED_FIRST:
@@ -205,7 +199,7 @@ class StackTrainer:
             _COMPILED_FIRST.add(form)
 
     def _flatten(self, gradients: dict[str, Tensor]) -> Tensor:
-        """Return gradients in the layout of the parameters, float32 [S, P] with zeros as padding."""
+        """Return gradients in the layout of the parameters, float32 [S, P], padded with zeros."""
         pieces, end = [], 0
         stack = len(self._settings)
         for name, offset in self._where.offsets.items():
@@ -220,7 +214,7 @@ class StackTrainer:
 def compiled_form(
     model: ModelSettings, where: Layout, training: TrainingSettings, device: torch.device
 ) -> tuple[Hashable, ...]:
-    """Return what decides a compiled forward and backward pass: all settings except those known to act outside it."""
+    """Return what decides a compiled forward and backward pass: all settings except those known not to affect it."""
     shaping = [(name, value) for name, value in asdict(training).items() if name not in OUTSIDE_THE_GRADIENT]
     return model, *where.shapes.items(), *shaping, device
 
@@ -228,13 +222,13 @@ def compiled_form(
 def stack_losses(
     model: ModelSettings, parameters: Mapping[str, Tensor], tokens_SBW: Tensor, counted_SBT: Tensor, pad_to: int
 ) -> Tensor:
-    """Return the mean loss [S] of every run in predicting its windows of W = T + 1 tokens."""
+    """Return every run's mean loss [S] in predicting its windows of W = T + 1 tokens."""
     logits_SBTV = forward(model, pad_parameters(model, parameters, pad_to), tokens_SBW[..., :-1])
     return mean_loss(logits_SBTV, tokens_SBW[..., 1:], counted_SBT)
 
 
 def mean_loss(logits_SBTV: Tensor, targets_SBT: Tensor, counted_SBT: Tensor) -> Tensor:
-    """Return the cross-entropy in nats [S], averaged over each run's counted tokens; 0 without any."""
+    """Return the cross-entropy in nats [S], averaged over each run's counted tokens; 0 if there are none."""
     stack, vocabulary = logits_SBTV.shape[0], logits_SBTV.shape[-1]
     each = functional.cross_entropy(
         logits_SBTV.reshape(-1, vocabulary).float(), targets_SBT.reshape(-1), reduction="none"
@@ -244,7 +238,7 @@ def mean_loss(logits_SBTV: Tensor, targets_SBT: Tensor, counted_SBT: Tensor) -> 
 
 
 def decayed_mask(where: Layout, decay: Decay) -> Tensor:
-    """Return 1 for the elements that weight decay applies to, and 0 for the others and for padding, [P]."""
+    """Return a mask [P]: 1 for elements that weight decay applies to, 0 for other elements and padding."""
     mask = torch.zeros(1, where.width)
     for name, view in where.views(mask).items():
         view.fill_(1.0 if decay == "all" or len(where.shapes[name]) > 1 else 0.0)
@@ -252,7 +246,7 @@ def decayed_mask(where: Layout, decay: Decay) -> Tensor:
 
 
 def trained_mask(where: Layout, frozen: Sequence[Collection[str]], device: torch.device) -> Tensor | None:
-    """Return 0 for the frozen elements of each run and 1 for the others, [S, P]; None if nothing is frozen."""
+    """Return a mask [S, P]: 0 for the frozen elements of each run, 1 for others. Return None if nothing is frozen."""
     if not any(frozen):
         return None
     trained = torch.ones(len(frozen), where.width)

@@ -31,18 +31,18 @@ OUTSIDE_THE_GRADIENT = (
     "stop_when_solved",
     "decay",
 )
-"""Settings that act between steps, or on a finished gradient. All others may shape the forward and backward pass, of
-which there is a compiled version for each of their values (stack.py)."""
+"""Settings that act between steps or on a finished gradient. Other settings may shape the forward and backward pass,
+which is compiled for each of their values (stack.py)."""
 
 MOST_STEPS = 10**9
-"""At a millisecond a step, twelve days for one run."""
+"""Maximum number of steps: twelve days for one run, at a millisecond per step."""
 MOST_WINDOWS = 2**20
 LARGEST_RATE = 1e30
 """Limit of learning rate and weight decay. Training diverges far below it, and float32 ends at 3.4e38."""
 SOLVED = 0.99
 """Validation accuracy of every task of a solved run (``stop_when_solved``)."""
 SOLVED_EVALUATIONS = 3
-"""Number of evaluations in a row at which a solved run has this accuracy."""
+"""Number of consecutive evaluations at which a solved run has this accuracy."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Training windows, drawn by a counter-based generator in the manner of Salmon et al. (SC 2011).
 
-The draw of a row is a hash of (run, step, row). It is therefore the same alone and in a stack, on a CPU and on a GPU,
-and a resumed run needs only its step.
+The draw of a row is a hash of (run, step, row), so it is the same alone and in a stack, on a CPU and on a GPU, and a
+resumed run needs only its step.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def random_bits(key_S1: Tensor, counter_B: Tensor) -> Tensor:
 
 
 def fitting_starts(text: Dataset, block: int) -> NDArray[np.int64]:
-    """Return the starts of expressions with a whole window after them. Raises ``ValueError`` if there are none."""
+    """Return the starts of expressions that a whole window can start from. Raises ``ValueError`` if there are none."""
     fitting = np.asarray(text.starts)[np.asarray(text.starts) + block < len(text.tokens)]
     if len(fitting) == 0:
         raise ValueError(f"a text of {len(text.tokens)} tokens has no window of {block + 1}")
@@ -32,10 +32,8 @@ def fitting_starts(text: Dataset, block: int) -> NDArray[np.int64]:
 
 
 class WindowSampler:
-    """Draws windows of ``block + 1`` tokens for every run of a stack from its own text, on the device.
-
-    Runs that share a text (the same object) share its memory.
-    """
+    """Draws each run's windows of ``block + 1`` tokens on the device. Runs with the same text object share its
+    memory."""
 
     def __init__(
         self,
@@ -52,7 +50,7 @@ class WindowSampler:
         self._keys_S1 = torch.tensor(keys, dtype=torch.int64, device=device).unsqueeze(1)
         distinct = list({id(text): text for text in texts}.values())
         tokens = np.concatenate([text.tokens for text in distinct])
-        # Signed: not every device indexes unsigned numbers of 16 bits.
+        # Not every device can index with unsigned 16-bit numbers.
         narrow = np.int16 if tokens.max() <= np.iinfo(np.int16).max else np.int32
         self._tokens = torch.from_numpy(tokens.astype(narrow)).to(device)
         self._answer = torch.from_numpy(np.concatenate([text.answer for text in distinct])).to(device)
@@ -73,7 +71,7 @@ class WindowSampler:
         self._count_S1 = torch.tensor([counts[i] for i in which], device=device).unsqueeze(1)
 
     def draw(self, step: Tensor) -> tuple[Tensor, Tensor]:
-        """Return tokens [S, B, block + 1] (int64) and their answer mask for ``step`` (from 0, a 0-d tensor)."""
+        """Return tokens [S, B, block + 1] (int64) and their answer mask for ``step`` (a 0-d tensor, from 0)."""
         counter_B = step * self._batch + torch.arange(self._batch, device=self._keys_S1.device)
         chosen_SB = self._first_S1 + random_bits(self._keys_S1, counter_B) % self._count_S1
         begin_SB = chosen_SB if self._begins is None else self._begins[chosen_SB]
@@ -81,7 +79,6 @@ class WindowSampler:
         return self._tokens[where_SBT].long(), self._answer[where_SBT]
 
     def keep(self, rows: Tensor) -> None:
-        """Keep only these runs of the stack (ascending indices)."""
         self._keys_S1 = self._keys_S1[rows]
         self._first_S1 = self._first_S1[rows]
         self._count_S1 = self._count_S1[rows]

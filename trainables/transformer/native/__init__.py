@@ -1,7 +1,7 @@
-"""The training step of one CPU core in native code: step.cpp, which is compiled when the package is installed.
+"""The training step of one CPU core in native code: step.cpp, compiled when the package is installed.
 
-Three to ten times as fast as torch's step on the same core. It trains in float32 on a CPU and decodes greedily; torch
-(stack.py) trains everything else, samples, and trains where this step cannot be had.
+It is three to ten times as fast as torch's step on the same core. It trains in float32 and decodes greedily. Torch
+(stack.py) trains everything else, samples, and is used if the native step is not available.
 """
 
 from __future__ import annotations
@@ -16,39 +16,35 @@ from trainables.transformer.training_settings import TrainingSettings
 EXTENSION = "trainables.transformer.native._step"
 """The compiled library, declared in pyproject.toml. ctypes loads it, so building it needs no Python headers."""
 NATIVE, TORCH = "native", "torch"
-"""The two training steps, by their names in checkpoints. A run that began with one ends with it."""
+"""Names of the two training steps in checkpoints. A run uses the same step from beginning to end."""
 INTERFACE = 3
 """The version of step.cpp's functions and structures that this code calls."""
 SLOWER = "torch trains, 2 to 13 times slower than the native step"
 REBUILD = "build it again: pip install -e ."
 MOST_WORDS = 2**16
-"""The largest vocabulary: texts are read as 16-bit token ids."""
+"""Largest vocabulary, because texts are read as 16-bit token ids."""
 
 
 def library() -> ctypes.CDLL | None:
-    """The compiled step, or None if it was not built or this machine cannot run it."""
+    """Return the compiled step, or None if it was not built or this machine cannot run it."""
     found = _load()
     return found if isinstance(found, ctypes.CDLL) else None
 
 
 def missing() -> tuple[str, str] | None:
-    """Why the native step is missing on this machine, and the remedy; None if it is there."""
+    """Return why the native step is missing on this machine and the remedy, or None if it is available."""
     found = _load()
     return None if isinstance(found, ctypes.CDLL) else (f"{SLOWER}, {found[0]}", found[1])
 
 
 def can_train(model: ModelSettings, training: TrainingSettings, vocabulary: int, device: str) -> bool:
-    """Return True if the native step trains runs with these settings on this device.
-
-    It does not support parallel blocks.
-    """
+    """Return True if the native step supports these settings on this device. It does not support parallel blocks."""
     fits = not model.parallel and training.precision == "float32" and vocabulary <= MOST_WORDS
     return device == "cpu" and fits and library() is not None
 
 
 @functools.cache
 def _load() -> ctypes.CDLL | tuple[str, str]:
-    """The library, or why there is none and the remedy."""
     found = find_spec(EXTENSION)
     if found is None or found.origin is None:
         return "which was not built", "install a C++ compiler (Debian: apt install g++), then pip install -e . again"

@@ -1,4 +1,4 @@
-"""A stack on one CPU core, trained by the native step: its runs one after the other.
+"""A stack on one CPU core, whose runs the native step trains one after the other.
 
 Shape suffixes as in model.py: S stack, P parameters of one model, K steps.
 """
@@ -25,14 +25,14 @@ from trainables.transformer.training_windows import fitting_starts
 OF_MODEL = ("token", "position", "final_norm", "final_norm_bias", "head", "head_bias")
 """Tensors of a model, in the order of step.cpp."""
 OF_LAYER = ("attention_norm", "qkv", "attention_out", "feed_forward_norm", "feed_forward_in", "feed_forward_out")
-"""Tensors of each layer, likewise; each is followed by its bias."""
+"""Tensors of each layer, in the order of step.cpp. Each is followed by its bias."""
 NO_MEMORY = "no memory for the activations of one group of windows"
 CALL_FLOPS = 1e10
-"""Operations of one call: some tenths of a second, in which no signal is handled."""
+"""Operations per call: some tenths of a second, during which signals wait."""
 
 
 class Shape(ctypes.Structure):
-    """A model and the places of its tensors; step.cpp explains the fields of this and the next structures."""
+    """A model and the offsets of its tensors. step.cpp explains the fields of this and the next structures."""
 
     _fields_ = (
         *((name, ctypes.c_int32) for name in ("n_layer", "n_recurrence", "n_head", "n_embed", "hidden")),
@@ -43,7 +43,6 @@ class Shape(ctypes.Structure):
 
     @classmethod
     def of(cls, model: ModelSettings, where: Layout) -> Shape:
-        """The shape of models of this layout."""
         vocabulary, n_embed = where.shapes["token"]
         layers = (f"{layer}.{name}" for layer in range(model.n_layer) for name in OF_LAYER)
         names = (*OF_MODEL, *(full for name in layers for full in (name, f"{name}_bias")))
@@ -51,7 +50,7 @@ class Shape(ctypes.Structure):
         sizes = (model.n_layer, model.n_recurrence, model.n_head, n_embed, model.feed_forward * n_embed)
         rest = (model.block, vocabulary, model.activation == "gelu", where.width)
         shape = cls(*sizes, *rest, offsets.ctypes.data)
-        shape.memory = offsets  # Kept as long as the structure that points to it.
+        shape.memory = offsets  # Keeps the array alive as long as the structure that points to it.
         return shape
 
 
@@ -66,7 +65,7 @@ class Text(ctypes.Structure):
 
     @classmethod
     def of(cls, text: Dataset, key: int, block: int, training: TrainingSettings) -> Text:
-        """The text of a run, read from the dataset's own arrays if they have the right type."""
+        """Return the text of a run. Arrays of the dataset are not copied if they have the right type."""
         tokens = np.ascontiguousarray(text.tokens, np.uint16)
         answer = np.ascontiguousarray(text.answer) if training.loss == "answer" else None
         starts = np.ascontiguousarray(fitting_starts(text, block), np.int64)
@@ -96,7 +95,7 @@ class State(ctypes.Structure):
 class NativeTrainer:
     """Runs optimizer steps of a stack on the CPU, as :class:`~trainables.transformer.stack.StackTrainer` does.
 
-    A run's numbers are the same bits alone and in any stack. ``texts`` and ``keys`` are what WindowSampler takes.
+    A run has the same bits alone and in any stack. ``texts`` and ``keys`` are the arguments of ``WindowSampler``.
     """
 
     def __init__(
@@ -125,7 +124,7 @@ class NativeTrainer:
         self._steps_a_call = max(1, int(CALL_FLOPS / step_flops))
 
     def run(self, first: int, last: int) -> None:
-        """Train steps ``first`` .. ``last - 1`` (0-based)."""
+        """Train steps ``first`` .. ``last - 1`` (from 0)."""
         sizes_SK3 = np.ascontiguousarray(step_sizes(self._settings, first, last).transpose(2, 0, 1))
         for row in range(len(self._settings)):
             for begin in range(first, last, self._steps_a_call):
@@ -134,7 +133,6 @@ class NativeTrainer:
         self.state.loss_steps += last - first
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with these rows of the stack alone."""
         self.state.keep(rows)
         self._settings = tuple(self._settings[int(row)] for row in rows)
         self._texts = [self._texts[int(row)] for row in rows]
@@ -142,14 +140,13 @@ class NativeTrainer:
             self._trained_SP = self._trained_SP[rows].clone()
 
     def logits(self, tokens_SMT: Tensor) -> Tensor:
-        """Logits of the stack for these tokens."""
         with torch.no_grad():
             return forward(self._model, self._where.views(self.state.parameters_SP), tokens_SMT)
 
     def write(self, tokens_SMW: Tensor, begin_SM: Tensor, end: int) -> None:
         """Write every model's texts in place by greedy decoding, each from ``begin_SM`` to its first ``end``.
 
-        The tokens after ``begin_SM`` are a draft, which saves time where it is right. W is at most ``block`` + 1; all
+        The tokens after ``begin_SM`` are a draft, which saves time if it is right. W is at most ``block`` + 1; all
         tensors are int64.
         """
         native, (_, count, width) = library(), tokens_SMW.shape
@@ -182,7 +179,7 @@ class NativeTrainer:
 def loss_and_gradient(
     model: ModelSettings, where: Layout, parameters_P: Tensor, tokens_BW: Tensor, counted_BW: Tensor
 ) -> tuple[float, Tensor]:
-    """The mean loss of one model in predicting its windows, over the counted tokens, and the gradient [P]."""
+    """Return one model's mean loss in predicting the counted tokens of its windows, and the gradient [P]."""
     native = library()
     assert native is not None
     tokens = np.ascontiguousarray(tokens_BW.numpy(), np.uint16)
