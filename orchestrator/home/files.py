@@ -130,7 +130,7 @@ class SweepDirectory:
         journal."""
         descriptor = os.open(self._stop_requests, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
-            os.write(descriptor, json.dumps(asdict(request)).encode() + b"\n")  # A single write, so requests do not mix.
+            os.write(descriptor, json.dumps(asdict(request)).encode() + b"\n")  # A single write keeps requests apart.
         finally:
             os.close(descriptor)
 

@@ -47,11 +47,11 @@ ERROR = 0.05
 LEARNED = 0.8
 """Share of the possible score above the best constant answer that a run must reach to count as learned."""
 ALTERNATIVES = ((0.95, 0.05), (0.8, 0.2), (0.9, 0.5), (0.5, 0.1))
-"""Fixed alternatives: the probability that the better side learns, and that of the other."""
+"""Fixed alternatives: the probabilities that the better side and the other side learn."""
 PREDICTED = 0.5
 """Weight of the alternative that earlier pairs predict."""
 NEAREST = 0.03
-"""Minimum distance of predictions from 0 and 1, so that one surprise costs a factor of about 16 at most."""
+"""Minimum distance of predictions from 0 and 1, so that one surprise costs at most a factor of about 16."""
 LARGEST = 700.0
 """Largest log evidence that is converted to a number."""
 
@@ -106,7 +106,7 @@ class Tally:
 
 
 class Counts(Protocol):
-    """Parameters of a model: all of them, and those of its core."""
+    """Parameters of a model: total, and in its core."""
 
     @property
     def total(self) -> float: ...
@@ -119,13 +119,13 @@ class Comparison:
     """Evidence from the pairs of a mix and its baseline.
 
     Attributes:
-        decided: The direction whose evidence reached ``threshold`` after any of the counted pairs; never revoked.
-        evidence: The larger e-value of the two directions after the last counted pair, from pairs of equal sizes.
-        leans: The direction of ``evidence``.
+        decided: Direction whose evidence reached ``threshold`` after any of the counted pairs; never revoked.
+        evidence: Larger e-value of the two directions after the last counted pair, from pairs of equal sizes.
+        leans: Direction of ``evidence``.
         highest: Largest e-value so far.
-        threshold: The evidence that decides, 1 / error.
-        at_least: Once decided, the largest certified factor, at least 1. The baseline needs at least this many times
-            the mix's parameters (or the mix this many times the baseline's, if the mix needs more).
+        threshold: Evidence that decides, 1 / error.
+        at_least: Largest certified factor once decided, at least 1. The baseline needs at least this many times the
+            mix's parameters (or the mix this many times the baseline's, if the mix needs more).
         at_least_core: The same factor in parameters of the core.
         pairs: Number of counted pairs.
         tallies: Runs that learned at each size, ascending.
@@ -159,11 +159,11 @@ def pair_of(block: Block, learned: Mapping[Run, bool | None]) -> Pair | None:
 
 
 def counted(blocks: Iterable[Block], learned: Mapping[Run, bool | None]) -> list[Pair]:
-    """Return the counted pairs of one comparison: its blocks in order of request, up to the first incomplete one.
+    """Return the counted pairs of one comparison: its blocks in order of request, up to the first incomplete block.
 
     Args:
         blocks: Blocks of one mix and its baseline.
-        learned: Whether each run that ended learned, None if it failed.
+        learned: Whether each run that ended learned, or None if it failed.
     """
     pairs = []
     for block in blocks:
@@ -209,7 +209,7 @@ def compare(
     """Return the evidence from the pairs of a mix and its baseline.
 
     Args:
-        pairs: The counted pairs, in order of request.
+        pairs: Counted pairs, in order of request.
         parameters: Parameters of a model by size. They rise with size.
         error: Probability of a decision if nothing differs. With 0.05, evidence of 20 decides.
         bar: Accuracy from which a run counted as learned.
@@ -243,7 +243,7 @@ def compare(
 
 
 def _certified_factor(growth: Floats, ratios: Floats, needed: float) -> float:
-    """Return the largest factor whose hypothesis is refuted along with those of all smaller factors."""
+    """Return the largest factor whose hypothesis is refuted along with the hypotheses of all smaller factors."""
     certified = 1.0
     for factor in np.unique(ratios[ratios > 1]):
         if log_evidence(growth[ratios >= factor]).max() < needed:
@@ -255,7 +255,7 @@ def _certified_factor(growth: Floats, ratios: Floats, needed: float) -> float:
 def _pair_growth(p: float, q: float, better: bool | None, other: bool | None) -> list[float]:
     """Return the growth of the log evidence for ``better``, by alternative; p and q are the predicted chances."""
     growth = [_log_growth(*alternative, better, other) for alternative in ALTERNATIVES]
-    # A prediction that the two are alike, or the other way round, bets on nothing.
+    # A prediction that they are alike, or the other way round, makes no bet.
     return [*growth, _log_growth(p, q, better, other) if p > q else 0.0]
 
 
