@@ -22,7 +22,7 @@ from orchestrator.transition.types import (
 SURE = 0.95
 """Minimum posterior probability of a transition outside the candidate sizes to give that verdict."""
 LIKELY = 0.5
-"""The same minimum if no tested size contradicts the verdict, because none learned or all did."""
+"""Minimum posterior probability of a transition outside the sizes if no tested size contradicts that verdict."""
 UNKNOWN = Estimate(None, None, None)
 
 
