@@ -203,9 +203,8 @@ def load(sweep: str, home: str | Path | None = None) -> SweepResults:
 def sweeps(home: str | Path | None = None) -> pd.DataFrame:
     """Return all sweeps of a home, newest first.
 
-    Columns are ``sweep``, ``space``, ``profile``, ``changes`` (as text), ``state``, ``runs``, ``transitions`` (as
-    text), ``disk_bytes``, ``begun`` and ``unreadable``, the reason if a sweep cannot be read and its other values are
-    missing.
+    Columns are ``sweep``, ``space``, ``profile``, ``changes`` (text), ``state``, ``runs``, ``transitions`` (text),
+    ``disk_bytes``, ``begun`` and ``unreadable``, the reason why other values of an unreadable sweep are missing.
     """
     import pandas as pd
 
@@ -223,10 +222,10 @@ def _listed(sweep: StoredSweep | Unreadable) -> tuple[object, ...]:
 
 
 def run(space: SweepSpec | str | Path, *, console: Console | None = None, **options: Any) -> SweepResults:
-    """Run a sweep, show its progress as on the command line, and return the results.
+    """Run a sweep, show its progress as on the command line, and return the results. An interrupted sweep can be
+    resumed.
 
-    A Ray that this process already uses keeps running. An interrupted sweep can be resumed. Outside the main thread
-    signals are not handled.
+    A Ray that this process already uses keeps running. Outside the main thread signals are not handled.
 
     Args:
         space: Name of a search space, YAML file or specification.

@@ -179,9 +179,7 @@ def _tuning(spec: SweepSpec, at_once: int) -> tuple[int, float]:
 
 def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]]:
     """Return the number of runs that the searcher requests at each size, for each of several assumed transitions.
-
-    ``seconds`` has the seconds of a run by size, for searchers that consider cost.
-    """
+    Searchers that consider cost use ``seconds``, those of a run by size."""
     # All recipes are searched in the same way, so the first represents all.
     problem = problem_of(spec, spec.baseline.recipe)
     mixes = problem.mixes
@@ -199,10 +197,8 @@ def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]
 
 
 def stacks_at_once(spec: SweepSpec, hardware: Hardware) -> int:
-    """Return the number of stacks that train at the same time.
-
-    If GPUs are missing, the plan assumes a machine that has them; other code refuses to run the sweep.
-    """
+    """Return the number of stacks that train at the same time. If GPUs are missing, assume a machine that has them;
+    other code refuses to run the sweep."""
     machines = hardware.machines or (Machine(hardware.cpus, hardware.gpus),)
     if found := sum(map(spec.resources.stacks_on, machines)):
         return found
@@ -213,10 +209,8 @@ def stacks_at_once(spec: SweepSpec, hardware: Hardware) -> int:
 def played_to_the_end(
     searcher: Searcher, transitions: Mapping[str, float], seconds: Mapping[int, float]
 ) -> Counter[int]:
-    """Return the number of further runs that a searcher requests by size, without pending runs.
-
-    Runs of a mix learn at and above its value in ``transitions``.
-    """
+    """Return the number of further runs that a searcher requests by size, without pending runs. Runs of a mix learn at
+    and above its value in ``transitions``."""
 
     def tell(request: Request) -> None:
         accuracy = LEARNED if request.size >= transitions[request.mix] else UNLEARNED
@@ -239,14 +233,14 @@ def _dearest(spec: SweepSpec, family: Family, size: int) -> float:
 
 
 def _donors(spec: SweepSpec, family: Family) -> Collection[RunConfig]:
-    """Return the phases from which runs of all sizes continue. Each is trained once per seed."""
+    """Return the phases from which runs of all sizes continue, each trained once per seed."""
     pairs = [(mix, Request(mix.name, spec.sizes[0], seed)) for mix in spec.mixes for seed in spec.seed_list]
     shared = [phase for mix, request in pairs for phase in spec.config(request).phases[: _shared(mix)]]
     return {family.key(phase): phase for phase in shared}.values()
 
 
 def _shared(mix: Arm) -> int:
-    """Return the number of an arm's first phases that have a fixed size, so that runs of all sizes share them."""
+    """Return the number of an arm's first phases with a fixed size, which runs of all sizes share."""
     return [phase.size is not None for phase in mix.phases if phase.share].index(False)
 
 

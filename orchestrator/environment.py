@@ -152,8 +152,7 @@ def private_directory() -> Path:
 
 
 def is_writable(directory: Path) -> bool:
-    """Return True if a file can be created in a directory. Permissions are not enough, since its disk may be
-    read-only."""
+    """Return True if a file can be created in a directory. Permissions alone do not show a read-only disk."""
     try:
         with tempfile.TemporaryFile(dir=directory):
             return True

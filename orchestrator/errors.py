@@ -35,8 +35,7 @@ def did_you_mean(given: str, allowed: Iterable[str]) -> str:
 
 
 def nearest(given: str, allowed: Iterable[str]) -> str | None:
-    """Return the allowed name that a misspelled or shortened name probably means, such as ``learning_rate`` for
-    ``lr``."""
+    """Return the allowed name that a misspelled or shortened name (``lr`` for ``learning_rate``) probably means."""
     names = list(allowed)
     short = [name for name in names if given == "".join(part[0] for part in name.split("_") if part)]
     stems = [stem for stem, least in ((given.rstrip("s"), 3), (given[:-1], 4)) if len(given) >= least]

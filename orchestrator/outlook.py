@@ -74,7 +74,6 @@ def continued(searcher: Pairs) -> Pairs:
 
 
 def _world(chance: Mapping[str, Mapping[int, float]], cost: Mapping[int, float], draw: int) -> World:
-    """Return a world in which runs learn with the probability of their mix and size."""
     place = {mix: index for index, mix in enumerate(chance)}
 
     def run(request: Request) -> Observation:

@@ -49,8 +49,7 @@ class Trace:
 
 
 def simulate(searcher: Searcher, world: World, workers: int = 1, stack: int = 1) -> Trace:
-    """Run a searcher to its end with a number of workers. Each worker trains a stack of at most ``stack`` runs at a
-    time.
+    """Run a searcher to its end. Each of ``workers`` trains a stack of at most ``stack`` runs at a time.
 
     Raises:
         RuntimeError: if the searcher wants no run, has none pending and is not done.
@@ -151,7 +150,6 @@ def compare(
 
 
 def _draw(problem: Problem, rng: np.random.Generator) -> Truth:
-    """Return a truth with its transition among the sizes."""
     smallest, largest = math.log(problem.sizes[0]), math.log(problem.sizes[-1])
     margin = MARGIN * (largest - smallest)
     slope = math.exp(rng.uniform(math.log(SLOPES[0]), math.log(SLOPES[1])))

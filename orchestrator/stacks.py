@@ -96,16 +96,15 @@ class StackSizes:
         return largest_stack(flops_a_step, self._family.memory(size), self._bytes)
 
     def together(self) -> int:
-        """Return the number of seeds that a searcher should request together, based on the middle size. On a CPU it is
-        1, because each seed costs as much as the first."""
+        """Return the seeds to request together, judged at the middle size. It is 1 on a CPU, which gains nothing."""
         if self._spec.resources.device == "cpu":
             return 1
         return min(self.most(self._spec.sizes[len(self._spec.sizes) // 2]), self._spec.seeds)
 
 
 def largest_stack(flops_a_step: float, run_bytes: float, stack_bytes: float) -> int:
-    """Return a good stack size for a GPU, a power of 2, from a run's operations per step and its peak memory (0 if
-    unknown)."""
+    """Return a good stack size for a GPU, a power of 2. ``run_bytes`` is a run's peak memory. Bytes are 0 if
+    unknown."""
     most = min(STACK_FLOPS / max(flops_a_step, 1.0), LARGEST)
     if run_bytes and stack_bytes:
         most = min(most, FULL * stack_bytes / run_bytes)
@@ -123,17 +122,15 @@ def stack_bytes(resources: Resources, hardware: Hardware) -> float:
 
 
 def gpu_bytes(share: float, total_bytes: float) -> float:
-    """Return the bytes of a GPU that a process with this share may fill with tensors.
-
-    Shares of a GPU sum to 1, and every process's context adds to them; a share too small for its context keeps a tenth.
-    """
+    """Return the bytes of a GPU that a process with this share may fill with tensors. Shares sum to 1, and contexts add
+    to them; a share too small for its context keeps a tenth."""
     mine = min(1.0, share) * total_bytes
     return max(mine - CONTEXT_BYTES, mine / 10)
 
 
 def settled(spec: SweepSpec, hardware: Hardware) -> SweepSpec:
-    """Return the sweep with a number instead of each ``auto`` that depends on stacks: the share of a GPU, and the seeds
-    that its searcher requests together."""
+    """Return the sweep with numbers for each ``auto`` that depends on stacks: the GPU share and the searcher's
+    ``stack``."""
     if spec.resources.gpu_per_stack == AUTO:
         shared = spec.resources.model_copy(update={"gpu_per_stack": AUTO_GPU_SHARE})
         spec = spec.model_copy(update={"resources": shared})

@@ -46,10 +46,8 @@ def observe_learning(outcome: Outcome, target: str) -> Learning | None:
 
 
 def learned_at(curve: Sequence[Evaluation], task: str) -> float | None:
-    """Return the step at which a learning curve first reaches :data:`LEARNED`, or None.
-
-    The curve is interpolated between its points and starts with accuracy 0 at step 0.
-    """
+    """Return the step at which a learning curve first reaches :data:`LEARNED`, or None. The curve is interpolated
+    between its points and starts with accuracy 0 at step 0."""
     step, accuracy = 0.0, 0.0
     for point in curve:
         reached = point.accuracy[task]
@@ -152,7 +150,6 @@ class Study:
         return MixProgress(self.mix, self.sizes[0], self.sizes[-1], 0 if done else left, done, note)
 
     def __str__(self) -> str:
-        """Return the choice and its reason in one line."""
         best, written = self.best, self.written
         as_written = f"{written.learned} of {len(written.runs)} runs learned as written"
         if best is written:
@@ -192,10 +189,8 @@ class Study:
 
 
 class Tuner(Searcher):
-    """Requests the runs of every mix's study. Results come from :func:`observe_learning`.
-
-    A failed run is not requested again; the driver of the tuning stops.
-    """
+    """Requests the runs of every mix's study, with results from :func:`observe_learning`. A failed run is not requested
+    again; the driver of the tuning stops."""
 
     Settings: ClassVar[type[SearchSettings]] = SearchSettings
 
@@ -219,9 +214,7 @@ class Tuner(Searcher):
 
 def suggested_values(study: Study, count: int) -> list[dict[str, float]]:
     """Return ``count`` values from Optuna's tree-structured Parzen estimator, given a study whose trials have ended.
-
-    The estimator uses only the order of the trials: more runs learned at the smallest size, then fewer steps.
-    """
+    Only their order counts: more runs learned at the smallest size, then fewer steps."""
     import optuna  # Takes a second to import, and few sweeps tune.
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -275,5 +268,4 @@ def tuned_text(mix: str, values: Mapping[str, float], tune: Tune | None) -> str:
 
 
 def _digits(value: float) -> str:
-    """Return three significant digits, such as ``0.0031``, or a whole number from 1000 on."""
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"

@@ -32,10 +32,8 @@ STOP_S = 5.0
 
 
 class CompilesAhead:
-    """Compiles the steps of a campaign one at a time: waiting runs first, then the nearest sizes.
-
-    This is a context manager that ends the process on exit. It does nothing for a family that does not compile.
-    """
+    """Compiles the steps of a campaign one at a time: waiting runs first, then the nearest sizes. The context manager
+    ends the process on exit. It does nothing for a family that does not compile."""
 
     def __init__(self, campaign: Campaign) -> None:
         self._campaign = campaign
@@ -76,10 +74,8 @@ class CompilesAhead:
                 self._compiles = False
 
     def _tickets(self, stack: Stack) -> Iterator[Ticket]:
-        """Yield runs of other sizes in the order in which they are likely to train.
-
-        Sizes that train one run at a time are skipped, because a single run uses a different compiled step.
-        """
+        """Yield runs of other sizes, most likely to train first. Sizes that train one run at a time are skipped,
+        because a single run uses a different compiled step."""
         campaign, spec = self._campaign, self._campaign.sweep.spec
         waiting = [run.ticket for run in campaign.table.in_state(RunState.WAITING)]
         sizes = list(spec.sizes)
@@ -92,8 +88,7 @@ class CompilesAhead:
                 yield ticket
 
     def _start(self, ticket: Ticket) -> None:
-        """Start a process that compiles the step of a run, in a new session so that Ctrl-C in the terminal does not
-        reach it."""
+        """Compile the step of a run in a new process. Its new session keeps the terminal's Ctrl-C away."""
         self._size = ticket.config.size
         words = [str(self._campaign.sweep.files.directory), json.dumps(asdict(ticket.request))]
         with self._errors.open("wb") as errors:
@@ -115,8 +110,8 @@ class CompilesAhead:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Compile the step of a run by making its learner. The arguments are the sweep's directory and the request as
-    JSON."""
+    """Compile the step of a run by making its learner. The arguments are the sweep's directory and the request
+    (JSON)."""
     import torch
 
     os.nice(NICENESS)

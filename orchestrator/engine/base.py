@@ -37,7 +37,7 @@ class StackJob:
         return f"{mixes} size {self.requests[0].size} x{len(self.requests)} {self.stack_id.rpartition('-')[2]}"
 
     def __str__(self) -> str:
-        """Return the name, because Tune makes the trial's tag from this string and keeps it."""
+        """Return the name, which Tune keeps as part of the trial's tag."""
         return self.name
 
     def __deepcopy__(self, memo: Mapping[int, Any]) -> Self:

@@ -72,11 +72,11 @@ class Campaign:
         blocks: int = 0,
         observe: Callable[[Outcome, str], Observation | None] = observe,
     ) -> None:
-        """Create a campaign, which may continue an earlier session.
+        """Create a campaign.
 
         Args:
             interrupted: Stacks that have checkpoints.
-            known: Runs that are in the journal.
+            known: Runs in the journal.
             blocks: Number of blocks in the journal.
             observe: Converts an outcome and the target into the searcher's observation.
         """
@@ -134,8 +134,7 @@ class Campaign:
     # Requests by the user
 
     def stop_mix(self, mix: str) -> None:
-        """Stop wanting runs of a mix. Drop its runs in training unless another mix needs them; keep those that
-        ended."""
+        """Want no more runs of a mix. Drop its runs in training that no other mix needs; keep those that ended."""
         if mix in self.searcher.stopped:
             return
         self.journal.append(Stopped(mix))
@@ -269,7 +268,6 @@ class Campaign:
         return None
 
     def _continues(self, ticket: Ticket) -> bool:
-        """Return True if a run of an interrupted stack must still be trained."""
         state = self.table.state(ticket.key)
         if state is RunState.ENDED:
             return False
@@ -286,7 +284,6 @@ class Campaign:
         return True
 
     def _largest(self, run: Run) -> int:
-        """Return the largest number of runs to train together with this run."""
         size = run.ticket.config.size
         return 1 if run.alone else min(self.sizing.most(size), self._limit(size))
 
@@ -382,8 +379,8 @@ class Campaign:
             self.stack_met_machine_error(stack_id, error)
 
     def stack_halved(self, stack_id: str, halves: Sequence[Sequence[Request]]) -> None:
-        """Continue the unfinished runs of a stack that did not fit into memory as these smaller stacks. Limit later
-        stacks of this or a larger size to the same number of runs."""
+        """Replace a stack that ran out of memory with ``halves``, which also limit later stacks of its size or
+        above."""
         stack, _ = self._leave(stack_id)
         by_request = {ticket.request: ticket for ticket in stack.tickets}
         smaller = [Stack(tuple(by_request[request] for request in half)) for half in halves]
@@ -425,8 +422,7 @@ class Campaign:
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        """Stop the sweep on a machine error while the driver reads or writes. A run missing from the journal is either
-        on disk or trained again when the sweep is resumed."""
+        """Stop the sweep on a machine error in the block. Results that are not in the journal yet are not lost."""
         try:
             yield
         except Exception as error:

@@ -24,18 +24,15 @@ class Engine(ABC):
     def execute(self, campaign: Campaign) -> None:
         """Train until ``campaign.done``. The campaign handles failed runs.
 
-        Call ``campaign.look`` often, and end stacks for which :meth:`~orchestrator.engine.campaign.Campaign.is_over` is
-        true.
+        Call ``campaign.look`` often, and end stacks if :meth:`~orchestrator.engine.campaign.Campaign.is_over`.
 
         Raises:
             SweepError: if the engine itself fails.
         """
 
     def interrupted(self) -> None:
-        """Drop work that no checkpoint could save. By default every stack trains to its next evaluation.
-
-        Called from the signal handler in the main thread after the campaign starts to stop.
-        """
+        """Drop work that no checkpoint could save. By default every stack trains to its next evaluation. A signal
+        handler calls this in the main thread after the campaign starts to stop."""
         return
 
     def __enter__(self) -> Self:

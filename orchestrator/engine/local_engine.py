@@ -29,7 +29,6 @@ class LocalEngine(Engine):
         self._can_leave = False
         """True if leaving the stack now would lose no progress, because its data are being generated or loaded."""
         self._thread = 0
-        """Id of the thread that trains."""
 
     @property
     def slots(self) -> int:

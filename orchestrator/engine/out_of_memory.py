@@ -54,10 +54,8 @@ def device_bytes(resources: Resources) -> float:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return True if an exception or one of its causes reports that the device's memory is exhausted.
-
-    Libraries below torch (cuBLAS, cuDNN, the CPU's allocator) raise plain errors, recognized by their messages.
-    """
+    """Return True if an exception or one of its causes reports that the device's memory is exhausted. Libraries below
+    torch (cuBLAS, cuDNN, the CPU's allocator) raise plain errors, recognized by their messages."""
     return any(map(_reports_exhaustion, with_causes(error)))
 
 

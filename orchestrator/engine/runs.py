@@ -67,10 +67,8 @@ class Run:
         self.evaluation = evaluation
 
     def left_s(self, steps: int, now: float) -> float | None:
-        """Return the seconds left of ``steps`` steps, or None if the rate is unknown or the estimate has passed.
-
-        The rate excludes the time before the first evaluation.
-        """
+        """Return the seconds left of ``steps`` steps, or None if the rate is unknown or the estimate has passed. The
+        rate excludes the time before the first evaluation."""
         trained, took = self.last[0] - self.first[0], self.last[1] - self.first[1]
         if trained <= 0 or took <= 0:
             return None
@@ -79,11 +77,8 @@ class Run:
 
 
 class RunTable:
-    """All runs that a sweep wants or wanted, and the stacks that train them.
-
-    ``stacks`` has the stacks in training by id. ``interrupted`` has stacks with a checkpoint, which can only continue
-    as a whole.
-    """
+    """All runs that a sweep wants or wanted, the ``stacks`` in training by id, and the ``interrupted`` stacks with a
+    checkpoint, which can only continue as a whole."""
 
     def __init__(self) -> None:
         self._runs: dict[str, Run] = {}
@@ -118,8 +113,7 @@ class RunTable:
 
     @property
     def busy(self) -> int:
-        """Number of stacks with a run in training. A stack whose runs have all ended frees its slot before its trial
-        ends."""
+        """Number of stacks with a run in training. A stack frees its slot when its runs end, before its trial ends."""
         return len({run.stack_id for run in self if run.state is RunState.TRAINING})
 
     def add(self, ticket: Ticket, state: RunState) -> Run:

@@ -49,8 +49,7 @@ class StackWorker:
 
     A stack that needs more memory than its share of the device is halved: two halves continue from its last checkpoint.
     A run that reaches its ``until`` ends, and the others continue as a smaller stack with a new learner. A machine
-    error (a full disk, a single run too large for memory) is not an outcome: the worker reports it and leaves the
-    stack.
+    error (a full disk, a single run too large for memory) is not an outcome: the worker reports it and leaves.
 
     The driver has processed the last report when it calls :meth:`advance` or :meth:`close` again. Checkpoints are
     written only then, so they never contain more than the driver knows.
@@ -115,11 +114,8 @@ class StackWorker:
         return replace(report, messages=messages)
 
     def close(self) -> None:
-        """Leave the stack: write a checkpoint, or remove checkpoints that are no longer needed.
-
-        In the sweep's directory, the driver removes checkpoints after storing every run, because its disk may be too
-        full to store a run.
-        """
+        """Leave the stack: write a checkpoint, or remove unneeded ones. In the sweep's directory the driver removes
+        them, after storing every run, because its disk may be too full to store a run."""
         if self._halved or not (self._open or self._checkpoints.beside_journal):
             self._checkpoints.drop(self._job.stack_id)
         elif self._open and not self._failed:
@@ -139,7 +135,6 @@ class StackWorker:
         return ""
 
     def _prepare(self) -> None:
-        """Write a checkpoint if it is due, and ensure that there is a learner of the unfinished runs."""
         if self._shrinks or time.monotonic() - self._saved_at >= self._spec.resources.checkpoint_every_s:
             self._save()
         if self._shrinks:
@@ -147,8 +142,7 @@ class StackWorker:
         self._learner = self._learner or self._begin()
 
     def _reported(self, checked: Sequence[Report], begun: float) -> StackReport:
-        """Return a report for the driver from a learner's reports. ``begun`` is when their training began, in
-        seconds."""
+        """Convert a learner's reports for the driver. Their training began at ``begun``, in seconds."""
         reports = {self._places[report.index]: report for report in checked}
         seconds = (time.perf_counter() - begun) / max(len(reports), 1)
         for place, report in reports.items():
@@ -187,8 +181,7 @@ class StackWorker:
         self._saved_at = time.monotonic()
 
     def _outcome(self, place: int, report: Report) -> Outcome | None:
-        """Return the outcome from the family or, at the run's ``until``, from its curve. Return None if the run
-        continues."""
+        """Return the outcome from the family or, at ``until``, from the curve so far. None means that it continues."""
         until, end = self._configs[place].until, report.evaluation
         if report.outcome is not None or until is None or end is None or not until.reached(end):
             return report.outcome
@@ -235,8 +228,7 @@ class StackWorker:
         return newest / CHECKPOINT if (newest / CHECKPOINT).is_dir() else None
 
     def _restored(self, checkpoint: Path) -> Learner | None:
-        """Return the learner at its checkpoint. If the checkpoint cannot be read, report it, drop it and return
-        None."""
+        """Return the learner at its checkpoint, or None after dropping a checkpoint that cannot be read."""
         learner = self._new_learner()
         try:
             learner.restore(checkpoint)
@@ -278,8 +270,8 @@ class StackWorker:
 
 
 def _checkpoints_for(spec: SweepSpec, job: StackJob) -> Checkpoints:
-    """Return a stack's checkpoints: in the sweep's directory if this machine has it, so that a killed sweep can
-    continue from them, otherwise in this node's scratch."""
+    """Return a stack's checkpoints, in the sweep's directory if this machine has it, otherwise in this node's scratch.
+    A killed sweep can continue only from the former."""
     sweep = SweepDirectory(Path(job.directory))
     if sweep.journal.is_file() and os.access(sweep.directory, os.W_OK):
         return Checkpoints(sweep.checkpoints)

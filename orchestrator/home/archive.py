@@ -113,14 +113,12 @@ def _add(archive: tarfile.TarFile, content: Content) -> None:
 
 
 def _files(directory: Path, name: str) -> Content:
-    """Return all files under a directory, except unfinished ones."""
     paths = (path.relative_to(directory) for path in sorted(directory.rglob("*")) if path.is_file())
     whole = [path for path in paths if not any(part.startswith(".") for part in path.parts)]
     return [(f"{name}/{path.as_posix()}", (directory / path).read_bytes()) for path in whole]
 
 
 def _sweep_content(files: SweepDirectory) -> Content:
-    """Return the files of a sweep, or nothing if it was just removed."""
     name, running = f"sweeps/{files.id}", files.is_driven()
     try:
         journal = files.journal.read_bytes()
@@ -137,8 +135,6 @@ def _sweep_content(files: SweepDirectory) -> Content:
 
 
 class _Relation(StrEnum):
-    """Relation of a sweep in the archive to the home's sweep with the same id."""
-
     NEW = "the home does not have it"
     LONGER = "it continues the home's"
     SAME = "the journals are equal"
@@ -149,8 +145,7 @@ class _Relation(StrEnum):
 def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Imported:
     """Import an archive into a home. ``warn`` reports sweeps that were continued in both homes and stay unchanged.
 
-    Everything is checked first. Runs are imported before the sweeps that name them, so that an interrupted import can
-    be repeated.
+    Everything is checked first. Runs come before the sweeps that name them, so an interrupted import can be repeated.
 
     Raises:
         UserError: if the file is damaged or not an archive, or if it continues a sweep that is running here.
@@ -257,8 +252,7 @@ def _relation(theirs: SweepDirectory, ours: SweepDirectory) -> _Relation:
 
 
 def _take_run(source: Path, store: RunStore) -> bool:
-    """Import a run, or only its new probe results if the home has the run. Return True if the whole run was
-    imported."""
+    """Import a run, or only its new probe results if the home has the run. Return True for a whole run."""
     target = store.directory(source.name)
     with store.locked():
         if store.has(source.name) and not isinstance(read_run(target, whole=True), str):
@@ -288,10 +282,8 @@ def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory) -> None:
 
 
 def _take_checkpoints(theirs: SweepDirectory, ours: SweepDirectory) -> bool:
-    """Import checkpoints of stacks that trained further than here. Return True if there are any.
-
-    The journals are equal, so no run has ended since. A stack's checkpoints are numbered in the order of training.
-    """
+    """Import checkpoints of stacks that trained further than here. Return True if there are any. The journals are
+    equal, and a stack's checkpoints are numbered in order."""
     pairs = [
         [Checkpoints(files.checkpoints).newest(stack_id) for files in (theirs, ours)]
         for stack_id in Checkpoints(theirs.checkpoints).stacks()
@@ -307,7 +299,6 @@ def _take_checkpoints(theirs: SweepDirectory, ours: SweepDirectory) -> bool:
 
 
 def _number(checkpoint: Path | None) -> int:
-    """Return the number of a stack's checkpoint, or 0 for None."""
     return 0 if checkpoint is None else int(checkpoint.name.rpartition(".")[2])
 
 

@@ -27,10 +27,8 @@ PROGRESS = "progress.jsonl"
 
 
 class Checkpoints:
-    """Checkpoints in a directory, as ``STACK.NUMBER``. Only one worker at a time writes checkpoints of a stack.
-
-    Each checkpoint has the requests of its stack, so it is enough to restore the stack.
-    """
+    """Checkpoints in a directory, as ``STACK.NUMBER``, with the requests needed to restore the stack. Only one worker
+    at a time writes checkpoints of a stack."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -94,7 +92,7 @@ class Checkpoints:
         return sorted(int(number) for stack, _, number in names if stack == stack_id)
 
     def _whole(self) -> list[Path]:
-        """Return the complete checkpoints. The names of incomplete checkpoints begin with a dot."""
+        """Return the complete checkpoints, whose names do not begin with a dot."""
         return list(self._root.glob("[!.]*.*"))
 
     def _path(self, stack_id: str, number: int) -> Path:
@@ -133,8 +131,7 @@ class StackNotes:
 
 @dataclass(frozen=True)
 class Members:
-    """A stack's ``requests``, and the indices of runs that had ``ended`` before the checkpoint, which has no state for
-    them."""
+    """A stack's ``requests``, and the indices of runs that ``ended`` before the checkpoint, which lacks their state."""
 
     requests: tuple[Request, ...]
     ended: frozenset[int]
@@ -160,7 +157,7 @@ def note_progress(directory: Path, evaluations: Iterable[tuple[str, Evaluation]]
 
 
 def read_progress(directory: Path) -> dict[str, tuple[Evaluation, ...]]:
-    """Return the learning curves so far by run key. The last evaluation of a step counts; an incomplete last line does
+    """Return the learning curves so far by run key. The last evaluation of a step counts. An incomplete line does
     not."""
     path = directory / PROGRESS
     curves: dict[str, dict[int, Evaluation]] = {}

@@ -33,7 +33,6 @@ def _version(package: str) -> str:
 
 
 def _git() -> dict[str, Any] | None:
-    """Return the commit of this code's checkout, or None for an installed package."""
     directory = Path(__file__).resolve().parent
     commit = _run_git(directory, "rev-parse", "HEAD")
     tracked = _run_git(directory, "ls-files", "--error-unmatch", Path(__file__).name)
@@ -43,8 +42,7 @@ def _git() -> dict[str, Any] | None:
 
 
 def _run_git(directory: Path, *words: str) -> str | None:
-    """Return the output of a git command, or None if it fails. In a git hook, git's variables name another
-    repository."""
+    """Return the output of a git command, or None if it fails. Git hooks set variables that name another repository."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         done = subprocess.run(

@@ -126,8 +126,7 @@ class SweepDirectory:
             raise self._driven()
 
     def request_stop(self, request: StopRequest) -> None:
-        """Ask the sweep's driver to stop something. Requests have a separate file because only the driver writes the
-        journal."""
+        """Ask the sweep's driver to stop something, in a separate file because only the driver writes the journal."""
         descriptor = os.open(self._stop_requests, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             os.write(descriptor, json.dumps(asdict(request)).encode() + b"\n")  # A single write keeps requests apart.
@@ -221,8 +220,7 @@ def make_home(root: Path) -> None:
 
 
 def scratch(chosen: str | None) -> Path:
-    """Create and return a directory for training data, by default a private one in the system's temporary directory. It
-    persists, so that sweeps share data.
+    """Create and return a directory for training data, which sweeps share. By default it is private and temporary.
 
     Raises:
         UserError: if it cannot be created, or as :func:`orchestrator.environment.private_directory` does.
@@ -252,8 +250,8 @@ def seal(directory: Path) -> None:
 
 
 def flaw_of(directory: Path, *names: str) -> str:
-    """Return the flaw of the first damaged or missing file in a sealed directory, "" if all are intact. With ``names``,
-    check only these files."""
+    """Return the flaw of the first damaged or missing file in a sealed directory, or among ``names``; "" if all are
+    intact."""
     try:
         sums = json.loads((directory / CONTENTS).read_text(encoding="utf-8"))
         for name in names or (name for name in sums if not name.startswith(f"{PROBES}/")):
@@ -283,8 +281,7 @@ def remove_abandoned(parent: Path, pattern: str) -> None:
 
 @contextmanager
 def whole_directory(path: Path) -> Iterator[Path]:
-    """Yield a directory to fill, then flush and rename it to ``path`` if the block succeeds. An existing ``path``
-    stays."""
+    """Yield a directory to fill, which is flushed and renamed to ``path`` on success. An existing ``path`` stays."""
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(path.parent, f".{path.name}-*")
     aside = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))

@@ -116,8 +116,8 @@ class BadLine:
 
 
 class State(StrEnum):
-    """State of a sweep. Running: a process holds its lock. Finished: it has an answer. Failed: all runs failed.
-    Interrupted: all other cases."""
+    """State of a sweep. A running sweep is locked, a finished one has an answer, and a failed one has only failed
+    runs."""
 
     RUNNING = "running"
     FINISHED = "finished"
@@ -208,8 +208,7 @@ def read_journal(path: Path) -> Iterator[Entry | BadLine]:
 
 
 def recall(files: SweepDirectory, *, runs: bool = True) -> Memory:
-    """Read a sweep's journal and run directories, and report damaged lines and runs in the result. Without ``runs``,
-    outcomes are not read and ``ended`` and ``trials`` are empty."""
+    """Read a sweep's journal and run directories, and note damaged ones. Without ``runs``, do not read outcomes."""
     damaged, lost = [], []
     last: dict[tuple[str, Request], Ended] = {}
     blocks: dict[Block, None] = {}

@@ -23,8 +23,7 @@ log = logging.getLogger(__name__)
 
 
 def whole_runs(files: SweepDirectory) -> Memory:
-    """Return a sweep's memory with only intact runs. Log and delete damaged runs, so that the driver trains them
-    again."""
+    """Return a sweep's memory with only intact runs. Log and delete damaged runs, which are then trained again."""
     memory, store = recall(files), RunStore(files.home, files.id)
     for damage in memory.damaged:
         log.warning(damage)
@@ -117,7 +116,6 @@ def reusable(spec: SweepSpec, older: Sweep) -> list[Ended]:
 
 
 def _usable(spec: SweepSpec) -> dict[str, Request]:
-    """Return all runs that a sweep may use, by key."""
     family = spec.make_family()
     requests = [phase for request in spec.requests() for phase in spec.chain(request)]
     return {family.key(spec.config(request)): request for request in requests}

@@ -38,10 +38,8 @@ def trouble_in(error: BaseException) -> int | None:
 
 
 def trouble_words(error: BaseException, place: object) -> str:
-    """Return a sentence with the machine error behind an exception and its remedy, or "" if there is none.
-
-    ``place`` is the file or directory to name if the exception does not name one.
-    """
+    """Return a sentence with the machine error behind an exception and its remedy, or "" if there is none. ``place`` is
+    the file or directory to name if the exception does not name one."""
     machine_error = _machine_error(error)
     if machine_error is None:
         return ""

@@ -59,7 +59,6 @@ def differences_text(different: Mapping[str, tuple[object, object]]) -> str:
 
 
 def _of_space(spec: SweepSpec, home: Home) -> Iterator[Sweep]:
-    """Yield the readable sweeps of a search space and variant, newest first."""
     for sweep_id in home.sweep_ids():
         if not sweep_id.startswith(f"{spec.name}-"):
             continue

@@ -152,8 +152,7 @@ def read_array(directory: Path, name: str) -> NDArray[Any] | None:
 
 
 def read_arrays(directory: Path) -> dict[str, NDArray[Any]]:
-    """Return all arrays of a run by name, from its family and then from probes. A probe's array is ``PROBE/NAME`` if
-    the name is taken."""
+    """Return all arrays of a run by name, or by ``PROBE/NAME`` if the family or an earlier probe uses the name."""
     result: dict[str, NDArray[Any]] = {}
     for path in array_files(directory):
         with np.load(path, allow_pickle=False) as arrays:

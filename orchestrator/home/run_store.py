@@ -38,10 +38,8 @@ class StoredRun:
 
 @dataclass(frozen=True)
 class RunStore:
-    """The runs of a home, one directory per key, for the sweep ``sweep_id`` ("" for other readers).
-
-    Directories are flushed and renamed, so that readers never see an incomplete run.
-    """
+    """The runs of a home, one directory per key, for the sweep ``sweep_id`` ("" for other readers). Directories are
+    flushed and renamed, so that readers never see an incomplete run."""
 
     home: Home
     sweep_id: str = ""
@@ -76,10 +74,8 @@ class RunStore:
         return None
 
     def put(self, key: str, outcome: Outcome, files: Mapping[str, bytes]) -> StoredRun:
-        """Store a run that ended, unless another sweep has stored it first, and return the stored run.
-
-        ``files`` are its weights, arrays and probe results by path in its directory.
-        """
+        """Store a run that ended, unless another sweep has stored it first, and return the stored run. ``files`` are
+        its weights, arrays and probe results by path in its directory."""
         with whole_directory(self.directory(key)) as directory:
             for name, content in files.items():
                 (directory / name).parent.mkdir(exist_ok=True)

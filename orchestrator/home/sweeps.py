@@ -37,7 +37,7 @@ class RunRecord:
     Attributes:
         directory: Directory of its files. It does not exist if the run failed.
         found_in: "" if the run was trained for this record, otherwise the id of the sweep that it was trained for. That
-        can be this sweep, if two arms share the run.
+            can be this sweep, if two arms share the run.
         at: When this sweep recorded the run (ISO 8601), or "".
     """
 
@@ -86,10 +86,7 @@ def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
 
 
 def _new_directory(home: Home, name: str) -> tuple[SweepDirectory, datetime]:
-    """Create a directory for a sweep, and return it with the time.
-
-    The last four digits of the id count 1/65,536 s, so that sweeps of the same second are in order.
-    """
+    """Create a directory for a sweep, and return it with the time. Its last four digits count 1/65,536 s, for order."""
     while True:
         now = datetime.now(UTC)
         files = home.sweep(f"{name}-{now:%Y%m%d-%H%M%S}-{(now.microsecond << 16) // 1_000_000:04x}")

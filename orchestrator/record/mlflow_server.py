@@ -54,7 +54,6 @@ def places(store: Store, port: int) -> dict[str, dict[str, str]]:
 
 
 def _query(kind: str, metric: str) -> str:
-    """Return the query that lists records of one kind by a metric."""
     kinds, order = quote(f'tags.kind = "{kind}"'), quote(f"metrics.`{metric}`")
     return f"searchFilter={kinds}&orderByKey={order}&orderByAsc=true"
 

@@ -78,15 +78,13 @@ class MlflowTracker(Tracker):
         self._ended_ms: dict[str, int] = {}
         """End of each sweep's last run, which replays do not change."""
         self._warned: set[str] = set()
-        """Warnings about figures, which often fail for the same reason."""
 
     def begin(self, sweep: Sweep) -> None:
         with self._storing(sweep):
             self._begin(sweep)
 
     def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
-        """Record a run, unless another sweep of the home has recorded it. Only the sweep that trained a run records
-        it."""
+        """Record a run, unless another sweep of the home trained it, which then has the record."""
         with self._storing(sweep):
             origin, at_ms = read_origin(run.directory), _ms(run.at or sweep.created)
             self._ended_ms[sweep.id] = max(self._ended_ms.get(sweep.id, 0), at_ms)
@@ -143,10 +141,8 @@ class MlflowTracker(Tracker):
         draw: Callable[[Path], dict[str, Path]] | None = None,
         status: str = "FINISHED",
     ) -> None:
-        """Write a complete nested record, with the files that ``draw`` creates in a directory, unless the store has it.
-
-        Delete other records with its identity, except records of another arm that shares the run.
-        """
+        """Write a complete nested record, with the files from ``draw``, unless the store has it. Delete other records
+        with its identity, except those of another arm that shares the run."""
         parent, held = self._sweep_run(sweep), self._nested[sweep.id][_identity(recorded.tags)]
         mine = recorded.params.get("mix", "")
         same = next((run_id for run_id, (_, digest) in held.items() if digest == recorded.digest), "")
@@ -165,7 +161,6 @@ class MlflowTracker(Tracker):
         held[same] = mine, recorded.digest
 
     def _warn(self, message: str) -> None:
-        """Log a warning once."""
         if message not in self._warned:
             self._warned.add(message)
             log.warning(message)
@@ -195,11 +190,8 @@ class MlflowTracker(Tracker):
                 self._put(sweep, run_id, staged)
 
     def _put(self, sweep: Sweep, run_id: str, staged: str) -> None:
-        """Store the files of a directory as a run's artifacts.
-
-        Artifacts of a home are copied to this process's path of the home. MLflow would use the path of the process that
-        opened the record last, which may be on the other side of a mount.
-        """
+        """Store the files of a directory as a run's artifacts. Artifacts of a home go to this process's path of the
+        home. MLflow would use the path of the last process that opened the record, which may mount it elsewhere."""
         name = sweep.spec.name
         if self.store.artifacts is None or not self._in_home[name]:
             self._client.log_artifacts(run_id, staged)
@@ -210,7 +202,7 @@ class MlflowTracker(Tracker):
         return self._sweeps.get(sweep.id) or self._begin(sweep)
 
     def _experiment(self, sweep: Sweep) -> str:
-        """Return the id of the sweep's experiment, which may be existing, restored from MLflow's trash, or new."""
+        """Return the id of the sweep's experiment. Create it, or restore it from MLflow's trash, if necessary."""
         name = sweep.spec.name
         if name not in self._experiments:
             experiment = self._client.get_experiment_by_name(name)
@@ -243,10 +235,8 @@ class MlflowTracker(Tracker):
 
 
 def remove_sweep(store: Store, experiment: str, sweep_id: str) -> int:
-    """Delete a sweep's records and artifacts permanently, and return the number of records.
-
-    A server only moves records to MLflow's trash, where they stay without artifacts until `mlflow gc`.
-    """
+    """Delete a sweep's records and artifacts permanently, and return the number of records. A server only moves records
+    to MLflow's trash, where they stay without artifacts until `mlflow gc`."""
     if store.artifacts is not None and not (store.artifacts.parent / DATABASE).is_file():
         return 0
     with store_errors(store):
@@ -273,11 +263,8 @@ def _identity(tags: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _picture(sweep: Sweep, run: RunRecord, place: Path) -> dict[str, Path]:
-    """Draw a run's similarities, for the first seed of each size.
-
-    A picture takes 120 ms, as long as the rest of a record. The first seed, unlike the best, is the same in every
-    replay.
-    """
+    """Draw a run's similarities for the first seed of each size, since a picture takes 120 ms, as long as the rest of a
+    record. Unlike the best seed, the first is the same in every replay."""
     from orchestrator.report.figures.similarity import SIMILARITY, save_similarity
 
     config, path = run.config, place / f"{SIMILARITY}.png"

@@ -66,8 +66,7 @@ class Recorder:
             return f"{self._failure}; records waiting: {len(self._calls)}" if self._failure else ""
 
     def close(self, timeout_s: float) -> int:
-        """Write waiting records for at most ``timeout_s`` seconds, and return the number left. A failing store gets one
-        more try."""
+        """Write waiting records for at most ``timeout_s`` seconds, retrying once. Return the number left."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

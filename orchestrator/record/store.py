@@ -73,10 +73,8 @@ class Store:
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if parts.scheme else self.uri
 
     def location_of(self, experiment: str) -> str | None:
-        """Return the URI of a new experiment's artifacts, or None if a server decides.
-
-        Artifacts of an SQLite file go next to it, where MLflow would use the working directory.
-        """
+        """Return the URI of a new experiment's artifacts, or None if a server decides. Artifacts of an SQLite file go
+        next to it, where MLflow would use the working directory."""
         place = self.artifacts
         if place is None and self.scheme == "sqlite":
             place = self.database.parent / ARTIFACTS
@@ -84,10 +82,8 @@ class Store:
 
 
 def sqlite_uri(path: Path) -> str:
-    """Return the URI of an SQLite database.
-
-    Raises :class:`UserError` for a path that SQLAlchemy does not accept (before 2.1, any path with a question mark).
-    """
+    """Return the URI of an SQLite database. Raises :class:`UserError` for a path that SQLAlchemy does not accept
+    (before 2.1, any path with a question mark)."""
     plain = f"sqlite:///{path}"
     if not {"%", "?"}.intersection(plain):
         return plain
@@ -110,10 +106,8 @@ def sqlite_path(uri: str) -> Path:
 
 
 def choose(home: Path, environment: Mapping[str, str] = os.environ) -> Store:
-    """Return the store in ``MLFLOW_TRACKING_URI``, by default SQLite and artifacts in ``home``.
-
-    Raises :class:`UserError` for a text that is not a URI.
-    """
+    """Return the store in ``MLFLOW_TRACKING_URI``, by default SQLite and artifacts in ``home``. Raises
+    :class:`UserError` for a text that is not a URI."""
     if uri := environment.get(VARIABLE, "").strip():
         try:
             urlsplit(uri)
@@ -132,10 +126,8 @@ def opened(home: Path) -> Store:
 
 
 def check(store: Store) -> None:
-    """Raise :class:`StoreError` unless the store responds within seconds and accepts the login.
-
-    Raises :class:`UserError` for an unsupported kind of URI.
-    """
+    """Raise :class:`StoreError` unless the store responds within seconds and accepts the login, or :class:`UserError`
+    for an unsupported kind of URI."""
     if store.scheme in ("http", "https"):
         _check_server(store)
     elif store.scheme == "sqlite":
@@ -161,8 +153,8 @@ def store_errors(store: Store) -> Iterator[None]:
 
 
 def all_runs(client: MlflowClient, experiments: Sequence[str], conditions: str, view: int = 1) -> list[Run]:
-    """Return all runs of experiments that meet the conditions. ``view`` is an MLflow ``ViewType``, by default active
-    runs."""
+    """Return all runs of experiments that meet the conditions. ``view`` is an MLflow ``ViewType``, by default
+    active."""
     from mlflow.utils import get_results_from_paginated_fn
 
     def page(most: int, token: str | None) -> Sequence[Run]:
@@ -230,10 +222,7 @@ def _check_sqlite(store: Store) -> None:
 
 
 def _address_artifacts(store: Store, connection: sqlite3.Connection) -> None:
-    """Point the database of a home at the artifacts next to it.
-
-    MLflow stores absolute locations, which are wrong after the home is moved, copied or mounted elsewhere.
-    """
+    """Point a home's database at the artifacts next to it, because MLflow stores absolute paths and homes may move."""
     tables = connection.execute("SELECT count(*) FROM sqlite_master WHERE name IN ('experiments', 'runs')").fetchone()
     if tables[0] < 2:
         return
@@ -272,10 +261,8 @@ def _check_port(store: Store, port: int) -> None:
 
 
 def _reason(error: Exception, store: Store) -> str:
-    """Return what to set if the server refuses access, otherwise the line with the cause.
-
-    The URL at the start of MLflow's messages is removed, since it may contain a password.
-    """
+    """Return the remedy if the server refuses access, otherwise the cause. MLflow's messages begin with a URL, which is
+    removed because it may contain a password."""
     status = _status(error)
     if status == NO_LOGIN:
         has_login = any(os.environ.get(name) for name in (USERNAME, PASSWORD, TOKEN))
@@ -302,12 +289,10 @@ def _reason(error: Exception, store: Store) -> str:
 
 
 def _rebuilding(store: Store) -> str:
-    """Return a clause with the command that rebuilds the database of a home."""
     return f"`{command_line('sync', '--rebuild', '--home', store.database.parent)}` makes it again"
 
 
 def _status(error: Exception) -> int | None:
-    """Return the HTTP status of a server's response, or None."""
     import requests
     from mlflow.exceptions import MlflowException
 

@@ -35,10 +35,8 @@ SQLITE = ("", "-journal", "-wal", "-shm")
 
 
 def sync(root: Path, console: Console) -> None:
-    """Record all sweeps of a home that are not running. Complete records do not change.
-
-    Raises :class:`SweepError` if the store fails, and at the end if some sweeps could not be read.
-    """
+    """Record all sweeps of a home that are not running, except complete records. Raises :class:`SweepError` if the
+    store fails, and at the end if some sweeps could not be read."""
     home = _home(root)
     store = opened(home.root)
     tracker, unreadable = MlflowTracker(store), []
@@ -59,10 +57,8 @@ def sync(root: Path, console: Console) -> None:
 
 
 def rebuild(root: Path, console: Console) -> None:
-    """Rebuild the store of a home from its logs. The old store is moved aside, damaged or not.
-
-    Raises :class:`UserError` if there is no sweep, if a sweep is running, or if the record is on a server.
-    """
+    """Rebuild the store of a home from its logs, and move the old store aside, damaged or not. Raises
+    :class:`UserError` if there is no sweep, if a sweep is running, or if the record is on a server."""
     home = _home(root)
     store = choose(home.root)
     if store.artifacts is None:

@@ -12,11 +12,10 @@ from orchestrator.report.answer import Answer
 
 
 class Tracker(ABC):
-    """Records sweeps. A single thread calls it.
+    """Records sweeps. A single thread calls it. Every method raises ``StoreError`` if the store fails.
 
     Every method is idempotent: it looks a record up by its identity (the sweep's id, the run's key) before creating it.
-    Replaying a log, any number of times, completes unfinished records or rebuilds a lost store. Every method raises
-    ``StoreError`` if the store fails.
+    Replaying a log, any number of times, completes unfinished records or rebuilds a lost store.
     """
 
     @abstractmethod

@@ -90,6 +90,5 @@ def answer_content(sweep: Sweep, answer: Answer, state: str) -> Content:
 
 
 def _metrics(row: Row, names: Sequence[str], suffix: str = "") -> dict[str, float]:
-    """Return the known values of these columns."""
     columns = row.columns()
     return {f"{name}{suffix}": float(columns[name]) for name in names if columns.get(name) is not None}

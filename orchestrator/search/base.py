@@ -43,10 +43,7 @@ class Request:
 
     @property
     def is_evidence(self) -> bool:
-        """True if the run is trained in full, so that its outcome is evidence of the mix's transition.
-
-        orchestrator/space/evidence.py applies the same rule to runs that ended.
-        """
+        """True if the run is trained in full and its outcome is evidence. See also orchestrator/space/evidence.py."""
         return not self.phase and self.until is None
 
     @classmethod
@@ -193,9 +190,8 @@ class Searcher(ABC):
 
         Args:
             pending: Requested runs that have not ended. Pending and known runs are not chosen again.
-            limit: Maximum number of runs, plus one to complete a block. A block counts as the runs in it, 0 to 2, that
-                are
-            neither known nor pending.
+            limit: Maximum number of runs, plus one to complete a block. A block counts for its runs, 0 to 2, that are
+                neither known nor pending.
         """
 
     @abstractmethod
@@ -218,10 +214,8 @@ class Searcher(ABC):
         return not self._pending and not self.choose((), 1)
 
     def ask(self, limit: int) -> list[Request]:
-        """Return up to ``limit`` runs to start now, plus one to complete a block.
-
-        If the list is empty, wait for results, or stop if the searcher is :attr:`done`.
-        """
+        """Return up to ``limit`` runs to start now, plus one to complete a block. If there are none, wait for results,
+        or stop if the searcher is :attr:`done`."""
         if limit < 1:
             return []
         chosen = self.choose(self.pending, limit)
@@ -231,10 +225,8 @@ class Searcher(ABC):
         return requests
 
     def tell(self, request: Request, observation: Observation | None) -> None:
-        """Record the result of a run, None if it failed. Later results of the same run are ignored.
-
-        Runs need not have been requested, because resumed and extended sweeps pass the results from their journals.
-        """
+        """Record the result of a run, None if it failed. Later results of the same run are ignored. The run need not
+        have been requested, because resumed and extended sweeps pass results from their journals."""
         self._pending.pop(request, None)
         self.results.setdefault(request, observation)
 
@@ -243,8 +235,7 @@ class Searcher(ABC):
         self.blocks = tuple(dict.fromkeys((*blocks, *self.blocks)))
 
     def stop(self, mix: str) -> None:
-        """Request no more runs of a mix and stop waiting for its runs. All its results are kept, including later
-        ones."""
+        """Request no more runs of a mix and do not wait for its runs. All its results are kept, even later ones."""
         self.stopped |= {mix}
         for request in [request for request in self._pending if request.mix == mix]:
             del self._pending[request]

@@ -19,13 +19,8 @@ ASYMPTOTE = 0.88
 
 @dataclass(frozen=True)
 class _State:
-    """State of one mix.
-
-    Attributes:
-        size: Size to decide next, or None if the search has ended.
-        low: Index of the largest size known not to learn, or -1.
-        high: Index of the smallest size known to learn, or the number of sizes.
-    """
+    """State of one mix: the next ``size`` to decide, or None at the end, and the indices of the largest size known not
+    to learn (``low``, at least -1) and the smallest size known to learn (``high``, at most the number of sizes)."""
 
     size: int | None
     low: int

@@ -23,10 +23,8 @@ from orchestrator.transition.types import LEVEL
 
 
 class Grid(Searcher):
-    """Runs all of mixes x sizes x seeds, seed by seed (stack by stack), so that whole curves are visible early.
-
-    Its blocks are planned before the first run: every mix with its baseline, seed by seed and size by size.
-    """
+    """Runs all of mixes x sizes x seeds, seed by seed (stack by stack), so that whole curves are visible early. Its
+    blocks are planned before the first run, in the same order: every mix with its baseline."""
 
     Settings: ClassVar[type[SearchSettings]] = EvidenceSettings
     settings: EvidenceSettings
@@ -47,8 +45,7 @@ class Grid(Searcher):
             for mix, baseline in problem.comparisons
         )
         self._first_open = 0
-        """Index of the first stack with an unfinished run. Earlier stacks are not scanned again, which saves time in
-        long sweeps."""
+        """Index of the first stack with an unfinished run. Long sweeps do not scan earlier stacks again."""
 
     def tell(self, request: Request, observation: Observation | None) -> None:
         super().tell(request, observation)

@@ -105,8 +105,7 @@ class PairDesign:
         """Return the expected growth of the log evidence and its value, by size of the mix and of the baseline: S x T.
 
         Before the decision only pairs at equal sizes count, and the value is the growth. Afterwards only pairs that
-        would raise the factor count, and large ratios are worth more, because such pairs certify all smaller factors
-        too.
+        would raise the factor count, with more weight on large ratios, which certify all smaller factors too.
         """
         mix, baseline = prior_of(self.problem, DEVIATIONS), prior_of(self.problem, DEVIATIONS)
         for pair in self.pairs:

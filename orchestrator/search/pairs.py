@@ -58,10 +58,8 @@ class PairsSettings(EvidenceSettings):
 
 
 class Pairs(Searcher):
-    """Requests blocks where each comparison's evidence grows most for the cost, then runs that locate transitions.
-
-    The mix with the fewest pending runs comes next. Ties go to the fewest finished runs.
-    """
+    """Requests blocks where each comparison's evidence grows most for the cost, then runs that locate transitions. The
+    mix with the fewest pending runs comes next, and ties go to the fewest finished runs."""
 
     Settings: ClassVar[type[SearchSettings]] = PairsSettings
     settings: PairsSettings
@@ -144,7 +142,6 @@ class _Decision:
         return "; ".join(notes)
 
     def _next_of(self, mix: str, room: int) -> Sequence[Request | Block]:
-        """Return the next blocks of a mix, or the next runs that locate its transition."""
         compared = [pair for pair in self._problem.comparisons if mix in pair]
         for pair in compared:
             if pair[0] == mix and (blocks := self._next_blocks(pair)):
@@ -166,7 +163,6 @@ class _Decision:
         return design.next_blocks(max(1, min(self._searcher.stack // 2, *map(self._runs_left, pair))))
 
     def _has_budget(self, mix: str, share: float = 1.0) -> bool:
-        """Return True if a mix has used less than a share of its budget."""
         pending = [self._costs.cost(run.size) for run in self.pending if run.mix == mix]
         share *= self._budgets(mix)
         runs, cost = self._ended[mix] + len(pending), self._spent[mix] + sum(pending)
@@ -200,8 +196,7 @@ def _reused(design: Any) -> Any:
 
 
 def _odds(evidence: float) -> str:
-    """Return evidence as odds such as ``19:1`` or ``1.9:1``, rounded down so that they never seem to reach a
-    threshold."""
+    """Return evidence as odds such as ``19:1`` or ``1.9:1``, rounded down to stay below a threshold."""
     if evidence > MOST_ODDS:
         return f"over {MOST_ODDS:,.0f}:1"
     return f"{math.floor(evidence):,}:1" if evidence >= 10 else f"{math.floor(10 * evidence) / 10:g}:1"

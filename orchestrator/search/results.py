@@ -19,8 +19,8 @@ STACK_OVERHEAD = 0.2
 
 
 def learned_runs(results: Results, learned: float) -> dict[Run, bool | None]:
-    """Return whether each run that is evidence learned, or None if it failed. ``learned`` is as in
-    ``EvidenceSettings``."""
+    """Return whether each run that is evidence learned (None if it failed), as defined by
+    ``EvidenceSettings.learned``."""
     return {
         (run.mix, run.size, run.seed): None if result is None else result.accuracy >= bar(result.floor, learned)
         for run, result in results.items()
@@ -30,11 +30,8 @@ def learned_runs(results: Results, learned: float) -> dict[Run, bool | None]:
 
 @lru_cache(maxsize=4096)
 def cell_runs(problem: Problem, mix: str, size: int) -> tuple[Request, ...]:
-    """Return the runs of one cell in the order in which its seeds are used.
-
-    Cached because each decision uses each cell several times. With a hundred seeds, creating the runs takes most of the
-    time of a search.
-    """
+    """Return the runs of one cell in the order of its seeds. Cached because each decision uses each cell several times:
+    with a hundred seeds, creating the runs takes most of the time of a search."""
     return tuple(Request(mix, size, seed) for seed in problem.seeds)
 
 

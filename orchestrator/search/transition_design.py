@@ -48,7 +48,7 @@ def prior_of(problem: Problem, deviations: float = 0.0) -> Surrogate:
 
     Args:
         deviations: Distance from the middle of the sizes to their ends, in standard deviations of the midpoint's normal
-        prior. 0 makes the prior flat.
+            prior. 0 makes the prior flat.
     """
     smallest, largest = problem.sizes[0], problem.sizes[-1]
     half = math.log(largest / smallest) / 2
@@ -58,8 +58,7 @@ def prior_of(problem: Problem, deviations: float = 0.0) -> Surrogate:
 
 @dataclass(frozen=True)
 class TransitionDesign:
-    """State of the search for one mix's transition. ``outcomes`` are the sizes of runs that did not fail, and whether
-    each run learned."""
+    """State of the search for one mix's transition. ``outcomes`` are size and learned of each run that did not fail."""
 
     problem: Problem
     mix: str
@@ -95,10 +94,8 @@ class TransitionDesign:
 
     @cached_property
     def bracket(self) -> tuple[int | None, int | None]:
-        """Largest size below the median that did not learn, and smallest size above the median that did.
-
-        A size learned if at least half of its runs did.
-        """
+        """Largest size below the median that did not learn, and smallest size above the median that did. A size learned
+        if at least half of its runs did."""
         _, median, _ = self.interval
         tried = Counter(size for size, _ in self.outcomes)
         good = Counter(size for size, learned in self.outcomes if learned)
@@ -111,8 +108,7 @@ class TransitionDesign:
         return f"known to a factor of {math.exp(high - low):.2g}"
 
     def next_runs(self, results: Results, pending: Collection[Request], costs: CostModel, most: int) -> list[Request]:
-        """Return up to ``most`` runs at one size, or an empty list if the transition is located or no run would
-        help."""
+        """Return up to ``most`` runs at one size, or none if the transition is located or they would not help."""
         problem, mix, sizes = self.problem, self.mix, self.problem.sizes
         free = [
             [run for run in cell_runs(problem, mix, size) if run not in results and run not in pending]
@@ -172,7 +168,6 @@ class TransitionDesign:
         return gain_C
 
     def _is_narrow(self) -> bool:
-        """Return True if the interval, including the bracket, is narrow enough."""
         under, over = self.bracket
         if under is None or over is None or len(self.outcomes) < FEWEST:
             return False

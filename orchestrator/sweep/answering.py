@@ -88,7 +88,6 @@ def leave_resumable(campaign: Campaign, recorder: Recorder, options: RunOptions)
 
 
 def _answer(campaign: Campaign) -> Answer:
-    """Return the answer from the runs that have ended."""
     outcomes = [(record.config, record.outcome) for record in campaign.records]
     memory = recall(campaign.sweep.files, runs=False)
     return answer(campaign.sweep.spec, outcomes, memory.stopped, memory.blocks)

@@ -76,11 +76,8 @@ def extended_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
 
 
 def choose_store(home: Home, *, must_answer: bool) -> Store:
-    """Return the store of a home's record.
-
-    If the store does not respond, raise ``StoreError`` with ``must_answer``, otherwise log how to record the sweep
-    later.
-    """
+    """Return the store of a home's record. If it does not respond, raise ``StoreError`` with ``must_answer``, otherwise
+    log how to record the sweep later."""
     store = choose(home.root)
     try:
         check(store)
@@ -93,8 +90,7 @@ def choose_store(home: Home, *, must_answer: bool) -> Store:
 
 
 def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:
-    """Raise :class:`UserError` if a stack needs more cores or GPUs than all machines have together, or if this machine
-    trains and cannot create its scratch directory."""
+    """Raise :class:`UserError` if the machines lack a stack's cores or GPUs, or this machine a scratch directory."""
     resources = spec.resources
     if address is None:
         scratch(resources.scratch)

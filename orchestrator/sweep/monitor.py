@@ -26,10 +26,8 @@ WINDOW_S = 60.0
 
 
 class Monitor:
-    """Keeps a snapshot up to date.
-
-    Call :meth:`look` and :meth:`refresh` in the driver's thread; :meth:`snapshot` is safe in any thread.
-    """
+    """Keeps a snapshot up to date. :meth:`look` and :meth:`refresh` belong in the driver's thread; :meth:`snapshot` is
+    safe in any thread."""
 
     def __init__(self, campaign: Campaign, warning: Callable[[], str], expected: Mapping[int, float]) -> None:
         """Follow a campaign. ``warning`` returns a message or "", and ``expected`` has the seconds of a run by size."""
@@ -118,8 +116,7 @@ class Monitor:
         return (steps - steps_then) / (now - then) if now > then and steps > steps_then else None
 
     def _pace_in_training(self, training: Sequence[Run]) -> float | None:
-        """Return how much longer the stacks in training take than expected, as a factor, or None if no rate is
-        known."""
+        """Return the duration of the stacks in training relative to expectation, or None if no rate is known."""
         stacks: dict[str, list[Run]] = {}
         for run in training:
             if not run.ticket.request.phase:
@@ -135,11 +132,8 @@ class Monitor:
         return measured / expected if expected else None
 
     def _left_s(self) -> float:
-        """Return the seconds left, at first including the start of the workers.
-
-        They are computed after each run that ends and once a minute from the current rates. More often, the end would
-        jump.
-        """
+        """Return the seconds left, at first with the start of the workers. They are computed after each run that ends
+        and once a minute, because constant updates would make the end jump."""
         now, ended = time.monotonic(), self._ended
         trained = [record.outcome.measures for record in ended if not record.found_in]
         computed = sum(measures.get("seconds", 0.0) for measures in trained)

@@ -169,7 +169,6 @@ class Reproduction:
                     self._say(f"probe {name} failed: {error}")
 
     def _look(self, spec: SweepSpec) -> None:
-        """Take the newest answered sweep of a specification, if there is one."""
         with logged_to(self._console):
             newest = newest_sweep(spec, self._home)
         if newest is not None and recall(newest.files, runs=False).answered:

@@ -133,8 +133,6 @@ def ended_words(record: RunRecord, tasks: list[str]) -> str:
 
 
 class _ConsoleHandler(logging.Handler):
-    """Prints each log record as a line of a console."""
-
     def __init__(self, console: Console) -> None:
         super().__init__(logging.INFO)
         self._console = console

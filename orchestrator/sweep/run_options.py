@@ -59,8 +59,8 @@ class TimeLimit:
 
 
 def option(default: Any, *names: str, help: str, metavar: str | None = None, once: bool = False) -> Any:
-    """Return a dataclass field that is a command-line option, by default ``--field-name``. With ``once``, the command
-    that resumes a sweep leaves the option out."""
+    """Return a field for an option, by default ``--field-name``. ``once`` omits it from the command that resumes a
+    sweep."""
     command_line = {"names": names, "help": help, "metavar": metavar}
     return field(default=default, metadata={"option": command_line, "once": once})
 
@@ -78,8 +78,7 @@ class SpaceOptions:
     )
 
     def words(self, *names: str) -> list[str]:
-        """Return options as command-line words, by default all without ``once``. Options with default values are left
-        out."""
+        """Return options as command-line words, by default all without ``once``. Default values are left out."""
         words: list[str] = []
         for option_field in fields(self):
             value, metadata = getattr(self, option_field.name), option_field.metadata
@@ -231,11 +230,8 @@ class RunOptions(SizedOptions):
         return f"{self.line} --resume" if self.several else f"{self.line} --resume {sweep_id}"
 
     def asking(self, variant: str, overrides: Sequence[str], extended: str = "") -> str:
-        """Return the command with other values, reusing the runs of the sweep ``extended``, if given.
-
-        The values replace earlier values of the same fields, so that commands do not grow when they are pasted
-        repeatedly.
-        """
+        """Return the command with other values, which replace earlier values of the same fields, so that commands do
+        not grow. It reuses the runs of the sweep ``extended``, if given."""
         changed_fields = {override.partition("=")[0] for override in overrides}
         unchanged = [override for override in self.overrides if override.partition("=")[0] not in changed_fields]
         line = replace(self, overrides=unchanged).line

@@ -227,10 +227,8 @@ class Curves:
 
 @lru_cache(maxsize=64)
 def _graded_at(curves: Curves, size: float) -> tuple[Floats32, Floats32]:
-    """Return the rise above the floor on each graded curve and the scatter of runs: M x K x F x A.
-
-    Cached for searches with dozens of sizes and many runs at each.
-    """
+    """Return the rise above the floor on each graded curve and the scatter of runs: M x K x F x A. Cached for searches
+    with dozens of sizes and many runs at each."""
     share_MK11 = curves.share(size)[..., None, None].astype(np.float32)
     rise_FA = (ASYMPTOTES - curves.floors[:, None]).astype(np.float32)
     ends_MK11 = np.float32(NEAR_FLOOR) + np.float32(NEAR_TOP - NEAR_FLOOR) * share_MK11

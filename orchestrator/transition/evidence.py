@@ -145,8 +145,7 @@ class Comparison:
 
 
 def bar(floor: float, learned: float = LEARNED) -> float:
-    """Return the accuracy from which a run counts as learned, given the accuracy ``floor`` of the best constant
-    answer."""
+    """Return the accuracy from which a run counts as learned. ``floor`` is the accuracy of the best constant answer."""
     return floor + learned * (1 - floor)
 
 
@@ -174,10 +173,8 @@ def counted(blocks: Iterable[Block], learned: Mapping[Run, bool | None]) -> list
 
 
 def log_growth(pairs: Iterable[Pair]) -> dict[Direction, Floats]:
-    """Return how much each pair adds to the log evidence of each direction: pairs x alternatives.
-
-    The last alternative is the prediction from the earlier pairs.
-    """
+    """Return how much each pair adds to the log evidence of each direction: pairs x alternatives. The last alternative
+    is the prediction from the earlier pairs."""
     growth: dict[Direction, list[list[float]]] = {direction: [] for direction in Direction}
     surrogates: tuple[Surrogate, Surrogate] | None = None
     for pair in pairs:

@@ -1,7 +1,6 @@
 """Posterior of a transition over a grid of curves, and the mean curve with its band.
 
-Transition and mean curve share weights. Both are posterior *medians*, so the curve passes 80% of its asymptote at the
-transition.
+Both are posterior *medians* with the same weights, so the curve passes 80% of its asymptote at the transition.
 """
 
 from __future__ import annotations

@@ -16,10 +16,8 @@ DRAWS = 4000
 
 @dataclass(frozen=True)
 class Place:
-    """Posterior of a transition at one ``value`` (positive) of the varied setting.
-
-    ``largest`` is the largest candidate size. ``beyond`` is True if the transition was found to be above it.
-    """
+    """Posterior of a transition at one ``value`` (positive) of the varied setting. ``largest`` is the largest candidate
+    size. ``beyond`` is True if the transition was found to be above it."""
 
     value: float
     density: Density
@@ -64,7 +62,6 @@ def scaling(places: Sequence[Place], rng: np.random.Generator) -> Scaling | None
 
 
 def _draws(place: Place, rng: np.random.Generator) -> Floats:
-    """Draw ln sizes from the posterior, uniformly within their bins."""
     sizes = np.log([*place.density.sizes, place.largest])
     weights = np.array([*place.density.weights, place.density.above])
     chosen = rng.choice(len(sizes), size=DRAWS, p=weights / weights.sum())
@@ -75,7 +72,7 @@ def _draws(place: Place, rng: np.random.Generator) -> Floats:
 
 
 def _scatter(x: Floats, y: Floats, variance: Floats) -> float:
-    """Return the standard deviation of the places around their line, beyond their own variances. It is 0 for two
+    """Return the scatter (standard deviation) of the places around their line, beyond their variances; 0 for two
     places."""
     if len(x) < 3:
         return 0.0

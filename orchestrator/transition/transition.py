@@ -58,13 +58,8 @@ def transition(points: Sequence[Point], sizes: Sequence[int]) -> Transition:
 def _judge(
     estimate: Estimate, learned: Mapping[int, bool], sizes: Sequence[int], below: float, above: float
 ) -> tuple[Verdict, Estimate]:
-    """Return the verdict, and the estimate censored accordingly.
-
-    Args:
-        learned: Whether each tested size learned, ascending.
-        below: Probability that the transition is below the tested sizes.
-        above: Probability that it is above them.
-    """
+    """Return the verdict, and the estimate censored accordingly. ``learned`` is by tested size, ascending; ``below``
+    and ``above`` are the probabilities that the transition is below and above the tested sizes."""
     smallest, largest = min(learned), max(learned)
     if largest >= max(sizes) and not learned[largest] and above >= (SURE if any(learned.values()) else LIKELY):
         return Verdict.ABOVE, Estimate(None, min(float(largest), estimate.low or math.inf), None)
@@ -78,8 +73,8 @@ def _estimate(posterior: Posterior, crossing: Crossing, learned: Mapping[int, bo
     """Return the median and interval of a crossing, limited to what the runs support.
 
     The interval includes the tested sizes that bracket the median: the largest size below it that did not learn and the
-    smallest above it that did. A side is censored if its quantile is outside the candidate sizes, and so is the median.
-    A median also needs at least one size that learned and one that did not.
+    smallest above it that did. A side or median outside the candidate sizes is censored. A median also needs at least
+    one size that learned and one that did not.
     """
     low, middle, high = (math.exp(place) for place in posterior.quantiles(crossing, QUANTILES))
     smallest, largest = posterior.curves.smallest, posterior.curves.largest

@@ -50,11 +50,8 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Estimate:
-    """A size or ratio of parameters, with its interval.
-
-    ``low`` or ``high`` is None if that side is censored. ``value`` is None if it is outside the candidate sizes or if
-    no sizes bracket it.
-    """
+    """A size or ratio of parameters, with its interval. ``low`` or ``high`` is None if that side is censored. ``value``
+    is None if it is outside the candidate sizes or if no sizes bracket it."""
 
     value: float | None
     low: float | None

@@ -37,7 +37,6 @@ class CampaignSearcher(NotPickled, Searcher):
         self._campaign = campaign
         self._room = room
         self._live: set[str] = set()
-        """Ids of the trials that have not ended."""
         self.stacks: dict[str, str] = {}
         """Stack ids by trial id."""
 
@@ -82,7 +81,7 @@ class CampaignCallback(NotPickled, Callback):
         self._started: dict[str, Trial] = {}
         """Running trials by stack id."""
         self._messages: set[str] = set()
-        """Messages from workers so far. Every process on a node sends the same messages."""
+        """Messages so far, because every process on a node sends the same messages."""
 
     @property
     def training(self) -> bool:
@@ -95,8 +94,7 @@ class CampaignCallback(NotPickled, Callback):
         self._over(trial)
 
     def end_stacks_without_progress(self) -> None:
-        """End the processes of stacks without an evaluation, which may be generating data and not respond for
-        minutes."""
+        """End the processes of stacks without an evaluation. They may not respond for minutes while making data."""
         for stack_id, trial in list(self._started.items()):
             if not self._campaign.has_progress(stack_id):
                 del self._started[stack_id]
@@ -128,8 +126,7 @@ class CampaignCallback(NotPickled, Callback):
 
 
 class CampaignStopper(NotPickled, Stopper):
-    """Ends trials that are no longer wanted, and the experiment when the sweep stops. Each stack then trains to its
-    next evaluation, reports it and leaves a checkpoint."""
+    """Ends unwanted trials, and the experiment when the sweep stops, after each stack has left a checkpoint."""
 
     def __init__(self, campaign: Campaign, callback: CampaignCallback, adapter: CampaignSearcher) -> None:
         self._campaign = campaign

@@ -68,7 +68,7 @@ def machine_of(node: dict[str, Any]) -> Machine:
 
 
 def has_autoscaler() -> bool:
-    """Return True if the cluster's autoscaler adds machines. The default autoscaler only reports, with one kind per
+    """Return True if the cluster's autoscaler adds machines. The default autoscaler only reports, with a kind per
     node."""
     if is_autoscaler_v2(fetch_from_server=True):  # Otherwise it may return a cached answer from another cluster.
         status = get_cluster_status(ray.get_runtime_context().gcs_address)
@@ -81,8 +81,7 @@ def has_autoscaler() -> bool:
 
 
 class Room:
-    """Slots of the cluster that this process has joined, counted every :data:`COUNT_EVERY_S` seconds. Changes are
-    logged."""
+    """Slots of the cluster that this process has joined, counted every few seconds. Changes are logged."""
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources

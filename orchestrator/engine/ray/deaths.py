@@ -41,10 +41,7 @@ def machine_error_of(trial: Trial) -> str:
 
 
 def _error_of(trial: Trial) -> BaseException | None:
-    """Return the error from the file that this process has just written.
-
-    Tune's ``get_pickled_error`` reads the copy in the storage, which may not have arrived yet.
-    """
+    """Return the error from this process's file. Tune's ``get_pickled_error`` reads a copy that may arrive later."""
     path = trial.pickled_error_file
     if path is None or not Path(path).exists():
         return None

@@ -87,7 +87,6 @@ class RayEngine(Engine):
         shutil.rmtree(files.tune, ignore_errors=True)
 
     def _fit(self, campaign: Campaign) -> None:
-        """Run Tune until the campaign is done."""
         adapter = CampaignSearcher(campaign, Room(self._resources))
         callback = CampaignCallback(campaign, self._resources.retries)
         shared = {"space": campaign.sweep.spec.to_dict()}
@@ -115,10 +114,8 @@ class RayEngine(Engine):
 
 
 def _is_taken_in(campaign: Campaign, error: Exception) -> bool:
-    """Return True if a machine error ended Tune, and pass it to the campaign.
-
-    Tune handles errors of tasks and actors but fails at all others, such as a worker killed by Ray's memory monitor.
-    """
+    """Return True if a machine error ended Tune itself, and pass it to the campaign. Tune handles errors of tasks and
+    actors, but not others, such as a worker killed by Ray's memory monitor."""
     check_ray()
     if campaign.machine_error:  # Tune also writes to the full disk.
         return True

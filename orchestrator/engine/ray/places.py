@@ -54,8 +54,7 @@ def _unusable(directory: Path) -> str:
 
 
 def token_file() -> Path:
-    """Return the file of Ray's token: Ray's default, or a file in a private directory if the default does not exist and
-    the home directory is read-only."""
+    """Return the file of Ray's token. It is in a private directory if Ray's default cannot be created."""
     if given := os.environ.get(TOKEN_PATH):
         return Path(given)
     usual = Path.home() / ".ray" / "auth_token"
@@ -65,10 +64,8 @@ def token_file() -> Path:
 
 
 def protect_token(*, missing: bool) -> None:
-    """Make the token that protects Ray's ports readable only by this user.
-
-    With ``missing``, write a token if there is none, because Ray would write it readable by all users of the machine.
-    """
+    """Make the token that protects Ray's ports readable only by this user. With ``missing``, write a token if there is
+    none, because Ray would write it readable by all users of the machine."""
     environment.settle_user()
     token = token_file()
     missing &= os.environ.get("RAY_AUTH_MODE", "token").lower() == "token"

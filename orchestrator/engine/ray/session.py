@@ -75,7 +75,6 @@ class RaySession:
         self.joined = False
         """True if the session uses a Ray that this process had joined before."""
         self._before = ExitStack()
-        """Restores the environment of this process."""
 
     def begin(self) -> None:
         """Start or join Ray until :meth:`release`. Raises the errors of :func:`start` and :func:`check_dashboard`."""
@@ -149,8 +148,7 @@ def _quieten() -> None:
 
 @contextmanager
 def switch_kept() -> Iterator[None]:
-    """Restore the interfaces that Ray listens on after the block. Ray reads its other variables only once per
-    process."""
+    """Restore the interfaces that Ray listens on after the block. Ray reads its other variables only once."""
     before, everywhere = os.environ.get(REACHABLE), ray_constants.ENABLE_RAY_CLUSTER
     try:
         yield
@@ -196,7 +194,6 @@ def start(address: str | None, *, dashboard: bool = False) -> Any:
 
 
 def _start(address: str | None, *, dashboard: bool) -> Any:
-    """Start or join Ray without checking Ray's variables."""
     _listen(everywhere=address is not None)
     if address is None:
         os.environ.update({name: os.environ.get(name, value) for name, value in PATIENT.items()})
@@ -279,8 +276,7 @@ def _copy_the_token() -> str:
 
 @contextmanager
 def _stderr() -> Iterator[Any]:
-    """Redirect stderr, including output of Ray's core, to the yielded file. Print it at the end unless a token was
-    refused."""
+    """Redirect stderr, including that of Ray's core, to a file. Print it at the end unless a token was refused."""
     with tempfile.TemporaryFile() as output:
         before = os.dup(2)
         os.dup2(output.fileno(), 2)

@@ -31,8 +31,7 @@ def set_by_user(environment: Mapping[str, str]) -> list[str]:
 
 
 def check_readable(environment: Mapping[str, str]) -> None:
-    """Check that Ray can be imported in an environment. A separate process does it, since Ray's core may end the
-    process.
+    """Check in a separate process that Ray can be imported in an environment, since Ray's core may end the process.
 
     Raises:
         UserError: with the names of the variables that Ray cannot parse.
@@ -57,7 +56,6 @@ def check_start(address: str | None, names: Iterable[str], problem: str) -> None
 
 
 def _named(names: list[str]) -> str:
-    """Return a message with the names of variables and the remedy."""
     return f"{', '.join(names)} as set in this environment: correct or unset {'it' if len(names) == 1 else 'them'}"
 
 

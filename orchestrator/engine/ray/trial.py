@@ -26,10 +26,8 @@ TITLE = "ray::StackTrial"
 
 
 class StackTrial(tune.Trainable):
-    """Trains a stack, then the next one in the same process, so that a slot starts and imports only once.
-
-    The worker writes checkpoints, found by the stack's id, for both retries and resumed sweeps.
-    """
+    """Trains a stack, then the next one in the same process, so that a slot starts and imports only once. The worker
+    finds its checkpoints by the stack's id, for both retries and resumed sweeps."""
 
     def setup(self, config: dict[str, Any], **shared: Any) -> None:
         """Begin with a job. The sweep's ``space`` is in ``shared`` so that trials do not each have a copy."""
@@ -69,8 +67,8 @@ class StackTrial(tune.Trainable):
 
 
 def trainable(shared: Mapping[str, Any], needs: Mapping[str, float]) -> type[StackTrial]:
-    """Return :class:`StackTrial` with ``shared`` parameters and the resources of each trial, under its own class name
-    instead of the name of Tune's wrapper."""
+    """Return :class:`StackTrial` with its ``shared`` parameters and ``needs``, under its name instead of a
+    wrapper's."""
     made: type[StackTrial] = tune.with_resources(tune.with_parameters(StackTrial, **shared), dict(needs))
     made.__qualname__ = StackTrial.__qualname__
     return made
