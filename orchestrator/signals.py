@@ -18,8 +18,7 @@ SHOW_CURSOR = "\x1b[?25h"
 
 
 def stop_signals() -> list[signal.Signals]:
-    """Return the signals that stop a sweep: Ctrl-C, a batch system's notice, and loss of the terminal without
-    ``nohup``."""
+    """Return the signals that stop a sweep: Ctrl-C, a batch system's notice, and a lost terminal without ``nohup``."""
     lost = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
     return [signal.SIGINT, signal.SIGTERM, *lost]
 
@@ -46,8 +45,7 @@ def show_cursor() -> None:
 
 @contextmanager
 def suspended(driver: subprocess.Popen[bytes] | None) -> Iterator[None]:
-    """Suspend a driver and its descendants, which are in process groups that Ctrl-Z does not reach, during the
-    block."""
+    """Suspend a driver and its descendants, whose process groups Ctrl-Z does not reach, during the block."""
     import psutil  # Few supervisors need it.
 
     processes: list[psutil.Process] = []

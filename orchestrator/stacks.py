@@ -103,8 +103,7 @@ class StackSizes:
 
 
 def largest_stack(flops_a_step: float, run_bytes: float, stack_bytes: float) -> int:
-    """Return a good stack size for a GPU, a power of 2. ``run_bytes`` is a run's peak memory. Bytes are 0 if
-    unknown."""
+    """Return a good stack size for a GPU, a power of 2, given a run's operations and peak memory (0 if unknown)."""
     most = min(STACK_FLOPS / max(flops_a_step, 1.0), LARGEST)
     if run_bytes and stack_bytes:
         most = min(most, FULL * stack_bytes / run_bytes)
@@ -129,8 +128,7 @@ def gpu_bytes(share: float, total_bytes: float) -> float:
 
 
 def settled(spec: SweepSpec, hardware: Hardware) -> SweepSpec:
-    """Return the sweep with numbers for each ``auto`` that depends on stacks: the GPU share and the searcher's
-    ``stack``."""
+    """Return the sweep with numbers for each ``auto`` about stacks: the GPU share and the searcher's ``stack``."""
     if spec.resources.gpu_per_stack == AUTO:
         shared = spec.resources.model_copy(update={"gpu_per_stack": AUTO_GPU_SHARE})
         spec = spec.model_copy(update={"resources": shared})

@@ -103,8 +103,7 @@ def _cause(code: int) -> str:
 
 
 def _start(arguments: Sequence[str], resumed: str | None) -> tuple[subprocess.Popen[bytes], int]:
-    """Start a driver, which resumes the sweep ``resumed`` if given. Return the process and the pipe for its
-    messages."""
+    """Start a driver, which resumes the sweep ``resumed`` if given. Return the process and its message pipe."""
     ours, theirs = os.pipe()
     own = len(sys.orig_argv) - len(sys.argv) + 1
     # A script that sets ``sys.argv`` and calls ``main()`` has no command line to repeat.
@@ -127,8 +126,7 @@ _ray: list[psutil.Process] = []
 
 
 def begin() -> None:
-    """Make this process a driver that dies with its parent, if it was started as such. Called before everything
-    else."""
+    """Make this process a driver that dies with its parent, if it was started as such. Called first of all."""
     global _pipe, _resumed
     # Removed, so that child processes do not become drivers.
     numbers, _resumed = os.environ.pop(VARIABLE, "").split(), os.environ.pop(RESUMED, None)

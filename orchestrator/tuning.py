@@ -25,8 +25,7 @@ from trainables.base import Evaluation, Outcome, Status
 LEARNED = 0.8
 """Validation accuracy of the target at which a run has learned."""
 SURE = 80
-"""Minimum probability, in percent, that more of all runs learn with a trial's settings than with the settings as
-written."""
+"""Minimum probability, in percent, that more of all runs learn with a trial's settings than as written."""
 NOTHING_BETTER = "found nothing better than the settings as written"
 
 

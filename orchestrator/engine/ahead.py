@@ -110,8 +110,7 @@ class CompilesAhead:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Compile the step of a run by making its learner. The arguments are the sweep's directory and the request
-    (JSON)."""
+    """Compile the step of a run by making its learner. Arguments are the sweep's directory and the request (JSON)."""
     import torch
 
     os.nice(NICENESS)

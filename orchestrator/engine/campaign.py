@@ -379,8 +379,8 @@ class Campaign:
             self.stack_met_machine_error(stack_id, error)
 
     def stack_halved(self, stack_id: str, halves: Sequence[Sequence[Request]]) -> None:
-        """Replace a stack that ran out of memory with ``halves``, which also limit later stacks of its size or
-        above."""
+        """Replace a stack that ran out of memory with ``halves``, which also limit later stacks of at least its
+        size."""
         stack, _ = self._leave(stack_id)
         by_request = {ticket.request: ticket for ticket in stack.tickets}
         smaller = [Stack(tuple(by_request[request] for request in half)) for half in halves]

@@ -40,8 +40,7 @@ from trainables.contract.report_validator import BrokenFamilyError, ReportValida
 from trainables.probes.base import load_probe
 
 CHECKPOINTS_KEPT_S = 7 * 24 * 3600.0
-"""Age in seconds at which checkpoints in a node's scratch are removed. Only sweeps that were never resumed leave
-any."""
+"""Age in seconds at which checkpoints in a node's scratch are removed. Only sweeps never resumed leave any."""
 
 
 class StackWorker:
@@ -190,11 +189,8 @@ class StackWorker:
         return Outcome(Status.FINISHED, end.step, {}, {}, points, {"seconds": self._seconds[place]})
 
     def _begin(self) -> Learner:
-        """Return a learner of the unfinished runs, at the checkpoint or at step 0.
-
-        Raises:
-            MemoryError: if it cannot fit.
-        """
+        """Return a learner of the unfinished runs, at the checkpoint or at step 0. Raises ``MemoryError`` if it cannot
+        fit."""
         checkpoint = self._checkpoint()
         prepare_device(self._spec.resources)
         self._messages += drawbacks(self._spec.resources)
@@ -270,8 +266,8 @@ class StackWorker:
 
 
 def _checkpoints_for(spec: SweepSpec, job: StackJob) -> Checkpoints:
-    """Return a stack's checkpoints, in the sweep's directory if this machine has it, otherwise in this node's scratch.
-    A killed sweep can continue only from the former."""
+    """Return a stack's checkpoints: in the sweep's directory if this machine has it, so that a killed sweep can
+    continue from them, otherwise in this node's scratch."""
     sweep = SweepDirectory(Path(job.directory))
     if sweep.journal.is_file() and os.access(sweep.directory, os.W_OK):
         return Checkpoints(sweep.checkpoints)

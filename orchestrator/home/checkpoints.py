@@ -157,8 +157,7 @@ def note_progress(directory: Path, evaluations: Iterable[tuple[str, Evaluation]]
 
 
 def read_progress(directory: Path) -> dict[str, tuple[Evaluation, ...]]:
-    """Return the learning curves so far by run key. The last evaluation of a step counts. An incomplete line does
-    not."""
+    """Return the learning curves so far by run key. The last evaluation of a step counts; a partial line does not."""
     path = directory / PROGRESS
     curves: dict[str, dict[int, Evaluation]] = {}
     for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else ():

@@ -116,8 +116,7 @@ class BadLine:
 
 
 class State(StrEnum):
-    """State of a sweep. A running sweep is locked, a finished one has an answer, and a failed one has only failed
-    runs."""
+    """State: running (locked by a process), finished (has an answer), failed (only failed runs) or interrupted."""
 
     RUNNING = "running"
     FINISHED = "finished"
@@ -208,7 +207,7 @@ def read_journal(path: Path) -> Iterator[Entry | BadLine]:
 
 
 def recall(files: SweepDirectory, *, runs: bool = True) -> Memory:
-    """Read a sweep's journal and run directories, and note damaged ones. Without ``runs``, do not read outcomes."""
+    """Read a sweep's journal and runs, and note damage. Without ``runs``, ``ended`` and ``trials`` are empty."""
     damaged, lost = [], []
     last: dict[tuple[str, Request], Ended] = {}
     blocks: dict[Block, None] = {}

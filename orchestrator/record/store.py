@@ -153,8 +153,7 @@ def store_errors(store: Store) -> Iterator[None]:
 
 
 def all_runs(client: MlflowClient, experiments: Sequence[str], conditions: str, view: int = 1) -> list[Run]:
-    """Return all runs of experiments that meet the conditions. ``view`` is an MLflow ``ViewType``, by default
-    active."""
+    """Return all runs of experiments that meet the conditions, by default active runs (MLflow's ``ViewType``)."""
     from mlflow.utils import get_results_from_paginated_fn
 
     def page(most: int, token: str | None) -> Sequence[Run]:

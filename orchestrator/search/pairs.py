@@ -1,5 +1,4 @@
-"""Default searcher. It requests pairs that decide a comparison and raise its factor, then runs that locate
-transitions."""
+"""Default searcher, which requests pairs to decide comparisons and raise factors, then runs to locate transitions."""
 
 from __future__ import annotations
 

@@ -19,8 +19,7 @@ STACK_OVERHEAD = 0.2
 
 
 def learned_runs(results: Results, learned: float) -> dict[Run, bool | None]:
-    """Return whether each run that is evidence learned (None if it failed), as defined by
-    ``EvidenceSettings.learned``."""
+    """Return whether each run that is evidence learned, or None if it failed (see ``EvidenceSettings.learned``)."""
     return {
         (run.mix, run.size, run.seed): None if result is None else result.accuracy >= bar(result.floor, learned)
         for run, result in results.items()

@@ -1,5 +1,4 @@
-"""Compares the statements that search spaces expect with the findings of sweeps, and runs missing sweeps as time
-allows."""
+"""Compares expected statements of search spaces with findings of sweeps, and runs missing sweeps as time allows."""
 
 from __future__ import annotations
 

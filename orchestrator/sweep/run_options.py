@@ -59,8 +59,7 @@ class TimeLimit:
 
 
 def option(default: Any, *names: str, help: str, metavar: str | None = None, once: bool = False) -> Any:
-    """Return a field for an option, by default ``--field-name``. ``once`` omits it from the command that resumes a
-    sweep."""
+    """Return a field for an option, by default ``--field-name``. Commands that resume a sweep omit ``once`` options."""
     command_line = {"names": names, "help": help, "metavar": metavar}
     return field(default=default, metadata={"option": command_line, "once": once})
 

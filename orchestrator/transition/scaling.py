@@ -72,8 +72,7 @@ def _draws(place: Place, rng: np.random.Generator) -> Floats:
 
 
 def _scatter(x: Floats, y: Floats, variance: Floats) -> float:
-    """Return the scatter (standard deviation) of the places around their line, beyond their variances; 0 for two
-    places."""
+    """Return the standard deviation of the places around their line, beyond their variances, or 0 for two places."""
     if len(x) < 3:
         return 0.0
     rest = y - y.mean() - (x @ y) / (x @ x) * x

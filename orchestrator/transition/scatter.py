@@ -26,8 +26,7 @@ PARTLY, PARTLY_BELOW = 0.1, 0.75
 """Among runs that did not learn: the share that ended part of the way up, and the accuracy below which these runs end.
 They do not count as learned, so they do not raise the mean accuracy of a curve."""
 MISTAKEN, SHORTFALL = 0.05, (0.05, 0.06)
-"""Among runs that learned: the share that still make mistakes, and the mean and deviation of their distance from the
-asymptote."""
+"""Among runs that learned: the share with mistakes, and the mean and deviation of their distance from the asymptote."""
 OUTLIER = 0.03
 """Density of an accuracy that no curve explains."""
 CONCENTRATION = 2.0

@@ -21,7 +21,7 @@ from orchestrator.space.resources import Resources
 log = logging.getLogger(__name__)
 
 COUNT_EVERY_S = 5.0
-"""Seconds between two counts of the nodes, so the longest that a new node waits for a stack. A count takes
+"""Seconds between counts of the nodes, and so the longest wait of a new node for a stack. A count takes
 milliseconds."""
 AHEAD = 8
 """Number of waiting stacks for which an autoscaler can add machines. The searcher has to choose their runs early."""
@@ -68,8 +68,7 @@ def machine_of(node: dict[str, Any]) -> Machine:
 
 
 def has_autoscaler() -> bool:
-    """Return True if the cluster's autoscaler adds machines. The default autoscaler only reports, with a kind per
-    node."""
+    """Return True if the cluster's autoscaler adds machines. The default only reports, with a kind per node."""
     if is_autoscaler_v2(fetch_from_server=True):  # Otherwise it may return a cached answer from another cluster.
         status = get_cluster_status(ray.get_runtime_context().gcs_address)
         kinds = [node.ray_node_type_name for node in (*status.active_nodes, *status.idle_nodes)]

@@ -101,11 +101,8 @@ class RaySession:
         _quieten()
 
     def _join(self) -> None:
-        """Use the Ray that this process has already joined, in a notebook or a script. It keeps running afterwards.
-
-        Raises:
-            UserError: if it is not the requested Ray.
-        """
+        """Use the Ray that this process has already joined, which keeps running. Raises :class:`UserError` for another
+        Ray."""
         if self._with_dashboard:
             raise UserError("this process already uses a Ray: leave --dashboard out")
         if ray.util.client.ray.is_connected():

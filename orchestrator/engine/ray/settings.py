@@ -1,5 +1,4 @@
-"""Environment variables that configure Ray. Ray ends the process or raises an arbitrary error if it cannot parse
-one."""
+"""Environment variables that configure Ray. Ray ends the process or raises an arbitrary error for bad values."""
 
 from __future__ import annotations
 

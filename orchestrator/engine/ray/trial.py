@@ -67,8 +67,7 @@ class StackTrial(tune.Trainable):
 
 
 def trainable(shared: Mapping[str, Any], needs: Mapping[str, float]) -> type[StackTrial]:
-    """Return :class:`StackTrial` with its ``shared`` parameters and ``needs``, under its name instead of a
-    wrapper's."""
+    """Return :class:`StackTrial` with its ``shared`` parameters and ``needs``. The class keeps its name."""
     made: type[StackTrial] = tune.with_resources(tune.with_parameters(StackTrial, **shared), dict(needs))
     made.__qualname__ = StackTrial.__qualname__
     return made
