@@ -179,7 +179,7 @@ def _tuning(spec: SweepSpec, at_once: int) -> tuple[int, float]:
 
 def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]]:
     """Return the number of runs that the searcher requests at each size, for each of several assumed transitions.
-    Searchers that consider cost use ``seconds``, those of a run by size."""
+    ``seconds`` of a run by size matter to searchers that consider cost."""
     # All recipes are searched in the same way, so the first represents all.
     problem = problem_of(spec, spec.baseline.recipe)
     mixes = problem.mixes

@@ -57,7 +57,6 @@ def without_foreign() -> Iterator[None]:
 
 
 STANDARD_ERROR = 2
-"""File descriptor of the last standard stream."""
 
 
 def open_streams() -> None:
@@ -69,20 +68,16 @@ def open_streams() -> None:
 
 
 PACKAGES = ("orchestrator", "trainables", "search_spaces")
-"""Packages of this program."""
 ROOT = str(Path(__file__).resolve().parents[1])
-"""Directory that contains the packages."""
+"""Directory that contains the packages of this program."""
 
 ELSEWHERE = "name another directory as --scratch, or set TMPDIR"
 """Remedy for an unusable temporary directory."""
 
 
 def begin() -> None:
-    """Prepare this process before it imports the rest of the program or its libraries.
-
-    Raises:
-        UserError: if a directory in ``PYTHONPATH`` hides a package of this program.
-    """
+    """Prepare this process before it imports the rest of the program or its libraries. Raises :class:`UserError` if a
+    directory in ``PYTHONPATH`` hides a package of this program."""
     open_streams()
     drop_foreign()
     settle_user()
@@ -161,11 +156,8 @@ def is_writable(directory: Path) -> bool:
 
 
 def user_path(given: str | Path) -> Path:
-    """Return a path with ``~`` expanded. A shell does not expand it in ``--home=~/x``.
-
-    Raises:
-        UserError: for the home directory of an unknown user.
-    """
+    """Return a path with ``~`` expanded, also in ``--home=~/x``. Raises :class:`UserError` for an unknown user's
+    home."""
     try:
         return Path(given).expanduser()
     except RuntimeError:

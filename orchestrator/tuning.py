@@ -207,7 +207,6 @@ class Tuner(Searcher):
         return [self.study(mix).progress() for mix in self.problem.mixes]
 
     def study(self, mix: str) -> Study:
-        """Return the current tuning of a mix."""
         return Study(self._spec, mix, self.results, self._suggested)
 
 

@@ -110,7 +110,6 @@ class Campaign:
 
     @property
     def training(self) -> list[Run]:
-        """Runs in training."""
         return self.table.in_state(RunState.TRAINING)
 
     def is_over(self, stack_id: str) -> bool:
@@ -127,7 +126,6 @@ class Campaign:
             self.observer.look()
 
     def ticket(self, request: Request) -> Ticket:
-        """Return the run for a request."""
         config = self.sweep.spec.config(request)
         return Ticket(request, config, self._family.key(config), self._family.shape(config))
 
@@ -298,7 +296,6 @@ class Campaign:
     # Reports
 
     def take_in(self, stack_id: str, report: StackReport) -> None:
-        """Process a worker's report."""
         for message in report.messages:
             log.warning(message)
         for reported in report.runs:

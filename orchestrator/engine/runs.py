@@ -134,7 +134,6 @@ class RunTable:
         self.add(ticket, RunState.ENDED).outcome = outcome
 
     def drop(self, key: str) -> None:
-        """Remove a run that is no longer wanted."""
         self._runs.pop(key, None)
 
     def members(self, stack: Stack) -> list[Run]:

@@ -175,8 +175,8 @@ def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Import
 
 
 def _unpack(path: Path, staged: Home) -> None:
-    """Write the members of an archive below a directory. Raises :class:`UserError` if the archive is damaged, not an
-    archive, or contains other files than those of runs and sweeps."""
+    """Write the members of an archive below a directory. Raises :class:`UserError` if the file is damaged or not an
+    archive, or contains anything except files of runs and sweeps."""
     try:
         with gzip.open(path) as stream:
             with tarfile.open(fileobj=stream, mode="r|") as archive:

@@ -112,7 +112,6 @@ class StackNotes:
             os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
 
     def evaluated(self, stack_id: str, key: str, evaluation: Evaluation) -> None:
-        """Note an evaluation of a run in the stack."""
         note_progress(self._files.stack(stack_id), [(key, evaluation)])
 
     def split(self, stack_id: str, parts: Mapping[str, Sequence[Request]]) -> None:

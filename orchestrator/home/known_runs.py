@@ -50,11 +50,8 @@ def adopt_outcomes(sweep: Sweep, journal: Journal, known: Iterable[str]) -> list
 
 
 def reuse_runs(older: Sweep, sweep: Sweep, journal: Journal) -> list[Ended]:
-    """Add finished runs and pairs of an older sweep to this sweep's journal, and return the runs.
-
-    Raises:
-        UserError: if the two sweeps do not share a run.
-    """
+    """Add finished runs and pairs of an older sweep to this sweep's journal, and return the runs. Raises
+    :class:`UserError` if the two sweeps do not share a run."""
     with RunStore(older.files.home, sweep.id).locked():
         reused = reusable(sweep.spec, older)
         for entry in reused:
@@ -98,11 +95,7 @@ def continued_blocks(spec: SweepSpec, older: Sweep) -> tuple[Block, ...]:
 
 
 def reusable(spec: SweepSpec, older: Sweep) -> list[Ended]:
-    """Return the finished runs of an older sweep that a sweep of ``spec`` can use.
-
-    Raises:
-        UserError: if there is none.
-    """
+    """Return an older sweep's finished runs that ``spec`` can use. Raises :class:`UserError` if there are none."""
     usable = _usable(spec)
     reused = [
         replace(entry, request=usable[entry.key], reused_from=entry.reused_from or older.id)

@@ -25,7 +25,7 @@ from trainables.base import Outcome
 log = logging.getLogger(__name__)
 
 SWEEP_ID = re.compile(r"[\w.-]+")
-"""Content of a claim: the id of a sweep."""
+"""Pattern of a sweep's id, the content of a claim."""
 
 
 @dataclass(frozen=True)

@@ -126,11 +126,8 @@ def failures(runs: Iterable[RunRecord]) -> Iterator[tuple[RunRecord, ProbeResult
 
 
 def write_spec(files: SweepDirectory, spec: SweepSpec) -> SweepSpec:
-    """Write a sweep's specification and return it as :func:`sweep_in` will read it.
-
-    Raises:
-        UserError: if it could not be read again.
-    """
+    """Write a sweep's specification and return it as :func:`sweep_in` will read it. Raises :class:`UserError` if it
+    could not be read again."""
     checked = spec.checked()
     runs = [checked.config(Request(checked.baseline.name, size, checked.seed)) for size in checked.sizes]
     write_whole(files.family, json.dumps(description(checked.family_of(checked.baseline), runs)))

@@ -60,7 +60,6 @@ class Store:
 
     @property
     def database(self) -> Path:
-        """The file of an SQLite store."""
         return sqlite_path(self.uri) if self.artifacts is None else self.artifacts.parent / DATABASE
 
     @property

@@ -200,7 +200,6 @@ class Searcher(ABC):
 
     @property
     def stack(self) -> int:
-        """Maximum number of runs to request together at one size."""
         return 1 if self.settings.stack == AUTO else self.settings.stack
 
     @property

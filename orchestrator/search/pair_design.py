@@ -62,7 +62,6 @@ class PairDesign:
 
     @cached_property
     def comparison(self) -> Comparison:
-        """Evidence of the counted pairs."""
         first_open = self.pairs.index(None) if None in self.pairs else len(self.pairs)
         return compare([pair for pair in self.pairs[:first_open] if pair], self._parameters, self.error)
 

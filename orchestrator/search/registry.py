@@ -18,11 +18,7 @@ METHODS: dict[str, type[Searcher]] = {
 
 
 def settings_type(method: str) -> type[SearchSettings]:
-    """Return the frozen dataclass of a method's settings.
-
-    Raises:
-        UserError: if the method is unknown.
-    """
+    """Return the settings dataclass of a method. Raises :class:`UserError` if the method is unknown."""
     if method not in METHODS:
         raise unknown("search method", method, METHODS, where="search.method")
     return METHODS[method].Settings

@@ -109,11 +109,8 @@ def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None
 
 
 def check_begin(spec: SweepSpec, home: Home, hardware: Hardware, options: RunOptions, *, resume: str | None) -> None:
-    """Check a request before anything starts.
-
-    Raises:
-        UserError: for missing cores or GPUs, or if the sweep to resume or extend is missing, different or running.
-    """
+    """Check a request before anything starts. Raises :class:`UserError` for missing cores or GPUs, or if the sweep to
+    resume or extend is missing, different or running."""
     check_room(spec, hardware, options.address)
     make_home(home.root)
     if resume is not None:

@@ -30,11 +30,8 @@ SWITCHES = [name for name, kind in KNOWN.items() if kind == "bool"]
 
 
 def from_python(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with the values that the command line would produce. Options that are None are left out.
-
-    Raises:
-        UserError: for an unknown option or a value of the wrong type.
-    """
+    """Return options with the values that the command line would produce, without those that are None. Raises
+    :class:`UserError` for an unknown option or a value of the wrong type."""
     for name in given:
         if name not in KNOWN:
             raise unknown("option", name, KNOWN)

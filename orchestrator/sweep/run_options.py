@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from orchestrator.space.overlays import Assignment
 
 HOME = Path("results")
-"""Default home."""
 UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(h|min|m|s)")
 
@@ -44,7 +43,6 @@ class TimeLimit:
         self._seconds = seconds
         self._end = math.inf if seconds is None else time.monotonic() + seconds - supervisor.age_s()
         self.stopped = False
-        """True if this limit has stopped the sweep."""
 
     @property
     def is_over(self) -> bool:
@@ -144,7 +142,6 @@ EXCLUDED = (
 )
 """Pairs of mutually exclusive options, and the reason."""
 ENGINES = ("ray", "local")
-"""Values of ``--engine``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,11 +186,8 @@ class RunOptions(SizedOptions):
     begun: Callable[[Sweep], object] = _ignore
 
     def started(self, space: str = "") -> Self:
-        """Return the options for a command that starts now.
-
-        Raises:
-            UserError: for mutually exclusive options, or a time limit of zero.
-        """
+        """Return the options for a command that starts now. Raises :class:`UserError` for mutually exclusive options,
+        or a time limit of zero."""
         if (again := supervisor.resumed()) is not None:
             self = replace(self, resume=again, extend=None, fresh=False)
         if self.engine not in ENGINES:

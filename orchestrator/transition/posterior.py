@@ -39,7 +39,6 @@ class Posterior:
         self.weights: Floats = rising.reshape(len(KINDS), -1).sum(axis=0)
         """Weights of the rising curves, summed over kinds: M x K x L x F x A, flat."""
         self.flat = float((weights[self.curves.cells :].reshape(len(LUCK), -1).sum(axis=1) / total).sum())
-        """Weight of the flat curves."""
 
     def _cumulative(self, crossing: Crossing) -> Floats:
         cumulative: Floats = np.minimum(np.cumsum(crossing.masses(self.weights)), 1.0)

@@ -103,6 +103,5 @@ class Crossing:
         self.bin: NDArray[np.intp] = ((place - self.start) / self.width).astype(np.intp)
 
     def masses(self, weights: Floats) -> Floats:
-        """Return the weight in each bin."""
         mass: Floats = np.bincount(self.bin, weights=weights, minlength=BINS).astype(np.float64)
         return mass

@@ -58,7 +58,6 @@ class Surrogate:
         return np.stack([self.curves(size)[places] for size in sizes], axis=1)
 
     def weights(self) -> Floats:
-        """Return the probability of each curve."""
         weights: Floats = np.exp(self._log_weights - self._log_weights.max())
         weights /= weights.sum()
         return weights
