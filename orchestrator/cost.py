@@ -281,11 +281,9 @@ class Cost:
 
 
 def cost_of(spec: SweepSpec, runs: Iterable[RunRecord]) -> Cost:
-    """Return the cost of a sweep's runs.
-
-    In the whole grid, a cell costs the mean of its measured runs, otherwise the mean of its size, otherwise the power
-    law through the measured sizes. Earlier phases add the same share as in these runs.
-    """
+    """Return the cost of a sweep's runs. A cell of the whole grid costs the mean of its measured runs, otherwise the
+    mean of its size, otherwise the power law through the measured sizes. Earlier phases add the same share as in these
+    runs."""
     ended = tuple(runs)
     phases_s = 0.0
     cells: dict[tuple[str, int], list[float]] = {}

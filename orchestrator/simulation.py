@@ -49,11 +49,8 @@ class Trace:
 
 
 def simulate(searcher: Searcher, world: World, workers: int = 1, stack: int = 1) -> Trace:
-    """Run a searcher to its end. Each of ``workers`` trains a stack of at most ``stack`` runs at a time.
-
-    Raises:
-        RuntimeError: if the searcher wants no run, has none pending and is not done.
-    """
+    """Run a searcher to its end. Each of ``workers`` trains a stack of at most ``stack`` runs at a time. Raises
+    :class:`RuntimeError` if the searcher wants no run, has none pending and is not done."""
     waiting: deque[tuple[Request, ...]] = deque()
     running: list[tuple[float, int, tuple[Request, ...], list[Observation | None]]] = []
     now, cost, begun = 0.0, 0.0, 0

@@ -96,11 +96,8 @@ def _new_directory(home: Home, name: str) -> tuple[SweepDirectory, datetime]:
 
 
 def ask_to_stop(sweep: Sweep, request: StopRequest) -> None:
-    """Ask a sweep's driver to stop something at the next evaluation of a stack.
-
-    Raises:
-        UserError: if no process drives the sweep, or it does not have the mix.
-    """
+    """Ask a sweep's driver to stop something at the next evaluation of a stack. Raises :class:`UserError` if no process
+    drives the sweep, or it does not have the mix."""
     mixes = [mix.name for mix in sweep.spec.mixes]
     request = replace(request, mix=as_named(request.mix, mixes))
     if request.mix and request.mix not in mixes:

@@ -2,11 +2,11 @@
 
 Names are stable, for sorting, filtering and charts:
 
-* runs (``kind`` = ``run``): parameters ``mix``, the size axis by its name, ``seed``, ``target``, ``family`` and
-  every setting of the run by its dotted name;
-  metrics ``accuracy/TASK``, ``measure/NAME`` and ``loss`` over steps, ``test_accuracy/TASK``, ``floor/TASK``,
-  ``parameters``, ``core_parameters``, ``steps``, the run's own measures (as ``measure/NAME`` if one has a name of
-  these) and ``probe/PROBE/NUMBER``; tags ``status`` and ``data``, a hash of the data for training and scoring.
+* runs (``kind`` = ``run``): parameters ``mix``, the name of the size axis, ``seed``, ``target``, ``family`` and every
+  setting of the run by its dotted name; metrics ``accuracy/TASK``, ``measure/NAME`` and ``loss`` over steps,
+  ``test_accuracy/TASK``, ``floor/TASK``, ``parameters``, ``core_parameters``, ``steps``, the run's own measures (as
+  ``measure/NAME`` if the name is taken) and ``probe/PROBE/NUMBER``; tags ``status`` and ``data``, a hash of the data
+  for training and scoring.
 * transitions (``kind`` = ``transition``), one per mix: parameters ``mix``, ``recipe``, ``target``, ``baseline``,
   ``verdict``, ``decided`` and the settings; metrics ``curve/median``, ``curve/low``, ``curve/high`` with the size as
   their step, so that MLflow's charts overlay the curves of any sweeps; ``transition``, ``low``, ``high`` (on the size
@@ -15,7 +15,7 @@ Names are stable, for sorting, filtering and charts:
   comparison with the baseline (``pairs`` of runs); the estimated ratio of parameters ``synergy``, ``synergy_low``,
   ``synergy_high``.
 
-Censored and unknown values are missing. ``+`` in a mix becomes ``.`` in metric names, where MLflow refuses a plus.
+Censored and unknown values are missing. ``+`` in a mix becomes ``.`` in metric names, because MLflow rejects it.
 
 Artifacts: of a run ``arrays.npz`` (from its family), ``probes/PROBE.npz``, and for the first seed of each size a
 picture of its ``similarity``, or ``traceback.txt``; of a transition ``transition.json`` (points, probabilities and

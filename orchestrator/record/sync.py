@@ -108,11 +108,8 @@ def _replay(sweep: Sweep, tracker: Tracker, console: Console) -> int:
 
 
 def try_store(home: Path) -> tuple[str, float]:
-    """Return the name of a home's store, and the seconds to write a record and read it back.
-
-    A server is only read. To test a home, another store in a temporary directory is used. Raises as
-    :func:`orchestrator.record.store.check`.
-    """
+    """Return the name of a home's store, and the seconds to write a record to a temporary store and read it back. A
+    server is only read. Raises as :func:`orchestrator.record.store.check`."""
     store, begun = choose(home), time.perf_counter()
     if store.artifacts is None or (home / DATABASE).is_file():
         check(store)

@@ -65,11 +65,8 @@ class CostModel:
 
 
 def cost_model(results: Results) -> CostModel:
-    """Return the least-squares fit in ln size and ln cost to all runs with a known cost.
-
-    The exponent is between 0 and :data:`MAX_EXPONENT`. Until runs of two sizes have ended it is 0, so that all sizes
-    count as equally expensive.
-    """
+    """Return the least-squares fit in ln size and ln cost to all runs with a known cost. The exponent is between 0 and
+    :data:`MAX_EXPONENT`, and 0 until runs of two sizes have ended, so that all sizes count as equally expensive."""
     known = [
         (run.size, result.cost)
         for run, result in results.items()

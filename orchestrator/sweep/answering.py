@@ -38,11 +38,8 @@ RECORD_TIMEOUT_S, INTERRUPTED_TIMEOUT_S = 60.0, 10.0
 
 
 def finish(campaign: Campaign, recorder: Recorder, console: Console, options: RunOptions) -> Answer:
-    """Print and record the answer of a sweep, draw its figure and report, and return the answer.
-
-    Raises:
-        SweepError: if every run failed.
-    """
+    """Print and record the answer of a sweep, draw its figure and report, and return the answer. Raises
+    :class:`SweepError` if every run failed."""
     sweep, records = campaign.sweep, campaign.records
     errors = [record.outcome.error for record in records if record.outcome.status is Status.FAILED]
     result = _answer(campaign)
@@ -147,12 +144,7 @@ def _chance(searcher: Pairs, result: Answer) -> str:
 def remarks(
     sweep: Sweep, result: Answer, runs: Sequence[RunRecord], options: RunOptions, searcher: Searcher
 ) -> Iterator[str]:
-    """Yield remarks on an answer and the next step, one line each.
-
-    Args:
-        options: Options of the sweep.
-        searcher: The searcher in its final state.
-    """
+    """Yield remarks on an answer and the next step, one line each. ``searcher`` is the searcher in its final state."""
     yield from result.tuned
     if reused := [run.found_in for run in runs if run.found_in]:
         yield f"{found_runs(reused)}."

@@ -1,8 +1,8 @@
 """Evidence that a mix needs fewer, or more, parameters than its baseline: e-values from pairs of runs.
 
 A *block* is one run of a mix and one of its baseline, requested together with one seed and so with the same data. A
-complete block is a *pair*. The null hypothesis: at every size and for every seed, both learn with the same probability.
-Nothing is assumed about how that probability depends on size.
+complete block is a *pair*. The null hypothesis is that both learn with the same probability at every size and seed.
+Nothing is assumed about how this probability depends on size.
 
 For an alternative (p, q) with p > q and m = (p + q) / 2, a pair at one size multiplies the evidence that the mix
 learns more often by
@@ -12,17 +12,18 @@ learns more often by
 where y and z are 1 if the mix and the baseline learned (Turner, Ly and Grünwald 2024, JSPI 230). Its mean is at most 1
 if the mix learns no more often than the baseline. The evidence averages several fixed alternatives and, with half of
 the weight, the alternative that earlier pairs predict. The product over pairs starts at 1/2 for each direction. It
-passes 20 in either direction with probability 1/20 at most (Ville), however often one looks and whenever one stops.
+passes 20 in either direction with probability at most 1/20 (Ville), for any number of looks and any stopping rule.
 
 This requires four rules, which searchers follow and ``tests/search/test_validity.py`` simulates:
 
 1. Pairs count in the order in which their blocks were requested, up to the first incomplete block. Runs that learn end
    early, so the first runs to finish are a biased sample.
-2. The next block of a comparison depends only on the outcomes of its own earlier blocks. Mixes share the baseline's
-   runs, but the outcome of a run from elsewhere never influences the choice of a block that contains it.
+2. The next block of a comparison depends only on the outcomes of the comparison's earlier blocks. Mixes share the
+   baseline's runs, but the outcome of a run from elsewhere never influences the choice of a block that contains the
+   run.
 3. Both runs of a block are trained, whatever the outcome of the first.
 4. A failed run has no outcome. It counts in each direction as the less favorable outcome, because the failure may
-   depend on how it trained or on the person who stopped it. A diverged run did not learn.
+   depend on how it trained or on the user who stopped it. A diverged run did not learn.
 
 The mix may also have the smaller model in a pair. Such a pair is not evidence about equal sizes. It counts against "the
 baseline needs at most r times the parameters" for every r up to the ratio of the two. This assumes that a larger model

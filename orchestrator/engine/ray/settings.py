@@ -31,10 +31,7 @@ def set_by_user(environment: Mapping[str, str]) -> list[str]:
 
 def check_readable(environment: Mapping[str, str]) -> None:
     """Check in a separate process that Ray can be imported in an environment, since Ray's core may end the process.
-
-    Raises:
-        UserError: with the names of the variables that Ray cannot parse.
-    """
+    Raises :class:`UserError` with the names of the variables that Ray cannot parse."""
     names = set_by_user(environment)
     if not names or not (problem := _problem(IMPORT, environment)):
         return
@@ -44,11 +41,8 @@ def check_readable(environment: Mapping[str, str]) -> None:
 
 
 def check_start(address: str | None, names: Iterable[str], problem: str) -> None:
-    """Check whether these variables keep Ray from starting here or from joining the cluster at ``address``.
-
-    Raises:
-        UserError: with the names of the variables, if Ray starts without them.
-    """
+    """Check whether these variables keep Ray from starting here or from joining the cluster at ``address``. Raises
+    :class:`UserError` with the names of the variables if Ray starts without them."""
     names = sorted(names)
     if names and not _problem(START, _without(os.environ, names), address or ""):
         raise UserError(f"Ray does not start with {_named(names)} ({problem}); it starts without")
