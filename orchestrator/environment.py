@@ -20,7 +20,7 @@ from orchestrator.errors import UserError
 FOREIGN = re.compile(
     "_?MLFLOW_.*|TUNE_.*|RAY_(AIR|TRAIN|CHDIR)_.*"  # the user's own experiments, servers and sweeps
     "|TORCH_(LOGS|TRACE).*"  # debugging output of other models
-    "|(UVICORN|GUNICORN|FLASK|WERKZEUG)_.*|WEB_CONCURRENCY|FORWARDED_ALLOW_IPS"  # web servers, such as that of MLflow
+    "|(UVICORN|GUNICORN|FLASK|WERKZEUG)_.*|WEB_CONCURRENCY|FORWARDED_ALLOW_IPS"  # web servers, such as MLflow's
     "|MPLBACKEND|MATPLOTLIBRC|SOURCE_DATE_EPOCH|PYTHONWARNINGS"  # drawing, building and testing
 )
 """Environment variables for other programs that would change how this program works."""
@@ -83,8 +83,8 @@ def begin() -> None:
     settle_user()
     if any(option.startswith("error") for option in sys.warnoptions):
         warnings.simplefilter("default")  # A library's call of a deprecated function must not end a sweep.
-    # A module in the working directory can be imported, but does not replace one of a library or of this program:
-    # ``__main__`` has taken the directory out.
+    # Modules in the working directory can be imported, but do not replace modules of a library or of this program,
+    # because ``__main__`` has removed the directory.
     if (here := working_directory()) is not None:
         # Directories are searched before an editable install.
         sys.path += [ROOT, here] if any(hiding(name, [here]) for name in PACKAGES) else [here]

@@ -62,7 +62,7 @@ class LocalEngine(Engine):
                 if not campaign.stopping:
                     raise
                 worker = None  # Interrupted within a step, so its state cannot be saved.
-            except Exception:  # noqa: BLE001 - in a process of its own it would be that process's failure, too
+            except Exception:  # noqa: BLE001 - a separate process would fail in the same way
                 worker, error = None, traceback.format_exc()
                 break
             else:

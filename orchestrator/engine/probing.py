@@ -42,7 +42,7 @@ def run_probe(
         probed = _probed(probe, family, config, arrays, weights, cache)
     except LackingError as lacking:
         error = str(lacking)
-    except Exception:  # noqa: BLE001 - anybody's code may run here; the result has its error
+    except Exception:  # noqa: BLE001 - a probe may raise anything; the result has the error
         error = traceback.format_exc()
     numbers = {name: float(value) for name, value in probed.numbers.items()}
     return ProbeResult(probe.name, probe.version, numbers, error), probed.arrays

@@ -220,11 +220,9 @@ def make_home(root: Path) -> None:
 
 
 def scratch(chosen: str | None) -> Path:
-    """Create and return a directory for training data, which sweeps share. By default it is private and temporary.
-
-    Raises:
-        UserError: if it cannot be created, or as :func:`orchestrator.environment.private_directory` does.
-    """
+    """Create and return a directory for training data, by default in the system's temporary directory. It outlives
+    sweeps, which share the data. Raises :class:`UserError` if it cannot be created, or as
+    :func:`orchestrator.environment.private_directory` does."""
     if not chosen:
         return environment.private_directory()
     path = environment.user_path(chosen)

@@ -130,7 +130,7 @@ class Memory:
 
     Attributes:
         ended: Runs of the sweep, each once, in the order in which they ended.
-        trials: The same for the tuning runs.
+        trials: Tuning runs, each once, in the order in which they ended.
         blocks: Pairs of runs requested as evidence, in order.
         stopped: Mixes that the user stopped.
         answered: True if the sweep has its answer.

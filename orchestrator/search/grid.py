@@ -24,7 +24,7 @@ from orchestrator.transition.types import LEVEL
 
 class Grid(Searcher):
     """Runs all of mixes x sizes x seeds, seed by seed (stack by stack), so that whole curves are visible early. Its
-    blocks are planned before the first run, in the same order: every mix with its baseline."""
+    blocks are planned before the first run: every mix with its baseline, seed by seed and size by size."""
 
     Settings: ClassVar[type[SearchSettings]] = EvidenceSettings
     settings: EvidenceSettings

@@ -27,8 +27,8 @@ DRAWS = 512
 DEVIATIONS = 1.5
 """Distance from the middle of the candidate sizes to their ends, in standard deviations of the prior of a midpoint."""
 OVERHEAD = 1_000.0
-"""Parameters added to a model's size for predictions of cost before costs are measured. A core trains models of this
-size at half its full rate (tests/bench/results/throughput.md, nested)."""
+"""Number added to a model's parameters to predict the cost of a run until costs are measured. A core trains models of
+this size at half its full rate (tests/bench/results/throughput.md, nested)."""
 THRIFT = 0.75
 """Exponent of the cost by which growth is divided."""
 STEP = 1.2

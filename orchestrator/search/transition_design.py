@@ -24,7 +24,7 @@ from orchestrator.transition.types import LEVEL, QUANTILES, Floats
 PRECISION = 0.33
 """Maximum width of the 90% interval of a located transition, in ln size."""
 COARSE = 1.5
-"""Maximum width of that interval relative to the gap between the sizes around it, if above :data:`PRECISION`."""
+"""Maximum width of the interval relative to the gap between the sizes around it, if that is above :data:`PRECISION`."""
 FEWEST = 6
 """Minimum number of finished runs of a mix with a located transition."""
 CONFIRMATIONS = 2

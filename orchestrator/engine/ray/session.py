@@ -49,7 +49,7 @@ ENVIRONMENT = {
     "TUNE_MAX_PENDING_TRIALS_PG": "1000000",  # CampaignSearcher limits the number
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # a failed run's traceback is in its record
     "RAY_AIR_NEW_OUTPUT": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # a stack without a GPU sees none; StackTrial does the same
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # hides GPUs from stacks without a GPU, as StackTrial does
 }
 
 DASHBOARD_NEEDS = ("aiohttp", "aiohttp_cors", "colorful", "grpc", "opencensus", "prometheus_client")
