@@ -376,8 +376,7 @@ class Campaign:
             self.stack_met_machine_error(stack_id, error)
 
     def stack_halved(self, stack_id: str, halves: Sequence[Sequence[Request]]) -> None:
-        """Replace a stack that ran out of memory with ``halves``, which also limit later stacks of at least its
-        size."""
+        """Replace a stack that ran out of memory with ``halves``. They limit later stacks of at least its size."""
         stack, _ = self._leave(stack_id)
         by_request = {ticket.request: ticket for ticket in stack.tickets}
         smaller = [Stack(tuple(by_request[request] for request in half)) for half in halves]
@@ -419,7 +418,8 @@ class Campaign:
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        """Stop the sweep on a machine error in the block. Results that are not in the journal yet are not lost."""
+        """Stop the sweep on a machine error in the block. Runs missing from the journal are on disk or trained
+        again."""
         try:
             yield
         except Exception as error:

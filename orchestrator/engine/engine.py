@@ -24,7 +24,7 @@ class Engine(ABC):
     def execute(self, campaign: Campaign) -> None:
         """Train until ``campaign.done``. The campaign handles failed runs.
 
-        Call ``campaign.look`` often, and end stacks if :meth:`~orchestrator.engine.campaign.Campaign.is_over`.
+        Call ``campaign.look`` often. End stacks when :meth:`~orchestrator.engine.campaign.Campaign.is_over` is true.
 
         Raises:
             SweepError: if the engine itself fails.

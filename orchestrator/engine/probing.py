@@ -30,7 +30,7 @@ class LackingError(ValueError):
 def run_probe(
     probe: Probe, family: Family, config: RunConfig, arrays: Arrays, weights: Arrays, cache: Path
 ) -> tuple[ProbeResult, Arrays]:
-    """Return a probe's result on a finished run, and its arrays. Exceptions in the probe become the result's error.
+    """Return a probe's result on a finished run, and its arrays. An exception in the probe only fails the result.
 
     Args:
         arrays: Arrays of the run, empty if it has none.

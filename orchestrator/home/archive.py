@@ -40,7 +40,7 @@ FOLDERS = ("runs", "sweeps")
 LEFT_OUT = (".lock", ".log", "stop.jsonl")
 """Suffixes of a sweep's files that are useful only on one machine."""
 DAMAGED = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile)
-"""Errors raised for a damaged or truncated file, or one that is not an archive."""
+"""Errors raised for a file that is damaged, truncated or not an archive."""
 Content = list[tuple[str, bytes]]
 """Files by path in the archive."""
 

@@ -248,8 +248,7 @@ def seal(directory: Path) -> None:
 
 
 def flaw_of(directory: Path, *names: str) -> str:
-    """Return the flaw of the first damaged or missing file in a sealed directory, or among ``names``; "" without
-    flaws."""
+    """Return the flaw of the first damaged or missing file in a sealed directory or among ``names``, or ""."""
     try:
         sums = json.loads((directory / CONTENTS).read_text(encoding="utf-8"))
         for name in names or (name for name in sums if not name.startswith(f"{PROBES}/")):

@@ -168,8 +168,7 @@ class Journal:
             self._file.truncate(whole)
 
     def append(self, entry: Entry) -> None:
-        """Write an entry and wait until it is on disk. If that fails, raise ``OSError`` and leave no part of the
-        entry."""
+        """Write an entry and wait until it is on disk, or raise ``OSError`` and leave no part of the entry."""
         line, before = to_line(entry), self._file.seek(0, os.SEEK_END)
         try:
             while line:  # A disk that becomes full writes a part of the line, then raises.

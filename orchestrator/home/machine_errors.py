@@ -39,7 +39,7 @@ def trouble_in(error: BaseException) -> int | None:
 
 def trouble_words(error: BaseException, place: object) -> str:
     """Return a sentence with the machine error behind an exception and its remedy, or "" if there is none. ``place`` is
-    the file or directory to name if the exception does not name one."""
+    the file or directory to name by default."""
     machine_error = _machine_error(error)
     if machine_error is None:
         return ""

@@ -60,7 +60,7 @@ class Monitor:
         )
 
     def look(self) -> None:
-        """Take a new snapshot unless the last one is very recent."""
+        """Take a new snapshot unless the last is very recent."""
         if time.monotonic() - self._taken >= max(SNAPSHOT_EVERY_S, self._took_s / SHARE):
             self.refresh()
 

@@ -21,8 +21,7 @@ from orchestrator.space.resources import Resources
 log = logging.getLogger(__name__)
 
 COUNT_EVERY_S = 5.0
-"""Seconds between counts of the nodes, and so the longest wait of a new node for a stack. A count takes
-milliseconds."""
+"""Seconds between counts of the nodes, so the longest wait of a new node. A count takes milliseconds."""
 AHEAD = 8
 """Number of waiting stacks for which an autoscaler can add machines. The searcher has to choose their runs early."""
 ONE_OF_ITS_KIND = re.compile("node_[0-9a-f]{56}")

@@ -41,7 +41,7 @@ def machine_error_of(trial: Trial) -> str:
 
 
 def _error_of(trial: Trial) -> BaseException | None:
-    """Return the error from this process's file. Tune's ``get_pickled_error`` reads a copy that may arrive later."""
+    """Return the error from the file that this process wrote. Tune itself reads a copy, which may arrive later."""
     path = trial.pickled_error_file
     if path is None or not Path(path).exists():
         return None

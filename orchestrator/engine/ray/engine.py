@@ -115,7 +115,7 @@ class RayEngine(Engine):
 
 def _is_taken_in(campaign: Campaign, error: Exception) -> bool:
     """Return True if a machine error ended Tune itself, and pass it to the campaign. Tune handles errors of tasks and
-    actors, but not others, such as a worker killed by Ray's memory monitor."""
+    actors, but not all others, such as a worker killed by Ray's memory monitor."""
     check_ray()
     if campaign.machine_error:  # Tune also writes to the full disk.
         return True

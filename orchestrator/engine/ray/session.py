@@ -101,8 +101,7 @@ class RaySession:
         _quieten()
 
     def _join(self) -> None:
-        """Use the Ray that this process has already joined, which keeps running. Raises :class:`UserError` for another
-        Ray."""
+        """Use the Ray that this process has joined. It keeps running. Raises :class:`UserError` for another Ray."""
         if self._with_dashboard:
             raise UserError("this process already uses a Ray: leave --dashboard out")
         if ray.util.client.ray.is_connected():

@@ -67,7 +67,7 @@ class StackTrial(tune.Trainable):
 
 
 def trainable(shared: Mapping[str, Any], needs: Mapping[str, float]) -> type[StackTrial]:
-    """Return :class:`StackTrial` with its ``shared`` parameters and ``needs``. The class keeps its name."""
+    """Return :class:`StackTrial` with ``shared`` parameters and ``needs``, under its own name, not a wrapper's."""
     made: type[StackTrial] = tune.with_resources(tune.with_parameters(StackTrial, **shared), dict(needs))
     made.__qualname__ = StackTrial.__qualname__
     return made
