@@ -1,6 +1,6 @@
-"""Asks how small a model can be that learns a task: schedules training, searches sizes, records what was found.
+"""Finds how small a model can be that learns a task: schedules training, searches sizes, records results.
 
-From Python (the names are loaded when they are first used, so that importing the package stays quick):
+In Python (names are loaded on first use, so that importing the package is fast):
 
     import orchestrator as o
 

@@ -1,4 +1,4 @@
-"""The program: ``python -m orchestrator``, or ``orchestrator``."""
+"""Entry point of ``python -m orchestrator`` and of ``orchestrator``."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import sys
 
 
 def main() -> None:
-    """Run the command of this process, as :func:`orchestrator.cli.main.main` does."""
+    """Run this process's command with :func:`orchestrator.cli.main.main`."""
     try:
         here = os.getcwd()
-    except FileNotFoundError:  # MKL ends the whole process there.
+    except FileNotFoundError:  # MKL would end the process in a deleted directory.
         sys.stderr.write("error: the working directory was deleted: start from another one\n")
         sys.exit(2)
     # A random.py in the working directory must not replace Python's while the modules below are imported.
@@ -23,7 +23,7 @@ def main() -> None:
     except UserError as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(error.exit_code)
-    # Imported late: only now is it certain whose modules are imported.
+    # Imported late, because only now is the search path safe.
     from orchestrator.cli.main import main as run
 
     run()

@@ -1,4 +1,4 @@
-"""Sweeps from Python: in a notebook, or in a script that makes a figure.
+"""Sweeps from Python, in a notebook or in a script that makes a figure.
 
 import orchestrator as o
 
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 FIGURES = ("posterior", "curves", "transitions", "embeddings")
-"""Kinds of :meth:`SweepResults.figure`; the first three draw the DataFrame of the same name."""
+"""Kinds of :meth:`SweepResults.figure`. The first three draw the DataFrame with the same name."""
 
 
 class PrintedAnswer(Answer):
-    """An answer that a notebook shows as the command line prints it."""
+    """An answer that a notebook displays like the command line."""
 
     def __repr__(self) -> str:
         from orchestrator.report import table
@@ -56,19 +56,19 @@ class PrintedAnswer(Answer):
 
 
 class SweepResults:
-    """A sweep at the moment it was read. Load a running one again for its latest findings."""
+    """A snapshot of a sweep. Load a running sweep again for its latest findings."""
 
     def __init__(self, stored: StoredSweep) -> None:
         self._stored = stored
 
     @property
     def id(self) -> str:
-        """The sweep's id."""
+        """Id of the sweep."""
         return self._stored.id
 
     @property
     def spec(self) -> SweepSpec:
-        """The question: mixes, sizes, seeds and every setting."""
+        """Specification of the sweep: mixes, sizes, seeds and all settings."""
         return self._stored.spec
 
     @property
@@ -78,57 +78,60 @@ class SweepResults:
 
     @cached_property
     def answer(self) -> PrintedAnswer:
-        """The findings as values: intervals, posteriors, comparisons. Its ``repr`` is the printed answer."""
+        """Findings as values: intervals, posteriors, comparisons. Its ``repr`` is the printed answer."""
         answer = self._stored.answer
         return PrintedAnswer(**{field.name: getattr(answer, field.name) for field in fields(answer)})
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """A sentence for each part of the sweep's files that could not be read."""
+        """A message for each part of the sweep's files that could not be read."""
         return self._stored.damage
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """A row per run that ended; :mod:`orchestrator.catalogue.export` explains the columns."""
+        """One row per run that ended. :mod:`orchestrator.catalogue.export` explains the columns."""
         from orchestrator.catalogue.export import runs_frame
 
         return runs_frame(self._stored)
 
     @cached_property
     def curves(self) -> pd.DataFrame:
-        """The learning curves, a row per evaluation and task."""
+        """Learning curves, one row per evaluation and task."""
         from orchestrator.catalogue.export import curves_frame
 
         return curves_frame(self._stored)
 
     @cached_property
     def posterior(self) -> pd.DataFrame:
-        """The curve of mean accuracy against size for each mix with a transition: its median and 90% band."""
+        """Mean accuracy by size for each mix with a transition: median and 90% band."""
         from orchestrator.catalogue.export import posterior_frame
 
         return posterior_frame(self._stored)
 
     @cached_property
     def transitions(self) -> pd.DataFrame:
-        """A row per mix and task: transition, interval, verdict, comparison."""
+        """Transition, interval, verdict and comparison, one row per mix and task."""
         from orchestrator.catalogue.export import transitions_frame
 
         return transitions_frame(self._stored)
 
     def arrays(self, run: str) -> dict[str, NDArray[Any]]:
-        """Return the arrays of a trained model and of its probes, by name.
+        """Return the arrays of a trained model and its probes, by name.
 
-        For ListOps, they are ``embedding`` [number tokens, size] and, from the probe of this name, ``similarity``
+        For ListOps, they are ``embedding`` [number tokens, size] and, from the probe of the same name, ``similarity``
         [tokens, tokens]. ``run`` is a key of :attr:`runs` or a prefix. Raises ``UserError`` for a run without arrays.
         """
         return read_arrays(self._stored.run(run))
 
     def figure(self, kind: str = "posterior") -> Figure:
-        """Return a figure, which you can save with ``.savefig``.
+        """Return a figure, which can be saved with ``.savefig``.
 
-        Kinds are ``posterior`` (accuracy against size), ``curves`` (accuracy over steps), ``transitions`` (in
-        parameters, as ``compare`` draws them) and ``embeddings`` (their similarities below and above each transition).
-        Raises ``UserError``.
+        Args:
+            kind: ``posterior`` (accuracy against size), ``curves`` (accuracy over steps), ``transitions`` (in
+                parameters, like ``compare``) or ``embeddings`` (similarities below and above each transition).
+
+        Raises:
+            UserError: for an unknown kind, or if there is nothing to draw yet.
         """
         from orchestrator.report.figures import comparisons
         from orchestrator.report.figures.learning import learning_figure
@@ -180,17 +183,16 @@ class SweepResults:
 
 
 def _home(given: str | Path | None) -> Home:
-    """Return the home in a directory."""
     directory = home_from_python(given)
     check_home(directory)
     return Home(directory.resolve())
 
 
 def load(sweep: str, home: str | Path | None = None) -> SweepResults:
-    """Return a sweep by its id, a prefix of it, or the name of a search space (its newest sweep).
+    """Return a sweep by its id, a prefix of the id, or the name of a search space (its newest sweep).
 
-    Raises ``UserError``, which lists the sweeps, or ``UnreadableError`` (a ``SweepError``) with reason and remedy.
-    Smaller damage is a warning, and :attr:`SweepResults.damage`.
+    Raises ``UserError`` with a list of sweeps, or ``UnreadableError`` (a ``SweepError``) with reason and remedy.
+    Smaller damage is a warning, also in :attr:`SweepResults.damage`.
     """
     results = SweepResults(read_sweep(_home(home), sweep))
     for damage in results.damage:
@@ -199,11 +201,10 @@ def load(sweep: str, home: str | Path | None = None) -> SweepResults:
 
 
 def sweeps(home: str | Path | None = None) -> pd.DataFrame:
-    """Return every sweep of a home, newest first.
+    """Return all sweeps of a home, newest first.
 
-    Columns are ``sweep``, ``space``, ``profile``, ``changes`` (in words), ``state``, ``runs``, ``transitions`` (in
-    words), ``disk_bytes``, ``begun`` and ``unreadable``, the reason why a sweep cannot be read; its other values are
-    missing then.
+    Columns are ``sweep``, ``space``, ``profile``, ``changes`` (text), ``state``, ``runs``, ``transitions`` (text),
+    ``disk_bytes``, ``begun`` and ``unreadable``, the reason why other values of an unreadable sweep are missing.
     """
     import pandas as pd
 
@@ -214,7 +215,6 @@ def sweeps(home: str | Path | None = None) -> pd.DataFrame:
 
 
 def _listed(sweep: StoredSweep | Unreadable) -> tuple[object, ...]:
-    """Return a row of :func:`sweeps`."""
     if isinstance(sweep, Unreadable):
         return (sweep.id, space_of(sweep.id), None, None, "unreadable", None, None, None, None, str(sweep))
     identity = (sweep.id, sweep.spec.name, sweep.spec.profile, changed_words(sweep.spec), sweep.state.value)
@@ -222,14 +222,20 @@ def _listed(sweep: StoredSweep | Unreadable) -> tuple[object, ...]:
 
 
 def run(space: SweepSpec | str | Path, *, console: Console | None = None, **options: Any) -> SweepResults:
-    """Run a sweep, show its progress as the command line does, and return the results.
+    """Run a sweep, show its progress as on the command line, and return the results. An interrupted sweep can be
+    resumed.
 
-    ``space`` is a search space's name, a YAML file or a specification. ``options`` are those of the command `run`,
-    with underscores (:class:`orchestrator.sweep.run_options.RunOptions`): ``profile="smoke"``,
-    ``overrides={"seeds": 5}``, ``home``, ``engine="local"``, ``max_time=3600`` (seconds); ``resume=True`` continues
-    the newest unfinished sweep of the same settings. A Ray that this process already uses stays running.
-    An interrupted sweep can be resumed; in a thread no signal is handled. Raises ``UserError`` for a mistake in the
-    arguments, ``SweepError`` if a part fails.
+    A Ray that this process already uses keeps running. Outside the main thread signals are not handled.
+
+    Args:
+        space: Name of a search space, YAML file or specification.
+        options: Options of the command `run` with underscores (:class:`orchestrator.sweep.run_options.RunOptions`),
+            such as ``profile="smoke"``, ``overrides={"seeds": 5}``, ``home``, ``engine="local"`` or ``max_time=3600``
+            (seconds). ``resume=True`` continues the newest unfinished sweep with the same settings.
+
+    Raises:
+        UserError: for invalid arguments.
+        SweepError: if a part fails.
     """
     from rich.console import Console
 

@@ -1,4 +1,4 @@
-"""Commands of this program as lines for a person to paste into a shell."""
+"""Commands of this program as lines to paste into a shell."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ PROGRAM = ("python", "-m", "orchestrator")
 
 
 def command_line(*words: object) -> str:
-    """Return the line that runs a command of this program, with words quoted as a shell needs them."""
+    """Return the shell command that runs this program with these words, quoted as needed."""
     return shlex.join([*PROGRAM, *map(str, words)])

@@ -1,4 +1,4 @@
-"""Cost of a sweep: the expected cost, from a rehearsal of its searcher, and the cost so far."""
+"""Cost of a sweep: expected, from a rehearsal of its searcher, and so far."""
 
 from __future__ import annotations
 
@@ -22,41 +22,43 @@ from trainables.base import Arm, Family, RunConfig
 from trainables.transformer.native import NATIVE
 
 LEARNED, UNLEARNED = 0.98, 0.2
-"""Accuracies, in a rehearsal, of runs at and above its transition and of runs below."""
+"""Accuracies of runs in a rehearsal, at or above the transition and below it."""
 MOST_REHEARSALS = 16
-"""Transitions that are tried at most."""
+"""Maximum number of transitions to rehearse."""
 
 NATIVE_RATE, NATIVE_HALF = 6.5e10, 1_000.0
 CPU_RATE, CPU_HALF = 4.5e10, 17_000.0
 GPU_RATE, GPU_HALF = 3.0e13, 36_000.0
 """Operations per second of a large model on one core with the native step, on one core with torch, and on one GPU; and
-the parameters at which a model reaches half of that because of overhead.
+the parameters at which overhead halves that rate.
 
-The numbers for torch are fitted to float32 training of ListOps models of 1,200 to 116,000 parameters on a shared server
-(within 30%; expect a factor of three elsewhere). Those of the native step are between whole runs at n_embed 8 on flat
-sums (59 GFLOP/s) and on nested expressions, which spend a quarter of the time on evaluation (36), and steps at 24 to 64
-(65 to 90).
+The numbers for torch are fitted to float32 training of ListOps models with 1,200 to 116,000 parameters on a shared
+server (within 30%; expect a factor of three elsewhere). For the native step they lie between the rates of whole runs at
+n_embed 8 on flat sums (59 GFLOP/s) and on nested expressions (36), which spend a quarter of the time on evaluation, and
+the rate of steps at 24 to 64 (65 to 90).
 
-The numbers for a GPU fit stacks of 64 runs of the profile `paper` on an H100 in float32: 239 us for a run's step at
+The numbers for a GPU fit stacks of 64 runs of the profile `paper` on an H100 in float32: 239 us per run and step at
 n_embed 16, 316 at 32 and 554 at 64 (within 8%). Since then the gradients of matrices are computed in parts
-(trainables/transformer/model.py), which must be faster; whole steps were not measured again. A run in a stack of ten
-took 813 us at 32."""
+(trainables/transformer/model.py), which must be faster, but whole steps were not measured again. A run in a stack of
+ten took 813 us at 32.
+"""
 STARTUP_S = 15.0
-"""Seconds until Ray and the workers have started."""
+"""Seconds to start Ray and the workers."""
 WEIGHT_BYTES_PER_PARAMETER = 4
-"""Float32. Checkpoints (three times as much while a stack trains) are removed when it ends."""
+"""Float32. Checkpoints, three times as large while a stack trains, are removed when it ends."""
 RECORD_BYTES, SWEEP_BYTES = 200_000, 1_500_000
 """Bytes of a run in addition to its weights (arrays, curves and pictures, in its directory and in MLflow), and bytes of
-a sweep (an empty MLflow database and the figures). Training data, which sweeps share, are not included.
+a sweep (an empty MLflow database and the figures). Training data are not included, since sweeps share them.
 
-Measured as 194 kB a run over 144 runs modulo 6, and 250 kB over 8 runs modulo 10, whose pictures are larger. Every run
-then had a picture in both places; now it is less."""
+Measured as 194 kB per run over 144 runs modulo 6, and 250 kB over 8 runs modulo 10, whose pictures are larger. At that
+time every run had a picture in both places; now the size is smaller.
+"""
 
 
 @dataclass(frozen=True)
 class SizePlan:
-    """The cost of one size. ``flops`` and ``seconds`` are those of one run, at most. ``runs`` is the expected number,
-    and ``stack`` the most runs trained together."""
+    """Cost of one size. ``flops`` and ``seconds`` are the maximum for a run, ``runs`` the expected number of runs, and
+    ``stack`` the maximum number of runs trained together."""
 
     size: int
     parameters: float
@@ -68,18 +70,18 @@ class SizePlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """The expected cost of a sweep.
+    """Expected cost of a sweep.
 
     Attributes:
         runs_at_worst: Runs of the most expensive rehearsal, with the worst transitions if every size either learns or
             does not. Runs that scatter may cost more.
-        runs_at_most: The searcher's own bound on the runs.
+        runs_at_most: The searcher's bound on the runs.
         seconds_at_worst: Seconds of the most expensive rehearsal.
-        stacks_at_once: Stacks that train at the same time.
-        tuning_runs: Runs of the tuning before the sweep, at most; none if another sweep tuned the same settings.
-        tuning_seconds: Their time.
+        stacks_at_once: Number of stacks that train at the same time.
+        tuning_runs: Maximum number of tuning runs before the sweep; 0 if another sweep tuned the same settings.
+        tuning_seconds: Seconds of the tuning runs.
         donor_flops: Operations of first phases from which runs of all sizes continue.
-        donor_seconds: Their time.
+        donor_seconds: Seconds of these first phases.
     """
 
     sizes: tuple[SizePlan, ...]
@@ -94,29 +96,29 @@ class Plan:
 
     @property
     def runs(self) -> float:
-        """The expected number of runs."""
+        """Expected number of runs."""
         return sum(size.runs for size in self.sizes)
 
     @property
     def flops(self) -> float:
-        """The expected number of floating-point operations."""
+        """Expected number of floating-point operations."""
         return sum(size.runs * size.flops for size in self.sizes) + self.donor_flops
 
     @property
     def seconds(self) -> float:
-        """The expected seconds from start to answer."""
+        """Expected seconds from start to answer."""
         searched = _wall(sum(size.runs * size.seconds for size in self.sizes), self.stacks_at_once)
         return searched + self.tuning_seconds + self.donor_seconds
 
     @property
     def disk_bytes(self) -> float:
-        """The disk space of the expected runs once they have ended."""
+        """Disk space in bytes of the expected runs after they have ended."""
         sizes = ((size.runs, WEIGHT_BYTES_PER_PARAMETER * size.parameters + RECORD_BYTES) for size in self.sizes)
         return SWEEP_BYTES + sum(runs * run_bytes for runs, run_bytes in sizes)
 
 
 def make_plan(spec: SweepSpec, hardware: Hardware) -> Plan:
-    """Return the expected cost of ``spec``, settled (orchestrator.stacks), on ``hardware``."""
+    """Return the expected cost on ``hardware`` of ``spec``, after :func:`orchestrator.stacks.settled`."""
     family = spec.make_family()
     flops = {size: _dearest(spec, family, size) for size in spec.sizes}
     seconds = run_seconds(spec)
@@ -157,7 +159,7 @@ def make_plan(spec: SweepSpec, hardware: Hardware) -> Plan:
 
 
 def run_seconds(spec: SweepSpec, sizes: Sequence[int] = ()) -> dict[int, float]:
-    """Return the seconds of a run of each size, at most, at typical rates; by default for the sweep's own sizes."""
+    """Return the maximum seconds of a run by size, at typical rates. By default the sizes are the sweep's."""
     family = spec.make_family()
     return {
         size: _seconds(spec, _dearest(spec, family, size), family.parameters(size).total)
@@ -166,7 +168,7 @@ def run_seconds(spec: SweepSpec, sizes: Sequence[int] = ()) -> dict[int, float]:
 
 
 def _tuning(spec: SweepSpec, at_once: int) -> tuple[int, float]:
-    """Return the runs of the tuning before a sweep and their seconds, if every trial trains every size and seed."""
+    """Return the number of tuning runs before a sweep and their seconds, if every trial trains all sizes and seeds."""
     tune = spec.tune
     if tune is None or spec.tuned:
         return 0, 0.0
@@ -176,11 +178,9 @@ def _tuning(spec: SweepSpec, at_once: int) -> tuple[int, float]:
 
 
 def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]]:
-    """Return the runs of each size that the searcher asks for, once for each of several assumed transitions.
-
-    ``seconds`` are those of a run of each size, for searchers that count the cost.
-    """
-    # All recipes are searched in the same way, so one stands for all.
+    """Return the number of runs that the searcher requests at each size, for each of several assumed transitions.
+    ``seconds`` of a run by size matter to searchers that consider cost."""
+    # All recipes are searched in the same way, so the first represents all.
     problem = problem_of(spec, spec.baseline.recipe)
     mixes = problem.mixes
     transitions = [*spec.sizes, math.inf]
@@ -197,8 +197,8 @@ def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]
 
 
 def stacks_at_once(spec: SweepSpec, hardware: Hardware) -> int:
-    """Return the number of stacks that train at the same time. Without the GPUs that it needs, a sweep is planned for a
-    machine that has them; other code refuses to run it."""
+    """Return the number of stacks that train at the same time. If GPUs are missing, assume a machine that has them;
+    other code refuses to run the sweep."""
     machines = hardware.machines or (Machine(hardware.cpus, hardware.gpus),)
     if found := sum(map(spec.resources.stacks_on, machines)):
         return found
@@ -209,8 +209,8 @@ def stacks_at_once(spec: SweepSpec, hardware: Hardware) -> int:
 def played_to_the_end(
     searcher: Searcher, transitions: Mapping[str, float], seconds: Mapping[int, float]
 ) -> Counter[int]:
-    """Return the runs by size that a searcher still asks for, if runs of each mix learn from its transition on. Pending
-    runs do not count."""
+    """Return the number of further runs that a searcher requests by size, without pending runs. Runs of a mix learn at
+    and above its value in ``transitions``."""
 
     def tell(request: Request) -> None:
         accuracy = LEARNED if request.size >= transitions[request.mix] else UNLEARNED
@@ -227,20 +227,20 @@ def played_to_the_end(
 
 
 def _dearest(spec: SweepSpec, family: Family, size: int) -> float:
-    """Return the operations of the mix with the largest budget, without phases that runs of all sizes share."""
+    """Return the operations of the most expensive mix, without phases that runs of all sizes share."""
     runs = [(mix, spec.config(Request(mix.name, size, spec.seed))) for mix in spec.mixes]
     return max(sum(map(family.flops, run.phases[_shared(mix) :])) for mix, run in runs)
 
 
 def _donors(spec: SweepSpec, family: Family) -> Collection[RunConfig]:
-    """Return the phases from which runs of all sizes continue. Each is trained once per seed."""
+    """Return the phases from which runs of all sizes continue, each trained once per seed."""
     pairs = [(mix, Request(mix.name, spec.sizes[0], seed)) for mix in spec.mixes for seed in spec.seed_list]
     shared = [phase for mix, request in pairs for phase in spec.config(request).phases[: _shared(mix)]]
     return {family.key(phase): phase for phase in shared}.values()
 
 
 def _shared(mix: Arm) -> int:
-    """Return how many of an arm's first phases have a fixed size, which runs of all sizes share."""
+    """Return the number of an arm's first phases with a fixed size, which runs of all sizes share."""
     return [phase.size is not None for phase in mix.phases if phase.share].index(False)
 
 
@@ -259,12 +259,12 @@ def _wall(run_seconds: float, at_once: int) -> float:
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of training, each run's share of its stack.
+    """Seconds of training. Each run counts for its share of its stack.
 
     Attributes:
-        spent_s: Seconds of the ``runs`` that were trained for the sweep.
-        found_s: Seconds that the ``found`` reused runs took when they were trained.
-        grid_s: Seconds of all ``grid_runs`` runs of the whole grid; None before the first run has ended.
+        spent_s: Seconds of the ``runs`` trained for the sweep.
+        found_s: Seconds that the ``found`` reused runs took to train.
+        grid_s: Seconds of all ``grid_runs`` runs of the whole grid, or None before the first run has ended.
     """
 
     spent_s: float
@@ -276,16 +276,14 @@ class Cost:
 
     @property
     def share(self) -> float | None:
-        """Seconds of the runs that ended, including reused ones, as a share of the grid's."""
+        """Seconds of the runs that ended, including reused runs, relative to the grid's."""
         return (self.spent_s + self.found_s) / self.grid_s if self.grid_s else None
 
 
 def cost_of(spec: SweepSpec, runs: Iterable[RunRecord]) -> Cost:
-    """Return the cost of these runs of a sweep.
-
-    In the whole grid, a cell costs the mean of its measured runs, otherwise the mean of its size, otherwise the power
-    law through the measured sizes. Earlier phases add the same share as for these runs.
-    """
+    """Return the cost of a sweep's runs. A cell of the whole grid costs the mean of its measured runs, otherwise the
+    mean of its size, otherwise the power law through the measured sizes. Earlier phases add the same share as in these
+    runs."""
     ended = tuple(runs)
     phases_s = 0.0
     cells: dict[tuple[str, int], list[float]] = {}
@@ -311,7 +309,7 @@ def cost_of(spec: SweepSpec, runs: Iterable[RunRecord]) -> Cost:
 
         grid_s = spec.seeds * sum(expected(mix.name, size) for mix, size in spec.cells)
         grid_s *= 1 + phases_s / sum(map(sum, cells.values()))
-    # Counted as in the table; the seconds are those of first phases, too.
+    # Counts are as in the table, but the seconds include first phases.
     counted = [run for run in ended if is_evidence(run.config) and run.config.label in spec.mix_named]
     count = sum(not run.found_in for run in counted)
     return Cost(spent_s, grid_s, count, spec.seeds * len(spec.cells), all_s - spent_s, len(counted) - count)

@@ -1,4 +1,4 @@
-"""Settings for other programs, kept away from this program and the processes it starts: environment variables, warnings
+"""Keeps settings for other programs away from this program and its child processes: environment variables, warnings
 that raise, modules in the working directory."""
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from orchestrator.errors import UserError
 FOREIGN = re.compile(
     "_?MLFLOW_.*|TUNE_.*|RAY_(AIR|TRAIN|CHDIR)_.*"  # the user's own experiments, servers and sweeps
     "|TORCH_(LOGS|TRACE).*"  # debugging output of other models
-    "|(UVICORN|GUNICORN|FLASK|WERKZEUG)_.*|WEB_CONCURRENCY|FORWARDED_ALLOW_IPS"  # web servers, such as that of MLflow
+    "|(UVICORN|GUNICORN|FLASK|WERKZEUG)_.*|WEB_CONCURRENCY|FORWARDED_ALLOW_IPS"  # web servers, such as MLflow's
     "|MPLBACKEND|MATPLOTLIBRC|SOURCE_DATE_EPOCH|PYTHONWARNINGS"  # drawing, building and testing
 )
-"""Variables for other work that would change what this program does."""
+"""Environment variables for other programs that would change how this program works."""
 PASSED = re.compile(
     "MLFLOW_(TRACKING|HTTP|S3|BOTO_CLIENT|KERBEROS)_.*"  # where the record is, how to sign in, whom to trust
     "|MLFLOW_(WORKSPACE|ARTIFACT_UPLOAD_DOWNLOAD_TIMEOUT|DISABLE_TELEMETRY|SUPPRESS_PRINTING_URL_TO_STDOUT)"
 )
-"""Variables among them that a user may set for this program."""
+"""Exceptions among the foreign variables, which a user may set for this program."""
 
 
 def is_foreign(name: str) -> bool:
-    """Return True for a variable that is not for this program."""
+    """Return True for a variable that is meant for another program."""
     return FOREIGN.fullmatch(name) is not None and PASSED.fullmatch(name) is None
 
 
 def ours(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without the variables of other work."""
+    """Return an environment without foreign variables."""
     return {name: value for name, value in environment.items() if not is_foreign(name)}
 
 
 def drop_foreign() -> dict[str, str]:
-    """Remove the variables of other work from this process's environment. Return them with their values."""
+    """Remove foreign variables from this process's environment. Return them with their values."""
     return {name: os.environ.pop(name) for name in list(os.environ) if is_foreign(name)}
 
 
 @contextmanager
 def without_foreign() -> Iterator[None]:
-    """Remove the variables of other work during the block."""
+    """Remove foreign variables during the block."""
     dropped = drop_foreign()
     try:
         yield
@@ -57,39 +57,34 @@ def without_foreign() -> Iterator[None]:
 
 
 STANDARD_ERROR = 2
-"""Descriptor of the last of the three standard streams."""
 
 
 def open_streams() -> None:
-    """Open standard streams that are closed, as by cron or a daemon. Otherwise the next file, such as a journal, takes
-    their numbers, and what a library prints ends in it."""
+    """Open closed standard streams, which cron and daemons leave. Otherwise the next opened file, such as a journal,
+    takes their descriptor and receives the output of libraries."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= STANDARD_ERROR:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)
 
 
 PACKAGES = ("orchestrator", "trainables", "search_spaces")
-"""The packages of this program."""
 ROOT = str(Path(__file__).resolve().parents[1])
-"""The directory that contains them."""
+"""Directory that contains the packages of this program."""
 
 ELSEWHERE = "name another directory as --scratch, or set TMPDIR"
-"""Remedy for a temporary directory that cannot be used."""
+"""Remedy for an unusable temporary directory."""
 
 
 def begin() -> None:
-    """Prepare this process, before it imports anything else of the program or of its libraries.
-
-    Raises:
-        UserError: if a directory of ``PYTHONPATH`` hides a package of this program.
-    """
+    """Prepare this process before it imports the rest of the program or its libraries. Raises :class:`UserError` if a
+    directory in ``PYTHONPATH`` hides a package of this program."""
     open_streams()
     drop_foreign()
     settle_user()
     if any(option.startswith("error") for option in sys.warnoptions):
-        warnings.simplefilter("default")  # A deprecated call in a library must not end a sweep.
-    # A module in the working directory can be imported, but does not replace one of a library or of this program:
-    # ``__main__`` has taken the directory out.
+        warnings.simplefilter("default")  # A library's call of a deprecated function must not end a sweep.
+    # Modules in the working directory can be imported, but do not replace modules of a library or of this program,
+    # because ``__main__`` has removed the directory.
     if (here := working_directory()) is not None:
         # Directories are searched before an editable install.
         sys.path += [ROOT, here] if any(hiding(name, [here]) for name in PACKAGES) else [here]
@@ -97,7 +92,7 @@ def begin() -> None:
 
 
 def working_directory() -> str | None:
-    """Return the working directory; None if it was deleted."""
+    """Return the working directory, or None if it was deleted."""
     try:
         return os.getcwd()
     except FileNotFoundError:
@@ -105,7 +100,7 @@ def working_directory() -> str | None:
 
 
 def check_packages(search_path: Sequence[str]) -> None:
-    """Raise :class:`UserError` if a module of the user hides a package of this program."""
+    """Raise :class:`UserError` if a user's module hides a package of this program."""
     for name in PACKAGES:
         if (path := hiding(name, search_path)) is not None:
             raise UserError(
@@ -115,7 +110,7 @@ def check_packages(search_path: Sequence[str]) -> None:
 
 
 def hiding(name: str, search_path: Sequence[str]) -> str | None:
-    """Return the file or directory that is imported as ``name`` on this path, unless it is this program's own."""
+    """Return the file or directory that this path imports as ``name``, or None if it belongs to this program."""
     spec = PathFinder.find_spec(name, list(search_path))
     paths = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or ())]
     path = next(filter(None, paths), None)
@@ -123,8 +118,8 @@ def hiding(name: str, search_path: Sequence[str]) -> str | None:
 
 
 def settle_user() -> None:
-    """Give this process the name and home directory of a user, if it has none. Containers may run under ids that have
-    no entry in the list of users, and many libraries need both."""
+    """Set a user name and home directory for this process if they are missing. Containers may run under user ids
+    without an entry in the user list, and many libraries need both."""
     home = os.environ.get("HOME", "")
     try:
         home = home or pwd.getpwuid(os.getuid()).pw_dir
@@ -135,10 +130,10 @@ def settle_user() -> None:
 
 
 def private_directory() -> Path:
-    """Create and return a directory in the system's temporary one that belongs to this user alone.
+    """Create and return a directory of this user in the system's temporary directory.
 
     Raises:
-        UserError: if it cannot be created, or if others can write into it and so change what is trained.
+        UserError: if it cannot be created, or if others could write to it and so change what is trained.
     """
     path = Path(tempfile.gettempdir()) / f"orchestrator-{os.getuid()}"
     try:
@@ -152,7 +147,7 @@ def private_directory() -> Path:
 
 
 def is_writable(directory: Path) -> bool:
-    """Return True if a file can be created in a directory. Permissions are not enough: its disk may be read-only."""
+    """Return True if a file can be created in a directory. Permissions alone do not show a read-only disk."""
     try:
         with tempfile.TemporaryFile(dir=directory):
             return True
@@ -161,11 +156,8 @@ def is_writable(directory: Path) -> bool:
 
 
 def user_path(given: str | Path) -> Path:
-    """Return a path with ``~`` expanded, which a shell does not do in ``--home=~/x``.
-
-    Raises:
-        UserError: for the home directory of an unknown user.
-    """
+    """Return a path with ``~`` expanded, also in ``--home=~/x``. Raises :class:`UserError` for an unknown user's
+    home."""
     try:
         return Path(given).expanduser()
     except RuntimeError:

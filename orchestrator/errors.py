@@ -7,35 +7,35 @@ from collections.abc import Iterable, Sequence
 
 
 class SweepError(Exception):
-    """A failure that is not the user's mistake, such as a full disk or a server that does not answer. Exit code 1."""
+    """A failure that the user did not cause, such as a full disk or an unresponsive server. Exit code 1."""
 
     exit_code = 1
 
 
 class UserError(SweepError, ValueError):
-    """A mistake of the user. The message says what was given, what is allowed and where. Exit code 2."""
+    """A mistake by the user. The message contains what was given, what is allowed and where. Exit code 2."""
 
     exit_code = 2
 
 
 SHOWN = 6
-"""The most names listed in a message."""
+"""Maximum number of names in a message."""
 
 
 def first_of(names: Sequence[str]) -> str:
-    """Return the first names, and the number of the others."""
+    """Return the first names, and the number of remaining names."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
 
 
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
-    """Return a sentence, after a space, with the nearest allowed name; "" if none is close."""
+    """Return a sentence with the nearest allowed name, after a space, or "" if none is close."""
     name = nearest(given, allowed)
     return f" Did you mean {name!r}?" if name else ""
 
 
 def nearest(given: str, allowed: Iterable[str]) -> str | None:
-    """Return the allowed name that a misspelt or shortened one probably means, such as ``learning_rate`` for ``lr``."""
+    """Return the allowed name that a misspelled or shortened name (``lr`` for ``learning_rate``) probably means."""
     names = list(allowed)
     short = [name for name in names if given == "".join(part[0] for part in name.split("_") if part)]
     stems = [stem for stem, least in ((given.rstrip("s"), 3), (given[:-1], 4)) if len(given) >= least]
@@ -45,7 +45,7 @@ def nearest(given: str, allowed: Iterable[str]) -> str | None:
 
 
 def unknown(kind: str, given: str, allowed: Iterable[str], *, where: str = "") -> UserError:
-    """Return the error for a name that is not one of the allowed ones."""
+    """Return the error for a name that is not allowed."""
     names = sorted(allowed)
     place = f" in {where}" if where else ""
     return UserError(f"unknown {kind} {given!r}{place}.{did_you_mean(given, names)} Allowed: {', '.join(names)}.")

@@ -1,4 +1,4 @@
-"""What more runs are expected to decide: continuations of a search, simulated from the runs it has."""
+"""Expected decisions after more runs, from simulated continuations of a search."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from orchestrator.transition.evidence import compare, counted
 from trainables.contract.runs import Parameters
 
 CONTINUATIONS = 20
-"""Simulated continuations. The share of them that decides is known to within about 0.1."""
+"""Number of simulated continuations. The share that decides is known to within about 0.1."""
 
 
 def outlook(searcher: Pairs, continuations: int = CONTINUATIONS) -> dict[tuple[str, str], float]:
-    """Return how likely each comparison is to be decided once a search has used up its limits.
+    """Return the probability that each comparison is decided after a search has used up its limits.
 
-    Each continuation draws a learning curve for every mix from what the mix's runs say, and runs the searcher on them
-    to its end. The draws have a fixed seed: the same runs have the same outlook.
+    Each continuation draws a learning curve for every mix, given the mix's runs, and lets the searcher finish on these
+    curves. The seed is fixed, so equal runs give equal results.
 
     Args:
-        searcher: A search with its results and blocks so far, and with the limits to come.
-        continuations: How many continuations to simulate.
+        searcher: A search with its results and blocks so far, and with the extended limits.
+        continuations: Number of continuations to simulate.
 
     Returns:
-        The share of continuations that decide each comparison, by mix and baseline, in [0, 1].
+        Share of continuations that decide each comparison, by mix and baseline, in [0, 1].
     """
     problem, settings = searcher.problem, searcher.settings
     rng = np.random.default_rng(0)
@@ -45,7 +45,7 @@ def outlook(searcher: Pairs, continuations: int = CONTINUATIONS) -> dict[tuple[s
     decided = dict.fromkeys(problem.comparisons, 0)
 
     def parameters(size: float) -> Parameters:
-        return Parameters(size**2, size**2)  # Only factors depend on them, and no factor is asked for.
+        return Parameters(size**2, size**2)  # Only factors depend on parameters, and no factor is needed here.
 
     for draw in range(continuations):
         chance = {mix: dict(zip(problem.sizes, chances[draw], strict=True)) for mix, chances in chance_DS.items()}
@@ -60,7 +60,7 @@ def outlook(searcher: Pairs, continuations: int = CONTINUATIONS) -> dict[tuple[s
 
 
 def continued(searcher: Pairs) -> Pairs:
-    """Return a search that continues another one with twice its seeds and limits, until every comparison is decided."""
+    """Return a search that continues another with twice its seeds and limits, until every comparison is decided."""
     problem, settings = searcher.problem, searcher.settings
     first = problem.seeds[0]
     more = replace(problem, seeds=tuple(range(first, first + MORE * len(problem.seeds))))
@@ -74,7 +74,6 @@ def continued(searcher: Pairs) -> Pairs:
 
 
 def _world(chance: Mapping[str, Mapping[int, float]], cost: Mapping[int, float], draw: int) -> World:
-    """A world in which runs learn with the chances of their mix and size."""
     place = {mix: index for index, mix in enumerate(chance)}
 
     def run(request: Request) -> Observation:

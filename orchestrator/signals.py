@@ -1,4 +1,4 @@
-"""Signals of a terminal and of a batch system: those that stop a sweep, and Ctrl-Z, which suspends it."""
+"""Signals from a terminal or batch system that stop a sweep, and Ctrl-Z, which suspends it."""
 
 from __future__ import annotations
 
@@ -14,23 +14,22 @@ if TYPE_CHECKING:
     import psutil
 
 SHOW_CURSOR = "\x1b[?25h"
-"""Escape sequence that shows the cursor, which a live view hides until its end."""
+"""Escape sequence that shows the cursor, which a live view hides."""
 
 
 def stop_signals() -> list[signal.Signals]:
-    """Return the signals that stop a sweep: Ctrl-C, a batch system's notice and, without ``nohup``, the loss of the
-    terminal."""
+    """Return the signals that stop a sweep: Ctrl-C, a batch system's notice, and a lost terminal without ``nohup``."""
     lost = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
     return [signal.SIGINT, signal.SIGTERM, *lost]
 
 
 def terminal_outputs() -> list[int]:
-    """Return which of stdout and stderr (1, 2) are terminals. After the loss of a terminal it is too late to ask."""
+    """Return which of stdout and stderr (1, 2) are terminals. This cannot be found after the terminal is lost."""
     return [descriptor for descriptor in (1, 2) if os.isatty(descriptor)]
 
 
 def leave_terminal(outputs: Sequence[int]) -> None:
-    """Discard these outputs: their terminal is lost, and writing to it would raise an error."""
+    """Discard these outputs because their terminal is lost and writing would raise an error."""
     null = os.open(os.devnull, os.O_WRONLY)
     for descriptor in outputs:
         os.dup2(null, descriptor)
@@ -38,7 +37,7 @@ def leave_terminal(outputs: Sequence[int]) -> None:
 
 
 def show_cursor() -> None:
-    """Show the terminal's cursor, if stderr is a terminal."""
+    """Show the terminal's cursor if stderr is a terminal."""
     if sys.stderr.isatty():
         sys.stderr.write(SHOW_CURSOR)
         sys.stderr.flush()
@@ -46,8 +45,7 @@ def show_cursor() -> None:
 
 @contextmanager
 def suspended(driver: subprocess.Popen[bytes] | None) -> Iterator[None]:
-    """Suspend a driver and all its descendants during the block. Ctrl-Z at the terminal does not reach them, because
-    they are in other process groups."""
+    """Suspend a driver and its descendants, whose process groups Ctrl-Z does not reach, during the block."""
     import psutil  # Few supervisors need it.
 
     processes: list[psutil.Process] = []
@@ -55,7 +53,7 @@ def suspended(driver: subprocess.Popen[bytes] | None) -> Iterator[None]:
         with suppress(psutil.NoSuchProcess):
             processes.append(psutil.Process(driver.pid))
             processes[0].suspend()
-            for _ in range(2):  # The second time finds a process that was being started.
+            for _ in range(2):  # The second time finds processes that were just starting.
                 processes += [child for child in processes[0].children(recursive=True) if child not in processes]
                 for process in processes:
                     _signal(process, signal.SIGSTOP)

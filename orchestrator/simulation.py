@@ -1,5 +1,4 @@
-"""Searches without training, with the real searchers and a simulated clock, and a comparison of searchers by cost and
-error.
+"""Searches without training, using the real searchers and a simulated clock, to compare searchers by cost and error.
 
 As in the engine, free workers take stacks, a stack has runs of one size from the same ``ask``, and every run is
 reported when its stack ends.
@@ -23,15 +22,15 @@ from orchestrator.transition.transition import transition
 from orchestrator.transition.types import LEVEL
 
 REFERENCE = "grid"
-"""The method to which costs and times are relative."""
+"""Method to which costs and times are relative."""
 FLOOR, ASYMPTOTE, SCATTER = 0.1, 0.97, 0.01
-"""Accuracy of runs that do not learn, of runs that do, and the standard deviation about both."""
+"""Accuracies of runs that do not learn and of runs that do, and the standard deviation around both."""
 SLOPES = (3.0, 60.0)
-"""Range of a curve's slope in ln size, drawn evenly in its logarithm."""
+"""Range of a curve's slope in ln size, drawn uniformly on a log scale."""
 MARGIN = 0.07
-"""Share of the sizes, in ln size, at each end in which no transition is drawn."""
+"""Share of the sizes, in ln size, at each end that has no transitions."""
 World = Callable[[Request], Observation | None]
-"""Returns the outcome of a run, the same for the same request; None if it failed."""
+"""Returns the outcome of a run (None if it failed), the same for equal requests."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +49,8 @@ class Trace:
 
 
 def simulate(searcher: Searcher, world: World, workers: int = 1, stack: int = 1) -> Trace:
-    """Run a searcher to its end on a number of workers, each with one stack at a time of at most ``stack`` runs.
-
-    Raises:
-        RuntimeError: if the searcher wants no run, waits for none and is not done.
-    """
+    """Run a searcher to its end. Each of ``workers`` trains a stack of at most ``stack`` runs at a time. Raises
+    :class:`RuntimeError` if the searcher wants no run, has none pending and is not done."""
     waiting: deque[tuple[Request, ...]] = deque()
     running: list[tuple[float, int, tuple[Request, ...], list[Observation | None]]] = []
     now, cost, begun = 0.0, 0.0, 0
@@ -79,7 +75,7 @@ def simulate(searcher: Searcher, world: World, workers: int = 1, stack: int = 1)
 
 
 def stacks(wanted: Iterable[Request], most: int) -> list[tuple[Request, ...]]:
-    """Return runs in stacks of equal size with at most ``most`` runs, in the order they were wanted."""
+    """Return runs in stacks of equal size with at most ``most`` runs, in the order in which they were wanted."""
     by_size: dict[int, list[Request]] = {}
     for request in wanted:
         by_size.setdefault(request.size, []).append(request)
@@ -96,12 +92,12 @@ class Truth:
 
     @property
     def transition(self) -> float:
-        """The size at which the mean accuracy is :data:`LEVEL` of its asymptote."""
+        """Size at which the mean accuracy is :data:`LEVEL` of its asymptote."""
         share = (LEVEL * ASYMPTOTE - FLOOR) / (ASYMPTOTE - FLOOR)
         return math.exp(self.midpoint + math.log(share / (1 - share)) / self.slope)
 
     def run(self, request: Request, cost: float) -> Observation:
-        """Return the outcome of a run, the same for the same size and seed."""
+        """Return the outcome of a run, the same for equal size and seed."""
         rng = np.random.default_rng([self.key, request.size, request.seed + 1])
         apart = min(max(self.slope * (math.log(request.size) - self.midpoint), -500.0), 500.0)
         level = ASYMPTOTE if rng.random() < 1 / (1 + math.exp(-apart)) else FLOOR
@@ -111,9 +107,9 @@ class Truth:
 
 @dataclass(frozen=True)
 class Tried:
-    """A method on many simulated sweeps. ``cost`` and ``wall`` are relative to the grid's. ``busy``, in [0, 1], is the
-    share of the workers' time spent on runs. ``error`` is the median of |ln(estimate / truth)|, None without an
-    estimate, and ``holds`` the share of the 90% intervals that contain the truth."""
+    """Results of a method on many simulated sweeps. ``cost`` and ``wall`` are relative to the grid's; ``busy``, in [0,
+    1], is the share of the workers' time spent on runs. ``error`` is the median of |ln(estimate / truth)|, None without
+    estimates, and ``holds`` is the share of 90% intervals that contain the truth."""
 
     method: str
     runs: float
@@ -134,8 +130,8 @@ def compare(
     workers: int = 1,
     stack: int = 1,
 ) -> list[Tried]:
-    """Try ``methods`` (by name, with their settings) on the same simulated sweeps. ``costs`` are those of a run at each
-    size, in any unit."""
+    """Compare ``methods`` (by name, with their settings) on the same simulated sweeps. ``costs`` has the cost of a run
+    by size, in any unit."""
     rng = np.random.default_rng(seed)
     drawn = [{mix: _draw(problem, rng) for mix in problem.mixes} for _ in range(sweeps)]
 
@@ -151,7 +147,6 @@ def compare(
 
 
 def _draw(problem: Problem, rng: np.random.Generator) -> Truth:
-    """A truth with its transition among the sizes."""
     smallest, largest = math.log(problem.sizes[0]), math.log(problem.sizes[-1])
     margin = MARGIN * (largest - smallest)
     slope = math.exp(rng.uniform(math.log(SLOPES[0]), math.log(SLOPES[1])))

@@ -1,4 +1,4 @@
-"""Stacks: which runs are trained together as one batched model, and how many. Pure functions of what is wanted now."""
+"""Choice of the runs that are trained together as one batched model. Pure functions of the wanted runs."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from orchestrator.space.spec import SweepSpec
 from trainables.base import RunConfig
 
 STACK_FLOPS = 5e11
-"""Operations in a step of a whole stack on a GPU above which a larger stack gains little. On an H100, 16 to 64 runs at
+"""Operations per step of a whole stack on a GPU above which a larger stack gains little. On an H100, 16 to 64 runs at
 n_embed 64 (1.8e11 to 7.3e11 operations) gained 1.45 times; larger stacks were not measured."""
 LARGEST = 256
-"""The largest stack chosen on a GPU. On an H100, 16 to 64 runs at n_embed 16 gained 2.0 times; 256 were not tried."""
+"""Largest stack chosen on a GPU. On an H100, 16 to 64 runs at n_embed 16 gained 2.0 times; 256 were not tried."""
 FULL = 0.9
-"""The share of a stack's memory that its runs may use. Libraries use some of the rest."""
+"""Share of a stack's memory that its runs may use. Libraries use some of the rest."""
 CONTEXT_BYTES = 1e9
-"""Approximate memory of a GPU that each process uses in addition to its tensors, for its context and kernels, at
-compute capability 9."""
+"""Approximate memory in bytes that each process uses on a GPU in addition to its tensors, for its context and kernels,
+at compute capability 9."""
 AUTO_GPU_SHARE = 0.5
-"""With two processes a GPU is busy while one of them starts or compiles. One stack in training kept an H100 busy 98%
-of the time by itself; two at once were not measured."""
+"""Share of a GPU per process if ``auto``, so that another process trains while one starts or compiles. A single stack
+in training kept an H100 busy 98% of the time; two at once were not measured."""
 
 
 @dataclass(frozen=True)
 class Ticket:
-    """A wanted run: its request, its config, its key, and its shape, which all runs of a stack share."""
+    """A wanted run: its request, config, key, and shape, which all runs of a stack share."""
 
     request: Request
     config: RunConfig
@@ -40,32 +40,31 @@ class Ticket:
 
 @dataclass(frozen=True)
 class Stack:
-    """Runs of one shape that are trained as one batched model: the unit of execution, a trial of Ray Tune."""
+    """Runs with one shape that are trained as one batched model: the unit of execution, a trial of Ray Tune."""
 
     tickets: tuple[Ticket, ...]
 
     @property
     def requests(self) -> tuple[Request, ...]:
-        """The requests of its runs."""
         return tuple(ticket.request for ticket in self.tickets)
 
     @property
     def id(self) -> str:
-        """The stack's identity, by which it finds its checkpoint: the same for the same runs in the same order."""
+        """Id of the stack, by which it finds its checkpoint. It is the same for the same runs in the same order."""
         return stack_id(self.tickets[0].shape, [ticket.key for ticket in self.tickets])
 
 
 def stack_id(shape: str, keys: Sequence[str]) -> str:
-    """Return the identity of the stack of these runs."""
+    """Return the id of the stack of these runs."""
     digest = hashlib.sha256("|".join(keys).encode()).hexdigest()[:8]
     return f"{shape}-x{len(keys)}-{digest}"
 
 
 def next_stack(wanted: Sequence[Ticket], free: int, max_stack: int) -> Stack:
-    """Return the stack to start now, with ``free`` idle slots and ``wanted`` (never empty) in order of urgency.
+    """Return the stack to start now, with ``free`` idle slots and ``wanted`` (not empty) in order of urgency.
 
-    It has the most urgent run and others of its shape. If there are fewer shapes than idle slots, the runs are spread,
-    so that no slot is idle while another trains a large stack.
+    It has the most urgent run and others with its shape. If there are fewer shapes than idle slots, the runs are
+    spread, so that slots are not idle while another slot trains a large stack.
     """
     first_shape = wanted[0].shape
     mates = [ticket for ticket in wanted if ticket.shape == first_shape]
@@ -75,8 +74,8 @@ def next_stack(wanted: Sequence[Ticket], free: int, max_stack: int) -> Stack:
 
 
 class StackSizes:
-    """The largest stack of each size for one sweep on this hardware: ``resources.max_stack``, or a rule from the work
-    of a step and the memory of a run. A stack that still runs out of memory is halved (engine/worker.py)."""
+    """Largest stack at each size for a sweep on this hardware: ``resources.max_stack``, or a rule from the work of a
+    step and the memory of a run. A stack that still runs out of memory is halved (engine/worker.py)."""
 
     def __init__(self, spec: SweepSpec, hardware: Hardware) -> None:
         self._spec = spec
@@ -84,29 +83,27 @@ class StackSizes:
         self._bytes = stack_bytes(spec.resources, hardware)
 
     def most(self, size: int) -> int:
-        """Return the most runs of this size to train as one stack. At least 1."""
+        """Return the maximum number of runs of this size to train as one stack, at least 1."""
         if not self._family.stacks:
             return 1
         max_stack = self._spec.resources.max_stack
         if isinstance(max_stack, int):
             return max_stack
         if self._spec.resources.device == "cpu":
-            return 1  # A core gains nothing from stacks, and single runs end as soon as they have learned.
+            return 1  # Stacks do not speed up a core, and single runs end as soon as they have learned.
         config = self._spec.config(Request(self._spec.baseline.name, size, self._spec.seed))
         flops_a_step = self._family.flops(config) / self._family.steps(config)
         return largest_stack(flops_a_step, self._family.memory(size), self._bytes)
 
     def together(self) -> int:
-        """Return the number of seeds for a searcher to ask for together, by the middle size. On a CPU it is 1, because
-        each seed costs as much as the first."""
+        """Return the seeds to request together, judged at the middle size. It is 1 on a CPU, which gains nothing."""
         if self._spec.resources.device == "cpu":
             return 1
         return min(self.most(self._spec.sizes[len(self._spec.sizes) // 2]), self._spec.seeds)
 
 
 def largest_stack(flops_a_step: float, run_bytes: float, stack_bytes: float) -> int:
-    """Return a good stack size for a GPU, a power of 2, from a run's operations in a step and its peak memory. Bytes
-    are 0 if unknown."""
+    """Return a good stack size for a GPU, a power of 2, given a run's operations and peak memory (0 if unknown)."""
     most = min(STACK_FLOPS / max(flops_a_step, 1.0), LARGEST)
     if run_bytes and stack_bytes:
         most = min(most, FULL * stack_bytes / run_bytes)
@@ -114,25 +111,24 @@ def largest_stack(flops_a_step: float, run_bytes: float, stack_bytes: float) -> 
 
 
 def stack_bytes(resources: Resources, hardware: Hardware) -> float:
-    """Return the bytes that one stack may use: its share of its GPU without its process's context, or of the machine's
-    memory, by cores. 0 if unknown. The share of a GPU must not be ``auto``."""
+    """Return the bytes that a stack may use, or 0 if unknown: its share of its GPU without the process's context, or of
+    the machine's memory by cores. The share of a GPU must not be ``auto``."""
     if resources.device == "cpu":
-        # A cluster may have no cores yet, and add some once they are missed.
+        # A cluster may have no cores yet and add them on demand.
         share = min(1.0, resources.cpu_per_stack / hardware.cpus) if hardware.cpus else 0.0
         return 1e9 * hardware.memory_gb * share
     return gpu_bytes(resources.gpus, 1e9 * hardware.gpu_memory_gb)
 
 
 def gpu_bytes(share: float, total_bytes: float) -> float:
-    """The part of a GPU's memory that a process with this share of it may fill with tensors. Shares of one GPU sum to
-    1, and every process's context comes on top; a share too small for its context keeps a tenth of itself."""
+    """Return the bytes of a GPU that a process with this share may fill with tensors. Shares sum to 1, and contexts add
+    to them; a share too small for its context keeps a tenth."""
     mine = min(1.0, share) * total_bytes
     return max(mine - CONTEXT_BYTES, mine / 10)
 
 
 def settled(spec: SweepSpec, hardware: Hardware) -> SweepSpec:
-    """Return the sweep with a number in place of each ``auto`` that depends on stacks: the share of a GPU, and the
-    seeds that its searcher asks for together."""
+    """Return the sweep with numbers for each ``auto`` about stacks: the GPU share and the searcher's ``stack``."""
     if spec.resources.gpu_per_stack == AUTO:
         shared = spec.resources.model_copy(update={"gpu_per_stack": AUTO_GPU_SHARE})
         spec = spec.model_copy(update={"resources": shared})

@@ -1,8 +1,8 @@
-"""The parent of the process that drives a sweep. It restarts the driver, which then resumes the sweep, if the driver
-was killed or lost its Ray. The journal is safe in any case.
+"""Parent of the process that drives a sweep. It restarts a driver that was killed or lost its Ray, and the new driver
+resumes the sweep from the journal.
 
-Through a pipe the driver sends its parent the sweep it drives and, at the end, that it ends by itself. A driver dies
-with its parent.
+Through a pipe the driver sends its parent the sweep's id and, before a normal exit, a message that it has ended. If the
+parent dies, the driver dies too.
 """
 
 from __future__ import annotations
@@ -24,25 +24,24 @@ if TYPE_CHECKING:
     import psutil
 
 STARTS = 3
-"""Times that a sweep is resumed automatically."""
+"""Maximum number of times that a sweep is resumed automatically."""
 LOST_RAY = 75
-"""Exit code of a driver whose Ray died (EX_TEMPFAIL of sysexits.h)."""
+"""Exit code of a driver whose Ray died (EX_TEMPFAIL in sysexits.h)."""
 INTERRUPTED = 130
 """Exit code after an interruption: 128 + SIGINT, as in shells."""
 VARIABLE = "ORCHESTRATOR_PARENT"
-"""Environment variable of a driver: its parent's process id and the descriptor of the pipe."""
+"""Environment variable of a driver with its parent's process id and the descriptor of the pipe."""
 RESUMED = "ORCHESTRATOR_RESUMED"
-"""Environment variable of a driver: the sweep that it resumes ("" for all of a space), which overrides the
-arguments."""
+"""Environment variable of a driver with the sweep to resume ("" for all of a space), which overrides the arguments."""
 LOOK_EVERY_S = 0.2
-"""Seconds between two checks of the parent and of Ray."""
+"""Seconds between checks of the parent and of Ray."""
 
 
 def supervise(arguments: Sequence[str], report: Callable[[str], object]) -> int:
-    """Run the program with these arguments in a process of its own, and return its exit code. Called once.
+    """Run the program with these arguments in a separate process, and return its exit code. Called once.
 
-    If the driver dies, ``report`` gets a sentence with the cause. On the machine's own Ray the sweep is then resumed,
-    up to :data:`STARTS` times; on a cluster (``--address``) the sentence says how to resume it.
+    If the driver dies, ``report`` gets a sentence with the cause. With this machine's Ray the sweep is then resumed, up
+    to :data:`STARTS` times; on a cluster (``--address``) the sentence explains how to resume it.
     """
     sweep: str | None = None
     interrupted = False
@@ -69,7 +68,7 @@ def supervise(arguments: Sequence[str], report: Callable[[str], object]) -> int:
         signal.signal(signal.SIGTSTP, pause)
     for start in range(STARTS + 1):
         driver, pipe = _start(arguments, sweep)
-        if interrupted:  # Before there was a driver.
+        if interrupted:  # Interrupted before the driver was started.
             driver.send_signal(signal.SIGINT)
         with os.fdopen(pipe, encoding="utf-8") as lines:
             messages = {word: rest for word, _, rest in (line.rstrip("\n").partition(" ") for line in lines)}
@@ -104,8 +103,7 @@ def _cause(code: int) -> str:
 
 
 def _start(arguments: Sequence[str], resumed: str | None) -> tuple[subprocess.Popen[bytes], int]:
-    """Start this program as a driver, which resumes the sweep ``resumed`` if given. Return the process and the pipe
-    from which to read its messages."""
+    """Start a driver, which resumes the sweep ``resumed`` if given. Return the process and its message pipe."""
     ours, theirs = os.pipe()
     own = len(sys.orig_argv) - len(sys.argv) + 1
     # A script that sets ``sys.argv`` and calls ``main()`` has no command line to repeat.
@@ -124,13 +122,13 @@ def _start(arguments: Sequence[str], resumed: str | None) -> tuple[subprocess.Po
 _pipe: int | None = None
 _resumed: str | None = None
 _ray: list[psutil.Process] = []
-"""The processes of Ray that this driver depends on."""
+"""Ray processes that this driver depends on."""
 
 
 def begin() -> None:
-    """Make this process a driver that dies with its parent, if it was started as one. Called once, before all else."""
+    """Make this process a driver that dies with its parent, if it was started as such. Called first of all."""
     global _pipe, _resumed
-    # Removed, so that no process that this one starts is a driver.
+    # Removed, so that child processes do not become drivers.
     numbers, _resumed = os.environ.pop(VARIABLE, "").split(), os.environ.pop(RESUMED, None)
     if numbers:
         parent, _pipe = map(int, numbers)
@@ -146,12 +144,12 @@ def has_parent() -> bool:
 
 
 def resumed() -> str | None:
-    """Return the id of the sweep that this driver resumes because its predecessor died, "" for all of a space."""
+    """Return the id of the sweep that this driver resumes because the previous driver died, "" for all of a space."""
     return _resumed
 
 
 def age_s() -> float:
-    """Return the seconds since this driver's parent was started, 0 without one."""
+    """Return the seconds since this driver's parent was started, or 0 without a parent."""
     if not has_parent():
         return 0.0
     import psutil  # Most commands do not need it.
@@ -160,20 +158,19 @@ def age_s() -> float:
 
 
 def tell(word: str, rest: str = "") -> None:
-    """Send the parent, if there is one, ``sweep ID`` (the sweep that is driven; no id for all of a space) or
-    ``ended``."""
+    """Send ``sweep ID`` (the current sweep; no id for all of a space) or ``ended`` to the parent, if there is one."""
     if _pipe is not None:
         with suppress(BrokenPipeError):
             os.write(_pipe, f"{word} {rest}\n".encode())
 
 
 def watch_ray(parts: Sequence[psutil.Process]) -> None:
-    """Watch these processes in place of the former ones, if there is a parent."""
+    """Watch these processes instead of the previous ones, if there is a parent."""
     _ray[:] = parts if has_parent() else []
 
 
 def check_ray() -> None:
-    """End this process at once, to be restarted, if a process of its Ray died. Ray itself would wait for minutes."""
+    """Exit at once, to be restarted, if a process of this driver's Ray died. Ray itself would wait for minutes."""
     if not all(map(_is_alive, _ray)):
         os._exit(LOST_RAY)
 

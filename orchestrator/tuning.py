@@ -1,10 +1,10 @@
 """Tuning of settings for each mix before its transition is searched.
 
 A study tunes one mix and is a pure function of the runs that have ended. Its first trial has the settings as written.
-The others come in two waves: the first fills the ranges evenly (a Latin hypercube), the second is Optuna's, from what
-the first showed. Every trial but the first trains its smallest size first, and the rest only if it can still beat the
-settings as written. Only settings with which more runs learn than luck explains are
-taken: settings that learn sooner may be learned by fewer seeds at the sizes near the transition.
+The others come in two waves: the first fills the ranges evenly (a Latin hypercube), and Optuna chooses the second from
+the results of the first. Every trial but the first trains its smallest size first, and the rest only if it can still
+beat the settings as written. Settings are taken only if more runs learn with them than luck explains. Settings that
+merely learn sooner may be learned by fewer seeds at sizes near the transition.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trainables.base import Evaluation, Outcome, Status
 LEARNED = 0.8
 """Validation accuracy of the target at which a run has learned."""
 SURE = 80
-"""Minimum probability, in percent, that more of all runs learn with a trial's settings than with those as written."""
+"""Minimum probability, in percent, that more of all runs learn with a trial's settings than as written."""
 NOTHING_BETTER = "found nothing better than the settings as written"
 
 
@@ -37,7 +37,7 @@ class Learning(Observation):
 
 
 def observe_learning(outcome: Outcome, target: str) -> Learning | None:
-    """Read from a run's curve when the target was learned; None for a failed run, which is no evidence."""
+    """Return when the target was learned, from a run's curve, or None for a failed run, which is not evidence."""
     if outcome.status is Status.FAILED:
         return None
     accuracy = outcome.curve[-1].accuracy[target] if outcome.curve else 0.0
@@ -45,10 +45,8 @@ def observe_learning(outcome: Outcome, target: str) -> Learning | None:
 
 
 def learned_at(curve: Sequence[Evaluation], task: str) -> float | None:
-    """Return the step at which a learning curve first reaches :data:`LEARNED`, or None.
-
-    The curve is interpolated between its points and starts with accuracy 0 at step 0.
-    """
+    """Return the step at which a learning curve first reaches :data:`LEARNED`, or None. The curve is interpolated
+    between its points and starts with accuracy 0 at step 0."""
     step, accuracy = 0.0, 0.0
     for point in curve:
         reached = point.accuracy[task]
@@ -59,11 +57,11 @@ def learned_at(curve: Sequence[Evaluation], task: str) -> float | None:
 
 
 def beats(learned: int, written: int, of: int) -> bool:
-    """Return True if ``learned`` runs of ``of``, against ``written`` of as many, show that more of all runs learn.
+    """Return True if ``learned`` of ``of`` runs, compared with ``written`` of ``of``, show that more of all runs learn.
 
     The probability must be at least :data:`SURE`. With uniform priors the two shares are order statistics of ``of + 1``
-    uniform numbers each, so it is a ratio of whole numbers: the orders in which at most ``learned`` numbers of the
-    first kind precede the second kind's number ``written + 1``.
+    uniform numbers each, so it is a ratio of whole numbers: it counts the orders in which at most ``learned`` numbers
+    of the first kind precede number ``written + 1`` of the second kind.
     """
     more = sum(math.comb(k + written, k) * math.comb(2 * of + 1 - k - written, of + 1 - k) for k in range(learned + 1))
     return 100 * more >= SURE * math.comb(2 * of + 2, of + 1)
@@ -71,7 +69,7 @@ def beats(learned: int, written: int, of: int) -> bool:
 
 @dataclass(frozen=True)
 class Trial:
-    """Values by dotted setting, the trial's requests in order, and the outcomes so far."""
+    """A trial: values by dotted setting, requests in order, and outcomes so far."""
 
     values: dict[str, float]
     requests: tuple[Request, ...]
@@ -89,19 +87,19 @@ class Trial:
 
     @property
     def mean_steps(self) -> float:
-        """Mean steps to learn of the runs that learned; infinite if none did."""
+        """Mean steps to learn over the runs that learned, or infinity if none did."""
         steps = [run.learned_at for run in self.runs.values() if run.learned_at is not None]
         return sum(steps) / len(steps) if steps else math.inf
 
     def __str__(self) -> str:
-        """``3 of 4 runs learned, in 2390 steps (training.learning_rate 0.0031)``."""
+        """Return text such as ``3 of 4 runs learned, in 2390 steps (training.learning_rate 0.0031)``."""
         steps = f", in {_digits(self.mean_steps)} steps" if self.learned else ""
         return f"{self.learned} of {len(self.runs)} runs learned{steps} ({values_text(self.values)})"
 
 
 class Study:
-    """The tuning of one mix, as far as the runs that have ended take it. ``suggested`` keeps the values of every mix's
-    second wave, because the outcomes of a first wave that has ended do not change."""
+    """The tuning of one mix, given the runs that have ended. ``suggested`` caches the values of each mix's second wave,
+    because the outcomes of a completed first wave do not change."""
 
     def __init__(
         self, spec: SweepSpec, mix: str, results: Results, suggested: dict[str, list[dict[str, float]]]
@@ -122,36 +120,35 @@ class Study:
 
     @property
     def wanted(self) -> list[Request]:
-        """Runs to train next, the most wanted first; empty when the tuning has ended."""
+        """Runs to train next, most wanted first. Empty when the tuning has ended."""
         return [request for trial in self.trials for request in self._wanted_by(trial)]
 
     @property
     def ended(self) -> frozenset[int]:
-        """Positions of the trials that were trained and want no further run."""
+        """Positions of the trials that were trained and want no more runs."""
         trials = enumerate(self.trials)
         return frozenset(number for number, trial in trials if trial.runs and not self._wanted_by(trial))
 
     @property
     def best(self) -> Trial:
-        """The trial to use, once the tuning has ended: the settings as written unless another one beats them."""
+        """The trial to use after the tuning: the settings as written unless another trial beats them."""
         whole = [trial for trial in self.trials if not trial.missing]
         best = min(whole, key=lambda trial: (-trial.learned, trial.mean_steps))
         return best if self._may_win(best.learned) else self.written
 
     @property
     def result(self) -> dict[str, float]:
-        """Settings for the mix; none if the space's own are the best."""
+        """Settings for the mix, empty if the space's settings are the best."""
         return {} if self.best is self.written else self.best.values
 
     def progress(self) -> MixProgress:
-        """Return the runs left at most; ``low`` and ``high`` are the first and the last of its sizes."""
+        """Return the maximum number of runs left. ``low`` and ``high`` are the first and last of the tuning's sizes."""
         done = not self.wanted
         left = self.tune.trials * len(self._cells) - sum(len(trial.runs) for trial in self.trials)
         note = f"{len(self.ended)} of {self.tune.trials} trials ended"
         return MixProgress(self.mix, self.sizes[0], self.sizes[-1], 0 if done else left, done, note)
 
     def __str__(self) -> str:
-        """The choice and its reason, in one line."""
         best, written = self.best, self.written
         as_written = f"{written.learned} of {len(written.runs)} runs learned as written"
         if best is written:
@@ -161,7 +158,7 @@ class Study:
         return f"tuned {self.mix}: {values_text(best.values)}, {learned} {why}"
 
     def at_smallest_size(self, trial: Trial) -> Trial:
-        """Return a trial with its runs at the smallest size alone, which every trial trains."""
+        """Return a trial with only its runs at the smallest size, which every trial trains."""
         settings = {} if trial is self.written else trial.values
         return self._trial(trial.values, settings, self._cells[: self.tune.seeds])
 
@@ -169,10 +166,10 @@ class Study:
         return beats(learned, self.written.learned, len(self._cells))
 
     def _wanted_by(self, trial: Trial) -> list[Request]:
-        """Runs that a trial wants next: those of the smallest size, then all others if it may still win."""
+        """Return the runs that a trial wants next: at the smallest size, then all others if it may still win."""
         if trial is self.written or not trial.missing:
             return trial.missing
-        # The smallest size alone decides: more would make the result depend on the order in which runs end.
+        # Only the smallest size decides, so that the result does not depend on the order in which runs end.
         small = self.at_smallest_size(trial)
         failed = 0 if small.missing else len(small.requests) - small.learned
         hopeless = not self._may_win(len(self._cells) - failed)
@@ -181,7 +178,7 @@ class Study:
     def _trial(
         self, values: dict[str, float], settings: Mapping[str, float], cells: Sequence[tuple[int, int]] = ()
     ) -> Trial:
-        """A trial at these cells, by default at all. The settings as written set nothing."""
+        """Return a trial at these cells, by default at all. ``settings`` is empty for the settings as written."""
         requests = tuple(
             Request(self.mix, size, seed, values=tuple(settings.items()), until=LEARNED)
             for size, seed in cells or self._cells
@@ -191,10 +188,8 @@ class Study:
 
 
 class Tuner(Searcher):
-    """Asks for the runs of every mix's study; results are those of :func:`observe_learning`.
-
-    A failed run is not asked for again; the driver of the tuning stops there.
-    """
+    """Requests the runs of every mix's study, with results from :func:`observe_learning`. A failed run is not requested
+    again; the driver of the tuning stops."""
 
     Settings: ClassVar[type[SearchSettings]] = SearchSettings
 
@@ -212,15 +207,12 @@ class Tuner(Searcher):
         return [self.study(mix).progress() for mix in self.problem.mixes]
 
     def study(self, mix: str) -> Study:
-        """Return the tuning of a mix as it stands."""
         return Study(self._spec, mix, self.results, self._suggested)
 
 
 def suggested_values(study: Study, count: int) -> list[dict[str, float]]:
     """Return ``count`` values from Optuna's tree-structured Parzen estimator, given a study whose trials have ended.
-
-    The estimator only uses the order of the trials: more runs learned at the smallest size, then fewer steps.
-    """
+    Only their order counts: more runs learned at the smallest size, then fewer steps."""
     import optuna  # Takes a second to import, and few sweeps tune.
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -229,7 +221,7 @@ def suggested_values(study: Study, count: int) -> list[dict[str, float]]:
         path: optuna.distributions.FloatDistribution(span.low, span.high, log=span.scale == "log")
         for path, span in tune.settings.items()
     }
-    # Optuna seeds numpy's RandomState, which takes 32 bits. Constant liar: the suggestions of a wave stay apart.
+    # Optuna seeds numpy's RandomState, which takes 32 bits. A constant liar keeps a wave's suggestions apart.
     sampler = optuna.samplers.TPESampler(seed=tune.seed % 2**32, n_startup_trials=1, constant_liar=True)
     optimizer = optuna.create_study(direction="minimize", sampler=sampler)
     inside = [
@@ -245,7 +237,7 @@ def suggested_values(study: Study, count: int) -> list[dict[str, float]]:
 
 
 def spread_values(tune: Tune, count: int) -> list[dict[str, float]]:
-    """Return ``count`` values that fill the ranges evenly: a Latin hypercube from the seed."""
+    """Return ``count`` values that fill the ranges evenly, as a Latin hypercube from the seed."""
     rng = np.random.default_rng(tune.seed)
     columns = [(rng.permutation(count) + rng.random(count)) / count for _ in tune.settings]
     spans = list(zip(tune.settings.items(), columns, strict=True))
@@ -253,12 +245,12 @@ def spread_values(tune: Tune, count: int) -> list[dict[str, float]]:
 
 
 def values_text(values: Mapping[str, float]) -> str:
-    """``training.learning_rate 0.0031, training.weight_decay 0.12``."""
+    """Return text such as ``training.learning_rate 0.0031, training.weight_decay 0.12``."""
     return ", ".join(f"{path} {_digits(value)}" for path, value in values.items())
 
 
 def tune_text(tune: Tune) -> str:
-    """Return the question in one line."""
+    """Return the ranges, trials, seeds and sizes of the tuning in one line."""
     spans = ", ".join(
         f"{path} {_digits(span.low)} to {_digits(span.high)}{' (log)' if span.scale == 'log' else ''}"
         for path, span in tune.settings.items()
@@ -268,11 +260,10 @@ def tune_text(tune: Tune) -> str:
 
 
 def tuned_text(mix: str, values: Mapping[str, float], tune: Tune | None) -> str:
-    """Return the settings that a mix was trained with, in one line."""
+    """Return the settings with which a mix was trained in one line."""
     how = "set" if tune is None else "tuned"
     return f"{mix}: {how}: {values_text(values)}" if values else f"{mix}: {NOTHING_BETTER}"
 
 
 def _digits(value: float) -> str:
-    """Three significant digits: ``0.0031``, ``845``."""
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"

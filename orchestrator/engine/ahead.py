@@ -1,7 +1,7 @@
-"""Compiles the steps of the next sizes in another process while this one trains, so that a GPU does not wait for them.
+"""Compile the steps of the next sizes in another process, so that a GPU does not wait for the compiler.
 
-The result reaches this process through the compiler's cache. Compilation runs in a separate program, because
-other threads cannot use the device while a step is recorded.
+The compiler's cache passes the result to the training process. A separate program compiles because threads of the same
+process cannot use the device while a step is recorded.
 """
 
 from __future__ import annotations
@@ -26,16 +26,14 @@ from orchestrator.stacks import FULL, Stack, Ticket
 log = logging.getLogger(__name__)
 
 NICENESS = 5
-"""Training comes first: a GPU that waits for its process costs more than a step that is compiled later."""
+"""Niceness of the compiling process. Delaying training costs more than compiling a step later."""
 STOP_S = 5.0
-"""Seconds for the process to end once it is asked to."""
+"""Seconds to wait for the process to end before it is killed."""
 
 
 class CompilesAhead:
-    """Has the steps of a campaign compiled one after the other, those of waiting runs first, then of the nearest sizes.
-
-    A context manager: the process ends with the block. It does nothing for a family that does not compile.
-    """
+    """Compiles the steps of a campaign one at a time: waiting runs first, then the nearest sizes. The context manager
+    ends the process on exit. It does nothing for a family that does not compile."""
 
     def __init__(self, campaign: Campaign) -> None:
         self._campaign = campaign
@@ -46,7 +44,7 @@ class CompilesAhead:
         self._process: subprocess.Popen[bytes] | None = None
         self._errors = scratch(spec.resources.scratch) / f"ahead-{os.getpid()}.txt"
         self._size = 0
-        """The size that is being compiled, or was last."""
+        """The last size whose compilation was started."""
 
     def __enter__(self) -> CompilesAhead:
         return self
@@ -61,7 +59,7 @@ class CompilesAhead:
         self._errors.unlink(missing_ok=True)
 
     def look(self, stack: Stack) -> None:
-        """Start the next compilation if none is under way. ``stack`` is the one in training."""
+        """Start the next compilation if none is running. ``stack`` is the stack in training."""
         self._shapes.add(stack.tickets[0].shape)
         if not self._compiles or (self._process is not None and self._process.poll() is None):
             return
@@ -76,10 +74,8 @@ class CompilesAhead:
                 self._compiles = False
 
     def _tickets(self, stack: Stack) -> Iterator[Ticket]:
-        """Yield runs of other sizes in the order in which they are likely to train.
-
-        Only stacks are compiled ahead: a run that trains alone has a version of its own.
-        """
+        """Yield runs of other sizes, most likely to train first. Sizes that train one run at a time are skipped,
+        because a single run uses a different compiled step."""
         campaign, spec = self._campaign, self._campaign.sweep.spec
         waiting = [run.ticket for run in campaign.table.in_state(RunState.WAITING)]
         sizes = list(spec.sizes)
@@ -92,7 +88,7 @@ class CompilesAhead:
                 yield ticket
 
     def _start(self, ticket: Ticket) -> None:
-        """Start a process that compiles the step of a run. A session of its own keeps the terminal's Ctrl-C from it."""
+        """Compile the step of a run in a new process. Its new session keeps the terminal's Ctrl-C away."""
         self._size = ticket.config.size
         words = [str(self._campaign.sweep.files.directory), json.dumps(asdict(ticket.request))]
         with self._errors.open("wb") as errors:
@@ -106,7 +102,7 @@ class CompilesAhead:
             )
 
     def _warn(self) -> None:
-        """Report a compilation that failed. Its size is compiled when it trains, and fails there if it cannot be."""
+        """Log a failed compilation. The size is compiled again when it trains, and any error is raised there."""
         if self._process is not None and self._process.returncode:
             lines = self._errors.read_text(errors="replace").strip().splitlines() or ["no output"]
             log.warning(f"size {self._size} could not be compiled ahead, so its first stack starts later: {lines[-1]}")
@@ -114,7 +110,7 @@ class CompilesAhead:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Compile the step of a run: its sweep's directory and its request. To make its learner is to compile it."""
+    """Compile the step of a run by making its learner. Arguments are the sweep's directory and the request (JSON)."""
     import torch
 
     os.nice(NICENESS)
@@ -122,7 +118,7 @@ def main(arguments: Sequence[str]) -> None:
     spec = load_sweep(files.home, files.id).spec
     config = spec.config(Request.from_json(json.loads(arguments[1])))
     torch.set_num_threads(1)
-    if spec.resources.device == "cuda":  # Stacks leave this much of the memory.
+    if spec.resources.device == "cuda":  # The share of memory that stacks do not use.
         torch.cuda.set_per_process_memory_fraction(1 - FULL)
     spec.make_family().learner([config, config], device=spec.resources.device, cache=scratch(spec.resources.scratch))
 

@@ -1,6 +1,6 @@
-"""Messages between a campaign and its workers: a stack's job one way, reports the other. Ray pickles them as they are.
+"""Messages between a campaign and its workers: jobs and reports, which Ray pickles unchanged.
 
-A worker writes nothing that another machine reads: a run's files travel in its report, and the driver writes them.
+Workers send a run's files in their reports, and only the driver writes them to the home.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from trainables.base import Evaluation, Outcome
 
 @dataclass(frozen=True)
 class StackJob:
-    """All that a worker needs to train a stack of a sweep.
+    """Everything that a worker needs to train a stack of a sweep.
 
-    ``wanted`` are the indices in ``requests`` of the runs to train: the others have ended or are no longer wanted.
-    ``directory`` is the sweep's on the driver's machine. ``donors`` are the weights (safetensors) that its runs
-    continue from, by the donors' keys.
+    Attributes:
+        wanted: Indices in ``requests`` of the runs to train. The others have ended or are no longer wanted.
+        directory: The sweep's directory on the driver's machine.
+        donors: Weights (safetensors) from which the runs continue, by the donor's key.
     """
 
     requests: tuple[Request, ...]
@@ -31,23 +32,22 @@ class StackJob:
 
     @property
     def name(self) -> str:
-        """The stack's name for people: ``add+prod_add size 16 x6 1f2e3d4c``."""
+        """Readable name, such as ``add+prod_add size 16 x6 1f2e3d4c``."""
         mixes = "_".join(dict.fromkeys(request.mix for request in self.requests))
         return f"{mixes} size {self.requests[0].size} x{len(self.requests)} {self.stack_id.rpartition('-')[2]}"
 
     def __str__(self) -> str:
-        """Return the name, since Tune makes a trial's tag of this and keeps it."""
+        """Return the name, which Tune keeps as part of the trial's tag."""
         return self.name
 
     def __deepcopy__(self, memo: Mapping[int, Any]) -> Self:
-        """Return this object, since Tune would keep a copy for every trial."""
+        """Return the job itself, because Tune would keep a copy for every trial."""
         return self
 
 
 @dataclass(frozen=True)
 class RunReport:
-    """One run of a stack. ``files`` of a run that ended are its weights, arrays and probe results, by their paths in
-    its directory."""
+    """Report on one run. When the run ends, ``files`` has its weights, arrays and probe results by relative path."""
 
     key: str
     evaluation: Evaluation | None
@@ -57,14 +57,14 @@ class RunReport:
 
 @dataclass(frozen=True)
 class StackReport:
-    """A worker's report between two evaluations.
+    """A worker's report after training to the next evaluation.
 
     Attributes:
-        runs: The runs that came to an evaluation or ended.
-        halves: Two smaller stacks that continue in place of this one, which did not fit into memory.
-        machine_error: A failure of the machine, for which the worker left the stack.
-        broken: How the family broke its contract. It would do so again.
-        messages: Sentences for the user.
+        runs: The runs that were evaluated or ended.
+        halves: Two smaller stacks that replace this stack, which did not fit into memory.
+        machine_error: The machine error that made the worker leave the stack.
+        broken: How the family broke its contract. A retry would fail in the same way.
+        messages: Messages for the user.
     """
 
     runs: tuple[RunReport, ...] = ()

@@ -1,9 +1,9 @@
-"""A sweep under way: decides which stack starts next and takes in reports. It does not know Ray; engines call it.
+"""A running sweep: chooses the stacks to start and processes reports. Engines call it; it does not depend on Ray.
 
-When a run ends, the order is always the same: its directory is written, then its line in the journal, then the searcher
-gets the result, then the observer. A crash between any two of them loses nothing. A wanted run that the home already
-has takes the same path without training. A run that another sweep is training is waited for. Each phase of an arm is
-a separate run that waits for the previous phase.
+When a run ends, its directory is written, then its line in the journal; then the searcher gets the result, and last the
+observer. A crash between two of these steps loses nothing. A wanted run that the home already has goes through the same
+steps without training. If another sweep is training a run, the campaign waits for the result. Each phase of an arm is a
+separate run that waits for the previous phase.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ log = logging.getLogger(__name__)
 
 
 class Observer:
-    """Follows a campaign, in the driver's thread. This one does nothing."""
+    """Follows a campaign in the driver's thread. The methods of this base class do nothing."""
 
     @property
     def behind(self) -> bool:
-        """True while no stack may start because the observer cannot keep up."""
+        """True if the observer cannot keep up, so that no stack may start."""
         return False
 
     def look(self) -> None:
-        """Carry out requests from outside and show progress. Called often."""
+        """Handle external requests and show progress. Called often."""
 
     def ended(self, record: RunRecord) -> None:
-        """Handle a run that ended and is on disk."""
+        """Handle a run that ended and was stored."""
 
 
 class Campaign:
     """The runs of a sweep and the order in which they are trained. Used in the driver's thread only.
 
-    A machine error is not an outcome. A stack that meets one is retried a few times. After that, or if the driver's own
-    writing fails, the sweep stops and ``machine_error`` says why (otherwise "").
+    A machine error is not an outcome. A stack with a machine error is retried a few times. After the last retry, or if
+    the driver itself cannot write, the sweep stops and ``machine_error`` contains the reason (otherwise "").
 
     Attributes:
-        table: Every run, in one state each.
-        records: The runs that ended, in the journal's order. A run of two arms is in it twice.
-        limits: The largest stack by size, for sizes that ran out of memory. A limit also holds for larger sizes.
-        slots: Stacks that can train at the same time.
-        stopping: True once nothing more may start.
+        table: All runs and their states.
+        records: The runs that ended, in the journal's order. A run that two arms share appears twice.
+        limits: The largest stack by size, for sizes that ran out of memory. A limit also applies to larger sizes.
+        slots: Number of stacks that can train at the same time.
+        stopping: True if no more stacks may start.
     """
 
     def __init__(
@@ -72,10 +72,13 @@ class Campaign:
         blocks: int = 0,
         observe: Callable[[Outcome, str], Observation | None] = observe,
     ) -> None:
-        """Begin with the ``known`` runs of the journal, its number of ``blocks``, and the ``interrupted`` stacks, which
-        have checkpoints.
+        """Create a campaign.
 
-        ``observe`` returns what the searcher learns from an outcome about the target.
+        Args:
+            interrupted: Stacks that have checkpoints.
+            known: Runs in the journal.
+            blocks: Number of blocks in the journal.
+            observe: Converts an outcome and the target into the searcher's observation.
         """
         self.sweep = sweep
         self.searcher = searcher
@@ -102,39 +105,34 @@ class Campaign:
 
     @property
     def done(self) -> bool:
-        """True if the sweep is stopping, or no run is wanted and the searcher wants nothing more."""
+        """True if the sweep is stopping, or if no run is wanted and the searcher has finished."""
         return self.stopping or (self.table.idle and self.searcher.done)
 
     @property
     def training(self) -> list[Run]:
-        """The runs in training."""
         return self.table.in_state(RunState.TRAINING)
 
     def is_over(self, stack_id: str) -> bool:
-        """Return True if the worker of a stack should end: the sweep is stopping, or none of its runs is wanted."""
+        """Return True if a stack's worker should end: the sweep is stopping, or none of the stack's runs is wanted."""
         stack = self.table.stacks.get(stack_id)
         return self.stopping or (stack is not None and not self.table.members(stack))
 
     def has_progress(self, stack_id: str) -> bool:
-        """Return True if a run of a stack has come to an evaluation since the stack started. Otherwise no checkpoint
-        could save anything."""
+        """Return True if a run was evaluated since its stack started, so that a checkpoint would save progress."""
         return any(run.stack_id == stack_id and run.evaluation is not None for run in self.training)
 
     def look(self) -> None:
-        """Let the observer carry out requests from outside and show progress."""
         with self._watched():
             self.observer.look()
 
     def ticket(self, request: Request) -> Ticket:
-        """Return the run that a request means."""
         config = self.sweep.spec.config(request)
         return Ticket(request, config, self._family.key(config), self._family.shape(config))
 
-    # Requests of people
+    # Requests by the user
 
     def stop_mix(self, mix: str) -> None:
-        """Want no more runs of a mix. Those in training are dropped, except one that another mix waits for; those that
-        ended stay."""
+        """Want no more runs of a mix. Drop its runs in training that no other mix needs; keep those that ended."""
         if mix in self.searcher.stopped:
             return
         self.journal.append(Stopped(mix))
@@ -151,7 +149,7 @@ class Campaign:
                 self._store.free(key)
 
     def stop_run(self, key: str) -> bool:
-        """Stop a run in training and record it as failed by hand. Return False if no such run is in training."""
+        """Stop a run in training and record it as failed by hand. Return False if it is not in training."""
         in_training = self.table.state(key) is RunState.TRAINING
         self.ended(key, Outcome(Status.FAILED, 0, {}, {}, error=BY_HAND))
         return in_training
@@ -159,7 +157,7 @@ class Campaign:
     # What starts next
 
     def next_stack(self) -> Stack | None:
-        """Return the stack to start on an idle slot. None means wait or, with :attr:`done`, stop."""
+        """Return the stack to start on an idle slot. None means wait or, if :attr:`done`, stop."""
         stack = None
         with self._watched():
             if not (self.stopping or self.observer.behind or self._retries.waiting):
@@ -171,11 +169,11 @@ class Campaign:
                 stack = self._choose(free)
             if stack is not None:
                 self._notes.begin(stack.id, stack.requests)
-            self.observer.look()  # Last, so that it shows the new stack: making its data may take minutes.
+            self.observer.look()  # Last, to show the new stack: generating its data may take minutes.
         return stack
 
     def job(self, stack: Stack) -> StackJob:
-        """Return the job that trains a stack, which has begun."""
+        """Return the job that trains a stack returned by :meth:`next_stack`."""
         members = {run.ticket.key for run in self.table.members(stack)}
         wanted = [index for index, ticket in enumerate(stack.tickets) if ticket.key in members]
         donors = {key: self._store.weights(key) for key in self._donor_keys(stack.tickets[index] for index in wanted)}
@@ -189,19 +187,19 @@ class Campaign:
         )
 
     def _look_elsewhere(self) -> None:
-        """Take the runs that other sweeps have ended, and want those that they no longer train."""
+        """Take results from other sweeps, and claim the runs that other sweeps no longer train."""
         for run in self.table.in_state(RunState.ELSEWHERE):
             if not self._find(run.ticket) and self._store.claim(run.ticket.key):
                 self.table.add(run.ticket, RunState.WAITING)
         self._unblock()
 
     def _ask(self, room: int) -> None:
-        """Ask the searcher until this many runs wait for a slot, or it wants no more."""
+        """Ask the searcher for runs until ``room`` runs wait for a slot or the searcher has no more."""
         again = True
         while again and not self.observer.behind:
             again = False
             requests = self.searcher.ask(room - len(self.table.in_state(RunState.WAITING)))
-            # Blocks are on disk before any of their runs begins or is found.
+            # Write blocks to disk before any of their runs starts or is found.
             if blocks := self.searcher.blocks[self._logged_blocks :]:
                 self.journal.append(Asked(blocks))
                 self._logged_blocks += len(blocks)
@@ -209,13 +207,13 @@ class Campaign:
                 again |= self._add(self.ticket(request))
 
     def _add(self, ticket: Ticket) -> bool:
-        """Add a run that the searcher wants. Return True if it had ended, so that the searcher may want another."""
+        """Add a run that the searcher wants. Return True if it has already ended, so that there is room for another."""
         run = self.table.get(ticket.key)
-        if run is not None and run.outcome is not None:  # It is a run of another arm as well.
+        if run is not None and run.outcome is not None:  # Another arm shares this run.
             self._take(ticket, run.outcome, self.sweep.id)
             return True
         if run is not None:
-            if run.ticket.request != ticket.request:  # Otherwise an interrupted stack trains it already.
+            if run.ticket.request != ticket.request:  # Otherwise an interrupted stack already trains it.
                 run.twins.append(ticket)
             return False
         if self._find(ticket):
@@ -224,7 +222,7 @@ class Campaign:
         return False
 
     def _want(self, ticket: Ticket) -> None:
-        """Have a run wait for a slot, or for the phase that it continues."""
+        """Queue a run for a slot, or block it until the phase that it continues has ended."""
         before = self.sweep.spec.before(ticket.request)
         if before is None:
             self.table.add(ticket, RunState.WAITING)
@@ -236,7 +234,7 @@ class Campaign:
         self._unblock()
 
     def _unblock(self) -> None:
-        """Have runs wait for a slot once their earlier phase has ended. If it left no weights, they have failed."""
+        """Queue blocked runs whose previous phase has ended. A run whose previous phase left no weights fails."""
         for run in self.table.in_state(RunState.BLOCKED):
             start = run.ticket.config.start
             assert start is not None, "only a later phase is blocked"
@@ -249,11 +247,11 @@ class Campaign:
                 self._take(run.ticket, Outcome(Status.FAILED, 0, {}, {}, error=error))
 
     def _choose(self, free: int) -> Stack | None:
-        """Begin the stack of the most urgent runs, for ``free`` idle slots. None if no run waits for a slot."""
+        """Return the stack of the most urgent runs for ``free`` idle slots, or None if no run waits for a slot."""
         while waiting := self.table.in_state(RunState.WAITING):
             first = waiting[0]
             stack = self.table.take_interrupted(first.ticket)
-            if stack is not None:  # A checkpoint can only continue with all of its runs.
+            if stack is not None:  # A checkpoint can only be restored with all of its runs.
                 wanted = [ticket for ticket in stack.tickets if self._continues(ticket) and self._is_ours(ticket)]
             else:
                 chosen = next_stack([run.ticket for run in waiting], free, self._largest(first)).tickets
@@ -268,14 +266,13 @@ class Campaign:
         return None
 
     def _continues(self, ticket: Ticket) -> bool:
-        """Return True if a run of an interrupted stack is still to be trained."""
         state = self.table.state(ticket.key)
         if state is RunState.ENDED:
             return False
         return state is RunState.WAITING or ticket.request.mix not in self.searcher.stopped
 
     def _is_ours(self, ticket: Ticket) -> bool:
-        """Return True if this sweep is to train a run. Otherwise it has ended, or another sweep is training it."""
+        """Return True if this sweep must train a run, False if it has ended or another sweep is training it."""
         if not self._store.claim(ticket.key):
             self.table.add(ticket, RunState.ELSEWHERE)
             return False
@@ -285,23 +282,20 @@ class Campaign:
         return True
 
     def _largest(self, run: Run) -> int:
-        """Return the most runs to train together with this one."""
         size = run.ticket.config.size
         return 1 if run.alone else min(self.sizing.most(size), self._limit(size))
 
     def _limit(self, size: int) -> int:
-        """Return the largest stack that may fit: a stack that ran out of memory does so at every larger size."""
+        """Return the largest stack that may fit. A stack too large for one size is too large for all larger sizes."""
         return min((most for at, most in self.limits.items() if at <= size), default=sys.maxsize)
 
     def _donor_keys(self, tickets: Iterable[Ticket]) -> list[str]:
-        """Return the keys of the runs that these continue from."""
         starts = [ticket.config.start for ticket in tickets if ticket.config.start is not None]
         return sorted({self._family.key(start.donor) for start in starts})
 
-    # What comes back
+    # Reports
 
     def take_in(self, stack_id: str, report: StackReport) -> None:
-        """Take in a worker's report."""
         for message in report.messages:
             log.warning(message)
         for reported in report.runs:
@@ -321,7 +315,7 @@ class Campaign:
             self.stack_met_machine_error(stack_id, report.machine_error)
 
     def ended(self, key: str, outcome: Outcome, files: Mapping[str, bytes] | None = None) -> None:
-        """Take in a run that ended, with its files. A failed run is not stored. A repeated report changes nothing."""
+        """Store a run that ended, with its files, unless it failed. A repeated report changes nothing."""
         run = self.table.get(key)
         if run is None or run.state is not RunState.TRAINING:
             return
@@ -334,7 +328,7 @@ class Campaign:
             self._store.free(key)
 
     def stack_ended(self, stack_id: str) -> None:
-        """Take in the end of a trial: every run of its stack has been reported, unless it was stopped before."""
+        """Process the end of a trial. All runs of its stack were reported, unless the stack was stopped early."""
         stack = self.table.stacks.pop(stack_id, None)
         if stack is None:
             return
@@ -347,8 +341,9 @@ class Campaign:
             self.table.wait_first(members)
 
     def stack_failed(self, stack_id: str, error: str, *, retries: int = 0) -> None:
-        """Take in the failure of a stack, which continues next, up to ``retries`` times. After that its unfinished runs
-        are trained alone; a run that fails alone has failed. If the sweep is stopping, they wait to be resumed."""
+        """Queue a failed stack to continue next, up to ``retries`` times. After that, train its unfinished runs one at
+        a time; a run that fails alone has failed. If the sweep is stopping, the runs stay unfinished until it is
+        resumed."""
         again = self._retries.failed(stack_id, retries)
         if not self.stopping and not again and len(self.table.stacks[stack_id].tickets) == 1:
             [ticket] = self.table.stacks.pop(stack_id).tickets
@@ -362,7 +357,7 @@ class Campaign:
                 self.table.add(run.ticket, RunState.WAITING).alone = True
 
     def stack_met_machine_error(self, stack_id: str, error: str) -> None:
-        """Continue a stack whole, after a while, since its machine failed. After the last retry the sweep stops."""
+        """Retry a whole stack after a delay because its machine failed. Stop the sweep after the last retry."""
         stack, unfinished = self._leave(stack_id)
         if not unfinished or self.stopping:
             return
@@ -374,16 +369,14 @@ class Campaign:
             log.warning(f"Machine error (not a result): {error}; retrying in {wait_s:g} s")
 
     def engine_met_machine_error(self, error: str) -> None:
-        """Retry every stack in training after a machine error that ended all of them. If no stack is in training, stop
-        the sweep."""
+        """Retry all stacks after a machine error that ended them. Stop the sweep if no stack was in training."""
         if not self.table.stacks:
             self._stop(error)
         for stack_id in list(self.table.stacks):
             self.stack_met_machine_error(stack_id, error)
 
     def stack_halved(self, stack_id: str, halves: Sequence[Sequence[Request]]) -> None:
-        """Continue a stack's unfinished runs as these smaller stacks, since it did not fit into memory. No later stack
-        of this or a larger size will be larger."""
+        """Replace a stack that ran out of memory with ``halves``. They limit later stacks of at least its size."""
         stack, _ = self._leave(stack_id)
         by_request = {ticket.request: ticket for ticket in stack.tickets}
         smaller = [Stack(tuple(by_request[request] for request in half)) for half in halves]
@@ -394,24 +387,24 @@ class Campaign:
         self.table.interrupted[:0] = smaller
 
     def _leave(self, stack_id: str) -> tuple[Stack, list[Run]]:
-        """Take a stack from its worker and have its unfinished runs wait before all others. Return both."""
+        """Remove a stack from its worker and queue its unfinished runs before all others. Return both."""
         stack = self.table.stacks.pop(stack_id)
         unfinished = self.table.members(stack)
         self.table.wait_first(unfinished)
         return stack, unfinished
 
     def _find(self, ticket: Ticket) -> bool:
-        """Take a run from the home. Return False if the home does not have it."""
+        """Take a run's result from the home. Return False if the home does not have it."""
         if not self._store.has(ticket.key):
             return False
-        with self._store.locked():  # Nobody removes the run before it is in the journal.
+        with self._store.locked():  # Prevents removal of the run before it is in the journal.
             stored = self._store.find(ticket.key)
             if stored is not None:
                 self._take(ticket, stored.outcome, stored.trained_for)
         return stored is not None
 
     def _take(self, ticket: Ticket, outcome: Outcome, trained_for: str = "") -> None:
-        """Pass an outcome to the journal, the searcher and the observer, in this order; then for the run's twins."""
+        """Pass an outcome to the journal, then the searcher, then the observer. Repeat this for the run's twins."""
         entry = Ended(ticket.key, ticket.request, outcome, trained_for)
         self.journal.append(entry)
         self.table.end(ticket, outcome)
@@ -425,8 +418,8 @@ class Campaign:
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        """Stop the sweep if the block, in which the driver reads or writes, meets a machine error. A run that is not in
-        the journal is on disk, or is trained again when the sweep continues."""
+        """Stop the sweep on a machine error in the block. Runs missing from the journal are on disk or trained
+        again."""
         try:
             yield
         except Exception as error:

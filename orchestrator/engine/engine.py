@@ -1,4 +1,4 @@
-"""The contract of an engine, which trains the stacks of a campaign."""
+"""Contract of an engine, which trains the stacks of a campaign."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from orchestrator.engine.campaign import Campaign
 
 
 class Engine(ABC):
-    """A context manager: it acquires its resources on entry and releases them on exit."""
+    """Trains stacks. It is a context manager that acquires its resources on entry and releases them on exit."""
 
     @property
     @abstractmethod
     def slots(self) -> int:
-        """Stacks that can train at the same time. At least 1."""
+        """Number of stacks that can train at the same time, at least 1."""
 
     @abstractmethod
     def describe(self) -> str:
@@ -22,18 +22,17 @@ class Engine(ABC):
 
     @abstractmethod
     def execute(self, campaign: Campaign) -> None:
-        """Train until ``campaign.done``. Call ``campaign.look`` often, and end stacks that are over
-        (:meth:`~orchestrator.engine.campaign.Campaign.is_over`). The campaign handles runs that fail.
+        """Train until ``campaign.done``. The campaign handles failed runs.
+
+        Call ``campaign.look`` often. End stacks when :meth:`~orchestrator.engine.campaign.Campaign.is_over` is true.
 
         Raises:
             SweepError: if the engine itself fails.
         """
 
     def interrupted(self) -> None:
-        """Drop work that no checkpoint could save. By default every stack trains to its next evaluation.
-
-        Called from the signal handler in the main thread, once the campaign is stopping.
-        """
+        """Drop work that no checkpoint could save. By default every stack trains to its next evaluation. A signal
+        handler calls this in the main thread after the campaign starts to stop."""
         return
 
     def __enter__(self) -> Self:

@@ -1,6 +1,6 @@
-"""An engine without Ray. It trains one stack after another in this process, which suits a single GPU or a debugger.
+"""Engine without Ray for a single GPU or a debugger. It trains one stack after another in this process.
 
-On a GPU the next sizes are compiled meanwhile, in another process (ahead.py).
+On a GPU, another process compiles the next sizes meanwhile (ahead.py).
 """
 
 from __future__ import annotations
@@ -19,17 +19,16 @@ from orchestrator.stacks import Stack
 log = logging.getLogger(__name__)
 
 WAIT_S = 0.01
-"""Seconds between two questions for a stack while none can start."""
+"""Seconds before asking the campaign again for a stack."""
 
 
 class LocalEngine(Engine):
-    """One slot: this process. A stack that raises an exception fails without a retry."""
+    """Trains in this process, which is the only slot. A stack that raises an exception fails without a retry."""
 
     def __init__(self) -> None:
         self._can_leave = False
-        """True while leaving a stack at once would lose no progress: its data are being made or loaded."""
+        """True if leaving the stack now would lose no progress, because its data are being generated or loaded."""
         self._thread = 0
-        """The thread that trains."""
 
     @property
     def slots(self) -> int:
@@ -49,7 +48,6 @@ class LocalEngine(Engine):
                 self._train(campaign, stack, ahead)
 
     def _train(self, campaign: Campaign, stack: Stack, ahead: CompilesAhead) -> None:
-        """Train a stack until its runs have ended or are no longer wanted."""
         job = campaign.job(stack)
         worker: StackWorker | None = None
         error = ""
@@ -63,8 +61,8 @@ class LocalEngine(Engine):
             except KeyboardInterrupt:
                 if not campaign.stopping:
                     raise
-                worker = None  # It may be anywhere within a step, so it writes no checkpoint.
-            except Exception:  # noqa: BLE001 - in a process of its own it would be that process's failure, too
+                worker = None  # Interrupted within a step, so its state cannot be saved.
+            except Exception:  # noqa: BLE001 - a separate process would fail in the same way
                 worker, error = None, traceback.format_exc()
                 break
             else:
@@ -79,7 +77,7 @@ class LocalEngine(Engine):
             campaign.stack_ended(stack.id)
 
     def interrupted(self) -> None:
-        """Leave a stack at once if it has nothing to save: making its data may take minutes."""
+        """Leave a stack at once if it has no progress to save, since generating its data may take minutes."""
         if self._can_leave and threading.get_ident() == self._thread:
             raise KeyboardInterrupt
 

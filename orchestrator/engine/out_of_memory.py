@@ -1,5 +1,8 @@
-"""Out of memory: a stack's share of a device, and the errors that report its exhaustion. A stack that meets one is
-halved (``StackWorker._halve``), and no later stack of its size is larger (``Campaign.stack_halved``)."""
+"""Memory share of a stack on a device, and detection of out-of-memory errors.
+
+A stack that runs out of memory is halved (``StackWorker._halve``), and later stacks of its size are limited to the half
+(``Campaign.stack_halved``).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ EXHAUSTED = (
     "CUBLAS_STATUS_NOT_INITIALIZED",  # There was no room for its handle.
     "can't allocate memory",
 )
-"""Messages of libraries below torch when memory is exhausted."""
+"""Messages of libraries below torch if memory is exhausted."""
 
 _reported: set[tuple[str, ...]] = set()
 
@@ -36,7 +39,7 @@ def prepare_device(resources: Resources) -> None:
 
 
 def drawbacks(resources: Resources) -> tuple[str, ...]:
-    """Return why training is slow on this machine, a sentence each; nothing the second time in a process."""
+    """Return the reasons for slow training on this machine, or nothing if this process already reported them."""
     if not _on_gpu(resources) or not (missing := lacking()) or missing in _reported:
         return ()
     _reported.add(missing)
@@ -44,17 +47,15 @@ def drawbacks(resources: Resources) -> tuple[str, ...]:
 
 
 def device_bytes(resources: Resources) -> float:
-    """Return the memory in bytes that a stack may use on this machine, 0 if unknown."""
+    """Return the memory in bytes that a stack may use on this machine, or 0 if unknown."""
     if resources.device == "cuda" and not _on_gpu(resources):
         return 0.0
     return stack_bytes(resources, this_machine())
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return True if an exception, or one behind it, reports that the device's memory is exhausted.
-
-    Libraries below torch (cuBLAS, cuDNN, the CPU's allocator) raise plain errors, recognized by their messages.
-    """
+    """Return True if an exception or one of its causes reports that the device's memory is exhausted. Libraries below
+    torch (cuBLAS, cuDNN, the CPU's allocator) raise plain errors, recognized by their messages."""
     return any(map(_reports_exhaustion, with_causes(error)))
 
 
@@ -66,17 +67,17 @@ def _reports_exhaustion(error: BaseException) -> bool:
 
 
 def free_memory() -> None:
-    """Return unused memory to the device."""
+    """Return unused GPU memory to the device."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
 
 @functools.cache
 def this_machine() -> Hardware:
-    """Return the hardware of the machine this process runs on."""
+    """Return the hardware of this machine."""
     return hardware.detect()
 
 
 def _on_gpu(resources: Resources) -> bool:
-    """Return True if torch sees the GPU. A family may use one without torch."""
+    """Return True if torch can use the GPU. Families without torch may use a GPU that torch cannot."""
     return resources.device == "cuda" and torch.cuda.is_available()

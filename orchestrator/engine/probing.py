@@ -1,4 +1,4 @@
-"""Probes on finished runs: on the worker when a run ends, or later on the stored runs of a sweep."""
+"""Probes on finished runs, either on the worker when a run ends or later on a sweep's stored runs."""
 
 from __future__ import annotations
 
@@ -24,30 +24,32 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 class LackingError(ValueError):
-    """Raised if a run does not have what a probe needs."""
+    """Raised if a run lacks the arrays or the model that a probe needs."""
 
 
 def run_probe(
     probe: Probe, family: Family, config: RunConfig, arrays: Arrays, weights: Arrays, cache: Path
 ) -> tuple[ProbeResult, Arrays]:
-    """Return a probe's result on a finished run, and its arrays. An exception of the probe becomes the result's error,
-    so that a bug in a probe never costs the run.
+    """Return a probe's result on a finished run, and its arrays. An exception in the probe only fails the result.
 
-    ``arrays`` and ``weights`` are the run's, empty if it has none; ``cache`` is the node's directory of training data.
+    Args:
+        arrays: Arrays of the run, empty if it has none.
+        weights: Weights of the run, empty if it has none.
+        cache: Directory of training data on this node.
     """
     probed, error = Probed(), ""
     try:
         probed = _probed(probe, family, config, arrays, weights, cache)
     except LackingError as lacking:
         error = str(lacking)
-    except Exception:  # noqa: BLE001 - anybody's code may run here; the result has its error
+    except Exception:  # noqa: BLE001 - a probe may raise anything; the result has the error
         error = traceback.format_exc()
     numbers = {name: float(value) for name, value in probed.numbers.items()}
     return ProbeResult(probe.name, probe.version, numbers, error), probed.arrays
 
 
 def probe_stored_run(probe: Probe, family: Family, config: RunConfig, directory: Path, cache: Path) -> ProbeResult:
-    """Run a probe on a stored run, and add the result to its directory."""
+    """Run a probe on a stored run and add the result to the run's directory."""
     arrays, weights = dict[str, NDArray[Any]](), dict[str, NDArray[Any]]()
     if (directory / ARRAYS).is_file():
         with np.load(directory / ARRAYS, allow_pickle=False) as stored:
@@ -61,19 +63,19 @@ def probe_stored_run(probe: Probe, family: Family, config: RunConfig, directory:
 
 @dataclass
 class Probings:
-    """Results of a probe over the runs of a sweep: counts by kind, and every error with its run's key."""
+    """Results of a probe over the runs of a sweep: counts by kind, and all errors with the run's key."""
 
     counts: Counter[str] = field(default_factory=Counter)
     errors: list[str] = field(default_factory=list)
 
     @property
     def words(self) -> str:
-        """``3 probed, 1 there already``."""
+        """Counts as text, such as ``3 probed, 1 there already``."""
         return ", ".join(f"{count} {word}" for word, count in self.counts.items()) or "there is no run yet"
 
 
 def probe_runs(probe: Probe, spec: SweepSpec, runs: Iterable[RunRecord], *, again: bool = False) -> Probings:
-    """Run a probe on every finished run of a sweep that has no result of it; with ``again``, on all finished runs."""
+    """Run a probe on the finished runs of a sweep that lack its result or, with ``again``, on all finished runs."""
     family, cache = spec.make_family(), scratch(spec.resources.scratch)
     probings = Probings()
     for run in runs:

@@ -1,4 +1,4 @@
-"""The table of a sweep's runs: key to run, each in one state. It reads and writes no files and makes no decisions."""
+"""Table of a sweep's runs and their states, by key. It does not read or write files, and makes no decisions."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from trainables.base import Evaluation, Outcome
 
 
 class RunState(Enum):
-    """The state of a run. A run that is still wanted is in one of the first four."""
+    """State of a run. A run is still wanted in all states except ``ENDED``."""
 
     WAITING = auto()
-    """Waits for a slot, in the order of the table."""
+    """Waits for a slot, in the table's order."""
     BLOCKED = auto()
     """Waits for the phase that it continues."""
     ELSEWHERE = auto()
     """Another sweep is training it."""
     TRAINING = auto()
-    """A worker is training it."""
+    """A worker of this sweep is training it."""
     ENDED = auto()
     """It has an outcome."""
 
 
 @dataclass
 class Run:
-    """A run: the ticket that it is trained for, its state, and what is known of it.
+    """A run and its ticket, state and progress.
 
     Attributes:
-        twins: Requests of other arms that mean the same run.
-        alone: True once its stack failed: it is then trained as a stack of its own.
-        outcome: Set once it has ended.
-        stack_id: The stack that trains it or trained it last.
-        evaluation: The last evaluation since it began to train here, or None.
-        first: Step and time (monotonic, in seconds) of the first such evaluation.
-        last: The same of the last one.
+        twins: Requests of other arms for the same run.
+        alone: True after its stack failed. The run is then trained without others.
+        outcome: Outcome, or None until the run has ended.
+        stack_id: The stack that is training the run or trained it last.
+        evaluation: The last evaluation since the run began to train here, or None.
+        first: Step and time (monotonic, in seconds) of the first evaluation since then.
+        last: Step and time of the last evaluation since then.
     """
 
     ticket: Ticket
@@ -52,24 +52,23 @@ class Run:
 
     @property
     def step(self) -> int:
-        """The step of the last evaluation, 0 before the first."""
+        """Step of the last evaluation, or 0 before the first."""
         return self.last[0]
 
     def begin(self, stack_id: str) -> None:
-        """Note that a worker is about to train the run."""
+        """Set the run to training before its worker starts."""
         self.state, self.stack_id = RunState.TRAINING, stack_id
         self.evaluation, self.first, self.last = None, (0, 0.0), (0, 0.0)
 
     def evaluated(self, evaluation: Evaluation, now: float | None = None) -> None:
-        """Note an evaluation."""
         self.last = evaluation.step, time.monotonic() if now is None else now
         if self.evaluation is None:
             self.first = self.last
         self.evaluation = evaluation
 
     def left_s(self, steps: int, now: float) -> float | None:
-        """Return the seconds left of ``steps`` at the run's own rate, which leaves out the time before its first
-        evaluation. None if the rate is unknown or the run already takes longer."""
+        """Return the seconds left of ``steps`` steps, or None if the rate is unknown or the estimate has passed. The
+        rate excludes the time before the first evaluation."""
         trained, took = self.last[0] - self.first[0], self.last[1] - self.first[1]
         if trained <= 0 or took <= 0:
             return None
@@ -78,11 +77,8 @@ class Run:
 
 
 class RunTable:
-    """All runs that a sweep wants or wanted, and the stacks that train them.
-
-    ``stacks`` has the stacks in training by id. ``interrupted`` has stacks with a checkpoint, from which a stack can
-    continue only as a whole.
-    """
+    """All runs that a sweep wants or wanted, the ``stacks`` in training by id, and the ``interrupted`` stacks with a
+    checkpoint, which can only continue as a whole."""
 
     def __init__(self) -> None:
         self._runs: dict[str, Run] = {}
@@ -93,21 +89,21 @@ class RunTable:
         return iter(list(self._runs.values()))  # A copy, so that callers may change the table.
 
     def get(self, key: str) -> Run | None:
-        """Return the run of this key, None if it was never wanted."""
+        """Return the run with this key, or None if it was never wanted."""
         return self._runs.get(key)
 
     def state(self, key: str) -> RunState | None:
-        """Return the state of the run of this key, None if it was never wanted."""
+        """Return the state of the run with this key, or None if it was never wanted."""
         run = self._runs.get(key)
         return None if run is None else run.state
 
     def outcome(self, key: str) -> Outcome | None:
-        """Return the outcome of the run of this key, None if it has not ended."""
+        """Return the outcome of the run with this key, or None if it has not ended."""
         run = self._runs.get(key)
         return None if run is None else run.outcome
 
     def in_state(self, state: RunState) -> list[Run]:
-        """Return the runs in a state, the most urgent first."""
+        """Return the runs in a state, most urgent first."""
         return [run for run in self if run.state is state]
 
     @property
@@ -117,29 +113,27 @@ class RunTable:
 
     @property
     def busy(self) -> int:
-        """Stacks that train a run. A stack whose runs have all ended frees its slot before its trial is over."""
+        """Number of stacks with a run in training. A stack frees its slot when its runs end, before its trial ends."""
         return len({run.stack_id for run in self if run.state is RunState.TRAINING})
 
     def add(self, ticket: Ticket, state: RunState) -> Run:
-        """Add a run, or put the one of this key into another state. It becomes the least urgent."""
+        """Add a run or change its state. It becomes the least urgent."""
         run = self._runs.pop(ticket.key, None) or Run(ticket, state)
         run.state = state
         self._runs[ticket.key] = run
         return run
 
     def wait_first(self, runs: Iterable[Run]) -> None:
-        """Have these runs wait for a slot before all others."""
+        """Queue these runs for a slot before all others."""
         first = {run.ticket.key: run for run in runs}
         for run in first.values():
             run.state = RunState.WAITING
         self._runs = first | {key: run for key, run in self._runs.items() if key not in first}
 
     def end(self, ticket: Ticket, outcome: Outcome) -> None:
-        """Note a run's outcome."""
         self.add(ticket, RunState.ENDED).outcome = outcome
 
     def drop(self, key: str) -> None:
-        """Remove a run that nobody wants any more."""
         self._runs.pop(key, None)
 
     def members(self, stack: Stack) -> list[Run]:
@@ -148,7 +142,7 @@ class RunTable:
         return [run for run in runs if run is not None and run.state is RunState.TRAINING]
 
     def take_interrupted(self, ticket: Ticket) -> Stack | None:
-        """Remove and return the interrupted stack of a run, None if it is in none."""
+        """Remove and return the interrupted stack with this run, or None if there is none."""
         for place, stack in enumerate(self.interrupted):
             if ticket in stack.tickets:
                 return self.interrupted.pop(place)

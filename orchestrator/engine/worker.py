@@ -1,4 +1,4 @@
-"""Trains one stack and hands its results to the driver. It runs in a Ray actor, or in the driver without Ray."""
+"""Trains one stack and reports its results to the driver, in a Ray actor or, without Ray, in the driver."""
 
 from __future__ import annotations
 
@@ -40,19 +40,18 @@ from trainables.contract.report_validator import BrokenFamilyError, ReportValida
 from trainables.probes.base import load_probe
 
 CHECKPOINTS_KEPT_S = 7 * 24 * 3600.0
-"""Age at which checkpoints in a node's scratch are removed. Only sweeps that were never resumed leave any."""
+"""Age in seconds at which checkpoints in a node's scratch are removed. Only sweeps never resumed leave any."""
 
 
 class StackWorker:
     """A stack in training, continued from its checkpoint if there is one.
 
-    A stack that needs more memory than its share of the device is halved: two halves continue from its last
-    checkpoint. A run that reaches its ``until`` ends there, and the others continue as a smaller stack with a new
-    learner. A machine error (a full disk, a single run too large for memory) is not an outcome: the worker reports it
-    and leaves the stack.
+    A stack that needs more memory than its share of the device is halved: two halves continue from its last checkpoint.
+    A run that reaches its ``until`` ends, and the others continue as a smaller stack with a new learner. A machine
+    error (a full disk, a single run too large for memory) is not an outcome: the worker reports it and leaves.
 
-    The driver has taken the last report once :meth:`advance` or :meth:`close` is called again. Checkpoints are written
-    only then, so they never contain more than the driver knows.
+    The driver has processed the last report when it calls :meth:`advance` or :meth:`close` again. Checkpoints are
+    written only then, so they never contain more than the driver knows.
     """
 
     def __init__(self, spec: SweepSpec, job: StackJob) -> None:
@@ -64,9 +63,9 @@ class StackWorker:
         self._checkpoints = _checkpoints_for(spec, job)
         self._probes = [load_probe(name) for name in spec.probes]
         self._open = list(job.wanted)
-        """Indices in the job of the runs that have not ended."""
+        """Indices in the job of the unfinished runs."""
         self._places: list[int] = []
-        """Indices in the job of the runs that the learner trains."""
+        """Indices in the job of the runs in the learner."""
         self._messages: list[str] = []
         self._learner: Learner | None = None
         self._shrinks = False
@@ -82,7 +81,7 @@ class StackWorker:
 
     @property
     def done(self) -> bool:
-        """True if every run has ended, or the worker has left the stack."""
+        """True if all runs have ended or the worker has left the stack."""
         return not self._open or self._halved or self._failed
 
     def advance(self) -> StackReport:
@@ -99,9 +98,9 @@ class StackWorker:
             too_large = is_out_of_memory(error) and len(self._open) > 1
             machine_error = "" if too_large else self._machine_error(error)
             if not (too_large or machine_error):
-                self._learner = None  # It may be anywhere within a step, so it writes no checkpoint.
+                self._learner = None  # The exception came within a step, so its state cannot be saved.
                 raise
-        if too_large:  # Outside the except block, which keeps the failed step's tensors in memory.
+        if too_large:  # The except block would keep the failed step's tensors in memory.
             try:
                 report = self._halve()
             except OSError as error:
@@ -114,11 +113,8 @@ class StackWorker:
         return replace(report, messages=messages)
 
     def close(self) -> None:
-        """Leave the stack: write a checkpoint, or remove checkpoints that are no longer needed.
-
-        The driver removes checkpoints in the sweep's directory only after storing every run, because its disk may be
-        too full to store a run.
-        """
+        """Leave the stack: write a checkpoint, or remove unneeded ones. In the sweep's directory the driver removes
+        them, after storing every run, because its disk may be too full to store a run."""
         if self._halved or not (self._open or self._checkpoints.beside_journal):
             self._checkpoints.drop(self._job.stack_id)
         elif self._open and not self._failed:
@@ -129,7 +125,7 @@ class StackWorker:
         return scratch(self._spec.resources.scratch)
 
     def _machine_error(self, error: Exception) -> str:
-        """Return the machine error behind an exception, "" if training itself raised it."""
+        """Return the machine error behind an exception, or "" if training raised it."""
         if message := trouble_words(error, self._job.directory):
             return message
         if is_out_of_memory(error):
@@ -138,7 +134,6 @@ class StackWorker:
         return ""
 
     def _prepare(self) -> None:
-        """Write a checkpoint if one is due, and make sure that there is a learner of the runs that have not ended."""
         if self._shrinks or time.monotonic() - self._saved_at >= self._spec.resources.checkpoint_every_s:
             self._save()
         if self._shrinks:
@@ -146,7 +141,7 @@ class StackWorker:
         self._learner = self._learner or self._begin()
 
     def _reported(self, checked: Sequence[Report], begun: float) -> StackReport:
-        """Return a learner's reports for the driver. Training them began at the time ``begun``."""
+        """Convert a learner's reports for the driver. Their training began at ``begun``, in seconds."""
         reports = {self._places[report.index]: report for report in checked}
         seconds = (time.perf_counter() - begun) / max(len(reports), 1)
         for place, report in reports.items():
@@ -175,7 +170,6 @@ class StackWorker:
         return RunReport(self._keys[place], report.evaluation, outcome, files)
 
     def _save(self) -> None:
-        """Write a checkpoint now."""
         if self._learner is None:
             return
         ended = set(range(len(self._keys))) - set(self._open)
@@ -186,7 +180,7 @@ class StackWorker:
         self._saved_at = time.monotonic()
 
     def _outcome(self, place: int, report: Report) -> Outcome | None:
-        """Return a run's outcome: its family's, or its curve up to its ``until``. None while it continues."""
+        """Return the outcome from the family or, at ``until``, from the curve so far. None means that it continues."""
         until, end = self._configs[place].until, report.evaluation
         if report.outcome is not None or until is None or end is None or not until.reached(end):
             return report.outcome
@@ -195,11 +189,8 @@ class StackWorker:
         return Outcome(Status.FINISHED, end.step, {}, {}, points, {"seconds": self._seconds[place]})
 
     def _begin(self) -> Learner:
-        """Return a learner of the runs that have not ended, at its checkpoint or at step 0.
-
-        Raises:
-            MemoryError: if it cannot fit.
-        """
+        """Return a learner of the unfinished runs, at the checkpoint or at step 0. Raises ``MemoryError`` if it cannot
+        fit."""
         checkpoint = self._checkpoint()
         prepare_device(self._spec.resources)
         self._messages += drawbacks(self._spec.resources)
@@ -218,7 +209,7 @@ class StackWorker:
         return learner
 
     def _checkpoint(self) -> Path | None:
-        """Return the learner's directory in the stack's checkpoint, None if there is none or it cannot be used."""
+        """Return the learner's directory in the stack's checkpoint, or None if there is no usable checkpoint."""
         newest = self._checkpoints.newest(self._job.stack_id)
         if newest is None:
             return None
@@ -233,7 +224,7 @@ class StackWorker:
         return newest / CHECKPOINT if (newest / CHECKPOINT).is_dir() else None
 
     def _restored(self, checkpoint: Path) -> Learner | None:
-        """Return the learner at its checkpoint. None if that cannot be read: it is then reported and dropped."""
+        """Return the learner at its checkpoint, or None after dropping a checkpoint that cannot be read."""
         learner = self._new_learner()
         try:
             learner.restore(checkpoint)
@@ -255,7 +246,7 @@ class StackWorker:
         return self._family.learner(configs, device=self._spec.resources.device, cache=self._scratch)
 
     def _halve(self) -> StackReport:
-        """Leave this stack, and prepare two that continue from its last checkpoint."""
+        """Leave this stack and prepare two that continue from its last checkpoint."""
         self._learner = None
         free_memory()
         newest = self._checkpoints.newest(self._job.stack_id)
@@ -275,8 +266,8 @@ class StackWorker:
 
 
 def _checkpoints_for(spec: SweepSpec, job: StackJob) -> Checkpoints:
-    """Return a stack's checkpoints: in the sweep's directory if this machine has it, so that a killed sweep continues
-    from them, otherwise in this node's scratch."""
+    """Return a stack's checkpoints: in the sweep's directory if this machine has it, so that a killed sweep can
+    continue from them, otherwise in this node's scratch."""
     sweep = SweepDirectory(Path(job.directory))
     if sweep.journal.is_file() and os.access(sweep.directory, os.W_OK):
         return Checkpoints(sweep.checkpoints)

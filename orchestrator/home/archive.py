@@ -1,8 +1,8 @@
 """Export of a home to one file, and import of such a file into another home.
 
-The file is a compressed tar file of runs, sweeps and checkpoints. Claims, locks, requests to stop, Ray's own files and
-the record of MLflow are left out. Runs are merged by key. A sweep that both homes have is taken over if the file's
-journal continues this home's, or if the journals are equal and the file's checkpoints trained further.
+The compressed tar file contains runs, sweeps and checkpoints, but no claims, locks, stop requests, files of Ray or
+MLflow records. Runs are merged by key. If both homes have a sweep, the file's version replaces the home's if its
+journal continues the home's journal, or if the journals are equal and its checkpoints trained further.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from orchestrator.home.run_store import RunStore
 from trainables.files import flush, write_whole
 
 MARK = "transition-sweeps.json"
-"""The first member of every such file: the version of its layout."""
+"""First member of an archive, with the version of the layout."""
 LAYOUT = 1
 NAME = re.compile(r"\w[\w.-]*")
-"""A key of a run or an id of a sweep."""
+"""Key of a run or id of a sweep."""
 FOLDERS = ("runs", "sweeps")
 LEFT_OUT = (".lock", ".log", "stop.jsonl")
-"""Endings of a sweep's files that are of use on one machine only."""
+"""Suffixes of a sweep's files that are useful only on one machine."""
 DAMAGED = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile)
-"""Errors at a file that is damaged, cut off or of another kind."""
+"""Errors raised for a file that is damaged, truncated or not an archive."""
 Content = list[tuple[str, bytes]]
-"""Files by their paths in the archive."""
+"""Files by path in the archive."""
 
 
 @dataclass(frozen=True)
 class Exported:
-    """Numbers of runs and sweeps in a file."""
+    """Numbers of runs and sweeps in an archive."""
 
     runs: int
     sweeps: int
@@ -55,7 +55,7 @@ class Exported:
 
 @dataclass(frozen=True)
 class Imported:
-    """Numbers of runs and sweeps that a home received (a continued sweep counts), and of those that it already had."""
+    """Numbers of runs and sweeps that a home received, including continued sweeps, and that it already had."""
 
     runs: int
     sweeps: int
@@ -64,9 +64,9 @@ class Imported:
 
 
 def export_home(home: Home, path: Path, warn: Callable[[str], object]) -> Exported:
-    """Write a home to one file, which appears whole or not at all. ``warn`` reports damaged runs, which are left out.
+    """Write a home to one file atomically. ``warn`` reports damaged runs, which are left out.
 
-    A sweep may be running: the file then has its runs that ended, without checkpoints.
+    If a sweep is running, the file has its finished runs but not its checkpoints.
 
     Raises:
         UserError: if the home has no runs and no sweeps.
@@ -81,7 +81,7 @@ def export_home(home: Home, path: Path, warn: Callable[[str], object]) -> Export
             content = _sweep_content(home.sweep(sweep_id))
             _add(archive, content)
             sweeps += bool(content)
-        for key in store.stored_keys():  # After the sweeps, so that every run in a journal is in the file.
+        for key in store.stored_keys():  # After the sweeps, so that the archive has every run in a journal.
             directory = store.directory(key)
             if flaw := flaw_of(directory):
                 if store.has(key):  # Otherwise it was just removed.
@@ -94,7 +94,7 @@ def export_home(home: Home, path: Path, warn: Callable[[str], object]) -> Export
 
 @contextmanager
 def _aside(path: Path) -> Iterator[Path]:
-    """Yield a file to write, which replaces ``path`` if the block succeeds."""
+    """Yield a temporary file, which replaces ``path`` if the block succeeds."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         yield aside
@@ -105,7 +105,7 @@ def _aside(path: Path) -> Iterator[Path]:
 
 
 def _add(archive: tarfile.TarFile, content: Content) -> None:
-    """Add files that name no user."""
+    """Add files without user names."""
     for name, data in content:
         member = tarfile.TarInfo(name)
         member.size, member.mtime = len(data), int(time.time())
@@ -113,14 +113,12 @@ def _add(archive: tarfile.TarFile, content: Content) -> None:
 
 
 def _files(directory: Path, name: str) -> Content:
-    """Return all files under a directory, except those being written."""
     paths = (path.relative_to(directory) for path in sorted(directory.rglob("*")) if path.is_file())
     whole = [path for path in paths if not any(part.startswith(".") for part in path.parts)]
     return [(f"{name}/{path.as_posix()}", (directory / path).read_bytes()) for path in whole]
 
 
 def _sweep_content(files: SweepDirectory) -> Content:
-    """Return the files of a sweep, or nothing if it was just removed."""
     name, running = f"sweeps/{files.id}", files.is_driven()
     try:
         journal = files.journal.read_bytes()
@@ -131,14 +129,12 @@ def _sweep_content(files: SweepDirectory) -> Content:
         for directory in () if running else (files.checkpoints, files.stacks):
             content += _files(directory, f"{name}/{directory.name}")
     except FileNotFoundError:
-        # Its driver has replaced a checkpoint, if it has just been resumed.
+        # The driver of a resumed sweep may have replaced a checkpoint.
         return _sweep_content(files) if files.is_driven() and not running else []
     return content
 
 
 class _Relation(StrEnum):
-    """Relation of a sweep in the file to the home's own of the same id."""
-
     NEW = "the home does not have it"
     LONGER = "it continues the home's"
     SAME = "the journals are equal"
@@ -147,14 +143,12 @@ class _Relation(StrEnum):
 
 
 def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Imported:
-    """Import the runs and sweeps of a file into a home. ``warn`` reports each sweep that was continued in both homes;
-    the home keeps its own version.
+    """Import an archive into a home. ``warn`` reports sweeps that were continued in both homes and stay unchanged.
 
-    Everything is checked before anything is imported. Runs come before the sweeps that name them, so an import that
-    was cut off can be repeated.
+    Everything is checked first. Runs come before the sweeps that name them, so an interrupted import can be repeated.
 
     Raises:
-        UserError: if the file is damaged or of another kind, or if it continues a sweep that is being run here.
+        UserError: if the file is damaged or not an archive, or if it continues a sweep that is running here.
     """
     make_home(home.root)
     remove_abandoned(home.root, ".import-*")
@@ -181,11 +175,8 @@ def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Import
 
 
 def _unpack(path: Path, staged: Home) -> None:
-    """Write the members of a file below a directory.
-
-    Raises:
-        UserError: if the file is damaged, of another kind, or has anything but files of runs and sweeps.
-    """
+    """Write the members of an archive below a directory. Raises :class:`UserError` if the file is damaged or not an
+    archive, or contains anything except files of runs and sweeps."""
     try:
         with gzip.open(path) as stream:
             with tarfile.open(fileobj=stream, mode="r|") as archive:
@@ -211,7 +202,7 @@ def _unpack(path: Path, staged: Home) -> None:
 
 
 def _check_mark(path: Path, name: str, content: bytes) -> None:
-    """Raise :class:`UserError` unless this is the first member of an exported home of this layout."""
+    """Raise :class:`UserError` unless this is the first member of an archive with the current layout."""
     try:
         layout = json.loads(content)["layout"] if name == MARK else None
     except (ValueError, KeyError, TypeError):
@@ -223,7 +214,7 @@ def _check_mark(path: Path, name: str, content: bytes) -> None:
 
 
 def _is_plain(name: str) -> bool:
-    """Return True for the path of a file of a run or sweep: relative, without hidden parts or ".."."""
+    """Return True for a relative path without hidden parts or ".."."""
     parts = PurePosixPath(name).parts
     if len(parts) < 3 or parts[0] not in FOLDERS or not NAME.fullmatch(parts[1]):
         return False
@@ -245,7 +236,7 @@ def _check(path: Path, staged: Home) -> None:
 
 
 def _relation(theirs: SweepDirectory, ours: SweepDirectory) -> _Relation:
-    """Compare the journals of a sweep in two homes, except a torn last line."""
+    """Compare the journals of a sweep in two homes, except incomplete last lines."""
     if not ours.journal.is_file():
         return _Relation.NEW
     their_journal, our_journal = (files.journal.read_bytes() for files in (theirs, ours))
@@ -258,7 +249,7 @@ def _relation(theirs: SweepDirectory, ours: SweepDirectory) -> _Relation:
 
 
 def _take_run(source: Path, store: RunStore) -> bool:
-    """Take a run over, or the probe results that the home's own does not have. Return True if it had no whole run."""
+    """Import a run, or only its new probe results if the home has the run. Return True for a whole run."""
     target = store.directory(source.name)
     with store.locked():
         if store.has(source.name) and not isinstance(read_run(target, whole=True), str):
@@ -272,7 +263,7 @@ def _take_run(source: Path, store: RunStore) -> bool:
 
 
 def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory) -> None:
-    """Take a new sweep over, or the continuation of one, whose journal comes last."""
+    """Import a sweep, or the continuation of a sweep. The journal is written last."""
     if not ours.directory.is_dir():
         _move(theirs.directory, ours.directory)
         return
@@ -288,10 +279,8 @@ def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory) -> None:
 
 
 def _take_checkpoints(theirs: SweepDirectory, ours: SweepDirectory) -> bool:
-    """Take over the checkpoints of stacks that trained further than here. Return True if there are any.
-
-    The journals are equal: no run has ended since. Checkpoints of a stack are numbered in the order of training.
-    """
+    """Import checkpoints of stacks that trained further than here. Return True if there are any. The journals are
+    equal, and a stack's checkpoints are numbered in order."""
     pairs = [
         [Checkpoints(files.checkpoints).newest(stack_id) for files in (theirs, ours)]
         for stack_id in Checkpoints(theirs.checkpoints).stacks()
@@ -307,12 +296,11 @@ def _take_checkpoints(theirs: SweepDirectory, ours: SweepDirectory) -> bool:
 
 
 def _number(checkpoint: Path | None) -> int:
-    """Return the number of a checkpoint in its stack, 0 without one."""
     return 0 if checkpoint is None else int(checkpoint.name.rpartition(".")[2])
 
 
 def _move(source: Path, target: Path) -> None:
-    """Move a directory, which appears whole at its new path."""
+    """Move a directory atomically."""
     with whole_directory(target) as directory:
         for path in source.iterdir():
             shutil.move(path, directory / path.name)

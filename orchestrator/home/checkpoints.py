@@ -1,4 +1,4 @@
-"""Stacks in training on disk: their checkpoints, and the progress that other processes show."""
+"""Files of stacks in training: checkpoints, and progress that other processes can show."""
 
 from __future__ import annotations
 
@@ -19,39 +19,37 @@ from trainables.files import write_whole
 log = logging.getLogger(__name__)
 
 CHECKPOINT = "checkpoint"
-"""In the directory of a checkpoint: the learner's own files."""
+"""Directory of the learner's files in a checkpoint."""
 MEMBERS = "members.json"
-"""In the directory of a checkpoint and of a stack in training: its :class:`Members`."""
+"""File with :class:`Members`, in the directory of a checkpoint or a stack in training."""
 PROGRESS = "progress.jsonl"
-"""In the same directories: the evaluations of a stack's runs, a JSON line each."""
+"""File next to :data:`MEMBERS` with the evaluations of a stack's runs, as JSON lines."""
 
 
 class Checkpoints:
-    """The checkpoints in a directory, as ``STACK.NUMBER``. One worker at a time writes those of a stack.
-
-    Each names the requests of its stack, so it is enough to restore the stack.
-    """
+    """Checkpoints in a directory, as ``STACK.NUMBER``, with the requests needed to restore the stack. Only one worker
+    at a time writes checkpoints of a stack."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     @property
     def beside_journal(self) -> bool:
-        """True for a sweep's own directory, which its driver can reach, and False for a node's scratch."""
+        """True for a sweep's directory, which the driver can access; False for a node's scratch."""
         return SweepDirectory(self._root.parent).journal.is_file()
 
     def stacks(self) -> list[str]:
-        """Return the stacks that have a checkpoint."""
+        """Return the ids of the stacks that have a checkpoint."""
         return sorted({path.name.rpartition(".")[0] for path in self._whole()})
 
     def newest(self, stack_id: str) -> Path | None:
-        """Return the directory of a stack's newest checkpoint, None if it has none."""
+        """Return the directory of a stack's newest checkpoint, or None if there is none."""
         numbers = self._numbers(stack_id)
         return self._path(stack_id, numbers[-1]) if numbers else None
 
     @contextmanager
     def put(self, stack_id: str, requests: Sequence[Request], ended: Collection[int] = ()) -> Iterator[Path]:
-        """Yield a directory to fill with a stack's next checkpoint. Once it is whole, older ones are removed."""
+        """Yield a directory for a stack's next checkpoint. Remove older checkpoints after it is complete."""
         older = self._numbers(stack_id)
         with whole_directory(self._path(stack_id, max(older, default=0) + 1)) as directory:
             write_members(directory, requests, ended)
@@ -61,27 +59,26 @@ class Checkpoints:
             shutil.rmtree(self._path(stack_id, number))
 
     def drop(self, stack_id: str) -> None:
-        """Remove all checkpoints of a stack."""
         for number in self._numbers(stack_id):
             shutil.rmtree(self._path(stack_id, number), ignore_errors=True)
 
     def clear(self) -> None:
-        """Remove all checkpoints. Stacks that failed still have theirs when a sweep ends."""
+        """Remove all checkpoints. When a sweep ends, failed stacks still have some."""
         shutil.rmtree(self._root, ignore_errors=True)
 
     def check(self, stack_id: str) -> str:
-        """Return "" if a stack's newest checkpoint is whole. Otherwise drop it and return a sentence for the user."""
+        """Return "" if a stack's newest checkpoint is intact. Otherwise drop it and return a message for the user."""
         newest = self.newest(stack_id)
         flaw = "it is missing" if newest is None else flaw_of(newest)
         return self.drop_damaged(stack_id, flaw) if flaw else ""
 
     def drop_damaged(self, stack_id: str, flaw: str) -> str:
-        """Drop a checkpoint that cannot be used, and return a sentence for the user."""
+        """Drop an unusable checkpoint and return a message for the user."""
         self.drop(stack_id)
         return f"the checkpoint of {stack_id} in {self._root} is damaged ({flaw}): its runs begin at step 0"
 
     def interrupted(self) -> list[list[Request]]:
-        """Return the requests of each stack that an earlier driver left. Damaged ones are logged and dropped."""
+        """Return the requests of each stack that an earlier driver left. Log and drop damaged checkpoints."""
         stacks = []
         for stack_id in self.stacks():
             if damage := self.check(stack_id):
@@ -95,7 +92,7 @@ class Checkpoints:
         return sorted(int(number) for stack, _, number in names if stack == stack_id)
 
     def _whole(self) -> list[Path]:
-        """Return the checkpoints that are whole: those being written begin with a dot."""
+        """Return the complete checkpoints, whose names do not begin with a dot."""
         return list(self._root.glob("[!.]*.*"))
 
     def _path(self, stack_id: str, number: int) -> Path:
@@ -103,23 +100,22 @@ class Checkpoints:
 
 
 class StackNotes:
-    """The driver's notes on stacks in training, for other processes to show. To lose one costs no run."""
+    """The driver's notes on stacks in training, which other processes show. Losing them does not affect any run."""
 
     def __init__(self, files: SweepDirectory) -> None:
         self._files = files
 
     def begin(self, stack_id: str, requests: Sequence[Request]) -> None:
-        """Note that a stack is training. A line that a full disk has torn is cut off."""
+        """Note that a stack is training. Remove an incomplete last line left by a full disk."""
         write_members(self._files.stack(stack_id), requests)
         if (path := self._files.stack(stack_id) / PROGRESS).exists():
             os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
 
     def evaluated(self, stack_id: str, key: str, evaluation: Evaluation) -> None:
-        """Note an evaluation of one of its runs."""
         note_progress(self._files.stack(stack_id), [(key, evaluation)])
 
     def split(self, stack_id: str, parts: Mapping[str, Sequence[Request]]) -> None:
-        """Note that a stack's runs continue as these stacks, given by id."""
+        """Note that smaller stacks, given by id, continue a stack's runs."""
         whole = self._files.stack(stack_id)
         for part, requests in parts.items():
             if whole.is_dir():
@@ -134,21 +130,20 @@ class StackNotes:
 
 @dataclass(frozen=True)
 class Members:
-    """A stack's ``requests``. ``ended`` has the indices of the runs that had ended when the checkpoint was written; the
-    checkpoint cannot continue these runs."""
+    """A stack's ``requests``, and the indices of runs that ``ended`` before the checkpoint, which lacks their state."""
 
     requests: tuple[Request, ...]
     ended: frozenset[int]
 
 
 def read_members(directory: Path) -> Members:
-    """Return the members in a stack's directory."""
+    """Return the members from a stack's directory."""
     data = json.loads((directory / MEMBERS).read_text(encoding="utf-8"))
     return Members(tuple(map(Request.from_json, data["requests"])), frozenset(data["ended"]))
 
 
 def write_members(directory: Path, requests: Sequence[Request], ended: Collection[int] = ()) -> None:
-    """Write a stack's members into its directory."""
+    """Write a stack's members to its directory."""
     data = {"requests": [asdict(request) for request in requests], "ended": sorted(ended)}
     write_whole(directory / MEMBERS, json.dumps(data))
 
@@ -161,8 +156,7 @@ def note_progress(directory: Path, evaluations: Iterable[tuple[str, Evaluation]]
 
 
 def read_progress(directory: Path) -> dict[str, tuple[Evaluation, ...]]:
-    """Return the learning curves so far of a stack's runs, by key. The later evaluation of a step counts. A torn last
-    line does not count."""
+    """Return the learning curves so far by run key. The last evaluation of a step counts; a partial line does not."""
     path = directory / PROGRESS
     curves: dict[str, dict[int, Evaluation]] = {}
     for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else ():

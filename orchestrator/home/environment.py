@@ -1,4 +1,4 @@
-"""The environment of a sweep, as its journal records it: versions, commit and hardware."""
+"""Environment of a sweep for its journal: versions, commit and hardware."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ PACKAGES = ("torch", "ray", "mlflow", "numpy", "scipy", "scikit-learn")
 
 
 def describe_environment() -> dict[str, Any]:
-    """Return plain JSON values: ``versions`` by package, ``git`` (commit and whether it was edited, or None outside a
-    checkout), ``hardware`` and ``platform``. They name no user, host or path."""
+    """Return JSON values: ``versions`` by package, ``git`` (commit and whether it was edited, or None outside a
+    checkout), ``hardware`` and ``platform``. They do not contain a user, host or path."""
     return {
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
         "git": _git(),
@@ -33,7 +33,6 @@ def _version(package: str) -> str:
 
 
 def _git() -> dict[str, Any] | None:
-    """Return the commit of the checkout this code runs from, None if it runs from an installed package."""
     directory = Path(__file__).resolve().parent
     commit = _run_git(directory, "rev-parse", "HEAD")
     tracked = _run_git(directory, "ls-files", "--error-unmatch", Path(__file__).name)
@@ -43,7 +42,7 @@ def _git() -> dict[str, Any] | None:
 
 
 def _run_git(directory: Path, *words: str) -> str | None:
-    """Return the output of a git command, None if it fails. In a hook, variables of git name another repository."""
+    """Return the output of a git command, or None if it fails. Git hooks set variables that name another repository."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         done = subprocess.run(

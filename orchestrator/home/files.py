@@ -1,4 +1,4 @@
-"""The directories of a home and of its sweeps: paths, locks, requests to stop; and directories that appear whole."""
+"""Directories of a home and its sweeps: paths, locks, stop requests, and atomic writing of directories."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from orchestrator.errors import SweepError, UserError
 from trainables.files import flush
 
 ID = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
-"""End of a sweep's id: when it began, in UTC, and four digits that keep sweeps of one second apart."""
+"""End of a sweep's id: its start in UTC, and four digits to distinguish sweeps of the same second."""
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/?")
-"""Beginning of a path that was meant as an address, such as s3://BUCKET."""
+"""Beginning of a path that is probably a URL, such as s3://BUCKET."""
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)
-"""Numbers of the ``OSError`` of a file system without locks, such as NFS without its lock service."""
+"""Error numbers for a file system without locks, such as NFS without its lock service."""
 ABANDONED_S = 3600.0
-"""Age at which a directory that was being written is considered abandoned: writing takes seconds."""
+"""Age in seconds at which an incomplete directory counts as abandoned. Writing takes only seconds."""
 LOCK_WAIT_S = 0.5
-"""Maximum wait for a sweep's lock, which :meth:`SweepDirectory.is_driven` also holds for a moment."""
+"""Seconds to wait for a sweep's lock, which :meth:`SweepDirectory.is_driven` also holds for a moment."""
 
 
 @dataclass(frozen=True)
 class StopRequest:
-    """A request to stop all runs of a ``mix``, or the run of a ``key``; with neither, the whole sweep."""
+    """A request to stop the runs of a ``mix``, the run with a ``key``, or, without either, the whole sweep."""
 
     mix: str = ""
     key: str = ""
@@ -47,7 +47,7 @@ class StopRequest:
 
 @dataclass(frozen=True)
 class SweepDirectory:
-    """The directory of one sweep: its files, the lock of its driver, and requests to stop it."""
+    """Directory of a sweep, with its files, its driver's lock, and stop requests."""
 
     directory: Path
 
@@ -61,7 +61,7 @@ class SweepDirectory:
 
     @property
     def spec(self) -> Path:
-        """The resolved search space (YAML)."""
+        """Resolved search space (YAML)."""
         return self.directory / "space.yaml"
 
     @property
@@ -71,12 +71,12 @@ class SweepDirectory:
 
     @property
     def journal(self) -> Path:
-        """The sweep's log, a JSON line per event."""
+        """Log of the sweep, one event per JSON line."""
         return self.directory / "journal.jsonl"
 
     @property
     def tune(self) -> Path:
-        """Ray Tune's own files. Nothing in them is read again."""
+        """Files of Ray Tune, which are never read again."""
         return self.directory / "tune"
 
     @property
@@ -86,16 +86,15 @@ class SweepDirectory:
 
     @property
     def stacks(self) -> Path:
-        """Progress of stacks in training, a directory each."""
+        """Progress of stacks in training, one directory per stack."""
         return self.directory / "stacks"
 
     def stack(self, stack_id: str) -> Path:
-        """Return the directory with the progress of a stack in training."""
         return self.stacks / stack_id
 
     @contextmanager
     def driving(self) -> Iterator[None]:
-        """Hold the sweep's lock. Raises :class:`UserError` while another process does."""
+        """Hold the sweep's lock. Raises :class:`UserError` if another process has it."""
         self.directory.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self._lock)
         try:
@@ -108,7 +107,7 @@ class SweepDirectory:
             lock.release()
 
     def is_driven(self) -> bool:
-        """Return True if a process, this one or another, holds the sweep's lock. Writes nothing."""
+        """Return True if any process holds the sweep's lock. Does not write anything."""
         try:
             descriptor = os.open(self._lock, os.O_RDONLY)
         except OSError:
@@ -127,16 +126,15 @@ class SweepDirectory:
             raise self._driven()
 
     def request_stop(self, request: StopRequest) -> None:
-        """Ask the sweep's driver to stop something. Only the driver writes the journal, so requests have their own
-        file."""
+        """Ask the sweep's driver to stop something, in a separate file because only the driver writes the journal."""
         descriptor = os.open(self._stop_requests, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
-            os.write(descriptor, json.dumps(asdict(request)).encode() + b"\n")  # One write: two requests do not mix.
+            os.write(descriptor, json.dumps(asdict(request)).encode() + b"\n")  # A single write keeps requests apart.
         finally:
             os.close(descriptor)
 
     def stop_requests(self) -> list[StopRequest]:
-        """Return all requests since the sweep's driver began, except a torn last line."""
+        """Return all requests since the sweep's driver started, except an incomplete last line."""
         try:
             text = self._stop_requests.read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -144,7 +142,7 @@ class SweepDirectory:
         return [StopRequest(**json.loads(line)) for line in text[: text.rfind("\n") + 1].splitlines()]
 
     def forget_stop_requests(self) -> None:
-        """Drop the requests to an earlier driver. Called by a driver when it begins."""
+        """Drop the requests to an earlier driver. A driver calls this when it starts."""
         self._stop_requests.unlink(missing_ok=True)
 
     @property
@@ -161,25 +159,25 @@ class SweepDirectory:
 
 @dataclass(frozen=True)
 class Home:
-    """A directory of runs and of the sweeps that asked for them, next to the MLflow store."""
+    """Directory of runs and of the sweeps that use them, next to the MLflow store."""
 
     root: Path
 
     @property
     def runs(self) -> Path:
-        """Finished runs of all sweeps, a directory per key."""
+        """Finished runs of all sweeps, one directory per key."""
         return self.root / "runs"
 
     @property
     def claims(self) -> Path:
-        """The sweep that trains a run now, a file per key."""
+        """Claims of sweeps on runs in training, one file per key."""
         return self.root / "claims"
 
     def sweep(self, sweep_id: str) -> SweepDirectory:
         return SweepDirectory(self.root / "sweeps" / sweep_id)
 
     def sweep_ids(self) -> list[str]:
-        """Return every sweep, newest first; at the end, directories with other names that contain a sweep."""
+        """Return the ids of all sweeps, newest first, then directories with other names that contain a sweep."""
         directory = self.root / "sweeps"
         if not directory.is_dir():
             return []
@@ -188,13 +186,12 @@ class Home:
 
 
 def check_home(root: Path) -> None:
-    """Raise :class:`UserError` for an address, for a path that is not text, and for a home that is a file, below a file
-    or a circular link."""
+    """Raise :class:`UserError` if a home's path is a URL, not text, a file, below a file, or a circular link."""
     if ADDRESS.match(str(root)):
         raise UserError(f"{root} is an address: give a directory as --home; deploy/README.md says how to copy one")
     try:
         str(root.absolute()).encode()
-    except UnicodeEncodeError:  # MLflow's URIs, and lines to paste, are text.
+    except UnicodeEncodeError:  # MLflow's URIs and printed commands are text.
         shown = os.fsencode(root.absolute()).decode(errors="replace")
         raise UserError(f"{shown} is not a name in UTF-8: rename it, or give another directory as --home") from None
     for path in (root, *root.parents):
@@ -208,7 +205,7 @@ def check_home(root: Path) -> None:
 
 
 def make_home(root: Path) -> None:
-    """Create the directory of a home. Raises :class:`UserError` if that fails, or if its file system has no locks."""
+    """Create a home's directory. Raises :class:`UserError` if that fails or the file system does not support locks."""
     try:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -217,18 +214,15 @@ def make_home(root: Path) -> None:
         with tempfile.TemporaryFile(dir=root) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        if error.errno in NO_LOCKS:  # Otherwise it is full or read-only, which is reported when something is written.
+        if error.errno in NO_LOCKS:  # Later writes report a full or read-only disk.
             remedy = "mount it with locks, or give another directory as --home"
             raise UserError(f"{root} is on a file system without locks ({error.strerror}): {remedy}") from None
 
 
 def scratch(chosen: str | None) -> Path:
-    """Create and return a directory for training data: the chosen one, or a private one in the system's temporary
-    directory. It outlives sweeps, which find each other's data in it.
-
-    Raises:
-        UserError: if it cannot be created, or as :func:`orchestrator.environment.private_directory` does.
-    """
+    """Create and return a directory for training data, by default in the system's temporary directory. It outlives
+    sweeps, which share the data. Raises :class:`UserError` if it cannot be created, or as
+    :func:`orchestrator.environment.private_directory` does."""
     if not chosen:
         return environment.private_directory()
     path = environment.user_path(chosen)
@@ -240,10 +234,10 @@ def scratch(chosen: str | None) -> Path:
 
 
 CONTENTS = "contents.json"
-"""In the directory of a run and of a checkpoint: the checksum of every other file, written last."""
+"""File with the checksums of all other files in the directory of a run or checkpoint, written last."""
 PROBES = "probes"
-"""In the directory of a run: NAME.json for each probe and, if it has arrays, NAME.npz. They have no checksums, because
-a later result of the same probe replaces them."""
+"""Directory in a run's directory, with NAME.json for each probe and, if it has arrays, NAME.npz. They have no
+checksums, because a later result of the same probe replaces them."""
 
 
 def seal(directory: Path) -> None:
@@ -254,8 +248,7 @@ def seal(directory: Path) -> None:
 
 
 def flaw_of(directory: Path, *names: str) -> str:
-    """Return what is wrong with the first damaged or missing file of a sealed directory, or of these files in it; ""
-    if all are whole."""
+    """Return the flaw of the first damaged or missing file in a sealed directory or among ``names``, or ""."""
     try:
         sums = json.loads((directory / CONTENTS).read_text(encoding="utf-8"))
         for name in names or (name for name in sums if not name.startswith(f"{PROBES}/")):
@@ -277,7 +270,7 @@ def _checksum(path: Path) -> int:
 
 
 def remove_abandoned(parent: Path, pattern: str) -> None:
-    """Remove directories that a killed process left half-written."""
+    """Remove incomplete directories left by killed processes."""
     for path in parent.glob(pattern):
         if time.time() - path.stat().st_mtime > ABANDONED_S:
             shutil.rmtree(path, ignore_errors=True)
@@ -285,10 +278,7 @@ def remove_abandoned(parent: Path, pattern: str) -> None:
 
 @contextmanager
 def whole_directory(path: Path) -> Iterator[Path]:
-    """Yield a directory to fill, which appears at ``path``, flushed and in one rename, only if the block succeeds.
-
-    If ``path`` exists by then, it stays as it is.
-    """
+    """Yield a directory to fill, which is flushed and renamed to ``path`` on success. An existing ``path`` stays."""
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(path.parent, f".{path.name}-*")
     aside = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))

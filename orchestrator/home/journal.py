@@ -1,8 +1,8 @@
-"""The journal of a sweep, a JSON line per event: begun, tuned, blocks asked, a run ended, a mix stopped, answered.
+"""Journal of a sweep, with one event per JSON line and a checksum on each line.
 
-Only the sweep's driver writes it, under the sweep's lock. Each line is on disk before anything acts on it. The journal
-and the directories of runs are all that a sweep remembers; :func:`recall` reads both. A run's outcome is in its
-directory, except that of a failed run, which has none: its outcome is in the journal. Every line has a checksum.
+Only the sweep's driver writes the journal, under the sweep's lock. Each line is on disk before the driver acts on it. A
+sweep's state is its journal and the directories of its runs; :func:`recall` reads both. The outcome of a run is in its
+directory or, if the run failed and has no directory, in the journal.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from orchestrator.transition.evidence import Block
 from trainables.base import Outcome, Status
 
 SCHEMA = 2
-"""Version of the journal's lines. Raise it when this program can no longer read older ones."""
+"""Version of the journal's lines. Raise it when this program can no longer read older lines."""
 CHECKSUM = b',"crc":"'
 """Text before the checksum at the end of a line."""
 
@@ -35,7 +35,7 @@ def _now() -> str:
 
 @dataclass(frozen=True)
 class Begun:
-    """The first line: when the sweep began (ISO 8601, UTC) and its environment as plain JSON values."""
+    """First line: the start of the sweep (ISO 8601, UTC) and its environment as JSON values."""
 
     created: str
     environment: dict[str, Any] = field(default_factory=dict)
@@ -51,9 +51,9 @@ class Ended:
     """A run that ended.
 
     Attributes:
-        result: Its outcome. None in a line of the journal, unless the run failed: its directory has the outcome.
-        reused_from: The sweep that trained it, "" for this one.
-        at: The time of the entry (ISO 8601, UTC), which comparisons ignore.
+        result: Outcome of a failed run. None in the journal for other runs, whose directories have the outcome.
+        reused_from: The other sweep that trained the run, or "".
+        at: Time of the entry (ISO 8601, UTC), ignored in comparisons.
     """
 
     key: str
@@ -64,22 +64,22 @@ class Ended:
 
     @property
     def outcome(self) -> Outcome:
-        """The outcome, once :func:`recall` has read it."""
+        """Outcome of the run, available after :func:`recall` has read it."""
         assert self.result is not None, f"the outcome of {self.key} is in its directory"
         return self.result
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """The tuned settings of each mix are in the specification. Comes before the sweep's first run."""
+    """The specification has the tuned settings of each mix. Written before the sweep's first run."""
 
     at: str = field(default_factory=_now, compare=False)
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Blocks that the searcher asked for, written before any of their runs begins. Evidence counts them in the order of
-    the journal; without any, a sweep has estimates and no decision."""
+    """Blocks that the searcher asked for, written before their runs start. Evidence counts blocks in the order of the
+    journal. A sweep without blocks has estimates but does not make decisions."""
 
     blocks: tuple[Block, ...]
     at: str = field(default_factory=_now, compare=False)
@@ -87,7 +87,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Stopped:
-    """A person stopped a mix. No more of its runs are wanted, even after the sweep is resumed."""
+    """The user stopped a mix. Its runs stay unwanted after the sweep is resumed."""
 
     mix: str
     at: str = field(default_factory=_now, compare=False)
@@ -103,21 +103,20 @@ class Answered:
 PLAIN: dict[str, type[Begun | Tuned | Stopped | Answered]] = {
     entry.__name__.lower(): entry for entry in (Begun, Tuned, Stopped, Answered)
 }
-"""Entries whose fields are plain JSON values, by their kind."""
+"""Entries whose fields are all JSON values, by kind."""
 Entry = Begun | Ended | Asked | Tuned | Stopped | Answered
 
 
 @dataclass(frozen=True)
 class BadLine:
-    """A damaged line: its number, from 1, and the reason."""
+    """A damaged line: its number, starting at 1, and the reason."""
 
     number: int
     why: str
 
 
 class State(StrEnum):
-    """State of a sweep. Running: a process holds its lock. Finished: it has its answer. Failed: every run failed.
-    Interrupted: anything else."""
+    """State: running (locked by a process), finished (has an answer), failed (only failed runs) or interrupted."""
 
     RUNNING = "running"
     FINISHED = "finished"
@@ -127,17 +126,17 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Memory:
-    """What a sweep remembers.
+    """State of a sweep on disk.
 
     Attributes:
-        ended: The sweep's runs, each once, in the order they ended.
-        trials: The same for the runs of its tuning.
-        blocks: The pairs of runs asked for as evidence, in order.
-        stopped: The mixes that a person stopped.
+        ended: Runs of the sweep, each once, in the order in which they ended.
+        trials: Tuning runs, each once, in the order in which they ended.
+        blocks: Pairs of runs requested as evidence, in order.
+        stopped: Mixes that the user stopped.
         answered: True if the sweep has its answer.
-        changed: The time of the last entry, "" if there is none.
-        damaged: A sentence for each line and run that is left out.
-        lost: The keys of the runs that are left out.
+        changed: Time of the last entry, or "" without entries.
+        damaged: A message for each omitted line and run.
+        lost: Keys of the omitted runs.
     """
 
     ended: tuple[Ended, ...] = ()
@@ -151,7 +150,7 @@ class Memory:
 
     @property
     def state(self) -> State:
-        """The state of the sweep if no process drives it."""
+        """State of the sweep if no process drives it."""
         if self.answered:
             return State.FINISHED
         failed = bool(self.ended) and all(entry.outcome.status is Status.FAILED for entry in self.ended)
@@ -159,7 +158,7 @@ class Memory:
 
 
 class Journal:
-    """An append-only file, open under the sweep's lock. Opening it cuts off a last line that a crash has torn."""
+    """Append-only file, open under the sweep's lock. Opening it removes an incomplete last line left by a crash."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -169,14 +168,10 @@ class Journal:
             self._file.truncate(whole)
 
     def append(self, entry: Entry) -> None:
-        """Write an entry and wait until it is on disk.
-
-        Raises:
-            OSError: if that fails. Nothing of the entry stays.
-        """
+        """Write an entry and wait until it is on disk, or raise ``OSError`` and leave no part of the entry."""
         line, before = to_line(entry), self._file.seek(0, os.SEEK_END)
         try:
-            while line:  # A disk that becomes full takes a part of it, then raises.
+            while line:  # A disk that becomes full writes a part of the line, then raises.
                 line = line[self._file.write(line) :]
             os.fsync(self._file.fileno())
         except OSError:
@@ -194,7 +189,7 @@ class Journal:
 
 
 def read_journal(path: Path) -> Iterator[Entry | BadLine]:
-    """Yield the lines of a journal, except a torn last one; nothing if the file is missing."""
+    """Yield the lines of a journal, except an incomplete last line. A missing file has no lines."""
     if not path.exists():
         return
     with path.open("rb") as file:
@@ -208,8 +203,7 @@ def read_journal(path: Path) -> Iterator[Entry | BadLine]:
 
 
 def recall(files: SweepDirectory, *, runs: bool = True) -> Memory:
-    """Return the content of a sweep's journal and run directories. Damaged lines and runs are left out and named.
-    Without ``runs`` no outcome is read, and ``ended`` and ``trials`` are empty."""
+    """Read a sweep's journal and runs, and note damage. Without ``runs``, ``ended`` and ``trials`` are empty."""
     damaged, lost = [], []
     last: dict[tuple[str, Request], Ended] = {}
     blocks: dict[Block, None] = {}
@@ -220,7 +214,7 @@ def recall(files: SweepDirectory, *, runs: bool = True) -> Memory:
             continue
         changed = line.at
         if isinstance(line, Ended) and runs:
-            last.pop((line.key, line.request), None)  # A run that failed and was trained again: the later line counts.
+            last.pop((line.key, line.request), None)  # If a failed run was trained again, the later line counts.
             directory = files.home.runs / line.key
             outcome = line.result or read_run(directory)
             if isinstance(outcome, str):
@@ -246,7 +240,7 @@ def recall(files: SweepDirectory, *, runs: bool = True) -> Memory:
 
 
 def to_line(entry: Entry) -> bytes:
-    """Return an entry as a line, its checksum last."""
+    """Return an entry as a line that ends with its checksum."""
     body = json.dumps(_to_json(entry), separators=(",", ":")).encode().removesuffix(b"}")
     return b'%b%b%08x"}\n' % (body, CHECKSUM, zlib.crc32(body))
 

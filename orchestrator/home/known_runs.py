@@ -1,4 +1,4 @@
-"""Finished runs that a sweep need not train: those in its journal, stored before a crash, or of another sweep."""
+"""Finished runs that a sweep can use without training: from its journal, from before a crash, or from another sweep."""
 
 from __future__ import annotations
 
@@ -23,10 +23,7 @@ log = logging.getLogger(__name__)
 
 
 def whole_runs(files: SweepDirectory) -> Memory:
-    """Return what a sweep remembers, with only the runs whose files are all whole.
-
-    A damaged run is logged and deleted, so that it is trained again. Called by the sweep's driver.
-    """
+    """Return a sweep's memory with only intact runs. Log and delete damaged runs, which are then trained again."""
     memory, store = recall(files), RunStore(files.home, files.id)
     for damage in memory.damaged:
         log.warning(damage)
@@ -40,7 +37,7 @@ def whole_runs(files: SweepDirectory) -> Memory:
 
 
 def adopt_outcomes(sweep: Sweep, journal: Journal, known: Iterable[str]) -> list[Ended]:
-    """Add the stored runs of a sweep that a crash kept out of its journal, and return them."""
+    """Add runs that were stored before a crash to a sweep's journal, and return them."""
     already, store, adopted = set(known), RunStore(sweep.files.home, sweep.id), []
     for key, request in _usable(sweep.spec).items():
         if key in already or not store.has(key):
@@ -53,11 +50,8 @@ def adopt_outcomes(sweep: Sweep, journal: Journal, known: Iterable[str]) -> list
 
 
 def reuse_runs(older: Sweep, sweep: Sweep, journal: Journal) -> list[Ended]:
-    """Add the finished runs and the pairs of another sweep that this one may use to its journal. Return the runs.
-
-    Raises:
-        UserError: if the two have no run in common.
-    """
+    """Add finished runs and pairs of an older sweep to this sweep's journal, and return the runs. Raises
+    :class:`UserError` if the two sweeps do not share a run."""
     with RunStore(older.files.home, sweep.id).locked():
         reused = reusable(sweep.spec, older)
         for entry in reused:
@@ -70,11 +64,11 @@ def reuse_runs(older: Sweep, sweep: Sweep, journal: Journal) -> list[Ended]:
 def continued_blocks(spec: SweepSpec, older: Sweep) -> tuple[Block, ...]:
     """Return the pairs of an older sweep whose evidence a sweep of ``spec`` continues.
 
-    These are all pairs of each comparison that both sweeps make, with the same runs and target. Leaving some of them
-    out after seeing their outcomes would turn chance into evidence.
+    For each comparison that both sweeps make with the same runs and target, these are all its pairs. Dropping some
+    after seeing their outcomes would turn chance into evidence.
 
     Raises:
-        UserError: if the two define learned runs differently.
+        UserError: if the two sweeps define learned runs differently.
     """
     blocks = recall(older.files, runs=False).blocks
     mine, theirs = spec.mix_named, older.spec.mix_named
@@ -101,11 +95,7 @@ def continued_blocks(spec: SweepSpec, older: Sweep) -> tuple[Block, ...]:
 
 
 def reusable(spec: SweepSpec, older: Sweep) -> list[Ended]:
-    """Return the finished runs of another sweep that one of ``spec`` may use.
-
-    Raises:
-        UserError: if there is none.
-    """
+    """Return an older sweep's finished runs that ``spec`` can use. Raises :class:`UserError` if there are none."""
     usable = _usable(spec)
     reused = [
         replace(entry, request=usable[entry.key], reused_from=entry.reused_from or older.id)
@@ -119,7 +109,6 @@ def reusable(spec: SweepSpec, older: Sweep) -> list[Ended]:
 
 
 def _usable(spec: SweepSpec) -> dict[str, Request]:
-    """Return every run that a sweep may use, by key."""
     family = spec.make_family()
     requests = [phase for request in spec.requests() for phase in spec.chain(request)]
     return {family.key(spec.config(request)): request for request in requests}

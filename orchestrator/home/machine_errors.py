@@ -1,4 +1,4 @@
-"""Errors of the machine. They say nothing about what was written or read, and may pass."""
+"""Errors of the machine. They may be temporary and do not depend on the data that was read or written."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ DISK = {
     errno.ENOTCONN: ("has lost its server", "mount it again"),
     errno.EFBIG: ("refuses a file of this size", "raise the limit (`ulimit -f`)"),
 }
-"""State of the disk and remedy, by the number of an ``OSError``."""
+"""State of the disk and remedy, by error number."""
 MORE_PROCESSES = "raise the limit (`ulimit -u`, or that of the container)"
 SYSTEM = {
     errno.EMFILE: ("too many files are open in one process", "raise the limit (`ulimit -n`)"),
     errno.ENFILE: ("too many files are open on this machine", "close other programs"),
     errno.EAGAIN: ("no more processes or threads can be started", MORE_PROCESSES),
 }
-"""State of the system and remedy, by the number of an ``OSError``."""
+"""State of the system and remedy, by error number."""
 NO_THREAD = "can't start new thread"
-"""Message of Python's ``threading``, without a number."""
+"""Message of Python's ``threading``, which has no error number."""
 IN_RUST = re.compile(r"\(os error (\d+)\)")
-"""The number of an ``OSError`` in a message of safetensors."""
+"""Error number in a message of safetensors."""
 SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
-"""Message of numpy, without a number, for a write that the full disk cut short."""
+"""Message of numpy, without an error number, if a full disk truncates a write."""
 
 
 def trouble_in(error: BaseException) -> int | None:
-    """Return the number of the machine error that is, or is behind, an exception. None if there is none."""
+    """Return the number of the machine error that is, or caused, an exception, or None if there is none."""
     machine_error = _machine_error(error)
     return None if machine_error is None else _number(machine_error)
 
 
 def trouble_words(error: BaseException, place: object) -> str:
-    """Return a sentence with the machine error behind an exception and its remedy, "" if there is none. ``place`` is
-    the file or directory to name if the exception names none."""
+    """Return a sentence with the machine error behind an exception and its remedy, or "" if there is none. ``place`` is
+    the file or directory to name by default."""
     machine_error = _machine_error(error)
     if machine_error is None:
         return ""
@@ -51,7 +51,7 @@ def trouble_words(error: BaseException, place: object) -> str:
 
 
 def with_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception, then those behind it, as a traceback shows them."""
+    """Yield an exception, then its causes, as a traceback shows them."""
     cause: BaseException | None = error
     while cause is not None:
         yield cause
@@ -65,7 +65,7 @@ def _machine_error(error: BaseException) -> BaseException | None:
 def _number(error: BaseException) -> int | None:
     message = str(error)
     if isinstance(error, BlockingIOError) and hasattr(error, "characters_written"):
-        return None  # A pipe or a terminal that takes no more output now.
+        return None  # A pipe or terminal that cannot take more output now.
     if isinstance(error, OSError):
         return errno.ENOSPC if error.errno is None and SHORT_WRITE.search(message) else error.errno
     if isinstance(error, RuntimeError) and NO_THREAD in message:

@@ -1,4 +1,4 @@
-"""Finding the earlier sweep to resume."""
+"""Search for the earlier sweep to resume."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ log = logging.getLogger(__name__)
 
 
 def find_unfinished(spec: SweepSpec, home: Home) -> Sweep:
-    """Return the newest unfinished sweep that asks for the same runs.
+    """Return the newest unfinished sweep with the same runs.
 
-    If all of them have their answers, return the newest, which may have died before it printed its answer.
+    If all such sweeps have answers, return the newest, which may have died before it printed its answer.
 
     Raises:
-        UserError: if there is none, with the differences to the newest one of the same name.
+        UserError: if there is none, with the differences from the newest sweep with the same name.
     """
     closest, answered = "", None
     for sweep in _of_space(spec, home):
@@ -39,12 +39,12 @@ def find_unfinished(spec: SweepSpec, home: Home) -> Sweep:
 
 
 def newest_sweep(spec: SweepSpec, home: Home) -> Sweep | None:
-    """Return the newest sweep, finished or not, that asks for the same runs."""
+    """Return the newest sweep, finished or not, with the same runs."""
     return next((sweep for sweep in _of_space(spec, home) if not differences(spec, sweep.spec)), None)
 
 
 def check_same(spec: SweepSpec, sweep: Sweep) -> None:
-    """Raise :class:`UserError` unless a sweep asks for the runs of this spec."""
+    """Raise :class:`UserError` unless a sweep has the runs of this spec."""
     different = differences(spec, sweep.spec)
     if different:
         raise UserError(
@@ -54,12 +54,11 @@ def check_same(spec: SweepSpec, sweep: Sweep) -> None:
 
 
 def differences_text(different: Mapping[str, tuple[object, object]]) -> str:
-    """Return the first of the settings that differ, as ``seeds (now 3, then 5)``."""
+    """Return the first settings that differ, such as ``seeds (now 3, then 5)``."""
     return first_of([f"{key} (now {mine!r}, then {theirs!r})" for key, (mine, theirs) in sorted(different.items())])
 
 
 def _of_space(spec: SweepSpec, home: Home) -> Iterator[Sweep]:
-    """Yield the readable sweeps of a search space and variant, newest first."""
     for sweep_id in home.sweep_ids():
         if not sweep_id.startswith(f"{spec.name}-"):
             continue

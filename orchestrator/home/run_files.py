@@ -1,4 +1,4 @@
-"""Files of a finished run: outcome, weights, arrays and results of probes. Read without torch."""
+"""Files of a finished run: outcome, weights, arrays and probe results. Reading them does not need torch."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ OUTCOME = "outcome.json"
 WEIGHTS = "weights.safetensors"
 ORIGIN = "origin.json"
 ARRAYS = "arrays.npz"
-"""Arrays that the family keeps of the trained model."""
+"""Arrays of the trained model that the family keeps."""
 DAMAGED_ARRAYS = (ValueError, OSError, EOFError, zipfile.BadZipFile)
-"""Errors of numpy at a damaged file of arrays."""
+"""Errors that numpy raises for a damaged file of arrays."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The id of the sweep that a run was trained for, and when it ended (ISO 8601, UTC)."""
+    """Id of the sweep that a run was trained for, and when the run ended (ISO 8601, UTC)."""
 
     sweep: str
     ended: str
 
 
 def read_origin(directory: Path) -> Origin | None:
-    """Return a run's origin, None if it cannot be read."""
+    """Return a run's origin, or None if it cannot be read."""
     try:
         return Origin(**json.loads((directory / ORIGIN).read_text(encoding="utf-8")))
     except (FileNotFoundError, NotADirectoryError, ValueError, TypeError):
@@ -46,18 +46,18 @@ def read_origin(directory: Path) -> Origin | None:
 
 
 def write_origin(directory: Path, sweep_id: str) -> None:
-    """Note that a run was trained for this sweep and ended now."""
+    """Record that a run was trained for this sweep and ended now."""
     origin = Origin(sweep_id, datetime.now(UTC).isoformat(timespec="seconds"))
     (directory / ORIGIN).write_text(json.dumps(asdict(origin)), encoding="utf-8")
 
 
 def read_outcome(directory: Path) -> Outcome:
-    """Return the outcome in a finished run's directory."""
+    """Return the outcome from a finished run's directory."""
     return Outcome.from_json(json.loads((directory / OUTCOME).read_text(encoding="utf-8")))
 
 
 def read_run(directory: Path, *, whole: bool = False) -> Outcome | str:
-    """Return the outcome of a finished run, or its first flaw. Weights and arrays are checked only with ``whole``."""
+    """Return the outcome of a finished run, or its first flaw. Check weights and arrays only with ``whole``."""
     if flaw := flaw_of(directory) if whole else flaw_of(directory, OUTCOME):
         return flaw
     try:
@@ -67,7 +67,7 @@ def read_run(directory: Path, *, whole: bool = False) -> Outcome | str:
 
 
 def directory_bytes(directory: Path) -> int:
-    """Return the bytes of all files under a directory, except those that disappear meanwhile."""
+    """Return the bytes of all files under a directory. Files may disappear meanwhile."""
     total = 0
     for root, _, names in os.walk(directory):
         for name in names:
@@ -80,7 +80,7 @@ def directory_bytes(directory: Path) -> int:
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """Result of the probe ``name`` on a run, or its ``error`` ("" if there was none)."""
+    """Result of the probe ``name`` on a run. ``error`` is "" if the probe succeeded."""
 
     name: str
     version: int
@@ -89,12 +89,12 @@ class ProbeResult:
 
     @property
     def reason(self) -> str:
-        """The last line of the error."""
+        """Last line of the error."""
         return self.error.strip().splitlines()[-1] if self.error.strip() else ""
 
 
 def write_result(directory: Path, result: ProbeResult, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Add a result to a stored run, in place of an older result of the same probe. Each file is written whole."""
+    """Write a result to a stored run, replacing the probe's older result. Each file is written atomically."""
     if not arrays and (directory / f"{PROBES}/{result.name}.npz").is_file():
         write_whole(directory / f"{PROBES}/{result.name}.npz", packed_arrays({}))
     for name, content in result_files(result, arrays).items():
@@ -102,7 +102,7 @@ def write_result(directory: Path, result: ProbeResult, arrays: Mapping[str, NDAr
 
 
 def result_files(result: ProbeResult, arrays: Mapping[str, NDArray[Any]]) -> dict[str, bytes]:
-    """Return the files of a result by their paths in the run's directory, the arrays first."""
+    """Return the files of a result by path in the run's directory, the arrays first."""
     files = {f"{PROBES}/{result.name}.npz": packed_arrays(arrays)} if arrays else {}
     return files | {f"{PROBES}/{result.name}.json": json.dumps(asdict(result)).encode()}
 
@@ -115,7 +115,7 @@ def packed_arrays(arrays: Mapping[str, NDArray[Any]]) -> bytes:
 
 
 def read_results(directory: Path) -> dict[str, ProbeResult]:
-    """Return the probe results of a run by probe. A result that cannot be read has that as its error."""
+    """Return the results of a run by probe. If a result cannot be read, its error is the reason."""
     results = {}
     for path in sorted((directory / PROBES).glob("[!.]*.json")):
         try:
@@ -127,7 +127,7 @@ def read_results(directory: Path) -> dict[str, ProbeResult]:
 
 
 def numbers_of(directory: Path) -> dict[str, float]:
-    """Return every number of a run's probes, as ``probe/PROBE/NUMBER``."""
+    """Return the numbers of all probes of a run, named ``probe/PROBE/NUMBER``."""
     return {
         f"probe/{result.name}/{name}": value
         for result in read_results(directory).values()
@@ -136,13 +136,13 @@ def numbers_of(directory: Path) -> dict[str, float]:
 
 
 def array_files(directory: Path) -> list[Path]:
-    """Return the files of a run that contain arrays: its family's, then those of probes."""
+    """Return the files of a run that contain arrays, from its family and then from probes."""
     own = directory / ARRAYS
     return [*([own] if own.is_file() else []), *sorted((directory / PROBES).glob("[!.]*.npz"))]
 
 
 def read_array(directory: Path, name: str) -> NDArray[Any] | None:
-    """Return one array of a run, its family's or the first probe's of this name. None if there is none."""
+    """Return an array of a run, from its family or the first probe with this name, or None if there is none."""
     for path in array_files(directory):
         with np.load(path, allow_pickle=False) as arrays:
             if name in arrays.files:
@@ -152,7 +152,7 @@ def read_array(directory: Path, name: str) -> NDArray[Any] | None:
 
 
 def read_arrays(directory: Path) -> dict[str, NDArray[Any]]:
-    """Return every array of a run by name: its family's, then those of probes, as ``PROBE/NAME`` if a name is taken."""
+    """Return all arrays of a run by name, or by ``PROBE/NAME`` if the family or an earlier probe uses the name."""
     result: dict[str, NDArray[Any]] = {}
     for path in array_files(directory):
         with np.load(path, allow_pickle=False) as arrays:
@@ -162,6 +162,6 @@ def read_arrays(directory: Path) -> dict[str, NDArray[Any]]:
 
 
 def is_due(probe: Probe, directory: Path) -> bool:
-    """Return True if a run has no result of this probe, or one of another version or with an error."""
+    """Return True if a run lacks a successful result of this version of a probe."""
     result = read_results(directory).get(probe.name)
     return result is None or result.version != probe.version or bool(result.error)

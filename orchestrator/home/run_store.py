@@ -1,7 +1,7 @@
-"""The finished runs of a home. Each is stored once, whichever sweep trained it.
+"""Finished runs of a home, stored once and shared by all sweeps.
 
-A run's key covers everything that changes its mathematics, so a stored run is as good as a new one. Before a sweep
-trains a run it asks whether the run is stored, or another sweep is training it.
+A run's key covers everything that affects its computation, so a stored run can replace a new one. Before training a
+run, a sweep checks whether the run is stored or in training by another sweep.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from trainables.base import Outcome
 log = logging.getLogger(__name__)
 
 SWEEP_ID = re.compile(r"[\w.-]+")
-"""Content of a claim: the id of a sweep."""
+"""Pattern of a sweep's id, the content of a claim."""
 
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A stored run. ``trained_for`` is the id of the sweep that trained it, "" if that is the sweep that reads it."""
+    """A stored run. ``trained_for`` is the id of the other sweep that trained it, or ""."""
 
     outcome: Outcome
     trained_for: str
@@ -38,35 +38,32 @@ class StoredRun:
 
 @dataclass(frozen=True)
 class RunStore:
-    """The runs of a home, a directory per key, as the sweep ``sweep_id`` sees them ("" for any reader).
-
-    A directory is written aside, flushed and renamed, so a reader sees it whole or not at all.
-    """
+    """The runs of a home, one directory per key, for the sweep ``sweep_id`` ("" for other readers). Directories are
+    flushed and renamed, so that readers never see an incomplete run."""
 
     home: Home
     sweep_id: str = ""
 
     def directory(self, key: str) -> Path:
-        """Return the directory of a run, which need not exist."""
+        """Return the directory of a run, which may not exist."""
         return self.home.runs / key
 
     def stored_keys(self) -> list[str]:
-        """Return the keys of all stored runs, sorted."""
         if not self.home.runs.is_dir():
             return []
         return sorted(path.name for path in self.home.runs.iterdir() if path.is_dir() and not path.name.startswith("."))
 
     def has(self, key: str) -> bool:
-        """Return True if a run is stored, whole or damaged."""
+        """Return True if a run is stored, intact or damaged."""
         return self.directory(key).is_dir()
 
     def weights(self, key: str) -> Path | None:
-        """Return the file with the weights of a stored run, None if it has none."""
+        """Return the file with the weights of a stored run, or None if there is none."""
         path = self.directory(key) / WEIGHTS
         return path if path.is_file() else None
 
     def find(self, key: str) -> StoredRun | None:
-        """Return a stored run, None if it must be trained. A damaged one is logged and deleted."""
+        """Return a stored run, or None if it must be trained. Log and delete a damaged run."""
         if not self.has(key):
             return None
         outcome = read_run(self.directory(key), whole=True)
@@ -77,10 +74,8 @@ class RunStore:
         return None
 
     def put(self, key: str, outcome: Outcome, files: Mapping[str, bytes]) -> StoredRun:
-        """Store a run that ended and return it as stored: if another sweep was first, its run stays.
-
-        ``files`` are its weights, arrays and probe results, by their paths in its directory.
-        """
+        """Store a run that ended, unless another sweep has stored it first, and return the stored run. ``files`` are
+        its weights, arrays and probe results by path in its directory."""
         with whole_directory(self.directory(key)) as directory:
             for name, content in files.items():
                 (directory / name).parent.mkdir(exist_ok=True)
@@ -91,7 +86,7 @@ class RunStore:
         return StoredRun(read_outcome(self.directory(key)), self._trained_for(key))
 
     def delete(self, key: str) -> None:
-        """Delete a run, if it is stored, at once for every reader."""
+        """Delete a run atomically if it is stored."""
         if self.has(key):
             aside = Path(tempfile.mkdtemp(prefix=f".{key}-", dir=self.home.runs))
             self.directory(key).rename(aside / key)
@@ -99,13 +94,13 @@ class RunStore:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes from removing or claiming runs of this home, and from referring to a stored one."""
+        """Prevent other processes from removing or claiming runs, and from adding references to stored runs."""
         self.home.root.mkdir(parents=True, exist_ok=True)
         with FileLock(self.home.root / ".runs.lock"):
             yield
 
     def claim(self, key: str) -> bool:
-        """Claim a run for this sweep to train. Return False if another sweep that is driven has claimed it."""
+        """Claim a run for this sweep to train. Return False if another running sweep has claimed it."""
         claim = self.home.claims / key
         with self.locked():
             holder = self._holder(key)
@@ -118,18 +113,18 @@ class RunStore:
         return True
 
     def free(self, key: str) -> None:
-        """Release this sweep's claim on a run, which has ended or is no longer trained here."""
+        """Release this sweep's claim on a run that has ended or is no longer trained here."""
         if self._holder(key) == self.sweep_id:
             (self.home.claims / key).unlink(missing_ok=True)
 
     def remove_own(self) -> None:
-        """Delete :meth:`own_keys`. Called under :meth:`locked`."""
+        """Delete :meth:`own_keys`. Call this under :meth:`locked`."""
         for key in self.own_keys():
             self.delete(key)
             (self.home.claims / key).unlink(missing_ok=True)
 
     def own_keys(self) -> list[str]:
-        """Return the keys of the runs, tuning included, that only this sweep refers to or trains."""
+        """Return the keys of runs, including tuning runs, that only this sweep uses or trains."""
         # A sweep refers to a run if its journal contains the key.
         journals = {path.parent.name: path.read_bytes() for path in self.home.root.glob("sweeps/*/journal.jsonl")}
         own = journals.pop(self.sweep_id, b"")
@@ -144,12 +139,12 @@ class RunStore:
         return keys
 
     def _trained_for(self, key: str) -> str:
-        """Return the other sweep that a stored run was trained for, "" for this one."""
+        """Return the other sweep that a stored run was trained for, or ""."""
         origin = read_origin(self.directory(key))
         return "" if origin is None or origin.sweep == self.sweep_id else origin.sweep
 
     def _holder(self, key: str) -> str:
-        """Return the sweep that has claimed a run, "" if there is none or the claim is damaged."""
+        """Return the sweep that has claimed a run, or "" if there is none or the claim is damaged."""
         try:
             claim = (self.home.claims / key).read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:

@@ -1,5 +1,4 @@
-"""Sweeps and their finished runs, as engine, record and report share them. A sweep that cannot be read does not stop
-others from being read."""
+"""Sweeps and their finished runs, shared by engine, record and report. An unreadable sweep does not affect others."""
 
 from __future__ import annotations
 
@@ -26,9 +25,9 @@ from trainables.contract.stand_in import StandIn, description, stand_in
 from trainables.files import write_whole
 
 FIGURE = "transitions.png"
-"""Name of the comparison figure in a sweep's directory."""
+"""Comparison figure in a sweep's directory."""
 REPORT = "report.html"
-"""Name of the report in a sweep's directory."""
+"""Report in a sweep's directory."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +35,10 @@ class RunRecord:
     """A finished run of a sweep.
 
     Attributes:
-        directory: Where its files are. It does not exist if the run failed.
-        found_in: "" if the run was trained for this record, otherwise the id of the sweep it was trained for. That can
-            be this sweep, if the run belongs to two arms.
-        at: When this sweep recorded it (ISO 8601), or "".
+        directory: Directory of its files. It does not exist if the run failed.
+        found_in: "" if the run was trained for this record, otherwise the id of the sweep that it was trained for. That
+            can be this sweep, if two arms share the run.
+        at: When this sweep recorded the run (ISO 8601), or "".
     """
 
     key: str
@@ -52,7 +51,7 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep. ``environment`` has versions, git state and hardware as plain JSON values."""
+    """A sweep. ``environment`` has versions, git state and hardware as JSON values."""
 
     files: SweepDirectory
     spec: SweepSpec
@@ -65,17 +64,17 @@ class Sweep:
 
     @property
     def fresh(self) -> bool:
-        """True if every run is trained for this sweep alone."""
+        """True if the sweep trains all its runs and does not share them."""
         return bool(self.spec.salt)
 
     def record(self, entry: Ended) -> RunRecord:
-        """Return an entry of the sweep's journal as trackers and reports use it."""
+        """Return an entry of the sweep's journal as a record for trackers and reports."""
         config, directory = self.spec.config(entry.request), self.files.home.runs / entry.key
         return RunRecord(entry.key, config, entry.outcome, directory, entry.reused_from, entry.at)
 
 
 def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
-    """Create a sweep on disk. A ``fresh`` one has its own keys, so it reuses no run of another sweep."""
+    """Create a sweep on disk. A ``fresh`` sweep has different keys, so it does not reuse runs of other sweeps."""
     files, now = _new_directory(home, "-".join(filter(None, (spec.name, spec.variant))))
     if fresh:
         spec = spec.model_copy(update={"salt": files.id})
@@ -87,8 +86,8 @@ def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
 
 
 def _new_directory(home: Home, name: str) -> tuple[SweepDirectory, datetime]:
-    """Create and return a directory for a sweep of this name, and the time. The last four digits of its id count the
-    65,536ths of the second, so that sweeps of one second are in order."""
+    """Create a directory for a sweep, and return it with the time. The id's last four digits order sweeps of a
+    second."""
     while True:
         now = datetime.now(UTC)
         files = home.sweep(f"{name}-{now:%Y%m%d-%H%M%S}-{(now.microsecond << 16) // 1_000_000:04x}")
@@ -98,11 +97,8 @@ def _new_directory(home: Home, name: str) -> tuple[SweepDirectory, datetime]:
 
 
 def ask_to_stop(sweep: Sweep, request: StopRequest) -> None:
-    """Ask the driver of a sweep to stop something, which it does at the next evaluation of a stack.
-
-    Raises:
-        UserError: if no process drives the sweep, or it has no such mix.
-    """
+    """Ask a sweep's driver to stop something at the next evaluation of a stack. Raises :class:`UserError` if no process
+    drives the sweep, or it does not have the mix."""
     mixes = [mix.name for mix in sweep.spec.mixes]
     request = replace(request, mix=as_named(request.mix, mixes))
     if request.mix and request.mix not in mixes:
@@ -113,7 +109,7 @@ def ask_to_stop(sweep: Sweep, request: StopRequest) -> None:
 
 
 def load_sweep(home: Home, sweep_id: str) -> Sweep:
-    """Return a sweep by its id. Raises :class:`UnreadableError` if it cannot be read."""
+    """Return the sweep with an id. Raises :class:`UnreadableError` if it cannot be read."""
     sweep = sweep_in(home, sweep_id)
     if isinstance(sweep, Unreadable):
         raise UnreadableError(sweep)
@@ -121,18 +117,15 @@ def load_sweep(home: Home, sweep_id: str) -> Sweep:
 
 
 def failures(runs: Iterable[RunRecord]) -> Iterator[tuple[RunRecord, ProbeResult]]:
-    """Yield the probe results with errors of finished runs, each with its run."""
+    """Yield probe results with errors, each with its run."""
     for run in runs:
         if run.outcome.status is Status.FINISHED:
             yield from ((run, result) for result in read_results(run.directory).values() if result.error)
 
 
 def write_spec(files: SweepDirectory, spec: SweepSpec) -> SweepSpec:
-    """Write a sweep's specification and return it as :func:`sweep_in` will read it.
-
-    Raises:
-        UserError: if it could not be read again.
-    """
+    """Write a sweep's specification and return it as :func:`sweep_in` will read it. Raises :class:`UserError` if it
+    could not be read again."""
     checked = spec.checked()
     runs = [checked.config(Request(checked.baseline.name, size, checked.seed)) for size in checked.sizes]
     write_whole(files.family, json.dumps(description(checked.family_of(checked.baseline), runs)))
@@ -160,7 +153,7 @@ class UnreadableError(SweepError):
 
 
 def sweep_in(home: Home, sweep_id: str) -> Sweep | Unreadable:
-    """Return the sweep of an id, or why it cannot be read."""
+    """Return the sweep with an id, or why it cannot be read."""
     files = home.sweep(sweep_id)
     try:
         begun = next(read_journal(files.journal), None)
@@ -174,13 +167,13 @@ def sweep_in(home: Home, sweep_id: str) -> Sweep | Unreadable:
         spec = parse(SweepSpec, data, _stand_in_for(files, data))
     except OSError as error:
         return Unreadable(sweep_id, f"{error.filename}: {error.strerror}")
-    except ValueError as error:  # No text, no YAML, or a family that refuses it.
+    except ValueError as error:  # Not text, not YAML, or rejected by the family.
         return Unreadable(sweep_id, f"{files.spec} cannot be used: {error}")
     return Sweep(files, spec, begun.created, begun.environment)
 
 
 def _stand_in_for(files: SweepDirectory, data: Any) -> type[StandIn] | None:
-    """Return a stand-in for a sweep's family if it cannot be imported and the sweep's directory describes it."""
+    """Return a stand-in if a sweep's family cannot be imported but the sweep's directory describes it."""
     if not isinstance(data, dict) or not isinstance(data.get("settings"), dict) or not files.family.is_file():
         return None
     try:

@@ -1,4 +1,4 @@
-"""The record of a sweep, kept in MLflow."""
+"""Record of a sweep in MLflow."""
 
 import os
 

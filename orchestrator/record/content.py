@@ -2,11 +2,11 @@
 
 Names are stable, for sorting, filtering and charts:
 
-* runs (``kind`` = ``run``): parameters ``mix``, the size axis by its name, ``seed``, ``target``, ``family`` and
-  every setting of the run by its dotted name;
-  metrics ``accuracy/TASK``, ``measure/NAME`` and ``loss`` over steps, ``test_accuracy/TASK``, ``floor/TASK``,
-  ``parameters``, ``core_parameters``, ``steps``, the run's own measures (as ``measure/NAME`` if one has a name of
-  these) and ``probe/PROBE/NUMBER``; tags ``status`` and ``data``, a hash of the data for training and scoring.
+* runs (``kind`` = ``run``): parameters ``mix``, the name of the size axis, ``seed``, ``target``, ``family`` and every
+  setting of the run by its dotted name; metrics ``accuracy/TASK``, ``measure/NAME`` and ``loss`` over steps,
+  ``test_accuracy/TASK``, ``floor/TASK``, ``parameters``, ``core_parameters``, ``steps``, the run's own measures (as
+  ``measure/NAME`` if the name is taken) and ``probe/PROBE/NUMBER``; tags ``status`` and ``data``, a hash of the data
+  for training and scoring.
 * transitions (``kind`` = ``transition``), one per mix: parameters ``mix``, ``recipe``, ``target``, ``baseline``,
   ``verdict``, ``decided`` and the settings; metrics ``curve/median``, ``curve/low``, ``curve/high`` with the size as
   their step, so that MLflow's charts overlay the curves of any sweeps; ``transition``, ``low``, ``high`` (on the size
@@ -15,7 +15,7 @@ Names are stable, for sorting, filtering and charts:
   comparison with the baseline (``pairs`` of runs); the estimated ratio of parameters ``synergy``, ``synergy_low``,
   ``synergy_high``.
 
-Censored and unknown values are missing. ``+`` in a mix becomes ``.`` in metric names, where MLflow refuses a plus.
+Censored and unknown values are missing. ``+`` in a mix becomes ``.`` in metric names, because MLflow rejects it.
 
 Artifacts: of a run ``arrays.npz`` (from its family), ``probes/PROBE.npz``, and for the first seed of each size a
 picture of its ``similarity``, or ``traceback.txt``; of a transition ``transition.json`` (points, probabilities and
@@ -46,12 +46,12 @@ from orchestrator.transition.types import LEVEL
 from trainables.base import Status
 
 NO_METRICS = frozenset({"size", "seed", "accuracy", "floor"})
-"""Numbers of a run that identify it, or that its record has under the names of their tasks."""
+"""Numbers of a run that identify it, or that its record has under the names of its tasks."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One value of a metric. ``progress`` in [0, 1] is its time within the record's life."""
+    """One value of a metric. ``progress`` in [0, 1] is its time relative to the record's duration."""
 
     name: str
     value: float
@@ -74,14 +74,14 @@ class Content:
 
     @cached_property
     def digest(self) -> str:
-        """Hash of the record without its note. A record with an equal digest need not be written again."""
+        """Hash of the record without its note. A record with an equal digest is not written again."""
         samples = [(sample.name, sample.value, sample.step, sample.progress) for sample in self.samples]
         parts = [self.name, self.tags, self.params, samples, self.texts]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def sweep_content(sweep: Sweep) -> Content:
-    """Return the record of a sweep as it begins."""
+    """Return the record of a sweep at its start."""
     spec = sweep.spec
     identity = {
         "target": spec.target,
@@ -158,12 +158,12 @@ def run_content(sweep: Sweep, run: RunRecord) -> Content:
 
 
 def metric_name(text: str) -> str:
-    """Return ``add+prod`` as the name of a metric: ``add.prod``."""
+    """Return a name that MLflow accepts for a metric: ``add.prod`` for ``add+prod``."""
     return re.sub(r"[^\w.\- /]", "_", text.replace("+", "."))
 
 
 def with_settings(spec: SweepSpec, identity: Mapping[str, str], resolved: Any = None) -> dict[str, str]:
-    """Return ``identity`` with the sweep's settings, or those ``resolved`` for one run, by their dotted names."""
+    """Return ``identity`` with the sweep's settings, or the settings ``resolved`` for a run, by dotted name."""
     values = plain_settings(spec.settings if resolved is None else resolved)
     settings = {key: str(value) for key, value in flatten(values).items()}
     if clash := sorted(settings.keys() & identity.keys()):
@@ -177,7 +177,7 @@ def finite(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
 
 
 def experiment_note(spec: SweepSpec) -> str:
-    """Return the description of an experiment: its records, and how to compare them."""
+    """Return the description of an experiment, with its records and how to compare them."""
     return f"""**{spec.question}**
 
 One run per sweep (tag `kind` = `sweep`). Nested in it: one per {spec.family_class.words.run} (`run`) and one per mix's
@@ -200,7 +200,6 @@ For each of the mixes {mixes}: the smallest `{spec.size_axis}` at which {words.f
 
 
 def _run_note(sweep: Sweep, run: RunRecord) -> str:
-    """Return the description of a run and its outcome."""
     words, config = sweep.spec.family_class.words, run.config
     ends = {
         Status.FAILED: "It **failed**, so it is not evidence; see `traceback.txt`.",

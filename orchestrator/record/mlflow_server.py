@@ -17,11 +17,11 @@ from orchestrator.record.store import Store, all_runs, store_errors
 
 HOST = "127.0.0.1"
 TRAINING = "workflowType=machine_learning"
-"""Selects the page for training runs. The other one is for language models."""
+"""Selects the page for training runs instead of the page for language models."""
 CHARTS = "compareRunsMode=CHART"
-"""Selects the charts of a list instead of its table."""
+"""Selects charts instead of the table."""
 END_S = 5.0
-"""Seconds for MLflow's server to end by itself: on a busy machine it took more than a minute."""
+"""Seconds for MLflow's server to end by itself. On a busy machine it took more than a minute."""
 
 
 def address(port: int) -> str:
@@ -30,9 +30,9 @@ def address(port: int) -> str:
 
 
 def places(store: Store, port: int) -> dict[str, dict[str, str]]:
-    """Return addresses on MLflow's page at ``port``, by the sweep's id and by what they show.
+    """Return addresses on MLflow's page at ``port``, by sweep id and by content.
 
-    They lead to the transitions and the runs of all sweeps of the experiment, and to the sweep's record. Raises
+    They show the transitions and runs of all sweeps of the experiment, and the sweep's record. Raises
     :class:`StoreError` if the store fails.
     """
     with store_errors(store):
@@ -54,7 +54,6 @@ def places(store: Store, port: int) -> dict[str, dict[str, str]]:
 
 
 def _query(kind: str, metric: str) -> str:
-    """Return the part of an address that lists records of one kind by a metric."""
     kinds, order = quote(f'tags.kind = "{kind}"'), quote(f"metrics.`{metric}`")
     return f"searchFilter={kinds}&orderByKey={order}&orderByAsc=true"
 
@@ -62,8 +61,8 @@ def _query(kind: str, metric: str) -> str:
 def serve(store: Store, port: int) -> int:
     """Serve the page until interrupted or terminated, and return the server's exit code (0 after an interruption).
 
-    One worker that answers in threads starts in a third of the time of MLflow's four. The server has its own process
-    group, so that its children stop with it.
+    One worker with threads starts in a third of the time of MLflow's default of four. A separate process group makes
+    the server's children stop with it.
     """
     command = [sys.executable, "-m", "mlflow", "ui", "--host", HOST, "--port", str(port), "--workers", "1"]
     settings = environment.ours(os.environ) | {
@@ -94,7 +93,7 @@ def _end(server: subprocess.Popen[bytes]) -> None:
 
 
 def _signal_all(server: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # The group has ended. macOS raises the second error.
+    with suppress(ProcessLookupError, PermissionError):  # The group has already ended. macOS raises the second error.
         os.killpg(server.pid, number)
 
 

@@ -1,7 +1,7 @@
-"""The record in MLflow: one experiment per search space, one run per sweep, and nested in it its runs and transitions.
+"""Record in MLflow: one experiment per search space, and one run per sweep, which nests its runs and transitions.
 
-Only :class:`mlflow.MlflowClient`: the fluent interface keeps one active run per process, which background threads and
-reused workers would share. Few calls per record, because each one costs a commit (5-40 ms on SQLite).
+It uses only :class:`mlflow.MlflowClient`, because the fluent interface has one active run per process, shared by
+background threads and reused workers. Calls per record are few, since each costs a commit (5-40 ms on SQLite).
 """
 
 from __future__ import annotations
@@ -47,46 +47,44 @@ from trainables.base import Status
 log = logging.getLogger(__name__)
 
 NOTE = "mlflow.note.content"
-"""The tag that MLflow's page shows as a description."""
+"""Tag that MLflow's page shows as a description."""
 KIND = "mlflow.experimentKind"
-"""The tag by which MLflow's page distinguishes training runs from traces of language models."""
+"""Tag by which MLflow's page distinguishes training runs from traces of language models."""
 DIGEST = "digest"
 ENDINGS = {State.FINISHED: "FINISHED", State.INTERRUPTED: "KILLED", State.FAILED: "FAILED"}
 METRICS_A_CALL, PARAMS_A_CALL = 900, 100
-"""MLflow accepts 1000 metrics, parameters and tags per call, at most 100 of them parameters and 100 tags."""
+"""Metrics and parameters per call. MLflow accepts 1000 items, at most 100 of them parameters and 100 tags."""
 LONGEST_PARAM, LONGEST_TAG = 6000, 5000
 QUIET = {"alembic": logging.WARNING, "mlflow.store.db.utils": logging.CRITICAL}
-"""Loggers that narrate migrations, or repeat what the recorder reports."""
+"""Loggers that report migrations, or errors that the recorder already reports."""
 
 Held = dict[str, tuple[str, str]]
-"""Records of one identity: mix and digest by the id of their MLflow run. The digest of a half-written one is ""."""
+"""Mix and digest of the records with one identity, by MLflow run id. The digest of an incomplete record is ""."""
 
 
 class MlflowTracker(Tracker):
-    """Keeps sweeps in an MLflow store, which it opens with the first record."""
+    """Records sweeps in an MLflow store, which it opens with the first record."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         settle_client()
         self._experiments: dict[str, str] = {}
-        """Ids of experiments by name."""
         self._in_home: dict[str, bool] = {}
-        """Whether a home contains the artifacts of an experiment, by its name."""
+        """Whether a home contains the artifacts of an experiment, by experiment name."""
         self._sweeps: dict[str, str] = {}
-        """MLflow runs by the id of their sweep. Dropped after a failure, so that the store is read again."""
+        """MLflow runs by sweep id. Dropped after a failure, so that the store is read again."""
         self._nested: dict[str, dict[tuple[str, str], Held]] = {}
-        """Records in each sweep, by their kind and their key or mix."""
+        """Records in each sweep, by kind and key or mix."""
         self._ended_ms: dict[str, int] = {}
-        """End of each sweep's last run, the same at every replay."""
+        """End of each sweep's last run, which replays do not change."""
         self._warned: set[str] = set()
-        """Warnings about figures, which often fail for one reason."""
 
     def begin(self, sweep: Sweep) -> None:
         with self._storing(sweep):
             self._begin(sweep)
 
     def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
-        """Record a run, unless another sweep of the home has it: a run of two sweeps is one record, the trainer's."""
+        """Record a run, unless another sweep of the home trained it, which then has the record."""
         with self._storing(sweep):
             origin, at_ms = read_origin(run.directory), _ms(run.at or sweep.created)
             self._ended_ms[sweep.id] = max(self._ended_ms.get(sweep.id, 0), at_ms)
@@ -110,7 +108,7 @@ class MlflowTracker(Tracker):
 
     @contextmanager
     def _storing(self, sweep: Sweep) -> Iterator[None]:
-        """A block that writes records of a sweep."""
+        """Turn errors into ``StoreError`` and forget the sweep's MLflow run after a failure."""
         try:
             with store_errors(self.store):
                 yield
@@ -119,7 +117,7 @@ class MlflowTracker(Tracker):
             raise
 
     def _begin(self, sweep: Sweep) -> str:
-        """Find or create the sweep's MLflow run, complete it, set it running and return its id."""
+        """Find or create the sweep's MLflow run, complete it, set it to running and return its id."""
         recorded = content.sweep_content(sweep)
         runs = all_runs(self._client, [self._experiment(sweep)], f"tags.sweep = '{sweep.id}'")
         run = next((run for run in runs if run.data.tags["kind"] == "sweep"), None)
@@ -143,10 +141,8 @@ class MlflowTracker(Tracker):
         draw: Callable[[Path], dict[str, Path]] | None = None,
         status: str = "FINISHED",
     ) -> None:
-        """Write a whole nested record with the files that ``draw`` makes in a directory, unless the store has it.
-
-        Other records of its identity are deleted, except those of another arm that shares the run.
-        """
+        """Write a complete nested record, with the files from ``draw``, unless the store has it. Delete other records
+        with its identity, except those of another arm that shares the run."""
         parent, held = self._sweep_run(sweep), self._nested[sweep.id][_identity(recorded.tags)]
         mine = recorded.params.get("mix", "")
         same = next((run_id for run_id, (_, digest) in held.items() if digest == recorded.digest), "")
@@ -165,7 +161,6 @@ class MlflowTracker(Tracker):
         held[same] = mine, recorded.digest
 
     def _warn(self, message: str) -> None:
-        """Log a warning the first time."""
         if message not in self._warned:
             self._warned.add(message)
             log.warning(message)
@@ -176,7 +171,7 @@ class MlflowTracker(Tracker):
         return self._client.create_run(self._experiment(sweep), start_ms, shortened, recorded.name)
 
     def _fill(self, sweep: Sweep, run_id: str, recorded: Content, start_ms: int, end_ms: int) -> None:
-        """Write parameters, metrics and artifacts. The same arguments a second time add nothing."""
+        """Write parameters, metrics and artifacts. Repeating the call adds nothing."""
         metrics = [
             Metric(sample.name, sample.value, start_ms + int(sample.progress * (end_ms - start_ms)), sample.step)
             for sample in recorded.samples
@@ -195,11 +190,8 @@ class MlflowTracker(Tracker):
                 self._put(sweep, run_id, staged)
 
     def _put(self, sweep: Sweep, run_id: str, staged: str) -> None:
-        """Keep the files of a directory as a run's artifacts.
-
-        A home's artifacts are copied to the path that this process has for it. MLflow would use the path of the process
-        that opened the record last, which may be on the other side of a mount.
-        """
+        """Store the files of a directory as a run's artifacts. Artifacts of a home go to this process's path of the
+        home. MLflow would use the path of the last process that opened the record, which may mount it elsewhere."""
         name = sweep.spec.name
         if self.store.artifacts is None or not self._in_home[name]:
             self._client.log_artifacts(run_id, staged)
@@ -210,7 +202,7 @@ class MlflowTracker(Tracker):
         return self._sweeps.get(sweep.id) or self._begin(sweep)
 
     def _experiment(self, sweep: Sweep) -> str:
-        """Return the id of the sweep's experiment: an existing one, restored from MLflow's trash, or created."""
+        """Return the id of the sweep's experiment. Create it, or restore it from MLflow's trash, if necessary."""
         name = sweep.spec.name
         if name not in self._experiments:
             experiment = self._client.get_experiment_by_name(name)
@@ -227,7 +219,7 @@ class MlflowTracker(Tracker):
         try:
             return str(self._client.create_experiment(name, self.store.location_of(name), tags))
         except MlflowException as error:
-            experiment = self._client.get_experiment_by_name(name)  # Another sweep of the space may have been faster.
+            experiment = self._client.get_experiment_by_name(name)  # Another sweep may have created it first.
             if error.error_code != "RESOURCE_ALREADY_EXISTS" or experiment is None:
                 raise
             return str(experiment.experiment_id)
@@ -243,10 +235,8 @@ class MlflowTracker(Tracker):
 
 
 def remove_sweep(store: Store, experiment: str, sweep_id: str) -> int:
-    """Delete a sweep's records and their artifacts for good, and return the number of records.
-
-    A server only moves records to MLflow's trash, where they stay without artifacts until `mlflow gc`.
-    """
+    """Delete a sweep's records and artifacts permanently, and return the number of records. A server only moves records
+    to MLflow's trash, where they stay without artifacts until `mlflow gc`."""
     if store.artifacts is not None and not (store.artifacts.parent / DATABASE).is_file():
         return 0
     with store_errors(store):
@@ -255,7 +245,7 @@ def remove_sweep(store: Store, experiment: str, sweep_id: str) -> int:
         if known is None:
             return 0
         runs = all_runs(client, [known.experiment_id], f"tags.sweep = '{sweep_id}'", ViewType.ALL)
-        # The step of `mlflow gc` for one run. The command itself would empty the whole trash of experiments.
+        # What `mlflow gc` does for one run. The command would empty the whole trash of experiments.
         for_good = getattr(client._tracking_client.store, "_hard_delete_run", None)
         for run in runs:
             if run.info.lifecycle_stage == "active":
@@ -273,11 +263,8 @@ def _identity(tags: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _picture(sweep: Sweep, run: RunRecord, place: Path) -> dict[str, Path]:
-    """Draw a run's similarities, for the first seed of each size.
-
-    One picture takes 120 ms, as long as the rest of a record. Choosing the first seed, not the best one, makes every
-    replay draw the same.
-    """
+    """Draw a run's similarities for the first seed of each size, since a picture takes 120 ms, as long as the rest of a
+    record. Unlike the best seed, the first is the same in every replay."""
     from orchestrator.report.figures.similarity import SIMILARITY, save_similarity
 
     config, path = run.config, place / f"{SIMILARITY}.png"

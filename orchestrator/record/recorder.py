@@ -1,4 +1,4 @@
-"""The thread that writes a sweep's records."""
+"""Thread that writes a sweep's records."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from orchestrator.record.tracker import Tracker
 from orchestrator.report.answer import Answer
 
 RETRY_S = 30.0
-"""Seconds to wait after a record that could not be written."""
+"""Seconds to wait after a failed write."""
 MOST_WAITING = 200
 """Queue length at which a working store counts as slower than the sweep: 10 to 30 s of writing."""
 
 
 class Recorder:
-    """Writes records in order from its own thread, so that the sweep never waits for the store.
+    """Writes records in order in a separate thread, so that the sweep never waits for the store.
 
-    A record that cannot be written is tried again every :data:`RETRY_S` seconds while the later ones wait, and
-    :attr:`warning` states the reason. The sweep's log has all records: a resumed sweep or `sync` writes those that are
-    left when the recorder closes. ``open_tracker`` is called in the thread, with the first record.
+    A record that cannot be written is retried every :data:`RETRY_S` seconds while later records wait, and
+    :attr:`warning` has the reason. All records are also in the sweep's log: if some remain when the recorder closes, a
+    resumed sweep or `sync` writes them. ``open_tracker`` is called in the thread with the first record.
     """
 
     def __init__(self, open_tracker: Callable[[], Tracker], *, retry_s: float = RETRY_S) -> None:
@@ -61,15 +61,12 @@ class Recorder:
 
     @property
     def warning(self) -> str:
-        """The reason why records wait, or "" if the store works."""
+        """Why records are waiting, or "" if the store works."""
         with self._changed:
             return f"{self._failure}; records waiting: {len(self._calls)}" if self._failure else ""
 
     def close(self, timeout_s: float) -> int:
-        """Write the waiting records for at most ``timeout_s`` seconds, and return the number left.
-
-        A failing store gets one more attempt.
-        """
+        """Write waiting records for at most ``timeout_s`` seconds, retrying once. Return the number left."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -101,7 +98,7 @@ class Recorder:
                     self._calls.popleft()
 
     def _next(self) -> Callable[[Tracker], None] | None:
-        """Return the oldest record, which stays in the queue until it is written. None after the last one."""
+        """Return the oldest record, or None after the last. It stays in the queue until it is written."""
         with self._changed:
             self._changed.wait_for(lambda: self._calls or self._closed)
             return self._calls[0] if self._calls else None

@@ -1,4 +1,4 @@
-"""The MLflow store of the record: which one, whether it answers, and its errors in words."""
+"""MLflow store of the record: its choice, its check, and messages for its errors."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ USERNAME, PASSWORD, TOKEN = "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWOR
 DATABASE, ARTIFACTS = "mlflow.db", "artifacts"
 FORM = "Write http(s)://host:port"
 TIMEOUT_S = 4.0
-"""Maximum time to wait for a database."""
+"""Seconds to wait for a database."""
 POSTGRESQL_PORT = 5432
 NO_LOGIN, NO_PERMISSION = 401, 403
 ROWS_A_PAGE = 1000
-"""Maximum number of runs in one answer of MLflow."""
+"""Maximum number of runs in a response from MLflow."""
 LONGEST = 300
 """Maximum number of characters of an error in a message."""
 UNTRUSTED = "certificate verify failed"
-"""Words of OpenSSL, at the end of a long text."""
+"""OpenSSL's message, at the end of a long text."""
 OTHER_SCHEMA = "database schema"
-"""Words of MLflow for a database of another version."""
+"""MLflow's message for a database of another version."""
 
 
 class StoreError(SweepError):
@@ -55,12 +55,11 @@ class Store:
 
     @property
     def scheme(self) -> str:
-        """``sqlite``, ``http``, ``postgresql``, ... without a driver's name."""
+        """Scheme such as ``sqlite``, ``http`` or ``postgresql``, without the driver's name."""
         return urlsplit(self.uri).scheme.split("+")[0]
 
     @property
     def database(self) -> Path:
-        """The file of an SQLite store."""
         return sqlite_path(self.uri) if self.artifacts is None else self.artifacts.parent / DATABASE
 
     @property
@@ -73,10 +72,8 @@ class Store:
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if parts.scheme else self.uri
 
     def location_of(self, experiment: str) -> str | None:
-        """Return the URI of a new experiment's artifacts; None if a server decides.
-
-        Artifacts of an SQLite file go next to it. MLflow would choose the working directory.
-        """
+        """Return the URI of a new experiment's artifacts, or None if a server decides. Artifacts of an SQLite file go
+        next to it, where MLflow would use the working directory."""
         place = self.artifacts
         if place is None and self.scheme == "sqlite":
             place = self.database.parent / ARTIFACTS
@@ -84,10 +81,8 @@ class Store:
 
 
 def sqlite_uri(path: Path) -> str:
-    """Return the URI of an SQLite database.
-
-    Raises :class:`UserError` for a path that SQLAlchemy cannot take (before 2.1, one with a question mark).
-    """
+    """Return the URI of an SQLite database. Raises :class:`UserError` for a path that SQLAlchemy does not accept
+    (before 2.1, any path with a question mark)."""
     plain = f"sqlite:///{path}"
     if not {"%", "?"}.intersection(plain):
         return plain
@@ -110,10 +105,8 @@ def sqlite_path(uri: str) -> Path:
 
 
 def choose(home: Path, environment: Mapping[str, str] = os.environ) -> Store:
-    """Return the store that ``MLFLOW_TRACKING_URI`` names, else SQLite and artifacts in ``home``.
-
-    Raises :class:`UserError` for a text that is not a URI.
-    """
+    """Return the store in ``MLFLOW_TRACKING_URI``, by default SQLite and artifacts in ``home``. Raises
+    :class:`UserError` for a text that is not a URI."""
     if uri := environment.get(VARIABLE, "").strip():
         try:
             urlsplit(uri)
@@ -125,17 +118,15 @@ def choose(home: Path, environment: Mapping[str, str] = os.environ) -> Store:
 
 
 def opened(home: Path) -> Store:
-    """Return the store of a home, checked. Raises as :func:`check`."""
+    """Return the store of a home after a :func:`check`, with its errors."""
     store = choose(home)
     check(store)
     return store
 
 
 def check(store: Store) -> None:
-    """Raise :class:`StoreError` unless the store answers within seconds and accepts the login.
-
-    Raises :class:`UserError` for a URI of another kind.
-    """
+    """Raise :class:`StoreError` unless the store responds within seconds and accepts the login, or :class:`UserError`
+    for an unsupported kind of URI."""
     if store.scheme in ("http", "https"):
         _check_server(store)
     elif store.scheme == "sqlite":
@@ -161,10 +152,7 @@ def store_errors(store: Store) -> Iterator[None]:
 
 
 def all_runs(client: MlflowClient, experiments: Sequence[str], conditions: str, view: int = 1) -> list[Run]:
-    """Return all runs of these experiments that meet the conditions.
-
-    ``view`` is one of MLflow's ``ViewType``, by default active runs.
-    """
+    """Return all runs of experiments that meet the conditions, by default active runs (MLflow's ``ViewType``)."""
     from mlflow.utils import get_results_from_paginated_fn
 
     def page(most: int, token: str | None) -> Sequence[Run]:
@@ -174,17 +162,17 @@ def all_runs(client: MlflowClient, experiments: Sequence[str], conditions: str, 
 
 
 def settle_client() -> None:
-    """Make MLflow's client quiet, and let it time out within seconds."""
+    """Silence MLflow's client and set timeouts of a few seconds."""
     os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
 
 
 def make_database(store: Store) -> None:
-    """Create the database of a home without one, whole or not at all.
+    """Create the database of a home if it has none, atomically.
 
-    MLflow takes 6 s to create one, and cannot use a half-made one. So each machine creates it once, in its scratch
-    directory, and every home gets a copy.
+    MLflow takes 6 s to create a database, and cannot use an incomplete one. So each machine creates it once, in its
+    scratch directory, and copies it to every home.
     """
     if store.artifacts is None:
         return
@@ -208,7 +196,7 @@ def make_database(store: Store) -> None:
 
 def _check_server(store: Store) -> None:
     _check_port(store, 443 if store.scheme == "https" else 80)
-    from mlflow import MlflowClient  # Takes 2 s, and only a server needs it.
+    from mlflow import MlflowClient  # Takes 2 s to import; only a server needs it.
 
     settle_client()
     with store_errors(store):
@@ -232,10 +220,7 @@ def _check_sqlite(store: Store) -> None:
 
 
 def _address_artifacts(store: Store, connection: sqlite3.Connection) -> None:
-    """Point the database of a home at the artifacts next to it.
-
-    MLflow keeps absolute locations, which are wrong once the home was moved, copied or mounted elsewhere.
-    """
+    """Point a home's database at the artifacts next to it, because MLflow stores absolute paths and homes may move."""
     tables = connection.execute("SELECT count(*) FROM sqlite_master WHERE name IN ('experiments', 'runs')").fetchone()
     if tables[0] < 2:
         return
@@ -251,7 +236,7 @@ def _address_artifacts(store: Store, connection: sqlite3.Connection) -> None:
 
 
 def is_in_home(experiment: str, place: str) -> bool:
-    """Return whether an experiment's artifacts are in a home, under any path of it."""
+    """Return True if an experiment's artifacts are in a home, whatever the home's path."""
     return place.startswith("file:///") and place.endswith(f"/{ARTIFACTS}/{experiment}")
 
 
@@ -274,10 +259,8 @@ def _check_port(store: Store, port: int) -> None:
 
 
 def _reason(error: Exception, store: Store) -> str:
-    """Return what to set if the server refuses, else the line of the cause.
-
-    The URL at the start of MLflow's messages is cut off: it may contain a password.
-    """
+    """Return the remedy if the server refuses access, otherwise the cause. MLflow's messages begin with a URL, which is
+    removed because it may contain a password."""
     status = _status(error)
     if status == NO_LOGIN:
         has_login = any(os.environ.get(name) for name in (USERNAME, PASSWORD, TOKEN))
@@ -298,18 +281,16 @@ def _reason(error: Exception, store: Store) -> str:
     if OTHER_SCHEMA in lines[0]:
         remedy = _rebuilding(store) if store.artifacts else "upgrade it with `mlflow db upgrade`"
         return f"another version of MLflow made it ({lines[0].partition('(')[2].partition(')')[0]}): {remedy}"
-    line = next((line for line in lines if "Error" in line), lines[0])  # SQLAlchemy's first line has no cause.
+    line = next((line for line in lines if "Error" in line), lines[0])  # SQLAlchemy's first line lacks the cause.
     reason = line.rpartition(" failed with exception ")[2]
     return f"{type(error).__name__}: {reason[:LONGEST]}"
 
 
 def _rebuilding(store: Store) -> str:
-    """Return a clause with the command that makes the database of a home again."""
     return f"`{command_line('sync', '--rebuild', '--home', store.database.parent)}` makes it again"
 
 
 def _status(error: Exception) -> int | None:
-    """Return the HTTP status of a server's answer, or None."""
     import requests
     from mlflow.exceptions import MlflowException
 

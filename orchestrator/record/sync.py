@@ -1,4 +1,4 @@
-"""Bring MLflow up to date with the logs after an outage, or fill a new store from them."""
+"""Updates MLflow from the logs after an outage, or fills a new store from them."""
 
 from __future__ import annotations
 
@@ -29,16 +29,14 @@ from orchestrator.report.answer import answer
 from orchestrator.report.words.numbers import counted
 
 FORMER = "former-store-"
-"""Prefix of the directory for the former store."""
+"""Prefix of the directory to which an old store is moved."""
 SQLITE = ("", "-journal", "-wal", "-shm")
-"""Endings of the files of an SQLite database."""
+"""Suffixes of the files of an SQLite database."""
 
 
 def sync(root: Path, console: Console) -> None:
-    """Record all sweeps of a home that are not running. Complete records stay as they are.
-
-    Raises :class:`SweepError` if the store fails, and at the end if some sweeps could not be read.
-    """
+    """Record all sweeps of a home that are not running, except complete records. Raises :class:`SweepError` if the
+    store fails, and at the end if some sweeps could not be read."""
     home = _home(root)
     store = opened(home.root)
     tracker, unreadable = MlflowTracker(store), []
@@ -59,10 +57,8 @@ def sync(root: Path, console: Console) -> None:
 
 
 def rebuild(root: Path, console: Console) -> None:
-    """Make the store of a home again from its logs alone. The former one is moved aside, damaged or not.
-
-    Raises :class:`UserError` if there is no sweep, if one is running, or if the record is on a server.
-    """
+    """Rebuild the store of a home from its logs, and move the old store aside, damaged or not. Raises
+    :class:`UserError` if there is no sweep, if a sweep is running, or if the record is on a server."""
     home = _home(root)
     store = choose(home.root)
     if store.artifacts is None:
@@ -95,7 +91,7 @@ def _print(console: Console, text: str) -> None:
 
 
 def _replay(sweep: Sweep, tracker: Tracker, console: Console) -> int:
-    """Pass everything in a sweep's log to the tracker, and return the number of its runs."""
+    """Pass a sweep's whole log to the tracker, and return the number of its runs."""
     memory = recall(sweep.files)
     for damage in memory.damaged:
         _print(console, damage)
@@ -112,11 +108,8 @@ def _replay(sweep: Sweep, tracker: Tracker, console: Console) -> int:
 
 
 def try_store(home: Path) -> tuple[str, float]:
-    """Return the name of a home's store, and the seconds to write a record and read it back.
-
-    A server is only read. The store of a home is tried with another one in a temporary directory. Raises as
-    :func:`orchestrator.record.store.check`.
-    """
+    """Return the name of a home's store, and the seconds to write a record to a temporary store and read it back. A
+    server is only read. Raises as :func:`orchestrator.record.store.check`."""
     store, begun = choose(home), time.perf_counter()
     if store.artifacts is None or (home / DATABASE).is_file():
         check(store)

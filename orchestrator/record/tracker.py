@@ -1,4 +1,4 @@
-"""The contract of a tracker."""
+"""Contract of a tracker."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from orchestrator.report.answer import Answer
 
 
 class Tracker(ABC):
-    """Keeps the record of sweeps. One thread calls it.
+    """Records sweeps. A single thread calls it. Every method raises ``StoreError`` if the store fails.
 
-    Every method is idempotent: it looks a record up by its identity (the sweep's id, the run's key) before it creates
-    one. So a log can be replayed any number of times, and a replay completes half-written records or rebuilds a lost
-    store. Every method raises ``StoreError`` if the store fails.
+    Every method is idempotent: it looks a record up by its identity (the sweep's id, the run's key) before creating it.
+    Replaying a log, any number of times, completes unfinished records or rebuilds a lost store.
     """
 
     @abstractmethod
     def begin(self, sweep: Sweep) -> None:
-        """Record that a sweep runs, or runs again after an interruption."""
+        """Record that a sweep is running, also after an interruption."""
 
     @abstractmethod
     def run_ended(self, sweep: Sweep, run: RunRecord) -> None:

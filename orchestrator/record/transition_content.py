@@ -1,4 +1,4 @@
-"""Contents of the records of transitions and answers; content.py lists the names."""
+"""Contents of the records of transitions and answers. content.py lists the names."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
 
 
 def _curve(answer: Answer, mix: MixAnswer) -> list[Sample]:
-    """Return the posterior curve that the figure draws, at the sizes on offer."""
+    """Return the posterior curve of the figure, at the candidate sizes."""
     curve = answer.curve(mix.target.transition, [count.size for count in answer.counts])
     if curve is None:
         return []
@@ -90,6 +90,5 @@ def answer_content(sweep: Sweep, answer: Answer, state: str) -> Content:
 
 
 def _metrics(row: Row, names: Sequence[str], suffix: str = "") -> dict[str, float]:
-    """Return the known columns of these names."""
     columns = row.columns()
     return {f"{name}{suffix}": float(columns[name]) for name in names if columns.get(name) is not None}

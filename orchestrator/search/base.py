@@ -1,8 +1,8 @@
-"""The contract of a searcher: choose the next runs from the results so far.
+"""Contract of a searcher, which chooses the next runs from the results so far.
 
-A searcher has an ask/tell interface and knows no Ray, clock or files. Its state is the results, the blocks it asked for
-(in order) and the stopped mixes. Each decision is a pure function of that state: results may arrive in any order,
-twice, or from a journal, and the same results lead to the same decisions.
+A searcher has an ask/tell interface and does not use Ray, a clock or files. Its state is the results, the requested
+blocks (in order) and the stopped mixes. Each decision is a pure function of that state: results may arrive in any
+order, twice, or from a journal, and the same results lead to the same decisions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trainables.contract.settings import SettingsError
 AUTO: Final = "auto"
 """Setting whose value a rule chooses before the sweep starts (orchestrator/stacks.py)."""
 BY_HAND: Final = "stopped by hand"
-"""Note of a mix or run that a person stopped."""
+"""Note of a mix or run that the user stopped."""
 
 
 @dataclass(frozen=True, order=True)
@@ -29,9 +29,8 @@ class Request:
     """A requested run: one cell (mix, size) with one seed.
 
     Attributes:
-        phase: Above 0 for one phase of a run that a later phase continues. Searchers neither ask for phases nor get
-            their results.
-        values: Settings by dotted name that replace those of the mix.
+        phase: Above 0 for a phase that a later phase continues. Searchers neither request phases nor get their results.
+        values: Settings by dotted name that replace the mix's settings.
         until: If set, the run stops at the first evaluation at which the target reaches this accuracy, in (0, 1].
     """
 
@@ -44,10 +43,7 @@ class Request:
 
     @property
     def is_evidence(self) -> bool:
-        """Whether the outcome is evidence of the mix's transition: the run is trained in full.
-
-        orchestrator/space/evidence.py applies the same rule to runs that ended.
-        """
+        """True if the run is trained in full and its outcome is evidence. See also orchestrator/space/evidence.py."""
         return not self.phase and self.until is None
 
     @classmethod
@@ -55,8 +51,8 @@ class Request:
         """Return a request from its fields, in which JSON has turned tuples into lists.
 
         Raises:
-            TypeError: If a field is unknown.
-            ValueError: If the run has several times the steps, as audits of earlier versions did.
+            TypeError: if a field is unknown.
+            ValueError: if the run has several times the steps, as in audits of earlier versions.
         """
         fields = dict(data)
         if fields.pop("steps_factor", 1) != 1:
@@ -93,7 +89,7 @@ class Problem:
         sizes: Candidate sizes, ascending.
         seeds: Seeds in order of use.
         comparisons: Each compared mix with its baseline.
-        parameters: Parameters of a model of each size; if empty, the square of the size.
+        parameters: Parameters of a model at each size; if empty, the square of the size.
     """
 
     mixes: tuple[str, ...]
@@ -112,10 +108,10 @@ class MixProgress:
     """State of the search for one mix.
 
     Attributes:
-        low: Largest size that did not learn, None if unknown.
-        high: Smallest size that learned, None if unknown.
+        low: Largest size that did not learn, or None if unknown.
+        high: Smallest size that learned, or None if unknown.
         runs_left: Upper bound on the remaining runs.
-        note: The state in a few words.
+        note: Short description of the state.
     """
 
     mix: str
@@ -161,7 +157,7 @@ class EvidenceSettings(SearchSettings):
 
 
 def check_range(name: str, value: float, least: float, most: float) -> None:
-    """Raise ``SettingsError`` if a setting of ``search:`` is outside a range."""
+    """Raise ``SettingsError`` if a setting of ``search:`` is not between ``least`` and ``most``."""
     if not least <= value <= most:
         rule = f"be at least {least:g}" if most == math.inf else f"lie between {least:g} and {most:g}"
         raise SettingsError(f"search.{name} is {value!r}; it must {rule}.", key=name)
@@ -174,7 +170,7 @@ class Searcher(ABC):
         Settings: Frozen dataclass of the settings, which are passed as keywords.
         results: Results of the runs that ended.
         blocks: Pairs of runs requested as evidence, in order of request (:mod:`orchestrator.transition.evidence`).
-        stopped: Mixes that a person stopped. They get no more runs.
+        stopped: Mixes that the user stopped. They get no more runs.
     """
 
     Settings: ClassVar[type[SearchSettings]]
@@ -193,9 +189,9 @@ class Searcher(ABC):
         """Return the next runs, most wanted first, without changing the state.
 
         Args:
-            pending: Requested runs that have not ended. Neither they nor known runs are chosen again.
-            limit: Most runs to choose, or one more to complete a block. A block stands for those of its two runs that
-                are neither known nor pending, which may be none.
+            pending: Requested runs that have not ended. Pending and known runs are not chosen again.
+            limit: Maximum number of runs, plus one to complete a block. A block counts for its runs, 0 to 2, that are
+                neither known nor pending.
         """
 
     @abstractmethod
@@ -204,7 +200,6 @@ class Searcher(ABC):
 
     @property
     def stack(self) -> int:
-        """Maximum number of runs to request together at one size."""
         return 1 if self.settings.stack == AUTO else self.settings.stack
 
     @property
@@ -214,14 +209,12 @@ class Searcher(ABC):
 
     @property
     def done(self) -> bool:
-        """Whether no run is pending and none is needed."""
+        """True if no run is pending and none is needed."""
         return not self._pending and not self.choose((), 1)
 
     def ask(self, limit: int) -> list[Request]:
-        """Return up to ``limit`` runs to start now, or one more to complete a block.
-
-        An empty list means: wait for results, or stop if the searcher is :attr:`done`.
-        """
+        """Return up to ``limit`` runs to start now, plus one to complete a block. If there are none, wait for results,
+        or stop if the searcher is :attr:`done`."""
         if limit < 1:
             return []
         chosen = self.choose(self.pending, limit)
@@ -231,11 +224,8 @@ class Searcher(ABC):
         return requests
 
     def tell(self, request: Request, observation: Observation | None) -> None:
-        """Record the result of a run, None if it failed. Later results of the same run are ignored.
-
-        The searcher accepts runs that it never requested: resumed and extended sweeps pass the results in their
-        journals.
-        """
+        """Record the result of a run, None if it failed. Later results of the same run are ignored. The run need not
+        have been requested, because resumed and extended sweeps pass results from their journals."""
         self._pending.pop(request, None)
         self.results.setdefault(request, observation)
 
@@ -244,19 +234,19 @@ class Searcher(ABC):
         self.blocks = tuple(dict.fromkeys((*blocks, *self.blocks)))
 
     def stop(self, mix: str) -> None:
-        """Request no more runs of a mix and wait for none. Its results, including later ones, are kept."""
+        """Request no more runs of a mix and do not wait for its runs. All its results are kept, even later ones."""
         self.stopped |= {mix}
         for request in [request for request in self._pending if request.mix == mix]:
             del self._pending[request]
 
     def as_stopped(self, progress: MixProgress) -> MixProgress:
-        """Return the progress of a mix, marked as done if a person stopped the mix."""
+        """Return the progress of a mix, marked as done if the user stopped the mix."""
         if progress.mix not in self.stopped:
             return progress
         return replace(progress, runs_left=0, done=True, note=BY_HAND)
 
     def branch(self) -> Self:
-        """Return an independent copy. Results reported to one do not affect the other."""
+        """Return an independent copy. Results reported to either searcher do not affect the other."""
         duplicate = copy.copy(self)
         for name, value in vars(self).items():
             if isinstance(value, dict):
@@ -265,6 +255,6 @@ class Searcher(ABC):
 
 
 def requests_of(*items: Request | Block) -> list[Request]:
-    """Return the distinct runs of requests and blocks. A block has two, the mix's and the baseline's."""
+    """Return the distinct runs of requests and blocks. A block has two runs, the mix's and the baseline's."""
     runs = [[Request(*run) for run in item.runs] if isinstance(item, Block) else [item] for item in items]
     return list(dict.fromkeys(itertools.chain.from_iterable(runs)))

@@ -19,13 +19,8 @@ ASYMPTOTE = 0.88
 
 @dataclass(frozen=True)
 class _State:
-    """State of one mix.
-
-    Attributes:
-        size: The size to decide next, None if the search has ended.
-        low: Index of the largest size known not to learn, -1 if there is none.
-        high: Index of the smallest size known to learn, the number of sizes if there is none.
-    """
+    """State of one mix: the next ``size`` to decide, or None at the end, and the indices of the largest size known not
+    to learn (``low``, at least -1) and the smallest size known to learn (``high``, at most the number of sizes)."""
 
     size: int | None
     low: int
@@ -37,10 +32,10 @@ class Bisection(Searcher):
     """Bisects the sizes of all mixes at once, with all seeds at each size, starting at the largest.
 
     A size learned if its mean accuracy over the seeds is at least :data:`LEVEL` x A, where A is the mean at the largest
-    size. That is the definition of the transition; a majority vote would search for P = 0.5. If the median at the
-    largest size is below :data:`ASYMPTOTE`, A is not an asymptote and the search of the mix ends there. The smallest
-    size is run only if every other size learned. A failed run is not evidence; if all seeds of a size fail, the search
-    of the mix ends.
+    size. This is the definition of the transition; a majority vote would search for P = 0.5. If the median at the
+    largest size is below :data:`ASYMPTOTE`, A is not an asymptote and the search of the mix ends. The smallest size is
+    run only if all other sizes learned. Failed runs are not evidence; if all seeds of a size fail, the search of the
+    mix ends.
     """
 
     Settings: ClassVar[type[SearchSettings]] = SearchSettings
@@ -51,7 +46,7 @@ class Bisection(Searcher):
         runs = [run for mix, size in sizes for run in cell_runs(self.problem, mix, size)]
         taken = set(pending)
         free = [run for run in runs if run not in self.results and run not in taken]
-        # Seed by seed (stack by stack), so that with few workers no mix waits for another to finish.
+        # Seed by seed (stack by stack), so that mixes do not wait for each other if workers are few.
         rank = {seed: place // self.stack for place, seed in enumerate(self.problem.seeds)}
         return sorted(free, key=lambda run: rank[run.seed])[:limit]
 
@@ -64,7 +59,7 @@ class Bisection(Searcher):
         high = sizes[state.high] if state.high < len(sizes) else None
         if state.size is None:
             return MixProgress(mix, low, high, 0, True, state.note)
-        # After the current size, halvings of the sizes in between remain: all others, if the largest is undecided.
+        # After the current size, the undecided sizes are halved until none is left.
         undecided = len(sizes) - 1 if high is None else state.high - state.low - 1
         decisions = math.ceil(math.log2(undecided + 1)) + (high is None)
         ended = len(ended_runs(self.problem, self.results, mix, state.size))

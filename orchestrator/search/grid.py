@@ -1,4 +1,4 @@
-"""Every mix at every size with every seed."""
+"""Grid of all mixes, sizes and seeds."""
 
 from __future__ import annotations
 
@@ -23,10 +23,8 @@ from orchestrator.transition.types import LEVEL
 
 
 class Grid(Searcher):
-    """Runs all of mixes x sizes x seeds, seed by seed (stack by stack), so that whole curves are visible early.
-
-    Its blocks are planned before the first run: every mix with its baseline, seed by seed and size by size.
-    """
+    """Runs all of mixes x sizes x seeds, seed by seed (stack by stack), so that whole curves are visible early. Its
+    blocks are planned before the first run: every mix with its baseline, seed by seed and size by size."""
 
     Settings: ClassVar[type[SearchSettings]] = EvidenceSettings
     settings: EvidenceSettings
@@ -47,7 +45,7 @@ class Grid(Searcher):
             for mix, baseline in problem.comparisons
         )
         self._first_open = 0
-        """Index of the first stack with a run that has not ended. Long sweeps need not scan the earlier ones."""
+        """Index of the first stack with an unfinished run. Long sweeps do not scan earlier stacks again."""
 
     def tell(self, request: Request, observation: Observation | None) -> None:
         super().tell(request, observation)
@@ -60,7 +58,7 @@ class Grid(Searcher):
         for stack in self._stacks[self._first_open :]:
             free = [run for run in stack if not (run in self.results or run in taken or run.mix in self.stopped)]
             if chosen and len(chosen) + len(free) > limit:
-                # An idle worker is better than half a stack.
+                # Leaving a worker idle is better than training half a stack.
                 break
             chosen += free
         return chosen[:limit]
@@ -78,8 +76,8 @@ class Grid(Searcher):
 def bracket(problem: Problem, results: Results, mix: str) -> tuple[int | None, int | None]:
     """Return the largest size that did not learn and the smallest that did, by mean accuracy over seeds.
 
-    A size learned if it reaches :data:`LEVEL` of the mean at the largest size with evidence. If a larger size fails
-    again, the smallest size that learned counts, and the largest failure below it.
+    A size learned if it reaches :data:`LEVEL` of the mean at the largest size with evidence. If a size above the
+    smallest learned size failed, that failure is ignored.
     """
     cells = {size: ended_runs(problem, results, mix, size) for size in problem.sizes}
     accuracies = {size: [result.accuracy for result in cell if result is not None] for size, cell in cells.items()}

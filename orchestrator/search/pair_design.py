@@ -1,8 +1,8 @@
-"""The next blocks of one comparison, by expected growth of its evidence per cost.
+"""Next blocks of one comparison, chosen by expected growth of its evidence per cost.
 
 A block depends only on the outcomes and costs of the comparison's own complete pairs, on parameters, and on the number
-of its blocks. Seeds are used in a fixed order at each size. Known runs of the baseline from another mix or sweep
-therefore never influence a block, as rule 2 of :mod:`orchestrator.transition.evidence` requires.
+of its blocks. Seeds are used in a fixed order at each size. Runs of the baseline from another mix or sweep therefore
+never influence a block, as rule 2 of :mod:`orchestrator.transition.evidence` requires.
 
 Letters: D curves, S sizes of the mix, T sizes of the baseline, R runs.
 """
@@ -23,19 +23,19 @@ from orchestrator.transition.types import Floats
 from trainables.contract.runs import Parameters
 
 DRAWS = 512
-"""Number of curves drawn of each mix to place one block."""
+"""Number of curves drawn for each mix to place one block."""
 DEVIATIONS = 1.5
 """Distance from the middle of the candidate sizes to their ends, in standard deviations of the prior of a midpoint."""
 OVERHEAD = 1_000.0
-"""Until costs are measured, the cost of a run is assumed to grow as its parameters plus this number. A core trains
-models of this size at half its full rate (tests/bench/results/throughput.md, nested)."""
+"""Number added to a model's parameters to predict the cost of a run until costs are measured. A core trains models of
+this size at half its full rate (tests/bench/results/throughput.md, nested)."""
 THRIFT = 0.75
-"""Growth is divided by cost to this power."""
+"""Exponent of the cost by which growth is divided."""
 STEP = 1.2
-"""Smallest ratio of the next factor to be certified to the last certified factor."""
+"""Minimum ratio of the next factor to certify to the last certified factor."""
 AMBITION = 0.5
-"""Growth is multiplied by the rise of the log factor to this power. With 0, factors rise in small steps; with 1, pairs
-at too large a ratio cost small factors (tests/bench/results/searchers.md)."""
+"""Exponent of the rise of the log factor by which growth is multiplied. With 0, factors rise in small steps; with 1,
+pairs at too large a ratio cost small factors (tests/bench/results/searchers.md)."""
 LEAST_GROWTH = {False: 0.02, True: 0.05}
 """Minimum growth of the log evidence per pair for another block, before and after the decision. If both mixes are known
 to learn alike, a decision would take more than a hundred pairs."""
@@ -46,8 +46,8 @@ class PairDesign:
     """State of the comparison of a mix with its baseline.
 
     Attributes:
-        blocks: The comparison's blocks, in order of request.
-        pairs: The pair of each block, None if it is incomplete.
+        blocks: Blocks of the comparison, in order of request.
+        pairs: Pair of each block, or None if it is incomplete.
         costs: Size and cost of each run of a complete pair whose cost is known.
         error: Probability of a decision if nothing differs.
     """
@@ -62,17 +62,16 @@ class PairDesign:
 
     @cached_property
     def comparison(self) -> Comparison:
-        """Evidence of the counted pairs."""
         first_open = self.pairs.index(None) if None in self.pairs else len(self.pairs)
         return compare([pair for pair in self.pairs[:first_open] if pair], self._parameters, self.error)
 
     def next_blocks(self, most: int) -> list[Block]:
-        """Return up to ``most`` next blocks at the same sizes, or none if evidence would hardly grow."""
+        """Return up to ``most`` next blocks at the same sizes, or an empty list if evidence would hardly grow."""
         sizes, seeds = self._best_place
         return [Block(self.mix, self.baseline, *sizes, seed) for seed in seeds[:most]]
 
     def _parameters(self, size: float) -> Parameters:
-        # A sweep that was extended may have tried sizes that are no longer candidates.
+        # An extended sweep may have tried sizes that are no longer candidates.
         sizes, counts = zip(*sorted(self.problem.counts().items()), strict=True)
         count = math.exp(float(np.interp(math.log(size), list(map(math.log, sizes)), list(map(math.log, counts)))))
         return Parameters(total=count, core=count)
@@ -90,7 +89,7 @@ class PairDesign:
 
     @cached_property
     def _best_place(self) -> tuple[tuple[int, int], list[int]]:
-        """The best sizes of the mix and the baseline, and the free seeds there, none if evidence would hardly grow."""
+        """Best sizes of the mix and the baseline, and the free seeds there (empty if evidence would hardly grow)."""
         sizes, cost_S = self.problem.sizes, self._run_costs()
         growth_ST, gain_ST = self._growth()
         seeds = {place: self._free(*place) for place in np.ndindex(growth_ST.shape) if growth_ST[place] > 0}
@@ -102,11 +101,10 @@ class PairDesign:
         return (sizes[best[0]], sizes[best[1]]), seeds[best] if gain_ST[best] > 0 else []
 
     def _growth(self) -> tuple[Floats, Floats]:
-        """Return the expected growth of the log evidence, and its worth, by size of the mix and of the baseline: S x T.
+        """Return the expected growth of the log evidence and its value, by size of the mix and of the baseline: S x T.
 
-        Before the decision only pairs at equal sizes count, and growth is the worth. Afterwards only pairs that would
-        raise the factor count, and growth is worth more at a large ratio: such pairs certify all smaller
-        factors too.
+        Before the decision only pairs at equal sizes count, and the value is the growth. Afterwards only pairs that
+        would raise the factor count, with more weight on large ratios, which certify all smaller factors too.
         """
         mix, baseline = prior_of(self.problem, DEVIATIONS), prior_of(self.problem, DEVIATIONS)
         for pair in self.pairs:
@@ -130,7 +128,7 @@ class PairDesign:
         return growth_ST, growth_ST * np.log(np.maximum(rise_ST, 1.0)) ** AMBITION
 
     def _free(self, mix: int, baseline: int) -> list[int]:
-        """Return the seeds that no block of the comparison used for the mix or the baseline at these places."""
+        """Return the seeds that the comparison's blocks have not used for the mix or the baseline at these sizes."""
         sizes = self.problem.sizes
         used = {
             block.seed

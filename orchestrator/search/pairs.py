@@ -1,4 +1,4 @@
-"""The default searcher: pairs that decide a comparison and raise its factor, then runs that locate transitions."""
+"""Default searcher, which requests pairs to decide comparisons and raise factors, then runs to locate transitions."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from orchestrator.transition.evidence import Block, pair_of
 
 MOST_RUNS = 1_000_000
 LEAST_COST_S = 1e-3
-"""Minimum ``max_cost``. A smaller one would allow no run."""
+"""Minimum ``max_cost``. A smaller value would not allow any run."""
 RAISING = 2 / 3
-"""Share of a mix's budget for raising a factor if transitions are to be located too."""
+"""Share of a mix's budget for raising a factor if transitions are also to be located."""
 MOST_ODDS = 1e6
-"""Largest evidence that is shown as a number."""
+"""Largest evidence that is displayed as a number."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class PairsSettings(EvidenceSettings):
 
     @property
     def most_spent(self) -> float:
-        """``max_cost``, infinite if it is not set."""
+        """``max_cost``, or infinity if it is not set."""
         return math.inf if self.max_cost is None else self.max_cost
 
     def __post_init__(self) -> None:
@@ -57,10 +57,8 @@ class PairsSettings(EvidenceSettings):
 
 
 class Pairs(Searcher):
-    """Requests blocks where each comparison's evidence grows most for the cost, then runs that locate transitions.
-
-    The mix with the fewest pending runs comes next, then the one with the fewest finished runs.
-    """
+    """Requests blocks where each comparison's evidence grows most for the cost, then runs that locate transitions. The
+    mix with the fewest pending runs comes next, and ties go to the fewest finished runs."""
 
     Settings: ClassVar[type[SearchSettings]] = PairsSettings
     settings: PairsSettings
@@ -80,7 +78,7 @@ class Pairs(Searcher):
 
 
 class _Decision:
-    """The state that one decision rests on. Runs chosen so far count as pending."""
+    """State for a single decision. Runs chosen so far count as pending."""
 
     def __init__(self, searcher: Pairs, pending: Iterable[Request]) -> None:
         self._searcher, self._settings, self._problem = searcher, searcher.settings, searcher.problem
@@ -97,7 +95,7 @@ class _Decision:
         self._spent = {mix: sum(cost for run, cost in costs if run.mix == mix) for mix in self._problem.mixes}
 
     def start(self, items: Sequence[Request | Block]) -> Sequence[Request | Block]:
-        """Count chosen items as pending, and return them."""
+        """Count the chosen items as pending and return them."""
         for item in items:
             if isinstance(item, Block):
                 self._blocks[item.mix, item.baseline].append(item)
@@ -105,26 +103,25 @@ class _Decision:
         return items
 
     def unfinished(self) -> list[Request]:
-        """Return the runs of earlier blocks that are neither known nor pending, as after a resume."""
+        """Return runs of earlier blocks that are neither known nor pending, for example after a resume."""
         blocks = [
             block
             for (mix, baseline), blocks in self._blocks.items()
             if not {mix, baseline} & self._searcher.stopped
             for block in blocks
         ]
-        # The sweep may extend another one that had more sizes and seeds.
+        # The sweep may extend a sweep with more sizes and seeds.
         sizes, seeds, known = self._problem.sizes, self._problem.seeds, self._searcher.results
         runs = [run for run in requests_of(*blocks) if run.size in sizes and run.seed in seeds]
         return [run for run in runs if run not in known and run not in self.pending]
 
     def next(self, room: int) -> Sequence[Request | Block]:
-        """Return the next blocks or runs of one mix, none if no mix needs any."""
+        """Return the next blocks or runs of one mix, or an empty sequence if no mix needs any."""
         pending = Counter(run.mix for run in self.pending)
         order = sorted(self._problem.mixes, key=lambda mix: (pending[mix], self._ended[mix]))
         return next((items for mix in order if (items := self._next_of(mix, room))), [])
 
     def progress(self, mix: str) -> MixProgress:
-        """Return the state of the search for a mix."""
         low, high = self._transition(mix).bracket
         waiting = sum(run.mix == mix for run in self.unfinished())
         is_open = any(self._next_blocks(pair) for pair in self._problem.comparisons if mix in pair)
@@ -144,7 +141,6 @@ class _Decision:
         return "; ".join(notes)
 
     def _next_of(self, mix: str, room: int) -> Sequence[Request | Block]:
-        """Return the next blocks of a mix, or the next runs that locate its transition."""
         compared = [pair for pair in self._problem.comparisons if mix in pair]
         for pair in compared:
             if pair[0] == mix and (blocks := self._next_blocks(pair)):
@@ -166,7 +162,6 @@ class _Decision:
         return design.next_blocks(max(1, min(self._searcher.stack // 2, *map(self._runs_left, pair))))
 
     def _has_budget(self, mix: str, share: float = 1.0) -> bool:
-        """Return whether a mix has used less than a share of its budget."""
         pending = [self._costs.cost(run.size) for run in self.pending if run.mix == mix]
         share *= self._budgets(mix)
         runs, cost = self._ended[mix] + len(pending), self._spent[mix] + sum(pending)
@@ -177,7 +172,7 @@ class _Decision:
         return self._settings.max_runs * self._budgets(mix) - used
 
     def _budgets(self, mix: str) -> int:
-        """Return the number of budgets of a mix: a baseline has one for each mix compared with it."""
+        """Return the number of a mix's budgets. A baseline has one for each mix compared with it."""
         return max(sum(baseline == mix for _, baseline in self._problem.comparisons), 1)
 
     def _comparison(self, pair: tuple[str, str]) -> PairDesign:
@@ -195,12 +190,12 @@ class _Decision:
 
 @lru_cache(maxsize=256)
 def _reused(design: Any) -> Any:
-    """Return an equal earlier design if there is one, because it has already computed its results."""
+    """Return an equal earlier design if there is one, because its results are already computed."""
     return design
 
 
 def _odds(evidence: float) -> str:
-    """Return evidence as odds, rounded down so that it never seems to reach a threshold: ``19:1``, ``1.9:1``."""
+    """Return evidence as odds such as ``19:1`` or ``1.9:1``, rounded down to stay below a threshold."""
     if evidence > MOST_ODDS:
         return f"over {MOST_ODDS:,.0f}:1"
     return f"{math.floor(evidence):,}:1" if evidence >= 10 else f"{math.floor(10 * evidence) / 10:g}:1"

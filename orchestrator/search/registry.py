@@ -1,4 +1,4 @@
-"""Searchers by the names that search spaces use. A new searcher is a file of its own and a line here."""
+"""Searchers by name in search spaces. A new searcher is a separate file and a line here."""
 
 from __future__ import annotations
 
@@ -18,11 +18,7 @@ METHODS: dict[str, type[Searcher]] = {
 
 
 def settings_type(method: str) -> type[SearchSettings]:
-    """Return the frozen dataclass of a method's settings.
-
-    Raises:
-        UserError: If the method is unknown.
-    """
+    """Return the settings dataclass of a method. Raises :class:`UserError` if the method is unknown."""
     if method not in METHODS:
         raise unknown("search method", method, METHODS, where="search.method")
     return METHODS[method].Settings

@@ -13,13 +13,13 @@ from orchestrator.transition.evidence import Run, bar
 from orchestrator.transition.types import Point
 
 MAX_EXPONENT = 3.0
-"""Largest exponent of the cost of a run in its size: quadratic work, and the memory traffic that comes with it."""
+"""Maximum exponent of a run's cost in its size: quadratic work plus the resulting memory traffic."""
 STACK_OVERHEAD = 0.2
-"""Cost of each further run of a stack relative to the first: four runs cost as much as 1.6."""
+"""Cost of each further run of a stack relative to the first. Four runs cost as much as 1.6 single runs."""
 
 
 def learned_runs(results: Results, learned: float) -> dict[Run, bool | None]:
-    """Return whether each run that is evidence learned, None if it failed; ``learned`` as in ``EvidenceSettings``."""
+    """Return whether each run that is evidence learned, or None if it failed (see ``EvidenceSettings.learned``)."""
     return {
         (run.mix, run.size, run.seed): None if result is None else result.accuracy >= bar(result.floor, learned)
         for run, result in results.items()
@@ -29,11 +29,8 @@ def learned_runs(results: Results, learned: float) -> dict[Run, bool | None]:
 
 @lru_cache(maxsize=4096)
 def cell_runs(problem: Problem, mix: str, size: int) -> tuple[Request, ...]:
-    """Return every run of one cell, in the order in which its seeds are used.
-
-    The cache matters: each decision uses the runs of each cell several times. With a hundred seeds, creating them takes
-    most of the time of a search.
-    """
+    """Return the runs of one cell in the order of its seeds. Cached because each decision uses each cell several times:
+    with a hundred seeds, creating the runs takes most of the time of a search."""
     return tuple(Request(mix, size, seed) for seed in problem.seeds)
 
 
@@ -43,7 +40,7 @@ def ended_runs(problem: Problem, results: Results, mix: str, size: int) -> list[
 
 
 def points(results: Results, mix: str) -> list[Point]:
-    """Return the runs of one mix that are evidence, sorted."""
+    """Return the runs of one mix that are evidence, as sorted points."""
     return sorted(
         Point(run.size, run.seed, result.accuracy, result.floor)
         for run, result in results.items()
@@ -52,7 +49,7 @@ def points(results: Results, mix: str) -> list[Point]:
 
 
 def stack_cost(runs: int) -> float:
-    """Return the cost of a stack relative to a single run of its size."""
+    """Return the cost of a stack relative to a single run at the same size."""
     return 1 + STACK_OVERHEAD * (runs - 1)
 
 
@@ -64,16 +61,12 @@ class CostModel:
     exponent: float
 
     def cost(self, size: float) -> float:
-        """Return the cost of a run."""
         return self.scale * math.exp(self.exponent * math.log(size))
 
 
 def cost_model(results: Results) -> CostModel:
-    """Return the least-squares fit in ln size and ln cost to all runs with a known cost.
-
-    The exponent is between 0 and :data:`MAX_EXPONENT`. It is 0 until runs of two sizes have ended, so that without a
-    measurement all sizes count as equally expensive.
-    """
+    """Return the least-squares fit in ln size and ln cost to all runs with a known cost. The exponent is between 0 and
+    :data:`MAX_EXPONENT`, and 0 until runs of two sizes have ended, so that all sizes count as equally expensive."""
     known = [
         (run.size, result.cost)
         for run, result in results.items()

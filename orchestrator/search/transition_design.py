@@ -1,4 +1,4 @@
-"""The next run that locates the transition of one mix, by information per cost.
+"""Next run that locates the transition of one mix, chosen by information per cost.
 
 Letters: C candidate sizes, D curves, B bins of the transition.
 """
@@ -22,32 +22,32 @@ from orchestrator.transition.transition import SURE
 from orchestrator.transition.types import LEVEL, QUANTILES, Floats
 
 PRECISION = 0.33
-"""Largest width of the 90% interval of a located transition, in ln size."""
+"""Maximum width of the 90% interval of a located transition, in ln size."""
 COARSE = 1.5
-"""The interval may be as wide as this times the gap between the candidate sizes around it."""
+"""Maximum width of the interval relative to the gap between the sizes around it, if that is above :data:`PRECISION`."""
 FEWEST = 6
-"""Minimum number of finished runs of a mix whose transition counts as located."""
+"""Minimum number of finished runs of a mix with a located transition."""
 CONFIRMATIONS = 2
 """Minimum number of finished runs at the largest (smallest) size to call a transition above (below) it."""
 LEAST_GAIN = 0.02
 """Minimum information about the transition, in nats, for another run."""
 THRIFT = 0.75
-"""Information is divided by cost to this power."""
+"""Exponent of the cost by which information is divided."""
 LEAST_SHARE = 0.25
-"""Minimum information at a size, as a share of the largest at any size. Cheaper sizes with less are ignored."""
+"""Minimum information at a size relative to the maximum over sizes. Cheaper sizes with less are ignored."""
 BIN = 0.05
 """Width of the bins of the transition, in ln size. Transitions outside the candidate sizes share one bin on each side,
 because their distance is not needed."""
 BEYOND = math.log(2)
-"""Largest distance of a midpoint outside the candidate sizes, in ln size."""
+"""Maximum distance of a midpoint outside the candidate sizes, in ln size."""
 
 
 def prior_of(problem: Problem, deviations: float = 0.0) -> Surrogate:
     """Return the prior over the candidate sizes.
 
     Args:
-        deviations: The distance from the middle of the sizes to their ends, in standard deviations of the normal prior
-            of the midpoint. The prior is flat if this is 0.
+        deviations: Distance from the middle of the sizes to their ends, in standard deviations of the midpoint's normal
+            prior. 0 makes the prior flat.
     """
     smallest, largest = problem.sizes[0], problem.sizes[-1]
     half = math.log(largest / smallest) / 2
@@ -57,11 +57,7 @@ def prior_of(problem: Problem, deviations: float = 0.0) -> Surrogate:
 
 @dataclass(frozen=True)
 class TransitionDesign:
-    """State of the search for one mix's transition.
-
-    Attributes:
-        outcomes: Size, and whether the run learned, of each run of the mix that did not fail.
-    """
+    """State of the search for one mix's transition. ``outcomes`` are size and learned of each run that did not fail."""
 
     problem: Problem
     mix: str
@@ -69,7 +65,7 @@ class TransitionDesign:
 
     @classmethod
     def of(cls, problem: Problem, mix: str, learned: Mapping[Run, bool | None]) -> TransitionDesign:
-        """Return the design of a mix, given whether runs of all mixes learned (None if they failed)."""
+        """Return the design of a mix, given whether each run of all mixes learned (None if it failed)."""
         runs = sorted(run for run, outcome in learned.items() if run[0] == mix and outcome is not None)
         return cls(problem, mix, tuple((run[1], bool(learned[run])) for run in runs))
 
@@ -83,7 +79,7 @@ class TransitionDesign:
 
     @cached_property
     def _places(self) -> Floats:
-        """The ln size of the transition on each curve."""
+        """Transition on each curve, in ln size."""
         return self.surrogate.crossings(LEVEL)
 
     @cached_property
@@ -97,10 +93,8 @@ class TransitionDesign:
 
     @cached_property
     def bracket(self) -> tuple[int | None, int | None]:
-        """The largest size below the median that did not learn, and the smallest size above the median that did.
-
-        A size learned if at least half of its runs did.
-        """
+        """Largest size below the median that did not learn, and smallest size above the median that did. A size learned
+        if at least half of its runs did."""
         _, median, _ = self.interval
         tried = Counter(size for size, _ in self.outcomes)
         good = Counter(size for size, learned in self.outcomes if learned)
@@ -113,7 +107,7 @@ class TransitionDesign:
         return f"known to a factor of {math.exp(high - low):.2g}"
 
     def next_runs(self, results: Results, pending: Collection[Request], costs: CostModel, most: int) -> list[Request]:
-        """Return up to ``most`` runs at one size, or none if the transition is located or no run would help."""
+        """Return up to ``most`` runs at one size, or none if the transition is located or they would not help."""
         problem, mix, sizes = self.problem, self.mix, self.problem.sizes
         free = [
             [run for run in cell_runs(problem, mix, size) if run not in results and run not in pending]
@@ -121,7 +115,7 @@ class TransitionDesign:
         ]
 
         def least_used(runs: list[Request]) -> list[Request]:
-            # Runs with one seed share their data. A lucky data set must not look like a learning curve.
+            # Runs with the same seed share data. A lucky data set must not look like a learning curve.
             used = Counter(
                 run.seed for known in (results, pending) for run in known if run.mix == mix and run.is_evidence
             )
@@ -146,7 +140,7 @@ class TransitionDesign:
         return least_used(free[int(score_C.argmax())])
 
     def information(self, pending: Mapping[int, int]) -> Floats:
-        """Return the mutual information, in nats, between the transition and one more run at each size.
+        """Return the mutual information, in nats, between the transition and another run at each size.
 
         Args:
             pending: Number of pending runs by size. Each counts as a soft label, the prediction for its size.
@@ -173,7 +167,6 @@ class TransitionDesign:
         return gain_C
 
     def _is_narrow(self) -> bool:
-        """Return whether the interval, including the bracket, is narrow enough."""
         under, over = self.bracket
         if under is None or over is None or len(self.outcomes) < FEWEST:
             return False

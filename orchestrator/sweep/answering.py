@@ -1,4 +1,4 @@
-"""The end of a sweep: its answer, the next step, the figure and the report; or how to resume it."""
+"""End of a sweep: its answer, next step, figure and report, or how to resume it."""
 
 from __future__ import annotations
 
@@ -34,15 +34,12 @@ from trainables.files import write_whole
 log = logging.getLogger(__name__)
 
 RECORD_TIMEOUT_S, INTERRUPTED_TIMEOUT_S = 60.0, 10.0
-"""Maximum wait for the record, in seconds, at the end of a sweep and at an interruption. The journal has the rest."""
+"""Seconds to wait for the record at the end and at an interruption. The journal has any remaining entries."""
 
 
 def finish(campaign: Campaign, recorder: Recorder, console: Console, options: RunOptions) -> Answer:
-    """Print and record the answer of a sweep, draw its figure and its report, and return the answer.
-
-    Raises:
-        SweepError: if every run failed.
-    """
+    """Print and record the answer of a sweep, draw its figure and report, and return the answer. Raises
+    :class:`SweepError` if every run failed."""
     sweep, records = campaign.sweep, campaign.records
     errors = [record.outcome.error for record in records if record.outcome.status is Status.FAILED]
     result = _answer(campaign)
@@ -68,11 +65,11 @@ def finish(campaign: Campaign, recorder: Recorder, console: Console, options: Ru
 
 
 def leave_resumable(campaign: Campaign, recorder: Recorder, options: RunOptions) -> NoReturn:
-    """Record a sweep that was interrupted and say how to resume it.
+    """Record an interrupted sweep and report how to resume it.
 
     Raises:
-        SweepError: if a machine error or the end of the time limit stopped it.
-        KeyboardInterrupt: if a person stopped it.
+        SweepError: if a machine error or the time limit stopped the sweep.
+        KeyboardInterrupt: if the user stopped it.
     """
     sweep = campaign.sweep
     recorder.end(sweep, _answer(campaign), State.INTERRUPTED)
@@ -88,14 +85,13 @@ def leave_resumable(campaign: Campaign, recorder: Recorder, options: RunOptions)
 
 
 def _answer(campaign: Campaign) -> Answer:
-    """Return the answer of the runs that have ended so far."""
     outcomes = [(record.config, record.outcome) for record in campaign.records]
     memory = recall(campaign.sweep.files, runs=False)
     return answer(campaign.sweep.spec, outcomes, memory.stopped, memory.blocks)
 
 
 def _close(recorder: Recorder, home: Home, timeout_s: float) -> str:
-    """Wait for the record. Return a clause about the entries that MLflow does not have yet, "" if it has all."""
+    """Wait for the record. Return a clause about entries that are not in MLflow yet, or "" if all are."""
     missing = recorder.close(timeout_s)
     if recorder.warning:
         log.warning(recorder.warning)
@@ -104,7 +100,7 @@ def _close(recorder: Recorder, home: Home, timeout_s: float) -> str:
 
 
 def draw(sweep: Sweep, result: Answer, runs: Sequence[RunRecord]) -> list[Path]:
-    """Write an answered sweep's figure and report into its directory. Return the paths of those that succeeded."""
+    """Write the figure and report of an answered sweep to its directory. Return the paths of those that succeeded."""
     directory = sweep.files.directory
 
     def figure() -> list[Path]:
@@ -134,13 +130,13 @@ def print_answer(result: Answer, console: Console) -> None:
 
 
 def _chance(searcher: Pairs, result: Answer) -> str:
-    """Return how likely twice the runs are to decide the open comparisons of an answer, "" if none is open."""
+    """Return the probability that twice the runs decide the open comparisons, or "" if none is open."""
     still_open = {mix.mix for mix in result.mixes if mix.comparison is not None and mix.comparison.decided is None}
     chances = [chance for (mix, _), chance in outlook(continued(searcher)).items() if mix in still_open]
     if not chances:
         return ""
     subject = "that decides" if len(chances) == 1 else "each comparison is decided"
-    # A chance comes from a few simulations, so a smaller one is not known better.
+    # The probability comes from a few simulations, which cannot resolve smaller values.
     words = [f"{chance:.1f}" if chance >= 0.05 else "under 0.1" for chance in chances]
     return f"Simulated from these runs, {subject} with probability {listed(words)}."
 
@@ -148,12 +144,7 @@ def _chance(searcher: Pairs, result: Answer) -> str:
 def remarks(
     sweep: Sweep, result: Answer, runs: Sequence[RunRecord], options: RunOptions, searcher: Searcher
 ) -> Iterator[str]:
-    """Yield remarks on an answer and the next step, a line each.
-
-    Args:
-        options: Those that the sweep was run with.
-        searcher: The searcher at its end.
-    """
+    """Yield remarks on an answer and the next step, one line each. ``searcher`` is the searcher in its final state."""
     yield from result.tuned
     if reused := [run.found_in for run in runs if run.found_in]:
         yield f"{found_runs(reused)}."

@@ -1,4 +1,4 @@
-"""The beginning of a sweep: its engine, its identity, its record, and the runs that need no training."""
+"""Start of a sweep: its engine, identity and record, and the runs that need no training."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ log = logging.getLogger(__name__)
 
 
 def engine_for(spec: SweepSpec, options: RunOptions) -> Engine:
-    """Return the engine that the options of a sweep ask for."""
+    """Return the engine for a sweep's options."""
     if options.local:
         from orchestrator.engine.local_engine import LocalEngine
 
         return LocalEngine()
-    from orchestrator.engine.ray.engine import RayEngine  # Ray takes a second to import, and local sweeps need none.
+    from orchestrator.engine.ray.engine import RayEngine  # Ray takes a second to import; local sweeps do not need it.
     from orchestrator.engine.ray.session import RaySession
 
     return RayEngine(spec.resources, options.session or RaySession(options.address, dashboard=options.dashboard))
@@ -43,7 +43,7 @@ def engine_for(spec: SweepSpec, options: RunOptions) -> Engine:
 
 @contextmanager
 def one_ray(options: RunOptions) -> Iterator[RunOptions]:
-    """Yield options for several sweeps, with one Ray that they share. The first of them starts it."""
+    """Yield options for several sweeps that share one Ray. The first sweep starts it."""
     if options.local:
         yield options
         return
@@ -54,7 +54,7 @@ def one_ray(options: RunOptions) -> Iterator[RunOptions]:
 
 
 def resumed_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
-    """Return the sweep to continue: by its id or the beginning of it, or for "" the newest unfinished one."""
+    """Return the sweep to resume, by a prefix of its id, or the newest unfinished one if the id is ""."""
     if sweep_id == "":
         return find_unfinished(spec, home)
     from orchestrator.catalogue.lookup import find_sweep  # A new sweep does not need it.
@@ -65,7 +65,7 @@ def resumed_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
 
 
 def extended_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
-    """Return the sweep with whose runs a new one begins. Raises :class:`UserError` if it can reuse none of them."""
+    """Return the sweep whose runs a new sweep reuses. Raises :class:`UserError` if none can be reused."""
     from orchestrator.catalogue.lookup import find_sweep
 
     older = load_sweep(home, find_sweep(home, sweep_id))
@@ -76,7 +76,7 @@ def extended_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
 
 
 def choose_store(home: Home, *, must_answer: bool) -> Store:
-    """Return the store of a home's record. If it does not answer, raise ``StoreError`` or, unless it ``must_answer``,
+    """Return the store of a home's record. If it does not respond, raise ``StoreError`` with ``must_answer``, otherwise
     log how to record the sweep later."""
     store = choose(home.root)
     try:
@@ -90,8 +90,7 @@ def choose_store(home: Home, *, must_answer: bool) -> Store:
 
 
 def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:
-    """Raise :class:`UserError` if a stack asks for more cores or GPUs than all machines have together, or if this
-    machine trains and its scratch directory cannot be created."""
+    """Raise :class:`UserError` if the machines lack a stack's cores or GPUs, or this machine a scratch directory."""
     resources = spec.resources
     if address is None:
         scratch(resources.scratch)
@@ -110,12 +109,8 @@ def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None
 
 
 def check_begin(spec: SweepSpec, home: Home, hardware: Hardware, options: RunOptions, *, resume: str | None) -> None:
-    """Check requests before anything starts.
-
-    Raises:
-        UserError: for cores or GPUs that do not exist, and for a sweep to resume or to extend that is missing, differs
-            or is being run.
-    """
+    """Check a request before anything starts. Raises :class:`UserError` for missing cores or GPUs, or if the sweep to
+    resume or extend is missing, different or running."""
     check_room(spec, hardware, options.address)
     make_home(home.root)
     if resume is not None:
@@ -125,7 +120,7 @@ def check_begin(spec: SweepSpec, home: Home, hardware: Hardware, options: RunOpt
 
 
 def on_these_devices(sweep: Sweep, spec: SweepSpec) -> Sweep:
-    """Return a resumed sweep with the resources and probes asked for now, which change no result."""
+    """Return a resumed sweep with the current resources and probes, which do not change results."""
     asked_now = {"resources": spec.resources, "probes": spec.probes}
     return replace(sweep, spec=sweep.spec.model_copy(update=asked_now))
 
@@ -133,7 +128,7 @@ def on_these_devices(sweep: Sweep, spec: SweepSpec) -> Sweep:
 def known_runs(
     sweep: Sweep, memory: Memory, extended: Sweep | None, journal: Journal, *, retry_failed: bool
 ) -> list[Ended]:
-    """Return the runs that need no training: those in ``memory``, left on disk by a crash, or of another sweep."""
+    """Return the runs that need no training: from ``memory``, from before a crash, or from another sweep."""
     known = [entry for entry in memory.ended if not (retry_failed and entry.outcome.status is Status.FAILED)]
     known += adopt_outcomes(sweep, journal, [entry.key for entry in known])
     if extended is not None:
@@ -144,7 +139,7 @@ def known_runs(
 
 
 def campaign_of(sweep: Sweep, journal: Journal, known: Sequence[Ended], *, slots: int, sizing: StackSizes) -> Campaign:
-    """Return the campaign of a sweep, continued after its known runs, blocks, stopped mixes and checkpoints."""
+    """Return the campaign of a sweep, continued from its known runs, blocks, stopped mixes and checkpoints."""
     memory = recall(sweep.files, runs=False)
     searcher = searcher_of(sweep.spec, [(entry.request, entry.outcome) for entry in known], memory.blocks)
     for mix in memory.stopped:

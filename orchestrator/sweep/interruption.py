@@ -1,5 +1,4 @@
-"""Ways to end a sweep so that it can be resumed: Ctrl-C, a lost terminal, the end of its time, a request from another
-process, a machine error."""
+"""Ways to stop a sweep so that it can be resumed: signals, the time limit, external requests and machine errors."""
 
 from __future__ import annotations
 
@@ -25,17 +24,17 @@ from orchestrator.sweep.run_options import RunOptions, TimeLimit
 log = logging.getLogger(__name__)
 
 AT_ONCE_S = 1.0
-"""Signals within this time count as one: a signal to all processes arrives directly and through the parent."""
+"""Signals within this many seconds count as one. A signal to all processes arrives directly and from the parent."""
 LOOK_EVERY_S = 0.5
-"""Seconds between two looks for requests from other processes."""
+"""Seconds between checks for requests from other processes."""
 
 
 @contextmanager
 def stop_on_interrupt(stop: Callable[[], None]) -> Iterator[None]:
-    """During the block, call ``stop`` on the signals of :func:`stop_signals`.
+    """During the block, call ``stop`` on the signals of :func:`stop_signals`. A second signal ends the process at once.
 
-    A second signal ends the process at once. No finished run is lost even then: it is in the journal or on disk, where
-    a resumed sweep adopts it. Outside the main thread no signal is handled, because Python does not allow it.
+    Even then, finished runs are kept, in the journal or on disk, where a resumed sweep adopts them. Outside the main
+    thread signals are not handled, because Python does not allow it.
     """
     last = -AT_ONCE_S
     stopping = False
@@ -59,7 +58,7 @@ def stop_on_interrupt(stop: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            # None means that a C library has set the handler, which only that library could restore.
+            # None means that a C library set the handler, which Python cannot restore.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
@@ -70,7 +69,7 @@ def stopper(campaign: Campaign, engine: Engine) -> Callable[[], None]:
         campaign.stopping = True
         stacks = campaign.table.busy
         if stacks:
-            # From another thread, because a signal may arrive while a line is being printed.
+            # In another thread, because the signal may arrive while a line is being printed.
             threading.Thread(target=log.info, args=(_stopping_words(stacks),), daemon=True).start()
         engine.interrupted()
 
@@ -85,7 +84,7 @@ def _stopping_words(stacks: int) -> str:
 
 @contextmanager
 def stop_on_machine_error(files: SweepDirectory, options: RunOptions) -> Iterator[None]:
-    """Turn an error of this machine's disk into a :class:`SweepError` with the command that resumes the sweep."""
+    """Turn a disk error of this machine into a :class:`SweepError` with the command that resumes the sweep."""
     try:
         yield
     except OSError as error:
@@ -96,15 +95,15 @@ def stop_on_machine_error(files: SweepDirectory, options: RunOptions) -> Iterato
 
 
 def stopped_words(sweep_id: str, why: str, options: RunOptions) -> str:
-    """Return a sentence that a sweep has stopped, with the reason and the command that resumes it."""
+    """Return a message that a sweep has stopped, with the reason and the command that resumes it."""
     return f"{sweep_id} has stopped: {why}; continue then with\n{options.resumed(sweep_id)}"
 
 
 class StopRequests:
-    """Stops a sweep, or a part of it, when another process asks for that or its time limit is over.
+    """Stops a sweep, or a part of it, at the time limit or on request from another process.
 
-    The whole sweep stops as on a signal, so that the next Ctrl-C ends it at once. With ``only_whole``, while settings
-    are tuned, requests to stop a mix or a run wait until the sweep begins.
+    A stop of the whole sweep works like a signal, so the next Ctrl-C ends it at once. With ``only_whole``, during
+    tuning, requests to stop a mix or run wait until the sweep starts.
     """
 
     def __init__(self, campaign: Campaign, limit: TimeLimit, *, only_whole: bool = False) -> None:
@@ -115,7 +114,7 @@ class StopRequests:
         self._looked_at = -LOOK_EVERY_S
 
     def look(self) -> None:
-        """Carry out new requests, each once. Called often, in the driver's thread."""
+        """Handle new requests. Called often, in the driver's thread."""
         now = time.monotonic()
         if now - self._looked_at < LOOK_EVERY_S or self._campaign.stopping:
             return

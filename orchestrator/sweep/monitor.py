@@ -19,20 +19,18 @@ from orchestrator.transition.types import Verdict
 from trainables.base import Status
 
 SNAPSHOT_EVERY_S, SHARE = 0.2, 0.05
-"""Shortest time between two snapshots, and the largest share of the time for taking them, which grows with the number
-of runs. The same share holds for the time left."""
+"""Minimum seconds between snapshots, and maximum share of the time spent on them, since their cost grows with the
+number of runs. The same share limits the estimation of the time left."""
 WINDOW_S = 60.0
 """Seconds over which throughput is measured."""
 
 
 class Monitor:
-    """Keeps a snapshot up to date.
-
-    :meth:`look` and :meth:`refresh` are called in the driver's thread, :meth:`snapshot` in any thread.
-    """
+    """Keeps a snapshot up to date. :meth:`look` and :meth:`refresh` belong in the driver's thread; :meth:`snapshot` is
+    safe in any thread."""
 
     def __init__(self, campaign: Campaign, warning: Callable[[], str], expected: Mapping[int, float]) -> None:
-        """Begin with a campaign. ``warning`` returns a message or "", and ``expected`` are seconds of a run by size."""
+        """Follow a campaign. ``warning`` returns a message or "", and ``expected`` has the seconds of a run by size."""
         self._campaign = campaign
         self._warning = warning
         self._expected = expected
@@ -40,17 +38,17 @@ class Monitor:
         self._family = campaign.sweep.spec.make_family()
         self._progressed: deque[tuple[float, int]] = deque()
         self._transitions: dict[str, tuple[int, SoFar]] = {}
-        """By mix: the number of ended runs, and the transition that they give."""
+        """Number of ended runs and the resulting transition, by mix."""
         self._grid: tuple[int, float | None] = (-1, None)
-        """The number of ended runs, and the seconds of the whole grid that they give."""
+        """Number of ended runs and the resulting seconds of the whole grid."""
         self._left: tuple[tuple[int, int], float, float] | None = None
-        """What the seconds left were computed from, when, and how many they were."""
+        """State from which the seconds left were computed, the time of the computation, and the result."""
         self._next_left_at = self._begun
         self._took_s = 0.0
         self.refresh()
 
     def snapshot(self) -> Snapshot:
-        """Return the last snapshot, with the time passed by now and the transitions that its runs give."""
+        """Return the last snapshot, updated with the current time and the transitions from its runs."""
         mixes, warning = [mix.name for mix in self._campaign.sweep.spec.mixes], self._warning()
         return replace(
             self._latest,
@@ -62,26 +60,25 @@ class Monitor:
         )
 
     def look(self) -> None:
-        """Take a new snapshot, unless the last one is very recent."""
+        """Take a new snapshot unless the last is very recent."""
         if time.monotonic() - self._taken >= max(SNAPSHOT_EVERY_S, self._took_s / SHARE):
             self.refresh()
 
     def refresh(self) -> None:
-        """Take a new snapshot."""
         self._taken = time.monotonic()
         campaign, spec = self._campaign, self._campaign.sweep.spec
         training = campaign.training
-        # Branches and copies, because other threads read them while the driver continues.
+        # Copies, because other threads read them while the driver continues.
         self._searcher, self._ended = campaign.searcher.branch(), tuple(campaign.records)
         self._training = [
             (run.ticket.request, 1 - run.step / max(self._family.steps(run.ticket.config), 1))
             for run in training
-            if not run.ticket.request.phase  # No searcher asked for a phase.
+            if not run.ticket.request.phase  # Searchers do not request phases.
         ]
         self._pace = self._pace_in_training(training)
         counts: dict[str, Counter[Status]] = {mix.name: Counter() for mix in spec.mixes}
         for record in self._ended:
-            if record.config.label in counts:  # Otherwise it is a phase.
+            if record.config.label in counts:  # Phases are not counted.
                 counts[record.config.label][record.outcome.status] += 1
         here = [record.outcome for record in self._ended if not record.found_in]
         self._latest = Snapshot(
@@ -110,7 +107,7 @@ class Monitor:
         return RunProgress(request.mix, request.size, request.seed, run.step, steps, accuracy, left_s)
 
     def _steps_per_s(self, steps: int) -> float | None:
-        """Return the steps per second of all runs over the last minute, None before the second snapshot."""
+        """Return the steps per second of all runs in the last minute, or None before the second snapshot."""
         now = time.monotonic()
         self._progressed.append((now, steps))
         while len(self._progressed) > 2 and now - self._progressed[1][0] >= WINDOW_S:
@@ -119,7 +116,7 @@ class Monitor:
         return (steps - steps_then) / (now - then) if now > then and steps > steps_then else None
 
     def _pace_in_training(self, training: Sequence[Run]) -> float | None:
-        """Return how many times longer the stacks in training take than expected, None if no rate is known yet."""
+        """Return the duration of the stacks in training relative to expectation, or None if no rate is known."""
         stacks: dict[str, list[Run]] = {}
         for run in training:
             if not run.ticket.request.phase:
@@ -135,9 +132,8 @@ class Monitor:
         return measured / expected if expected else None
 
     def _left_s(self) -> float:
-        """Return the seconds left. They are computed again once a run has ended, and until then once a minute from the
-        rates of the runs in training: otherwise the end would keep moving. The first number includes the start of the
-        workers."""
+        """Return the seconds left, at first with the start of the workers. They are computed after each run that ends
+        and once a minute, because constant updates would make the end jump."""
         now, ended = time.monotonic(), self._ended
         trained = [record.outcome.measures for record in ended if not record.found_in]
         computed = sum(measures.get("seconds", 0.0) for measures in trained)
@@ -153,15 +149,14 @@ class Monitor:
         return max(self._left[2] - (now - self._left[1]), 0.0)
 
     def _grid_s(self) -> float | None:
-        """Return the seconds of the whole grid, computed at most once after each run that ended."""
+        """Return the seconds of the whole grid, computed at most once per ended run."""
         if self._grid[0] != len(self._ended):
             ended = self._ended
             self._grid = (len(ended), cost_of(self._campaign.sweep.spec, ended).grid_s)
         return self._grid[1]
 
     def _so_far(self, mix: str) -> SoFar | None:
-        """Return a mix's transition, None before a run has ended. It is computed at most once after each run that
-        ended."""
+        """Return a mix's transition, or None before a run has ended. It is computed at most once per ended run."""
         sizes, searcher = self._campaign.sweep.spec.sizes, self._searcher
         ended = points(searcher.results, mix)
         if not ended:

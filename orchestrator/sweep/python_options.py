@@ -1,4 +1,4 @@
-"""Options of a run as Python code writes them: numbers, mappings, ``None`` for a default."""
+"""Options of a run as Python values: numbers, mappings, ``None`` for a default."""
 
 from __future__ import annotations
 
@@ -24,17 +24,14 @@ SAMPLES = {
     "stack": '4 or "auto"',
     "gpu_fraction": '0.5 or "auto"',
 }
-"""Examples for the options that take more than text."""
+"""Examples for options that are not only text."""
 KNOWN = {field.name: field.type for field in fields(RunOptions) if "option" in field.metadata}
 SWITCHES = [name for name, kind in KNOWN.items() if kind == "bool"]
 
 
 def from_python(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options with the values that the command line would give. Options that are None are left out.
-
-    Raises:
-        UserError: for an unknown option or a value of another type.
-    """
+    """Return options with the values that the command line would produce, without those that are None. Raises
+    :class:`UserError` for an unknown option or a value of the wrong type."""
     for name in given:
         if name not in KNOWN:
             raise unknown("option", name, KNOWN)
@@ -42,12 +39,12 @@ def from_python(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def home_from_python(given: Any) -> Path:
-    """Return a home directory, for None the default. Raises :class:`UserError` for a value of another type."""
+    """Return a home directory, the default for None. Raises :class:`UserError` for a value of the wrong type."""
     return HOME if given is None else user_path(_option("home", given))
 
 
 def _option(name: str, value: Any) -> Any:
-    if hasattr(value, "tolist"):  # A number of numpy.
+    if hasattr(value, "tolist"):  # A numpy number or array.
         value = value.tolist()
     number = isinstance(value, NUMBERS) and not isinstance(value, bool)
     if name == "overrides":

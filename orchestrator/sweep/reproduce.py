@@ -1,4 +1,4 @@
-"""Statements that search spaces expect, next to the findings of their sweeps. Missing sweeps are run as time allows."""
+"""Compares expected statements of search spaces with findings of sweeps, and runs missing sweeps as time allows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from trainables.probes.base import load_probe
 
 @dataclass(frozen=True)
 class Experiment:
-    """A search space at a profile: a specification for each variant, and the statements expected of them."""
+    """A search space at a profile: one specification per variant, and the expected statements."""
 
     name: str
     specs: tuple[SweepSpec, ...]
@@ -49,7 +49,7 @@ class Experiment:
 
 
 class Reproduction:
-    """The answered and the missing sweeps of these experiments in one home."""
+    """Answered and missing sweeps of these experiments in a home."""
 
     def __init__(self, experiments: Sequence[Experiment], home: Home, hardware: Hardware, console: Console) -> None:
         self._experiments = experiments
@@ -69,7 +69,7 @@ class Reproduction:
 
     @property
     def seconds(self) -> float:
-        """Seconds of training in them. Each run counts once."""
+        """Seconds of training in the sweeps. Each run counts once."""
         return sum(cost_of(sweep.spec, sweep.runs).spent_s for sweep in self.sweeps)
 
     def run(
@@ -79,10 +79,11 @@ class Reproduction:
         changed: Callable[[], object],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Run the missing sweeps, first those that answer most rows for their expected time.
+        """Run the missing sweeps in order of rows decided per expected second. Report a sweep that fails and continue.
 
-        ``changed`` is called after each. With ``budget_s`` no sweep starts that is expected to end later than that many
-        seconds from now. A sweep that fails is reported, and the others are run.
+        Args:
+            budget_s: Seconds from now; a sweep that is expected to end later is not started. None for no limit.
+            changed: Called after each sweep.
 
         Raises:
             KeyboardInterrupt: after an interruption.
@@ -103,7 +104,7 @@ class Reproduction:
                 changed()
 
     def rows(self) -> list[Row]:
-        """Return every statement with its finding, in the order of the experiments."""
+        """Return all statements with their findings, in the order of the experiments."""
         return [row for experiment in self._experiments for row in self._rows(experiment)]
 
     def _rows(self, experiment: Experiment) -> Iterator[Row]:
@@ -152,7 +153,7 @@ class Reproduction:
         self._answered[spec.title] = read_sweep(self._home, begun[0].id)
 
     def _probe(self, pairs: Sequence[tuple[Experiment, SweepSpec]]) -> None:
-        """Run the probes of statements on runs of answered sweeps that have no result of them."""
+        """Run the probes of statements on runs of answered sweeps that lack their results."""
         for experiment, spec in pairs:
             sweep = self._answered.get(spec.title)
             if sweep is None:
@@ -167,7 +168,6 @@ class Reproduction:
                     self._say(f"probe {name} failed: {error}")
 
     def _look(self, spec: SweepSpec) -> None:
-        """Take the newest answered sweep of a specification, if there is one."""
         with logged_to(self._console):
             newest = newest_sweep(spec, self._home)
         if newest is not None and recall(newest.files, runs=False).answered:
@@ -175,7 +175,7 @@ class Reproduction:
 
 
 def entropies(spec: SweepSpec) -> dict[str, float]:
-    """Return the entropy of every task's values over evenly drawn tuples, in nats; nothing without tables."""
+    """Return the entropy in nats of each task's values over uniform tuples, or nothing without tables."""
     tasks = sorted({spec.target, *(task for arm in spec.mixes for phase in arm.phases for task in phase.mix.tasks)})
     tables = spec.make_family().tables(tasks, spec.seed)
     return {} if tables is None else {task: entropy(tables[task]) for task in tasks}

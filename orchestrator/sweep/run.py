@@ -46,14 +46,14 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     """Run a sweep, print its answer and return it.
 
     Raises:
-        UserError: for options that do not fit.
+        UserError: for invalid options.
         SweepError: if a part fails.
-        KeyboardInterrupt: after an interruption, which leaves a sweep that can be resumed.
+        KeyboardInterrupt: after an interruption. The sweep can be resumed.
     """
     with ExitStack() as blocks:
         blocks.enter_context(logged_to(console))
         home, spec, machine = Home(options.home.resolve()), spec.checked(), options.hardware or hardware.detect()
-        if options.address is None or options.hardware is not None:  # Otherwise the cluster is not known yet.
+        if options.address is None or options.hardware is not None:  # Otherwise the hardware is not known yet.
             check_room(spec, machine, options.address)
         make_home(home.root)
         resumed = None if options.resume is None else resumed_sweep(spec, home, options.resume)
@@ -94,7 +94,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
 
 
 class _Progress(Observer):
-    """Shows and records a sweep while it trains, and carries out requests to stop."""
+    """Shows and records a sweep while it trains, and handles stop requests."""
 
     def __init__(self, campaign: Campaign, recorder: Recorder, console: Console, limit: TimeLimit) -> None:
         self._sweep = campaign.sweep
@@ -122,7 +122,7 @@ class _Progress(Observer):
 
 
 def ended_words(record: RunRecord, tasks: list[str]) -> str:
-    """Return the end of a run in words, with its accuracy on these tasks: ``add 0.95, finished, 400 steps``."""
+    """Return the end of a run with its accuracy on these tasks, such as ``add 0.95, finished, 400 steps``."""
     outcome = record.outcome
     if outcome.status is Status.FAILED:
         lines = outcome.error.strip().splitlines()
@@ -133,8 +133,6 @@ def ended_words(record: RunRecord, tasks: list[str]) -> str:
 
 
 class _ConsoleHandler(logging.Handler):
-    """Prints each record as a line of a console."""
-
     def __init__(self, console: Console) -> None:
         super().__init__(logging.INFO)
         self._console = console

@@ -1,4 +1,4 @@
-"""Options of `run`, defined once for the command line, the arguments of ``orchestrator.run`` and the line to resume."""
+"""Options of `run`, defined once for the command line, ``orchestrator.run`` and the command that resumes a sweep."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ if TYPE_CHECKING:
     from orchestrator.space.overlays import Assignment
 
 HOME = Path("results")
-"""The home without ``--home``."""
 UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(h|min|m|s)")
 
 
 def seconds_of(option: str, text: str) -> float:
-    """Return ``2h``, ``45min`` or ``90s`` in seconds. Raises ``UserError`` for any other text."""
+    """Return a duration such as ``2h``, ``45min`` or ``90s`` in seconds. Raises ``UserError`` for other text."""
     match = TIME.fullmatch(text.strip())
     if match is None:
         raise UserError(f"{option} {text!r}: write a time such as 2h, 45min or 90s")
@@ -38,37 +37,34 @@ def seconds_of(option: str, text: str) -> float:
 
 
 class TimeLimit:
-    """The longest time of a sweep, in seconds, or None for no limit. It includes the time before a restart."""
+    """Time limit of a sweep in seconds, or None. It includes the time before a restart."""
 
     def __init__(self, seconds: float | None = None) -> None:
         self._seconds = seconds
         self._end = math.inf if seconds is None else time.monotonic() + seconds - supervisor.age_s()
         self.stopped = False
-        """True once the sweep has stopped for this limit."""
 
     @property
     def is_over(self) -> bool:
-        """True after the end of the time."""
         return time.monotonic() >= self._end
 
     @property
     def message(self) -> str:
-        """Why the sweep has stopped, "" if not for this limit."""
+        """The reason if this limit has stopped the sweep, otherwise ""."""
         from orchestrator.report.words.numbers import duration
 
         return f"its time limit of {duration(self._seconds)} is over" if self.stopped and self._seconds else ""
 
 
 def option(default: Any, *names: str, help: str, metavar: str | None = None, once: bool = False) -> Any:
-    """Return a dataclass field that is an option of the command line, by default ``--field-name``. The line that
-    resumes a sweep leaves out an option with ``once``."""
+    """Return a field for an option, by default ``--field-name``. Commands that resume a sweep omit ``once`` options."""
     command_line = {"names": names, "help": help, "metavar": metavar}
     return field(default=default, metadata={"option": command_line, "once": once})
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpaceOptions:
-    """Options that choose one sweep of a search space."""
+    """Options that select a sweep of a search space."""
 
     profile: str | None = option(
         None, help="Take this profile; by default the largest that the machine or cluster can finish."
@@ -79,8 +75,7 @@ class SpaceOptions:
     )
 
     def words(self, *names: str) -> list[str]:
-        """Return options as words of a command: those of these names, by default all without ``once``. Options with
-        their default values are left out."""
+        """Return options as command-line words, by default all without ``once``. Default values are left out."""
         words: list[str] = []
         for option_field in fields(self):
             value, metadata = getattr(self, option_field.name), option_field.metadata
@@ -97,7 +92,7 @@ class SpaceOptions:
 
     @property
     def assignments(self) -> list[str | Assignment]:
-        """The values that the options set in the search space."""
+        """Values that the options set in the search space."""
         return list(self.overrides)
 
 
@@ -123,7 +118,7 @@ class SizedOptions(SpaceOptions):
     def assignments(self) -> list[str | Assignment]:
         from orchestrator.space.overlays import Assignment
 
-        # The quotes make it text in YAML.
+        # Quotes make the value text in YAML.
         scratch = None if self.scratch is None else json.dumps(str(user_path(self.scratch).absolute()))
         short = (
             ("resources.max_stack", "--stack", self.stack),
@@ -145,22 +140,21 @@ EXCLUDED = (
     ("local", "address", "--engine local trains in this process, without Ray, so there is no --address"),
     ("local", "dashboard", "--engine local trains without Ray, so there is no --dashboard"),
 )
-"""Pairs of options that exclude each other, and the reason."""
+"""Pairs of mutually exclusive options, and the reason."""
 ENGINES = ("ray", "local")
-"""Values of ``--engine``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(SizedOptions):
-    """Options of a run. The fields without ``option`` are not on the command line.
+    """Options of a run. Fields without ``option`` are not on the command line.
 
     Attributes:
-        space: The name or file that was asked for, "" for a specification.
-        several: True if all variants of a space were asked for.
-        hardware: The machines for which stacks are sized, by default this one.
-        session: The Ray that several sweeps share.
-        limit: The time limit, which runs since the command began.
-        begun: Called with the sweep as soon as it has its id.
+        space: The requested name or file, or "" for a specification.
+        several: True if all variants of a space were requested.
+        hardware: Hardware for which stacks are sized, by default this machine's.
+        session: Ray session that several sweeps share.
+        limit: Time limit, which starts with the command.
+        begun: Called with the sweep as soon as it has an id.
     """
 
     home: Path = option(HOME, metavar="DIR", help="The directory of the sweeps and of the default MLflow store.")
@@ -192,11 +186,8 @@ class RunOptions(SizedOptions):
     begun: Callable[[Sweep], object] = _ignore
 
     def started(self, space: str = "") -> Self:
-        """Return the options of a command that begins now.
-
-        Raises:
-            UserError: for options that exclude each other, or a time limit of zero.
-        """
+        """Return the options for a command that starts now. Raises :class:`UserError` for mutually exclusive options,
+        or a time limit of zero."""
         if (again := supervisor.resumed()) is not None:
             self = replace(self, resume=again, extend=None, fresh=False)
         if self.engine not in ENGINES:
@@ -218,12 +209,12 @@ class RunOptions(SizedOptions):
 
     @property
     def line(self) -> str:
-        """The command that begins the same sweep, to be pasted."""
+        """Command that starts the same sweep, for pasting."""
         return command_line("run", self.space, *self.words()) if self.space else "the same command and"
 
     @property
     def plan_line(self) -> str:
-        """The command that prints the settings, caveats and cost of the same sweep."""
+        """Command that prints the settings, caveats and cost of the same sweep."""
         names = (option_field.name for option_field in fields(SizedOptions))
         return command_line("plan", self.space, *self.words(*names))
 
@@ -232,10 +223,8 @@ class RunOptions(SizedOptions):
         return f"{self.line} --resume" if self.several else f"{self.line} --resume {sweep_id}"
 
     def asking(self, variant: str, overrides: Sequence[str], extended: str = "") -> str:
-        """Return the command with other values, which begins with the runs of the sweep ``extended``, if given.
-
-        They take the place of earlier values of the same fields, so that commands do not grow as they are pasted.
-        """
+        """Return the command with other values, which replace earlier values of the same fields, so that commands do
+        not grow. It reuses the runs of the sweep ``extended``, if given."""
         changed_fields = {override.partition("=")[0] for override in overrides}
         unchanged = [override for override in self.overrides if override.partition("=")[0] not in changed_fields]
         line = replace(self, overrides=unchanged).line

@@ -1,5 +1,5 @@
-"""The time left of a sweep, from a simple rule: its own searcher continues to its end, and every run learns above its
-mix's transition, as far as that is known by now, and does not learn below it."""
+"""Estimate of a sweep's time left. It runs the sweep's searcher to its end, and assumes that runs learn above their
+mix's currently known transition and do not learn below it."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def time_left(
     """Return the seconds left of a sweep. The searcher does not change.
 
     Args:
-        searcher: The searcher with the results so far.
-        training: The runs in training, each with its share of steps to come, in [0, 1].
-        expected: Seconds of computation of a run by size, which the runs that ended correct.
-        workers: Runs or stacks that train at the same time.
-        slowdown: The time that passes during a second of computation.
+        searcher: Searcher with the results so far.
+        training: Runs in training, each with its share of remaining steps, in [0, 1].
+        expected: Seconds of computation of a run by size, corrected with the runs that ended.
+        workers: Number of runs or stacks that train at the same time.
+        slowdown: Seconds that pass per second of computation.
     """
     costs = {request: seen.cost for request, seen in searcher.results.items() if seen is not None and seen.cost > 0}
     foreseen = sum(expected[request.size] for request in costs)

@@ -1,7 +1,7 @@
 """Tunes the settings of a sweep's mixes before the sweep itself.
 
-The tuning is a campaign of its own on the sweep's journal. Its runs stay in the home like all others, so every sweep
-that tunes the same settings reuses them.
+Tuning is a separate campaign on the sweep's journal. Its runs stay in the home, so all sweeps that tune the same
+settings reuse them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 def tuned(
     sweep: Sweep, memory: Memory, journal: Journal, engine: Engine, sizing: StackSizes, options: RunOptions
 ) -> Sweep:
-    """Tune a sweep and return it with the tuned settings, which also go into its specification on disk.
+    """Tune a sweep and return it with the tuned settings, which are also written to its specification.
 
     A resumed sweep continues with the runs that ended. The caller holds the sweep's lock.
 
@@ -75,7 +75,7 @@ def tuned(
 
 
 class _Observer(Observer):
-    """Logs each trial that ends. A failed run stops the campaign, and :attr:`failure` says why."""
+    """Logs each trial that ends. A failed run stops the campaign; :attr:`failure` is the reason."""
 
     def __init__(self, tuner: Tuner, campaign: Campaign, limit: TimeLimit) -> None:
         self._stop_requests = StopRequests(campaign, limit, only_whole=True)

@@ -1,4 +1,4 @@
-"""The ratio of two transitions with its interval: an estimate, not a decision."""
+"""Ratio of two transitions with its interval: an estimate, not a decision."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def synergy(baseline: Transition, mix: Transition, parameters: Callable[[float],
     intervals of both transitions. If one side is censored, the bounds themselves are compared, which is conservative.
 
     Args:
-        parameters: Parameter count of a size, fractional or not. It must rise with size.
+        parameters: Parameter count of a size, which may be fractional. It must rise with size.
     """
     top, bottom = _log_counts(baseline.relative, parameters), _log_counts(mix.relative, parameters)
     value = None if top.value is None or bottom.value is None else math.exp(top.value - bottom.value)
@@ -33,7 +33,7 @@ def _log_counts(estimate: Estimate, parameters: Callable[[float], float]) -> Est
 
 
 def _least(top: Estimate, bottom: Estimate) -> float | None:
-    """Return the lower bound of ``top - bottom``, None if either side of it is censored."""
+    """Return the lower bound of ``top - bottom``, or None if it is censored."""
     if top.low is None or bottom.high is None:
         return None
     if top.value is None or bottom.value is None:

@@ -1,11 +1,11 @@
-"""A grid of learning curves, and the likelihood of runs on each of them.
+"""Grid of learning curves, and the likelihood of runs on each curve.
 
-Mean accuracy rises from a floor to an asymptote along a logistic in ln size. There are three kinds of curve, which
-differ in how single runs scatter. *All-or-nothing*: a run learned (accuracy near the asymptote) or did not (near the
-floor), with a probability that follows the logistic. *Shares*: a run learns a share of the task that is beta
-distributed about the logistic, mostly close to 0 or 1. *Graded*: the accuracy of every run follows the logistic itself.
-A fraction of runs, the lapse, fails at any size. On flat curves, which have no transition, no size learns, or the same
-small fraction of runs is lucky at every size.
+Mean accuracy rises from a floor to an asymptote along a logistic in ln size. Single runs scatter in one of three ways.
+*All-or-nothing*: a run learned (accuracy near the asymptote) or did not (near the floor), with a probability that
+follows the logistic. *Shares*: a run learns a share of the task with a beta distribution around the logistic, mostly
+close to 0 or 1. *Graded*: the accuracy of every run follows the logistic itself. At any size a fraction of runs, the
+lapse, fails. On flat curves, which have no transition, no size learns, or the same small fraction of runs is lucky at
+every size.
 
 Each size is slightly easier or harder than the logistic predicts: all runs of a size share a shift in ln size, over
 which their likelihood is averaged. Axes: kind (3), M midpoint, K slope, L lapse, F floor, A asymptote, R luck.
@@ -45,25 +45,25 @@ HIGHEST_FLOOR = 0.7
 KINDS = np.array([0.4, 0.35, 0.25])
 """Prior probabilities of the kinds of curve: all-or-nothing, shares, graded."""
 LUCK = np.array([0.0, 0.1, 0.3, 0.6])
-"""Share of runs that learn on a flat curve at any size. Each is too small to call the task learned."""
+"""Share of runs that learn at any size on a flat curve. Each is too small for the task to count as learned."""
 FLAT = np.array([0.05, 0.01, 0.01, 0.01])
 """Prior probabilities of the flat curves."""
 BELOW_MARGIN, ABOVE_MARGIN = 0.92, 1.25
-"""Largest distances of the midpoint below and above the candidate sizes, in ln size."""
+"""Maximum distances of the midpoint below and above the candidate sizes, in ln size."""
 MIDPOINT_STEP = 0.05
 MAX_MIDPOINTS = 160
 BETWEEN = 0.45
-"""Where a graded curve has gone through a share s of its rise, runs scatter by this times s (1 - s) times the rise."""
+"""Scatter of runs on a graded curve, relative to s (1 - s) times the rise, where s is the share of the rise reached."""
 SIZE_EFFECT = 0.1
 """Standard deviation of the shift that all runs of a size share, in ln size."""
 REACH = 3.0
-"""Largest shift of a size, in standard deviations."""
+"""Maximum shift of a size, in standard deviations."""
 TEMPER = 0.82
-"""Power of the likelihoods. It keeps the coverage of intervals when the true curve is not a logistic."""
+"""Power of the likelihoods, which keeps the coverage of intervals if the true curve is not a logistic."""
 ROUNDING = 2.0**12
-"""Log likelihoods are rounded to 1/ROUNDING nats. Their sums are then exact in any order of the runs."""
+"""Log likelihoods are rounded to 1/ROUNDING nats, so that their sums are exact in any order of the runs."""
 FAINTEST = np.float32(-80.0)
-"""Minimum log likelihood relative to the best, at the end of single precision."""
+"""Minimum log likelihood relative to the best, at the limit of single precision."""
 
 
 def curves_for(sizes: Iterable[int], floor: float) -> Curves:
@@ -78,7 +78,6 @@ def _curves(smallest: int, largest: int, floor: float) -> Curves:
 
 
 def _rounded(log_D: Floats32) -> Floats32:
-    """Round an array to 1/:data:`ROUNDING` in place and return it."""
     log_D *= ROUNDING
     np.rint(log_D, out=log_D)
     log_D /= ROUNDING
@@ -116,7 +115,7 @@ class Curves:
 
     @cached_property
     def _effect(self) -> Floats:
-        """Probability of each shift of a size in steps of the midpoints, with no shift in the middle."""
+        """Probability of each shift of a size in steps of the midpoints. The middle entry is no shift."""
         step = float(self.midpoints[1] - self.midpoints[0])
         most = math.ceil(REACH * SIZE_EFFECT / step)
         weights = np.exp(-0.5 * (np.arange(-most, most + 1) * step / SIZE_EFFECT) ** 2)
@@ -130,7 +129,7 @@ class Curves:
         return self._share[size]
 
     def log_likelihood(self, size: float, accuracy: float) -> Floats32:
-        """Return the tempered log likelihood of one run's accuracy in each cell, without a shift of the size."""
+        """Return the tempered log likelihood of a run's accuracy in each cell, without a shift of the size."""
         not_learned_F = not_learned(accuracy, self.floors)
         density = np.empty(self.all_cells, np.float32)
         kinds = density[: self.cells].reshape(self.shape)
@@ -149,7 +148,7 @@ class Curves:
 
         averaged = log_D.copy()
         kinds = averaged[: self.cells].reshape(len(KINDS), len(self.midpoints), -1)
-        # Likelihoods relative to the best midpoint of each kind, slope and so on do not underflow near it.
+        # Relative to the best midpoint of each kind, slope and so on, likelihoods do not underflow near it.
         best = kinds.max(axis=1, keepdims=True)
         kinds -= best
         np.exp(np.maximum(kinds, FAINTEST, out=kinds), out=kinds)
@@ -188,7 +187,6 @@ class Curves:
         self._lapsing(near_MKFA, not_learned_F, out)
 
     def _lapsing(self, density_MKFA: Floats32, not_learned_F: Floats32, out: Floats32) -> None:
-        """Write the density of runs that may lapse or be outliers to ``out``."""
         lapses_L = LAPSES.astype(np.float32)
         np.multiply(density_MKFA[:, :, None], 1 - lapses_L[:, None, None], out=out)
         lapsed_LF = lapses_L[:, None] * not_learned_F + np.float32(OUTLIER)
@@ -197,14 +195,14 @@ class Curves:
     def _crossing(self, level_LFA: Floats) -> Crossing:
         """Return where the mean accuracy of each curve reaches a level: M x K x L x F x A, flat."""
         share_LFA = (level_LFA - self.floors[:, None]) / (self.tops - self.floors[:, None])
-        # If the floor is near the level there is no rise to cross it, so the crossing is set low on the curve.
+        # A floor near the level leaves no rise to cross it, so the crossing is set low on the curve.
         offset_LFA = logit(np.clip(share_LFA, 0.02, 0.98))
         place = self.midpoints[:, None, None, None, None] + offset_LFA / SLOPES[:, None, None, None]
         return Crossing(place.ravel())
 
     def log_likelihood_of(self, points: Iterable[Point]) -> Floats:
         """Return the log likelihood of runs, in any order, in each cell."""
-        # Accuracies are shares of a test set: in a large sweep many runs have the same one, at the floor or at 1.
+        # In a large sweep many runs have equal accuracies, at the floor or at 1.
         runs_at: dict[int, Counter[float]] = {}
         for point in points:
             runs_at.setdefault(point.size, Counter())[point.accuracy] += 1
@@ -223,16 +221,14 @@ class Curves:
 
     @cached_property
     def absolute(self) -> Crossing:
-        """Where each curve reaches the accuracy :data:`LEVEL`."""
+        """Where each curve reaches an accuracy of :data:`LEVEL`."""
         return self._crossing(np.full_like(self.tops, LEVEL))
 
 
 @lru_cache(maxsize=64)
 def _graded_at(curves: Curves, size: float) -> tuple[Floats32, Floats32]:
-    """Return the rise above the floor on each graded curve and the scatter of runs: M x K x F x A.
-
-    The cache serves searches with dozens of sizes and many runs at each.
-    """
+    """Return the rise above the floor on each graded curve and the scatter of runs: M x K x F x A. Cached for searches
+    with dozens of sizes and many runs at each."""
     share_MK11 = curves.share(size)[..., None, None].astype(np.float32)
     rise_FA = (ASYMPTOTES - curves.floors[:, None]).astype(np.float32)
     ends_MK11 = np.float32(NEAR_FLOOR) + np.float32(NEAR_TOP - NEAR_FLOOR) * share_MK11
@@ -242,5 +238,5 @@ def _graded_at(curves: Curves, size: float) -> tuple[Floats32, Floats32]:
 
 @lru_cache(maxsize=64)
 def _steps_at(curves: Curves, size: float) -> Floats32:
-    """Return the cached probability of each step of the share that a run of a size learns: M x K x S."""
+    """Return the probability of each step of the share that a run of a size learns: M x K x S."""
     return share_probabilities(curves.share(size))

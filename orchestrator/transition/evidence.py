@@ -1,8 +1,8 @@
 """Evidence that a mix needs fewer, or more, parameters than its baseline: e-values from pairs of runs.
 
 A *block* is one run of a mix and one of its baseline, requested together with one seed and so with the same data. A
-complete block is a *pair*. The null hypothesis: at every size and for every seed, both learn with the same probability.
-Nothing is assumed about how that probability depends on size.
+complete block is a *pair*. The null hypothesis is that both learn with the same probability at every size and seed.
+Nothing is assumed about how this probability depends on size.
 
 For an alternative (p, q) with p > q and m = (p + q) / 2, a pair at one size multiplies the evidence that the mix
 learns more often by
@@ -12,17 +12,18 @@ learns more often by
 where y and z are 1 if the mix and the baseline learned (Turner, Ly and Grünwald 2024, JSPI 230). Its mean is at most 1
 if the mix learns no more often than the baseline. The evidence averages several fixed alternatives and, with half of
 the weight, the alternative that earlier pairs predict. The product over pairs starts at 1/2 for each direction. It
-passes 20 in either direction with probability 1/20 at most (Ville), however often one looks and whenever one stops.
+passes 20 in either direction with probability at most 1/20 (Ville), for any number of looks and any stopping rule.
 
 This requires four rules, which searchers follow and ``tests/search/test_validity.py`` simulates:
 
 1. Pairs count in the order in which their blocks were requested, up to the first incomplete block. Runs that learn end
    early, so the first runs to finish are a biased sample.
-2. The next block of a comparison depends only on the outcomes of its own earlier blocks. Mixes share the baseline's
-   runs, but the outcome of a run from elsewhere never influences the choice of a block that contains it.
+2. The next block of a comparison depends only on the outcomes of the comparison's earlier blocks. Mixes share the
+   baseline's runs, but the outcome of a run from elsewhere never influences the choice of a block that contains the
+   run.
 3. Both runs of a block are trained, whatever the outcome of the first.
 4. A failed run has no outcome. It counts in each direction as the less favorable outcome, because the failure may
-   depend on how it trained or on the person who stopped it. A diverged run did not learn.
+   depend on how it trained or on the user who stopped it. A diverged run did not learn.
 
 The mix may also have the smaller model in a pair. Such a pair is not evidence about equal sizes. It counts against "the
 baseline needs at most r times the parameters" for every r up to the ratio of the two. This assumes that a larger model
@@ -47,11 +48,11 @@ ERROR = 0.05
 LEARNED = 0.8
 """Share of the possible score above the best constant answer that a run must reach to count as learned."""
 ALTERNATIVES = ((0.95, 0.05), (0.8, 0.2), (0.9, 0.5), (0.5, 0.1))
-"""Fixed alternatives: the probability that the better side learns, and that of the other."""
+"""Fixed alternatives: the probabilities that the better side and the other side learn."""
 PREDICTED = 0.5
 """Weight of the alternative that earlier pairs predict."""
 NEAREST = 0.03
-"""Minimum distance of predictions from 0 and 1, so that one surprise costs a factor of about 16 at most."""
+"""Minimum distance of predictions from 0 and 1, so that one surprise costs at most a factor of about 16."""
 LARGEST = 700.0
 """Largest log evidence that is converted to a number."""
 
@@ -106,7 +107,7 @@ class Tally:
 
 
 class Counts(Protocol):
-    """Parameters of a model: all of them, and those of its core."""
+    """Parameters of a model: total, and in its core."""
 
     @property
     def total(self) -> float: ...
@@ -119,13 +120,13 @@ class Comparison:
     """Evidence from the pairs of a mix and its baseline.
 
     Attributes:
-        decided: The direction whose evidence reached ``threshold`` after any of the counted pairs; never revoked.
-        evidence: The larger e-value of the two directions after the last counted pair, from pairs of equal sizes.
-        leans: The direction of ``evidence``.
+        decided: Direction whose evidence reached ``threshold`` after any of the counted pairs; never revoked.
+        evidence: Larger e-value of the two directions after the last counted pair, from pairs of equal sizes.
+        leans: Direction of ``evidence``.
         highest: Largest e-value so far.
-        threshold: The evidence that decides, 1 / error.
-        at_least: Once decided, the largest certified factor, at least 1. The baseline needs at least this many times
-            the mix's parameters (or the mix this many times the baseline's, if the mix needs more).
+        threshold: Evidence that decides, 1 / error.
+        at_least: Largest certified factor once decided, at least 1. The baseline needs at least this many times the
+            mix's parameters (or the mix this many times the baseline's, if the mix needs more).
         at_least_core: The same factor in parameters of the core.
         pairs: Number of counted pairs.
         tallies: Runs that learned at each size, ascending.
@@ -145,8 +146,7 @@ class Comparison:
 
 
 def bar(floor: float, learned: float = LEARNED) -> float:
-    """Return the accuracy from which a run counts as learned, given the accuracy ``floor`` of the best constant
-    answer."""
+    """Return the accuracy from which a run counts as learned. ``floor`` is the accuracy of the best constant answer."""
     return floor + learned * (1 - floor)
 
 
@@ -159,11 +159,11 @@ def pair_of(block: Block, learned: Mapping[Run, bool | None]) -> Pair | None:
 
 
 def counted(blocks: Iterable[Block], learned: Mapping[Run, bool | None]) -> list[Pair]:
-    """Return the counted pairs of one comparison: its blocks in order of request, up to the first incomplete one.
+    """Return the counted pairs of one comparison: its blocks in order of request, up to the first incomplete block.
 
     Args:
         blocks: Blocks of one mix and its baseline.
-        learned: Whether each run that ended learned, None if it failed.
+        learned: Whether each run that ended learned, or None if it failed.
     """
     pairs = []
     for block in blocks:
@@ -174,10 +174,8 @@ def counted(blocks: Iterable[Block], learned: Mapping[Run, bool | None]) -> list
 
 
 def log_growth(pairs: Iterable[Pair]) -> dict[Direction, Floats]:
-    """Return how much each pair adds to the log evidence of each direction: pairs x alternatives.
-
-    The last alternative is the prediction from the earlier pairs.
-    """
+    """Return how much each pair adds to the log evidence of each direction: pairs x alternatives. The last alternative
+    is the prediction from the earlier pairs."""
     growth: dict[Direction, list[list[float]]] = {direction: [] for direction in Direction}
     surrogates: tuple[Surrogate, Surrogate] | None = None
     for pair in pairs:
@@ -209,7 +207,7 @@ def compare(
     """Return the evidence from the pairs of a mix and its baseline.
 
     Args:
-        pairs: The counted pairs, in order of request.
+        pairs: Counted pairs, in order of request.
         parameters: Parameters of a model by size. They rise with size.
         error: Probability of a decision if nothing differs. With 0.05, evidence of 20 decides.
         bar: Accuracy from which a run counted as learned.
@@ -243,7 +241,7 @@ def compare(
 
 
 def _certified_factor(growth: Floats, ratios: Floats, needed: float) -> float:
-    """Return the largest factor whose hypothesis is refuted along with those of all smaller factors."""
+    """Return the largest factor whose hypothesis is refuted along with the hypotheses of all smaller factors."""
     certified = 1.0
     for factor in np.unique(ratios[ratios > 1]):
         if log_evidence(growth[ratios >= factor]).max() < needed:
@@ -255,7 +253,7 @@ def _certified_factor(growth: Floats, ratios: Floats, needed: float) -> float:
 def _pair_growth(p: float, q: float, better: bool | None, other: bool | None) -> list[float]:
     """Return the growth of the log evidence for ``better``, by alternative; p and q are the predicted chances."""
     growth = [_log_growth(*alternative, better, other) for alternative in ALTERNATIVES]
-    # A prediction that the two are alike, or the other way round, bets on nothing.
+    # A prediction that they are alike, or the other way round, makes no bet.
     return [*growth, _log_growth(p, q, better, other) if p > q else 0.0]
 
 

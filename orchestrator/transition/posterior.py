@@ -1,7 +1,6 @@
-"""The posterior of a transition over a grid of curves, and the mean curve with its band.
+"""Posterior of a transition over a grid of curves, and the mean curve with its band.
 
-Transition and mean curve share weights. Both are posterior *medians*, so the curve passes 80% of its asymptote at the
-transition.
+Both are posterior *medians* with the same weights, so the curve passes 80% of its asymptote at the transition.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from orchestrator.transition.types import QUANTILES, Density, Floats, Point
 
 DENSITY_BINS = 96
 ACCURACY_BINS = 400
-"""Bins of accuracy in [0, 1] for quantiles: 0.0025 each, far below what a figure shows."""
+"""Number of bins of accuracy in [0, 1] for quantiles. A bin of 0.0025 is far below the resolution of a figure."""
 
 
 class Posterior:
-    """The probability of each curve of the grid, given the runs of one mix.
+    """Probability of each curve of the grid, given the runs of one mix.
 
     Args:
         points: Runs, at least one, in any order.
-        sizes: Candidate sizes of the search. They set the range of the prior.
+        sizes: Candidate sizes of the search, which set the range of the prior.
     """
 
     def __init__(self, points: Sequence[Point], sizes: Sequence[int]) -> None:
@@ -40,7 +39,6 @@ class Posterior:
         self.weights: Floats = rising.reshape(len(KINDS), -1).sum(axis=0)
         """Weights of the rising curves, summed over kinds: M x K x L x F x A, flat."""
         self.flat = float((weights[self.curves.cells :].reshape(len(LUCK), -1).sum(axis=1) / total).sum())
-        """Weight of the flat curves."""
 
     def _cumulative(self, crossing: Crossing) -> Floats:
         cumulative: Floats = np.minimum(np.cumsum(crossing.masses(self.weights)), 1.0)
@@ -54,16 +52,13 @@ class Posterior:
         return [float(value) for value in np.where(wanted > cumulative[-1], np.inf, places)]
 
     def probability_below(self, size: float) -> float:
-        """Return the probability that the relative transition is below a size.
-
-        Flat curves have no transition, so they never count.
-        """
+        """Return the probability that the relative transition is below a size. Flat curves never count."""
         crossing = self.curves.relative
         edges = crossing.start + crossing.width * np.arange(1, BINS + 1)
         return float(np.interp(math.log(size), edges, self._cumulative(crossing), left=0.0))
 
     def mean_top(self) -> float:
-        """Return the mean asymptote of mean accuracy, lapses included, given that the task is learned."""
+        """Return the mean asymptote of mean accuracy, including lapses, given that the task is learned."""
         weight_LFA = self.weights.reshape(self.curves.shape[1:]).sum(axis=(0, 1))
         weight_LFA = weight_LFA / max(float(weight_LFA.sum()), 1e-300)
         return float((weight_LFA * self.curves.tops).sum())

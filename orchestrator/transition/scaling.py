@@ -1,4 +1,4 @@
-"""A power law through several transitions."""
+"""Power law through several transitions."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ DRAWS = 4000
 
 @dataclass(frozen=True)
 class Place:
-    """The posterior of a transition at one ``value`` (positive) of the varied setting.
-
-    ``largest`` is the largest candidate size. ``beyond`` is True if the transition was found to be above it.
-    """
+    """Posterior of a transition at one ``value`` (positive) of the varied setting. ``largest`` is the largest candidate
+    size. ``beyond`` is True if the transition was found to be above it."""
 
     value: float
     density: Density
@@ -29,10 +27,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Scaling:
-    """transition ~ value ** exponent, from ``places`` values; ``low`` and ``high`` are the exponent's interval.
+    """transition ~ value ** exponent, from ``places`` values. ``low`` and ``high`` are the exponent's interval.
 
-    ``bounded`` is True if a transition lies beyond the sizes, or if its 90% interval allows that. It was then counted
-    at the largest size, and the true exponent may be further away.
+    ``bounded`` is True if a transition, or its 90% interval, extends beyond the sizes. It then counts as the largest
+    size, and the true exponent may be further away.
     """
 
     exponent: float
@@ -46,8 +44,8 @@ def scaling(places: Sequence[Place], rng: np.random.Generator) -> Scaling | None
     """Return the exponent, or None if fewer than two different values have a transition within the sizes.
 
     This is a random-effects regression of ln size on ln value (Thompson and Sharp 1999, section 2). Each transition is
-    drawn from its posterior and shifted by a draw of the scatter between places. The variance of the scatter comes from
-    the method of moments (DerSimonian and Laird 1986). Transitions beyond the largest size count as that size.
+    drawn from its posterior and shifted by a draw of the scatter between places, whose variance comes from the method
+    of moments (DerSimonian and Laird 1986). Transitions beyond the largest size count as that size.
     """
     if len({place.value for place in places if not place.beyond}) < 2:
         return None
@@ -64,7 +62,6 @@ def scaling(places: Sequence[Place], rng: np.random.Generator) -> Scaling | None
 
 
 def _draws(place: Place, rng: np.random.Generator) -> Floats:
-    """Draw ln sizes from the posterior, uniformly within their bins."""
     sizes = np.log([*place.density.sizes, place.largest])
     weights = np.array([*place.density.weights, place.density.above])
     chosen = rng.choice(len(sizes), size=DRAWS, p=weights / weights.sum())
@@ -75,7 +72,7 @@ def _draws(place: Place, rng: np.random.Generator) -> Floats:
 
 
 def _scatter(x: Floats, y: Floats, variance: Floats) -> float:
-    """Return the standard deviation of the places around their line beyond their own variances, 0 for two places."""
+    """Return the standard deviation of the places around their line, beyond their variances, or 0 for two places."""
     if len(x) < 3:
         return 0.0
     rest = y - y.mean() - (x @ y) / (x @ x) * x

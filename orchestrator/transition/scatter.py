@@ -1,4 +1,4 @@
-"""Scatter of single runs about a learning curve, and the sizes at which the curves of a grid cross a level.
+"""Scatter of single runs around a learning curve, and the sizes at which the curves of a grid cross a level.
 
 A run that *learned* is near the asymptote, sometimes with mistakes. A run that *did not learn* is near the floor,
 sometimes part of the way up. Other runs reach a *share* of the rise. Axes: F floors, A asymptotes, S shares.
@@ -20,32 +20,31 @@ Floats32 = NDArray[np.float32]
 
 ASYMPTOTES = np.array([0.90, 0.93, 0.96, 0.99])
 NEAR_FLOOR, NEAR_TOP = 0.06, 0.02
-"""Standard deviations of the accuracy of runs that did not learn, and of those that did. The former is larger because
+"""Standard deviations of accuracy for runs that did not learn, and for runs that did. The former is larger because
 small tasks have small test sets."""
 PARTLY, PARTLY_BELOW = 0.1, 0.75
 """Among runs that did not learn: the share that ended part of the way up, and the accuracy below which these runs end.
-They do not count as learned, so they add nothing to the mean accuracy of a curve."""
+They do not count as learned, so they do not raise the mean accuracy of a curve."""
 MISTAKEN, SHORTFALL = 0.05, (0.05, 0.06)
-"""Among runs that learned: the share that still make mistakes, and the mean and deviation of the distance of these runs
-from the asymptote."""
+"""Among runs that learned: the share with mistakes, and the mean and deviation of their distance from the asymptote."""
 OUTLIER = 0.03
 """Density of an accuracy that no curve explains."""
 CONCENTRATION = 2.0
-"""Parameter c of the distribution of the shares that runs learn, Beta(c s, c (1 - s)) about the curve's share s."""
+"""Parameter c of the distribution of the shares that runs learn, Beta(c s, c (1 - s)) around the curve's share s."""
 SHARES = 8
-"""Number of equal steps of the share. Accuracy has one distribution at 0, one at 1, and one about each other step."""
+"""Number of equal steps of the share. Accuracy has a distribution at 0, at 1, and around each step in between."""
 BLUR = 0.03
-"""Standard deviation of the accuracy of a run about its share of the rise."""
+"""Standard deviation of the accuracy of a run around its share of the rise."""
 TABLE = 513
-"""Number of places on the curve, evenly spaced in the logit, at which the beta distribution is tabulated."""
+"""Number of points on the curve, evenly spaced in the logit, at which the beta distribution is tabulated."""
 LOGITS = 12.0
 """Largest logit of the table."""
 BINS = 4096
-"""Number of bins of a crossing for quantiles: about 0.002 of ln size each."""
+"""Number of bins of a crossing for quantiles, each about 0.002 in ln size."""
 
 
 def normal(value: Any, mean: Any, deviation: Any) -> Any:
-    """Return the normal density."""
+    """Return the density of a normal distribution."""
     scaled = (value - mean) / deviation
     return np.exp(-0.5 * (scaled * scaled)) / (deviation * math.sqrt(2 * math.pi))
 
@@ -66,7 +65,7 @@ def not_learned(accuracy: float, floors: Floats) -> Floats32:
 
 
 def part_of_the_way(accuracy: float, floors: Floats) -> Floats:
-    """Return the density of the accuracy of a run about each step of the share except 0 and 1: S - 2 x F x A."""
+    """Return the density of the accuracy of a run around each step of the share except 0 and 1: S - 2 x F x A."""
     edges_S = (np.arange(SHARES) + 0.5) / SHARES
     rise_FA = ASYMPTOTES - floors[:, None]
     below_SFA = ndtr((accuracy - floors[:, None] - edges_S[:, None, None] * rise_FA) / BLUR)
@@ -76,7 +75,7 @@ def part_of_the_way(accuracy: float, floors: Floats) -> Floats:
 
 @lru_cache(maxsize=1)
 def _table() -> tuple[Floats, Floats]:
-    """Return logits of places on the curve, and the probability of each step of the share there: 513 and 513 x S."""
+    """Return logits of points on the curve, and the probability of each step of the share there: 513 and 513 x S."""
     places = np.linspace(-LOGITS, LOGITS, TABLE)
     at = expit(places)[:, None]
     edges_S = (np.arange(SHARES) + 0.5) / SHARES
@@ -86,7 +85,7 @@ def _table() -> tuple[Floats, Floats]:
 
 
 def share_probabilities(curve: Floats) -> Floats32:
-    """Return the probability of each step of the share at places on the curve in (0, 1), along a new last axis S."""
+    """Return the probability of each step of the share at points on the curve in (0, 1), along a new last axis S."""
     places, steps = _table()
     at = (logit(np.clip(curve, expit(-LOGITS), expit(LOGITS))) - places[0]) / (places[1] - places[0])
     below = np.minimum(at.astype(np.intp), TABLE - 2)
@@ -96,7 +95,7 @@ def share_probabilities(curve: Floats) -> Floats32:
 
 
 class Crossing:
-    """The ln size at which each curve crosses a level, in :data:`BINS` equal bins."""
+    """Crossing of each curve with a level, in ln size, in :data:`BINS` equal bins."""
 
     def __init__(self, place: Floats) -> None:
         self.start, stop = float(place.min()), float(place.max()) + 1e-9
@@ -104,6 +103,5 @@ class Crossing:
         self.bin: NDArray[np.intp] = ((place - self.start) / self.width).astype(np.intp)
 
     def masses(self, weights: Floats) -> Floats:
-        """Return the weight in each bin."""
         mass: Floats = np.bincount(self.bin, weights=weights, minlength=BINS).astype(np.float64)
         return mass

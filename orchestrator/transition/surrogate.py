@@ -1,4 +1,4 @@
-"""A small Bayesian model of the probability that a run learns, by size.
+"""Small Bayesian model of the probability that a run learns, by size.
 
 The posterior is over logistic curves with lapses. It predicts single runs: the evidence uses the predictions, and the
 searcher draws curves. Estimates of transitions come from :mod:`orchestrator.transition.posterior`.
@@ -19,20 +19,20 @@ SLOPES = np.array([3.0, 6.0, 12.0, 24.0, 48.0])
 LAPSES = np.array([0.02, 0.1, 0.25])
 """Probabilities that a run fails at any size."""
 REACH = math.log(24)
-"""Largest distance of a midpoint from the middle, in ln size: a factor of 24 on either side."""
+"""Maximum distance of a midpoint from the middle, in ln size: a factor of 24 on either side."""
 STEP = 0.05
-"""Largest distance between two midpoints, in ln size."""
+"""Maximum distance between two midpoints, in ln size."""
 LEAST, MOST = 0.01, 0.99
-"""Limits of every curve, so that no single run rules a curve out."""
+"""Limits of every curve, so that a single run cannot rule a curve out."""
 
 
 class Surrogate:
-    """The posterior of one mix.
+    """Posterior of one mix.
 
     Args:
         around: Size in the middle of the midpoints.
-        reach: Largest distance of a midpoint from ``around``, in ln size.
-        spread: Standard deviation of a normal prior of the midpoint, in ln size. The default prior is flat.
+        reach: Maximum distance of a midpoint from ``around``, in ln size.
+        spread: Standard deviation of the midpoint's normal prior, in ln size. The default prior is flat.
     """
 
     def __init__(self, around: float, reach: float = REACH, spread: float = math.inf) -> None:
@@ -58,7 +58,6 @@ class Surrogate:
         return np.stack([self.curves(size)[places] for size in sizes], axis=1)
 
     def weights(self) -> Floats:
-        """Return the probability of each curve."""
         weights: Floats = np.exp(self._log_weights - self._log_weights.max())
         weights /= weights.sum()
         return weights
@@ -68,7 +67,7 @@ class Surrogate:
         return _curves(tuple(self._midpoints[[0, -1]]), len(self._midpoints), size)
 
     def crossings(self, share: float) -> Floats:
-        """Return the ln size at which each curve reaches a share of its own top."""
+        """Return the ln size at which each curve reaches a share of its top."""
         place_MK = self._midpoints[:, None] + math.log(share / (1 - share)) / SLOPES
         return np.repeat(place_MK.ravel(), len(LAPSES))
 

@@ -1,4 +1,4 @@
-"""The transition of one mix: a verdict with intervals from runs."""
+"""Transition of one mix: a verdict with intervals from runs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from orchestrator.transition.types import (
 )
 
 SURE = 0.95
-"""Minimum posterior probability of a transition outside the candidate sizes for that verdict."""
+"""Minimum posterior probability of a transition outside the candidate sizes to give that verdict."""
 LIKELY = 0.5
-"""The same threshold if no tested size contradicts the verdict: none learned, or all did."""
+"""Minimum posterior probability of a transition outside the sizes if no tested size contradicts that verdict."""
 UNKNOWN = Estimate(None, None, None)
 
 
@@ -58,13 +58,8 @@ def transition(points: Sequence[Point], sizes: Sequence[int]) -> Transition:
 def _judge(
     estimate: Estimate, learned: Mapping[int, bool], sizes: Sequence[int], below: float, above: float
 ) -> tuple[Verdict, Estimate]:
-    """Return the verdict, and the estimate censored accordingly.
-
-    Args:
-        learned: Whether each tested size learned, ascending.
-        below: Probability that the transition is below the tested sizes.
-        above: Probability that it is above them.
-    """
+    """Return the verdict, and the estimate censored accordingly. ``learned`` is by tested size, ascending; ``below``
+    and ``above`` are the probabilities that the transition is below and above the tested sizes."""
     smallest, largest = min(learned), max(learned)
     if largest >= max(sizes) and not learned[largest] and above >= (SURE if any(learned.values()) else LIKELY):
         return Verdict.ABOVE, Estimate(None, min(float(largest), estimate.low or math.inf), None)
@@ -77,9 +72,9 @@ def _judge(
 def _estimate(posterior: Posterior, crossing: Crossing, learned: Mapping[int, bool]) -> Estimate:
     """Return the median and interval of a crossing, limited to what the runs support.
 
-    The interval includes the tested sizes that bracket the median: the largest below it that did not learn and the
-    smallest above it that did. If the quantile of a side is outside the candidate sizes, that side is censored; the
-    same applies to the median. A median also needs at least one size that learned and one that did not.
+    The interval includes the tested sizes that bracket the median: the largest size below it that did not learn and the
+    smallest above it that did. A side or median outside the candidate sizes is censored. A median also needs at least
+    one size that learned and one that did not.
     """
     low, middle, high = (math.exp(place) for place in posterior.quantiles(crossing, QUANTILES))
     smallest, largest = posterior.curves.smallest, posterior.curves.largest

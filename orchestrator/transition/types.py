@@ -16,11 +16,11 @@ LEVEL = 0.8
 CONFIDENCE = 0.9
 """Nominal coverage of every interval."""
 QUANTILES = ((1 - CONFIDENCE) / 2, 0.5, (1 + CONFIDENCE) / 2)
-"""The lower end of an interval, the median and the upper end."""
+"""Probabilities of an interval's lower end, the median and the upper end."""
 
 NEAR_LEVEL = 0.2
-"""Minimum distance of the best constant answer below :data:`LEVEL` of the asymptote. With less, runs that learned look
-like runs that did not."""
+"""Minimum distance of the best constant answer below :data:`LEVEL` of the asymptote. If it is closer, runs that learned
+look like runs that did not."""
 
 
 @dataclass(frozen=True, order=True)
@@ -42,39 +42,36 @@ class Verdict(StrEnum):
     BELOW = "below"
     """Censored: smaller than the smallest candidate size, which was tested."""
     NEAR_FLOOR = "near floor"
-    """The best constant answer scores above the level of the transition, or within :data:`NEAR_LEVEL` below it. Where
-    accuracy passes that level is noise, so the estimates are empty."""
+    """The best constant answer scores above the level of the transition, or within :data:`NEAR_LEVEL` below it.
+    Accuracy then passes the level by noise, so the estimates are empty."""
     UNDECIDED = "undecided"
     """Too few points."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A size, or a ratio of parameters, with its interval.
-
-    ``low`` or ``high`` is None if that side is censored. ``value`` is None if it is outside the candidate sizes or if
-    no sizes bracket it.
-    """
+    """A size or ratio of parameters, with its interval. ``low`` or ``high`` is None if that side is censored. ``value``
+    is None if it is outside the candidate sizes or if no sizes bracket it."""
 
     value: float | None
     low: float | None
     high: float | None
 
     def is_placed(self, smallest: float, largest: float) -> bool:
-        """Return whether the value is inside the tested sizes and has a bound on at least one side."""
+        """Return True if the value is inside the tested sizes and has a bound on at least one side."""
         bounded = self.low is not None or self.high is not None
         return bounded and self.value is not None and smallest <= self.value <= largest
 
 
 Synergy = Estimate
-"""transition(baseline) / transition(mix), in parameters: above 1, the mix needs a smaller model. If one side is
-censored, at most one of ``low`` and ``high`` is known. :mod:`orchestrator.transition.evidence` decides whether the two
+"""transition(baseline) / transition(mix), in parameters. Above 1, the mix needs a smaller model. If one side is
+censored, at most one of ``low`` and ``high`` is known. :mod:`orchestrator.transition.evidence` decides whether they
 differ."""
 
 
 @dataclass(frozen=True)
 class SizeShare:
-    """How many of the runs ``tried`` at a size ``learned``."""
+    """Number of runs ``tried`` at a size, and how many ``learned``."""
 
     size: int
     learned: int
@@ -83,7 +80,7 @@ class SizeShare:
 
 @dataclass(frozen=True)
 class Density:
-    """The posterior of a transition, for figures and comparisons.
+    """Posterior of a transition, for figures and comparisons.
 
     ``weights[i]`` is the probability of the bin around ``sizes[i]`` (bins are equal in ln size). ``above`` is the
     probability that the transition is beyond the last bin or that the task is never learned. All sum to 1.
@@ -105,8 +102,8 @@ class Transition:
         relative: Size at :data:`LEVEL` of the mix's own asymptote.
         absolute: Size at accuracy 0.8.
         p_above: Posterior probability that the relative transition is above the tested sizes.
-        p_below: Posterior probability that it is below them.
-        density: Posterior of the relative transition, None without points and for :attr:`Verdict.NEAR_FLOOR`.
+        p_below: Posterior probability that the relative transition is below the tested sizes.
+        density: Posterior of the relative transition, or None without points and for :attr:`Verdict.NEAR_FLOOR`.
         level: Accuracy at the relative transition.
     """
 
@@ -121,5 +118,5 @@ class Transition:
 
     @property
     def floor(self) -> float | None:
-        """Mean accuracy of the best constant answer over the points, None without points."""
+        """Mean accuracy of the best constant answer over the points, or None without points."""
         return sum(point.floor for point in self.points) / len(self.points) if self.points else None

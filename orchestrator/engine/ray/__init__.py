@@ -1,4 +1,4 @@
-"""Ray, which is imported only from here."""
+"""Ray Tune as an engine. Only this package imports Ray."""
 
 import os
 import sys

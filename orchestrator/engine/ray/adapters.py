@@ -1,6 +1,6 @@
-"""A campaign as a searcher, a callback and a stopper of Ray Tune, and the scheduler that goes with them.
+"""A campaign as a searcher, a callback and a stopper of Ray Tune, with a matching scheduler.
 
-Tune only places stacks on machines. Its own snapshots may lag or fail silently, so the journal is the only memory.
+Tune only places stacks on machines. Its own snapshots may lag or fail silently, so only the journal is trusted.
 """
 
 from __future__ import annotations
@@ -23,24 +23,22 @@ from orchestrator.engine.ray.trial import REPORT
 
 
 class NotPickled:
-    """An object that leaves nothing in Tune's snapshots, which nobody reads."""
+    """Excludes an object from Tune's snapshots, which are never read."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
 
 
 class CampaignSearcher(NotPickled, Searcher):
-    """Suggests stacks to Tune, as many at a time as there is room for, whichever searcher chooses the runs. An
-    autoscaler adds machines for those that wait."""
+    """Suggests stacks to Tune, as many as there is room for. An autoscaler adds machines for the waiting stacks."""
 
     def __init__(self, campaign: Campaign, room: Room) -> None:
         super().__init__(metric="training_iteration", mode="max")
         self._campaign = campaign
         self._room = room
         self._live: set[str] = set()
-        """Ids of the trials that are not over."""
         self.stacks: dict[str, str] = {}
-        """The id of each trial's stack, by the trial's id."""
+        """Stack ids by trial id."""
 
     def suggest(self, trial_id: str) -> Any:
         if self._campaign.done:
@@ -59,18 +57,18 @@ class CampaignSearcher(NotPickled, Searcher):
             self._campaign.stack_ended(self.stacks[trial_id])
 
     def save(self, checkpoint_path: str) -> None:
-        """Do nothing: the journal is the memory."""
+        """Do nothing, because the journal has all results."""
 
 
 class SlotScheduler(FIFOScheduler):
-    """Starts trials in their order, each on its own actor.
+    """Starts trials in order, each on a separate actor.
 
     Tune's FIFO scheduler also moves a trial that waits for a new process to any actor that becomes free, and drops the
     new process. If runs are shorter than the start of a process, a single slot then does all the work.
     """
 
     def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
-        """Prefer no trial, so the controller starts those that are pending."""
+        """Return no trial, so that the controller starts the pending trials."""
         return None
 
 
@@ -81,13 +79,12 @@ class CampaignCallback(NotPickled, Callback):
         self._campaign = campaign
         self._retries = retries
         self._started: dict[str, Trial] = {}
-        """Running trials, by the id of their stack."""
+        """Running trials by stack id."""
         self._messages: set[str] = set()
-        """Messages of workers so far: each process of a node sends the same ones."""
+        """Messages so far, because every process on a node sends the same messages."""
 
     @property
     def training(self) -> bool:
-        """True while a trial runs."""
         return bool(self._started)
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
@@ -97,8 +94,7 @@ class CampaignCallback(NotPickled, Callback):
         self._over(trial)
 
     def end_stacks_without_progress(self) -> None:
-        """End the processes of stacks without an evaluation: they may be making data for minutes, during which they do
-        not answer."""
+        """End the processes of stacks without an evaluation. They may not respond for minutes while making data."""
         for stack_id, trial in list(self._started.items()):
             if not self._campaign.has_progress(stack_id):
                 del self._started[stack_id]
@@ -109,7 +105,7 @@ class CampaignCallback(NotPickled, Callback):
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
-        # Popped, because Tune keeps the last result of every trial.
+        # Removed because Tune keeps the last result of every trial.
         report: StackReport | None = result.pop(REPORT, None)
         if report is not None:
             new = tuple(text for text in report.messages if text not in self._messages)
@@ -130,8 +126,7 @@ class CampaignCallback(NotPickled, Callback):
 
 
 class CampaignStopper(NotPickled, Stopper):
-    """Ends a trial that is no longer wanted, and the experiment when the sweep is stopping: each stack then trains to
-    its next evaluation, reports it and leaves a checkpoint."""
+    """Ends unwanted trials, and the experiment when the sweep stops, after each stack has left a checkpoint."""
 
     def __init__(self, campaign: Campaign, callback: CampaignCallback, adapter: CampaignSearcher) -> None:
         self._campaign = campaign
@@ -139,7 +134,6 @@ class CampaignStopper(NotPickled, Stopper):
         self._adapter = adapter
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Return True if this trial should end."""
         return self._campaign.is_over(self._adapter.stacks[trial_id])
 
     def stop_all(self) -> bool:

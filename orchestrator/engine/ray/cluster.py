@@ -1,4 +1,4 @@
-"""The hardware of a Ray cluster, as Ray counts it, and its slots, which change as nodes join and leave."""
+"""Hardware of a Ray cluster, as Ray counts it, and its slots, which change as nodes join and leave."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ from orchestrator.space.resources import Resources
 log = logging.getLogger(__name__)
 
 COUNT_EVERY_S = 5.0
-"""Maximum wait of a new node for its first stack. Counting takes some milliseconds."""
+"""Seconds between counts of the nodes, so the longest wait of a new node. A count takes milliseconds."""
 AHEAD = 8
-"""Stacks that wait for room if the cluster has an autoscaler, which adds machines for them. The searcher has to choose
-them early."""
+"""Number of waiting stacks for which an autoscaler can add machines. The searcher has to choose their runs early."""
 ONE_OF_ITS_KIND = re.compile("node_[0-9a-f]{56}")
-"""Kind of a node in the reports of an autoscaler that adds none: it contains the node's id."""
+"""Node kind that an autoscaler reports if it does not add machines. The kind contains the node's id."""
 ACCELERATOR = "accelerator_type:"
-"""Prefix of a node's resource that names its kind of GPU."""
+"""Prefix of the node resource that names the kind of GPU."""
 
 
 def cluster_hardware(address: str) -> Hardware:
@@ -58,19 +57,18 @@ def cluster_hardware(address: str) -> Hardware:
 
 
 def slots_on(nodes: list[dict[str, Any]], resources: Resources) -> int:
-    """Return the number of stacks that fit on these nodes at once, by cores and GPUs."""
+    """Return the number of stacks that fit on these nodes at once, given their cores and GPUs."""
     return sum(resources.stacks_on(machine_of(node)) for node in nodes if node["Alive"])
 
 
 def machine_of(node: dict[str, Any]) -> Machine:
-    """Return the cores and GPUs of a node of ``ray.nodes``."""
+    """Return the cores and GPUs of a node from ``ray.nodes``."""
     return Machine(node["Resources"].get("CPU", 0.0), node["Resources"].get("GPU", 0.0))
 
 
 def has_autoscaler() -> bool:
-    """Return True if this cluster has an autoscaler that adds machines. Every head has one that only reports, with a
-    separate kind for each node."""
-    if is_autoscaler_v2(fetch_from_server=True):  # Otherwise it may return the answer of another cluster.
+    """Return True if the cluster's autoscaler adds machines. The default only reports, with a kind per node."""
+    if is_autoscaler_v2(fetch_from_server=True):  # Otherwise it may return a cached answer from another cluster.
         status = get_cluster_status(ray.get_runtime_context().gcs_address)
         kinds = [node.ray_node_type_name for node in (*status.active_nodes, *status.idle_nodes)]
     else:
@@ -81,7 +79,7 @@ def has_autoscaler() -> bool:
 
 
 class Room:
-    """The slots of the cluster that this process has joined, counted every few seconds. Changes are logged."""
+    """Slots of the cluster that this process has joined, counted every few seconds. Changes are logged."""
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
@@ -91,13 +89,12 @@ class Room:
 
     @property
     def slots(self) -> int:
-        """The number of slots, at least 1, so that a stack waits if no node has room. For an autoscaler it is more."""
+        """Number of slots, at least 1 so that a stack waits if no node has room. An autoscaler raises the number."""
         if time.monotonic() - self._counted_at >= COUNT_EVERY_S:
             self.count()
         return max(1, self._slots + self._ahead)
 
     def count(self) -> None:
-        """Count the slots now."""
         self._counted_at = time.monotonic()
         nodes = [node for node in ray.nodes() if node["Alive"]]
         slots, before = slots_on(nodes, self._resources), self._slots

@@ -1,7 +1,7 @@
 """Machine errors among the failures that Ray reports.
 
-A stack fails only if its own code raises an exception or ends its process on purpose. Ray reports any other end as a
-typed error (a node lost or preempted, a worker killed for memory or by hand, a full disk). That is a machine error.
+A stack fails only if its code raises an exception or exits the process. Ray reports all other ends as typed errors (a
+lost or preempted node, a worker killed for memory or by hand, a full disk), which are machine errors.
 """
 
 from __future__ import annotations
@@ -19,30 +19,29 @@ COLOR = re.compile(r"\x1b\[[0-9;]*m")
 NODE = re.compile(r"the actor's node was (?:\w+ ?)+: *(.*)|its node has died", re.IGNORECASE)
 """Message of Ray's GCS for an actor whose node is lost."""
 SILENT = re.compile(r"The actor \w+ is unavailable: (.*?)\.?(?: The task may or may not .*)?$", re.MULTILINE)
-"""Message of Ray for an actor that does not answer and whose end its node did not report within a second. The node is
-lost too, or cannot be reached."""
+"""Ray's message for an unresponsive actor if its node did not report its end within a second. The node is lost or
+cannot be reached."""
 MEMORY = re.compile(r"killed due to .*memory|OutOfMemory|NODE_OUT_OF_MEMORY|low on memory", re.IGNORECASE)
 USED = re.compile(r"was ([\d.]+ ?\w+)(?: used)? / ([\d.]+ ?\w+)")
-"""Memory used and its limit, in a message of Ray's memory monitor."""
+"""Used memory and its limit in a message from Ray's memory monitor."""
 DISK = re.compile(r"OutOfDisk|local disk's utilization is over capacity|No space left on device")
 ADDRESS = re.compile(r"\bip: (\S+?)[,)]?(?:\s|$)", re.IGNORECASE)
 ON_PURPOSE = re.compile(r"Worker exit type: (?:INTENDED_USER_EXIT|USER_ERROR)|Worker exits with an exit code")
-"""Messages for a process that the stack's own code ended (``sys.exit``). A killed process has no exit code."""
+"""Ray's messages for a process that exited by itself (``sys.exit``). A killed process has no exit code."""
 BY_RAY = re.compile(r"^ray\.exceptions\.", re.MULTILINE)
-"""Ray's own exception in the traceback of a process that could not start."""
+"""Ray's exception in the traceback of a process that could not start."""
 
 FREE_MEMORY = "close other programs, or train fewer stacks at a time with --set resources.cpu_per_stack=2"
 
 
 def machine_error_of(trial: Trial) -> str:
-    """Return the machine error that ended a trial and its remedy, or ``""`` if the trial's own code failed."""
+    """Return the machine error that ended a trial and its remedy, or "" if the trial's code failed."""
     _, _, last = f"\n{traceback_of(trial)}".rpartition("\nFailure # ")
     return machine_error_words(_error_of(trial), last.partition("\n")[2] or last)
 
 
 def _error_of(trial: Trial) -> BaseException | None:
-    """Return the error from the file that this process has just written. Tune's ``get_pickled_error`` reads from the
-    storage, where a copy arrives later."""
+    """Return the error from the file that this process wrote. Tune itself reads a copy, which may arrive later."""
     path = trial.pickled_error_file
     if path is None or not Path(path).exists():
         return None
@@ -51,18 +50,17 @@ def _error_of(trial: Trial) -> BaseException | None:
 
 
 def machine_error_behind(error: BaseException) -> str:
-    """Return the machine error that ended all of Tune, or ``""`` if Ray reports none."""
+    """Return the machine error that ended Tune itself, or "" if Ray reports none."""
     reported = next((cause for cause in with_causes(error) if isinstance(cause, RayError)), None)
     return "" if reported is None else machine_error_words(reported, str(reported))
 
 
 def machine_error_words(error: BaseException | None, message: str) -> str:
-    """Return a sentence for an error of Ray's, or ``""`` for an exception of a stack's own code.
+    """Return a sentence that describes Ray's error, or "" if the stack's code raised the exception.
 
     Args:
-        error: The error as Ray typed it, or None for the types that Tune does not keep. A stack's code raises none of
-            those.
-        message: The text of the error.
+        error: Ray's typed error, or None for types that Tune does not keep. The stack's code never raises these types.
+        message: Text of the error.
     """
     if isinstance(error, RayTaskError):
         cause = error.cause
@@ -75,7 +73,7 @@ def machine_error_words(error: BaseException | None, message: str) -> str:
 
 
 def traceback_of(trial: Trial) -> str:
-    """Return Tune's record of a trial's failures, the last one at the end."""
+    """Return Tune's record of a trial's failures, oldest first."""
     if trial.error_file is None or not Path(trial.error_file).exists():
         return f"trial {trial} failed and Ray left no traceback"
     return COLOR.sub("", Path(trial.error_file).read_text(encoding="utf-8"))

@@ -1,6 +1,6 @@
-"""Ray Tune as the engine: trials are stacks, placed on whatever machines there are.
+"""Ray Tune as the engine. Trials are stacks, placed on the available machines.
 
-The campaign decides what is trained; Tune meets it in :mod:`orchestrator.engine.ray.adapters`.
+The campaign decides what to train; :mod:`orchestrator.engine.ray.adapters` connects it to Tune.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from orchestrator.space.resources import Resources
 from orchestrator.supervisor import check_ray
 
 ANSWER_S = 240.0
-"""Seconds for a new process to answer. An idle machine needs a few; two cores with ten busy processes needed 120."""
+"""Seconds to wait for a new process. An idle machine needs a few; two cores with ten busy processes needed 120."""
 
 
 class RayEngine(Engine):
-    """Trains stacks as trials of one Tuner, by default on a Ray of its own on this machine."""
+    """Trains stacks as trials of one Tuner. By default it starts a new Ray on this machine."""
 
     def __init__(self, resources: Resources, session: RaySession | None = None) -> None:
         self._resources = resources
@@ -87,7 +87,6 @@ class RayEngine(Engine):
         shutil.rmtree(files.tune, ignore_errors=True)
 
     def _fit(self, campaign: Campaign) -> None:
-        """Run Tune until the campaign is done."""
         adapter = CampaignSearcher(campaign, Room(self._resources))
         callback = CampaignCallback(campaign, self._resources.retries)
         shared = {"space": campaign.sweep.spec.to_dict()}
@@ -108,20 +107,17 @@ class RayEngine(Engine):
                 verbose=0,
                 stop=CampaignStopper(campaign, callback, adapter),
                 callbacks=[callback],
-                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),  # StackTrial keeps its own.
+                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),  # StackTrial saves by itself.
             ),
         )
         tuner.fit()
 
 
 def _is_taken_in(campaign: Campaign, error: Exception) -> bool:
-    """Return True if a machine error ended Tune, and pass it to the campaign.
-
-    Tune handles errors of tasks and of actors. It fails at all others, such as that of a worker that Ray's memory
-    monitor has ended.
-    """
+    """Return True if a machine error ended Tune itself, and pass it to the campaign. Tune handles errors of tasks and
+    actors, but not all others, such as a worker killed by Ray's memory monitor."""
     check_ray()
-    if campaign.machine_error:  # Tune's own files are on the full disk.
+    if campaign.machine_error:  # Tune also writes to the full disk.
         return True
     machine_error = machine_error_behind(error)
     if machine_error:
@@ -130,10 +126,10 @@ def _is_taken_in(campaign: Campaign, error: Exception) -> bool:
 
 
 def try_ray(resources: Resources) -> tuple[float, float, str]:
-    """Start Ray on this machine, import torch in a process of its own, and stop it.
+    """Start Ray on this machine, import torch in a new process, and stop Ray.
 
     Returns:
-        Seconds until Ray had started, seconds from then until the process had torch, and torch's version there.
+        Seconds until Ray had started, seconds from then until torch was imported, and torch's version.
 
     Raises:
         SweepError: if Ray does not start.

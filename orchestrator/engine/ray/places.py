@@ -1,4 +1,4 @@
-"""Files of Ray on this machine: the sockets of its sessions, and the token that protects its ports."""
+"""Ray's files on this machine: the sockets of its sessions, and the token that protects its ports."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from orchestrator import environment
 from orchestrator.errors import UserError
 
 TOKEN, TOKEN_PATH = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
-"""Variables that choose a token, so that Ray writes none."""
+"""Environment variables that specify a token, so that Ray does not write one."""
 TMPDIR = "RAY_TMPDIR"
 SYSTEM = Path("/tmp")
-"""The temporary directory of a Unix, which has a short name."""
+"""Temporary directory with a short name, for Unix sockets."""
 LONGEST_SOCKET = 103 if sys.platform == "darwin" else 107
-"""Bytes of a path that a Unix socket can have."""
+"""Maximum length in bytes of a Unix socket's path."""
 IN_SESSION = len("/ray/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store")
 """Bytes that Ray appends to its temporary directory for a socket."""
 
 
 def temporary_directory() -> Path:
-    """Return the directory for Ray's sessions: Ray's own choice if it can be used, otherwise ``/tmp``.
+    """Return the directory for Ray's sessions: Ray's default if it can be used, otherwise ``/tmp``.
 
     Raises:
-        UserError: if neither can be used, or if ``RAY_TMPDIR`` names one that cannot.
+        UserError: if neither can be used, or if ``RAY_TMPDIR`` names a directory that cannot be used.
     """
     chosen = usual_directory()
     why = _unusable(chosen)
@@ -41,12 +41,12 @@ def temporary_directory() -> Path:
 
 
 def usual_directory() -> Path:
-    """Return the temporary directory that Ray uses by default."""
+    """Return Ray's default temporary directory."""
     return Path(get_default_system_temp_dir())
 
 
 def _unusable(directory: Path) -> str:
-    """Return why Ray cannot use a temporary directory, "" if it can."""
+    """Return why Ray cannot use a temporary directory, or "" if it can."""
     length, room = len(os.fsencode(directory)), LONGEST_SOCKET - IN_SESSION
     if length > room:
         return f"whose path has {length} bytes (limit {room})"
@@ -54,8 +54,7 @@ def _unusable(directory: Path) -> str:
 
 
 def token_file() -> Path:
-    """Return the file of Ray's token on this machine: Ray's default, or one in a private directory if the default does
-    not exist and the home directory is read-only."""
+    """Return the file of Ray's token. It is in a private directory if Ray's default cannot be created."""
     if given := os.environ.get(TOKEN_PATH):
         return Path(given)
     usual = Path.home() / ".ray" / "auth_token"
@@ -65,12 +64,12 @@ def token_file() -> Path:
 
 
 def protect_token(*, missing: bool) -> None:
-    """Make the token that protects Ray's ports readable only by this user. With ``missing``, write one if there is
-    none: Ray would write one that all users of the machine can read."""
+    """Make the token that protects Ray's ports readable only by this user. With ``missing``, write a token if there is
+    none, because Ray would write it readable by all users of the machine."""
     environment.settle_user()
     token = token_file()
     missing &= os.environ.get("RAY_AUTH_MODE", "token").lower() == "token"
-    with suppress(OSError):  # It may be a mounted secret; Ray itself reports what is wrong.
+    with suppress(OSError):  # The file may be a mounted secret. Ray reports other errors.
         if missing and not any(map(os.environ.get, (TOKEN, TOKEN_PATH))) and not token.exists():
             token.parent.mkdir(parents=True, exist_ok=True)
             with open(os.open(token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:

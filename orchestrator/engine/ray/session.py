@@ -1,4 +1,4 @@
-"""Ray for as long as sweeps need it: started on this machine or joined, with clear messages if that fails."""
+"""Ray session for one or more sweeps, started on this machine or joined, with clear messages on failure."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from orchestrator.errors import SweepError, UserError
 from orchestrator.space.hardware import detect
 
 REACHABLE = ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR
-"""With 0, Ray takes 127.0.0.1 as the machine's address and listens only there, as it always does on macOS and Windows.
-1 opens its ports to other machines."""
+"""Variable that opens Ray's ports to other machines if it is 1. If it is 0, Ray uses 127.0.0.1 and listens only there,
+as it always does on macOS and Windows."""
 ASKED = os.environ.get(REACHABLE)
 PATIENT = {
     "RAY_health_check_timeout_ms": "60000",
@@ -36,33 +36,33 @@ PATIENT = {
     "RAY_py_gcs_connect_timeout_s": "120",
     "RAY_worker_register_timeout_seconds": "300",
 }
-"""Time that Ray's processes wait for one another. The defaults, 10 to 60 s, are too short for a busy machine, and would
-end a sweep of hours. The sweep's parent notices a process that died (``supervisor.py``)."""
+"""Timeouts of Ray's processes for each other. The defaults, 10 to 60 s, are too short for a busy machine and would end
+a sweep after hours. The sweep's parent detects dead processes (``supervisor.py``)."""
 ANSWER_WITHIN_S = 5.0
-"""Seconds for a cluster to answer. Ray itself waits for minutes and then prints a long error."""
+"""Seconds for a cluster to answer. Ray itself would wait for minutes and then print a long error."""
 REFUSED = b"InvalidAuthToken"
-"""Text of Ray's core on stderr, and nowhere else, when a cluster refuses the token."""
+"""Text that Ray's core prints on stderr only if a cluster refuses the token."""
 ENVIRONMENT = {
-    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # unread CSV, JSON and TensorBoard files
-    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # the sweep has its own, which leaves a checkpoint
-    "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal is the memory
-    "TUNE_MAX_PENDING_TRIALS_PG": "1000000",  # CampaignSearcher hands out as many as there is room for
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # CSV, JSON and TensorBoard files that are never read
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # the sweep's own handler leaves a checkpoint
+    "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal has all results
+    "TUNE_MAX_PENDING_TRIALS_PG": "1000000",  # CampaignSearcher limits the number
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # a failed run's traceback is in its record
     "RAY_AIR_NEW_OUTPUT": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # a stack without a GPU sees none; StackTrial does the same
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # hides GPUs from stacks without a GPU, as StackTrial does
 }
 
 DASHBOARD_NEEDS = ("aiohttp", "aiohttp_cors", "colorful", "grpc", "opencensus", "prometheus_client")
-"""Modules of the dashboard and its exporters, which ``ray[default]`` installs."""
+"""Modules of the dashboard and its exporters, installed by ``ray[default]``."""
 PARTS = ("raylet", "gcs_server")
-"""Names of the processes of Ray without which a sweep cannot continue."""
+"""Names of the Ray processes that a sweep cannot continue without."""
 
 
 class RaySession:
-    """Ray on this machine or, with ``address``, the cluster there. It starts at the first :meth:`begin`.
+    """Ray on this machine or, with ``address``, an existing cluster. It starts at the first :meth:`begin`.
 
-    A ``kept`` session outlives the sweeps that succeed, because starting Ray costs a core some five seconds. A sweep
-    that failed may leave workers behind, so Ray ends with it. As a context manager it ends Ray with its block.
+    As a context manager, it ends Ray on exit. A ``kept`` session continues after successful sweeps, because starting
+    Ray costs about five seconds of a core. After a failed sweep Ray ends, since workers may still be running.
     """
 
     def __init__(self, address: str | None = None, *, dashboard: bool = False, kept: bool = False) -> None:
@@ -73,12 +73,11 @@ class RaySession:
         self._kept = kept
         self._begun = False
         self.joined = False
-        """True while it uses a Ray that this process had joined before."""
+        """True if the session uses a Ray that this process had joined before."""
         self._before = ExitStack()
-        """Restores this process's environment."""
 
     def begin(self) -> None:
-        """Start Ray, or join it, until :meth:`release`. Raises what :func:`start` and :func:`check_dashboard` do."""
+        """Start or join Ray until :meth:`release`. Raises the errors of :func:`start` and :func:`check_dashboard`."""
         if self._begun:
             return
         if self._with_dashboard:
@@ -102,12 +101,7 @@ class RaySession:
         _quieten()
 
     def _join(self) -> None:
-        """Use the Ray that this process has joined before, in a notebook or in a script that uses Ray itself. It
-        continues when the session ends.
-
-        Raises:
-            UserError: if it is not the one that was asked for.
-        """
+        """Use the Ray that this process has joined. It keeps running. Raises :class:`UserError` for another Ray."""
         if self._with_dashboard:
             raise UserError("this process already uses a Ray: leave --dashboard out")
         if ray.util.client.ray.is_connected():
@@ -125,12 +119,12 @@ class RaySession:
         _quieten()
 
     def release(self, *, well: bool) -> None:
-        """End Ray after a sweep, unless it is kept and the sweep succeeded."""
+        """End Ray after a sweep, unless it is kept and the sweep succeeded (``well``)."""
         if not (self._kept and well):
             self.end()
 
     def end(self) -> None:
-        """End Ray, or leave the cluster, unless that has happened already."""
+        """End Ray or leave the cluster. A second call does nothing."""
         if self._begun and not self.joined:
             supervisor.watch_ray([])
             ray.shutdown()
@@ -150,8 +144,7 @@ def _quieten() -> None:
 
 @contextmanager
 def switch_kept() -> Iterator[None]:
-    """Restore the interfaces on which Ray listens after the block. Ray's core reads the rest of its environment only
-    once per process."""
+    """Restore the interfaces that Ray listens on after the block. Ray reads its other variables only once."""
     before, everywhere = os.environ.get(REACHABLE), ray_constants.ENABLE_RAY_CLUSTER
     try:
         yield
@@ -163,7 +156,7 @@ def switch_kept() -> Iterator[None]:
 
 
 def check_dashboard(address: str | None) -> None:
-    """Check that Ray's dashboard can be started. Raises :class:`UserError`."""
+    """Raise :class:`UserError` if Ray's dashboard cannot be started."""
     if address is not None:
         raise UserError(f"the cluster at {address} has its own dashboard or none: leave --dashboard out")
     # colorful replaces its own module object, so find_spec fails once it is imported.
@@ -176,13 +169,14 @@ def check_dashboard(address: str | None) -> None:
 
 
 def start(address: str | None, *, dashboard: bool = False) -> Any:
-    """Start a Ray on this machine that only this machine can reach, or join the cluster at ``address``.
+    """Start Ray so that only this machine can reach it, or join the cluster at ``address``.
 
-    Returns the context of ``ray.init``.
+    Returns:
+        The context of ``ray.init``.
 
     Raises:
-        UserError: for an invalid address, and for a variable of Ray that keeps it from starting.
-        SweepError: if Ray does not start, no cluster answers, or it refuses the token.
+        UserError: for an invalid address, or for a variable that keeps Ray from starting.
+        SweepError: if Ray does not start, no cluster answers, or the cluster refuses the token.
     """
     chosen = [name for name in set_by_user(os.environ) if os.environ[name] != (ENVIRONMENT | PATIENT).get(name)]
     try:
@@ -196,7 +190,6 @@ def start(address: str | None, *, dashboard: bool = False) -> Any:
 
 
 def _start(address: str | None, *, dashboard: bool) -> Any:
-    """Do what :func:`start` does, without a check of Ray's variables."""
     _listen(everywhere=address is not None)
     if address is None:
         os.environ.update({name: os.environ.get(name, value) for name, value in PATIENT.items()})
@@ -205,12 +198,12 @@ def _start(address: str | None, *, dashboard: bool) -> Any:
         os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [*sys.path, here])))
         job = JobConfig()
         job._client_job = True  # Otherwise Ray puts the working directory in front of every library.
-        # Without an address Ray would join the cluster that anybody started last on this machine.
+        # Without an address, Ray would join the cluster that was started last on this machine, by any user.
         shown = {"include_dashboard": dashboard, "dashboard_host": "127.0.0.1"}
         settings = {"address": "local", "job_config": job, **shown}
         temporary = str(temporary_directory() / "ray")
         try:
-            # By default Ray counts the cores of the machine, not those that this process may use.
+            # By default Ray counts all cores of the machine, not only those available to this process.
             return _init(**settings, num_cpus=detect().cpus, _temp_dir=temporary)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise SweepError(f"Ray does not start on this machine: {error}") from error
@@ -258,7 +251,6 @@ def _init(**settings: Any) -> Any:
 
 
 def _listen(*, everywhere: bool) -> None:
-    """Make Ray listen on all interfaces, or only on loopback."""
     os.environ[REACHABLE] = ASKED or ("1" if everywhere else "0")
     # Ray reads the variable when it is imported, which may have happened already.
     ray_constants.ENABLE_RAY_CLUSTER = os.environ[REACHABLE].lower() in ("1", "true")
@@ -280,8 +272,7 @@ def _copy_the_token() -> str:
 
 @contextmanager
 def _stderr() -> Iterator[Any]:
-    """Redirect stderr, including that of Ray's core, to the yielded file. Print it at the end, unless a token was
-    refused."""
+    """Redirect stderr, including that of Ray's core, to a file. Print it at the end unless a token was refused."""
     with tempfile.TemporaryFile() as output:
         before = os.dup(2)
         os.dup2(output.fileno(), 2)

@@ -1,4 +1,4 @@
-"""Variables of the environment that set Ray. Ray ends a process, or raises any error, if it cannot read one of them."""
+"""Environment variables that configure Ray. Ray ends the process or raises an arbitrary error for bad values."""
 
 from __future__ import annotations
 
@@ -13,28 +13,25 @@ from orchestrator.environment import ROOT
 from orchestrator.errors import UserError
 
 OF_RAY = re.compile("RAY_(?!(ADDRESS|TMPDIR|AUTH_.*)$).+")
-"""Variables of Ray, except those that this program checks by itself."""
+"""Ray's variables, except those that this program checks itself."""
 BY_RAY = {("RAY_CLIENT_MODE", "0"), ("RAY_USAGE_STATS_ENABLED", "0"), ("RAY_USAGE_STATS_ENABLED", "1")}
-"""Variables and values that Ray sets in a process that imports it or starts it."""
+"""Variables and values that Ray sets itself when it is imported or started."""
 IMPORT = "import ray.dag, ray.tune"
-"""A program that imports Ray, including what Ray imports when it ends."""
+"""Program that imports Ray, including the modules that Ray imports at exit."""
 START = "import sys\nfrom orchestrator.engine.ray.session import start\nstart(sys.argv[1] or None)"
-"""A program that starts Ray, or joins the cluster at an address."""
+"""Program that starts Ray, or joins the cluster at an address."""
 WITHIN_S = 300.0
-"""Time limit of such a program. Two busy cores need 40 s to start Ray."""
+"""Time limit in seconds for these programs. Two busy cores need 40 s to start Ray."""
 
 
 def set_by_user(environment: Mapping[str, str]) -> list[str]:
-    """Return the names of the variables of Ray in an environment that Ray has not set itself."""
+    """Return the names of Ray's variables in an environment, except those that Ray itself sets."""
     return sorted(name for name, value in environment.items() if OF_RAY.fullmatch(name) and (name, value) not in BY_RAY)
 
 
 def check_readable(environment: Mapping[str, str]) -> None:
-    """Check that Ray can be imported in an environment, in a separate process, because Ray's core would end this one.
-
-    Raises:
-        UserError: with the names of the variables that Ray cannot read.
-    """
+    """Check in a separate process that Ray can be imported in an environment, since Ray's core may end the process.
+    Raises :class:`UserError` with the names of the variables that Ray cannot parse."""
     names = set_by_user(environment)
     if not names or not (problem := _problem(IMPORT, environment)):
         return
@@ -44,18 +41,14 @@ def check_readable(environment: Mapping[str, str]) -> None:
 
 
 def check_start(address: str | None, names: Iterable[str], problem: str) -> None:
-    """Check whether these variables are why Ray did not start here, or did not join the cluster at ``address``.
-
-    Raises:
-        UserError: with their names, if Ray starts without them.
-    """
+    """Check whether these variables keep Ray from starting here or from joining the cluster at ``address``. Raises
+    :class:`UserError` with the names of the variables if Ray starts without them."""
     names = sorted(names)
     if names and not _problem(START, _without(os.environ, names), address or ""):
         raise UserError(f"Ray does not start with {_named(names)} ({problem}); it starts without")
 
 
 def _named(names: list[str]) -> str:
-    """Return variables and the remedy."""
     return f"{', '.join(names)} as set in this environment: correct or unset {'it' if len(names) == 1 else 'them'}"
 
 
@@ -64,7 +57,7 @@ def _without(environment: Mapping[str, str], names: Iterable[str]) -> dict[str, 
 
 
 def _problem(code: str, environment: Mapping[str, str], *arguments: str) -> str:
-    """Return how a program fails in an environment, "" if it does not."""
+    """Return the error of a program in an environment, or "" if it succeeds."""
     command = [sys.executable, "-P", "-c", code, *arguments]
     path = os.pathsep.join(dict.fromkeys(filter(None, [*sys.path, ROOT])))
     try:

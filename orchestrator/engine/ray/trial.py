@@ -1,4 +1,4 @@
-"""A trial of Ray Tune: one stack in training, one result per evaluation."""
+"""Trial of Ray Tune: one stack in training, with one result per evaluation."""
 
 from __future__ import annotations
 
@@ -18,28 +18,26 @@ if TYPE_CHECKING:
     from orchestrator.engine.worker import StackWorker
 
 REPORT = "report"
-"""Key of a result that holds the stack's report."""
+"""Key of the stack's report in a result."""
 
 
 TITLE = "ray::StackTrial"
-"""Start of the title of a process that trains a stack, as Ray has it. The dashboard and ``top`` show the whole."""
+"""Start of a training process's title, as Ray formats it. The dashboard and ``top`` show the whole title."""
 
 
 class StackTrial(tune.Trainable):
-    """A trial, reused for the next one, so that a slot pays for its process and its imports once.
-
-    Checkpoints are the worker's own, found by the stack's id, for both retries and resumed sweeps.
-    """
+    """Trains a stack, then the next one in the same process, so that a slot starts and imports only once. The worker
+    finds its checkpoints by the stack's id, for both retries and resumed sweeps."""
 
     def setup(self, config: dict[str, Any], **shared: Any) -> None:
-        """Begin with a job and the sweep's ``space``, which is ``shared`` so that not every trial has a copy."""
+        """Begin with a job. The sweep's ``space`` is in ``shared`` so that trials do not each have a copy."""
         hide_unasked_gpus()
         self._spec = SweepSpec.model_validate(shared["space"])
         self._worker: StackWorker | None = None
         self._job: StackJob = config["job"]
 
     def __repr__(self) -> str:
-        """Return the name of this process in Ray's dashboard, which asks once, when it begins."""
+        """Return the name of this process in Ray's dashboard, which reads it once at the start."""
         return f"{self._job.sweep_id}, first {self._job.name}"
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -58,8 +56,7 @@ class StackTrial(tune.Trainable):
         return {REPORT: report, "done": self._worker.done}
 
     def cleanup(self) -> None:
-        """Close the worker when the trial ends or is stopped. Tune calls this once the driver has taken the last
-        report."""
+        """Close the worker when the trial ends or is stopped. Tune calls this after the driver has the last report."""
         worker, self._worker = self._worker, None
         if worker is not None:
             try:
@@ -70,15 +67,13 @@ class StackTrial(tune.Trainable):
 
 
 def trainable(shared: Mapping[str, Any], needs: Mapping[str, float]) -> type[StackTrial]:
-    """Return :class:`StackTrial` with the parameters that all trials share and the resources that each needs. The
-    class keeps its name instead of that of Tune's wrappers."""
+    """Return :class:`StackTrial` with ``shared`` parameters and ``needs``, under its own name, not a wrapper's."""
     made: type[StackTrial] = tune.with_resources(tune.with_parameters(StackTrial, **shared), dict(needs))
     made.__qualname__ = StackTrial.__qualname__
     return made
 
 
 def hide_unasked_gpus() -> None:
-    """Hide all GPUs from a trial that asked for none, since Ray does not. Called before CUDA starts, which reads the
-    variable once."""
+    """Hide all GPUs if this trial asked for none, since Ray does not. Call this before CUDA starts."""
     if not ray.get_runtime_context().get_accelerator_ids().get("GPU"):
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
