@@ -26,16 +26,15 @@ LEARNED, UNLEARNED = 0.98, 0.2
 MOST_REHEARSALS = 16
 """Maximum number of transitions to rehearse."""
 
-NATIVE_RATE, NATIVE_HALF = 6.5e10, 1_000.0
+NATIVE_RATE, NATIVE_HALF = 9.2e10, 800.0
 CPU_RATE, CPU_HALF = 4.5e10, 17_000.0
 GPU_RATE, GPU_HALF = 3.0e13, 36_000.0
 """Operations per second of a large model on one core with the native step, on one core with torch, and on one GPU; and
 the parameters at which overhead halves that rate.
 
 The numbers for torch are fitted to float32 training of ListOps models with 1,200 to 116,000 parameters on a shared
-server (within 30%; expect a factor of three elsewhere). For the native step they lie between the rates of whole runs at
-n_embed 8 on flat sums (59 GFLOP/s) and on nested expressions (36), which spend a quarter of the time on evaluation, and
-the rate of steps at 24 to 64 (65 to 90).
+server (within 30%; expect a factor of three elsewhere). The numbers for the native step fit whole runs of the profile
+`laptop`, two at a time on two cores: 20 s at n_embed 16, 23 at 18, 29 at 20, 38 at 24 and 51 at 28 (within 4%).
 
 The numbers for a GPU fit stacks of 64 runs of the profile `paper` on an H100 in float32: 239 us per run and step at
 n_embed 16, 316 at 32 and 554 at 64 (within 8%). Since then the gradients of matrices are computed in parts
