@@ -165,7 +165,7 @@ def test_a_sweep_that_needs_a_gpu_is_not_started_without(
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     message = run("run", units, "--set", "resources.gpu_per_stack=0.5").refused()
-    assert "each stack of this sweep needs 0.5 GPU, and no GPU was found here" in message
+    assert "each stack of this sweep needs 0.5 GPU, but no GPU was found here" in message
     assert "--set resources.gpu_per_stack=0" in message
 
 
