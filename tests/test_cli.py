@@ -85,7 +85,7 @@ def test_plan_prints_the_most_runs_and_what_does_not_fit(run: Program, units: st
     assert re.search(r"about \d+ runs \(worst case \d+, hard limit 80\)", output)
     assert "max_runs 40 a mix" in output
     huge = ("plan", "add_vs_add_prod", "--profile", "smoke", "--set", "sizes=[8, 60000]")
-    assert "runs from n_embed 60000 on will not fit into memory" in " ".join(run(*huge).out.split())
+    assert "runs at n_embed 60000 and above will not fit in memory" in " ".join(run(*huge).out.split())
 
 
 def test_help_describes_each_command_in_a_sentence_at_80_columns(run: Program, monkeypatch: pytest.MonkeyPatch) -> None:

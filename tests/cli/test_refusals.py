@@ -86,7 +86,7 @@ def test_the_error_for_a_taken_port_names_a_free_one(run: Program, tmp_path: Pat
         port = taken.getsockname()[1]
         ended = run("ui", "--port", port)
     assert ended.code == 2
-    assert f"port {port} cannot be used (Address already in use), perhaps by `ui`: --port " in ended.err
+    assert f"port {port} cannot be used (Address already in use; another `ui` may use it): try --port " in ended.err
     assert "127.0.0.1" not in ended.out
 
 

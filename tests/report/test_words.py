@@ -227,7 +227,7 @@ def test_an_answer_over_recipes(twice: tuple[Answer, str, Path]) -> None:
     ]
     (page,) = home.glob("sweeps/*/report.html")
     assert page.read_text().count(sentence) > 1, "in the answer, and in the words about its figure"
-    assert "the shade its posterior" not in page.read_text()
+    assert "the shade is its posterior" not in page.read_text()
     (stored,) = (read_sweep(Home(home), name) for name in Home(home).sweep_ids())
     for content in (SweepPages(Home(home)).index(), caption(stored.sweep, result)):
         assert sentence in content

@@ -14,7 +14,7 @@ from orchestrator.search.base import BY_HAND
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import LEVEL
 
-WAITING = {"interrupted": "Resume the sweep: it was interrupted.", "running": "Let the sweep end."}
+WAITING = {"interrupted": "Resume the sweep: it was interrupted.", "running": "Let the sweep finish."}
 """The next step of a sweep that has not ended."""
 
 

@@ -122,7 +122,7 @@ def _learned(spec: SweepSpec) -> dict[str, str]:
     if share is None:
         return {}
     return {
-        words.learned: f"a {words.run} {share:.0%} of the way from the best constant answer's score to a perfect one"
+        words.learned: f"a {words.run} {share:.0%} of the way from the best constant answer's score to a perfect score"
     }
 
 
