@@ -75,7 +75,7 @@ def status_view(stored: StoredSweep, *, runs: bool = False) -> RenderableType:
     statuses = run_statuses(stored)
     parts += [Text(_training_line(run)) for run in statuses if run.status in ("training", "interrupted")]
     parts.append(Text(numbers.cost(cost_of(spec, stored.runs)), style="dim"))
-    reached = f"{spec.size_axis} where {words.score} of {spec.target} is {LEVEL:.0%} of its asymptote"
+    reached = f"{spec.size_axis} at which {words.score} of {spec.target} is {LEVEL:.0%} of its asymptote"
     parts.append(Text(f"{reached}, with {CONFIDENCE:.0%} intervals"))
     if runs:
         every = plain_table("run", "mix", spec.size_axis, "seed", "status", "step", spec.target)
@@ -143,7 +143,7 @@ def _curve_table(curve: Sequence[Evaluation]) -> RenderableType:
 
 def _status_words(stored: StoredSweep, ended: RunRecord | None) -> str:
     if ended is None:
-        return "training" if stored.state is State.RUNNING else "interrupted; `run --resume` continues it"
+        return "training" if stored.state is State.RUNNING else "interrupted; `run --resume` continues the run"
     return f"{ended.outcome.status}" + (f", trained in {ended.found_in}" if ended.found_in else "")
 
 

@@ -63,7 +63,7 @@ def test_a_running_sweep_shows_what_trains_and_what_is_left(tmp_path: Path) -> N
         assert "running, begun" in text
         assert f"training {key}: add 16 seed 0: step 3, 0.30" in text
         assert "training" in shown(run_view(*find_run(home, key)))
-    assert "`run --resume` continues it" in shown(run_view(*find_run(home, key)))
+    assert "`run --resume` continues the run" in shown(run_view(*find_run(home, key)))
     interrupted = status_json(read_sweep(home, sweep.id))
     assert [mix["training"] for mix in interrupted["mixes"]] == [0, 0], "nothing trains now"
 

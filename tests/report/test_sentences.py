@@ -259,7 +259,8 @@ def tried(case: Case, name: str, listed: str, low: str | None, high: str | None,
     )
 
 
-LINE = rf"(?=([^;:]*?)(?: is| was|:) )[^;]*; learned by ([^;]*)(?:; accuracy {NUMBER}(?: to {NUMBER})? at {RANGE})?"
+ACCURACY = rf"; accuracy {NUMBER}(?: to {NUMBER})? at {RANGE}"
+LINE = rf"(?=([^;:]*?)(?: is| was|:) )[^;]*; seeds that learned: ([^;]*)(?:{ACCURACY})?"
 
 
 def evidence(case: Case, odds_for: str, other: str, leans: str | None, pairs: str) -> bool:

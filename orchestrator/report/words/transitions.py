@@ -102,11 +102,11 @@ def verdict_lines(answer: Answer) -> tuple[str, ...]:
 
 
 def verdict_line(answer: Answer, mix: MixAnswer) -> str:
-    """Return a mix's own answer: ``add is learned at n_embed 34 [30, 44] and above; learned by 0/1 at 32``."""
+    """Return a mix's own answer: ``add is learned at n_embed 34 [30, 44] and above; seeds that learned: 0/1 at 32``."""
     transition = mix.target.transition
     parts = [own_sentence(answer, mix)]
     if mix.shares and transition.verdict is not Verdict.NEAR_FLOOR:
-        parts.append(f"{answer.words.learned} by {_counts(mix.shares)}")
+        parts.append(f"seeds that {answer.words.learned}: {_counts(mix.shares)}")
     if level := level_words(answer, transition.points):
         parts.append(level)
     return "; ".join([*parts, *([BY_HAND] if mix.stopped else [])])
