@@ -173,7 +173,7 @@ class SweepResults:
         rows = "".join(f"<tr>{cells}</tr>" for cells in lead)
         lines = "<br>".join(map(escape, answered.sentences))
         return (
-            f"<b>{escape(self.id)}</b>, {self.state}, begun {moment(self._stored.begun)}<br>"
+            f"<b>{escape(self.id)}</b>, {self.state}, started {moment(self._stored.begun)}<br>"
             f"{escape(self.spec.question)}"
             f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table><b>{lines}</b>"
         )

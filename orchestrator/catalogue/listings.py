@@ -38,7 +38,7 @@ def sweeps_view(sweeps: Sequence[StoredSweep | Unreadable]) -> RenderableType:
             continue
         problems += sweep.damage
         details = [sweep.spec.profile, counted(sweep.counted, "run"), size_on_disk(sweep.disk_bytes)]
-        details += [f"begun {moment(sweep.begun)}", changed_words(sweep.spec)]
+        details += [f"started {moment(sweep.begun)}", changed_words(sweep.spec)]
         state = (sweep.state.value, STATE_STYLES[sweep.state])
         text = Text.assemble(state, "".join(f", {part}" for part in details if part), "\n", sweep_words(sweep))
         paragraphs += [Text(sweep.id, style="bold"), Padding(text, (0, 0, 0, 2))]
@@ -65,7 +65,8 @@ def status_view(stored: StoredSweep, *, runs: bool = False) -> RenderableType:
         Text(f"{stored.id}: {spec.question}", style="bold"),
         Text.assemble(
             (stored.state.value, STATE_STYLES[stored.state]),
-            f", begun {moment(stored.begun)}, last changed {moment(stored.changed)}{'; ' if changes else ''}{changes}",
+            f", started {moment(stored.begun)}, last changed {moment(stored.changed)}",
+            f"; {changes}" if changes else "",
         ),
         table,
     ]

@@ -128,11 +128,11 @@ def judge_law(space: str, expected: Expectation, compared: Sequence[Compared]) -
     for mix, law in mix_scalings(compared).items():
         if expected.mix not in ("*", mix, compared[0].answer.mix(mix).plain):
             continue
-        result, agreement = "too few transitions are within the sizes", Agreement.UNDECIDED
+        result, agreement = "too few transitions are within the tested sizes", Agreement.UNDECIDED
         if law is not None:
             result = f"exponent {law.exponent:.2f} [{law.low:.2f}, {law.high:.2f}]"
             if law.bounded:
-                result += ", transitions beyond the sizes count as the largest"
+                result += ", transitions beyond the tested sizes count as the largest"
             elif law.high < expected.limit:
                 agreement = Agreement.AGREES
             elif law.low > expected.limit:

@@ -88,7 +88,7 @@ def _print_notes(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Conso
 
 def _print_sizes(spec: SweepSpec, plan: Plan, console: Console) -> None:
     counted = spec.family_class.words.parameters
-    table = plain_table(spec.size_axis, counted, "FLOPs a run", "time a run", "stack", "runs expected")
+    table = plain_table(spec.size_axis, counted, "FLOPs per run", "time per run", "stack", "runs expected")
     for column in table.columns:
         column.justify = "right"
     for size in plan.sizes:

@@ -231,10 +231,10 @@ def _left(snapshot: Snapshot) -> str:
 
 
 def cost_words(snapshot: Snapshot) -> str:
-    """Return ``1 h 05 min in ended runs, 34% of the whole grid; 12,300 steps a second in total``."""
+    """Return ``1 h 05 min in ended runs, 34% of the whole grid; 12,300 steps per second in total``."""
     text = f"{duration(snapshot.trained_s)} in ended runs"
     if snapshot.grid_s:
         text += f", {snapshot.trained_s / snapshot.grid_s:.0%} of the whole grid"
     if snapshot.steps_per_s is not None:
-        text += f"; {number(snapshot.steps_per_s)} steps a second in total"
+        text += f"; {number(snapshot.steps_per_s)} steps per second in total"
     return text

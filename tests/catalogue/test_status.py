@@ -47,7 +47,7 @@ def test_a_finished_sweep_with_its_findings_and_savings(tmp_path: Path) -> None:
     assert status["cost"]["grid_s"] == pytest.approx(4 * 300 / 10)
     text = shown(status_view(stored))
     assert add["transition"] in text, "no markup of rich's"
-    assert "finished, begun 20" in text
+    assert "finished, started 20" in text
     assert "1 min 01 s of training in 16 runs; the whole grid: about 2 min 00 s in 32 runs, 2.0 times as much" in text
 
 

@@ -275,7 +275,7 @@ def evidence(case: Case, odds_for: str, other: str, leans: str | None, pairs: st
 
 MEANING = r"If the mixes were equally good, at most 1 comparison in 20 would reach 20:1\."
 EVIDENCE: dict[str, Check] = {
-    rf"Evidence (?:over )?{NUMBER}:{NUMBER}(?: \(towards (fewer|more)\))? from (\d+) pairs?\. {MEANING}": evidence
+    rf"Evidence (?:over )?{NUMBER}:{NUMBER}(?: \(toward (fewer|more)\))? from (\d+) pairs?\. {MEANING}": evidence
 }
 NEXT: dict[str, Check] = {
     r"Train twice as long: nothing was learned up to units (\d+)\. .*": SENTENCES[

@@ -271,8 +271,8 @@ def test_numbers_as_people_read_them(words: Callable[[float], str], texts: dict[
 @pytest.mark.parametrize(
     ("evidence", "leans", "words"),
     [
-        (6.1, Direction.MORE, "Evidence 6.1:1 (towards more) from 5 pairs."),
-        (6.1, Direction.FEWER, "Evidence 6.1:1 (towards fewer) from 5 pairs."),
+        (6.1, Direction.MORE, "Evidence 6.1:1 (toward more) from 5 pairs."),
+        (6.1, Direction.FEWER, "Evidence 6.1:1 (toward fewer) from 5 pairs."),
         (1.9, Direction.MORE, "Evidence 1.9:1 from 5 pairs."),
     ],
 )

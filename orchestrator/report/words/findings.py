@@ -147,9 +147,9 @@ def rounded_down(bound: float) -> str:
 
 
 def _leaning(comparison: Comparison) -> str:
-    """Return the direction of undecided evidence, `` (towards fewer)``, or ``""`` if decided or weak."""
+    """Return the direction of undecided evidence, `` (toward fewer)``, or ``""`` if decided or weak."""
     shown = comparison.decided is None and comparison.evidence >= LEANING
-    return f" (towards {comparison.leans})" if shown else ""
+    return f" (toward {comparison.leans})" if shown else ""
 
 
 def evidence_words(answer: Answer) -> str:
