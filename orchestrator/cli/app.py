@@ -16,7 +16,7 @@ GROUPS = {
         "plan": ("run", "Print what a sweep would cost, without starting it."),
         "run": ("run", "Run a sweep and print the transitions it finds."),
         "stop": ("stop_rm", "Stop a running sweep, or one of its mixes or runs."),
-        "reproduce": ("reproduce", "Run all experiments and compare the results with the expected ones."),
+        "reproduce": ("reproduce", "Run all experiments and compare them with expectations."),
     },
     "Look": {
         "sweeps": ("status", "List all sweeps: state, findings, size on disk."),

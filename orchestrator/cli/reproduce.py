@@ -50,7 +50,7 @@ def reproduce_command(
         str, typer.Option(metavar="ray|local", help="Train under Ray, or one stack after another in this process.")
     ] = "ray",
 ) -> None:
-    """Run all experiments and compare the results with the expected ones.
+    """Run all experiments and compare them with expectations.
 
     Finished sweeps are not run again and unfinished ones continue, so you can interrupt this command and run it again.
     """

@@ -56,7 +56,7 @@ def test_written_out_and_read_again_it_asks_for_the_same() -> None:
 @pytest.mark.parametrize(
     ("recipes", "parts"),
     [
-        ({"a b": {}}, ["recipes.a b", "letters, digits"]),
+        ({"a b": {}}, ["recipes.a b", "letters and digits"]),
         ({"slow": {"settings": {"hast": 1.0}}}, ["recipes.slow.settings.hast", "Did you mean 'haste'?"]),
         ({"slow": {"settings": {"haste": -1.0}}}, ["recipes.slow", "haste is -1.0"]),
         ({"slow": 3}, ["recipes.slow", "must have settings, such as"]),

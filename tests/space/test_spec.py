@@ -169,7 +169,7 @@ def test_mistakes_in_a_space_like_another_name_the_file_they_are_in(write: Write
         "other.yaml, line 2, seeds: must be a valid integer; got 'y'",
     ]
     other.write_text("like: other.yaml\n")
-    assert "the `like` of other.yaml leads back to it" in refused(str(other))
+    assert "the `like` of other.yaml leads back to the same file" in refused(str(other))
     other.write_text("like: [a]\n")
     assert "other.yaml, line 1, like: must name a search space or a YAML file" in refused(str(other))
     other.write_text("like: add_vs_add_prdo\n")
@@ -357,8 +357,8 @@ def test_profiles_of_a_space_that_has_none_cannot_be_asked_for(write: Write, spa
 @pytest.mark.parametrize(
     ("content", "remedy"),
     [
-        ("name: x".encode("utf-16"), r"in UTF-16: save it as UTF-8"),
-        ("question: é".encode("cp1252"), r"at byte 10: save it as UTF-8"),
+        ("name: x".encode("utf-16"), r"in UTF-16\): save it as UTF-8"),
+        ("question: é".encode("cp1252"), r"at byte 10\): save it as UTF-8"),
         (b"search:\n\tmax_runs: 4\n", r"line 2, column 1: .*indent with spaces"),
         (b"name: x\x1a", r"#x001a"),
         ("name: x\nquestion:\u00a0Why?\n".encode(), r"line 2 contains U\+00A0, which looks like a space: replace it"),
