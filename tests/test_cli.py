@@ -83,7 +83,7 @@ def test_plan_prints_the_most_runs_and_what_does_not_fit(run: Program, units: st
     command = ("plan", units, "--set", "sizes={from: 8, to: 512, count: 12, multiple_of: 2}", "--set", "seeds=9")
     output = " ".join(run(*command, "--set", "search={method: pairs, max_runs: 40}").out.split())
     assert re.search(r"about \d+ runs \(worst case \d+, hard limit 80\)", output)
-    assert "max_runs 40 a mix" in output
+    assert "max_runs 40 per mix" in output
     huge = ("plan", "add_vs_add_prod", "--profile", "smoke", "--set", "sizes=[8, 60000]")
     assert "runs at n_embed 60000 and above will not fit in memory" in " ".join(run(*huge).out.split())
 

@@ -20,7 +20,7 @@ GROUPS = {
     },
     "Look": {
         "sweeps": ("status", "List all sweeps: state, findings, size on disk."),
-        "status": ("status", "Show the progress of a sweep, and whether it is still running."),
+        "status": ("status", "Show a sweep's progress, and whether it is still running."),
         "explain": ("report", "Explain in plain words what a sweep found and how sure it is."),
         "report": ("report", "Write what a sweep found as one self-contained HTML file."),
         "figure": ("report", "Draw a sweep's figure for a paper, and print its caption."),

@@ -226,7 +226,7 @@ def _left(snapshot: Snapshot) -> str:
     if not snapshot.in_flight:
         return "about to end"
     training_s = max((run.left_s for run in snapshot.in_flight if run.left_s is not None), default=0.0)
-    known = f": up to {duration(training_s)} for the runs in training" if training_s >= SOON_S else ""
+    known = f": up to {duration(training_s)} for runs in training" if training_s >= SOON_S else ""
     return f"{LATE}{known}"
 
 

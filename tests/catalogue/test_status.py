@@ -60,7 +60,7 @@ def test_a_running_sweep_shows_what_trains_and_what_is_left(tmp_path: Path) -> N
         stored = read_sweep(home, sweep.id)
         assert status_json(stored)["mixes"][0]["training"] == 1
         text = shown(status_view(stored))
-        assert "running, begun" in text
+        assert "running, started" in text
         assert f"training {key}: add 16 seed 0: step 3, 0.30" in text
         assert "training" in shown(run_view(*find_run(home, key)))
     assert "`run --resume` continues the run" in shown(run_view(*find_run(home, key)))

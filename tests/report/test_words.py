@@ -249,7 +249,7 @@ def test_nothing_that_any_recipe_learned_is_one_finding() -> None:
 def test_the_runs_of_many_mixes_are_counted_in_a_line() -> None:
     swept = make_spec(recipes={name: {"haste": haste} for haste, name in enumerate(("a", "b", "c", "d"), start=2)})
     runs = [(swept.config(Request(arm.name, 128, seed)), failed_at(0.1)) for arm in swept.mixes[:5] for seed in (0, 1)]
-    assert how_sure(answer(swept, runs))[0].text.endswith("Runs: 10, 0 to 2 a mix.")
+    assert how_sure(answer(swept, runs))[0].text.endswith("Runs: 10, 0 to 2 per mix.")
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_before_anything_is_known() -> None:
     ("change", "words"),
     [
         ({"left_s": 360}, "about 6 min left"),
-        ({"left_s": 0}, "longer than expected: up to 1 min 40 s for the runs in training"),
+        ({"left_s": 0}, "longer than expected: up to 1 min 40 s for runs in training"),
         ({"left_s": 0, "in_flight": ()}, "about to end"),
     ],
 )
