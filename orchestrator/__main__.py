@@ -11,7 +11,7 @@ def main() -> None:
     try:
         here = os.getcwd()
     except FileNotFoundError:  # MKL would end the process in a deleted directory.
-        sys.stderr.write("error: the working directory was deleted: start from another one\n")
+        sys.stderr.write("error: the working directory was deleted: start from another directory\n")
         sys.exit(2)
     # A random.py in the working directory must not replace Python's while the modules below are imported.
     sys.path[:] = [path for path in sys.path if path not in ("", here)]

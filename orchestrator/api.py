@@ -176,7 +176,7 @@ class SweepResults:
         rows = "".join(f"<tr>{cells}</tr>" for cells in lead)
         lines = "<br>".join(map(escape, answered.sentences))
         return (
-            f"<b>{escape(self.id)}</b>, {self.state}, begun {moment(self._stored.begun)}<br>"
+            f"<b>{escape(self.id)}</b>, {self.state}, started {moment(self._stored.begun)}<br>"
             f"{escape(self.spec.question)}"
             f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table><b>{lines}</b>"
         )
@@ -245,13 +245,13 @@ def run(space: SweepSpec | str | Path, *, console: Console | None = None, **opti
     home = options.pop("home", None)
     checked = RunOptions(**from_python(options), home=_home(home).root).started()
     if not isinstance(space, SweepSpec | str | Path):
-        raise UserError(f"space={space!r:.60} cannot be used: write a search space's name or file, or a SweepSpec")
+        raise UserError(f"space={space!r:.60} cannot be used: pass a search space's name or file, or a SweepSpec")
     if not isinstance(space, SweepSpec):
         spec = load_space(str(space), checked.profile, checked.assignments, variant=checked.variant)
     elif checked.profile is None and checked.variant is None and not checked.assignments:
         spec = space
     else:
-        rule = "profile, variant and overrides go with a search space's name or file"
+        rule = "profile, variant and overrides apply only to a search space's name or file"
         raise UserError(f"a specification is complete: {rule}")
     begun: list[Sweep] = []
     output = console or Console(quiet=checked.quiet, _environ=with_usable_size(os.environ))

@@ -104,8 +104,8 @@ def check_packages(search_path: Sequence[str]) -> None:
     for name in PACKAGES:
         if (path := hiding(name, search_path)) is not None:
             raise UserError(
-                f"{path} hides the package {name!r} of this program: rename it, start from another directory, or take "
-                "its directory out of PYTHONPATH"
+                f"{path} hides the package {name!r} of this program: rename it, start from another directory, or "
+                "remove its directory from PYTHONPATH"
             )
 
 
@@ -161,4 +161,4 @@ def user_path(given: str | Path) -> Path:
     try:
         return Path(given).expanduser()
     except RuntimeError:
-        raise UserError(f"{str(given)!r}: there is no home directory of that name; write the path in full") from None
+        raise UserError(f"{str(given)!r}: there is no home directory with that name; write the full path") from None

@@ -70,7 +70,7 @@ def simulate(searcher: Searcher, world: World, workers: int = 1, stack: int = 1)
         for request, seen in zip(requests, ended, strict=True):
             searcher.tell(request, seen)
     if not searcher.done:
-        raise RuntimeError("the searcher is stuck: it is not done, wants nothing and waits for nothing")
+        raise RuntimeError("the searcher is stuck: it is not done, but has no run to request and none to wait for")
     return Trace(dict(searcher.results), cost, now, cost / (now * workers) if now else 1.0)
 
 

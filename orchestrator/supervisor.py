@@ -82,10 +82,10 @@ def supervise(arguments: Sequence[str], report: Callable[[str], object]) -> int:
         show_cursor()
         if interrupted:
             if sweep is not None:
-                report(f"stopped at once, as asked; {remedy}")
+                report(f"stopped immediately, as requested; {remedy}")
             return INTERRUPTED
         if sweep is None:
-            report(f"{_cause(code)} before a sweep was begun: start it again")
+            report(f"{_cause(code)} before a sweep began: run the command again")
             return 1
         if start == STARTS or any(word.partition("=")[0] == "--address" for word in arguments):
             report(f"{_cause(code)}; {remedy}")
@@ -99,7 +99,7 @@ def _cause(code: int) -> str:
         return "Ray died (its raylet or its GCS)"
     if code < 0:
         return f"the driver was killed ({signal.Signals(-code).name})"
-    return f"the driver ended with exit code {code}, or did not start: Ray no longer answers"
+    return f"the driver ended with exit code {code}, or did not start: Ray no longer responds"
 
 
 def _start(arguments: Sequence[str], resumed: str | None) -> tuple[subprocess.Popen[bytes], int]:

@@ -26,7 +26,7 @@ LEARNED = 0.8
 """Validation accuracy of the target at which a run has learned."""
 SURE = 80
 """Minimum probability, in percent, that more of all runs learn with a trial's settings than as written."""
-NOTHING_BETTER = "found nothing better than the settings as written"
+NOTHING_BETTER = "no trial was reliably better than the settings as written"
 
 
 @dataclass(frozen=True)
@@ -152,9 +152,9 @@ class Study:
         best, written = self.best, self.written
         as_written = f"{written.learned} of {len(written.runs)} runs learned as written"
         if best is written:
-            return f"tuning {self.mix}: {NOTHING_BETTER} by more than luck ({as_written})"
+            return f"tuning {self.mix}: {NOTHING_BETTER} ({as_written})"
         learned = f"{best.learned} of {len(best.runs)} runs learned"
-        why = f"({as_written}; better with a probability of {SURE}% at least)"
+        why = f"({as_written}; better with a probability of at least {SURE}%)"
         return f"tuned {self.mix}: {values_text(best.values)}, {learned} {why}"
 
     def at_smallest_size(self, trial: Trial) -> Trial:

@@ -83,9 +83,9 @@ def test_plan_prints_the_most_runs_and_what_does_not_fit(run: Program, units: st
     command = ("plan", units, "--set", "sizes={from: 8, to: 512, count: 12, multiple_of: 2}", "--set", "seeds=9")
     output = " ".join(run(*command, "--set", "search={method: pairs, max_runs: 40}").out.split())
     assert re.search(r"about \d+ runs \(worst case \d+, hard limit 80\)", output)
-    assert "max_runs 40 a mix" in output
+    assert "max_runs 40 per mix" in output
     huge = ("plan", "add_vs_add_prod", "--profile", "smoke", "--set", "sizes=[8, 60000]")
-    assert "runs from n_embed 60000 on will not fit into memory" in " ".join(run(*huge).out.split())
+    assert "runs at n_embed 60000 and above will not fit in memory" in " ".join(run(*huge).out.split())
 
 
 def test_help_describes_each_command_in_a_sentence_at_80_columns(run: Program, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +165,7 @@ def test_a_sweep_that_needs_a_gpu_is_not_started_without(
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     message = run("run", units, "--set", "resources.gpu_per_stack=0.5").refused()
-    assert "each stack of this sweep needs 0.5 GPU, and no GPU was found here" in message
+    assert "each stack of this sweep needs 0.5 GPU, but no GPU was found here" in message
     assert "--set resources.gpu_per_stack=0" in message
 
 

@@ -124,7 +124,7 @@ def test_a_trial_that_cannot_win_ends_at_the_smallest_size() -> None:
     study = run(tuned_spec(seeds=4), train=outcome)
     assert [len(trial.runs) for trial in study.trials] == [8, 8, 4]
     assert study.result == {}
-    nothing = "found nothing better than the settings as written by more than luck"
+    nothing = "no trial was reliably better than the settings as written"
     assert str(study) == f"tuning add: {nothing} (4 of 8 runs learned as written)"
 
 

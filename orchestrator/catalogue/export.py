@@ -1,26 +1,27 @@
-"""Sweeps as files for others: tables, a report, comparisons. Notebooks rely on the names of columns: they never change.
+"""Sweeps as files for others: tables, a report, comparisons. The names of columns never change,
+because notebooks rely on them.
 
 ``runs``, one row per run:
     ``sweep``, ``space``, ``variant``, ``profile``; ``key``, a hash of everything that changes the run's result; ``mix``
     (the tasks trained together), ``size`` (on the size axis), ``seed``; ``status`` (finished, diverged or failed),
-    ``steps``, ``seconds`` (the run's share of its stack's training time); of the target ``accuracy`` (its test score)
-    and ``floor`` (that of the best constant answer); ``parameters`` (all trainable ones), ``core_parameters`` (those of
-    the model's body); ``reused_from``, the sweep it was trained for, if that was another one or for another mix; then
-    ``test_accuracy/TASK`` and ``floor/TASK`` for every task, ``probe/PROBE/NUMBER``, and further measures by their own
-    names (``measure/NAME`` if a column above has that name).
+    ``steps``, ``seconds`` (the run's share of its stack's training time); ``accuracy`` (the target's test score) and
+    ``floor`` (the best constant answer's score); ``parameters`` (all trainable ones), ``core_parameters`` (those in the
+    model's body); ``reused_from``, the sweep for which the run was trained, if it was another sweep or another mix;
+    then ``test_accuracy/TASK`` and ``floor/TASK`` for every task, ``probe/PROBE/NUMBER``, and further measures by their
+    own names (``measure/NAME`` if a column above has that name).
 
 ``curves``, one row per evaluation and task:
     ``sweep``, ``key``, ``mix``, ``size``, ``seed``; ``step``, ``loss`` (in the family's unit),
-    ``task``, ``accuracy`` (validation); then ``measure/NAME`` for what else was measured at that evaluation.
+    ``task``, ``accuracy`` (validation); then ``measure/NAME`` for every other measure at that evaluation.
 
 ``transitions``, one row per mix and task:
     ``sweep``, ``space``, ``variant``, ``profile``, ``size_axis``; ``mix``, ``recipe``, ``task``, ``is_target``,
     ``verdict``; ``transition``, ``low``, ``high`` on the size axis, the same with the suffixes ``_parameters``,
     ``_core_parameters`` and (at accuracy 0.8) ``_absolute``; ``p_above``, ``p_below``;
-    ``tested_from``, ``tested_to``; ``runs``, ``diverged``, ``failed``; for the target of mixes other than the
-    baseline the result of its pairs: ``decided`` (fewer, more or empty), ``evidence`` now and ``evidence_highest``, the
-    certified factors ``at_least`` and ``at_least_core``, ``pairs``; the estimated ratio ``synergy``, ``synergy_low``,
-    ``synergy_high``; ``words``.
+    ``tested_from``, ``tested_to``; ``runs``, ``diverged``, ``failed``; for the target in mixes other than the
+    baseline, the result of the pairs: ``decided`` (fewer, more or empty), ``evidence`` (current) and
+    ``evidence_highest``, the certified factors ``at_least`` and ``at_least_core``, ``pairs``; the estimated ratio
+    ``synergy``, ``synergy_low``, ``synergy_high``; ``words``.
 
 Unknown values (a censored side, a failed run's accuracy) are missing.
 """
@@ -103,12 +104,12 @@ def posterior_frame(stored: StoredSweep) -> pd.DataFrame:
 def export(stored: StoredSweep, directory: Path) -> list[Path]:
     """Write Parquet and CSV files to a new directory, whole or not at all. Raises :class:`UserError` if it exists."""
     if directory.exists():
-        raise UserError(f"{str(directory)!r} exists already; name a new directory with --output, or remove it")
+        raise UserError(f"{str(directory)!r} already exists; name a new directory with --output, or remove it")
     try:
         directory.mkdir()
         directory.rmdir()
     except OSError as error:
-        why = f"{str(directory)!r} cannot be made ({error.strerror}); name another directory with --output"
+        why = f"{str(directory)!r} cannot be created ({error.strerror}); name another directory with --output"
         raise UserError(why) from error
     tables = {
         "runs": runs_frame(stored),

@@ -38,7 +38,7 @@ def sweeps_view(sweeps: Sequence[StoredSweep | Unreadable]) -> RenderableType:
             continue
         problems += sweep.damage
         details = [sweep.spec.profile, counted(sweep.counted, "run"), size_on_disk(sweep.disk_bytes)]
-        details += [f"begun {moment(sweep.begun)}", changed_words(sweep.spec)]
+        details += [f"started {moment(sweep.begun)}", changed_words(sweep.spec)]
         state = (sweep.state.value, STATE_STYLES[sweep.state])
         text = Text.assemble(state, "".join(f", {part}" for part in details if part), "\n", sweep_words(sweep))
         paragraphs += [Text(sweep.id, style="bold"), Padding(text, (0, 0, 0, 2))]
@@ -65,7 +65,8 @@ def status_view(stored: StoredSweep, *, runs: bool = False) -> RenderableType:
         Text(f"{stored.id}: {spec.question}", style="bold"),
         Text.assemble(
             (stored.state.value, STATE_STYLES[stored.state]),
-            f", begun {moment(stored.begun)}, last changed {moment(stored.changed)}{'; ' if changes else ''}{changes}",
+            f", started {moment(stored.begun)}, last changed {moment(stored.changed)}",
+            f"; {changes}" if changes else "",
         ),
         table,
     ]
@@ -75,7 +76,7 @@ def status_view(stored: StoredSweep, *, runs: bool = False) -> RenderableType:
     statuses = run_statuses(stored)
     parts += [Text(_training_line(run)) for run in statuses if run.status in ("training", "interrupted")]
     parts.append(Text(numbers.cost(cost_of(spec, stored.runs)), style="dim"))
-    reached = f"{spec.size_axis} where {words.score} of {spec.target} is {LEVEL:.0%} of its asymptote"
+    reached = f"{spec.size_axis} at which {words.score} of {spec.target} is {LEVEL:.0%} of its asymptote"
     parts.append(Text(f"{reached}, with {CONFIDENCE:.0%} intervals"))
     if runs:
         every = plain_table("run", "mix", spec.size_axis, "seed", "status", "step", spec.target)
@@ -143,7 +144,7 @@ def _curve_table(curve: Sequence[Evaluation]) -> RenderableType:
 
 def _status_words(stored: StoredSweep, ended: RunRecord | None) -> str:
     if ended is None:
-        return "training" if stored.state is State.RUNNING else "interrupted; `run --resume` continues it"
+        return "training" if stored.state is State.RUNNING else "interrupted; `run --resume` continues the run"
     return f"{ended.outcome.status}" + (f", trained in {ended.found_in}" if ended.found_in else "")
 
 

@@ -19,7 +19,7 @@ def find_sweep(home: Home, given: str) -> str:
     if given in ids:
         return given
     if not ids:
-        raise UserError(f"there is no sweep {given!r}: {home.root} has none yet")
+        raise UserError(f"there is no sweep {given!r}: {home.root} has no sweeps yet")
     of_space = [sweep_id for sweep_id in ids if space_of(sweep_id) == given]
     if of_space:
         return of_space[0]  # Ids are sorted, newest first.
@@ -27,7 +27,7 @@ def find_sweep(home: Home, given: str) -> str:
     if len(matches) == 1:
         return matches[0]
     if matches:
-        raise UserError(f"{given!r} fits {len(matches)} sweeps: {first_of(matches)}. Give more of the id.")
+        raise UserError(f"{given!r} matches {len(matches)} sweeps: {first_of(matches)}. Give more of the id.")
     hint = did_you_mean(given, [*ids, *map(space_of, ids)])
     raise UserError(f"there is no sweep {given!r} in {home.root}.{hint} Its sweeps, newest first: {first_of(ids)}.")
 

@@ -92,7 +92,7 @@ class StoredSweep:
         if len(matches) == 1:
             return matches.popitem()[1]
         if matches:
-            raise UserError(f"{key!r} fits {len(matches)} runs of {self.id}; give more of the key")
+            raise UserError(f"{key!r} matches {len(matches)} runs of {self.id}; give more of the key")
         raise UserError(f"{self.id} has no run {key!r}; its .runs lists the keys of all {len(self.runs)}")
 
 
@@ -120,7 +120,7 @@ def read_known(home: Home, sweep_id: str) -> StoredSweep | Unreadable:
     if damage:
         damage.append(f"`run ... --resume {sweep_id}` finds the missing runs or trains them again")
     if sweep.spec.lacks_family:
-        description = "its runs are shown with the description written when the sweep began"
+        description = "its runs are described as when the sweep began"
         damage.append(f"the family {sweep.spec.family} of {sweep_id} cannot be imported: {description}")
     ended = frozenset(run.key for run in runs)
     training = () if memory.answered else in_training(sweep, ended, damage.append)
@@ -147,7 +147,7 @@ def find_run(home: Home, given: str) -> tuple[str, list[StoredSweep]]:
     if len(holders) == 1:
         return holders.popitem()
     if holders:
-        raise UserError(f"{given!r} fits {len(holders)} runs: {first_of(sorted(holders))}. Give more of the key.")
+        raise UserError(f"{given!r} matches {len(holders)} runs: {first_of(sorted(holders))}. Give more of the key.")
     message = f"there is no run {given!r} in {home.root}; `status SWEEP --runs` lists the keys of a sweep's runs"
     raise UserError("\n".join([message, *problems]))
 
@@ -160,6 +160,6 @@ def read_arrays(run: RunRecord) -> dict[str, NDArray[Any]]:
         message = f"the arrays in {run.directory} are damaged ({error}); the run's outcome is still in the journal"
         raise SweepError(message) from error
     if not arrays:
-        reason = f"it {run.outcome.status}" if run.outcome.status is not Status.FINISHED else "its family keeps none"
+        reason = f"it {run.outcome.status}" if run.outcome.status is not Status.FINISHED else "its family stores none"
         raise UserError(f"run {run.key} ({run.config.label}, size {run.config.size}) has no arrays: {reason}")
     return arrays

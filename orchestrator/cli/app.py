@@ -16,11 +16,11 @@ GROUPS = {
         "plan": ("run", "Print what a sweep would cost, without starting it."),
         "run": ("run", "Run a sweep and print the transitions it finds."),
         "stop": ("stop_rm", "Stop a running sweep, or one of its mixes or runs."),
-        "reproduce": ("reproduce", "Run all experiments and compare them with what is expected."),
+        "reproduce": ("reproduce", "Run all experiments and compare them with expectations."),
     },
     "Look": {
         "sweeps": ("status", "List all sweeps: state, findings, size on disk."),
-        "status": ("status", "Show how far a sweep is, and whether it is still running."),
+        "status": ("status", "Show a sweep's progress, and whether it is still running."),
         "explain": ("report", "Explain in plain words what a sweep found and how sure it is."),
         "report": ("report", "Write what a sweep found as one self-contained HTML file."),
         "figure": ("report", "Draw a sweep's figure for a paper, and print its caption."),
@@ -32,13 +32,13 @@ GROUPS = {
     },
     "Set up": {
         "doc": ("doc", "Explain a setting: its meaning, values and default."),
-        "doctor": ("doctor", "Try everything that a sweep needs from this machine."),
-        "check-family": ("doctor", "Check whether a family of models keeps its contract."),
+        "doctor": ("doctor", "Test everything that a sweep needs from this machine."),
+        "check-family": ("doctor", "Check whether a family of models satisfies its contract."),
         "simulate": ("simulate", "Try the searchers without training: cost, error, coverage."),
     },
     "Maintain": {
         "home": ("home", "Copy a home to one file, or a file into a home."),
-        "sync": ("ui", "Write to MLflow what is missing there after an outage."),
+        "sync": ("ui", "Write records that MLflow is missing after an outage."),
         "rm": ("stop_rm", "Delete a sweep from disk and from MLflow."),
     },
 }

@@ -18,7 +18,7 @@ FamilyOption = Annotated[
 
 def doc_command(
     setting: Annotated[
-        str | None, typer.Argument(metavar="[SETTING]", help="A whole key or its last part; without one, all keys.")
+        str | None, typer.Argument(metavar="[SETTING]", help="A full key or its last part; by default all keys.")
     ] = None,
     family: FamilyOption = "listops",
 ) -> None:
@@ -28,13 +28,13 @@ def doc_command(
 
       doc settings.training.learning_rate
 
-      doc resources               all keys below it
+      doc resources               all keys below this one
 
       doc --family permutations   every key
 
       doc probes                  every probe: its numbers with their formulas, ranges and sources
 
-      doc probes.separation       one of them; of your own: doc package.module:Class
+      doc probes.separation       one probe; for your own: doc package.module:Class
     """
     from orchestrator.space.settings_documentation import entries
     from trainables.probes.base import BUILT_IN

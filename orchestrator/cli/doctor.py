@@ -30,7 +30,7 @@ NAME_WIDTH = 14
 def doctor_command(
     home: HomeOption = HOME,
 ) -> None:
-    """Try everything that a sweep needs from this machine.
+    """Test everything that a sweep needs from this machine.
 
     Prints one line per part. Exit code 1 means that something is wrong.
     """
@@ -77,9 +77,9 @@ def check_family_command(
     ] = None,
     device: Annotated[str, typer.Option(help="The torch device to train on: cpu, cuda.")] = "cpu",
 ) -> None:
-    """Check whether a family of models keeps its contract, part by part.
+    """Check whether a family of models satisfies its contract, part by part.
 
-    It trains some runs of the smallest size to their end, so choose fast settings.
+    The check trains some runs of the smallest size to their end, so choose fast settings.
 
     Examples:
 
@@ -94,14 +94,14 @@ def check_family_command(
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # A stack's default: small models are slower with more.
     if device.startswith("cuda") and not torch.cuda.is_available():
-        raise UserError(f"--device {device}: torch finds no GPU on this machine; `doctor` says more")
+        raise UserError(f"--device {device}: torch finds no GPU on this machine; run `doctor` for details")
     made = _family(family, options)
     failed = passed = 0
     with tempfile.TemporaryDirectory(prefix="check-family-") as directory:
         try:
             case = case_of(made, size or (), device, Path(directory))
         except BrokenFamilyError as error:
-            raise SweepError(f"the family {made.name!r} does not keep its contract: {error}") from error
+            raise SweepError(f"the family {made.name!r} does not satisfy its contract: {error}") from error
         arms = ", ".join(arm.name for arm in case.arms)
         typer.echo(f"{made.name}: {arms} at {made.size_axis} {', '.join(map(str, case.sizes))}")
         for finding in findings(case):
@@ -112,7 +112,9 @@ def check_family_command(
             failed += bool(finding.wrong)
             passed += not (finding.wrong or finding.skipped)
     if failed:
-        raise SweepError(f"the family {made.name!r} does not keep its contract: {failed} of its parts are wrong")
+        raise SweepError(
+            f"the family {made.name!r} does not satisfy its contract: {failed} of {failed + passed} checks failed"
+        )
     typer.echo(f"the family {made.name!r} passed all {passed} checks of its contract")
 
 
@@ -126,7 +128,9 @@ def _family(name: str, options: SpaceOptions) -> Family:
             raise unknown("family or search space", name, [*BUILT_IN, *names()])
         return resolve(name, options).make_family()
     if options.words():
-        raise UserError("--profile, --variant and --set belong to a search space: name one instead of the class")
+        raise UserError(
+            "--profile, --variant and --set apply only to a search space: name a space instead of the class"
+        )
     kind = load_family(name)
     if missing := sorted(kind.__abstractmethods__):
         raise UserError(f"{name!r} is not a complete family: it lacks {', '.join(missing)}")
@@ -134,4 +138,4 @@ def _family(name: str, options: SpaceOptions) -> Family:
         return kind(parse(kind.Settings, {}))
     except InvalidDataError as error:
         mistakes = "; ".join(f"{dotted(mistake.key)}: {mistake.message}" for mistake in error.mistakes)
-        raise UserError(f"{name!r} needs settings ({mistakes}): name a search space with them instead") from error
+        raise UserError(f"{name!r} needs settings ({mistakes}): name a search space that contains them") from error

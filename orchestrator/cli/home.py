@@ -28,7 +28,7 @@ def home_command(
 ) -> None:
     """Copy a home to one file, or a file into a home.
 
-    The file contains runs, sweeps and checkpoints. `sync` makes the record in MLflow from them. Runs are merged by key,
+    The file contains runs, sweeps and checkpoints. `sync` records them in MLflow. Runs are merged by key,
     so a file can be imported twice. `run ... --resume` continues a stopped sweep.
 
     Examples:
@@ -55,4 +55,4 @@ def home_command(
         f"{counted(read.known_sweeps, 'sweep')} and {counted(read.known_runs, 'run')} existed already"
     )
     if read.runs or read.sweeps:
-        typer.echo(f"next: python -m orchestrator sync --home {place.root}, for the record in MLflow")
+        typer.echo(f"next: python -m orchestrator sync --home {place.root}, to record them in MLflow")

@@ -25,7 +25,7 @@ def _home(given: str | Path) -> Path:
 
     try:
         if not str(given).strip():
-            raise UserError("it is empty: leave it out, or name a directory")
+            raise UserError("must not be empty: omit the option, or name a directory")
         home = user_path(given)
         check_home(home)
     except UserError as error:
@@ -46,7 +46,7 @@ def path_option(help: str, metavar: str = "PATH") -> Any:
 
 
 SpaceName = Annotated[str, typer.Argument(metavar="NAME_OR_FILE", help="A search space's name, or a YAML file.")]
-SWEEP_HELP = "A sweep's id, the beginning of one, or a search space's name for its newest sweep."
+SWEEP_HELP = "A sweep's id or its beginning, or a search space's name for its newest sweep."
 SweepName = Annotated[str | None, typer.Argument(metavar="[SWEEP]", help=SWEEP_HELP)]
 OneSweep = Annotated[str, typer.Argument(metavar="SWEEP", help=SWEEP_HELP)]
 HomeOption = Annotated[

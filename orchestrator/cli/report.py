@@ -89,7 +89,7 @@ def _check_picture(output: Path | None) -> None:
     from orchestrator.catalogue.export import output_path
 
     if output is not None and output.suffix not in PICTURES:
-        raise UserError(f"--output {str(output)!r}: the name of a figure ends in {', '.join(PICTURES)}")
+        raise UserError(f"--output {str(output)!r}: the file's name must end in {', '.join(PICTURES)}")
     if output is not None:
         output_path(output)
 
@@ -154,9 +154,9 @@ def probe_command(
     sweep: OneSweep,
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Probes, or package.module:Class; by default the sweep's own."),
+        typer.Argument(metavar="[NAME]...", help="Names of probes, or package.module:Class; by default the sweep's."),
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Also on runs that have a result.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Also probe runs that already have results.")] = False,
     home: HomeOption = HOME,
 ) -> None:
     """Run probes on the trained models of a sweep."""
@@ -167,12 +167,12 @@ def probe_command(
     stored = open_sweep(sweep, home)
     names = names or list(stored.spec.probes)
     if not names:
-        raise UserError(f"{stored.id} has no probes of its own: name one")
+        raise UserError(f"{stored.id} has no probes by default: name at least one")
     errors: list[str] = []
     for probe in [load_probe(name) for name in names]:
         result = probe_runs(probe, stored.spec, stored.runs, again=again)
         typer.echo(f"{probe.name}: {result.words}")
         errors += result.errors
-    typer.echo(f"`report {stored.id}` shows them; `sync` writes them to MLflow")
+    typer.echo(f"`report {stored.id}` shows the results; `sync` writes them to MLflow")
     if errors:
-        raise SweepError(f"{len(errors)} results are errors, which `logs RUN` shows; the first: {errors[0]}")
+        raise SweepError(f"the probes failed {len(errors)} times; `logs RUN` shows each error. The first: {errors[0]}")

@@ -29,13 +29,13 @@ def reproduce_command(
         list[str] | None,
         typer.Argument(metavar="[SPACE]...", help="Search spaces; by default all shipped ones."),
     ] = None,
-    profile: Annotated[str, typer.Option(help="The profile to run every one in.")] = "laptop",
+    profile: Annotated[str, typer.Option(help="The profile in which to run each search space.")] = "laptop",
     overrides: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Override a field of every one by its path: --set settings.model.init.std=0.2.",
+            help="Override a field of every search space by its path: --set settings.model.init.std=0.2.",
         ),
     ] = None,
     budget: Annotated[
@@ -50,9 +50,9 @@ def reproduce_command(
         str, typer.Option(metavar="ray|local", help="Train under Ray, or one stack after another in this process.")
     ] = "ray",
 ) -> None:
-    """Run all experiments and compare them with what is expected.
+    """Run all experiments and compare them with expectations.
 
-    Finished sweeps are not run again and unfinished ones continue, so you can interrupt and repeat it.
+    Finished sweeps are not run again and unfinished ones continue, so you can interrupt this command and run it again.
     """
     from orchestrator.home.files import Home
     from orchestrator.sweep.reproduce import Reproduction
@@ -83,7 +83,7 @@ def _all(profile: str) -> list[str]:
         raise unknown("profile", profile, sorted({name for space in spaces for name in space.profiles}))
     for space in spaces:
         if space.name not in chosen:
-            typer.echo(f"{space.name} has no profile {profile!r}: it is left out", err=True)
+            typer.echo(f"{space.name} has no profile {profile!r} and is skipped", err=True)
     return chosen
 
 
@@ -102,7 +102,7 @@ def _experiment(name: str, choice: SpaceOptions, address: str | None) -> Experim
     file = space.files[0]
     expected = expectations_of(file)
     if not expected:
-        raise UserError(f"{file.source} has no statements (`expects:`) to compare its answer with")
+        raise UserError(f"{file.source} has no expected findings (`expects:`) to compare with its answer")
     chosen = choice if space.profiles else replace(choice, profile=None)
     specs = load_variants(name, chosen, hardware_at(address))
     where = f"{file.source}, expects"

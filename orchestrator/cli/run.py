@@ -45,7 +45,7 @@ def run_command(space: SpaceName, options: RunOptions) -> None:
     options = options.started(space)
     hardware = hardware_at(options.address)
     if (other := environment.hiding("orchestrator", [environment.working_directory() or ""])) is not None:
-        warn(f"in this directory `python -m orchestrator` runs {other}: start the printed commands elsewhere")
+        warn(f"in this directory `python -m orchestrator` runs {other}: run the printed commands in another directory")
     specs = load_variants(space, options, hardware)
     options = replace(options, hardware=hardware, several=len(specs) > 1)
     _check_begin(specs, options, hardware)
@@ -69,7 +69,10 @@ class _Output(Console):
 
     def on_broken_pipe(self) -> None:
         """Report the broken pipe. rich calls this method, which does not return."""
-        typer.echo("error: the reader of the output has exited; --resume continues a sweep that had begun", err=True)
+        typer.echo(
+            "error: the program that reads this output has exited; --resume continues the sweep if it had begun",
+            err=True,
+        )
         super().on_broken_pipe()
 
 
@@ -81,7 +84,9 @@ def _check_begin(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hard
     if options.several and (options.resume or options.extend is not None):
         names = ", ".join(spec.variant for spec in specs)
         option = "--resume" if options.resume else "--extend"
-        raise UserError(f"{option} names one sweep and {options.space} has several: also give --variant ({names})")
+        raise UserError(
+            f"{option} applies to one sweep, but {options.space} has several: also give --variant ({names})"
+        )
     for spec in specs:
         _check_gpus(spec, hardware, options.address)
     resume = None if options.several else options.resume
@@ -181,6 +186,6 @@ def _check_gpus(spec: SweepSpec, hardware: Hardware, address: str | None) -> Non
     where, share = f"at {address}" if address else "here", spec.resources.gpu_per_stack
     needs = "a share of a GPU" if isinstance(share, str) else f"{share:g} GPU"
     raise UserError(
-        f"each stack of this sweep needs {needs}, and no GPU was found {where}. Give the --address of a Ray cluster "
+        f"each stack of this sweep needs {needs}, but no GPU was found {where}. Give the --address of a Ray cluster "
         "with GPUs, another --profile, or --set resources.gpu_per_stack=0 to train on the CPU, slowly."
     )

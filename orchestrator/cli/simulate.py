@@ -22,7 +22,7 @@ GENERIC_SIZES, GENERIC_SEEDS, GENERIC_EXPONENT = 46, 8, 1.75
 """Number of sizes from 8 to 256, number of seeds, and exponent of size in a run's cost, without a search space."""
 NOTE = (
     "runs of one sweep; cost and wall clock relative to the full grid's; busy: share of the workers' time; error: "
-    "median of |ln(estimate / truth)|, 0.05 is 5 % in size; covers: 90 % intervals that contain the truth"
+    "median of |ln(estimate / truth)|, 0.05 is 5 % in size; covers: share of 90 % intervals that contain the truth"
 )
 
 
@@ -31,14 +31,14 @@ def simulate_command(
     options: SpaceOptions,
     space: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME_OR_FILE]", help="A search space; without one, 46 sizes from 8 to 256, one mix."),
+        typer.Argument(metavar="[NAME_OR_FILE]", help="A search space; by default one mix and 46 sizes from 8 to 256."),
     ] = None,
     truths: Annotated[int, typer.Option(min=1, max=10_000, help="Sweeps to simulate, each with new transitions.")] = 40,
     method: Annotated[
         list[str] | None, typer.Option(help="Try this method (repeatable); by default all of them.")
     ] = None,
     workers: Annotated[int, typer.Option(min=1, max=10_000, help="Stacks that train at the same time.")] = 1,
-    stack: Annotated[int, typer.Option(min=1, max=1_000, help="The most runs in a stack.")] = 1,
+    stack: Annotated[int, typer.Option(min=1, max=1_000, help="Maximum number of runs in a stack.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the transitions.")] = 0,
 ) -> None:
     """Try the searchers without training: cost, error, coverage."""
@@ -77,7 +77,7 @@ def _problem(
     methods: dict[str, Mapping[str, Any]] = {name: {"stack": stack} for name in names or METHODS}
     if space is None:
         if options.words():
-            raise UserError("--profile, --variant and --set belong to a search space: name one")
+            raise UserError("--profile, --variant and --set apply only to a search space: name one")
         sizes = tuple(int(size) for size in np.unique(np.geomspace(8, 256, GENERIC_SIZES).round().astype(int)))
         costs = {size: float(size) ** GENERIC_EXPONENT for size in sizes}
         return Problem(("mix",), sizes, tuple(range(GENERIC_SEEDS))), methods, costs

@@ -51,10 +51,10 @@ def sweeps_command(
 def status_command(
     sweep: SweepName = None,
     home: HomeOption = HOME,
-    runs: Annotated[bool, typer.Option("--runs", help="List every run, with the keys `logs` takes.")] = False,
+    runs: Annotated[bool, typer.Option("--runs", help="List every run with its key, for `logs`.")] = False,
     json_: Json = False,
 ) -> None:
-    """Show how far a sweep is, by default the newest one, and whether it is still running."""
+    """Show the progress of a sweep (by default the newest), and whether it is still running."""
     from orchestrator.catalogue.listings import status_view
     from orchestrator.catalogue.status import status_json
 
@@ -66,7 +66,7 @@ def status_command(
 
 
 def logs_command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's key, or the beginning of it.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's key or its beginning.")],
     home: HomeOption = HOME,
 ) -> None:
     """Show one run: settings, learning curve, traceback."""

@@ -38,11 +38,11 @@ def stop_command(
     from orchestrator.home.sweeps import ask_to_stop
 
     if mix is not None and run is not None:
-        raise UserError("--mix stops all runs of a mix and --run one run: give one of them")
+        raise UserError("--mix stops all runs of a mix, --run stops one run: give only one option")
     stored = open_sweep(sweep, home)
     request = StopRequest(mix or "", "" if run is None else _key(stored, run))
     ask_to_stop(stored.sweep, request)
-    typer.echo(f"{stored.id} was asked to stop {request}, which happens at the next evaluation of a stack")
+    typer.echo(f"{stored.id} will stop {request} at the next evaluation of a stack")
 
 
 def _key(stored: StoredSweep, given: str) -> str:
@@ -51,14 +51,14 @@ def _key(stored: StoredSweep, given: str) -> str:
     matches = [key for key in training if given and key.startswith(given)]
     if len(matches) == 1:
         return matches[0]
-    problem = f"fits {len(matches)} runs in training" if matches else "is not a run in training"
+    problem = f"matches {len(matches)} runs in training" if matches else "is not a run in training"
     raise UserError(f"{given!r} {problem} of {stored.id}. In training: {', '.join(matches or training) or 'none'}.")
 
 
 def rm_command(
     sweep: OneSweep,
     home: HomeOption = HOME,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Delete a sweep from disk and from MLflow, after asking.
 
@@ -88,7 +88,7 @@ def rm_command(
         raise UserError(f"{sweep_id} is running: stop it first (`stop {sweep_id}`), then delete it")
     for line in lines:
         typer.echo(line)
-    if not yes and not typer.confirm("Delete it from disk and from MLflow, for good?"):
+    if not yes and not typer.confirm("Permanently delete it from disk and from MLflow?"):
         raise typer.Abort
     records = _delete(sweep_id, space, home)
     typer.echo(f"deleted {sweep_id}: {freed} on disk, {records} records in MLflow")
@@ -108,7 +108,7 @@ def _delete(sweep_id: str, space: str, home: Path) -> int:
         try:
             records = remove_sweep(chosen, space, sweep_id)
         except StoreError as error:
-            raise SweepError(f"nothing on disk is deleted: {error}") from error
+            raise SweepError(f"nothing was deleted from disk: {error}") from error
         store = RunStore(files.home, sweep_id)
         with store.locked():
             store.remove_own()

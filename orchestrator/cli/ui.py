@@ -32,7 +32,7 @@ def ui_command(
         return
     if chosen.artifacts is not None and not (home / store.DATABASE).is_file():
         remedy = (
-            "`sync` makes it from its sweeps" if Home(home).sweep_ids() else "run a sweep first, or name its --home"
+            "`sync` creates it from the sweeps" if Home(home).sweep_ids() else "run a sweep first, or name its --home"
         )
         raise UserError(f"there is no record in {str(home)!r} yet: {remedy}")
     store.check(chosen)
@@ -47,10 +47,10 @@ def ui_command(
 def sync_command(
     home: HomeOption = HOME,
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Make the home's store again from the logs, and keep the former one.")
+        bool, typer.Option("--rebuild", help="Rebuild the home's store from the logs, and keep the old store.")
     ] = False,
 ) -> None:
-    """Write to MLflow what is missing there after an outage."""
+    """Write records that MLflow is missing after an outage."""
     from orchestrator.record import sync
 
     (sync.rebuild if rebuild else sync.sync)(home, Console())

@@ -67,9 +67,9 @@ def device() -> Finding:
     if missing := lacking():
         return slow(f"{text}; steps run uncompiled: {', '.join(missing)} is missing", "install it")
     if free < 0.8 * total:
-        return slow(text, "other processes use its memory (nvidia-smi): stacks will be smaller")
+        return slow(text, "other processes use its memory (see nvidia-smi): stacks will be smaller")
     if capability < BF16_UNITS:
-        return slow(text, "it has no units for bf16: keep training.precision float32")
+        return slow(text, "it does not support bf16: keep training.precision float32")
     return ok(text)
 
 
@@ -103,9 +103,9 @@ def two_processes(home: Path, on: str = "cuda", gpu_share: float = 0.4) -> Findi
         digests = {process.result().digest for process in both}
     if digests != {alone}:
         todo = "give --gpu-fraction 1, and report this"
-        text = "two processes on this GPU affect each other: their final bits differ from those of one process alone"
+        text = "two processes on this GPU affect each other: their results differ in bits from a single process"
         return wrong(text, todo)
-    return ok("two processes at once end with the bits of one alone")
+    return ok("two processes at once give the same bits as a single process")
 
 
 def side_by_side(home: Path, on: str = "cuda") -> Finding:
@@ -131,9 +131,9 @@ def memory_end(home: Path) -> Finding:
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
         error = apart(out_of_memory, aside)
     if error == "":
-        return slow("a stack of 32 trains in three quarters of its memory", "nothing: it did not run out of memory")
+        return slow("a stack of 32 trained in three quarters of its memory", "nothing to do: the memory sufficed")
     if error != "recognized":
-        todo = "this error is not recognized: stacks would fail instead of being halved; give --stack"
+        todo = "this error is not recognized, so stacks would fail instead of being halved: limit them with --stack"
         return wrong(f"a stack of 32 in three quarters of its memory ends with {error}", todo)
     return ok("a stack of 32 in three quarters of its memory runs out of memory, and 16 train after it")
 

@@ -107,7 +107,7 @@ def software() -> Finding:
     """Compare Python, torch and required packages, except MLflow (see :func:`record`), with the allowed ranges."""
     import torch
 
-    built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "for the CPU alone"
+    built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "for the CPU only"
     versions = f"Python {platform.python_version()}, torch {torch.__version__} {built}"
     installed: dict[str, str] = {}
     for distribution in metadata.distributions():  # The first distribution on the path is imported.
@@ -155,7 +155,7 @@ def home_directory(home: Path) -> Finding:
     try:
         make_home(home)
     except UserError as error:
-        return wrong(str(error), "a sweep would be refused")
+        return wrong(str(error), "a sweep cannot start until this is fixed")
     free = shutil.disk_usage(home).free / GB
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
         flush = statistics.median(_flush(Path(aside) / "journal") for _ in range(FLUSHES))
@@ -165,13 +165,13 @@ def home_directory(home: Path) -> Finding:
     text = f"{free:.1f} GB free at {home}, a flush to disk takes {1e3 * flush:.1f} ms"
     if answer != "locked":
         todo = "its file system has no locks (NFS without its lock service?): choose another --home"
-        return wrong(f"{text}; a lock does not keep another process out", todo)
+        return wrong(f"{text}; a lock does not exclude another process", todo)
     if free < LEAST_GB:
         return wrong(text, "free some space, or choose another --home")
     if free < GOOD_GB:
         return slow(text, f"a large sweep with its record takes up to {GOOD_GB:g} GB: choose another --home")
     if flush > SLOW_FLUSH_S:
-        return slow(text, "every outcome waits for a flush: choose a --home on a nearer disk")
+        return slow(text, "every outcome waits for a flush: choose a --home on a faster disk")
     return ok(text)
 
 
@@ -190,11 +190,11 @@ def training(home: Path, device: str = "cpu", overrides: Sequence[str] = ()) -> 
         resumed = apart(trained, aside, device, overrides=overrides, resumed=True)
     text = f"a small stack's loss falls from {whole.losses[0]:.2f} to {whole.losses[-1]:.2f} nats"
     if not whole.losses[-1] < FALLS_TO * whole.losses[0]:
-        return wrong(text, "this build of torch does not train here: install another one")
+        return wrong(text, "this build of torch does not train here: install another build")
     if resumed.digest != whole.digest:
-        todo = "a resumed run would not be the same run: look for unstable memory or overclocking"
-        return wrong(f"{text}; resumed, it ends in other bits", todo)
-    text += "; resumed in another process, it ends in the same bits"
+        todo = "a resumed run would give other results: look for unstable memory or overclocking"
+        return wrong(f"{text}; resumed, it ends with other bits", todo)
+    text += "; resumed in another process, it ends with the same bits"
     return slow(f"{text}; {lacks[0]}", lacks[1]) if device == "cpu" and (lacks := missing()) else ok(text)
 
 
@@ -245,7 +245,7 @@ def record(home: Path) -> Finding:
     if find_spec(RECORD) is None:
         todo = "install MLflow; `sync` then writes the record from the home"
         return slow(
-            "MLflow is not installed: sweeps run and everything is in the home, without a record in MLflow", todo
+            "MLflow is not installed: sweeps run, and the home contains everything, but MLflow has no record", todo
         )
     from orchestrator.record.sync import try_store  # MLflow takes two seconds to import.
 
@@ -261,7 +261,7 @@ def ray_start() -> Finding:
 
     start_s, answer_s, version = try_ray(Resources())
     if version != torch.__version__:
-        todo = "its processes run in another environment: check PYTHONPATH, and where Ray was started"
+        todo = "Ray's processes run in another environment: check PYTHONPATH, and where Ray was started"
         return wrong(f"Ray's processes have torch {version}, this one has {torch.__version__}", todo)
     return ok(f"Ray starts in {start_s:.1f} s, its first process in {answer_s:.1f} s more")
 

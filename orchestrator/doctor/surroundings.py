@@ -49,8 +49,8 @@ def names() -> Finding:
     here = environment.working_directory() or ""
     hiding = {name: other for name in environment.PACKAGES if (other := environment.hiding(name, [here])) is not None}
     if not hiding:
-        return ok("no module in this directory has the name of one of this program's packages")
-    text = f"{', '.join(hiding.values())} in this directory has the name of a package of this program"
+        return ok("no module in this directory hides a package of this program")
+    text = f"{', '.join(hiding.values())} in this directory hides a package of this program"
     if "orchestrator" in hiding:
         instead = "rename it, or start this program as `orchestrator`, which is in the same directory as Python"
         return wrong(text, f"in this directory, `python -m orchestrator` runs that module: {instead}")

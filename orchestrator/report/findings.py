@@ -24,7 +24,7 @@ class Kind(Enum):
     DECIDED = auto()
     """A mix needs fewer or more parameters than its baseline."""
     OPEN = auto()
-    """No difference between a mix and its baseline is shown yet."""
+    """No difference between a mix and its baseline has been shown yet."""
     NO_PAIRS = auto()
     """A mix and its baseline were not trained in pairs, so nothing is decided."""
     TRANSITION = auto()

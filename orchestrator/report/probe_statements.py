@@ -106,7 +106,7 @@ def _compare(
     else:
         sizes, other_sizes = [run.size for run in own], [run.size for run in other]
         if len(set(sizes)) == len(set(other_sizes)) == 1 and sizes[0] != other_sizes[0]:
-            text = f"{expected.number} is known only at size {sizes[0]}, and of {baseline} only at {other_sizes[0]}"
+            text = f"{expected.number} is known only at size {sizes[0]} for {mix}, and {other_sizes[0]} for {baseline}"
             return text, Agreement.UNDECIDED
         difference, how = at_equal_size(one, two, sizes, other_sizes), "at equal size"
     text = (

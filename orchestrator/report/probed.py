@@ -133,5 +133,7 @@ def probe_notes(spec: SweepSpec, runs: Sequence[RunRecord]) -> list[str]:
     if missing := [name for name in names if any(name not in own for own in results)]:
         runs_without = sum(any(name not in own for name in missing) for own in results)
         have = f"The probe {missing[0]} has" if len(missing) == 1 else f"The probes {listed(missing)} have"
-        sentences.append(f"{have} not run on {counted(runs_without, 'run')}; `probe SWEEP` runs what is missing.")
+        sentences.append(
+            f"{have} not run on {counted(runs_without, 'run')}; `probe SWEEP` computes the missing results."
+        )
     return sentences

@@ -110,7 +110,7 @@ def scaling_words(compared: Sequence[Compared]) -> Iterator[str]:
         span = f"{law.exponent:.2f} [{law.low:.2f}, {law.high:.2f}]"
         text = f"{mix}: {axis} at the transition grows as {name}^{span}, over {law.places} values"
         if law.bounded:
-            text += f"; transitions beyond the sizes count as the largest {axis}"
+            text += f"; transitions beyond the tested sizes count as the largest {axis}"
         yield text
 
 

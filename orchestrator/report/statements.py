@@ -49,7 +49,7 @@ FEWEST = 5
 HEADER = ("experiment", "about", "statement", "found", "evidence", "verdict")
 FALSE_SHARE = 0.1
 """Largest expected share of wrong decisions in a table."""
-NOT_SIGNIFICANT = "not significant over the whole table: a smaller search.error, such as 0.01, asks for more pairs"
+NOT_SIGNIFICANT = "not significant over the whole table: lower search.error, for example to 0.01, to get more pairs"
 """Note on a decision that e-BH does not confirm: a sweep stops at its own threshold, which is too low for many rows."""
 
 Steps = Mapping[str, int | None]
@@ -128,11 +128,11 @@ def judge_law(space: str, expected: Expectation, compared: Sequence[Compared]) -
     for mix, law in mix_scalings(compared).items():
         if expected.mix not in ("*", mix, compared[0].answer.mix(mix).plain):
             continue
-        result, agreement = "too few transitions are within the sizes", Agreement.UNDECIDED
+        result, agreement = "too few transitions are within the tested sizes", Agreement.UNDECIDED
         if law is not None:
             result = f"exponent {law.exponent:.2f} [{law.low:.2f}, {law.high:.2f}]"
             if law.bounded:
-                result += ", transitions beyond the sizes count as the largest"
+                result += ", transitions beyond the tested sizes count as the largest"
             elif law.high < expected.limit:
                 agreement = Agreement.AGREES
             elif law.low > expected.limit:
@@ -188,7 +188,7 @@ def _failed_control(expected: Expectation, answer: Answer, recipe: str) -> str:
     for mix in answer.mixes:
         is_control = expected.control == mix.mix or (expected.control, recipe) == (mix.plain, mix.recipe)
         if is_control and _within(mix.target.transition.verdict) is not Agreement.AGREES:
-            return f"; its control, {mix.mix}, is not learned: {size_words(answer, mix.target.transition)}"
+            return f"; its control, {mix.mix}, was not learned: {size_words(answer, mix.target.transition)}"
     return ""
 
 
@@ -251,7 +251,7 @@ def judge_order(runs: Sequence[Steps], entropy: Mapping[str, float]) -> tuple[st
         return "the family has no tables of its tasks", Agreement.UNDECIDED
     orders = [order for run in runs if (order := peaked_first(run, entropy)) is not None and order != 0]
     if len(orders) < FEWEST:
-        return f"{len(orders)} of {len(runs)} runs show an order: {FEWEST} are needed", Agreement.UNDECIDED
+        return f"{len(orders)} of {len(runs)} runs show an order; at least {FEWEST} are needed", Agreement.UNDECIDED
     from scipy.stats import binomtest
 
     count = sum(order > 0 for order in orders)

@@ -94,7 +94,7 @@ def _notes(answer: Answer) -> list[str]:
     if any(mix.shares for mix in answer.mixes):
         notes.append(
             f"{words.learned}: a run {answer.learned:.0%} of the way from the best constant answer's score to a "
-            f"perfect one. The table's sizes are where the mean {words.score} reaches {LEVEL:.0%} of its asymptote."
+            f"perfect score. At the sizes in the table, mean {words.score} reaches {LEVEL:.0%} of its asymptote."
         )
     if any(mix.budget != 1 for mix in answer.mixes):
         notes.append(f"x2 (x3, ...): that many times the steps and examples, so that {answer.target} gets its share.")

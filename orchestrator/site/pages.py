@@ -91,7 +91,7 @@ class SweepPages:
             try:
                 links = self._links()
             except StoreError as error:
-                links, notes = {}, [f"MLflow's record does not answer: {error}"]
+                links, notes = {}, [f"MLflow's record cannot be read: {error}"]
             entries = [
                 self._entry(sweep_id, links.get(sweep_id, {}), place < SHOWN)
                 for place, sweep_id in enumerate(self._home.sweep_ids())
@@ -122,7 +122,7 @@ class SweepPages:
         """Return the page that compares several sweeps. Raises :class:`UserError` for fewer than two, or too many."""
         chosen = list(dict.fromkeys(ids))
         if not 2 <= len(chosen) <= MOST_COMPARED:
-            raise UserError(f"{len(chosen)} sweeps are ticked: tick 2 to {MOST_COMPARED} on the page of all sweeps")
+            raise UserError(f"{len(chosen)} sweeps are selected: select 2 to {MOST_COMPARED} on the page of all sweeps")
         with self._lock:
             stored = [self._readable(sweep_id) for sweep_id in chosen]
             answers = compared(stored)

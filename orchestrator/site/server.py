@@ -51,7 +51,7 @@ def serving(pages: SweepPages, port: int) -> Iterator[str]:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise
         raise UserError(
-            f"port {port} cannot be used ({error.strerror}), perhaps by `ui`: --port {free_port(port + 1)} is free"
+            f"port {port} cannot be used ({error.strerror}; another `ui` may use it): try --port {free_port(port + 1)}"
         ) from error
     thread = threading.Thread(target=server.serve_forever, name="page", daemon=True)
     thread.start()
@@ -81,7 +81,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.headers.get("Host", "").partition(":")[0] not in NAMES:
-            self.send_error(HTTPStatus.MISDIRECTED_REQUEST, explain="Open this page as 127.0.0.1 or localhost.")
+            self.send_error(HTTPStatus.MISDIRECTED_REQUEST, explain="Open this page at 127.0.0.1 or localhost.")
             return
         path, _, query = self.path.partition("?")
         if (page := _page(self.server.pages, path.removeprefix("/"), query)) is None:

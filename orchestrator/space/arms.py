@@ -24,13 +24,13 @@ class WrittenPhase(BaseModel):
     mix: Any
     """Tasks of this phase: ``add+prod`` or ``{add: 2, prod: 1}``."""
     share: float | None = Field(default=None, gt=0, le=1)
-    """Share of the arm's steps. Phases without one divide the rest equally."""
+    """Share of the arm's steps. Phases without a share divide the rest equally."""
     takes: list[str] | str = ALL
     """Parts of the model taken over from the previous phase; the others start from new weights."""
     frozen: list[str] | str = Field(default_factory=list)
     """Parts of the model that do not change."""
     size: int | None = Field(default=None, ge=1)
-    """Size of this phase's models, if it is not the run's own."""
+    """Size of this phase's models, if it differs from the run's size."""
 
 
 class WrittenArm(BaseModel):
@@ -72,7 +72,7 @@ def read_mix(value: Any) -> Mix:
     if isinstance(value, str):
         return _rounded(Mix.parse(value))
     if not isinstance(value, Mapping):
-        raise ValueError(f"a mix is written add+prod or {{add: 2, prod: 1}}, got {value!r}")
+        raise ValueError(f"write a mix as add+prod or {{add: 2, prod: 1}}; got {value!r}")
     for task, weight in value.items():
         if isinstance(weight, bool) or not isinstance(weight, int | float):
             raise ValueError(f"the weight of {task!r} must be a number, got {weight!r}")

@@ -53,7 +53,7 @@ def in_bar(learned: float, target: str, family: Family) -> Iterator[Mistake]:
         yield Mistake(
             ("target",),
             f"cannot be measured: the best constant answer scores {constant:.2f} on {target}, and a run counts as "
-            f"learned from {bar(constant, learned):.2f} on. Choose a target whose commonest answer is rarer",
+            f"learned at {bar(constant, learned):.2f} or more. Choose a target whose most frequent answer is rarer",
         )
 
 
@@ -77,7 +77,7 @@ def in_tune(
     if overlap := sorted(set(tune.seed_list) & set(seeds)):
         yield Mistake(
             ("tune", "seed"),
-            f"seed {overlap[0]} is one of the sweep's own; tuning needs other seeds, or it would choose on the result",
+            f"seed {overlap[0]} is also a seed of the sweep: tune on other seeds, so that the answer is not biased",
         )
     if tune.sizes == "auto" and len(sizes) < 2:
         yield Mistake(("tune", "sizes"), "auto needs a sweep of at least two sizes; list two or more sizes to tune at")

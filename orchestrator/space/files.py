@@ -69,7 +69,7 @@ def read_space(name_or_path: str) -> SpaceFile:
         sys.path.append(folder)
     document = strict_yaml.read(text, source)
     if not isinstance(document.data, dict):
-        raise UserError(f"{source}: a search space is a mapping of keys to values, this is {_kind(document.data)}")
+        raise UserError(f"{source}: a search space must map keys to values, but this file is {_kind(document.data)}")
     named = Values({"name": name}, {("name",): Origin(source), (): Origin(source)})
     values = named.under(Values.of_file(source, document))
     like = values.data.get("like")
@@ -104,7 +104,7 @@ def _read_file(path: Path) -> tuple[str, str, str]:
         raise UserError(f"there is no file {str(path)!r}.{did_you_mean(str(path), near)}") from None
     except UnicodeDecodeError as error:
         where = "it is in UTF-16" if error.object.startswith(UTF_16) else f"{error.reason} at byte {error.start}"
-        raise UserError(f"{path}: this is not readable as text in UTF-8: {where}: save it as UTF-8") from error
+        raise UserError(f"{path} is not UTF-8 text ({where}): save it as UTF-8") from error
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
 

@@ -42,7 +42,7 @@ class Hardware:
 
     def __str__(self) -> str:
         gpus = f"{self.gpus} x {self.gpu_name}" if self.gpus else "no GPU"
-        grows = ", and what its autoscaler adds" if self.grows else ""
+        grows = ", and more from its autoscaler" if self.grows else ""
         return f"{self.cpus} CPU cores, {self.memory_gb:.0f} GB of memory, {gpus}{grows}"
 
 
@@ -62,9 +62,9 @@ class Needs(BaseModel):
         if hardware.grows:
             return lacks
         if self.cpus > hardware.cpus:
-            lacks.append(f"it needs {self.cpus} CPU cores and {hardware.cpus} were found")
+            lacks.append(f"it needs {self.cpus} CPU cores but {hardware.cpus} were found")
         if hardware.memory_gb and self.memory_gb > hardware.memory_gb:  # 0: unknown.
-            lacks.append(f"it needs {self.memory_gb:g} GB of memory and {hardware.memory_gb:.0f} were found")
+            lacks.append(f"it needs {self.memory_gb:g} GB of memory but {hardware.memory_gb:.0f} were found")
         return lacks
 
 

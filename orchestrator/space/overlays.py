@@ -103,7 +103,7 @@ class Values:
         if not isinstance(written, Mapping) or not written:
             self.refuse((top,), f"must map the names of {top} to the keys they change")
         if len(written) > MOST_OVERLAYS:
-            self.refuse((top,), f"there are {len(written)}; a search space may have at most {MOST_OVERLAYS}")
+            self.refuse((top,), f"has {len(written)} entries; at most {MOST_OVERLAYS} are allowed")
         for name, overlay in written.items():
             if not NAME.fullmatch(str(name)):
                 self.refuse((top, name), "a name is a letter followed by lower-case letters, digits and underscores")
@@ -111,7 +111,7 @@ class Values:
                 self.refuse((top, name), f"must map keys to values, such as settings: ...; got {overlay!r:.40}")
             for key in shared:
                 if key in overlay:
-                    self.refuse((top, name, key), f"is the same for all {top}; it belongs to the top level")
+                    self.refuse((top, name, key), f"must be the same for all {top}: move it to the top level")
         return tuple(str(name) for name in written)
 
     def overlay(self, kind: str, name: str) -> Values:

@@ -29,7 +29,7 @@ def _gpu_share(value: Any) -> float | Literal["auto"]:
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < math.inf:
         raise ValueError(f"must be a number of at least 0, or auto; got {value!r}")
     if value > 1 and value != int(value):
-        raise ValueError(f"above 1, only whole devices are possible; got {value}")
+        raise ValueError(f"must be a whole number if above 1; got {value}")
     return float(value)
 
 
@@ -41,7 +41,7 @@ class Resources(BaseModel):
     cpu_per_stack: float = Field(default=1.0, ge=0.01, le=MOST_CORES)
     """Cores of a stack; may be a fraction."""
     gpu_per_stack: Annotated[float | Literal["auto"], PlainValidator(_gpu_share)] = 0.0
-    """GPUs of a stack; may be a fraction. With 0 a stack trains on the CPU. ``auto``: the share follows from rules
+    """GPUs of a stack; may be a fraction. With 0 a stack trains on the CPU. ``auto``: rules choose the share
     (orchestrator/stacks.py)."""
     max_stack: Annotated[int | Literal["auto"], PlainValidator(_stack_size)] = AUTO
     """Maximum number of runs that train as one batched model. ``auto``: rules choose the largest stack of each size
@@ -49,12 +49,11 @@ class Resources(BaseModel):
     checkpoint_every_s: float = Field(default=60.0, gt=0, le=CENTURY_S)
     """Seconds between checkpoints."""
     retries: int = Field(default=1, ge=0, le=MOST_RETRIES)
-    """Further tries of a failed stack."""
+    """Maximum number of retries of a failed stack."""
     threads: int | None = Field(default=None, ge=1, le=MOST_CORES)
     """Threads of one stack (default: its cores, rounded down, at least 1)."""
     scratch: str | None = Field(default=None, min_length=1)
-    """Directory for training data that every machine has of its own (default: a private one below the temporary
-    directory)."""
+    """Directory for training data on each machine (default: a private directory below the temporary directory)."""
 
     @property
     def device(self) -> str:

@@ -39,7 +39,7 @@ class Search(BaseModel):
             )
         if method in FORMER:
             message = (
-                f"{method!r} is a method of earlier versions; write method: {FORMER[method]}, with its own settings"
+                f"{method!r} existed only in earlier versions; write method: {FORMER[method]}, with its own settings"
             )
             raise InvalidDataError([Mistake(("method",), message)])
         if method not in METHODS:

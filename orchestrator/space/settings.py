@@ -79,8 +79,10 @@ def resolve(recipes: Mapping[str, Any], family: Family, sizes: tuple[int, ...]) 
     mistakes: list[Mistake] = []
     for name, overlay in recipes.items():
         if not NAME.fullmatch(name) or len(name) > LONGEST_NAME:
-            allowed = f"letters, digits, '_', '.', '=', '-' and ',' between them, {LONGEST_NAME} at most"
-            mistakes.append(Mistake((name,), f"a recipe's name has {allowed}; got {name!r}"))
+            allowed = (
+                f"letters and digits, and '_', '.', '=', '-' and ',' between them; at most {LONGEST_NAME} characters"
+            )
+            mistakes.append(Mistake((name,), f"a recipe's name may contain {allowed}; got {name!r}"))
             continue
         if not isinstance(overlay, Mapping) or not isinstance(overlay.get("settings"), Mapping):
             form = "{settings: {training: {learning_rate: 1.0e-4}}}"
@@ -88,7 +90,7 @@ def resolve(recipes: Mapping[str, Any], family: Family, sizes: tuple[int, ...]) 
             continue
         if others := [key for key in overlay if key != "settings"]:
             mistakes.append(
-                Mistake((name, others[0]), "a recipe has only settings; other keys can differ in variants:")
+                Mistake((name, others[0]), "a recipe may contain only settings: to change other keys, write variants:")
             )
             continue
         try:
@@ -118,7 +120,7 @@ def difference(settings: Any, recipe: Any) -> str:
 def _changed(name: str, family: Family, other: Family, sizes: tuple[int, ...]) -> list[Mistake]:
     """Refuse changes of task or parameters, because recipes are compared by a task's transitions in parameters."""
     if other.tasks() != family.tasks() or other.subject() != family.subject():
-        return [Mistake((name,), "changes what is learned; write variants: for that")]
+        return [Mistake((name,), "changes the task; write variants: to do that")]
     if any(other.parameters(size) != family.parameters(size) for size in sizes):
-        return [Mistake((name,), "changes how many parameters a size has; write variants: for that")]
+        return [Mistake((name,), "changes the number of parameters; write variants: to do that")]
     return []

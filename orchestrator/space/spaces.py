@@ -90,7 +90,7 @@ class Space:
         asker = next((file for file in self.files if "question" in file.top.data), here)
         if asker is here or here.top.data.get("mixes", asker.top.data.get("mixes")) == asker.top.data.get("mixes"):
             return ""
-        return f"{self.source} compares mixes of its own and asks the question of {asker.source}: write `question:`"
+        return f"{self.source} changes the mixes but inherits the question of {asker.source}: write `question:`"
 
 
 def _choose(
@@ -100,7 +100,7 @@ def _choose(
     needs = {name: parse(Needs, profile.get("needs") or {}) for name, profile in profiles.items()}
     if requested is not None:
         lacks = needs[requested].missing(hardware)
-        return requested, "asked for" + (f", although {' and '.join(lacks)}" if lacks else "")
+        return requested, "requested" + (f", although {' and '.join(lacks)}" if lacks else "")
     too_large: list[str] = []
     for name, need in needs.items():
         if need.asked:
@@ -109,7 +109,7 @@ def _choose(
         if not lacks:
             gpu = f" ({hardware.gpu_name} found)" if need.gpu else ""
             return name, "; ".join([*too_large, f"{name} is the largest this machine can finish{gpu}"])
-        too_large.append(f"not {name}, as {' and '.join(lacks)}")
+        too_large.append(f"not {name}, because {' and '.join(lacks)}")
     raise UserError(
         f"no profile of {source} fits this machine ({hardware}): {'; '.join(too_large)}. "
         f"Choose one with --profile: {', '.join(profiles)}."
@@ -123,7 +123,7 @@ def open_space(name_or_path: str) -> Space:
     while following is not None:
         if (source := source_of(following)) in files:
             chain = " -> ".join([*(file.source for file in files.values()), files[source].source])
-            raise UserError(f"the `like` of {files[source].source} leads back to it: {chain}")
+            raise UserError(f"the `like` of {files[source].source} leads back to the same file: {chain}")
         files[source] = read_space(following)
         following = files[source].like
     space = Space(tuple(files.values()))
@@ -150,7 +150,7 @@ def load_space(
     values = _written(name_or_path, profile, overrides, hardware, variant)
     for key, option in CHOSEN_BY.items():
         if values.overridden((key,)):  # The profile's label alone would change, not its values.
-            values.refuse((key,), f"it is set by {option}; choose with {option} NAME")
+            values.refuse((key,), f"cannot be set here: choose it with {option} NAME")
     try:
         return parse(SweepSpec, values.data)
     except InvalidDataError as error:
@@ -195,7 +195,7 @@ def _in_variant(values: Values, requested: str | None) -> Values:
         raise UserError(f"{source} has no variants, so {requested!r} cannot be chosen")
     if requested is None:
         raise UserError(
-            f"{source} asks several variants, each a sweep of its own: choose one with --variant ({', '.join(names)})"
+            f"{source} has several variants, each a separate sweep: choose one with --variant ({', '.join(names)})"
         )
     if requested not in names:
         raise unknown("variant", requested, names, where=source)

@@ -46,20 +46,19 @@ class SweepSpec(BaseModel):
     model_config = STRICT | {"frozen": True, "arbitrary_types_allowed": True}
 
     name: str
-    """Name of the space and its sweeps; by default that of the file."""
+    """Name of the space and its sweeps; by default the file's name."""
     question: str = Field(min_length=1)
-    """The question, in a sentence for people."""
+    """The question that the sweep answers, as a sentence."""
     family: str = DEFAULT_FAMILY
     """The family of models: a built-in one, or ``package.module:Class``."""
     target: str
-    """The task whose transition is sought."""
+    """The task whose transition the sweep locates."""
     budget: Fairness = "total"
     """Budget of every mix: the same ``total`` of steps and examples; as many examples of the ``target`` as the baseline
-    has (mixes then differ in steps); or ``both``: a mix for which the two differ is then in ``mixes`` twice."""
+    has (mixes then differ in steps); or ``both``: ``mixes`` then contains a mix twice if the two budgets differ."""
     recipes: dict[str, Any] = Field(default_factory=dict)
-    """Other settings, by name: ``{slow: {settings: {training: {learning_rate: 1.0e-4}}}}``. The comparison is made
-    under each of them: ``mixes`` then contains every mix once for each recipe, and a mix is compared with the baseline
-    of its own recipe."""
+    """Other settings, by name: ``{slow: {settings: {training: {learning_rate: 1.0e-4}}}}``. ``mixes`` then
+    contains every mix once for each recipe, and each mix is compared with the baseline under the same recipe."""
     mixes: tuple[Annotated[Arm, PlainValidator(read_arm), PlainSerializer(written)], ...]
     """Tasks to train together, such as ``[add, add+prod, "add:2+max"]``, or arms with a name and phases. The first mix
     is the baseline."""
@@ -77,7 +76,7 @@ class SweepSpec(BaseModel):
     tuned: dict[str, dict[str, float]] = Field(default_factory=dict)
     """Tuned settings: by mix, a number for each dotted name."""
     probes: tuple[str, ...] = Field(default=None, validate_default=True)
-    """Probes of every trained model (trainables/probes/); by default those of the family."""
+    """Probes of every trained model (trainables/probes/); by default the family's."""
     resources: Resources = Field(default_factory=Resources)
     profile: str = ""
     profile_reason: str = ""
@@ -171,7 +170,7 @@ class SweepSpec(BaseModel):
         names = [load_probe(probe).name for probe in value]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"there are two probes called {name!r}; their results would be in one file")
+                raise ValueError(f"two probes have the name {name!r}; their results would be in one file")
         return value
 
     @field_validator("settings", mode="before")

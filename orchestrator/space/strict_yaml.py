@@ -40,7 +40,7 @@ class _Loader(yaml.SafeLoader):
         if self.check_event(yaml.AliasEvent):
             event = self.peek_event()  # type: ignore[no-untyped-call]
             raise yaml.constructor.ConstructorError(
-                None, None, "aliases are not allowed here: `like:` inherits", event.start_mark
+                None, None, "aliases are not allowed: use `like:` to inherit", event.start_mark
             )
         return super().compose_node(parent, index)
 
@@ -87,9 +87,9 @@ def read(text: str, source: str) -> Document:
         mark = error.problem_mark or error.context_mark
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         why = error.problem or error.context or ""
-        raise UserError(f"{source}{place}: this is not readable as YAML: {why}{_remedy(why, text)}") from error
+        raise UserError(f"{source}{place}: this is not valid YAML: {why}{_remedy(why, text)}") from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:  # Control characters, depth, "0b2" as a number.
-        raise UserError(f"{source}: this is not readable as YAML: {str(error).partition(chr(10))[0]}") from error
+        raise UserError(f"{source}: this is not valid YAML: {str(error).partition(chr(10))[0]}") from error
 
 
 def _remedy(why: str, text: str) -> str:
@@ -99,7 +99,7 @@ def _remedy(why: str, text: str) -> str:
     if (sign := LIKE_SPACE.search(text)) is None:
         return ""
     line = text.count("\n", 0, sign.start()) + 1
-    return f"; line {line} contains U+{ord(sign[0]):04X}, which looks like a space: replace it"
+    return f"; line {line} contains U+{ord(sign[0]):04X}, which looks like a space: replace it with a space"
 
 
 def write(data: Mapping[str, Any]) -> str:
@@ -150,7 +150,7 @@ def _lines(node: yaml.Node, key: Key, source: str) -> Iterator[tuple[Key, int]]:
             if not isinstance(name, yaml.ScalarNode) or name.tag != "tag:yaml.org,2002:str":
                 merge = isinstance(name, yaml.ScalarNode) and name.value == "<<"
                 why = (
-                    "merge keys (<<) are not allowed: `like:` inherits"
+                    "merge keys (<<) are not allowed: use `like:` to inherit"
                     if merge
                     else "a key must be text (put it in quotes)"
                 )

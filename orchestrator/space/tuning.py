@@ -54,7 +54,7 @@ class Tune(BaseModel):
     model_config = STRICT | {"frozen": True}
 
     settings: dict[str, Range]
-    """Ranges of the numbers to tune, nested as the family's settings; here by their dotted names."""
+    """Ranges of the numbers to tune, nested like the family's settings; in Python by their dotted names."""
     trials: int = Field(default=6, ge=2, le=MOST_TRIALS)
     """Maximum number of trials of a mix; the first one uses the settings as written. Trials are ranked by how many of
     their runs learn, then by their steps to learn. With the defaults a mix costs at most 48 runs."""
@@ -64,7 +64,7 @@ class Tune(BaseModel):
     """Maximum number of runs of a trial at each size. With fewer than four at two sizes, only much better settings can
     be recognized."""
     seed: int = Field(default=FIRST_SEED, ge=0, le=LARGEST_SEED)
-    """The first seed. No seed may be one of the sweep's own."""
+    """The first seed. The sweep's own seeds are not allowed."""
 
     @field_validator("settings", mode="before")
     @classmethod

@@ -88,7 +88,7 @@ def _print_notes(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Conso
 
 def _print_sizes(spec: SweepSpec, plan: Plan, console: Console) -> None:
     counted = spec.family_class.words.parameters
-    table = plain_table(spec.size_axis, counted, "FLOPs a run", "time a run", "stack", "runs expected")
+    table = plain_table(spec.size_axis, counted, "FLOPs per run", "time per run", "stack", "runs expected")
     for column in table.columns:
         column.justify = "right"
     for size in plan.sizes:
@@ -155,8 +155,9 @@ def _memory(spec: SweepSpec, hardware: Hardware, plan: Plan) -> list[str]:
     if spec.resources.device != "cpu" or not share or not large:
         return []
     return [
-        f"runs from {spec.size_axis} {large[0]} on will not fit into memory: one of {large[-1]} needs "
-        f"{family.memory(large[-1]) / 1e9:.0f} GB, a stack has {share / 1e9:.0f}; drop these sizes or lower the batch"
+        f"runs at {spec.size_axis} {large[0]} and above will not fit in memory: a run at {large[-1]} needs "
+        f"{family.memory(large[-1]) / 1e9:.0f} GB, but a stack has {share / 1e9:.0f} GB; "
+        "remove these sizes or lower the batch size"
     ]
 
 

@@ -66,7 +66,8 @@ def _usage(error: typer.TyperException) -> str:
 def _system(error: OSError) -> str:
     place = f" {str(error.filename)!r}" if error.filename else ""
     if error.errno in FULL:
-        return f"the disk is full: cannot write{place}. Free some space, or name another --home; --resume continues."
+        remedy = "Free some space and continue with --resume, or name another --home."
+        return f"the disk is full: cannot write{place}. {remedy}"
     if error.errno in DENIED:
         return f"permission denied:{place} ({error.strerror}). Name another place with --home or --output."
     return f"{error.strerror}{place} (run again with --debug for the traceback)"

@@ -215,8 +215,8 @@ def transition_words(snapshot: Snapshot, mix: MixProgress) -> str:
 
 
 def times_words(snapshot: Snapshot) -> str:
-    """Return ``3 min 20 s gone, about 6 min left``."""
-    return f"{duration(snapshot.elapsed_s)} gone, {_left(snapshot)}"
+    """Return ``3 min 20 s elapsed, about 6 min left``."""
+    return f"{duration(snapshot.elapsed_s)} elapsed, {_left(snapshot)}"
 
 
 def _left(snapshot: Snapshot) -> str:
@@ -224,17 +224,17 @@ def _left(snapshot: Snapshot) -> str:
     if snapshot.left_s >= SOON_S:
         return f"about {rough_duration(snapshot.left_s)} left"
     if not snapshot.in_flight:
-        return "over any moment"
+        return "about to end"
     training_s = max((run.left_s for run in snapshot.in_flight if run.left_s is not None), default=0.0)
-    known = f": up to {duration(training_s)} for the runs in training" if training_s >= SOON_S else ""
+    known = f": up to {duration(training_s)} for runs in training" if training_s >= SOON_S else ""
     return f"{LATE}{known}"
 
 
 def cost_words(snapshot: Snapshot) -> str:
-    """Return ``1 h 05 min in ended runs, 34% of the grid's; 12,300 steps a second in all``."""
+    """Return ``1 h 05 min in ended runs, 34% of the whole grid; 12,300 steps per second in total``."""
     text = f"{duration(snapshot.trained_s)} in ended runs"
     if snapshot.grid_s:
-        text += f", {snapshot.trained_s / snapshot.grid_s:.0%} of the grid's"
+        text += f", {snapshot.trained_s / snapshot.grid_s:.0%} of the whole grid"
     if snapshot.steps_per_s is not None:
-        text += f"; {number(snapshot.steps_per_s)} steps a second in all"
+        text += f"; {number(snapshot.steps_per_s)} steps per second in total"
     return text

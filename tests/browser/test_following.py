@@ -63,7 +63,7 @@ def test_a_sweep_is_followed_in_the_browser(page: Page, tmp_path: Path, monkeypa
         wait_for_output(log, r"sweep (logistic-\S+)", driver)
         with serving(pages.SweepPages(Home(tmp_path / "home")), 0) as address:
             page.open(address)
-            shown = page.wait("Does PROD help ADD?", "running", "in training", " runs · begun ")
+            shown = page.wait("Does PROD help ADD?", "running", "in training", " runs · started ")
             assert "So far: " in shown
             for scheme in ("light", "dark"):
                 page.prefer(scheme)

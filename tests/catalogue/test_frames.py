@@ -127,7 +127,7 @@ def test_exported_tables_are_read_back_as_they_were(stored: StoredSweep, tmp_pat
 
 def test_an_export_is_whole_or_not_at_all(stored: StoredSweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "there").mkdir()
-    with pytest.raises(UserError, match="exists already"):
+    with pytest.raises(UserError, match="already exists"):
         export(stored, tmp_path / "there")
 
     def full(*_: object, **__: object) -> None:

@@ -48,8 +48,8 @@ def test_id_space_and_prefix_find_a_sweep(home: Home, given: str, expected: str)
 @pytest.mark.parametrize(
     ("given", "parts"),
     [
-        ("logist", ["fits 3 sweeps", *IDS[1:]]),
-        ("logistic-2026", ["fits 2 sweeps"]),
+        ("logist", ["matches 3 sweeps", *IDS[1:]]),
+        ("logistic-2026", ["matches 2 sweeps"]),
         ("lgistic", ["there is no sweep 'lgistic'", "Did you mean 'logistic'?", IDS[0]]),
         ("", ["there is no sweep ''"]),
         ("../sweeps/" + IDS[0], ["there is no sweep"]),

@@ -47,7 +47,7 @@ def test_a_finished_sweep_with_its_findings_and_savings(tmp_path: Path) -> None:
     assert status["cost"]["grid_s"] == pytest.approx(4 * 300 / 10)
     text = shown(status_view(stored))
     assert add["transition"] in text, "no markup of rich's"
-    assert "finished, begun 20" in text
+    assert "finished, started 20" in text
     assert "1 min 01 s of training in 16 runs; the whole grid: about 2 min 00 s in 32 runs, 2.0 times as much" in text
 
 
@@ -60,10 +60,10 @@ def test_a_running_sweep_shows_what_trains_and_what_is_left(tmp_path: Path) -> N
         stored = read_sweep(home, sweep.id)
         assert status_json(stored)["mixes"][0]["training"] == 1
         text = shown(status_view(stored))
-        assert "running, begun" in text
+        assert "running, started" in text
         assert f"training {key}: add 16 seed 0: step 3, 0.30" in text
         assert "training" in shown(run_view(*find_run(home, key)))
-    assert "`run --resume` continues it" in shown(run_view(*find_run(home, key)))
+    assert "`run --resume` continues the run" in shown(run_view(*find_run(home, key)))
     interrupted = status_json(read_sweep(home, sweep.id))
     assert [mix["training"] for mix in interrupted["mixes"]] == [0, 0], "nothing trains now"
 

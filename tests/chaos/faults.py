@@ -150,7 +150,7 @@ class Fault:
 
 FULL = r"the disk of .* is full"
 LOST = "Ray died|the driver ended with exit code"
-STOPPED = r"Stopped; \d+ runs? kept|stopped at once, as asked"
+STOPPED = r"Stopped; \d+ runs? kept|stopped immediately, as requested"
 FAULTS: dict[str, Fault] = {
     "SIGKILL of the driver": Fault(kill_driver, r"was killed \(SIGKILL\)", any_time=True),
     "SIGKILL of a worker": Fault(kill_worker),

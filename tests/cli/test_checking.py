@@ -27,7 +27,7 @@ def test_every_broken_part_is_reported(run: Program, family: str, part: str, mes
     assert ended.code == 1
     assert f"wrong   {part}" in ended.out
     assert message in ended.out
-    assert f"the family {family.removesuffix('Family').lower()!r} does not keep its contract" in ended.err
+    assert f"the family {family.removesuffix('Family').lower()!r} does not satisfy its contract" in ended.err
 
 
 def test_a_search_space_gives_the_settings(run: Program) -> None:
@@ -44,7 +44,7 @@ def test_a_search_space_gives_the_settings(run: Program) -> None:
         (["tests.families:LogisticFamly"], "has no 'LogisticFamly'. Did you mean 'tests.families:LogisticFamily'?"),
         (["tests.sweep.broken:NamelessFamily"], "needs a `name` of its own, part of its runs' keys"),
         (["tests.families:UnfinishedFamily"], "is not a complete family: it lacks flops"),
-        (["tests.families:LogisticFamily", "--set", "seed=1"], "name one instead of the class"),
+        (["tests.families:LogisticFamily", "--set", "seed=1"], "name a space instead of the class"),
         (["lsitops"], "Did you mean"),
     ],
 )

@@ -86,7 +86,7 @@ def test_the_error_for_a_taken_port_names_a_free_one(run: Program, tmp_path: Pat
         port = taken.getsockname()[1]
         ended = run("ui", "--port", port)
     assert ended.code == 2
-    assert f"port {port} cannot be used (Address already in use), perhaps by `ui`: --port " in ended.err
+    assert f"port {port} cannot be used (Address already in use; another `ui` may use it): try --port " in ended.err
     assert "127.0.0.1" not in ended.out
 
 
@@ -109,7 +109,7 @@ def test_the_version_is_printed(run: Program) -> None:
 
 def test_the_question_of_another_space_about_mixes_of_its_own_is_warned_of(run: Program, tmp_path: Path) -> None:
     (tmp_path / "near.yaml").write_text("like: units.yaml\nmixes: [add, add+max]")
-    warning = "warning: near.yaml compares mixes of its own and asks the question of units.yaml: write `question:`"
+    warning = "warning: near.yaml changes the mixes but inherits the question of units.yaml: write `question:`"
     assert run("show", "near.yaml").err.strip() == warning
     (tmp_path / "same.yaml").write_text("like: units.yaml\nmixes: [add]")
     assert run("show", "units.yaml").err == run("show", "same.yaml").err == ""

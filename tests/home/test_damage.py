@@ -76,7 +76,7 @@ def gone(files: SweepDirectory) -> None:
 
 
 UNREADABLE: dict[str, tuple[Callable[[SweepDirectory], object], str]] = {
-    "specification torn": (lambda files: files.spec.write_text("name: [hurt"), "not readable as YAML"),
+    "specification torn": (lambda files: files.spec.write_text("name: [hurt"), "not valid YAML"),
     "specification empty": (lambda files: files.spec.write_text(""), "space.yaml cannot be used"),
     "specification gone": (lambda files: files.spec.unlink(), "space.yaml: No such file"),
     "specification no text": (lambda files: files.spec.write_bytes(b"\xff\xfe\x00"), "space.yaml cannot be used"),
@@ -148,7 +148,7 @@ def test_other_sweeps_are_recorded_and_an_unreadable_one_can_be_deleted(run: Pro
     assert f"{place.whole}: 8 runs in" in synced.out
     assert "1 of 2 sweeps cannot be read" in synced.err
     done = run("rm", place.hurt, "--yes", "--home", place.root)
-    assert "not readable as YAML" in done.out
+    assert "not valid YAML" in done.out
     assert f"deleted {place.hurt}" in done.out
     assert Home(place.root).sweep_ids() == [place.whole]
 

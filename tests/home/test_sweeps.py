@@ -50,7 +50,7 @@ def test_python_reads_what_it_can_and_reports_the_rest(tmp_path: Path) -> None:
     runs = len(load(whole, tmp_path).runs)
     assert dict(listed["runs"].dropna()) == {whole: runs, foreign: runs, hurt: runs - 1}
     assert listed["unreadable"][whole] == ""
-    assert "not readable as YAML" in listed["unreadable"][torn]
+    assert "not valid YAML" in listed["unreadable"][torn]
     assert "cannot be imported" in listed["unreadable"][orphan]
     for sweep_id in (torn, orphan):
         with pytest.raises(UnreadableError, match=sweep_id):

@@ -49,7 +49,7 @@ def test_numbers_are_by_probe_and_chance_is_marked(stored: StoredSweep) -> None:
 
 def test_failures_and_runs_without_probes_are_reported(stored: StoredSweep) -> None:
     assert probe_notes(stored.spec, stored.runs) == [
-        "The probe similarity has not run on 8 runs; `probe SWEEP` runs what is missing."
+        "The probe similarity has not run on 8 runs; `probe SWEEP` computes the missing results."
     ]
     for run in stored.runs[:6]:
         leave(run, ring=0.5)

@@ -178,7 +178,7 @@ def alike(case: Case, mix: str, other: str) -> bool:
 
 
 NEEDS = rf"add\+prod needs (fewer|more) parameters than add(?:, at least {NUMBER} times (?:fewer|as many))?"
-OPEN = r"No difference between add\+prod and add is shown yet"
+OPEN = r"No difference between add\+prod and add has been shown yet"
 SENTENCES: dict[str, Check] = {
     r"No run has ended yet\.": lambda case: not any(case.runs.values()),
     r"Every run so far failed\.": lambda case: not any(case.runs.values()) and case.count["failed"],
@@ -200,7 +200,7 @@ SENTENCES: dict[str, Check] = {
     r"Nothing is decided: add\+prod and add were not trained in pairs\.": lambda case: case.comparison is None,
 }
 CAVEATS: dict[str, Check] = {
-    r"add\+prod saw 50% as many examples of add as add: budget=both would tell that apart\.": lambda case: (
+    r"add\+prod saw 50% as many examples of add as add; budget=both would show whether that matters\.": lambda case: (
         case.comparison.decided is Direction.MORE
     ),
     r"(\d+) runs? (diverged|failed) and counts? as (?:not learned|no evidence)\.": lambda case, count, status: (
@@ -228,9 +228,9 @@ def first_learned(case: Case, name: str, size: str) -> bool:
 
 
 OWN: dict[str, Check] = {
-    rf"{NAME} is learned from units {NUMBER} \[([^,]*), ([^\]]*)\] on": learned_from,
+    rf"{NAME} is learned at units {NUMBER} \[([^,]*), ([^\]]*)\] and above": learned_from,
     rf"{NAME} was not (reliably )?learned up to units (\d+)": never_learned,
-    rf"{NAME} was learned already at units (\d+)": first_learned,
+    rf"{NAME} was already learned at units (\d+)": first_learned,
     rf"{NAME}: transition undecided.*": lambda case, name: case.found[name].verdict is Verdict.UNDECIDED,
 }
 
@@ -259,7 +259,8 @@ def tried(case: Case, name: str, listed: str, low: str | None, high: str | None,
     )
 
 
-LINE = rf"(?=([^;:]*?)(?: is| was|:) )[^;]*; learned by ([^;]*)(?:; accuracy {NUMBER}(?: to {NUMBER})? at {RANGE})?"
+ACCURACY = rf"; accuracy {NUMBER}(?: to {NUMBER})? at {RANGE}"
+LINE = rf"(?=([^;:]*?)(?: is| was|:) )[^;]*; seeds that learned: ([^;]*)(?:{ACCURACY})?"
 
 
 def evidence(case: Case, odds_for: str, other: str, leans: str | None, pairs: str) -> bool:
@@ -272,9 +273,9 @@ def evidence(case: Case, odds_for: str, other: str, leans: str | None, pairs: st
     return rounded and leans == named and int(pairs) == len(case.pairs) == comparison.pairs
 
 
-MEANING = r"If the mixes were equally good, at most 1 comparison in 20 would get to 20:1\."
+MEANING = r"If the mixes were equally good, at most 1 comparison in 20 would reach 20:1\."
 EVIDENCE: dict[str, Check] = {
-    rf"Evidence (?:over )?{NUMBER}:{NUMBER}(?: \(towards (fewer|more)\))? from (\d+) pairs?\. {MEANING}": evidence
+    rf"Evidence (?:over )?{NUMBER}:{NUMBER}(?: \(toward (fewer|more)\))? from (\d+) pairs?\. {MEANING}": evidence
 }
 NEXT: dict[str, Check] = {
     r"Train twice as long: nothing was learned up to units (\d+)\. .*": SENTENCES[
@@ -284,10 +285,10 @@ NEXT: dict[str, Check] = {
         all(case.found[name].verdict is Verdict.ABOVE for name in names.split(" and "))
         and bool(reliably) == any(case.learned(name) for name in names.split(" and "))
     ),
-    r"Try units 4: (.*) (?:was|were) learned already at (\d+)\. .*": lambda case, names, size: all(
+    r"Try units 4: (.*) (?:was|were) already learned at (\d+)\. .*": lambda case, names, size: all(
         first_learned(case, name, size) for name in names.split(" and ")
     ),
-    r"Continue with twice the runs: no difference between add and add\+prod is shown yet\. .*": lambda case: (
+    r"Continue with twice the runs: no difference between add and add\+prod has been shown yet\. .*": lambda case: (
         case.comparison.decided is None
     ),
     r"Continue with twice the runs: the transition of (.*) is undecided\. .*": lambda case, names: all(

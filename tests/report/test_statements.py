@@ -105,7 +105,7 @@ def test_a_failed_control_leaves_a_statement_undecided() -> None:
     assert judge("space", "", [Expectation.model_validate(fields)], given)[0].agreement is Agreement.AGREES
     (row,) = judge("space", "", [Expectation.model_validate(fields | {"control": "add"})], given)
     assert row.agreement is Agreement.UNDECIDED
-    assert row.result.endswith("; its control, add, is not learned: above 16")
+    assert row.result.endswith("; its control, add, was not learned: above 16")
 
 
 def rows_of(evidence: Sequence[float]) -> list[Row]:
@@ -232,7 +232,7 @@ def test_groups_of_one_size_each_are_not_compared() -> None:
     theirs = [Seen(32, True, {"probe/x/y": 0.1 + 0.01 * place}) for place in range(5)]
     expectation = expected("higher", number="x/y", mix="add+prod")
     ((_, text, agreement),) = compare(expectation, answer(make_spec(), bracketed()), {"add": theirs, "add+prod": mine})
-    assert text == "x/y is known only at size 16, and of add only at 32"
+    assert text == "x/y is known only at size 16 for add+prod, and 32 for add"
     assert agreement is Agreement.UNDECIDED
 
 

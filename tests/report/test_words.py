@@ -227,7 +227,7 @@ def test_an_answer_over_recipes(twice: tuple[Answer, str, Path]) -> None:
     ]
     (page,) = home.glob("sweeps/*/report.html")
     assert page.read_text().count(sentence) > 1, "in the answer, and in the words about its figure"
-    assert "the shade its posterior" not in page.read_text()
+    assert "the shade is its posterior" not in page.read_text()
     (stored,) = (read_sweep(Home(home), name) for name in Home(home).sweep_ids())
     for content in (SweepPages(Home(home)).index(), caption(stored.sweep, result)):
         assert sentence in content
@@ -249,7 +249,7 @@ def test_nothing_that_any_recipe_learned_is_one_finding() -> None:
 def test_the_runs_of_many_mixes_are_counted_in_a_line() -> None:
     swept = make_spec(recipes={name: {"haste": haste} for haste, name in enumerate(("a", "b", "c", "d"), start=2)})
     runs = [(swept.config(Request(arm.name, 128, seed)), failed_at(0.1)) for arm in swept.mixes[:5] for seed in (0, 1)]
-    assert how_sure(answer(swept, runs))[0].text.endswith("Runs: 10, 0 to 2 a mix.")
+    assert how_sure(answer(swept, runs))[0].text.endswith("Runs: 10, 0 to 2 per mix.")
 
 
 @pytest.mark.parametrize(
@@ -271,8 +271,8 @@ def test_numbers_as_people_read_them(words: Callable[[float], str], texts: dict[
 @pytest.mark.parametrize(
     ("evidence", "leans", "words"),
     [
-        (6.1, Direction.MORE, "Evidence 6.1:1 (towards more) from 5 pairs."),
-        (6.1, Direction.FEWER, "Evidence 6.1:1 (towards fewer) from 5 pairs."),
+        (6.1, Direction.MORE, "Evidence 6.1:1 (toward more) from 5 pairs."),
+        (6.1, Direction.FEWER, "Evidence 6.1:1 (toward fewer) from 5 pairs."),
         (1.9, Direction.MORE, "Evidence 1.9:1 from 5 pairs."),
     ],
 )

@@ -151,7 +151,7 @@ def test_links_work_and_an_outage_is_reported(home: Home) -> None:
         raise StoreError("no answer")
 
     out = SweepPages(home, fails).index()
-    assert "MLflow&#39;s record does not answer: no answer" in out
+    assert "MLflow&#39;s record cannot be read: no answer" in out
     assert sweep.id in out
 
 

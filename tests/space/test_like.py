@@ -149,4 +149,4 @@ def test_a_profile_cannot_be_named_beside_inherited_profiles(write: Write) -> No
 def test_a_circle_is_refused_however_its_paths_are_written(write: Write, tmp_path: Path) -> None:
     write("one", f"like: ../{tmp_path.name}/two.yaml")
     two = write("two", f"like: ../{tmp_path.name}/one.yaml")
-    assert "the `like` of two.yaml leads back to it: two.yaml -> " in refused(two)
+    assert "the `like` of two.yaml leads back to the same file: two.yaml -> " in refused(two)

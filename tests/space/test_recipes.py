@@ -56,11 +56,11 @@ def test_written_out_and_read_again_it_asks_for_the_same() -> None:
 @pytest.mark.parametrize(
     ("recipes", "parts"),
     [
-        ({"a b": {}}, ["recipes.a b", "letters, digits"]),
+        ({"a b": {}}, ["recipes.a b", "letters and digits"]),
         ({"slow": {"settings": {"hast": 1.0}}}, ["recipes.slow.settings.hast", "Did you mean 'haste'?"]),
         ({"slow": {"settings": {"haste": -1.0}}}, ["recipes.slow", "haste is -1.0"]),
         ({"slow": 3}, ["recipes.slow", "must have settings, such as"]),
-        ({"slow": {"settings": {}, "seeds": 4}}, ["recipes.slow.seeds", "can differ in variants"]),
+        ({"slow": {"settings": {}, "seeds": 4}}, ["recipes.slow.seeds", "write variants"]),
         (
             {name: {"settings": {"haste": 1.0}} for name in ("one", "two")},
             ["recipes.two", "same settings as recipe 'one'"],
@@ -78,7 +78,7 @@ def test_a_mix_with_a_recipe_that_is_not_there_is_refused() -> None:
 
 
 def test_a_recipe_may_not_change_what_is_learned_or_counted() -> None:
-    for overlay, why in (({"model": {"tied": True}}, "how many parameters"), ({"task": {"modulus": 5}}, "is learned")):
+    for overlay, why in (({"model": {"tied": True}}, "number of parameters"), ({"task": {"modulus": 5}}, "the task")):
         with pytest.raises(UserError, match=why):
             load_space(
                 "add_vs_add_prod",

@@ -144,19 +144,19 @@ def test_the_largest_profile_the_hardware_can_finish_is_taken(space: str) -> Non
     assert (laptop.profile, server.profile) == ("laptop", "paper")
     assert "no GPU was found" in laptop.profile_reason
     assert "H200" in server.profile_reason
-    assert load_space(space, "smoke", hardware=SERVER).profile_reason == "asked for"
+    assert load_space(space, "smoke", hardware=SERVER).profile_reason == "requested"
     assert "no GPU was found" in load_space(space, "paper", hardware=LAPTOP).profile_reason
 
 
 def test_a_profile_to_be_asked_for_is_never_chosen_by_itself(write: Write) -> None:
     space = write(SPACE.replace("needs: {gpu: true}", "needs: {asked: true}"))
     assert load_space(space, hardware=SERVER).profile == "laptop"
-    assert load_space(space, "paper", hardware=LAPTOP).profile_reason == "asked for"
+    assert load_space(space, "paper", hardware=LAPTOP).profile_reason == "requested"
 
 
 def test_the_error_for_no_fitting_profile_names_what_is_missing(write: Write) -> None:
     path = write(SPACE.replace("  laptop:\n", "  laptop:\n    needs: {cpus: 64}\n").split("  smoke:")[0])
-    assert "it needs 64 CPU cores and 2 were found" in refused(path)
+    assert "it needs 64 CPU cores but 2 were found" in refused(path)
     assert load_space(path, "laptop", hardware=LAPTOP).profile == "laptop"
 
 
@@ -169,7 +169,7 @@ def test_mistakes_in_a_space_like_another_name_the_file_they_are_in(write: Write
         "other.yaml, line 2, seeds: must be a valid integer; got 'y'",
     ]
     other.write_text("like: other.yaml\n")
-    assert "the `like` of other.yaml leads back to it" in refused(str(other))
+    assert "the `like` of other.yaml leads back to the same file" in refused(str(other))
     other.write_text("like: [a]\n")
     assert "other.yaml, line 1, like: must name a search space or a YAML file" in refused(str(other))
     other.write_text("like: add_vs_add_prdo\n")
@@ -283,10 +283,10 @@ def test_a_mix_equals_what_its_name_describes(weights: dict[str, float], budget:
             "tests.families:UnfinishedFamily",
             ["is not a complete family: it lacks flops"],
         ),
-        ("gpu_per_stack: 0.5", "gpu_per_stack: 1.5", ["(profile paper)", "only whole devices"]),
+        ("gpu_per_stack: 0.5", "gpu_per_stack: 1.5", ["(profile paper)", "whole number if above 1"]),
         ("seeds: 3", "seeds: 3\nseeds: 4", ["units.yaml, line 10: seeds is written twice; first on line 9"]),
         ("seeds: 3", "seeds: &a 3\nseed: *a", ["aliases are not allowed"]),
-        ("seeds: 3", "seeds: !!python/object:os.system 3", ["this is not readable as YAML"]),
+        ("seeds: 3", "seeds: !!python/object:os.system 3", ["this is not valid YAML"]),
         ("seeds: 3", "on: 3", ["line 9: a key must be text"]),
         ("seeds: 3", "<<: {seeds: 3}", ["line 9: merge keys (<<) are not allowed"]),
         ("smoke:\n    seeds: 1", "smoke: 3", ["profiles.smoke: must map keys to values, such as settings: ...; got 3"]),
@@ -328,7 +328,7 @@ def test_a_file_that_is_no_mapping_is_refused(write: Write, text: str, expected:
     [
         ("seeds", "--set seeds: write it as key.path=value"),
         ("=3", "write it as key.path=value"),
-        ("seed=[1", "--set seed=[1, line 1, column 3: this is not readable as YAML"),
+        ("seed=[1", "--set seed=[1, line 1, column 3: this is not valid YAML"),
         ("seed=", "--set seed=: must be a valid integer; got None"),
         ("settings.curv.slope=1", "--set settings.curv.slope=1: there is no such key. Did you mean 'curve'?"),
         ("slope=1", "Did you mean settings.curve.slope?"),
@@ -357,8 +357,8 @@ def test_profiles_of_a_space_that_has_none_cannot_be_asked_for(write: Write, spa
 @pytest.mark.parametrize(
     ("content", "remedy"),
     [
-        ("name: x".encode("utf-16"), r"in UTF-16: save it as UTF-8"),
-        ("question: é".encode("cp1252"), r"at byte 10: save it as UTF-8"),
+        ("name: x".encode("utf-16"), r"in UTF-16\): save it as UTF-8"),
+        ("question: é".encode("cp1252"), r"at byte 10\): save it as UTF-8"),
         (b"search:\n\tmax_runs: 4\n", r"line 2, column 1: .*indent with spaces"),
         (b"name: x\x1a", r"#x001a"),
         ("name: x\nquestion:\u00a0Why?\n".encode(), r"line 2 contains U\+00A0, which looks like a space: replace it"),
@@ -384,7 +384,7 @@ def test_line_ends_and_marks_of_other_systems_are_read(mark: bytes, end: bytes, 
 def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     binary = tmp_path / "binary.yaml"
     binary.write_bytes(b"name: \xff\xfe")
-    assert "not readable as text in UTF-8" in refused(str(binary))
+    assert "is not UTF-8 text" in refused(str(binary))
     assert "is not a regular file" in refused(f"{tmp_path}/")
     os.mkfifo(tmp_path / "pipe.yaml")
     assert "pipe.yaml is not a regular file" in refused(str(tmp_path / "pipe.yaml"))
@@ -424,7 +424,7 @@ def test_probes_are_the_spaces_or_else_the_familys_and_change_no_key() -> None:
     ("probes", "message"),
     [
         ("[similarty]", "there is no probe 'similarty'; give a built-in one or package.module:Class. Did you mean"),
-        ("[similarity, similarity]", "there are two probes called 'similarity'"),
+        ("[similarity, similarity]", "two probes have the name 'similarity'"),
         ("['tests.families:LogisticFamily']", "is not a subclass of trainables.probes.base.Probe"),
         ("similarity", "--set probes=similarity: "),
     ],

@@ -46,7 +46,7 @@ def test_a_tuned_space_is_written_out_as_it_was_asked(tmp_path: Path) -> None:
         ("{settings: {}}", "must have a range for at least one setting"),
         (f"{{settings: {{training: {{{RATE}}}}}, trails: 3}}", "Did you mean 'trials'?"),
         (f"{{settings: {{training: {{{RATE}}}}}, sizes: [8, 6]}}", "must be two or more sizes"),
-        (f"{{settings: {{training: {{{RATE}}}}}, seed: 1}}", "seed 1 is one of the sweep's own"),
+        (f"{{settings: {{training: {{{RATE}}}}}, seed: 1}}", "seed 1 is also a seed of the sweep"),
     ],
 )
 def test_a_mistake_is_named_with_its_place(block: str, expected: str) -> None:

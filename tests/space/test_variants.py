@@ -68,7 +68,7 @@ def test_one_of_several_must_be_named(space: str) -> None:
         ("variants: []", "line 28, variants: must map the names"),
         ("variants: {Low: {seeds: 2}}", "line 28, variants.Low: a name is a letter"),
         ("variants: {low: 3}", "line 28, variants.low: must map keys to values"),
-        ("variants: {low: {name: other}}", "line 28, variants.low.name: is the same for all variants"),
+        ("variants: {low: {name: other}}", "line 28, variants.low.name: must be the same for all variants"),
     ],
 )
 def test_malformed_variants_are_refused_with_their_line(tmp_path: Path, written: str, message: str) -> None:

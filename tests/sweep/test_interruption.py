@@ -74,7 +74,7 @@ def test_a_broken_pipe_is_reported_with_how_to_resume(tmp_path: Path) -> None:
     driver.stdout.readline()
     driver.stdout.close()
     assert driver.stderr is not None
-    assert "--resume continues a sweep" in driver.stderr.read()
+    assert "--resume continues the sweep" in driver.stderr.read()
     assert driver.wait() == 1
 
 

@@ -119,7 +119,7 @@ def test_invalid_statements_are_named(place: Path, wrong: str, output: str) -> N
 def test_a_space_does_not_inherit_statements(place: Path) -> None:
     (place / "near.yaml").write_text("like: helps.yaml\n")
     assert expectations_of(open_space(str(place / "near.yaml")).files[0]) == ()
-    assert "has no statements" in command("reproduce", "near.yaml", "--profile", "tiny").refused()
+    assert "has no expected findings" in command("reproduce", "near.yaml", "--profile", "tiny").refused()
 
 
 def test_a_statement_about_a_probe_runs_it_if_missing(place: Path) -> None:

@@ -37,7 +37,7 @@ def slow_spec(log: Path, sizes: tuple[int, ...] = (8, 16, 32), **settings: float
 
 def say_stop(home: Path, *words: str) -> None:
     """The command, as a person at another terminal types it."""
-    assert "was asked to stop" in separate("stop", "logistic", *words, "--home", home, within_s=200).succeeded()
+    assert "will stop" in separate("stop", "logistic", *words, "--home", home, within_s=200).succeeded()
 
 
 def test_a_mix_is_stopped_from_another_terminal_and_marked_in_the_answer(tmp_path: Path) -> None:
@@ -96,8 +96,8 @@ def test_what_cannot_be_stopped_is_refused(run: Program, tmp_path: Path) -> None
         assert "Did you mean 'add+prod'?" in run("stop", "logistic", "--mix", "add+prd", *at_home).err
         assert f"'zz' is not a run in training of {sweep.id}" in run("stop", "logistic", "--run", "zz", *at_home).err
         both = run("stop", "logistic", "--mix", "add", "--run", keys[0], *at_home)
-        assert (both.code, "give one of them" in both.err) == (2, True)
-        assert f"asked to stop run {keys[0]}" in run("stop", "logistic", "--run", keys[0][:12], *at_home).out
+        assert (both.code, "give only one option" in both.err) == (2, True)
+        assert f"will stop run {keys[0]}" in run("stop", "logistic", "--run", keys[0][:12], *at_home).out
 
 
 @pytest.mark.slow

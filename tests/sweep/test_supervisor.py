@@ -140,7 +140,7 @@ def test_a_driver_that_dies_while_stopping_is_not_restarted(tmp_path: Path) -> N
     with begin(tmp_path, "waits ends") as running:
         read_until(running, "waiting")
         running.send_signal(signal.SIGTERM)
-        assert f"stopped at once, as asked; finished runs are kept. {AGAIN}" in rest(running)
+        assert f"stopped immediately, as requested; finished runs are kept. {AGAIN}" in rest(running)
     assert running.returncode == 130
     assert (tmp_path / "plan").read_text() == "ends"
 

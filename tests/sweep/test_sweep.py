@@ -132,7 +132,7 @@ def test_a_full_disk_stops_the_sweep_with_its_name(tmp_path: Path, monkeypatch: 
 
 
 def test_extending_a_sweep_that_is_not_there_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="has none yet"):
+    with pytest.raises(UserError, match="has no sweeps yet"):
         run(spec(), tmp_path, extend="logistic-1")
     assert Home(tmp_path).sweep_ids() == []
 

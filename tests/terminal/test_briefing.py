@@ -77,7 +77,7 @@ def test_what_will_go_wrong_is_on_the_first_screen_of_run(monkeypatch: pytest.Mo
     console = quiet()
     print_start(wanted, machine, make_plan(wanted, machine), console, "")
     assert "training  torch trains" in printed(console)
-    assert "will not fit into memory" in printed(console)
+    assert "will not fit in memory" in printed(console)
 
 
 def test_a_sweep_takes_longer_where_torch_trains(monkeypatch: pytest.MonkeyPatch) -> None:

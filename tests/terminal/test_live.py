@@ -87,7 +87,7 @@ def test_the_times_survive_a_low_terminal() -> None:
     lines = [line.strip() for line in shown(80, replace(FORECAST, in_flight=many))]
     assert len(lines) <= 24
     assert "and 32 more" in lines
-    assert lines[0].endswith("3 min 20 s gone, about 6 min left"), "rich cuts the end of what is too high"
+    assert lines[0].endswith("3 min 20 s elapsed, about 6 min left"), "rich cuts the end of what is too high"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_many_sizes_share_the_cells_of_the_bar(low: int | None, high: int | None
 
 def test_before_anything_is_known() -> None:
     mix = MixProgress("add", None, None, 6, done=False, note="first runs")
-    line = "add not yet, 0 done, 0 now; 0 s gone, about 16 s left; 0 s in ended runs"
+    line = "add not yet, 0 done, 0 now; 0 s elapsed, about 16 s left; 0 s in ended runs"
     assert status_line(Snapshot("n_embed", (8, 16), (mix,), left_s=16)) == line
 
 
@@ -110,13 +110,13 @@ def test_before_anything_is_known() -> None:
     ("change", "words"),
     [
         ({"left_s": 360}, "about 6 min left"),
-        ({"left_s": 0}, "longer than expected: up to 1 min 40 s for the runs in training"),
-        ({"left_s": 0, "in_flight": ()}, "over any moment"),
+        ({"left_s": 0}, "longer than expected: up to 1 min 40 s for runs in training"),
+        ({"left_s": 0, "in_flight": ()}, "about to end"),
     ],
 )
 def test_the_time_left(change: dict[str, object], words: str) -> None:
     snapshot = replace(SNAPSHOT, **change)  # type: ignore[arg-type]  # each value is that of its field
-    assert f"3 min 20 s gone, {words}; " in status_line(snapshot)
+    assert f"3 min 20 s elapsed, {words}; " in status_line(snapshot)
     assert shown(80, snapshot)[0].strip().endswith(words)
 
 

@@ -55,7 +55,7 @@ def similarity_of(run: Path) -> NDArray[np.float64] | None:
     try:
         array = read_array(run, SIMILARITY)
     except DAMAGED_ARRAYS as error:
-        log.warning("The arrays in %s are damaged (%s): the figure leaves them out", run, error)
+        log.warning("The arrays in %s are damaged (%s): the figure omits them", run, error)
         return None
     if array is None or array.dtype.kind not in "fiu" or array.ndim != 2 or not np.isfinite(array).all():
         return None

@@ -14,7 +14,7 @@ from orchestrator.search.base import BY_HAND
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import LEVEL
 
-WAITING = {"interrupted": "Resume the sweep: it was interrupted.", "running": "Let the sweep end."}
+WAITING = {"interrupted": "Resume the sweep: it was interrupted.", "running": "Let the sweep finish."}
 """The next step of a sweep that has not ended."""
 
 
@@ -57,7 +57,7 @@ def how_sure(answer: Answer) -> tuple[Paragraph, ...]:
     ]
     if len(runs) > MOST_LISTED:
         counts = [mix.runs for mix in answer.mixes]
-        runs = [f"{sum(counts)}, {min(counts)} to {max(counts)} a mix"]
+        runs = [f"{sum(counts)}, {min(counts)} to {max(counts)} per mix"]
     parts = [evidence_words(answer), estimate_words(answer), f"Runs: {listed(runs)}."]
     sure = Paragraph("How sure", " ".join(part for part in parts if part))
     disagreement = disagreement_words(answer)

@@ -75,10 +75,10 @@ def _decided_sentence(
 
 
 def _open_sentence(answer: Answer, mix: MixAnswer, baseline: MixAnswer, comparison: Comparison) -> str:
-    """Return ``No difference between add+prod and add is shown yet: neither was learned (0 of 3 and 0 of 3).``"""
+    """Return ``No difference between add+prod and add has been shown yet: neither was learned (0 of 3 and 0 of 3).``"""
     here, there, learned = called(mix), called(baseline), answer.words.learned
     own, other = sides(comparison.tallies)
-    head = f"No difference between {here} and {there} is shown yet"
+    head = f"No difference between {here} and {there} has been shown yet"
     if not own.tried or not other.tried:
         return f"{head}: no pair of their runs is complete."
     if abs(own.learned / own.tried - other.learned / other.tried) <= ALIKE and own.sizes == other.sizes:
@@ -147,9 +147,9 @@ def rounded_down(bound: float) -> str:
 
 
 def _leaning(comparison: Comparison) -> str:
-    """Return the direction of undecided evidence, `` (towards fewer)``, or ``""`` if decided or weak."""
+    """Return the direction of undecided evidence, `` (toward fewer)``, or ``""`` if decided or weak."""
     shown = comparison.decided is None and comparison.evidence >= LEANING
-    return f" (towards {comparison.leans})" if shown else ""
+    return f" (toward {comparison.leans})" if shown else ""
 
 
 def evidence_words(answer: Answer) -> str:
@@ -167,7 +167,7 @@ def evidence_words(answer: Answer) -> str:
         evidence = [_shown_evidence(comparison) for _, comparison in compared]
         parts = [f"{odds(min(evidence))} to {odds(max(evidence))} in {len(parts)} comparisons"]
     needed = compared[0][1].threshold
-    meaning = f"If the mixes were equally good, at most 1 comparison in {needed:.0f} would get to {needed:.0f}:1."
+    meaning = f"If the mixes were equally good, at most 1 comparison in {needed:.0f} would reach {needed:.0f}:1."
     return f"Evidence {listed(parts)}. {meaning}"
 
 
@@ -177,7 +177,7 @@ def estimate_words(answer: Answer) -> str:
     parts = [
         f"{called(mix)} {text}" if len(known) > 1 else text for mix, ratio in known if (text := factor_words(ratio))
     ]
-    return f"Estimated by the two transitions ({CONFIDENCE:.0%} intervals): {'; '.join(parts)}." if parts else ""
+    return f"Estimated from the two transitions ({CONFIDENCE:.0%} intervals): {'; '.join(parts)}." if parts else ""
 
 
 def factor_words(ratio: Synergy) -> str:
@@ -225,4 +225,4 @@ def confounded(answer: Answer, mix: MixAnswer) -> str:
         had = f"saw {mix.seen / baseline.seen:.0%} as many examples of {answer.target} as {called(baseline)}"
     same = (mix.composition, mix.recipe)
     both = sum((other.composition, other.recipe) == same for other in answer.mixes) > 1
-    return had if both else f"{had}: budget=both would tell that apart"
+    return had if both else f"{had}; budget=both would show whether that matters"

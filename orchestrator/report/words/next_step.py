@@ -65,15 +65,15 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
     if above := by_verdict[Verdict.ABOVE]:
         return _other_size(spec, MORE * largest, f"{_names(above)} {_was(above)} {never_learned(answer, above)}")
     if below := by_verdict[Verdict.BELOW]:
-        because = f"{_names(below)} {_was(below)} {answer.words.learned} already at {exact(smallest)}"
+        because = f"{_names(below)} {_was(below)} already {answer.words.learned} at {exact(smallest)}"
         return _other_size(spec, smallest // MORE, because)
     if by_verdict[Verdict.NEAR_FLOOR]:
         return NextStep("More runs cannot decide this. Use test data in which the most frequent answer is less common.")
     if undecided := [mix for mix in answer.mixes if mix.comparison is not None and mix.comparison.decided is None]:
         both = [*(answer.mix(answer.baseline_of(mix)) for mix in undecided), *undecided]
         if len(undecided) > MOST_LISTED:
-            return _continued(spec, both, f"no difference is shown yet in {len(undecided)} comparisons")
-        return _continued(spec, both, f"no difference between {_names(both)} is shown yet")
+            return _continued(spec, both, f"no difference has been shown yet in {len(undecided)} comparisons")
+        return _continued(spec, both, f"no difference between {_names(both)} has been shown yet")
     if apart := [mix for mix in answer.mixes if mix.is_compared and mix.comparison is None]:
         baselines = [answer.mix(answer.baseline_of(mix)) for mix in apart]
         why = f"Compare in pairs: {_names([*baselines, *apart])} were not trained in pairs."

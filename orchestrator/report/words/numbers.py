@@ -122,13 +122,13 @@ def _learned(spec: SweepSpec) -> dict[str, str]:
     if share is None:
         return {}
     return {
-        words.learned: f"a {words.run} {share:.0%} of the way from the best constant answer's score to a perfect one"
+        words.learned: f"a {words.run} {share:.0%} of the way from the best constant answer's score to a perfect score"
     }
 
 
 def _search(method: str, settings: Mapping[str, Any]) -> str:
-    """Return a searcher with its settings: ``pairs (aim locate, max_cost 420 s a mix)``."""
-    units = {"max_runs": " a mix", "max_cost": " s a mix"}
+    """Return a searcher with its settings: ``pairs (aim locate, max_cost 420 s per mix)``."""
+    units = {"max_runs": " per mix", "max_cost": " s per mix"}
     # The score that counts as learned has its own line.
     given = ((name, value) for name, value in settings.items() if value is not None and name != "learned")
     values = ((name, f"{value:g}" if isinstance(value, float) else value) for name, value in given)
@@ -140,7 +140,7 @@ def cost(total: Cost) -> str:
     """Return ``3 min 54 s of training in 8 runs; the whole grid: about 12 min in 24 runs, 3.0 times as much``."""
     text = f"{duration(total.spent_s)} of training in {counted(total.runs, 'run')}"
     if total.found:
-        text += f", {total.found} more reused ({duration(total.found_s)} when they were trained)"
+        text += f", {total.found} more reused (trained for {duration(total.found_s)})"
     if total.grid_s is None or total.share is None:
         return f"{text}; the whole grid has {total.grid_runs}"
     saved = "" if total.share >= 1 else f", {bare(1 / total.share)} times as much"

@@ -68,17 +68,17 @@ def count_words(answer: Answer, task: TaskAnswer) -> str:
 
 
 def own_sentence(answer: Answer, mix: MixAnswer) -> str:
-    """Return the answer to a mix's own question: ``add is learned from n_embed 14 [11, 28] on``."""
+    """Return the answer to a mix's own question: ``add is learned at n_embed 14 [11, 28] and above``."""
     transition, axis = mix.target.transition, answer.size_axis
     smallest, largest = answer.tested(transition)
     if not mix.runs:
         return f"{called(mix)} has no run that ended"
     if transition.verdict is Verdict.FOUND and transition.relative.is_placed(smallest.size, largest.size):
-        return f"{called(mix)} is {answer.words.learned} from {axis} {size_words(answer, transition)} on"
+        return f"{called(mix)} is {answer.words.learned} at {axis} {size_words(answer, transition)} and above"
     if transition.verdict is Verdict.ABOVE:
         return f"{called(mix)} was {never_learned(answer, (mix,))}"
     if transition.verdict is Verdict.BELOW:
-        return f"{called(mix)} was {answer.words.learned} already at {axis} {exact(smallest.size)}"
+        return f"{called(mix)} was already {answer.words.learned} at {axis} {exact(smallest.size)}"
     if transition.verdict is Verdict.NEAR_FLOOR:
         floor = f" already scores {transition.floor:.2f}" if transition.floor is not None else " scores nearly enough"
         return f"{called(mix)} is not measurable: always giving the most frequent answer{floor}"
@@ -102,11 +102,11 @@ def verdict_lines(answer: Answer) -> tuple[str, ...]:
 
 
 def verdict_line(answer: Answer, mix: MixAnswer) -> str:
-    """Return a mix's own answer: ``add is learned from n_embed 34 [30, 44] on; learned by 0/1 at 32, 4/4 at 36``."""
+    """Return a mix's own answer: ``add is learned at n_embed 34 [30, 44] and above; seeds that learned: 0/1 at 32``."""
     transition = mix.target.transition
     parts = [own_sentence(answer, mix)]
     if mix.shares and transition.verdict is not Verdict.NEAR_FLOOR:
-        parts.append(f"{answer.words.learned} by {_counts(mix.shares)}")
+        parts.append(f"seeds that {answer.words.learned}: {_counts(mix.shares)}")
     if level := level_words(answer, transition.points):
         parts.append(level)
     return "; ".join([*parts, *([BY_HAND] if mix.stopped else [])])
