@@ -10,18 +10,18 @@ import pytest
 import torch
 
 from tests.trainables.test_stack_step import (
-    test_a_diverged_run_touches_no_neighbor,
+    test_a_diverged_run_does_not_change_its_neighbors,
     test_a_resumed_stack_repeats_its_steps_bit_for_bit,
     test_loss_curves_alone_and_in_a_stack_agree_over_50_steps,
-    test_runs_taken_out_leave_the_others_as_they_were,
+    test_removed_runs_do_not_change_the_others,
 )
 from tests.trainables.trainers import MODEL, TRAINING, losses, make_trainer
 
 __all__ = [  # Collected here once more, with this folder's `device`.
-    "test_a_diverged_run_touches_no_neighbor",
+    "test_a_diverged_run_does_not_change_its_neighbors",
     "test_a_resumed_stack_repeats_its_steps_bit_for_bit",
     "test_loss_curves_alone_and_in_a_stack_agree_over_50_steps",
-    "test_runs_taken_out_leave_the_others_as_they_were",
+    "test_removed_runs_do_not_change_the_others",
 ]
 
 
