@@ -153,7 +153,7 @@ def _running(command: list[str], log: Path, environment: dict[str, str], user: s
     try:
         yield
     finally:
-        if user:  # A killed PostgreSQL would leave shared memory behind.
+        if user:  # SIGINT, because a killed PostgreSQL leaves shared memory behind.
             server.send_signal(signal.SIGINT)
         else:
             os.killpg(server.pid, signal.SIGKILL)
