@@ -109,7 +109,7 @@ def test_the_machine_error_that_ended_tune_is_found_in_its_causes() -> None:
 def test_a_process_ended_by_rays_memory_monitor_is_not_a_failed_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The monitor ends every training process. The sweep stops, prints how to resume, and then reuses the finished
+    """The monitor ends every training process, and the sweep stops. The printed command resumes it with the finished
     runs."""
     monkeypatch.setenv("RAY_memory_usage_threshold", "0.01")
     monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "3000")

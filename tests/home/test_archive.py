@@ -211,7 +211,8 @@ def test_an_import_replaces_checkpoints_of_earlier_steps(stopped: Stopped, tmp_p
 
 
 def test_an_import_updates_continued_sweeps_and_keeps_diverged_ones(stopped: Stopped, tmp_path: Path) -> None:
-    """A sweep is started here, finished on another machine and brought back. A second copy is finished on both."""
+    """A sweep is started here, finished on another machine and brought back. An earlier copy is finished
+    independently."""
     out, back, existing = tmp_path / "out.tar.gz", tmp_path / "back.tar.gz", Home(tmp_path / "existing")
     early = tmp_path / "early"
     export_home(stopped.home, out, pytest.fail)

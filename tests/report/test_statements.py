@@ -196,7 +196,7 @@ LOW, HIGH = [0.10, 0.12, 0.11, 0.09], [0.50, 0.52, 0.51, 0.49]
         ("higher", LOW, [], Agreement.UNDECIDED),
     ],
 )
-def test_a_number_is_compared_with_that_of_the_baseline(
+def test_a_number_is_compared_with_the_number_of_the_baseline(
     finds: str, alone: list[float], joint: list[float], agreement: Agreement
 ) -> None:
     text, judgement = judged(expected(finds), seen(alone), seen(joint))

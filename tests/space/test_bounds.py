@@ -1,5 +1,4 @@
-"""Values that nobody can mean are refused at once with a reason, without hanging, using gigabytes or giving wrong
-labels."""
+"""Absurd values are refused at once with a reason, without hanging, using gigabytes or giving wrong labels."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_every_mix_occurs_once_per_recipe_and_is_compared_within_it() -> None:
     assert original.plain_mixes == ("add", "add+prod")
 
 
-def test_a_run_under_a_recipe_equals_that_of_a_space_with_its_settings() -> None:
+def test_a_run_under_a_recipe_equals_the_run_of_a_space_with_its_settings() -> None:
     under = spec(recipes=RECIPES)
     own = spec(settings=FAST)
     mine = under.config(Request("add+prod @ fast", 24, 1))
@@ -78,7 +78,7 @@ def test_a_mix_with_an_unknown_recipe_is_refused() -> None:
     assert "unknown recipe 'quick'" in refused(RECIPES, mixes=["add @ quick"])
 
 
-def test_a_recipe_may_not_change_what_is_learned_or_counted() -> None:
+def test_a_recipe_must_not_change_the_task_or_the_parameter_count() -> None:
     for overlay, why in (({"model": {"tied": True}}, "how many parameters"), ({"task": {"modulus": 5}}, "is learned")):
         with pytest.raises(UserError, match=why):
             load_space(

@@ -156,7 +156,7 @@ def test_a_profile_that_must_be_requested_is_never_selected_automatically(write:
     assert load_space(space, "paper", hardware=LAPTOP).profile_reason == "asked for"
 
 
-def test_the_error_for_no_fitting_profile_names_what_is_missing(write: Write) -> None:
+def test_the_error_without_a_fitting_profile_names_the_missing_resources(write: Write) -> None:
     path = write(SPACE.replace("  laptop:\n", "  laptop:\n    needs: {cpus: 64}\n").split("  smoke:")[0])
     assert "it needs 64 CPU cores and 2 were found" in refused(path)
     assert load_space(path, "laptop", hardware=LAPTOP).profile == "laptop"

@@ -1,5 +1,5 @@
-"""The ``stop`` command: a sweep, one of its mixes or one run is stopped from another process, and the answer says
-so."""
+"""The ``stop`` command: a sweep, one of its mixes or one run is stopped from another process, which the answer
+reports."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_sweep_stopped_from_another_terminal_can_be_resumed(tmp_path: Path) ->
     assert {entry.outcome.status for entry in entries} == {Status.FINISHED}
 
 
-def test_unknown_or_ended_targets_of_stop_are_refused(run: Program, tmp_path: Path) -> None:
+def test_invalid_stop_requests_are_refused(run: Program, tmp_path: Path) -> None:
     from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
 
     sweep = write_sweep(Home(tmp_path), runs=runs_of(spec())[:2], answered=False)
