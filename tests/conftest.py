@@ -1,4 +1,4 @@
-"""What every test begins with."""
+"""Setup of all tests."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ import pytest
 
 from tests.cli.program import Program, command
 
-# The models and matrices of these tests are small. Threads make nothing of them faster; beside other tests they wait
-# for one another, and burn the processor meanwhile. It must be said before torch and numpy are imported, and programs
-# that tests start inherit it; a stack's own threads are set by its worker all the same.
+# Models and matrices in tests are small: threads do not speed them up, and next to other tests they wait for one
+# another and waste processor time. Set this before torch and numpy are imported; child processes inherit it, and
+# workers set the threads of their stacks themselves.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# How long an example takes says how busy the machine is.
+# No deadlines, because the time of an example depends on the load of the machine.
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
 
-# A shell lets what it starts in the background ignore Ctrl-C, and so would every program of a test.
+# Processes that a shell starts in the background ignore Ctrl-C, and so would every program started by a test.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
 def one_thread() -> None:
-    """As many threads as at first, where a sweep in this process has set as many as its stacks asked for."""
+    """Reset the number of threads, which a sweep in this process may have changed."""
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
 
 
 @pytest.fixture
 def workplace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """An empty working directory, with no MLflow server around."""
+    """An empty working directory, without a configured MLflow server."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     return tmp_path
@@ -43,6 +43,6 @@ def workplace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, workplace: Path) -> Program:
-    """Run a command of the program in the workplace."""
+    """A function that runs a command of the program in the workplace."""
     monkeypatch.setenv("COLUMNS", "200")
     return command

@@ -1,4 +1,4 @@
-"""A disk of a test's own."""
+"""A separate disk for a test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 @contextmanager
 def mounted(place: Path, *options: str) -> Iterator[Path]:
-    """A file system in memory at this place, mounted with these options. Skips the test where nobody may."""
+    """Mount a file system in memory at this place with these options, or skip the test if mounting is not allowed."""
     place.mkdir()
     try:
         done = subprocess.run(
@@ -25,4 +25,4 @@ def mounted(place: Path, *options: str) -> Iterator[Path]:
     try:
         yield place
     finally:
-        subprocess.run(["umount", "--lazy", place], check=True)  # MLflow keeps its database open.
+        subprocess.run(["umount", "--lazy", place], check=True)  # Lazy, because MLflow keeps its database open.

@@ -1,8 +1,7 @@
 """A family from outside the project, as a user would bring one: no transformer, no torch, another size axis.
 
-A run's accuracy is a known logistic in its number of units with noise from its seed, so that whatever is built on
-families can be tested against a truth in milliseconds.
-"""
+A run's accuracy is a known logistic in its number of units with noise from its seed, so that code that uses families
+can be tested against a known truth in milliseconds."""
 
 from __future__ import annotations
 
@@ -36,8 +35,10 @@ FLOOR = 0.1
 
 @dataclass(frozen=True)
 class Curve:
-    """Where accuracy jumps: ``midpoint`` units for one task alone, divided by the number of tasks in the mix to the
-    power ``help``: with 0 a mix needs as many units as a task alone."""
+    """The curve of accuracy over units.
+
+    It rises at ``midpoint`` units for one task alone, divided by the number of tasks in the mix to the power
+    ``help``; with ``help`` 0 a mix needs as many units as a task alone."""
 
     midpoint: float = 40.0
     slope: float = 8.0
@@ -58,7 +59,7 @@ class LogisticSettings:
     noise: float = 0.01
     multiple_of: int = 2
     haste: float = 3.0
-    """A nuisance: any other value than 3 moves the midpoint up."""
+    """A nuisance parameter: any value other than 3 raises the midpoint."""
 
     def __post_init__(self) -> None:
         if self.haste <= 0:
@@ -66,7 +67,7 @@ class LogisticSettings:
 
 
 class LogisticLearner(Learner):
-    """Ends every run of its stack after ``steps`` evaluations."""
+    """A learner that ends every run of its stack after ``steps`` evaluations."""
 
     def __init__(self, runs: Sequence[RunConfig]) -> None:
         self.runs = tuple(runs)
@@ -101,7 +102,7 @@ class LogisticLearner(Learner):
         return reports
 
     def take_over(self, weights: Mapping[int, Mapping[str, NDArray[Any]]]) -> None:
-        """Experience lowers the midpoint by a tenth for each step, in ln units."""
+        """Lower the midpoint by a tenth, in ln units, for each step of experience."""
         for index, theirs in weights.items():
             self.head_start[index] = 0.1 * float(theirs["experience"][0])
 
@@ -115,7 +116,7 @@ class LogisticLearner(Learner):
 
 
 class LogisticFamily(Family):
-    """Tasks ``add``, ``prod`` and ``max``, learned once there are enough units."""
+    """A family with the tasks ``add``, ``prod`` and ``max``, which are learned given enough units."""
 
     name: ClassVar[str] = "logistic"
     version: ClassVar[int] = 1
@@ -158,7 +159,7 @@ class LogisticFamily(Family):
 
 
 class UnfinishedFamily(LogisticFamily):
-    """A family that was begun: its ``flops`` are missing."""
+    """An incomplete family without ``flops``."""
 
     name = "unfinished"
 
@@ -166,7 +167,7 @@ class UnfinishedFamily(LogisticFamily):
 
 
 class BrokenFamily(LogisticFamily):
-    """A family with a bug in it."""
+    """A family with a bug."""
 
     name = "broken"
 
@@ -175,7 +176,7 @@ class BrokenFamily(LogisticFamily):
 
 
 class MazeLearner(LogisticLearner):
-    """Measures on the way, with names that others have too, and leaves arrays and weights of its own."""
+    """A learner with measures whose names clash with others, and with its own arrays and weights."""
 
     def advance(self) -> list[Report]:
         return [self._dressed(report) for report in super().advance()]
@@ -193,7 +194,7 @@ class MazeLearner(LogisticLearner):
 
 
 class MazeFamily(LogisticFamily):
-    """The logistic in other clothes: tasks with spaces in their names, words, measures, arrays and weights."""
+    """A logistic family with task names that contain spaces and with its own words, measures, arrays and weights."""
 
     name: ClassVar[str] = "mazes"
     words: ClassVar[Words] = Words(task="puzzle", item="room", run="creature", held="what creatures hold")
@@ -203,7 +204,7 @@ class MazeFamily(LogisticFamily):
         return ("find exit", "map + rooms")
 
     def load(self, run: RunConfig, weights: Mapping[str, NDArray[Any]]) -> float:
-        """The share of mazes it gets out of."""
+        """Return the share of mazes that the creature solves."""
         return float(weights["accuracy"][0])
 
     def data(self, run: RunConfig, cache: Path) -> str:
@@ -211,7 +212,7 @@ class MazeFamily(LogisticFamily):
 
 
 class Firing(Probe):
-    """A probe from outside: it asks the model, reads the family's array and looks at the data."""
+    """A probe from outside that uses the model, the family's array and the data."""
 
     name: ClassVar[str] = "firing"
     needs_arrays: ClassVar[tuple[str, ...]] = ("firing",)
@@ -225,7 +226,7 @@ class Firing(Probe):
 
 
 class BrokenProbe(Probe):
-    """A probe with a bug that shows on one seed."""
+    """A probe with a bug that raises for seed 0."""
 
     name: ClassVar[str] = "broken"
 
@@ -234,7 +235,7 @@ class BrokenProbe(Probe):
 
 
 class Later(Probe):
-    """A probe that somebody thought of when the sweep was over."""
+    """A probe added after the sweep ended."""
 
     name: ClassVar[str] = "later"
 
@@ -245,7 +246,7 @@ class Later(Probe):
 
 
 class RivalFamily(LogisticFamily):
-    """Each of its mixes is a question of its own, measured by no other one."""
+    """A family whose mixes are separate questions, not compared with one another."""
 
     name = "rival"
 

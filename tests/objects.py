@@ -1,5 +1,5 @@
-"""A real S3 server on loopback, moto's, for the tests that need an object store. Its objects stay in this process, so
-it can be stopped and started again."""
+"""A real S3 server on loopback (moto's), for tests that need an object store. Its objects stay in this process, so
+it can be stopped and restarted."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class ObjectStore:
         self.environment = CREDENTIALS | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{self._port}"}
 
     def start(self) -> None:
-        """Start, with the objects of an earlier start."""
+        """Start with the objects of an earlier start."""
         logging.getLogger("werkzeug").disabled = True
         self._server = ThreadedMotoServer("127.0.0.1", self._port, verbose=False)
         self._server.start()
 
     def stop(self) -> None:
-        """Stop and keep the objects."""
+        """Stop the server and keep the objects."""
         if self._server is not None:
             self._server.stop()
             self._server = None

@@ -1,5 +1,5 @@
-"""A family whose runs do what a test's settings say: they take their time, are held, run out of memory, meet machine
-errors and kill their process. They write down what they train."""
+"""A family whose runs follow a script in their settings: they take time, are held, run out of memory, raise machine
+errors and kill their process. They log their training."""
 
 from __future__ import annotations
 
@@ -26,34 +26,36 @@ HOLD_S = 0.05
 
 @dataclass(frozen=True)
 class ScriptedSettings(LogisticSettings):
-    """``log`` is a file that gets a line when data begin to be made and one a run at every evaluation, before anybody
-    else hears of it. If a file of the same name ending in ``.dies`` is there, the process is killed once the log has as
+    """Settings of a scripted run.
+
+    ``log`` is a file that gets a line when a learner starts and one line a run at every evaluation, before anything
+    is reported. If a file of the same name ending in ``.dies`` exists, the process is killed once the log has as
     many evaluations as that file says."""
 
     log: str = ""
     data_s: float = 0.0
-    """To make the data."""
+    """Seconds to create the data."""
     pace_s: float = 0.0
-    """Before every evaluation."""
+    """Seconds before every evaluation."""
     holds: str = ""
-    """A directory that every host sees. While it has the file ``SIZE-STEP``, stacks of that size stand in their
-    training to that step."""
+    """A directory that every host sees. While it contains the file ``SIZE-STEP``, stacks of that size wait before
+    that step."""
     room: int | None = None
-    """The most runs that fit into memory from evaluation ``grows_at`` on; before it any number does."""
+    """Maximum number of runs that fit into memory from evaluation ``grows_at`` on. Before it any number fits."""
     grows_at: int = 2
     times: int = 0
-    """The first so many evaluations of stacks that hold size ``size`` raise what ``trouble`` says: ``bug``,
-    ``threads``, or the name of an error of the system."""
+    """Number of first evaluations of stacks of size ``size`` that raise ``trouble``: ``bug``, ``threads``, or the
+    name of a system error."""
     size: int = 16
     trouble: str = "ENOSPC"
     ballast: str = ""
-    """A file to fill the disk with in the place of such an error."""
+    """A file that fills the disk, in place of raising ``trouble``."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """A run's evaluation, or the beginning of a learner (step 0): with how many ``runs`` in a stack, where, between
-    which times. ``gpus`` is CUDA_VISIBLE_DEVICES."""
+    """A run's evaluation, or the start of a learner (step 0), with the number of ``runs`` in the stack, its place
+    and its times. ``gpus`` is CUDA_VISIBLE_DEVICES."""
 
     mix: str
     size: int
@@ -70,7 +72,7 @@ class Event:
 
 
 class ScriptedLearner(LogisticLearner):
-    """Does what its runs' settings say."""
+    """A learner that follows the script in its runs' settings."""
 
     def __init__(self, runs: Sequence[RunConfig]) -> None:
         super().__init__(runs)
@@ -127,7 +129,7 @@ class ScriptedLearner(LogisticLearner):
 
 
 class ScriptedFamily(LogisticFamily):
-    """The logistic family, scripted."""
+    """The logistic family with scripted runs."""
 
     name = "scripted"
     Settings: ClassVar[type] = ScriptedSettings
@@ -135,17 +137,17 @@ class ScriptedFamily(LogisticFamily):
 
 
 def begun(log: Path) -> list[Event]:
-    """The beginnings of learners, in the order they were written down."""
+    """Return the starts of learners, in the order of the log."""
     return [event for event in _read(log) if event.step == 0]
 
 
 def events(log: Path) -> list[Event]:
-    """The evaluations of runs, in the order they were written down."""
+    """Return the evaluations of runs, in the order of the log."""
     return [event for event in _read(log) if event.step > 0]
 
 
 def trained(log: Path) -> Counter[str]:
-    """How often each run was trained to its end: ``add 8 0`` is ADD alone at size 8 with seed 0."""
+    """Count how often each run was trained to its end. The key ``add 8 0`` is ADD alone at size 8 with seed 0."""
     return Counter(f"{event.mix} {event.size} {event.seed}" for event in events(log) if event.ended)
 
 
@@ -155,7 +157,7 @@ def _read(log: Path) -> list[Event]:
 
 
 def fill(ballast: Path) -> None:
-    """Write a file until nothing more fits on its disk."""
+    """Write to a file until its disk is full."""
     with ballast.open("wb", buffering=0) as file:
         for size in (1 << 16, 1 << 10, 1):
             try:

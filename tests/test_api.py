@@ -1,4 +1,4 @@
-"""Sweeps from Python, as a notebook meets them."""
+"""Sweeps from Python, as in a notebook."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def home_with_a_sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_sweep_is_loaded_with_everything_in_it(home: Path, tmp_path: Path) -> None:
+def test_a_sweep_is_loaded_with_all_its_contents(home: Path, tmp_path: Path) -> None:
     s = o.load("logistic", home)
     assert s.state == "finished"
     assert isinstance(s.answer, Answer)
@@ -51,7 +51,7 @@ def test_a_sweep_is_loaded_with_everything_in_it(home: Path, tmp_path: Path) -> 
     assert s.spec.question in s._repr_html_()
 
 
-def test_the_posterior_is_the_curve_of_the_figure(home: Path) -> None:
+def test_the_posterior_equals_the_curve_of_the_figure(home: Path) -> None:
     s = o.load("logistic", home)
     assert list(s.posterior.columns) == ["sweep", "mix", "size", "median", "low", "high"]
     joint = s.posterior[s.posterior["mix"] == "add+prod"]
@@ -62,7 +62,7 @@ def test_the_posterior_is_the_curve_of_the_figure(home: Path) -> None:
     assert list(joint["median"]) == list(curve.middle)
     assert (joint["low"] <= joint["median"]).all()
     assert (joint["median"] <= joint["high"]).all()
-    # The median rises through the middle of its range at the transition.
+    # The median passes the middle of its range at the transition.
     middle = (joint["median"].min() + joint["median"].max()) / 2
     assert (
         joint[joint["size"] < row["low"]]["median"].max() < middle < joint[joint["size"] > row["high"]]["median"].min()
@@ -70,11 +70,11 @@ def test_the_posterior_is_the_curve_of_the_figure(home: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["posterior", "curves", "transitions", "embeddings"])
-def test_every_figure_is_one_of_matplotlib(home: Path, kind: str) -> None:
+def test_every_figure_is_a_matplotlib_figure(home: Path, kind: str) -> None:
     assert isinstance(o.load("logistic", home).figure(kind), matplotlib.figure.Figure)
 
 
-def test_mistakes_name_what_there_is(home: Path, tmp_path: Path) -> None:
+def test_mistakes_are_answered_with_the_valid_names(home: Path, tmp_path: Path) -> None:
     s = o.load("logistic", home)
     with pytest.raises(UserError, match="Did you mean 'curves'"):
         s.figure("curve")
@@ -97,7 +97,9 @@ def test_sweeps_are_listed_newest_first(home: Path, tmp_path: Path) -> None:
     assert o.sweeps(tmp_path).empty
 
 
-def test_a_sweep_is_run_with_the_progress_of_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_from_python_prints_the_progress_of_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     console = Console(file=io.StringIO(), width=200)
     s = o.run(spec(), home=tmp_path, engine="local", console=console)
@@ -110,12 +112,12 @@ def test_a_sweep_is_run_with_the_progress_of_the_command_line(tmp_path: Path, mo
 
 
 def in_a_thread(work: Callable[[], SweepResults]) -> SweepResults:
-    """The result of some work in another thread. Raises what it raises."""
+    """Return the result of a function in another thread. Raises its exceptions."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(work).result()
 
 
-def test_a_sweep_in_a_thread_ends_with_its_time_and_when_it_is_asked_to(tmp_path: Path) -> None:
+def test_a_sweep_in_a_thread_ends_at_its_time_limit_or_when_stopped(tmp_path: Path) -> None:
     log = tmp_path / "log"
     slow = spec(family=FAMILY, settings={"log": str(log), "steps": 40, "pace_s": 0.2}, seeds=1)
     options: dict[str, Any] = {"home": tmp_path / "home", "engine": "local", "quiet": True}

@@ -1,4 +1,4 @@
-"""The house rules that no reader should have to check by eye: which way imports run, and that they parse."""
+"""Architecture rules: the direction of imports, and the packages that each part may use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OURS = ("orchestrator", "trainables", "search_spaces", "tests")
 
 
 def imports(source: str, module: str, *, package: bool = False) -> set[str]:
-    """Dotted names of everything imported anywhere in ``source``, relative imports resolved against ``module``."""
+    """Return dotted names of all imports in ``source``, with relative imports resolved against ``module``."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -33,7 +33,7 @@ def imports(source: str, module: str, *, package: bool = False) -> set[str]:
 
 
 def modules(folder: str) -> Iterator[tuple[str, set[str]]]:
-    """Every module under ``folder``, or the single file of that name, with what it imports."""
+    """Yield every module under ``folder``, or the single file of that name, with its imports."""
     paths = [ROOT / f"{folder}.py"] if (ROOT / f"{folder}.py").is_file() else sorted((ROOT / folder).rglob("*.py"))
     assert paths, f"nothing found under {folder}: a rule about it would hold for no reason"
     for path in paths:
@@ -47,7 +47,7 @@ def within(name: str, package: str) -> bool:
 
 
 def offences(folder: str, forbidden: tuple[str, ...], allowed: tuple[str, ...] = ()) -> list[str]:
-    """``module imports name`` for every forbidden import under ``folder``."""
+    """Return ``module imports name`` for every forbidden import under ``folder``."""
     return [
         f"{module} imports {name}"
         for module, names in modules(folder)
@@ -56,20 +56,20 @@ def offences(folder: str, forbidden: tuple[str, ...], allowed: tuple[str, ...] =
     ]
 
 
-def test_imports_sees_every_form() -> None:
+def test_imports_finds_every_form_of_import() -> None:
     source = "import a.b\nfrom c import d\nfrom . import e\nfrom ..f import g\ndef h():\n    import i.j as k\n"
     names = imports(source, "p.q.r")
     assert names >= {"a.b", "c", "c.d", "p.q", "p.q.e", "p.f", "p.f.g", "i.j"}
     assert imports("from . import e", "p.q", package=True) >= {"p.q", "p.q.e"}
 
 
-def test_trainables_know_no_orchestrator_scheduler_or_record() -> None:
+def test_trainables_do_not_import_orchestrator_scheduler_or_record() -> None:
     assert offences("trainables", ("ray", "mlflow", "pydantic", "orchestrator", "tests")) == []
 
 
-def test_trainables_use_the_standard_library_numpy_and_torch_only() -> None:
-    """filelock, which torch itself depends on, keeps processes from compiling the same step twice. Problems on sparse
-    graphs also use scipy, for its sparse matrices and solvers."""
+def test_trainables_use_only_the_standard_library_numpy_and_torch() -> None:
+    """Exceptions: filelock, a dependency of torch, prevents processes from compiling the same step twice. Problems
+    on sparse graphs use scipy's sparse matrices and solvers."""
     known = set(sys.stdlib_module_names) | {"numpy", "torch", "filelock", "safetensors", "trainables"}
     outside = {
         (module, name.split(".")[0])
@@ -77,7 +77,7 @@ def test_trainables_use_the_standard_library_numpy_and_torch_only() -> None:
         for name in names
         if name.split(".")[0] not in known
     }
-    # A method that is more than a formula comes from the library that is known for it.
+    # Methods that are more than a formula come from established libraries.
     assert {name for _, name in outside} <= {"scipy", "sklearn"}
     assert {module for module, _ in outside if not within(module, "trainables.reparametrization")} == {
         "trainables.probes.embeddings",
@@ -88,14 +88,14 @@ def test_transition_is_pure_statistics() -> None:
     assert offences("orchestrator/transition", OURS, allowed=("orchestrator.transition",)) == []
 
 
-def test_search_knows_transitions_and_errors_only() -> None:
+def test_search_imports_only_transitions_and_errors() -> None:
     trainables = ("trainables.contract.settings", "trainables.contract.runs")
     allowed = ("orchestrator.search", "orchestrator.transition", "orchestrator.errors", *trainables)
     assert offences("orchestrator/search", OURS, allowed=allowed) == []
 
 
 @pytest.mark.parametrize("folder", ["orchestrator/search", "orchestrator/transition"])
-def test_decisions_touch_no_files_clock_or_scheduler(folder: str) -> None:
+def test_decisions_use_no_files_clock_or_scheduler(folder: str) -> None:
     assert offences(folder, ("ray", "mlflow", "torch", "time", "datetime", "random", "threading", "subprocess")) == []
 
 
@@ -126,23 +126,23 @@ ROOMS = (
     "api",
     "cli",
 )
-"""Every room of the orchestrator, from the ground up: each imports from those before it only."""
+"""Packages of the orchestrator from bottom to top. Each imports only from those before it."""
 
 
 def room(module: str) -> str | None:
-    """The room a dotted name lies in; None outside the orchestrator, and for its front door."""
+    """Return the package of a dotted name, or None outside the orchestrator and for its top-level module."""
     parts = module.split(".")
     if parts[0] != "orchestrator" or len(parts) == 1 or parts[1].startswith("__"):
         return None
     return "engine.ray" if parts[1:3] == ["engine", "ray"] else parts[1]
 
 
-def test_every_module_lies_in_a_room() -> None:
+def test_every_package_has_a_place_in_the_order() -> None:
     found_rooms = {room(module) for module, _ in modules("orchestrator")} - {None}
     assert found_rooms == set(ROOMS)
 
 
-def test_rooms_import_only_from_the_rooms_below_them() -> None:
+def test_packages_import_only_from_packages_below_them() -> None:
     height = {name: place for place, name in enumerate(ROOMS)}
     upward = set()
     for module, names in modules("orchestrator"):
@@ -154,38 +154,38 @@ def test_rooms_import_only_from_the_rooms_below_them() -> None:
     assert upward == set()
 
 
-def test_imports_run_in_no_circle() -> None:
-    """Imports for type checking included."""
+def test_imports_have_no_cycles() -> None:
+    """Imports for type checking count too."""
     known = dict(entry for folder in ("orchestrator", "trainables") for entry in modules(folder))
     packages = {name for module in known for name in [module.rpartition(".")[0]]}
     graph = {
         module: names & known.keys() - packages - {module} for module, names in known.items() if module not in packages
     }
-    assert list(TopologicalSorter(graph).static_order())  # Raises CycleError, which names the circle.
+    assert list(TopologicalSorter(graph).static_order())  # Raises CycleError, which names the cycle.
 
 
-def test_report_needs_neither_engine_nor_record() -> None:
+def test_report_imports_neither_engine_nor_record() -> None:
     assert offences("orchestrator/report", ("orchestrator.engine", "orchestrator.record", "ray", "mlflow")) == []
 
 
-def test_tracking_needs_no_engine() -> None:
+def test_tracking_does_not_import_the_engine() -> None:
     assert offences("orchestrator/record", ("orchestrator.engine", "ray")) == []
 
 
-def test_reading_what_is_on_disk_starts_nothing_and_records_nothing() -> None:
+def test_reading_from_disk_imports_no_engine_or_record() -> None:
     assert offences("orchestrator/catalogue", ("orchestrator.record", "ray", "mlflow", "torch")) == []
     for package in ("orchestrator/engine", "orchestrator/report", "orchestrator/record"):
         assert offences(package, ("orchestrator.catalogue",)) == []
 
 
-def test_only_the_engine_knows_ray_and_only_tracking_knows_mlflow() -> None:
+def test_only_the_engine_imports_ray_and_only_tracking_imports_mlflow() -> None:
     for package, home in (("ray", "orchestrator.engine"), ("mlflow", "orchestrator.record")):
         users = {module for module, names in modules("orchestrator") if any(within(name, package) for name in names)}
         assert users
         assert {user for user in users if not within(user, home)} == set()
 
 
-def test_the_contract_needs_no_torch() -> None:
+def test_the_contract_does_not_import_torch() -> None:
     assert offences("trainables/base", ("torch",)) == []
 
 

@@ -1,4 +1,4 @@
-"""The command line as a person meets it: what is printed where, exit codes, and nothing half-written."""
+"""The command line for a user: what is printed where, exit codes, and no half-written files."""
 
 from __future__ import annotations
 
@@ -70,16 +70,16 @@ def test_plan_prints_the_work_and_its_cost_and_writes_nothing(run: Program, unit
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_plan_prints_what_is_tuned_and_what_it_costs(run: Program, units: str) -> None:
+def test_plan_prints_the_tuning_and_its_cost(run: Program, units: str) -> None:
     block = "tune={settings: {haste: {from: 0.1, to: 9, scale: log}}, trials: 4, seeds: 2, sizes: [8, 16]}"
     output = " ".join(run("plan", units, "--set", block).out.split())
     assert "haste 0.1 to 9 (log): up to 4 trials for every mix, up to 2 seeds at sizes 8, 16" in output
-    # Each of two mixes: 4 trials at 2 sizes with 2 seeds.
+    # Each of two mixes has 4 trials at 2 sizes with 2 seeds.
     assert "of it (32 runs)" in output
     assert "tuning" not in run("plan", units).out
 
 
-def test_plan_prints_the_most_runs_and_what_does_not_fit(run: Program, units: str) -> None:
+def test_plan_prints_the_run_limit_and_sizes_that_do_not_fit_into_memory(run: Program, units: str) -> None:
     command = ("plan", units, "--set", "sizes={from: 8, to: 512, count: 12, multiple_of: 2}", "--set", "seeds=9")
     output = " ".join(run(*command, "--set", "search={method: pairs, max_runs: 40}").out.split())
     assert re.search(r"about \d+ runs \(worst case \d+, hard limit 80\)", output)
@@ -100,14 +100,14 @@ def test_help_describes_each_command_in_a_sentence_at_80_columns(run: Program, m
 @pytest.mark.parametrize(
     ("code", "heavy"),
     [
-        ("import orchestrator.cli.main", ("numpy", "scipy", "pydantic")),  # All that a supervisor needs.
+        ("import orchestrator.cli.main", ("numpy", "scipy", "pydantic")),  # The only imports that a supervisor needs.
         (
             "from orchestrator.cli.main import main\ntry: main(['show'])\nexcept SystemExit: pass",
             ("torch", "ray", "mlflow", "matplotlib", "sklearn"),
         ),
     ],
 )
-def test_what_is_slow_to_import_waits(code: str, heavy: tuple[str, ...]) -> None:
+def test_slow_imports_are_deferred(code: str, heavy: tuple[str, ...]) -> None:
     assert imported(code, *heavy) == []
 
 
@@ -160,7 +160,7 @@ def test_a_mistake_on_the_command_line_is_explained(run: Program, arguments: lis
         assert part in message
 
 
-def test_a_sweep_that_needs_a_gpu_is_not_started_without(
+def test_a_sweep_that_needs_a_gpu_is_refused_without_one(
     run: Program, units: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
@@ -169,7 +169,7 @@ def test_a_sweep_that_needs_a_gpu_is_not_started_without(
     assert "--set resources.gpu_per_stack=0" in message
 
 
-def test_the_program_exits_2_on_stderr_alone() -> None:
+def test_a_mistake_exits_with_2_and_prints_only_to_stderr() -> None:
     ended = separate("run", "add_vs_add_prdo")
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.splitlines() == [
@@ -206,7 +206,7 @@ def test_a_full_disk_is_reported_in_one_line(units: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_bug_is_one_line_and_debug_shows_the_traceback(run: Program, units: str) -> None:
+def test_a_bug_is_reported_in_one_line_and_debug_shows_the_traceback(run: Program, units: str) -> None:
     broken = ("show", units, "--set", "family=tests.families:BrokenFamily")
     ended = run(*broken)
     assert (ended.code, len(ended.err.splitlines())) == (1, 1)
@@ -218,13 +218,13 @@ def test_a_bug_is_one_line_and_debug_shows_the_traceback(run: Program, units: st
     assert "in tasks" in shown.err
 
 
-def test_a_reader_that_stops_early_is_no_error(units: str) -> None:
+def test_a_reader_that_stops_early_causes_no_error(units: str) -> None:
     done = process(["bash", "-c", f"set -o pipefail; '{sys.executable}' -m orchestrator show '{units}' | true"])
     assert "Traceback" not in done.err
     assert "Exception ignored" not in done.err
 
 
-def test_a_terminal_of_another_encoding_gets_signs_that_it_has(units: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_characters_outside_the_terminals_encoding_are_replaced(units: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
     assert "units: Caf??" in separate("plan", units, "--set", "question=Caf\u00e9?").succeeded()
 
@@ -245,14 +245,14 @@ def test_a_terminal_of_another_encoding_gets_signs_that_it_has(units: str, monke
         (typer.Abort(), 1, "aborted"),
     ],
 )
-def test_every_error_has_words_and_a_code(error: Exception, code: int, words: str) -> None:
+def test_every_error_has_a_message_and_an_exit_code(error: Exception, code: int, words: str) -> None:
     message, exit_code = describe(error)
     assert exit_code == code
     assert words in message
 
 
-def test_a_thread_that_is_still_at_work_does_not_end_the_program_its_way() -> None:
-    """Python stops such a thread in the middle of torch, which ends a process with SIGABRT instead of its exit code."""
+def test_a_thread_still_running_does_not_change_the_exit_code() -> None:
+    """Python stops such a thread in the middle of torch, which would end the process with SIGABRT."""
     ended = separate("check-family", "tests.sweep.broken:RestlessFamily")
     assert ended.code == 0, ended.err
     assert ended.err == ""
@@ -269,13 +269,13 @@ def test_a_thread_that_is_still_at_work_does_not_end_the_program_its_way() -> No
         (["show"], ["show"]),
     ],
 )
-def test_resume_may_stand_alone(given: list[str], meant: list[str]) -> None:
+def test_resume_needs_no_value(given: list[str], meant: list[str]) -> None:
     assert with_bare_resume(given) == meant
 
 
 @pytest.mark.slow
-def test_a_wheel_away_from_the_clone_knows_its_search_spaces(tmp_path: Path) -> None:
-    source = tmp_path / "source"  # A copy: building leaves files behind, which later builds would pick up.
+def test_an_installed_wheel_contains_the_search_spaces(tmp_path: Path) -> None:
+    source = tmp_path / "source"  # A copy, because building leaves files that later builds would pick up.
     for name in ("orchestrator", "trainables", "search_spaces"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
@@ -305,7 +305,7 @@ def test_a_wheel_away_from_the_clone_knows_its_search_spaces(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_ui_serves_the_record_on_loopback_and_leaves_nothing_behind(run: Program, units: str, tmp_path: Path) -> None:
+def test_ui_serves_the_record_on_loopback_and_ends_its_servers(run: Program, units: str, tmp_path: Path) -> None:
     assert run("run", units, "--engine=local").code == 0
     own = free_port()
     with started("ui", "--home", tmp_path / "results", "--port", own) as server:
@@ -326,7 +326,7 @@ def test_ui_serves_the_record_on_loopback_and_leaves_nothing_behind(run: Program
 
 
 def experiments_or_none(port: int) -> list[str]:
-    """The experiments of the server at ``port``; none before it answers."""
+    """Return the experiments of the server at ``port``, or an empty list before it answers."""
     with suppress(OSError):
         return experiments_at(port)
     return []

@@ -1,4 +1,4 @@
-"""The documents people read: their links lead somewhere, and their examples run."""
+"""Documents: their links are valid and their examples run."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def documents() -> list[Path]:
 
 
 def code_blocks(document: str, language: str) -> list[str]:
-    """The code of this language in a document, block by block."""
+    """Return the code blocks of a language in a document."""
     return re.findall(rf"^```{language}\n(.+?)^```", (ROOT / document).read_text(encoding="utf-8"), re.S | re.M)
 
 
 def anchors(document: Path) -> set[str]:
-    """The anchors of a document's headings, as GitHub makes them."""
+    """Return the anchors of a document's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("document", documents(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_lead_somewhere(document: Path) -> None:
+def test_links_point_to_existing_targets(document: Path) -> None:
     broken = []
     for target in LINK.findall(document.read_text(encoding="utf-8")):
         if re.match(r"\w+:", target):
@@ -72,7 +72,7 @@ def test_the_model_of_the_first_page_keeps_the_contract(tmp_path: Path) -> None:
 
 @pytest.fixture
 def own_model(tmp_path: Path) -> Path:
-    """A user's folder with the two files of trainables/README.md."""
+    """A user's folder with the two files from trainables/README.md."""
     program, *_ = code_blocks("trainables/README.md", "python")
     space, *_ = code_blocks("trainables/README.md", "yaml")
     assert program.startswith("# my_models.py")
@@ -83,7 +83,7 @@ def own_model(tmp_path: Path) -> Path:
 
 
 def in_folder(folder: Path, *words: str) -> str:
-    """Run the program in a user's folder and return what it prints."""
+    """Run the program in a user's folder. Return its output."""
     command = [sys.executable, "-m", "orchestrator", *words]
     return process(command, cwd=folder, within_s=280).succeeded()
 

@@ -1,4 +1,4 @@
-"""The whole path for real: command line, Ray, training, MLflow; also with the plug pulled."""
+"""The whole path, with real command line, Ray, training and MLflow, including a killed driver."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.cli.program import process
 from tests.waiting import wait_for
 
 COMMAND = [sys.executable, "-m", "orchestrator", "run"]
-# Steps enough to be killed in the middle.
+# Enough steps to be killed in the middle.
 SMOKE = ["add_vs_add_prod", "--profile", "smoke", "--set", "sizes=[4, 8]", "--set", "settings.training.steps=300"]
 GRID = [*SMOKE, "--set", "search.method=grid"]
 
@@ -32,7 +32,7 @@ def orchestrate(*words: str, home: Path) -> EndedProgram:
 
 
 def entries(home: Path) -> list[Ended]:
-    """The runs in the journal of the only sweep there is; none while there is no sweep yet."""
+    """Return the runs in the journals of a home; none before a sweep exists."""
     ids = Home(home).sweep_ids()
     return [entry for sweep_id in ids for entry in recall(Home(home).sweep(sweep_id)).ended]
 
@@ -46,7 +46,7 @@ def recorded(home: Path, kind: str) -> list[Run]:
 
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A finished smoke sweep by grid: its home and what it printed."""
+    """A finished smoke sweep by grid: its home and its output."""
     home = tmp_path_factory.mktemp("smoke")
     return home, orchestrate(*GRID, home=home).succeeded()
 
@@ -68,7 +68,7 @@ def test_every_run_was_trained_once(smoke: tuple[Path, str]) -> None:
         assert entry.outcome.curve[-1].loss < entry.outcome.curve[0].loss
 
 
-def test_the_record_holds_sweep_runs_and_transitions(smoke: tuple[Path, str]) -> None:
+def test_the_record_contains_sweep_runs_and_transitions(smoke: tuple[Path, str]) -> None:
     home = smoke[0]
     client = MlflowClient(f"sqlite:///{home / 'mlflow.db'}")
     [parent] = recorded(home, "sweep")
@@ -82,7 +82,7 @@ def test_the_record_holds_sweep_runs_and_transitions(smoke: tuple[Path, str]) ->
         assert "test_accuracy/add" in child.data.metrics
         assert len(client.get_metric_history(child.info.run_id, "accuracy/add")) > 1
         files = {file.path for file in client.list_artifacts(child.info.run_id)}
-        # A picture of the first seed of a size alone.
+        # Only the first seed of a size has a picture.
         pictures = {"similarity.png"}
         assert files == {"arrays.npz", "probes"} | (pictures if child.data.params["seed"] == "0" else set())
         assert {"probe/similarity/ring", "probe/similarity/ends"} <= child.data.metrics.keys()
@@ -100,7 +100,7 @@ def test_the_record_holds_sweep_runs_and_transitions(smoke: tuple[Path, str]) ->
 
 @pytest.mark.night
 def test_a_killed_driver_resumes_to_the_same_set_of_runs(smoke: tuple[Path, str], tmp_path: Path) -> None:
-    one_by_one = [*GRID, "--set", "resources.max_stack=1"]  # Or all runs of a size would end at once.
+    one_by_one = [*GRID, "--set", "resources.max_stack=1"]  # Otherwise all runs of a size would end at once.
     log = (tmp_path / "log").open("w")
     driver = subprocess.Popen([*COMMAND, *one_by_one, "--home", str(tmp_path)], stdout=log, stderr=log)
     wait_for(lambda: len(entries(tmp_path)) >= 2, 200)
@@ -118,8 +118,8 @@ def test_a_killed_driver_resumes_to_the_same_set_of_runs(smoke: tuple[Path, str]
 
 
 @pytest.mark.slow
-def test_a_family_that_raises_is_retried_alone_and_named(tmp_path: Path) -> None:
-    """A family from outside, in a module of the user's directory, that breaks on one seed."""
+def test_a_family_that_raises_fails_only_its_own_run_with_its_error(tmp_path: Path) -> None:
+    """The family is in a module of the user's directory and raises for one seed."""
     (tmp_path / "brittle.py").write_text(
         "from tests.families import LogisticFamily, LogisticLearner\n"
         "class Learner(LogisticLearner):\n"

@@ -1,4 +1,4 @@
-"""Settings that were made for other work reach neither this program nor what it starts."""
+"""Settings for other projects affect neither this program nor its child processes."""
 
 from __future__ import annotations
 
@@ -46,25 +46,25 @@ def test_a_library_call_restores_the_environment(monkeypatch: pytest.MonkeyPatch
 
 
 def python(*words: object, directory: Path, **settings: str) -> Ended:
-    """Python, in which this project is installed, run in a directory with no other path than ``settings`` say."""
+    """Run Python with this project installed, in a directory, without PYTHONPATH unless ``settings`` set it."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     line = [sys.executable, *map(str, words)]
     return process(line, cwd=directory, environment=environment | settings, within_s=250)
 
 
 def program(*words: object, directory: Path, **settings: str) -> Ended:
-    """The program, run in a directory."""
+    """Run the program in a directory."""
     return python("-m", "orchestrator", *words, directory=directory, **settings)
 
 
 def write_other(place: Path, name: str) -> None:
-    """Write a module that ends the process that imports it."""
+    """Write a module that ends any process that imports it."""
     (place / f"{name}.py").write_text(f"raise SystemExit('the {name} of other work')\n")
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """A working directory with modules of other work, and with a family next to its search space."""
+    """A working directory with modules of another project, and with a family next to its search space."""
     (place := tmp_path / "here").mkdir()
     for name in ("trainables", "numpy", "ray", "rich", "typer", "environment", "supervisor"):
         write_other(place, name)
@@ -77,20 +77,20 @@ def directory(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def here_beside_python(directory: Path) -> Path:
-    """The same with modules that are named like some of Python's own."""
+    """The same, with modules that are named like some of Python's own."""
     for name in ("random", "heapq", "queue"):
         write_other(directory, name)
     return directory
 
 
-def test_modules_of_other_work_in_the_working_directory_are_not_imported(here_beside_python: Path) -> None:
+def test_modules_of_another_project_in_the_working_directory_are_not_imported(here_beside_python: Path) -> None:
     for words in (("show",), ("plan", "my_space.yaml"), ("show", "add_vs_add_prod")):
         done = program(*words, directory=here_beside_python)
         assert (done.code, done.err) == (0, ""), done.err
 
 
-def test_the_installed_command_runs_next_to_an_orchestrator_of_other_work(directory: Path) -> None:
-    """With ``python -m orchestrator`` Python itself takes the other one."""
+def test_the_installed_command_runs_next_to_another_module_named_orchestrator(directory: Path) -> None:
+    """``python -m orchestrator`` would import the other module."""
     (directory / "orchestrator.py").write_text("raise SystemExit('the orchestrator of other work')\n")
     command = shutil.which("orchestrator", path=Path(sys.executable).parent)
     if command is None:
@@ -99,14 +99,14 @@ def test_the_installed_command_runs_next_to_an_orchestrator_of_other_work(direct
     assert (done.code, done.err) == (0, ""), done.err
 
 
-def test_a_relative_search_path_does_not_put_them_first_again(here_beside_python: Path) -> None:
-    """As an ``.envrc`` with ``PYTHONPATH=.`` does, or one that ends in a colon."""
+def test_a_relative_pythonpath_does_not_import_modules_of_another_project(here_beside_python: Path) -> None:
+    """For example an ``.envrc`` with ``PYTHONPATH=.``, or a path that ends in a colon."""
     for path in (".", f"{here_beside_python.parent}:"):
         done = program("plan", "my_space.yaml", directory=here_beside_python, PYTHONPATH=path)
         assert (done.code, done.err) == (0, ""), done.err
 
 
-def test_a_working_directory_that_was_deleted_is_refused(tmp_path: Path) -> None:
+def test_a_deleted_working_directory_is_refused(tmp_path: Path) -> None:
     (gone := tmp_path / "gone").mkdir()
     line = f"cd {gone} && rmdir {gone} && {sys.executable} -m orchestrator run add_vs_add_prod --home {tmp_path}/home"
     done = process(["sh", "-c", line])
@@ -115,8 +115,8 @@ def test_a_working_directory_that_was_deleted_is_refused(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"])
-def test_no_file_takes_the_place_of_a_closed_stream(closed: str, tmp_path: Path) -> None:
-    """cron and daemons close them; what a library prints would end in a journal."""
+def test_no_file_gets_the_descriptor_of_a_closed_standard_stream(closed: str, tmp_path: Path) -> None:
+    """cron and daemons close these streams. Output of libraries would otherwise go to a journal."""
     code = "from orchestrator import environment; environment.begin(); print(1, file=open('file', 'w'))"
     code += "; import os; os.write(2, b'printed'); os.write(1, b'printed'); assert os.read(0, 1) == b''"
     (tmp_path / "program.py").write_text(code)
@@ -126,7 +126,7 @@ def test_no_file_takes_the_place_of_a_closed_stream(closed: str, tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", [["--engine=local"], []], ids=["here", "ray"])
-def test_a_sweep_trains_there_with_a_family_of_that_directory(directory: Path, engine: list[str]) -> None:
+def test_a_sweep_trains_with_a_family_from_the_working_directory(directory: Path, engine: list[str]) -> None:
     output = program("run", "my_space.yaml", "--home", "home", *engine, directory=directory).succeeded()
     assert "failed" not in output
     assert "add+prod" in output
@@ -146,14 +146,14 @@ def test_a_hidden_package_is_reported_from_python_too(directory: Path) -> None:
     assert "hides the package 'trainables'" in done.out
 
 
-def test_a_directory_hides_a_package_as_a_module_does(tmp_path: Path) -> None:
+def test_a_directory_can_hide_a_package_like_a_module(tmp_path: Path) -> None:
     assert hiding("search_spaces", [str(tmp_path), str(ROOT)]) is None
     (tmp_path / "search_spaces").mkdir()
     assert hiding("search_spaces", [str(tmp_path)]) == str(tmp_path / "search_spaces")
     assert hiding("search_spaces", [str(tmp_path), str(ROOT)]) is None, "a regular package goes before a directory"
 
 
-def test_warnings_that_raise_end_nothing(tmp_path: Path) -> None:
+def test_warnings_turned_into_errors_do_not_end_the_program(tmp_path: Path) -> None:
     code = """
         import sys
         from orchestrator import environment

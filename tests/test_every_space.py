@@ -1,4 +1,4 @@
-"""Every search space that comes with the project, from its file to its rows among the results, for real."""
+"""Every shipped search space, from its file to its rows in the results, with real sweeps."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from tests.cli.program import command
 pytestmark = pytest.mark.usefixtures("workplace")
 
 CONTROL = ("shuffled_add", "relabelled")
-"""A variant of which nothing is expected."""
+"""A variant without expectations."""
 
 
 def spaces_with_statements() -> list[str]:
-    """The search spaces of which anything is expected."""
+    """Return the search spaces with expectations."""
     spaces = [name for name in names() if open_space(name).files[0].expects and "smoke" in open_space(name).profiles]
     assert len(spaces) >= 10
     return spaces
 
 
 def few(name: str) -> tuple[str, ...]:
-    """The variants without which nothing can be said of a space: the first, and all where something is expected of all
-    together; ``""`` of a space without variants."""
+    """Return the fewest variants that decide a space's statements: the first one, or all if a statement is about all
+    of them; ``""`` for a space without variants."""
     variants = variant_names(name, "smoke") or ("",)
     statements = expectations_of(open_space(name).files[0])
     return variants if any(statement.finds in LAW for statement in statements) else variants[:1]
 
 
 def swept() -> set[tuple[str, str]]:
-    """Spaces and variants with a sweep."""
+    """Return spaces and variants with a sweep."""
     return {(space_of(sweep_id), variant_of(sweep_id)) for sweep_id in Home(Path("results")).sweep_ids()}
 
 
 def rows() -> list[tuple[str, str, str]]:
-    """Experiment, what a row is about, and verdict."""
+    """Return experiment, subject and verdict of each row."""
     text = Path("results", "reproduce", "smoke", "table.md").read_text()
     cells = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
     return [(row[0], row[1], row[-1]) for row in cells[2:]]
@@ -48,8 +48,8 @@ def rows() -> list[tuple[str, str, str]]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_every_smoke_profile_ends_in_its_rows() -> None:
-    """Of a space with variants one stands for all where that can be: they differ in a setting or two."""
+def test_every_smoke_profile_gives_its_rows() -> None:
+    """Where possible a single variant stands for all, because variants differ only in a setting or two."""
     wanted = {(name, variant) for name in spaces_with_statements() for variant in few(name)}
     for name, variant in sorted(wanted):
         of = ("--variant", variant) if variant else ()
@@ -64,7 +64,7 @@ def test_every_smoke_profile_ends_in_its_rows() -> None:
 
 @pytest.mark.night
 @pytest.mark.timeout(1500)
-def test_every_variant_of_every_smoke_profile_ends_in_its_rows() -> None:
+def test_every_variant_of_every_smoke_profile_gives_its_rows() -> None:
     command("reproduce", "--profile", "smoke", "--engine=local").succeeded()
     wanted = {(name, variant) for name in spaces_with_statements() for variant in variant_names(name, "smoke") or ("",)}
     assert swept() <= wanted

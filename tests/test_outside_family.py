@@ -1,4 +1,4 @@
-"""A family from outside, told in its own words: nothing a person reads of it speaks of ListOps or a transformer."""
+"""A family from outside is described in its own words: no output about it mentions ListOps or transformers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ probes: [tests.families:Firing, tests.families:BrokenProbe]
 
 @dataclass(frozen=True)
 class Mazes:
-    """A finished sweep of the outside family and what was printed and written of it, by name."""
+    """A finished sweep of the outside family and its printed and written texts, by name."""
 
     home: Path
     sweep: str
@@ -54,7 +54,7 @@ def alone_in_a_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
 
 @pytest.fixture(scope="module", name="mazes")
 def swept_mazes(alone_in_a_directory: None) -> Mazes:
-    """The sweep, run on the command line, and the output of every command that reads it."""
+    """A sweep run on the command line, and the output of every command that reads it."""
     Path("mazes.yaml").write_text(MAZES)
     started = command("run", "mazes.yaml", "--engine=local").succeeded()
     (sweep,) = re.findall(r"^sweep (mazes-\S+)$", started, re.MULTILINE)
@@ -83,7 +83,7 @@ def runs_in_mlflow(home: Path, name: str = "mazes") -> tuple[MlflowClient, list[
     return client, list(client.search_runs([experiment.experiment_id], "tags.kind = 'run'"))
 
 
-def test_every_output_is_in_the_familys_words(mazes: Mazes) -> None:
+def test_every_output_uses_the_familys_words(mazes: Mazes) -> None:
     assert {"run", "plan", "logs", "report.html", "runs.csv", "columns.txt"} <= mazes.texts.keys()
     for name, text in mazes.texts.items():
         assert text.strip(), name
@@ -94,8 +94,8 @@ def test_every_output_is_in_the_familys_words(mazes: Mazes) -> None:
     assert "unknown puzzle 'fly'. Allowed: find exit, map + rooms" in message
 
 
-def test_a_broken_probe_is_shown_and_costs_no_run(mazes: Mazes) -> None:
-    """It fails on seed 0 of every size and mix."""
+def test_a_broken_probe_is_reported_and_fails_no_run(mazes: Mazes) -> None:
+    """The probe raises for seed 0 of every size and mix."""
     failed = "The probe broken failed on 10 runs (ZeroDivisionError: division by zero)"
     assert failed in mazes.texts["run"]
     assert failed in mazes.texts["report.html"]
@@ -122,10 +122,10 @@ def test_the_page_has_the_probes_by_mix_and_size(mazes: Mazes) -> None:
     assert 'id="similarities"' not in html
 
 
-def test_measures_and_numbers_have_columns_of_their_own(mazes: Mazes) -> None:
+def test_measures_and_probe_numbers_have_separate_columns(mazes: Mazes) -> None:
     stored = o.load("mazes")
     runs, curves = stored.runs, stored.curves
-    assert (runs["steps"] == 3).all()  # The run's measure called "steps" is not the steps.
+    assert (runs["steps"] == 3).all()  # The run's measure named "steps" differs from its steps.
     assert (runs["measure/steps"] == 3.5).all()
     assert runs["probe/firing/solved"].to_numpy() == pytest.approx(runs["accuracy"].to_numpy())
     assert runs["probe/broken/odd"].isna().sum() == 10
@@ -137,13 +137,13 @@ def test_measures_and_numbers_have_columns_of_their_own(mazes: Mazes) -> None:
     assert {"measure/steps", "probe/firing/mean"} <= set(exported.columns)
 
 
-def test_arrays_are_there(mazes: Mazes) -> None:
+def test_arrays_of_family_and_probes_are_loaded(mazes: Mazes) -> None:
     stored = o.load("mazes")
     key = stored.runs["key"].iloc[0]
     assert {name: array.ndim for name, array in stored.arrays(key).items()} == {"firing": 2, "by_room": 1}
 
 
-def test_the_record_holds_them_apart(mazes: Mazes) -> None:
+def test_the_record_keeps_measures_and_probe_numbers_apart(mazes: Mazes) -> None:
     client, runs = runs_in_mlflow(mazes.home)
     assert len(runs) == 20
     for run in runs:

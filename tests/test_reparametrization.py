@@ -1,4 +1,4 @@
-"""Races from a search space to the report: nothing a person reads of them speaks of ListOps or a transformer."""
+"""Races from a search space to the report: no output about them mentions ListOps or transformers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.test_outside_family import runs_in_mlflow
 
 FOREIGN = re.compile(
     r"accura|(?<!scikit-)learn(?:s|ed)?\b|examples|held-out|operation|n_embed|embedd|transformer|listops|token|models?\b|"
-    r"number line|core parameters|baseline|fewer unknowns",  # Of its mixes none is the one the others are measured by.
+    r"number line|core parameters|baseline|fewer unknowns",  # These mixes have no baseline.
     re.IGNORECASE,
 )
 SPACE = """
@@ -25,7 +25,7 @@ variants: {work: {settings: {race: {counted: work}}}, steps: {settings: {race: {
 """
 
 
-def test_a_space_goes_to_the_report_in_its_own_words(run: Program, tmp_path: Path) -> None:
+def test_every_output_about_races_uses_their_own_words(run: Program, tmp_path: Path) -> None:
     Path("races.yaml").write_text(SPACE)
     started = run("run", "races.yaml", "--profile", "smoke", "--variant", "work", "--engine=local").succeeded()
     (sweep,) = re.findall(r"^sweep (races-\S+)$", started, re.MULTILINE)
@@ -39,7 +39,7 @@ def test_a_space_goes_to_the_report_in_its_own_words(run: Program, tmp_path: Pat
     ):
         texts[words[0]] = run(*words).succeeded()
     texts["page"] = re.sub(r"<script.*?</script>", "", Path("report.html").read_text(encoding="utf-8"), flags=re.DOTALL)
-    texts["page"] = texts["page"].replace("learned: 0.8", "")  # A setting's name, in the resolved space.
+    texts["page"] = texts["page"].replace("learned: 0.8", "")  # Name of a setting in the resolved space.
     for name, text in texts.items():
         assert not FOREIGN.search(text), (name, set(FOREIGN.findall(text)))
     assert "nodes" in texts["run"]
@@ -53,7 +53,8 @@ def test_a_space_goes_to_the_report_in_its_own_words(run: Program, tmp_path: Pat
     _, recorded = runs_in_mlflow(tmp_path, "races")
     assert len(recorded) == len(runs)
     assert all("arrived_hessian" in run.data.metrics for run in recorded)
-    notes = [run.data.tags["mlflow.note.content"].replace("`accuracy/...`", "") for run in recorded]  # A metric's name.
+    # Name of a metric.
+    notes = [run.data.tags["mlflow.note.content"].replace("`accuracy/...`", "") for run in recorded]
     assert all("One race of `" in note and not FOREIGN.search(note) for note in notes), notes
 
 
@@ -62,8 +63,8 @@ ASKED = ("work", "steps", "work_10x", "steps_10x")
 
 @pytest.mark.parametrize("variant", ASKED)
 @pytest.mark.parametrize("space", ["reparametrization_heat", "reparametrization_homology", "reparametrization_sync"])
-def test_what_is_chosen_is_in_the_space(space: str, variant: str) -> None:
-    """Rates of all methods are written out, in every profile alike, and no sweep uses the seeds they were chosen on."""
+def test_tuned_values_are_written_in_the_space(space: str, variant: str) -> None:
+    """The rates of all methods are the same in every profile, and no sweep uses the seeds used to choose them."""
     written = [load_space(space, profile, variant=variant) for profile in ("smoke", "laptop", "paper")]
     assert len({str(spec.settings.rates) for spec in written}) == 1
     assert len({str(spec.settings.network) for spec in written}) == 1

@@ -80,13 +80,13 @@ def test_a_stack_is_identified_by_its_runs_in_order() -> None:
     assert Stack((first,)).id.startswith("n-8-x1-")
 
 
-def test_on_a_core_runs_train_one_after_the_other() -> None:
+def test_runs_on_a_core_train_one_after_the_other() -> None:
     sizes = StackSizes(laptop(), HERE)
     assert [sizes.most(size) for size in (4, 16, 64)] == [1, 1, 1]
     assert sizes.together() == 1
 
 
-def test_the_size_asked_for_comes_first() -> None:
+def test_a_requested_stack_size_has_precedence() -> None:
     assert StackSizes(laptop("resources.max_stack=3"), HERE).most(64) == 3
 
 
@@ -108,7 +108,7 @@ def test_memory_bounds_a_stack() -> None:
     assert largest_stack(1e6, 4e9, 8e9) == 1
 
 
-def test_a_gpu_is_shared_by_two_and_the_searcher_asks_for_all_seeds_together() -> None:
+def test_two_stacks_share_a_gpu_and_the_searcher_requests_all_seeds_together() -> None:
     spec = settled(paper(), SERVER)
     assert spec.resources.gpus == AUTO_GPU_SHARE
     assert StackSizes(spec, SERVER).most(8) == 256
@@ -119,7 +119,7 @@ def test_a_gpu_is_shared_by_two_and_the_searcher_asks_for_all_seeds_together() -
     assert not differences(spec, paper())
 
 
-def test_processes_that_share_a_gpu_share_its_rate() -> None:
+def test_processes_that_share_a_gpu_share_its_speed() -> None:
     alone, shared = (run_seconds(settled(paper(f"resources.gpu_per_stack={share}"), SERVER)) for share in (1, 0.25))
     assert shared == {size: pytest.approx(4 * seconds) for size, seconds in alone.items()}
     assert alone[16] < 60

@@ -1,5 +1,5 @@
-"""Settings of shells, notebooks, servers and builds, three at a time: a sweep prints the undisturbed table, or is
-refused before anything starts."""
+"""Settings of shells, notebooks, servers and builds, three at a time: a sweep prints the same table as without them,
+or is refused before anything starts."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ GIT_DIR=/no/such http_proxy=http://127.0.0.1:9 all_proxy=socks5://127.0.0.1:9 SS
 VIRTUAL_ENV=/no/such CONDA_PREFIX=/no/such SLURM_CPUS_PER_TASK=x SLURM_JOB_ID=x CI=true WEB_CONCURRENCY=x
 """
 SETTINGS = LISTED.split()
-"""Each is a variable of the environment, or the user's own matplotlibrc."""
+"""Environment variables, or the contents of a user's matplotlibrc."""
 WORDS = ("run", "add_vs_add_prod", "--profile", "smoke", "--home", "home")
 
 
 def sweep(place: Path, settings: dict[str, str], *words: str) -> tuple[int, list[str], str]:
-    """Exit code, table and errors of a sweep in a directory with a matplotlibrc of the user's own."""
+    """Run a sweep in a directory with a user's matplotlibrc. Return exit code, table and errors."""
     place.mkdir()
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "PYTEST_"))}
     variables |= settings
@@ -53,7 +53,7 @@ def sweep(place: Path, settings: dict[str, str], *words: str) -> tuple[int, list
     (place / "matplotlibrc").write_text(f"{drawing}\n")
     line = [sys.executable, "-m", "orchestrator", *WORDS, *words]
     done = process(line, cwd=place, environment=variables, within_s=1800)
-    # Where colors are forced, the live view comes before the table.
+    # With forced colors, the live view precedes the table.
     table = [" ".join(row.split()) for row in table_of(done.out)[-2:]]
     return done.code, table, done.err
 
@@ -72,7 +72,7 @@ def undisturbed_table(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     [("local", 10, part) for part in range(20)] + [("ray", 5, part) for part in range(4)],
     ids=lambda value: str(value),
 )
-def test_foreign_settings_change_no_answer(
+def test_foreign_settings_do_not_change_the_answer(
     engine: str, count: int, part: int, undisturbed: list[str], tmp_path: Path
 ) -> None:
     draws, wrong = random.Random(f"{engine} {part}"), []

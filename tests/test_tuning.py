@@ -1,4 +1,4 @@
-"""Tuning as a searcher: its requests, their order, and the trial it chooses."""
+"""Tuning as a searcher: its requests, their order, and the chosen trial."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def tuned_spec(**changes: object) -> SweepSpec:
 
 
 def train(wanted: SweepSpec, request: Request) -> Learning:
-    """The outcome of a run of the logistic family, which reaches its accuracy at its first evaluation."""
+    """Return the outcome of a run of the logistic family, which reaches its accuracy at its first evaluation."""
     config = wanted.config(request)
     accuracy = LogisticLearner([config]).accuracy(config)
     return Learning(accuracy, 0.0, 1.0, 0.8 / accuracy if accuracy >= LEARNED else None)
@@ -33,7 +33,7 @@ def run(
     shuffle: Callable[[list[Request]], None] = lambda requests: None,
     train: Callable[[SweepSpec, Request], Learning] = train,
 ) -> Study:
-    """A tuning that has ended."""
+    """Run a tuning to its end."""
     tuner = Tuner(wanted)
     while not tuner.done:
         requests = tuner.ask(at_once)
@@ -44,7 +44,7 @@ def run(
     return tuner.study("add")
 
 
-def test_crossings_are_interpolated_for_the_task_asked_for() -> None:
+def test_crossings_are_interpolated_for_the_given_task() -> None:
     accuracies = enumerate([0.2, 0.6, 1.0, 0.1], start=1)
     points = [Evaluation(100 * place, 1.0, {"add": accuracy, "prod": 1.0}) for place, accuracy in accuracies]
     assert learned_at(points, "add") == pytest.approx(250)
@@ -54,33 +54,33 @@ def test_crossings_are_interpolated_for_the_task_asked_for() -> None:
 
 
 @pytest.mark.parametrize(("learned", "written", "of"), [(6, 4, 8), (5, 4, 8), (1, 0, 4), (3, 9, 12), (20, 17, 40)])
-def test_a_trial_beats_another_with_the_probability_of_the_two_posteriors(learned: int, written: int, of: int) -> None:
+def test_a_trial_wins_by_the_probability_that_its_posterior_is_higher(learned: int, written: int, of: int) -> None:
     rng = np.random.default_rng(7)
     ours, theirs = (rng.beta(1 + k, 1 + of - k, 400_000) for k in (learned, written))
     assert beats(learned, written, of) == ((ours > theirs).mean() >= SURE / 100)
 
 
-def test_with_eight_runs_two_more_must_learn() -> None:
+def test_with_eight_runs_a_trial_needs_two_more_learned_runs_to_win() -> None:
     least = {written: min((k for k in range(9) if beats(k, written, 8)), default=None) for written in range(9)}
     assert least == {0: 2, 1: 3, 2: 4, 3: 5, 4: 6, 5: 7, 6: 8, 7: None, 8: None}
-    assert beats(2, 1, 2)  # The probability is .8 exactly.
+    assert beats(2, 1, 2)  # The probability is exactly .8.
 
 
-def test_the_settings_as_written_come_first_and_run_everything() -> None:
+def test_the_written_settings_come_first_and_run_at_every_size() -> None:
     wanted = tuned_spec()
     tuner = Tuner(wanted)
     first = tuner.ask(100)
     assert first == [Request("add", size, 1_000_000 + k, until=LEARNED) for size in (64, 96) for k in (0, 1)]
-    assert tuner.ask(100) == []  # The other trials wait for their outcomes.
+    assert tuner.ask(100) == []  # The other trials wait for these outcomes.
     for request in first:
         tuner.tell(request, train(wanted, request))
     written, *others = tuner.study("add").trials
     assert written.values == {"haste": 0.2}
     assert list(written.runs) == first
-    assert len(others) == 1  # Optuna's wave follows the first one's outcomes.
+    assert len(others) == 1  # Optuna's wave follows the outcomes of the first wave.
     [before] = tuner.progress()
     assert (before.done, before.runs_left, before.note) == (False, 8, "1 of 3 trials ended")
-    second = tuner.ask(100)  # The smallest size first.
+    second = tuner.ask(100)  # Runs of the smallest size come first.
     assert [(run.size, run.seed, run.until) for run in second] == [(64, 1_000_000 + k, LEARNED) for k in (0, 1)]
     assert [dict(run.values) for run in second] == [others[0].values] * 2
 
@@ -93,7 +93,7 @@ def test_values_are_spread_evenly_in_the_ranges() -> None:
     assert spread_values(tune, 8) == spread_values(tune, 8) != spread_values(tune.model_copy(update={"seed": 5}), 8)
 
 
-def test_outcomes_decide_in_any_order_and_however_many_were_asked_for_at_once() -> None:
+def test_the_result_does_not_depend_on_the_order_or_number_of_requests() -> None:
     wanted = tuned_spec(trials=6, seeds=4)
     study = run(wanted)
     shuffled = random.Random(3)
@@ -114,10 +114,10 @@ def learning(learns: bool, steps: float = 1.0) -> Learning:
 
 
 def test_a_trial_that_cannot_win_ends_at_the_smallest_size() -> None:
-    first = run(tuned_spec(seeds=4)).trials[1].values  # Values of the first wave.
+    first = run(tuned_spec(seeds=4)).trials[1].values  # Values from the first wave.
 
     def outcome(wanted: SweepSpec, request: Request) -> Learning:
-        """Half of the runs learn as written; of another trial none, and of the first those of the smallest size."""
+        """As written, half of the runs learn; in the first trial, those of the smallest size; in other trials, none."""
         values = dict(request.values)
         return learning(values == first and request.size == 64 if values else bool(request.seed % 2))
 
@@ -143,9 +143,9 @@ def test_fewer_steps_break_a_tie() -> None:
     assert str(study).startswith("tuned add: haste ")
 
 
-def test_the_second_wave_gathers_where_the_first_one_learned() -> None:
+def test_the_second_wave_concentrates_where_the_first_one_learned() -> None:
     def outcome(wanted: SweepSpec, request: Request) -> Learning:
-        """Runs learn with a haste of 2 to 8, and sooner the nearer it is to 4."""
+        """Runs learn with a haste of 2 to 8, faster the closer it is to 4."""
         haste = dict(request.values).get("haste", 0.2)
         return learning(2 <= haste <= 8, 100 * (1 + abs(np.log(haste / 4))))
 

@@ -1,4 +1,4 @@
-"""Waiting for what another thread or process does."""
+"""Waiting for other threads or processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Seen = TypeVar("Seen")
 
 
 def wait_for(look: Callable[[], Seen], within_s: float = 120.0, words: Callable[[], str] = str) -> Seen:
-    """What ``look`` returns, as soon as that is true. Raises ``AssertionError`` with these words after a time."""
+    """Return the first true result of ``look``. Raises ``AssertionError`` with these words after a time."""
     until = time.monotonic() + within_s
     while not (seen := look()):
         assert time.monotonic() < until, f"waited {within_s:g} s in vain: {words()}"
@@ -20,7 +20,7 @@ def wait_for(look: Callable[[], Seen], within_s: float = 120.0, words: Callable[
 
 
 def meanwhile(ready: Callable[[], object], act: Callable[[], object]) -> threading.Thread:
-    """Do something in a thread as soon as ``ready`` says so, whatever else the machine does."""
+    """Run ``act`` in a thread as soon as ``ready`` returns something true."""
 
     def wait() -> None:
         wait_for(ready, 100)

@@ -3,9 +3,9 @@
     python -m tests.bench.overhead               # 2,000 runs, some minutes
     python -m tests.bench.overhead --runs 200    # a minute
 
-Each run is a trial of its own (a stack of 1, the dearest way) with a learning curve and an .npz of embeddings, and for
+Each run is a separate trial (a stack of 1, the costliest way) with a learning curve and an .npz of embeddings, and for
 the first seed of each size (one run in ten of 200) a picture, through Ray Tune, the journal and MLflow on SQLite. The
-clock runs from the first end until MLflow holds everything. Backlog: runs that have ended and are not yet in MLflow.
+clock runs from the first end until MLflow has everything. Backlog: runs that have ended and are not yet in MLflow.
 Memory: the driver's own, resident.
 """
 

@@ -1,4 +1,4 @@
-"""Debian's Chromium without a screen, driven by selenium, for the tests that look at web pages."""
+"""Debian's headless Chromium, driven by selenium, for tests of web pages."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Page:
         self._driver = driver
 
     def open(self, url: str) -> None:
-        """Go there; what the page loads afterwards is waited for by :meth:`wait`."""
-        self._driver.get("about:blank")  # So that a change of the fragment alone loads the page anew, too.
+        """Open an address. Use :meth:`wait` to wait for what the page loads afterwards."""
+        self._driver.get("about:blank")  # Ensures a reload even if only the fragment changes.
         self._driver.get(url)
 
     def wait(self, *texts: str, without: tuple[str, ...] = ()) -> str:
-        """Wait until the page shows all of these texts and none of those; the whole text it shows then."""
+        """Wait until the page shows all of ``texts`` and none of ``without``. Return its whole text."""
         until = time.monotonic() + WAIT_S
         while True:
             shown = str(self._driver.execute_script("return document.body ? document.body.innerText : ''"))
@@ -61,26 +61,25 @@ class Page:
         wait_for(lambda: self.run(f"return Boolean({script})"), WAIT_S, lambda: script)
 
     def click(self, element: str) -> None:
-        """Click on the element that a JavaScript expression finds, once it is there."""
+        """Click on the element that a JavaScript expression returns, once it exists."""
         self.wait_for(element)
         self._driver.execute_script(f"({element}).click()")
 
     def run(self, script: str) -> object:
-        """What a script returns."""
+        """Return the result of a script."""
         return self._driver.execute_script(script)
 
     def resize(self, width: int, height: int) -> None:
-        """Lay pages out for a screen of this size, in pixels, from the next one opened on; narrower than a window can
-        be."""
+        """Lay out the next opened pages for a screen of this size in pixels, which can be narrower than a window."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self._driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
     def print_media(self) -> None:
-        """Lay the page out as for a printer."""
+        """Lay out the page for a printer."""
         self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
 
     def prefer(self, scheme: str) -> None:
-        """Show pages ``light`` or ``dark``."""
+        """Prefer the color scheme ``light`` or ``dark``."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
 
@@ -90,7 +89,7 @@ class Page:
             ActionChains(self._driver).send_keys(getattr(Keys, key)).perform()
 
     def accessibility(self) -> list[str]:
-        """What axe finds against WCAG 2.1 AA: a line for each rule, with the first element that breaks it."""
+        """Return violations of WCAG 2.1 AA found by axe: a line per rule, with the first violating element."""
         self._driver.execute_script(AXE)
         violations = self._driver.execute_async_script(
             "const done = arguments[0]; axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']})"
@@ -101,7 +100,7 @@ class Page:
 
     @contextmanager
     def without_script(self) -> Iterator[None]:
-        """A block in which pages that are opened run no script of theirs."""
+        """Disable scripts of pages that are opened in a block."""
         self._driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
         try:
             yield
@@ -109,20 +108,20 @@ class Page:
             self._driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
     def forget(self) -> None:
-        """Drop what the page keeps in the browser, open rows, chosen columns, and be a screen again."""
+        """Clear what the page stores in the browser, such as open rows and chosen columns, and the emulated screen."""
         self._driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
         self._driver.execute_script("localStorage.clear(); sessionStorage.clear()")
 
     def screenshot(self, path: Path) -> None:
-        """What the window shows, as PNG."""
+        """Save the window's contents as PNG."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._driver.save_screenshot(str(path))
 
 
 @contextmanager
 def browsing(profile: Path) -> Iterator[Page]:
-    """A browser with a fresh profile in this directory."""
+    """Run a browser with a fresh profile in this directory."""
     options = webdriver.ChromeOptions()
     options.binary_location = str(BROWSER)
     for flag in (*FLAGS, f"--user-data-dir={profile}"):

@@ -1,5 +1,5 @@
-"""A browser for all tests here, which are marked ``browser``. Screenshots are left in ``$SCREENSHOTS`` if it names a
-directory."""
+"""A browser for all tests in this directory, which are marked ``browser``. Screenshots go to ``$SCREENSHOTS`` if it
+names a directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A running sweep in a browser: the page of all sweeps follows it."""
+"""A running sweep in a browser: the page of all sweeps updates itself."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ START_S = 300.0
 
 @contextmanager
 def running(tmp_path: Path, evaluation_s: float, *words: str) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """A sweep of two mixes, whose runs take eight evaluations of so many seconds, with what it says in a file."""
+    """Run a sweep of two mixes, whose runs take eight evaluations of ``evaluation_s`` seconds. Yield the process and
+    its log."""
     sweep_spec = spec(
         family=FAMILY,
         sizes=[8, 16, 32, 64],
@@ -57,7 +58,7 @@ def wait_for_output(log: Path, pattern: str, driver: subprocess.Popen[str]) -> s
     return wait_for(look, START_S, log.read_text)[0]
 
 
-def test_a_sweep_is_followed_in_the_browser(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_follows_a_running_sweep(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "REFRESH_S", 2)
     with running(tmp_path, 0.7, "--engine=local") as (driver, log):
         wait_for_output(log, r"sweep (logistic-\S+)", driver)
@@ -68,7 +69,7 @@ def test_a_sweep_is_followed_in_the_browser(page: Page, tmp_path: Path, monkeypa
             for scheme in ("light", "dark"):
                 page.prefer(scheme)
                 assert page.accessibility() == []
-            # It follows what runs by itself, without being loaded anew.
+            # The page updates itself without a reload.
             page.run("window.kept = true")
             ended = int(re.findall(r"(\d+) runs ·", shown)[0])
             page.wait_for(f"Number(document.body.innerText.match(/(\\d+) runs? ·/)[1]) > {ended + 1}")

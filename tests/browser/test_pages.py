@@ -1,4 +1,4 @@
-"""MLflow's page and the report as a person sees them: a real server on a store that a real sweep filled."""
+"""MLflow's page and the report in a browser: a real server on a store filled by a real sweep."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from tests.waiting import wait_for
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 200.0
 PLUS = "document.querySelector('.ag-row a[href*=\"/runs/\"]')?.closest('[role=gridcell]')?.querySelector('button')"
-"""Opens the first sweep of the table, to show what is nested in it."""
+"""JavaScript for the button that unfolds the first sweep of the table."""
 TRAINING = "workflowType=machine_learning"
-"""MLflow's page has another face for language models' traces, which is its first choice."""
+"""Selects MLflow's view for training; its default is the view for traces of language models."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """A page of MLflow on a store with one sweep, and the ``index`` of all sweeps beside it. Another experiment,
-    ``telling``, has a sweep of the logistic test family, that decided its comparison."""
+    """MLflow's page on a store with one sweep, and the ``index`` of all sweeps. A second experiment, ``telling``,
+    has a sweep of the logistic test family that decided its comparison."""
 
     base: str
     index: str
@@ -45,11 +45,11 @@ class Site:
 
     @property
     def report(self) -> Path:
-        """The report of the sweep of transformers."""
+        """Path of the report of the sweep of transformers."""
         return self.home / "sweeps" / str(self.sweep.info.run_name) / "report.html"
 
     def of(self, run: Run, tab: str = "") -> str:
-        """The address of a run's page, or of one of its tabs."""
+        """Return the address of a run's page, or of one of its tabs."""
         return f"{self.base}/#/experiments/{self.experiment}/runs/{run.info.run_id}{tab}?{TRAINING}"
 
 
@@ -90,19 +90,19 @@ def _answers(url: str, server: subprocess.Popen[bytes]) -> bool:
     return False
 
 
-def test_the_first_screen_holds_the_answer_and_one_click_leads_on(site: Site, page: Page) -> None:
+def test_the_first_screen_shows_the_answer_and_links_to_more(site: Site, page: Page) -> None:
     page.open(site.index)
     shown = page.wait(
         "Is the smallest transformer", "finished", "add+prod", "started ", "Report", "Transitions in MLflow"
     )
     assert shown.index("add+prod") < shown.index("Report")
     page.wait_for("document.images[0].complete && document.images[0].naturalHeight > 0")
-    # All of it within the first screen: nothing to scroll to.
+    # All of it is visible without scrolling.
     page.wait_for("document.querySelector('.links').getBoundingClientRect().bottom < window.innerHeight")
     page.click("[...document.links].find(link => link.textContent === 'Transitions in MLflow')")
     page.wait("2 matching runs", "transition add+prod")
     page.open(site.index)
-    # The newest sweep, first on the page, has decided: its curves over sizes are charts of MLflow's own.
+    # The newest sweep is first on the page and has decided. Its curves over sizes are MLflow's charts.
     page.click("[...document.links].find(link => link.textContent === 'Transitions as charts')")
     page.wait("curve/median", "curve/low", "curve/high")
     page.open(site.index)
@@ -119,10 +119,10 @@ def test_the_experiment_shows_the_sweep_with_its_runs(site: Site, page: Page) ->
     assert "add_vs_add_prod" in shown
 
 
-def test_transitions_are_found_by_the_words_of_the_description(site: Site, page: Page) -> None:
+def test_transitions_are_found_with_the_described_filter(site: Site, page: Page) -> None:
     query = urllib.parse.quote('tags.kind = "transition"')
     page.open(f"{site.base}/#/experiments/{site.experiment}/runs?{TRAINING}&searchFilter={query}")
-    page.wait("3 matching runs")  # Two transitions, and the sweep they belong to.
+    page.wait("3 matching runs")  # Two transitions and their sweep.
     page.click(PLUS)
     page.wait("transition add+prod", "transition add\n", without=(site.runs[0].info.run_name,))
 
@@ -159,13 +159,13 @@ def test_two_transitions_are_compared(site: Site, page: Page) -> None:
     assert "add+prod" in shown
 
 
-def test_the_report_is_a_page_of_its_own(site: Site, page: Page, tmp_path: Path) -> None:
+def test_the_report_is_a_self_contained_page(site: Site, page: Page, tmp_path: Path) -> None:
     sweep, path = site.sweep.info.run_name, tmp_path / "report.html"
     command("report", sweep, "--home", site.home, "--output", path).succeeded()
     page.resize(1280, 900)
     page.open(path.as_uri())
     page.wait(str(sweep), "add+prod", "n_embed")
-    # The question, the answer and its figure are on the first screen; a click leads to what models hold.
+    # The question, the answer and its figure are on the first screen. One click leads to the embeddings.
     page.wait_for("document.querySelector('#answer table').getBoundingClientRect().bottom < window.innerHeight")
     page.wait_for("document.querySelector('#curves svg').getBoundingClientRect().bottom < window.innerHeight")
     page.click("document.querySelector('nav a[href=\"#similarities\"]')")
@@ -174,9 +174,9 @@ def test_the_report_is_a_page_of_its_own(site: Site, page: Page, tmp_path: Path)
 
 
 @pytest.mark.parametrize("width", [390, 720])
-def test_the_report_fits_a_phone_and_a_sheet_of_paper(site: Site, page: Page, width: int) -> None:
-    """Nothing is cut off: the page is no wider than the screen, and text in figures is at least 7.5 pixels high. 720
-    pixels are a sheet of A4 at 96 a inch without its margins; there all columns of the table of runs are on it."""
+def test_the_report_fits_on_a_phone_and_on_paper(site: Site, page: Page, width: int) -> None:
+    """The page is not wider than the screen, and text in figures is at least 7.5 pixels high. 720 pixels are the
+    width of A4 paper at 96 pixels an inch without margins, which fits all columns of the table of runs."""
     page.resize(width, 1000)
     page.open(site.report.as_uri())
     page.run("for (const each of document.querySelectorAll('details')) each.open = true")

@@ -1,4 +1,4 @@
-"""What a newcomer finds in the browser: the question, the finding, how sure it is, and which seeds disagree."""
+"""A newcomer finds the question, the finding, its certainty and the seeds that disagree in the browser."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.families import FLOOR
 from tests.sweep.sweeps import spec
 
 UNLUCKY = ("add", 64, 3)
-"""The one seed of four that does not learn at a size: mix, size, seed."""
+"""The only seed of four that does not learn at its size: mix, size, seed."""
 
 
 @dataclass(frozen=True)
 class Served:
-    """The page of all sweeps of a home with one, and that sweep."""
+    """The page of all sweeps of a home with one sweep, and that sweep."""
 
     address: str
     sweep: StoredSweep
@@ -61,7 +61,7 @@ def test_question_and_answer_are_on_the_first_screen(site: Served, page: Page) -
         is_on_the_first_screen(page, f"document.querySelector('{element}')")
 
 
-def test_how_sure_and_which_runs_disagree_is_one_click_on(site: Served, page: Page) -> None:
+def test_one_click_shows_the_certainty_and_the_runs_that_disagree(site: Served, page: Page) -> None:
     page.open(site.address)
     page.click("document.querySelector('article .links a')")
     page.wait(site.sweep.spec.question, "How sure", "Evidence", "3/4 at 64 (not seed 3)")
@@ -72,7 +72,7 @@ def test_how_sure_and_which_runs_disagree_is_one_click_on(site: Served, page: Pa
     assert float(str(page.run("return document.documentElement.scrollHeight"))) < 4000
 
 
-def test_runs_are_sorted_and_filtered(site: Served, page: Page) -> None:
+def test_runs_can_be_sorted_and_filtered(site: Served, page: Page) -> None:
     page.open(f"{site.address}sweep/{site.sweep.id}#runs")
     page.wait_for("document.querySelector('#runs th button')")
     column = (
@@ -99,7 +99,8 @@ def test_runs_are_sorted_and_filtered(site: Served, page: Page) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("kind", ["", "sweep/{}", "nothing"])
 def test_pages_are_accessible_in_both_schemes(site: Served, page: Page, kind: str, scheme: str) -> None:
-    """axe finds nothing against WCAG 2.1 AA, with everything unfolded: the page of all sweeps, a report, an error."""
+    """axe reports no violations of WCAG 2.1 AA with all details unfolded, on the page of all sweeps, a report and an
+    error page."""
     page.prefer(scheme)
     page.open(f"{site.address}{kind.format(site.sweep.id)}")
     page.wait("Status 404" if kind == "nothing" else site.sweep.spec.question)
@@ -107,7 +108,7 @@ def test_pages_are_accessible_in_both_schemes(site: Served, page: Page, kind: st
     assert page.accessibility() == []
 
 
-def test_without_its_script_the_report_shows_the_same(site: Served, page: Page) -> None:
+def test_the_report_shows_the_same_without_its_script(site: Served, page: Page) -> None:
     with page.without_script():
         page.open(f"{site.address}sweep/{site.sweep.id}")
         page.wait(answer_table(site.sweep.answer).sentences[0], "How sure", "seeds disagree")

@@ -1,4 +1,4 @@
-"""Sweeps put on disk by the real writers (journal, run directories, stacks) without an engine or a record."""
+"""Sweeps written to disk by the real writers (journal, run directories, stacks), without an engine or a record."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ EVALUATIONS = 20
 
 
 def runs_of(sweep_spec: SweepSpec) -> list[RunConfig]:
-    """Every run of the usual steps that a sweep may use: each cell with each seed."""
+    """Return every run of a sweep: each cell with each seed."""
     return [sweep_spec.config(request) for request in sweep_spec.requests()]
 
 
 def outcome_of(config: RunConfig) -> Outcome:
-    """What the logistic family says of a run, with a learning curve that rises to it."""
+    """Return the logistic family's outcome of a run, with a learning curve that rises to it."""
     final = LogisticLearner([config]).accuracy(config)
     tasks = config.mix.tasks
     curve = tuple(
@@ -51,7 +51,8 @@ def write_sweep(
     outcomes: dict[int, Outcome] | None = None,
     answered: bool = True,
 ) -> Sweep:
-    """A sweep with these runs (by default every run it may use); ``outcomes`` replaces those at some places."""
+    """Write and return a sweep with these runs (by default all of its runs). ``outcomes`` replaces outcomes by
+    place."""
     sweep_spec = sweep_spec or spec()
     sweep = create_sweep(sweep_spec, home)
     files = home.sweep(sweep.id)
@@ -73,7 +74,7 @@ def write_sweep(
 
 
 def pairs_of(sweep_spec: SweepSpec, configs: Sequence[RunConfig]) -> tuple[Block, ...]:
-    """Blocks of every run and that of its baseline at the same size with the same seed, if both are there."""
+    """Return blocks of every run with its baseline's run at the same size and seed, if both exist."""
     cells = {(config.label, config.size, config.seed) for config in configs}
     blocks = [
         Block(mix.name, sweep_spec.baseline_of(mix).name, size, size, seed)
@@ -85,14 +86,14 @@ def pairs_of(sweep_spec: SweepSpec, configs: Sequence[RunConfig]) -> tuple[Block
 
 
 def leave_run(runs: RunStore, key: str, config: RunConfig, outcome: Outcome) -> None:
-    """A run's directory as a worker leaves it."""
+    """Write a run's directory as a worker does."""
     embedding = np.random.default_rng(config.seed).normal(size=(TOKENS, config.size)).astype(np.float32)
     unit = embedding / np.linalg.norm(embedding, axis=1, keepdims=True)
     runs.put(key, outcome, {ARRAYS: packed_arrays({"embedding": embedding, "similarity": unit @ unit.T})})
 
 
 def leave_stack(home: Home, sweep: Sweep, configs: list[RunConfig], evaluations: int) -> list[str]:
-    """A stack in training; returns the keys of its runs."""
+    """Write a stack in training. Return the keys of its runs."""
     family = sweep.spec.make_family()
     directory = home.sweep(sweep.id).stack("stack")
     requests = [Request(config.mix.name, config.size, config.seed) for config in configs]

@@ -1,4 +1,4 @@
-"""Tables and exports: columns that stay, numbers that are those of the answer, files whole or not at all."""
+"""Tables and exports: stable columns, numbers that agree with the answer, and complete files or none."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TRANSITIONS = (
     *("synergy", "synergy_low", "synergy_high"),
     "words",
 )
-"""Names that notebooks rest on."""
+"""Column names that notebooks depend on."""
 
 
 @pytest.fixture(scope="module", name="stored")
@@ -40,7 +40,7 @@ def stored_sweep(tmp_path_factory: pytest.TempPathFactory) -> StoredSweep:
     return read_sweep(home, write_sweep(home, outcomes={0: failed(), 1: diverged(runs[1])}).id)
 
 
-def test_runs_have_a_row_each(stored: StoredSweep) -> None:
+def test_the_table_of_runs_has_a_row_per_run(stored: StoredSweep) -> None:
     frame = frames.runs_frame(stored)
     assert tuple(frame.columns[: len(RUNS)]) == RUNS
     assert list(frame["key"]) == [run.key for run in stored.runs]
@@ -52,7 +52,7 @@ def test_runs_have_a_row_each(stored: StoredSweep) -> None:
     assert set(frame["sweep"]) == {stored.id}
 
 
-def test_curves_have_a_row_an_evaluation_and_task(stored: StoredSweep) -> None:
+def test_the_table_of_curves_has_a_row_per_evaluation_and_task(stored: StoredSweep) -> None:
     frame = frames.curves_frame(stored)
     assert tuple(frame.columns) == frames.CURVE_COLUMNS
     last = stored.runs[-1]
@@ -61,7 +61,7 @@ def test_curves_have_a_row_an_evaluation_and_task(stored: StoredSweep) -> None:
     assert mine["accuracy"].iloc[-1] == last.outcome.accuracy["prod"]
 
 
-def test_transitions_are_those_of_the_answer(stored: StoredSweep) -> None:
+def test_the_table_of_transitions_agrees_with_the_answer(stored: StoredSweep) -> None:
     frame = frames.transitions_frame(stored)
     assert tuple(frame.columns) == TRANSITIONS
     assert list(zip(frame["mix"], frame["task"], strict=True)) == [
@@ -82,7 +82,7 @@ def test_transitions_are_those_of_the_answer(stored: StoredSweep) -> None:
     assert list(frame["is_target"]) == [True, True, False]
 
 
-def test_nothing_ended_makes_empty_tables_of_the_same_columns(tmp_path: Path) -> None:
+def test_without_ended_runs_tables_are_empty_with_the_same_columns(tmp_path: Path) -> None:
     home = Home(tmp_path)
     stored = read_sweep(home, write_sweep(home, runs=[], answered=False).id)
     assert tuple(frames.runs_frame(stored).columns) == RUNS
@@ -105,7 +105,7 @@ def test_every_exported_column_is_explained(stored: StoredSweep, tmp_path: Path)
         assert f"``{base}``" in explanations
 
 
-def test_exported_tables_are_read_back_as_they_were(stored: StoredSweep, tmp_path: Path) -> None:
+def test_exported_tables_are_read_back_unchanged(stored: StoredSweep, tmp_path: Path) -> None:
     paths = export(stored, tmp_path / "tables")
     assert [path.name for path in paths] == sorted(
         [
@@ -125,7 +125,9 @@ def test_exported_tables_are_read_back_as_they_were(stored: StoredSweep, tmp_pat
         assert list(pd.read_csv(tmp_path / "tables" / f"{name}.csv").columns) == list(frame.columns)
 
 
-def test_an_export_is_whole_or_not_at_all(stored: StoredSweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_is_complete_or_leaves_nothing(
+    stored: StoredSweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "there").mkdir()
     with pytest.raises(UserError, match="already exists"):
         export(stored, tmp_path / "there")

@@ -1,4 +1,4 @@
-"""What a person types finds the sweep or the run that is meant, or an error that helps."""
+"""Names typed by users find the sweep or run they mean, or give a helpful error."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def test_id_space_and_prefix_find_a_sweep(home: Home, given: str, expected: str)
         ("../sweeps/" + IDS[0], ["there is no sweep"]),
     ],
 )
-def test_what_fits_none_or_several_is_explained(home: Home, given: str, parts: list[str]) -> None:
+def test_names_that_match_none_or_several_are_explained(home: Home, given: str, parts: list[str]) -> None:
     with pytest.raises(UserError) as raised:
         find_sweep(home, given)
     for part in parts:
         assert part in str(raised.value)
 
 
-def test_a_run_is_found_in_every_sweep_that_holds_it_and_while_it_trains(tmp_path: Path) -> None:
+def test_a_run_is_found_in_every_sweep_that_has_it_and_while_it_trains(tmp_path: Path) -> None:
     home = Home(tmp_path)
     sweep_spec = spec()
     first, second = runs_of(sweep_spec)[:2]

@@ -1,4 +1,4 @@
-"""A sweep on disk is read as it stands: running, interrupted, finished or failed."""
+"""Reading a sweep from disk in every state: running, interrupted, finished or failed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.sweep.sweeps import spec
 LONG_AGO = datetime(2001, 2, 3, tzinfo=UTC)
 
 
-def test_a_finished_sweep_is_read_whole(tmp_path: Path) -> None:
+def test_a_finished_sweep_is_read_completely(tmp_path: Path) -> None:
     home = Home(tmp_path)
     sweep = write_sweep(home)
     stored = read_sweep(home, "logistic")
@@ -41,7 +41,7 @@ def test_a_finished_sweep_is_read_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("answered", [True, False])
-def test_whoever_holds_the_lock_runs_it(tmp_path: Path, answered: bool) -> None:
+def test_a_locked_sweep_is_reported_as_running(tmp_path: Path, answered: bool) -> None:
     home = Home(tmp_path)
     sweep = write_sweep(home, answered=answered)
     with home.sweep(sweep.id).driving():
@@ -49,7 +49,7 @@ def test_whoever_holds_the_lock_runs_it(tmp_path: Path, answered: bool) -> None:
     assert read_sweep(home, sweep.id).state is (State.FINISHED if answered else State.INTERRUPTED)
 
 
-def test_a_sweep_whose_runs_all_failed_has_failed(tmp_path: Path) -> None:
+def test_a_sweep_whose_runs_all_failed_is_reported_as_failed(tmp_path: Path) -> None:
     home = Home(tmp_path)
     runs = runs_of(spec())[:2]
     assert read_sweep(home, write_sweep(home, runs=runs, outcomes={0: failed()}, answered=False).id).state is (
@@ -74,18 +74,18 @@ def test_a_copied_home_shows_the_same_times(tmp_path: Path) -> None:
     assert None not in ends
 
 
-def test_runs_in_training_show_how_far_they_are(tmp_path: Path) -> None:
+def test_runs_in_training_show_their_progress(tmp_path: Path) -> None:
     home = Home(tmp_path)
     runs = runs_of(spec())
     sweep = write_sweep(home, runs=runs[:3], answered=False)
     keys = leave_stack(home, sweep, runs[2:5], evaluations=4)
     training = read_sweep(home, sweep.id).training
-    assert [run.key for run in training] == keys[1:]  # The first of the stack has ended.
+    assert [run.key for run in training] == keys[1:]  # The first run of the stack has ended.
     assert [run.step for run in training] == [4, 4]
     assert training[0].curve[-1].accuracy["add"] == pytest.approx(0.4)
 
 
-def test_a_torn_line_of_progress_does_not_count(tmp_path: Path) -> None:
+def test_a_torn_line_of_progress_is_ignored(tmp_path: Path) -> None:
     home = Home(tmp_path)
     sweep = write_sweep(home, runs=[], answered=False)
     leave_stack(home, sweep, runs_of(spec())[:1], evaluations=2)
@@ -95,7 +95,7 @@ def test_a_torn_line_of_progress_does_not_count(tmp_path: Path) -> None:
     assert run.step == 2
 
 
-def test_looking_never_keeps_a_driver_out(tmp_path: Path) -> None:
+def test_checking_the_lock_never_blocks_a_driver(tmp_path: Path) -> None:
     home = Home(tmp_path)
     files = home.sweep(write_sweep(home, runs=[], answered=False).id)
     with files.driving():
@@ -117,7 +117,7 @@ def test_looking_never_keeps_a_driver_out(tmp_path: Path) -> None:
         watcher.join()
 
 
-def test_arrays_of_a_run(tmp_path: Path) -> None:
+def test_arrays_of_a_run_are_read_unless_it_failed(tmp_path: Path) -> None:
     home = Home(tmp_path)
     runs = runs_of(spec())[:2]
     stored = read_sweep(home, write_sweep(home, runs=runs, outcomes={1: failed()}).id)
@@ -128,7 +128,7 @@ def test_arrays_of_a_run(tmp_path: Path) -> None:
         read_arrays(stored.runs[1])
 
 
-def test_a_run_is_named_by_its_key_or_the_beginning_of_it(tmp_path: Path) -> None:
+def test_a_run_is_found_by_its_key_or_a_prefix(tmp_path: Path) -> None:
     home = Home(tmp_path)
     stored = read_sweep(home, write_sweep(home).id)
     first = stored.runs[0]
@@ -138,7 +138,7 @@ def test_a_run_is_named_by_its_key_or_the_beginning_of_it(tmp_path: Path) -> Non
             stored.run(wrong)
 
 
-def test_a_run_of_two_arms_is_one_run(tmp_path: Path) -> None:
+def test_a_run_of_two_arms_is_stored_and_found_once(tmp_path: Path) -> None:
     home, sweep_spec = Home(tmp_path), spec(mixes=["add", {"name": "same", "mix": "add"}])
     sweep = write_sweep(home, sweep_spec)
     stored = read_sweep(home, sweep.id)

@@ -1,4 +1,4 @@
-"""The progress of a sweep: numbers, words and the table of them."""
+"""The progress of a sweep in numbers, words and a table."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def shown(view: RenderableType, width: int = 200) -> str:
     return console.file.getvalue()
 
 
-def test_a_finished_sweep_with_its_findings_and_savings(tmp_path: Path) -> None:
+def test_the_status_of_a_finished_sweep_has_findings_and_savings(tmp_path: Path) -> None:
     home = Home(tmp_path)
     sweep_spec = spec()
     runs = [run for run in runs_of(sweep_spec) if run.size in (16, 24, 48, 64)]
@@ -42,7 +42,7 @@ def test_a_finished_sweep_with_its_findings_and_savings(tmp_path: Path) -> None:
     add, mixed = status["mixes"]
     assert (add["done"], add["learned"], mixed["done"], mixed["learned"]) == (8, 3, 8, 6)
     assert (add["verdict"], add["training"]) == ("found", 0)
-    # Seconds are a tenth of the size, so the grid is known exactly: 300 units, 2 mixes, 2 seeds.
+    # Seconds are a tenth of the size, so the cost of the grid is known exactly: 300 units, 2 mixes, 2 seeds.
     assert status["cost"]["spent_s"] == pytest.approx(4 * (16 + 24 + 48 + 64) / 10)
     assert status["cost"]["grid_s"] == pytest.approx(4 * 300 / 10)
     text = shown(status_view(stored))
@@ -51,7 +51,7 @@ def test_a_finished_sweep_with_its_findings_and_savings(tmp_path: Path) -> None:
     assert "1 min 01 s of training in 16 runs; the whole grid: about 2 min 00 s in 32 runs, 2.0 times as much" in text
 
 
-def test_a_running_sweep_shows_what_trains_and_what_is_left(tmp_path: Path) -> None:
+def test_the_status_of_a_running_sweep_has_runs_in_training(tmp_path: Path) -> None:
     home = Home(tmp_path)
     runs = runs_of(spec())
     sweep = write_sweep(home, runs=runs[:2], answered=False)
@@ -68,7 +68,7 @@ def test_a_running_sweep_shows_what_trains_and_what_is_left(tmp_path: Path) -> N
     assert [mix["training"] for mix in interrupted["mixes"]] == [0, 0], "nothing trains now"
 
 
-def test_nothing_ended_has_no_cost(tmp_path: Path) -> None:
+def test_without_ended_runs_there_is_no_cost(tmp_path: Path) -> None:
     home = Home(tmp_path)
     stored = read_sweep(home, write_sweep(home, runs=[], answered=False).id)
     cost = status_json(stored)["cost"]
@@ -76,7 +76,7 @@ def test_nothing_ended_has_no_cost(tmp_path: Path) -> None:
     assert "0 s of training in 0 runs; the whole grid has 32" in shown(status_view(stored))
 
 
-def test_json_has_the_values_of_the_table(tmp_path: Path) -> None:
+def test_the_json_status_has_the_values_of_the_table(tmp_path: Path) -> None:
     home = Home(tmp_path)
     runs = runs_of(spec())
     outcomes = {0: failed(), 1: diverged(runs[1])}
@@ -149,7 +149,7 @@ def test_unmeasured_sizes_follow_the_power_law(tmp_path: Path) -> None:
     assert cost.grid_s == pytest.approx(4 * 300 / 10, rel=0.01)
 
 
-def test_earlier_phases_cost_what_they_took(tmp_path: Path) -> None:
+def test_earlier_phases_count_with_their_own_seconds(tmp_path: Path) -> None:
     phases = [{"mix": "prod", "share": 0.9}, {"mix": "add", "share": 0.1}]
     sweep_spec = spec(mixes=[{"name": "prod first", "phases": phases}], sizes=[16, 64], seeds=1)
     family = sweep_spec.make_family()

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {"PYTHONPATH": str(ROOT), "COLUMNS": "200", "RAY_worker_niceness": "0"}
 """Environment of programs and their Rays: workers find these families and keep their normal priority."""
 PATIENCE_S = 900.0
-"""Starting Ray and a worker takes 10 s on an idle machine, and minutes on a busy one."""
+"""Longest wait, in seconds. Starting Ray and a worker takes 10 s on an idle machine and minutes on a busy one."""
 LOOK_EVERY_S = 0.1
 """Seconds between two scans of all processes, each of which takes some milliseconds."""
 DRIVER, RAYLET, GCS = "-m orchestrator", "raylet/raylet", "gcs/gcs_server"
@@ -123,7 +123,7 @@ def wait_until_gone(processes: Sequence[psutil.Process], within_s: float) -> lis
 
 
 def journalled(home: Path) -> list[Ended]:
-    """The runs in the journals of a home, line by line."""
+    """Return the runs in the journals of a home."""
     entries = [item for sweep_id in Home(home).sweep_ids() for item in read_journal(Home(home).sweep(sweep_id).journal)]
     return [entry for entry in entries if isinstance(entry, Ended)]
 

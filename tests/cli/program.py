@@ -1,4 +1,4 @@
-"""The program run in this process, as a shell would run it."""
+"""Runs the program in this process, as a shell would."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended."""
+    """Result of a command."""
 
     code: int
     out: str
@@ -41,7 +41,7 @@ Program = Callable[..., Ended]
 
 
 def command(*words: object) -> Ended:
-    """Run a command with these words; how it ended."""
+    """Run a command with these words. Return its result."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
         main([str(word) for word in words])
@@ -50,7 +50,7 @@ def command(*words: object) -> Ended:
 
 
 def line(*words: object) -> list[str]:
-    """The command line of a process of its own."""
+    """Return the command line for a separate process."""
     return [sys.executable, "-m", "orchestrator", *map(str, words)]
 
 
@@ -61,23 +61,23 @@ def process(
     environment: Mapping[str, str] | None = None,
     within_s: float | None = None,
 ) -> Ended:
-    """Run any command line in a process of its own."""
+    """Run any command line in a separate process."""
     done = subprocess.run(line, cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=within_s)
     return Ended(done.returncode, done.stdout, done.stderr)
 
 
 def separate(*words: object, within_s: float = 300.0) -> Ended:
-    """Run a command in a process of its own: within one, MLflow keeps databases open that are moved aside."""
+    """Run a command in a separate process. MLflow keeps databases open within a process, even after they are moved."""
     return process(line(*words), within_s=within_s)
 
 
 def started(*words: object) -> subprocess.Popen[str]:
-    """The program, begun in a process of its own."""
+    """Start the program in a separate process."""
     return subprocess.Popen(line(*words), cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def imported(code: str, *names: str) -> list[str]:
-    """Those of these modules that some code imports."""
+    """Return the names among these modules that some code imports."""
     code += f"\nimport sys\nprint([name for name in {names} if name in sys.modules])"
     output = process([sys.executable, "-c", code]).succeeded()
     return list(ast.literal_eval(output.splitlines()[-1]))

@@ -1,4 +1,4 @@
-"""``check-family``: a family that keeps its contract, and families that do not, each named with what is wrong."""
+"""``check-family``: families that keep the contract, and families that break it, each with the reason."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from tests.cli.program import Program
 
 
-def test_a_family_that_keeps_its_contract(run: Program) -> None:
+def test_a_family_that_keeps_its_contract_passes(run: Program) -> None:
     output = run("check-family", "tests.families:LogisticFamily").succeeded()
     assert "logistic: add, add+max at units 8, 16" in output
     assert output.count("ok      ") == 7
@@ -30,7 +30,7 @@ def test_every_broken_part_is_reported(run: Program, family: str, part: str, mes
     assert f"the family {family.removesuffix('Family').lower()!r} does not satisfy its contract" in ended.err
 
 
-def test_a_search_space_gives_the_settings(run: Program) -> None:
+def test_settings_can_come_from_a_search_space(run: Program) -> None:
     quick = ("--set", "settings.training.steps=30", "--set", "settings.training.evaluate_every=10", "--size", "8")
     short = ("--set", "settings.training.warmup_steps=0", "--set", "settings.task.train_examples=200")
     output = run("check-family", "add_vs_add_prod", "--profile", "smoke", *quick, *short).succeeded()
@@ -48,11 +48,11 @@ def test_a_search_space_gives_the_settings(run: Program) -> None:
         (["lsitops"], "Did you mean"),
     ],
 )
-def test_a_mistake_is_explained(run: Program, words: list[str], message: str) -> None:
+def test_mistakes_in_arguments_of_check_family_are_explained(run: Program, words: list[str], message: str) -> None:
     assert message in run("check-family", *words).refused()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
-def test_a_device_that_is_not_there_is_no_fault_of_the_family(run: Program) -> None:
+def test_a_missing_device_is_not_blamed_on_the_family(run: Program) -> None:
     message = run("check-family", "tests.families:LogisticFamily", "--device", "cuda").refused()
     assert "--device cuda: torch finds no GPU on this machine" in message

@@ -1,4 +1,4 @@
-"""``doc``: every setting there is, in the words of its owner."""
+"""``doc``: every setting, with the docstring of its owner."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_doc_describes_a_setting(run: Program, setting: str, text: str) -> None:
     assert text in run("doc", setting).succeeded()
 
 
-def test_doc_of_another_family_and_of_a_misspelt_setting(run: Program) -> None:
+def test_doc_describes_another_family_and_corrects_misspelled_settings(run: Program) -> None:
     assert "settings.curve.midpoint: a number; by default 40.0" in run("doc", "--family", FAMILY).out
     assert "unknown setting 'seds'. Did you mean 'seeds'?" in run("doc", "seds").refused()
     assert "unknown setting 'lr'. Did you mean 'learning_rate'?" in run("doc", "lr").err
@@ -52,7 +52,7 @@ def test_doc_of_another_family_and_of_a_misspelt_setting(run: Program) -> None:
 FAMILY = "tests.families:LogisticFamily"
 
 
-def test_doc_prints_what_every_probe_finds_in_the_words_of_its_class(run: Program) -> None:
+def test_doc_prints_the_docstring_of_every_probe(run: Program) -> None:
     text = run("doc", "probes").out
     assert text.startswith("probes: a list")
     for name in BUILT_IN:

@@ -1,4 +1,4 @@
-"""``rm``: gone from disk and from MLflow, artifacts too, and nothing else with it."""
+"""``rm`` deletes a sweep from disk and from MLflow, with its artifacts and nothing else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.sweep.sweeps import quiet, spec
 
 
 def records(home: Path) -> dict[str, int]:
-    """Records of each sweep in the store, deleted ones too."""
+    """Return the number of records of each sweep in the store, including deleted ones."""
     client = MlflowClient(choose(home, {}).uri)
     experiments = [experiment.experiment_id for experiment in client.search_experiments()]
     counts: dict[str, int] = {}
@@ -32,7 +32,7 @@ def artifacts(home: Path) -> int:
     return sum(path.is_file() for path in (home / "artifacts").rglob("*"))
 
 
-def test_a_sweep_is_deleted_from_everywhere_and_another_one_stays(run: Program, tmp_path: Path) -> None:
+def test_a_sweep_is_deleted_everywhere_and_others_stay(run: Program, tmp_path: Path) -> None:
     small = spec(sizes=[16, 64], seeds=1)
     for _ in range(2):
         run_sweep(small, RunOptions(home=tmp_path, engine="local"), quiet())
@@ -48,7 +48,7 @@ def test_a_sweep_is_deleted_from_everywhere_and_another_one_stays(run: Program, 
     assert records(tmp_path) == {other: before[gone]}, "the runs of the deleted sweep are recorded for the other one"
 
 
-def test_it_asks_and_no_means_no(run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rm_asks_before_it_deletes(run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep = write_sweep(Home(tmp_path), runs=[])
     monkeypatch.setattr("typer.confirm", lambda question: False)
     ended = run("rm", sweep.id, "--home", tmp_path)
@@ -63,14 +63,16 @@ def test_a_sweep_that_was_never_recorded_is_deleted_too(run: Program, tmp_path: 
     assert not sweep.files.directory.exists()
 
 
-def test_a_sweep_that_is_being_run_is_left_alone(run: Program, tmp_path: Path) -> None:
+def test_a_running_sweep_is_not_deleted(run: Program, tmp_path: Path) -> None:
     sweep = write_sweep(Home(tmp_path), answered=False)
     with Home(tmp_path).sweep(sweep.id).driving():
         assert "is running: stop it first" in run("rm", sweep.id, "--home", tmp_path, "--yes").refused()
     assert sweep.files.directory.is_dir()
 
 
-def test_with_its_store_out_nothing_is_deleted(run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_deleted_while_the_store_is_unreachable(
+    run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sweep = write_sweep(Home(tmp_path))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     ended = run("rm", sweep.id, "--home", tmp_path, "--yes")

@@ -1,4 +1,4 @@
-"""``sweeps``, ``status`` and ``logs``: what a person reads, what a program reads, and mistakes."""
+"""``sweeps``, ``status`` and ``logs``: output for people, output for programs, and mistakes."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def test_sweeps_lists_the_newest_first(run: Program, tmp_path: Path) -> None:
     assert all(row["disk_bytes"] > 0 for row in listed)
 
 
-def test_an_empty_home_holds_no_sweep(run: Program, tmp_path: Path) -> None:
+def test_an_empty_home_has_no_sweeps(run: Program, tmp_path: Path) -> None:
     assert "has no sweep yet" in run("sweeps", "--home", tmp_path).out
     assert json.loads(run("sweeps", "--home", tmp_path, "--json").out) == []
     ended = run("status", "--home", tmp_path)
     assert (ended.code, "has no sweep yet" in ended.err) == (2, True)
 
 
-def test_status_takes_the_newest_sweep_or_the_one_named(run: Program, tmp_path: Path) -> None:
+def test_status_shows_the_newest_or_the_named_sweep(run: Program, tmp_path: Path) -> None:
     home = Home(tmp_path)
     sweep = write_sweep(home)
     for words in ([], [sweep.id], ["logistic"], [sweep.id[:-2]]):
@@ -43,7 +43,7 @@ def test_status_takes_the_newest_sweep_or_the_one_named(run: Program, tmp_path: 
     assert json.loads(run("status", "--home", tmp_path, "--json").out)["id"] == sweep.id
 
 
-def test_logs_of_a_run_that_ended_failed_or_trains(run: Program, tmp_path: Path) -> None:
+def test_logs_are_shown_of_ended_failed_and_training_runs(run: Program, tmp_path: Path) -> None:
     home = Home(tmp_path)
     sweep_spec = spec()
     runs = runs_of(sweep_spec)
@@ -63,7 +63,9 @@ def test_logs_of_a_run_that_ended_failed_or_trains(run: Program, tmp_path: Path)
         (["logs"], "Missing argument 'RUN'"),
     ],
 )
-def test_a_mistake_is_explained(run: Program, tmp_path: Path, words: list[str], message: str) -> None:
+def test_mistakes_in_arguments_of_status_and_logs_are_explained(
+    run: Program, tmp_path: Path, words: list[str], message: str
+) -> None:
     write_sweep(Home(tmp_path), runs=[])
     error = run(*words, "--home", tmp_path).refused()
     assert message in error

@@ -1,4 +1,4 @@
-"""Every command that a sweep prints does what it says: it is cut out of the output and run."""
+"""Every command that a sweep prints works: it is copied from the output and run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.sweep.sweeps import ended, spec
 
 
 def printed_command(output: str, after: str) -> list[str]:
-    """The words of the command on the line after the one that begins so."""
+    """Return the words of the command on the line after the one that begins with ``after``."""
     [line] = re.findall(rf"^{after}.*\n +python -m orchestrator (.*)$", output, re.MULTILINE)
     return shlex.split(line)
 
@@ -33,7 +33,7 @@ def newest(home: Path) -> str:
 
 
 def trained(home: Path) -> int:
-    """Runs that the newest sweep trained itself."""
+    """Return the number of runs that the newest sweep trained itself."""
     return sum(not entry.reused_from for entry in ended(home, newest(home)))
 
 
@@ -59,14 +59,14 @@ PAIRS = {"search": {"method": "pairs"}}
     ],
     ids=["undecided", "nothing learned", "learned at the smallest size", "no pairs", "decided"],
 )
-def test_the_next_step_trains_what_it_promises(
+def test_the_printed_next_step_trains_the_announced_runs(
     run: Program, tmp_path: Path, changes: dict[str, object], trains: str
 ) -> None:
     home = tmp_path / "home"
     done = begin(run, tmp_path, **changes)
     assert trains in " ".join(printed_command(done.out, "next"))
     for _ in range(2):
-        if re.search(r"^next .*\n +python -m", done.out, re.MULTILINE) is None:  # Everything is answered.
+        if re.search(r"^next .*\n +python -m", done.out, re.MULTILINE) is None:  # Nothing is left to decide.
             break
         before, words = newest(home), printed_command(done.out, "next")
         changed_fields = [word.partition("=")[0] for flag, word in pairwise(words) if flag == "--set"]
@@ -77,7 +77,7 @@ def test_the_next_step_trains_what_it_promises(
         assert trained(home) > 0
 
 
-def test_explain_prints_the_same_step_as_a_command_of_its_own(run: Program, tmp_path: Path) -> None:
+def test_explain_prints_the_same_next_step_as_a_separate_command(run: Program, tmp_path: Path) -> None:
     home = tmp_path / "home"
     first = begin(run, tmp_path, search={"method": "pairs", "max_runs": 2})
     output = run("explain", newest(home), "--home", home).out
@@ -106,7 +106,7 @@ def values(options: RunOptions) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("given", GIVEN)
-def test_a_printed_resume_line_is_read_as_the_same_options(given: dict[str, Any]) -> None:
+def test_a_printed_resume_line_is_parsed_as_the_same_options(given: dict[str, Any]) -> None:
     options = RunOptions(space="my space.yaml", **given)
     assert shlex.split(options.resumed("asked-1"))[:4] == ["python", "-m", "orchestrator", "run"]
     words = with_bare_resume(shlex.split(options.resumed("asked-1"))[3:])
@@ -146,7 +146,7 @@ def test_python_takes_the_same_options(tmp_path: Path) -> None:
         api.run("add_vs_add_prod", home=tmp_path, engine="local", address="10.0.0.1:6379")
 
 
-def test_every_line_of_a_home_with_a_space_can_be_pasted(run: Program, tmp_path: Path) -> None:
+def test_every_printed_line_of_a_home_with_a_space_can_be_pasted(run: Program, tmp_path: Path) -> None:
     space, home = tmp_path / "asked.yaml", tmp_path / "a home; of mine"
     space.write_text(spec(sizes=[16, 64], seeds=1).to_yaml())
     done = run("run", space, "--home", home, "--engine=local")
@@ -161,7 +161,7 @@ def test_every_line_of_a_home_with_a_space_can_be_pasted(run: Program, tmp_path:
 
 
 @pytest.mark.parametrize("words", ["--home=~/kept", "--home ~/kept"])
-def test_a_tilde_that_a_shell_left_alone_is_the_home_directory(
+def test_a_tilde_not_expanded_by_the_shell_is_the_home_directory(
     words: str, run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "ann"))
@@ -171,7 +171,7 @@ def test_a_tilde_that_a_shell_left_alone_is_the_home_directory(
     sweep_id = newest(tmp_path / "ann" / "kept")
     assert run("report", sweep_id, *words.split(), "--output=~/report.html").code == 0
     assert run("figure", sweep_id, *words.split(), "--output=~/figure.svg").code == 0
-    visible = {path.name for path in (tmp_path / "ann").iterdir() if path.name != ".cache"}  # Of matplotlib's fonts.
+    visible = {path.name for path in (tmp_path / "ann").iterdir() if path.name != ".cache"}  # For Matplotlib's fonts.
     assert visible == {"asked.yaml", "kept", "report.html", "figure.svg"}
     assert api.load(sweep_id, home="~/kept").id == sweep_id
     assert not (tmp_path / "~").exists()

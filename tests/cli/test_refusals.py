@@ -1,4 +1,4 @@
-"""What is refused is refused first: nothing is said before, nothing is started, nothing is left behind."""
+"""Refusals come first: before any output, and without starting anything or leaving files."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_refusal_comes_before_everything_else(run: Program, tmp_path: Path, wo
     assert time.monotonic() - begun < 30
 
 
-def test_a_sweep_that_is_being_run_is_refused_by_the_beginning_of_its_id(run: Program, tmp_path: Path) -> None:
+def test_a_running_sweep_named_by_a_prefix_is_refused(run: Program, tmp_path: Path) -> None:
     sweep = write_sweep(Home(tmp_path / "home"), answered=False)
     (tmp_path / "same.yaml").write_text(sweep.spec.to_yaml())
     with Home(tmp_path / "home").sweep(sweep.id).driving():
@@ -107,7 +107,7 @@ def test_the_version_is_printed(run: Program) -> None:
     assert re.fullmatch(r"transition-sweeps \d+\.\d+\.\d+\n", output)
 
 
-def test_the_question_of_another_space_about_mixes_of_its_own_is_warned_of(run: Program, tmp_path: Path) -> None:
+def test_an_inherited_question_about_other_mixes_causes_a_warning(run: Program, tmp_path: Path) -> None:
     (tmp_path / "near.yaml").write_text("like: units.yaml\nmixes: [add, add+max]")
     warning = "warning: near.yaml changes the mixes but inherits the question of units.yaml: write `question:`"
     assert run("show", "near.yaml").err.strip() == warning

@@ -23,7 +23,7 @@ def home_with_two_spaces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_report_is_written_where_it_is_asked_for_else_into_the_sweep_s_directory(
+def test_a_report_is_written_to_the_given_path_or_the_sweeps_directory(
     run: Program, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -57,20 +57,22 @@ def test_tables_are_exported_into_a_new_directory(run: Program, home: Path, tmp_
     assert "Missing option '--output'" in run("export", "logistic", "--home", home).err
 
 
-def test_explain_wraps_at_the_terminal_s_width(run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explain_wraps_at_the_width_of_the_terminal(
+    run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home = Home(tmp_path)
     stored = read_sweep(home, write_sweep(home).id)
     paragraphs = [str(paragraph) for paragraph in explain(stored.spec, stored.answer, stored.state.value)]
     monkeypatch.setenv("FORCE_COLOR", "1")  # As on a terminal.
     monkeypatch.setenv("COLUMNS", "50")
     output = run("explain", "logistic", "--home", tmp_path).succeeded()
-    # A command is one line, to be pasted.
+    # Commands stay on one line for copy and paste.
     assert max(len(row) for row in output.splitlines() if "python -m" not in row) <= 50
     words = re.sub(r"\x1b\[\d*m", "", " ".join(output.split()))
     assert words.startswith(" ".join([f"Sweep {stored.id}", *paragraphs]))
 
 
-def test_an_interrupted_sweep_is_to_be_resumed_before_anything_else(run: Program, tmp_path: Path) -> None:
+def test_the_first_step_after_an_interruption_is_to_resume(run: Program, tmp_path: Path) -> None:
     home = Home(tmp_path)
     sweep_id = write_sweep(home, answered=False).id
     *_, then, command = run("explain", "logistic", "--home", tmp_path).out.splitlines()
@@ -79,8 +81,8 @@ def test_an_interrupted_sweep_is_to_be_resumed_before_anything_else(run: Program
     assert "extend" not in command
 
 
-def test_mixes_that_are_questions_of_their_own_are_set_against_no_other(run: Program, tmp_path: Path) -> None:
-    """Neither by one sweep nor by those of a space side by side, in words, figure, caption or page."""
+def test_mixes_with_separate_questions_are_not_compared(run: Program, tmp_path: Path) -> None:
+    """They are not compared within a sweep or between variants, in words, figure, caption or page."""
     home = Home(tmp_path / "home")
     for variant in ("one", "two"):
         write_sweep(home, spec(family="tests.families:RivalFamily", variant=variant))

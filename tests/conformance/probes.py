@@ -1,4 +1,4 @@
-"""What every probe must do, whatever it looks for. Subclass :class:`ProbeConformance` and give it ``probe``."""
+"""Conformance suite of probes. Subclass :class:`ProbeConformance` and override its fixture ``probe``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RUNS = (
 
 @pytest.fixture(scope="session", name="trained")
 def trained_runs(tmp_path_factory: pytest.TempPathFactory, data_cache: Path) -> dict[RunConfig, Path]:
-    """Small real runs with what they left."""
+    """Small real runs with the directories of their files."""
     directories = {}
     for run in RUNS:
         ended = last_reports(make_learner([run], data_cache))[0]
@@ -48,7 +48,7 @@ class ProbeConformance:
         raise NotImplementedError
 
     @pytest.mark.parametrize("run", RUNS, ids=str)
-    def test_it_finds_the_same_again_and_leaves_the_run_alone(
+    def test_results_are_repeatable_and_the_run_stays_unchanged(
         self, probe: Probe, run: RunConfig, trained: dict[RunConfig, Path], data_cache: Path
     ) -> None:
         directory = trained[run]
@@ -71,9 +71,7 @@ class ProbeConformance:
             np.testing.assert_array_equal(array, arrays[name])
         assert {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()} == before
 
-    def test_a_run_that_left_nothing_is_an_error_written_down(
-        self, probe: Probe, tmp_path: Path, data_cache: Path
-    ) -> None:
+    def test_a_run_without_files_gives_a_stored_error(self, probe: Probe, tmp_path: Path, data_cache: Path) -> None:
         family = family_of(RUNS[0].settings)
         result = probe_stored_run(probe, family, RUNS[0], tmp_path, data_cache)
         assert f"the probe {probe.name!r} needs" in result.error
@@ -82,8 +80,8 @@ class ProbeConformance:
 
 
 def is_said(name: str, probe: Probe, run: RunConfig) -> bool:
-    """Whether the docstring of a probe, which `doc probes` prints, names a number or an array of it: ``TASK`` stands
-    for a task of the run, ``GROUPING`` for a way to divide the items."""
+    """Return whether a probe's docstring, which `doc probes` prints, mentions a number or an array. In it, ``TASK``
+    stands for any task of the run and ``GROUPING`` for any grouping of the items."""
     stands_for = {"TASK": run.mix.tasks, "GROUPING": family_of(run.settings).groupings()}
     for pattern in re.findall("``(.+?)``", inspect.getdoc(type(probe)) or ""):
         for word, names in stands_for.items():

@@ -182,7 +182,7 @@ class SearcherConformance:
         assert list(first.items()) == list(second.items())
 
     def test_resumes_with_the_runs_of_an_uninterrupted_search(self, make: Make) -> None:
-        """With one run at a time."""
+        """Tested with one run at a time."""
         whole = drive(make(PROBLEM), mixed(7), 1)
         broken, resumed = make(PROBLEM), make(PROBLEM)
         drive(broken, mixed(7), 1, stop=len(whole) // 2)

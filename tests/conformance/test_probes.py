@@ -1,4 +1,4 @@
-"""The conformance suite over every probe that comes with the project."""
+"""The conformance suite on every built-in probe."""
 
 from __future__ import annotations
 

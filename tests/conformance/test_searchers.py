@@ -1,4 +1,4 @@
-"""The conformance suite over every registered searcher."""
+"""The conformance suite on every registered searcher."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The conformance suite over every family of transformers that comes with the project."""
+"""The conformance suite on every built-in family of transformers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["data_cache"]
 
 SHORT = replace(TRAINING, steps=30, evaluate_every=15, batch=4)
 FEW: dict[str, Any] = {"depth": 2, "validation_examples": 4, "test_examples": 10}
-"""A model that knows nothing writes long texts, and scoring them takes a pass of the model for every wrong token."""
+"""Few test examples, because untrained models write long texts and scoring takes a pass for every wrong token."""
 CASES: dict[str, tuple[TransformerSettings, tuple[str, ...]]] = {
     "listops": (SETTINGS, ("add", "add+prod", "add+max:2")),
     "listops, nested": (
@@ -45,7 +45,7 @@ CASES: dict[str, tuple[TransformerSettings, tuple[str, ...]]] = {
 }
 
 
-def test_every_family_of_transformers_is_here() -> None:
+def test_every_built_in_family_of_transformers_is_tested() -> None:
     transformers = {name for name in BUILT_IN if issubclass(load_family(name), TransformerFamily)}
     assert {case.split(",")[0] for case in CASES} == transformers
 

@@ -1,4 +1,4 @@
-"""What every family of transformers must do, whatever its task. Subclass :class:`TransformerConformance` and give it
+"""Conformance suite of transformer families. Subclass :class:`TransformerConformance` and override its fixtures
 ``settings`` and ``mixes``."""
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def equal(left: Examples, right: Examples) -> bool:
 
 
 class TransformerConformance:
-    """The suite. A subclass overrides the fixtures ``settings``, of a training of some 60 steps, and ``mixes``: three
-    mixes of one task that is in all of them, the first of it alone."""
+    """The suite. A subclass overrides the fixtures ``settings``, which train for about 60 steps, and ``mixes``:
+    three mixes that share a task, the first with that task alone."""
 
     @pytest.fixture
     def settings(self) -> TransformerSettings:
@@ -36,7 +36,7 @@ class TransformerConformance:
 
     @pytest.fixture
     def mixes(self) -> tuple[str, ...]:
-        """Mixes it can be trained on."""
+        """Mixes to train on."""
         raise NotImplementedError
 
     @pytest.fixture
@@ -45,7 +45,7 @@ class TransformerConformance:
 
     @pytest.fixture
     def runs(self, family: TransformerFamily, mixes: tuple[str, ...]) -> list[RunConfig]:
-        """A run of each mix, of one width."""
+        """A run of each mix, all of one width."""
         return [family.config(Arm.parse(mix), 12, 0) for mix in mixes]
 
     def test_its_mixes_can_be_trained_and_others_are_refused_by_name(
@@ -75,7 +75,7 @@ class TransformerConformance:
         assert len({family.key(other) for other in others}) == len(others)
         assert family_of(family.settings).key(replace(run)) == family.key(run)
 
-    def test_runs_of_different_mixes_train_in_one_stack_as_they_do_alone(
+    def test_runs_of_different_mixes_train_the_same_alone_and_in_a_stack(
         self, family: TransformerFamily, runs: list[RunConfig], data_cache: Path
     ) -> None:
         assert len({family.shape(run) for run in runs}) == 1
@@ -91,7 +91,7 @@ class TransformerConformance:
             assert set(mine.accuracy) == set(mine.floor) == set(run.mix.tasks)
             assert all(0 <= share <= 1 for share in (*mine.accuracy.values(), *mine.floor.values()))
 
-    def test_what_a_run_leaves_is_as_large_as_foreseen(
+    def test_the_files_of_a_run_have_the_expected_size(
         self, family: TransformerFamily, runs: list[RunConfig], data_cache: Path
     ) -> None:
         ended = last_reports(make_learner(runs[:1], data_cache))[0]
@@ -101,9 +101,7 @@ class TransformerConformance:
         assert ended.arrays["embedding"].shape == (items, 12)
         assert family.memory(12) > 4 * 4 * family.parameters(12).total
 
-    def test_a_resumed_stack_continues_bit_for_bit(
-        self, runs: list[RunConfig], data_cache: Path, tmp_path: Path
-    ) -> None:
+    def test_a_resumed_stack_continues_exactly(self, runs: list[RunConfig], data_cache: Path, tmp_path: Path) -> None:
         undisturbed = outcomes(make_learner(runs, data_cache))
         stopped = make_learner(runs, data_cache)
         stopped.advance()
@@ -116,7 +114,7 @@ class TransformerConformance:
             assert outcome.curve == undisturbed[place].curve
             assert outcome.accuracy == undisturbed[place].accuracy
 
-    def test_a_loaded_model_scores_what_the_trained_one_scored(
+    def test_a_loaded_model_scores_the_same_as_the_trained_one(
         self, family: TransformerFamily, runs: list[RunConfig], data_cache: Path
     ) -> None:
         ended = last_reports(make_learner(runs[:1], data_cache))[0]
@@ -132,7 +130,7 @@ class TransformerConformance:
         assert dict(zip(data.test, scores, strict=True)) == ended.outcome.accuracy
         assert data.digest == ended.outcome.data
 
-    def test_a_mix_changes_the_training_text_and_no_test_set(
+    def test_a_mix_changes_the_training_text_but_not_the_test_sets(
         self, family: TransformerFamily, runs: list[RunConfig], data_cache: Path
     ) -> None:
         task = runs[0].mix.tasks[0]
@@ -169,7 +167,7 @@ class TransformerConformance:
         faster = family.adjusted({"training.learning_rate": 2 * plain.settings.training.learning_rate})
         assert faster.training.learning_rate_end == pytest.approx(2 * plain.settings.training.learning_rate_end)
 
-    def test_a_block_too_short_is_refused(self, family: TransformerFamily) -> None:
+    def test_a_block_that_is_too_short_is_refused(self, family: TransformerFamily) -> None:
         settings = family.settings
         short = replace(settings.model, block=settings.task.longest_text - 1)
         with pytest.raises(SettingsError, match=f"give at least {settings.task.longest_text}") as caught:

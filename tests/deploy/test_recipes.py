@@ -1,4 +1,4 @@
-"""Recipes for clusters: that they parse, keep their doors shut, and say what the program and Ray understand."""
+"""Cluster recipes: they parse, expose no open ports, and use options that the program and Ray accept."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def documents(path: Path) -> list[dict[str, Any]]:
 
 
 def commands(text: str) -> Iterator[list[str]]:
-    """Every ``orchestrator`` command line in a text, with lines that are continued joined and comments' signs off."""
+    """Yield every ``orchestrator`` command line in a text, with continued lines joined and comment signs removed."""
     joined = re.sub(r"\\\n\s*#?\s*", " ", text)
     for result in re.finditer(
         r"(?:python -m orchestrator|\bdriver) ((?:run|ui|sync|status|report|doctor) [^\n'`;]*)", joined
@@ -78,7 +78,7 @@ def test_every_ray_cluster_on_kubernetes_requires_a_token_and_labels_its_pods() 
         assert cluster["authOptions"] == {"mode": "token"}
         assert cluster["rayVersion"] == pinned.group(1)
         for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
-            # The network policy finds them by it.
+            # The network policy selects pods by this label.
             assert group["template"]["metadata"]["labels"] == {"app": "sweeps"}
             (container,) = group["template"]["spec"]["containers"]
             assert container["resources"]["requests"] == container["resources"]["limits"]
@@ -128,7 +128,7 @@ def test_the_image_copies_existing_files_and_runs_without_privileges() -> None:
     assert re.search(r"^USER sweeps$", text, re.M)
 
 
-def test_the_batch_script_is_a_script() -> None:
+def test_the_batch_script_has_valid_syntax_and_requires_a_space() -> None:
     script = DEPLOY / "slurm" / "sweep.sbatch"
     subprocess.run(["bash", "-n", str(script)], check=True)
     assert "say which search space" in process(["bash", str(script)]).refused()

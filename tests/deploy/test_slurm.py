@@ -1,4 +1,4 @@
-"""The batch script on a Slurm of this machine alone: a sweep is preempted, queued again, and resumes."""
+"""The batch script on a single-machine Slurm: a sweep is preempted, requeued and resumed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "deploy" / "slurm" / "sweep.sbatch"
 NEEDED = ("sbatch", "slurmctld", "slurmd", "munged")
 WAIT_S = 420.0
-"""Slurm waits two minutes before it starts a job again."""
+"""Longest wait, in seconds. Slurm waits two minutes before it restarts a job."""
 
 pytestmark = [
     pytest.mark.cluster,
@@ -33,11 +33,11 @@ pytestmark = [
 
 @pytest.fixture
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """One node that runs everything; what the environment must hold to reach it."""
+    """A Slurm of one node, and the environment variables to reach it."""
     place = tmp_path_factory.mktemp("slurm")
     for parent in (place, *place.parents):
         if parent.owner() == "root" and parent != Path("/"):
-            parent.chmod(parent.stat().st_mode | 0o011)  # munge runs as a user of its own.
+            parent.chmod(parent.stat().st_mode | 0o011)  # munge runs as a separate user.
     munge, host = place / "munge", socket.gethostname().partition(".")[0]
     for name in ("state", "spool", "munge"):
         (place / name).mkdir()

@@ -1,4 +1,4 @@
-"""Each check tries the real thing, and finds a fault if there is one."""
+"""Each check tries the real thing and reports a fault if there is one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.slow
-def test_this_machine_passes(tmp_path: Path) -> None:
+def test_this_machine_passes_all_checks(tmp_path: Path) -> None:
     output = command("doctor", "--home", tmp_path).succeeded()
     names = ["software", "machine", "home", "directories", "names", "training", "drawing", "MLflow", "Ray"]
     lines = [line.split()[:2] for line in output.splitlines()]
@@ -36,9 +36,7 @@ def test_this_machine_passes(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_store_that_does_not_answer_is_wrong_and_costs_exit_code_1(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreachable_store_is_wrong_and_gives_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     monkeypatch.setattr(doctor, "machine_checks", lambda home: [("MLflow", lambda: machine.record(home))])
     ended = command("doctor", "--home", tmp_path)
@@ -46,7 +44,7 @@ def test_a_store_that_does_not_answer_is_wrong_and_costs_exit_code_1(
     assert "wrong MLflow" in ended.out
 
 
-def test_a_check_that_raises_has_found_something_wrong_and_the_next_one_runs() -> None:
+def test_a_check_that_raises_is_reported_as_wrong_and_others_still_run() -> None:
     def broken() -> Finding:
         raise OSError("the cable\nis out")
 
@@ -56,7 +54,7 @@ def test_a_check_that_raises_has_found_something_wrong_and_the_next_one_runs() -
     assert (lamp.name, lamp.verdict) == ("lamp", Verdict.OK)
 
 
-def test_a_container_smaller_than_ray_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_container_with_few_resources_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hardware, "limits", lambda: Limits(memory_bytes=9e8, cpus=0.5))
     part = machine.machine_part()
     assert part.verdict is Verdict.SLOW
@@ -65,7 +63,7 @@ def test_a_container_smaller_than_ray_is_named(monkeypatch: pytest.MonkeyPatch) 
     assert machine.machine_part().verdict is Verdict.OK
 
 
-def test_packages_out_of_range_are_named() -> None:
+def test_packages_with_unsupported_versions_are_named() -> None:
     installed = {"torch": "2.9.1+cpu", "numpy": "2.4.0", "ray": "2.50.0"}
     requirements = ["torch>=2.10", "numpy<3,>=1.26", "ray[tune]<3,>=2.50", "pyte>=0.8; extra == 'test'", "scipy>=1.13"]
     assert machine.unmet(requirements, installed) == ["torch 2.9.1+cpu is not >=2.10", "scipy is missing"]
@@ -73,7 +71,7 @@ def test_packages_out_of_range_are_named() -> None:
     assert part.verdict is not Verdict.WRONG, part.text
 
 
-def test_the_home_is_left_as_it_was_and_a_lock_without_effect_is_wrong(
+def test_the_home_stays_unchanged_and_an_ineffective_lock_is_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     part = machine.home_directory(tmp_path)
@@ -83,7 +81,7 @@ def test_the_home_is_left_as_it_was_and_a_lock_without_effect_is_wrong(
     assert machine.home_directory(tmp_path).verdict is Verdict.WRONG
 
 
-def test_a_home_without_locks_is_found_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_without_locks_is_reported_as_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*words: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
@@ -93,7 +91,7 @@ def test_a_home_without_locks_is_found_with_the_remedy(tmp_path: Path, monkeypat
 
 
 @pytest.mark.slow
-def test_a_stack_that_does_not_learn_and_bits_that_differ_are_wrong(
+def test_a_stack_that_does_not_learn_or_resumes_inexactly_is_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     still = ("settings.training.learning_rate=1.0e-12", "settings.training.learning_rate_end=1.0e-13")
@@ -122,9 +120,7 @@ def test_without_mlflow_a_machine_is_slow_and_not_wrong(tmp_path: Path, monkeypa
     assert "sync" in part.todo
 
 
-def test_of_two_installed_versions_the_one_that_is_imported_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_if_two_versions_are_installed_the_imported_one_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     older = tmp_path / "typer-0.1.0.dist-info"
     older.mkdir()
     (older / "METADATA").write_text("Metadata-Version: 2.1\nName: typer\nVersion: 0.1.0\n")
@@ -134,15 +130,15 @@ def test_of_two_installed_versions_the_one_that_is_imported_counts(
     assert "typer 0.1.0 is not" in machine.software().text
 
 
-def test_the_oldest_torch_allowed_has_the_limits_that_compiling_sets() -> None:
-    """Up to torch 2.5, ``torch._dynamo.config.recompile_limit`` was called ``cache_size_limit``."""
+def test_the_oldest_supported_torch_has_the_option_that_compiling_sets() -> None:
+    """Up to torch 2.5, ``torch._dynamo.config.recompile_limit`` was named ``cache_size_limit``."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     [torch_range] = [wanted for wanted in map(Requirement, project["dependencies"]) if wanted.name == "torch"]
     assert not torch_range.specifier.contains("2.5.1")
 
 
 @pytest.mark.slow
-def test_the_checks_of_a_gpu_pass_where_the_cpu_stands_in_for_it(tmp_path: Path) -> None:
+def test_the_gpu_checks_pass_with_a_cpu_in_place_of_a_gpu(tmp_path: Path) -> None:
     assert gpu.compiling(tmp_path, "cpu").text.startswith("6 kinds of steps are compiled in ")
     assert gpu.two_processes(tmp_path, "cpu", gpu_share=1.0).verdict is Verdict.OK
     part = gpu.side_by_side(tmp_path, "cpu")
@@ -154,7 +150,7 @@ def test_the_checks_of_a_gpu_pass_where_the_cpu_stands_in_for_it(tmp_path: Path)
 @pytest.mark.parametrize(
     ("name", "verdict"), [("orchestrator", Verdict.WRONG), ("trainables", Verdict.SLOW), ("numpy", Verdict.OK)]
 )
-def test_names_of_the_program_in_the_working_directory_are_found(
+def test_files_that_hide_packages_of_the_program_are_reported(
     name: str, verdict: Verdict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -164,7 +160,7 @@ def test_names_of_the_program_in_the_working_directory_are_found(
     assert (f"{tmp_path / name}.py" in part.text) == (verdict is not Verdict.OK)
 
 
-def test_what_stops_figures_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_that_break_figures_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert surroundings.drawing().verdict is Verdict.OK
     monkeypatch.setitem(style.SETTINGS, "svg.fonttype", "no such type")
     part = surroundings.drawing()
@@ -173,7 +169,7 @@ def test_what_stops_figures_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "matplotlibrc" in part.todo
 
 
-def test_checks_at_once_wait_for_one_another_and_keep_their_order() -> None:
+def test_parallel_checks_keep_their_order() -> None:
     meeting = threading.Barrier(2, timeout=30)
 
     def meet(name: str) -> Finding:

@@ -1,5 +1,5 @@
-"""Hosts of a network on this machine: network namespaces on a bridge that is in one as well, so that nothing of the
-machine's own network changes. Each host has an address, a Ray with a directory of its own, and a disk of its own."""
+"""Simulated network hosts: network namespaces on a bridge that is itself in a namespace, so that the machine's own
+network does not change. Each host has an address, a Ray with its own directory, and its own disk."""
 
 from __future__ import annotations
 
@@ -18,11 +18,16 @@ from tests.engine.nodes import RAY
 from tests.waiting import wait_for
 
 END_S = 30.0
-"""A process that is killed is gone sooner."""
+"""Seconds in which a killed process must be gone."""
 
 
 class Hosts:
-    """Numbered from 1. ``directory`` is for Ray's files, its path short: sockets lie in it."""
+    """Hosts, numbered from 1.
+
+    Args:
+        count: Number of hosts.
+        directory: Directory for Ray's files. Its path must be short because it contains sockets.
+    """
 
     def __init__(self, count: int, directory: Path) -> None:
         self.numbers = range(1, count + 1)
@@ -31,15 +36,15 @@ class Hosts:
         self._made: list[int] = []
 
     def address(self, number: int) -> str:
-        """Of a host."""
+        """Return the address of a host."""
         return f"10.77.0.{number}"
 
     def on(self, number: int) -> list[str]:
-        """The words before a command that is to run on a host."""
+        """Return the words that precede a command to run it on a host."""
         return ["ip", "netns", "exec", self._name(number)]
 
     def connect(self) -> None:
-        """Make the network. Raises ``CalledProcessError`` where this user, or this machine, cannot."""
+        """Create the network. Raises ``CalledProcessError`` if the user or the machine cannot."""
         for number in (0, *self.numbers):
             _ip("netns", "add", self._name(number))
             self._made.append(number)
@@ -53,18 +58,18 @@ class Hosts:
             _ip(*host, "link", "set", "lo", "up")
             _ip(*host, "address", "add", f"{self.address(number)}/24", "dev", "eth0")
             _ip(*host, "link", "set", "eth0", "up")
-            _ip(*host, "route", "add", "default", "dev", "eth0")  # By it Ray finds a host's address.
+            _ip(*host, "route", "add", "default", "dev", "eth0")  # Ray needs it to find the host's address.
 
     def cut(self, number: int) -> None:
-        """Pull a host's cable out."""
+        """Disconnect a host."""
         _ip("-n", self._name(0), "link", "set", f"port{number}", "down")
 
     def heal(self, number: int) -> None:
-        """Put it in again."""
+        """Reconnect a host."""
         _ip("-n", self._name(0), "link", "set", f"port{number}", "up")
 
     def start_ray(self, number: int, command: Sequence[str], before: str = "true") -> None:
-        """Have a host run ``ray start``, after a shell command that makes private mounts."""
+        """Run ``ray start`` on a host, after a shell command that creates private mounts."""
         place = self._directory / str(number)
         place.mkdir(exist_ok=True)
         options = ["--block", "--num-cpus=1", "--object-store-memory=100000000", "--include-log-monitor=false"]
@@ -75,11 +80,11 @@ class Hosts:
             )
 
     def output(self, number: int) -> str:
-        """What Ray has written on a host."""
+        """Return the output of Ray on a host."""
         return (self._directory / str(number) / "output").read_text()
 
     def part(self, number: int, words: str) -> psutil.Process:
-        """A part of Ray on a host, once it is there. Raises ``AssertionError`` where Ray has ended before."""
+        """Return one of Ray's processes on a host once it exists. Raises ``AssertionError`` if Ray has ended."""
         ray = self._rays[number]
 
         def look() -> list[psutil.Process]:
@@ -89,14 +94,14 @@ class Hosts:
         return wait_for(look, PATIENCE_S, lambda: self.output(number))[-1]
 
     def workers(self, number: int) -> list[psutil.Process]:
-        """The processes that train on a host now."""
+        """Return the training processes on a host."""
         return children([self.part(number, RAYLET)], WORKER)
 
     def end(self, number: int) -> None:
-        """End all that runs on a host at once. Raises ``AssertionError`` where that does not end."""
+        """Kill all processes on a host. Raises ``AssertionError`` if one of them does not end."""
         left: list[psutil.Process] = []
         for item in _ip("netns", "pids", self._name(number)).split():
-            with suppress(psutil.NoSuchProcess):  # It has ended meanwhile.
+            with suppress(psutil.NoSuchProcess):  # The process has already ended.
                 left.append(psutil.Process(int(item)))
                 left[-1].kill()
         assert not wait_until_gone(left, END_S)
@@ -104,20 +109,20 @@ class Hosts:
             ray.wait()
 
     def remove(self) -> None:
-        """End all that runs on the hosts, and take them away."""
+        """Kill all processes on the hosts and remove the hosts."""
         for number in self._made:
             self.end(number)
             _ip("netns", "delete", self._name(number))
 
     @staticmethod
     def _name(number: int) -> str:
-        """Of a namespace; 0 is where the bridge is."""
+        """Return the name of a host's namespace; 0 is the bridge's."""
         return f"sweeps-{os.getpid()}-{number}"
 
 
 @contextmanager
 def connected_hosts(count: int, directory: Path) -> Iterator[Hosts]:
-    """A block in which there are hosts; the test is skipped where they cannot be made."""
+    """Create hosts for the duration of a block, or skip the test if they cannot be created."""
     if os.geteuid() or not all(map(shutil.which, ("ip", "unshare"))):
         pytest.skip("hosts of a network need root, ip (iproute2) and unshare")
     hosts = Hosts(count, directory)

@@ -1,4 +1,4 @@
-"""Nodes of a Ray cluster on this machine that see a directory of their own where others see the driver's home."""
+"""Nodes of a Ray cluster on this machine that see their own directory in place of the driver's home."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ READ_ONLY = "mount --bind {home} {home} && mount -o remount,bind,ro {home}"
 
 
 def need_namespaces() -> None:
-    """Skip the test where this user may not mount."""
+    """Skip the test if the user may not mount file systems."""
     if shutil.which("unshare") is None or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
         pytest.skip("file systems cannot be mounted in a namespace of their own here")
 
 
 @contextmanager
 def node_with(mounted: str, home: Path, address: str, **environment: str) -> Iterator[None]:
-    """A node of one core of the cluster at this address. ``mounted`` is run before it starts, in a namespace of its
-    own, so that no other process sees its mounts."""
+    """Run a node of one core in the cluster at this address. The command ``mounted`` runs before the node starts, in
+    a separate namespace, so that no other process sees its mounts."""
     start = f"exec {RAY} start --address={address} --num-cpus=1 --block --disable-usage-stats"
     command = ["unshare", "-m", "sh", "-c", f"{mounted.format(home=home)} && {start}"]
     node = subprocess.Popen(command, env=os.environ | environment, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
     try:
         yield
     finally:
-        node.terminate()  # Ray ends what it started.
+        node.terminate()  # Ray ends its own child processes.
         try:
             node.wait(timeout=30)
         except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""The local engine has the next size compiled while this one trains."""
+"""The local engine compiles the next size while the current one trains."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from trainables.transformer import stack as stack_module
 
 SUMS = {
     "task": {"modulus": 4, "depth": 1, "max_arguments": 3, "nesting": 0.0, "held_out_fraction": 0.25},
-    # The native step knows no parallel block, so torch trains.
+    # The native step does not support parallel blocks, so torch trains.
     "model": {"block": 18, "n_recurrence": 1, "parallel": True},
     "training": {"steps": 20, "batch": 4, "evaluate_every": 10, "warmup_steps": 0, "loss": "answer"},
 }
 
 
 class CompiledSums(ListOps):
-    """Sums whose stacks compile their step on a CPU, as others do on a GPU."""
+    """Sums whose stacks compile their step on a CPU, as other stacks do on a GPU."""
 
     name = "compiled_sums"
 
@@ -50,7 +50,7 @@ class CompiledSums(ListOps):
 
 
 class Waits(LogisticFamily):
-    """At size 8 its runs train until another process has made a learner of size 16."""
+    """A family whose runs at size 8 train until another process has created a learner of size 16."""
 
     name = "waits"
 
@@ -74,7 +74,7 @@ class Uncompilable(Waits):
 
 
 def campaign_of(family: type[Family], directory: Path, **changes: object) -> Campaign:
-    """Two sizes, two runs each."""
+    """Return a campaign of two sizes with two runs each."""
     fields = {
         "family": f"{family.__module__}:{family.__name__}",
         "sizes": [8, 16],
@@ -88,7 +88,7 @@ def campaign_of(family: type[Family], directory: Path, **changes: object) -> Cam
 
 
 @pytest.mark.slow
-def test_the_next_size_is_compiled_while_this_one_trains(tmp_path: Path) -> None:
+def test_the_next_size_is_compiled_while_the_current_one_trains(tmp_path: Path) -> None:
     campaign = campaign_of(Waits, tmp_path)
     LocalEngine().execute(campaign)
     assert [record.config.size for record in campaign.records] == [8, 8, 16, 16]
@@ -99,7 +99,7 @@ def test_the_next_size_is_compiled_while_this_one_trains(tmp_path: Path) -> None
 
 @pytest.mark.night
 @pytest.mark.timeout(1800)
-def test_a_step_that_was_compiled_ahead_is_read_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_compiled_ahead_is_read_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from torch._dynamo.utils import counters
 
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "compiler"))
@@ -113,7 +113,7 @@ def test_a_step_that_was_compiled_ahead_is_read_from_the_cache(tmp_path: Path, m
     before = counters["inductor"]["fxgraph_cache_miss"], counters["inductor"]["fxgraph_cache_hit"]
     CompiledSums(config.settings).learner([config, config], device="cpu", cache=tmp_path / "scratch")
     assert counters["inductor"]["fxgraph_cache_miss"] == before[0]
-    assert counters["inductor"]["fxgraph_cache_hit"] == before[1] + 2  # Forward and backward.
+    assert counters["inductor"]["fxgraph_cache_hit"] == before[1] + 2  # The forward and the backward pass.
 
 
 def test_a_family_that_does_not_compile_starts_no_process(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_size_that_cannot_be_compiled_ahead_is_reported(tmp_path: Path, caplog
 
 
 @pytest.mark.slow
-def test_the_process_ends_with_the_engine(tmp_path: Path) -> None:
+def test_the_compiling_process_ends_with_the_engine(tmp_path: Path) -> None:
     campaign = campaign_of(Waits, tmp_path)
     with CompilesAhead(campaign) as ahead:
         ahead.look(start(campaign))

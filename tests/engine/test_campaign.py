@@ -61,7 +61,7 @@ def test_an_ended_run_reaches_the_journal_then_the_searcher_then_the_observer(fi
     campaign.observer = Listener()
     campaign.ended(key, GOOD)
     campaign.ended(key, GOOD)
-    assert events == [(2, 1)]  # After the line of the blocks asked for.
+    assert events == [(2, 1)]  # The journal's first line records the requested blocks.
 
 
 def test_a_whole_grid_is_trained_once(files: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_whole_grid_is_trained_once(files: Path) -> None:
     assert not campaign.training
 
 
-def test_a_failed_stack_is_split_and_a_run_that_fails_alone_has_failed(files: Path) -> None:
+def test_a_failed_stack_is_split_and_a_run_that_also_fails_alone_is_failed(files: Path) -> None:
     campaign = make(files, slots=1, seeds=2, sizes=[8], mixes=["add"])
     stack = start(campaign)
     assert len(stack.tickets) == 2
@@ -110,7 +110,7 @@ def test_a_failed_stack_is_retried_whole_and_then_run_by_run(files: Path) -> Non
     assert campaign.done
 
 
-def test_a_stack_that_fails_while_the_sweep_stops_has_not_failed(files: Path) -> None:
+def test_a_stack_that_fails_while_the_sweep_stops_is_not_counted_as_failed(files: Path) -> None:
     campaign = make(files, slots=1, seeds=1, sizes=[8], mixes=["add"])
     stack = start(campaign)
     campaign.stopping = True
@@ -118,7 +118,7 @@ def test_a_stack_that_fails_while_the_sweep_stops_has_not_failed(files: Path) ->
     assert [entry for entry in read_journal(files) if isinstance(entry, Ended)] == []
 
 
-def test_an_interrupted_stack_comes_back_whole(files: Path) -> None:
+def test_an_interrupted_stack_is_restarted_whole(files: Path) -> None:
     members = [Request("add", 16, 1), Request("add+prod", 16, 0), Request("add", 16, 0)]
     campaign = make(files, slots=1, interrupted=[members])
     stacks = []
@@ -134,7 +134,7 @@ def test_an_interrupted_stack_comes_back_whole(files: Path) -> None:
 
 
 def test_a_run_with_a_checkpoint_does_not_wait_for_its_earlier_phase(files: Path) -> None:
-    """Its first phase was lost since, and is trained again meanwhile."""
+    """Its first phase has been lost since the checkpoint and is being trained again."""
     then = {"name": "then", "phases": [{"mix": "prod"}, {"mix": "add"}]}
     members = [Request("add", 16, 0), Request("then", 16, 0)]
     campaign = make(files, slots=2, interrupted=[members], mixes=["add", then], sizes=[16], seeds=1)
@@ -149,7 +149,7 @@ def test_a_run_with_a_checkpoint_does_not_wait_for_its_earlier_phase(files: Path
 
 
 def test_a_stack_whose_runs_have_ended_frees_its_slot(files: Path) -> None:
-    """Three runs are spread over two slots although the trial that ended last has not been wound up."""
+    """Three runs are spread over two slots although the last trial has not been cleaned up yet."""
     campaign = make(files, slots=2, seeds=3, sizes=[8, 16], mixes=["add"], search={"method": "bisection"})
     first = [campaign.next_stack(), campaign.next_stack()]
     for stack in first:
@@ -222,7 +222,7 @@ def test_a_memory_limit_holds_for_larger_sizes(files: Path) -> None:
     assert largest == {4: 4, 8: 2, 16: 2}
 
 
-def test_a_later_halving_never_raises_a_limit(files: Path) -> None:
+def test_a_later_halving_never_raises_the_limit(files: Path) -> None:
     campaign = make(
         files, slots=2, seeds=16, sizes=[8], mixes=["add"], search={"method": "grid"}, resources={"max_stack": 8}
     )
@@ -266,7 +266,7 @@ def test_a_stopped_stack_still_shows_its_evaluations(files: Path) -> None:
     assert read_progress(shown) == {key: (Evaluation(1, 1.0, {"add": 0.1}),)}
 
 
-def test_a_stack_whose_runs_are_journalled_leaves_no_checkpoint(files: Path) -> None:
+def test_a_stack_leaves_no_checkpoint_after_its_runs_are_journalled(files: Path) -> None:
     campaign, checkpoints = make(files), Checkpoints(SweepDirectory(files.parent).checkpoints)
     stack = start(campaign)
     with checkpoints.put(stack.id, stack.requests):
@@ -277,7 +277,7 @@ def test_a_stack_whose_runs_are_journalled_leaves_no_checkpoint(files: Path) -> 
     assert checkpoints.stacks() == []
 
 
-def test_a_run_that_its_family_reports_as_failed_is_not_stored(files: Path) -> None:
+def test_a_run_reported_as_failed_by_its_family_is_not_stored(files: Path) -> None:
     campaign = make(files, slots=1, seeds=1, sizes=[8], mixes=["add"])
     stack = start(campaign)
     campaign.ended(stack.tickets[0].key, Outcome(Status.FAILED, 1, {}, {}, error="no data"), {})
@@ -318,7 +318,7 @@ def test_stopping_a_mix_drops_its_training_runs_and_keeps_ended_ones(files: Path
     assert given_up
     assert all(campaign.is_over(item.id) for item in given_up)
     assert not any(campaign.is_over(item.id) for item in of["add+prod"])
-    campaign.ended(given_up[0].tickets[0].key, GOOD)  # Its worker had not noticed yet.
+    campaign.ended(given_up[0].tickets[0].key, GOOD)  # The worker had not received the stop yet.
     for item in of["add+prod"]:
         campaign.ended(item.tickets[0].key, GOOD)
     while not campaign.done:
@@ -333,7 +333,7 @@ def test_stopping_a_mix_drops_its_training_runs_and_keeps_ended_ones(files: Path
     assert recall(SweepDirectory(files.parent)).stopped == {"add"}
 
 
-def test_a_stopped_run_has_failed_by_hand(files: Path) -> None:
+def test_a_run_stopped_by_hand_is_recorded_as_failed(files: Path) -> None:
     campaign = make(files, slots=1, seeds=2, sizes=[8], mixes=["add"])
     stack = start(campaign)
     stopped, other = (ticket.key for ticket in stack.tickets)

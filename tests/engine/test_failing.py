@@ -40,7 +40,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def died(reason: str) -> ActorDiedError:
-    """The error of an actor that ended for this reason on the node 10.77.0.3."""
+    """Return the error of an actor that ended for this reason on the node 10.77.0.3."""
     context = ActorDiedErrorContext(
         error_message=reason, actor_id=b"0" * 16, class_name="StackTrial", pid=301, node_ip_address="10.77.0.3"
     )
@@ -48,7 +48,7 @@ def died(reason: str) -> ActorDiedError:
 
 
 def raised(cause: Exception) -> RayTaskError:
-    """The error of a task whose code raised."""
+    """Return the error of a task whose code raised an exception."""
     return RayTaskError(
         "train", f"Traceback\n{type(cause).__name__}: {cause}", cause, proctitle="ray::", pid=301, ip="::1"
     )
@@ -93,7 +93,7 @@ def test_a_death_that_ray_reports_is_a_machine_error(error: RayError, begins: st
         died(EXITED.format("SYSTEM_ERROR", "Worker exits unexpectedly. Worker exits with an exit code 3.")),
     ],
 )
-def test_errors_of_a_stacks_own_code_are_not_machine_errors(error: RayError) -> None:
+def test_errors_in_a_stacks_own_code_are_not_machine_errors(error: RayError) -> None:
     assert machine_error_words(error, str(error)) == ""
 
 
@@ -106,9 +106,11 @@ def test_the_machine_error_that_ended_tune_is_found_in_its_causes() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_rays_memory_monitor_fails_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The monitor ends every process that trains; the sweep stops with the line that resumes it, which then finds the
-    runs that ended."""
+def test_a_process_ended_by_rays_memory_monitor_is_not_a_failed_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The monitor ends every training process, and the sweep stops. The printed command resumes it with the finished
+    runs."""
     monkeypatch.setenv("RAY_memory_usage_threshold", "0.01")
     monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "3000")
     home, wanted, console = tmp_path / "home", troubled_spec(tmp_path, pace_s=2.0), quiet()
@@ -124,8 +126,8 @@ def test_rays_memory_monitor_fails_no_run(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_a_process_killed_by_hand_fails_no_run(tmp_path: Path) -> None:
-    """No failure of a stack is tolerated here (``retries: 0``)."""
+def test_a_process_killed_by_hand_is_not_a_failed_run(tmp_path: Path) -> None:
+    """``retries: 0``: a single failure of a stack would end the sweep."""
     (tmp_path / "log.dies").write_text("2")
     home, console = tmp_path / "home", quiet()
     wanted = troubled_spec(tmp_path).model_copy(update={"resources": Resources(max_stack=1, retries=0)})

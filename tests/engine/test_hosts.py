@@ -1,4 +1,4 @@
-"""Three hosts with disks of their own, on a network that fails: a sweep there finds what it finds on one machine."""
+"""Sweeps on three hosts with separate disks and a failing network get the same results as on one machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STEPS = 3
 
 @pytest.fixture
 def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
-    """Three of them. Ray has a token there, and gives a silent node or a silent head up after some seconds."""
+    """Three hosts. Ray requires a token there, and drops a silent node or a silent head after some seconds."""
     token = tmp_path / "token"
     token.write_text("0123456789abcdef" * 4)
     token.chmod(0o600)
@@ -43,13 +43,13 @@ def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
     }
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    # Sockets lie there, whose paths may have a hundred characters.
+    # A short path, because paths of sockets are limited to about 100 characters.
     with tempfile.TemporaryDirectory(prefix="hosts-") as short, connected_hosts(3, Path(short)) as made:
         yield made
 
 
 def commands(first: str) -> list[list[str]]:
-    """What deploy/README.md has somebody type who has a few machines and ssh."""
+    """Return the commands that deploy/README.md gives for a few machines with ssh."""
     text = (ROOT / "deploy" / "README.md").read_text(encoding="utf-8")
     section = text.partition("## Plain ssh")[2].partition("\n## ")[0]
     lines = re.findall(r"^    (\S.*)$", section, re.MULTILINE)
@@ -57,7 +57,7 @@ def commands(first: str) -> list[list[str]]:
 
 
 def start(hosts: Hosts, home: Path, *numbers: int) -> None:
-    """Ray on these hosts, its head on the first of them; all others have an empty disk where the home is."""
+    """Start Ray on these hosts, with its head on the first; all others have an empty disk in place of the home."""
     head, _, _ = commands(hosts.address(numbers[0]))
     hosts.start_ray(numbers[0], [*head[1:], "--include-dashboard=false", "--no-monitor"])
     hosts.part(numbers[0], RAYLET)
@@ -68,13 +68,13 @@ def start(hosts: Hosts, home: Path, *numbers: int) -> None:
 
 
 def join(hosts: Hosts, home: Path, head: int, number: int) -> None:
-    """Have a host join the head's cluster."""
+    """Join a host to the head's cluster."""
     _, node, _ = commands(hosts.address(head))
     hosts.start_ray(number, node[1:], OWN_DISK.format(home=home))
 
 
 def begin(hosts: Hosts, head: int, space: Path, home: Path, log: Path, *words: str) -> Program:
-    """The sweep, driven on the host of the head."""
+    """Start a sweep whose driver runs on the head."""
     command = commands(hosts.address(head))[2]
     assert command[:5] == ["python", "-m", "orchestrator", "run", "add_vs_add_prod"]
     return Program(space, home, log, *command[5:], *words, on=hosts.on(head))
@@ -84,7 +84,7 @@ def resources(stack: int) -> dict[str, Any]:
     return {"resources": {"max_stack": stack, "cpu_per_stack": 1, "checkpoint_every_s": 0.001}}
 
 
-def test_three_commands_give_an_answer_on_a_cluster(hosts: Hosts, tmp_path: Path) -> None:
+def test_the_documented_commands_give_an_answer_on_a_cluster(hosts: Hosts, tmp_path: Path) -> None:
     assert len(commands("FIRST")) == 3
     expected = truth(tmp_path / "truth")
     home, log = tmp_path / "home", tmp_path / "log"
@@ -99,10 +99,10 @@ def test_three_commands_give_an_answer_on_a_cluster(hosts: Hosts, tmp_path: Path
     assert count(home, log, expected) == NOTHING
 
 
-def test_a_link_healed_under_a_ghost_and_a_head_that_moves_cost_nothing(hosts: Hosts, tmp_path: Path) -> None:
-    """Two runs on three hosts, both held before their ends. The link of one is cut until the free host trains it from
-    its checkpoint, and healed: then it ends here and there. The other one is still held when the head dies; it ends on
-    a host that has the home now, and is the head."""
+def test_a_cut_host_that_reconnects_and_a_lost_head_lose_no_results(hosts: Hosts, tmp_path: Path) -> None:
+    """Two runs on three hosts are held before their ends. One host is disconnected until the free host has continued
+    its run from the checkpoint, then reconnected, so that the run ends on both. The other run is still held when the
+    head dies; it ends on a host that has the home and becomes the head."""
     changes: dict[str, Any] = {"mixes": ["add"], "sizes": [16, 64], "seeds": 1}
     expected = truth(tmp_path / "truth", **changes)
     home, holds, log = tmp_path / "home", tmp_path / "holds", tmp_path / "log"

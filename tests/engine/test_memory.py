@@ -22,7 +22,7 @@ from trainables.base import Status
 
 
 def stack_spec(log: Path, **settings: int) -> SweepSpec:
-    """Eight runs of one size, as a single stack at first."""
+    """Return a spec of eight runs of one size, which start as a single stack."""
     return spec(
         family=FAMILY,
         mixes=["add"],
@@ -49,7 +49,7 @@ def sweep(home: Path, **settings: int) -> tuple[Counter[tuple[int, int]], str]:
 
 def test_a_stack_is_halved_until_it_fits_and_continues_from_its_checkpoint(tmp_path: Path) -> None:
     reached, output = sweep(tmp_path, room=2, grows_at=2)
-    # The first evaluation was reached by all eight together and never again; the others by four pairs.
+    # All eight runs reached the first evaluation together, once; they reached the others in four pairs.
     assert reached == {(8, 1): 8, (2, 2): 8, (2, 3): 8, (2, 4): 8}
     assert "out of memory at units 16: stacks of at most 2 there" in output
 
@@ -73,7 +73,7 @@ def test_a_stack_is_halved_under_ray(tmp_path: Path) -> None:
     assert Counter(item.step for item in events(log) if item.runs == 1) == {2: 8, 3: 8, 4: 8}
 
 
-def test_a_single_run_that_does_not_fit_stops_the_sweep_and_is_no_outcome(
+def test_a_single_run_that_does_not_fit_stops_the_sweep_without_an_outcome(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retries, "WAITS_S", (0.0,))
@@ -112,7 +112,7 @@ def test_out_of_memory_is_found_in_the_causes_of_an_error() -> None:
     recording = RuntimeError("CUDA error: operation failed due to a previous error during capture")
     recording.__context__ = torch.OutOfMemoryError("CUDA out of memory")
     assert is_out_of_memory(recording)
-    recording.__suppress_context__ = True  # As "raise ... from None" does: what was handled is over and done.
+    recording.__suppress_context__ = True  # Like "raise ... from None": the earlier error was handled.
     assert not is_out_of_memory(recording)
     recording.__suppress_context__ = False
     recording.__context__ = ValueError("shapes do not match")

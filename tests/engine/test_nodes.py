@@ -1,4 +1,4 @@
-"""Nodes of any kind: with a disk of their own, joining, leaving, lost. Nothing that they train is lost."""
+"""Nodes with their own disks that join, leave or are lost. No training is lost."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A cluster whose head has no core, so that everything is trained on nodes that join it."""
+    """A cluster whose head has no cores, so that all training runs on nodes that join it."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     made = Cluster()
     made.add_node(num_cpus=0)
@@ -43,7 +43,7 @@ def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def nodes_spec(**changes: object) -> SweepSpec:
-    """Four runs, and two that continue from the weights of one of them."""
+    """Return a spec of four runs, and two that continue from the weights of one of them."""
     fields: dict[str, object] = {
         "mixes": ["add", {"name": "max first", "phases": [{"mix": "max", "share": 0.34}, {"mix": "add"}]}],
         "sizes": [16, 64],
@@ -55,13 +55,13 @@ def nodes_spec(**changes: object) -> SweepSpec:
 
 
 def on_one_machine(home: Path) -> dict[str, Ended]:
-    """The same sweep trained where there is but one disk: its runs by key."""
+    """Train the same sweep on a single disk. Return its runs by key."""
     run_sweep(nodes_spec(), RunOptions(home=home, engine="local"), quiet())
     [sweep_id] = Home(home).sweep_ids()
     return {entry.key: entry for entry in ended(home, sweep_id)}
 
 
-def test_a_node_that_cannot_write_the_home_trains_the_same_to_the_last_weight(address: str, tmp_path: Path) -> None:
+def test_a_node_that_cannot_write_the_home_trains_identical_weights(address: str, tmp_path: Path) -> None:
     need_namespaces()
     home, other = tmp_path / "home", tmp_path / "other"
     home.mkdir()
@@ -82,8 +82,8 @@ def test_a_node_that_cannot_write_the_home_trains_the_same_to_the_last_weight(ad
 
 
 @pytest.mark.night
-def test_a_node_that_is_lost_fails_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No failure of a stack is tolerated here (``retries: 0``), and a lost node is not one."""
+def test_a_lost_node_is_not_a_failed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``retries: 0``: a single failure of a stack would end the sweep."""
     for name, value in (ENVIRONMENT | QUICK).items():
         monkeypatch.setenv(name, value)
     cluster = Cluster(initialize_head=True, head_node_args=HEAD)
@@ -111,7 +111,7 @@ def test_a_node_that_is_lost_fails_no_run(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_slots_follow_nodes_that_join_and_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the only core there is a run stands still. Another one ends on a node that joins, which then is gone."""
+    """One run is held on the only core. Another one ends on a node that joins and is then removed."""
     for name, value in (ENVIRONMENT | QUICK).items():
         monkeypatch.setenv(name, value)
     cluster = Cluster(initialize_head=True, head_node_args=HEAD)

@@ -1,7 +1,6 @@
-"""Stacks on the slots of a Ray cluster: where they are placed, which GPUs they see, and that slots are kept busy.
+"""Stacks on the slots of a Ray cluster: their placement, the GPUs they see, and that slots stay busy.
 
-The GPUs are logical: Ray counts and hands them out like real ones, on machines that have none.
-"""
+The GPUs are logical: Ray counts and assigns them like real ones, on machines without a GPU."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ MakeCluster = Callable[..., str]
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeCluster]:
     """Return a function that starts a cluster of nodes with given cores and GPUs, and returns its address."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # The default of Ray.
+    monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray's default.
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
     made = Cluster()
 
@@ -51,7 +50,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeCluster]:
 
 
 def sweep(address: str, home: Path, **changes: object) -> list[Event]:
-    """Run a grid of sleeping runs on a cluster; the evaluations of all runs."""
+    """Run a grid of sleeping runs on a cluster. Return the evaluations of all runs."""
     home.mkdir(exist_ok=True)
     log = home / "log"
     settings = {"log": str(log), "steps": 2} | dict(changes.pop("settings", {}))  # type: ignore[call-overload]
@@ -65,11 +64,11 @@ def sweep(address: str, home: Path, **changes: object) -> list[Event]:
 
 
 def most_at_once(output: list[Event]) -> int:
-    """The most learners that were at work at the same time."""
+    """Return the largest number of learners that trained at the same time."""
     return max(sum(other.begun <= turn.begun < other.time for other in output) for turn in output)
 
 
-def test_the_cluster_decides_which_profile_is_taken(cluster: MakeCluster, tmp_path: Path) -> None:
+def test_the_profile_is_selected_by_the_hardware_of_the_cluster(cluster: MakeCluster, tmp_path: Path) -> None:
     address = cluster({"num_cpus": 2}, {"num_cpus": 6, "num_gpus": 2, "resources": {"accelerator_type:H200": 1}})
     existing = cluster_hardware(address)
     assert (existing.cpus, existing.gpus, existing.gpu_name) == (8, 2, "H200")
@@ -89,7 +88,7 @@ def test_without_an_address_a_running_cluster_is_ignored(cluster: MakeCluster, t
         assert "GPU" not in engine.describe()
 
 
-def test_four_stacks_share_two_gpus_and_see_only_their_own(cluster: MakeCluster, tmp_path: Path) -> None:
+def test_four_stacks_share_two_gpus_and_each_sees_only_its_own(cluster: MakeCluster, tmp_path: Path) -> None:
     address = cluster({"num_cpus": 4, "num_gpus": 2})
     output = sweep(address, tmp_path / "without", sizes=[8], seeds=1, settings={"pace_s": 0.05})
     assert {turn.gpus for turn in output} == {""}
@@ -104,7 +103,8 @@ def test_four_stacks_share_two_gpus_and_see_only_their_own(cluster: MakeCluster,
 def test_stacks_are_placed_on_nodes_with_the_resources_they_ask_for(
     share: float | str, slots: int, cluster: MakeCluster, tmp_path: Path
 ) -> None:
-    """Stacks with a share of a GPU train on the node that has one, in the order of its cores; others on every core."""
+    """Stacks with a share of a GPU train on the node that has one, as many as its cores allow; others use every
+    core."""
     address = cluster({"num_cpus": 2}, {"num_cpus": 2, "num_gpus": 1})
     existing = cluster_hardware(address)
     resources = {"gpu_per_stack": share, "max_stack": 1}
@@ -119,7 +119,7 @@ def test_stacks_are_placed_on_nodes_with_the_resources_they_ask_for(
 
 @pytest.mark.alone
 def test_one_process_keeps_each_slot_busy(cluster: MakeCluster, tmp_path: Path) -> None:
-    """Eighty runs of 1.5 s: nine tenths of the slots' time is training, all of it in four processes."""
+    """Training of 80 runs of 1.5 s takes nine tenths of the slots' time, all of it in four processes."""
     address = cluster({"num_cpus": 4, "num_gpus": 4})
     resources = {"gpu_per_stack": 1, "max_stack": 1}
     output = sweep(address, tmp_path, seeds=5, resources=resources, settings={"pace_s": 0.5, "steps": 3})

@@ -21,7 +21,7 @@ MAX_FIRST = {"name": "max first", "phases": [{"mix": "max"}, {"mix": "add"}]}
 
 
 def write(path: Path, mixes: list[object], **settings: object) -> Path:
-    """A search space of the scripted family at two sizes with two seeds."""
+    """Write a search space of the scripted family with two sizes and two seeds."""
     wanted_spec = {
         "name": path.stem,
         "question": "Does MAX before ADD help?",
@@ -38,7 +38,7 @@ def write(path: Path, mixes: list[object], **settings: object) -> Path:
 
 
 def run(space: Path, *words: str) -> str:
-    """Run a sweep that succeeds and return its output: in this process, or with Ray in a separate one."""
+    """Run a sweep that succeeds, in this process or with Ray in a separate one. Return its output."""
     given = ["run", str(space), "--home", str(space.parent), *words]
     done = command(*given) if "--engine=local" in words else separate(*given, within_s=600)
     assert done.code == 0, done.out + done.err
@@ -46,7 +46,7 @@ def run(space: Path, *words: str) -> str:
 
 
 def scores(home: Path, space: str) -> dict[tuple[str, int, int, int], float]:
-    """The last accuracy of every run of a sweep: mix, size, seed, phase."""
+    """Return the last accuracy of every run of a sweep by mix, size, seed and phase."""
     [sweep] = [item for item in Home(home).sweep_ids() if item.startswith(space)]
     return {
         (entry.request.mix, entry.request.size, entry.request.seed, entry.request.phase): max(
@@ -90,7 +90,7 @@ def test_every_command_counts_only_whole_runs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("takes", "output"), [("all", "0.5"), ("embedding", "0.5, takes embedding"), ([], "0.5, takes nothing")]
 )
-def test_a_phase_describes_what_it_takes_over(takes: object, output: str) -> None:
+def test_a_phase_describes_the_parts_it_takes_over(takes: object, output: str) -> None:
     arm = read_arm({"name": "x", "phases": [{"mix": "max"}, {"mix": "add", "takes": takes}]})
     assert phases_text(arm) == f"max for 0.5 of the steps, then add for {output}"
 
@@ -99,7 +99,7 @@ def test_equal_first_phases_are_trained_once(tmp_path: Path) -> None:
     run(write(tmp_path / "one.yaml", ["add", MAX_FIRST]), "--engine=local")
     both_then = {"name": "both then", "phases": [{"mix": "max"}, {"mix": "add+max"}]}
     out = run(write(tmp_path / "two.yaml", ["add", MAX_FIRST, both_then]), "--engine=local")
-    assert "Reused 12 runs" in out  # 4 of ADD, 4 of the first phase, 4 of the second.
+    assert "Reused 12 runs" in out  # 4 runs of ADD, 4 of the first phase, 4 of the second phase.
     assert [trained(tmp_path / "trained.txt")[f"max 32 {seed}"] for seed in (0, 1)] == [1, 1]
 
 
@@ -117,7 +117,7 @@ resources: {{checkpoint_every_s: 0.000001, max_stack: 2}}
 
 
 @pytest.mark.slow
-def test_transformers_killed_in_their_second_phase_continue_bit_for_bit(tmp_path: Path) -> None:
+def test_transformers_killed_in_their_second_phase_continue_exactly(tmp_path: Path) -> None:
     for name in ("killed", "whole"):
         (tmp_path / f"{name}.yaml").write_text(TRANSFORMERS.format(name=name))
     words = ["run", str(tmp_path / "killed.yaml"), "--profile", "smoke", "--home", str(tmp_path), "--engine=local"]

@@ -1,4 +1,4 @@
-"""Ray finds a place for its sockets and its token with any directories of the user."""
+"""Ray finds a place for its sockets and its token, whatever directories the user has."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.cli.program import process
 
 ROOT = Path(__file__).resolve().parents[2]
 READ_ONLY = Path("/proc")
-"""A directory in which even root makes no file."""
+"""A directory in which even root cannot create a file."""
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +57,7 @@ def test_an_unusable_ray_tmpdir_is_refused_with_a_remedy(tmp_path: Path, monkeyp
     assert surroundings.directories().verdict is Verdict.WRONG
 
 
-def test_a_session_has_room_for_the_longest_socket(tmp_path: Path) -> None:
+def test_a_session_directory_leaves_room_for_the_longest_socket_path(tmp_path: Path) -> None:
     place = "x" * (places.LONGEST_SOCKET - places.IN_SESSION)
     assert len(f"{place}/ray/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store") == places.LONGEST_SOCKET
 

@@ -1,4 +1,4 @@
-"""A variable that Ray cannot read is named before anything starts."""
+"""Environment variables that Ray cannot read are reported before a sweep starts."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ PLAIN = {name: value for name, value in os.environ.items() if not name.startswit
         ("RAY_memory_usage_threshold", "its process ends with SIG"),
     ],
 )
-def test_a_variable_that_ray_cannot_import_with_is_named(name: str, problem: str) -> None:
-    """The core of Ray would end this process."""
+def test_a_variable_that_breaks_the_import_of_ray_is_named(name: str, problem: str) -> None:
+    """Ray's core would end this process."""
     with pytest.raises(UserError, match=rf"^Ray cannot read {name} as set .* unset it \({problem}") as refused:
         check_readable(PLAIN | {name: "x", "RAY_memory_monitor_refresh_ms": "0"})
     assert "refresh_ms" not in str(refused.value)
 
 
-def test_variables_that_ray_can_read_are_left_alone() -> None:
+def test_variables_that_ray_can_read_are_accepted() -> None:
     check_readable(PLAIN | {"RAY_memory_usage_threshold": "0.9", "RAY_NUM_REDIS_GET_RETRIES": "7"})
     assert set_by_user({"RAY_TMPDIR": "/tmp", "RAY_AUTH_MODE": "token", "RAY_ADDRESS": "auto", "PATH": "/bin"}) == []
 
 
-def test_variables_that_ray_sets_itself_are_not_those_of_a_user() -> None:
-    """They are there when a process starts Ray again."""
+def test_variables_set_by_ray_itself_do_not_count_as_set_by_the_user() -> None:
+    """They are present when a process starts Ray a second time."""
     assert set_by_user({"RAY_CLIENT_MODE": "0", "RAY_USAGE_STATS_ENABLED": "1"}) == []
     assert set_by_user({"RAY_USAGE_STATS_ENABLED": "yes"}) == ["RAY_USAGE_STATS_ENABLED"]
 
@@ -47,7 +47,7 @@ def test_variables_that_ray_sets_itself_are_not_those_of_a_user() -> None:
 @pytest.mark.parametrize(
     "setting", ["RAY_NUM_REDIS_GET_RETRIES=x", "RAY_RUNTIME_ENV_HOOK=no.such", "RAY_OVERRIDE_RESOURCES=x"]
 )
-def test_a_sweep_with_such_a_variable_is_refused_before_it_begins(setting: str, tmp_path: Path) -> None:
+def test_a_sweep_with_an_unreadable_ray_variable_is_refused_before_it_begins(setting: str, tmp_path: Path) -> None:
     name, _, value = setting.partition("=")
     words = ["-m", "orchestrator", "run", "add_vs_add_prod", "--profile", "smoke", "--home", str(tmp_path / "home")]
     done = subprocess.run(

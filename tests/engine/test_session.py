@@ -1,4 +1,4 @@
-"""One Ray for several sweeps."""
+"""One Ray instance for several sweeps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The path of the token of a user who has none yet."""
+    """The token path of a user who has no token yet."""
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in (TOKEN, TOKEN_PATH, "RAY_AUTH_MODE"):
         monkeypatch.delenv(name, raising=False)
@@ -42,7 +42,7 @@ def test_only_the_user_can_ever_read_the_token(token: Path) -> None:
     assert token.stat().st_mode & 0o777 == 0o600
 
 
-def test_no_token_is_written_if_the_user_has_chosen(
+def test_no_token_is_written_if_the_user_has_configured_authentication(
     token: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / "mounted"))
@@ -67,14 +67,14 @@ def test_ray_uses_the_written_token(token: Path, tmp_path: Path) -> None:
 
 
 def node() -> str:
-    """Which Ray answers."""
+    """Return the ID of the node that Ray runs on."""
     return str(ray.get_runtime_context().get_node_id())
 
 
 @pytest.mark.slow
 def test_ray_is_kept_between_sweeps_unless_one_fails(tmp_path: Path) -> None:
     with RaySession(kept=True) as session:
-        assert not ray.is_initialized()  # Nobody has asked for it.
+        assert not ray.is_initialized()  # No sweep has asked for Ray yet.
         with RayEngine(Resources(), session):
             first = node()
         with RayEngine(Resources(), session) as engine:
@@ -110,14 +110,14 @@ try:
 except UserError as error:
     print("refused", error)
 """
-"""Somebody's own Ray, in whose process sweeps are run."""
+"""A program that starts its own Ray and runs sweeps in the same process."""
 
 
 @pytest.mark.slow
-def test_a_ray_that_this_process_has_joined_is_used_and_left_running(tmp_path: Path) -> None:
+def test_a_ray_already_joined_by_this_process_is_used_and_left_running(tmp_path: Path) -> None:
     homes = [str(tmp_path / name) for name in ("one", "two", "three")]
     command = [sys.executable, "-c", IN_A_NOTEBOOK, str(ROOT), *homes]
-    # Ray's workers have the path of this process's start.
+    # Ray's workers get the import path from the start of this process.
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = process(command, cwd=tmp_path, environment=environment, within_s=280)
     assert done.code == 0, done.err

@@ -1,4 +1,4 @@
-"""How Ray is started and joined: the interfaces it listens on, and the message for a refused token."""
+"""Starting and joining Ray: the interfaces it listens on, and the message for a refused token."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ JOIN = (
 
 
 def listening() -> dict[str, set[str]]:
-    """The addresses that this process and those it started listen at, by their names."""
+    """Return the addresses that this process and its children listen on, by process name."""
     addresses: dict[str, set[str]] = {}
     this_process = psutil.Process()
     for listener in (this_process, *this_process.children(recursive=True)):
@@ -56,13 +56,13 @@ def test_a_plain_run_listens_only_on_loopback_with_long_timeouts(tmp_path: Path)
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """The address of a cluster with a token, and the file with the token."""
+    """The address of a cluster with a token, and the token's file."""
     home = tmp_path_factory.mktemp("owner")
     port, token = free_port(), home / ".ray" / "auth_token"
     token.parent.mkdir()
     token.write_text("c0ffee" * 10 + "beef")
     words = ["start", "--head", f"--port={port}", "--num-cpus=3", "--block", "--disable-usage-stats"]
-    with tempfile.TemporaryDirectory(prefix="ray-") as files:  # A socket's path is 107 characters long at most.
+    with tempfile.TemporaryDirectory(prefix="ray-") as files:  # The path of a socket has at most 107 characters.
         head = subprocess.Popen(
             [RAY, *words, "--include-dashboard=false", f"--temp-dir={files}"],
             env=plain_environment() | {"HOME": str(home), "RAY_AUTH_MODE": "token"},
@@ -81,7 +81,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
 
 
 def plain_environment() -> dict[str, str]:
-    """This process's, as it was before Ray was started in it."""
+    """The environment of this process before Ray was started in it."""
     return {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
 
 

@@ -52,7 +52,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def troubled_spec(tmp_path: Path, **settings: object) -> SweepSpec:
-    """Four runs of two sizes, alone."""
+    """Return a spec of four runs of two sizes, each alone in its stack."""
     return spec(
         family=FAMILY,
         mixes=["add"],
@@ -69,7 +69,7 @@ def statuses(home: Path) -> list[Status]:
 
 
 @pytest.mark.parametrize("trouble", ["ENOSPC", "ESTALE", "ENOTCONN"])
-def test_a_temporary_machine_error_fails_no_run(trouble: str, tmp_path: Path) -> None:
+def test_a_temporary_machine_error_is_not_a_failed_run(trouble: str, tmp_path: Path) -> None:
     home, wanted = tmp_path / "home", troubled_spec(tmp_path, times=2, trouble=trouble)
     console = quiet()
     run_sweep(wanted, RunOptions(home=home, engine="local"), console)
@@ -81,7 +81,7 @@ def test_a_temporary_machine_error_fails_no_run(trouble: str, tmp_path: Path) ->
     ("trouble", "remedy"),
     [("EMFILE", "ulimit -n"), ("ENFILE", "close other programs"), ("EAGAIN", "ulimit -u"), ("threads", "ulimit -u")],
 )
-def test_limits_of_the_system_fail_no_run(trouble: str, remedy: str, tmp_path: Path) -> None:
+def test_reaching_a_system_limit_is_not_a_failed_run(trouble: str, remedy: str, tmp_path: Path) -> None:
     home, console = tmp_path / "home", quiet()
     run_sweep(troubled_spec(tmp_path, times=2, trouble=trouble), RunOptions(home=home, engine="local"), console)
     assert statuses(home) == [Status.FINISHED] * 4
@@ -90,7 +90,7 @@ def test_limits_of_the_system_fail_no_run(trouble: str, remedy: str, tmp_path: P
     assert all(remedy in line for line in lines)
 
 
-def test_a_lasting_machine_error_stops_the_sweep_which_can_be_resumed(tmp_path: Path) -> None:
+def test_a_permanent_machine_error_stops_the_sweep_which_can_be_resumed(tmp_path: Path) -> None:
     home, wanted = tmp_path / "home", troubled_spec(tmp_path, times=4)
     with pytest.raises(SweepError, match=r"the disk of /data/stream\.bin is full: free some space") as stopped:
         run_sweep(wanted, RunOptions(home=home, engine="local"), quiet())
@@ -140,7 +140,7 @@ def test_a_run_that_ends_on_a_full_disk_is_not_lost(small_disk: Path) -> None:
     assert campaign.next_stack() is None
     assert Home(small_disk).sweep("logistic-1").journal.read_bytes() == before
     campaign.stack_ended(stack.id)
-    assert checkpoints.stacks() == [stack.id]  # The run continues from it.
+    assert checkpoints.stacks() == [stack.id]  # The run continues from this checkpoint.
 
 
 def test_retry_failed_trains_failed_runs_again(tmp_path: Path) -> None:
@@ -210,8 +210,8 @@ def test_a_checkpoint_survives_a_temporary_read_error(
     assert steps_of(StackWorker(wanted, job).advance()) == [2]
 
 
-def test_an_entry_that_does_not_fit_on_disk_leaves_nothing_in_the_journal(tmp_path: Path) -> None:
-    """The limit on a file's size stands in for the disk's: it, too, takes a part and then raises."""
+def test_a_journal_entry_that_does_not_fit_on_disk_is_not_partly_written(tmp_path: Path) -> None:
+    """The file size limit stands in for a full disk: both write a part and then raise."""
     entry = Ended("key", Request("add", 16, 0), Outcome(Status.FINISHED, 3, {"add": 0.5}, {"add": 0.1}))
     path = tmp_path / "journal.jsonl"
     journal = Journal(path)
@@ -248,7 +248,7 @@ def test_a_full_disk_is_recognized_in_the_errors_of_every_writer(small_disk: Pat
     assert {name: trouble_in(caught(write)) for name, write in writers.items()} == dict.fromkeys(writers, errno.ENOSPC)
 
 
-def test_the_disk_of_training_data_is_named(small_disk: Path) -> None:
+def test_the_full_disk_with_training_data_is_named(small_disk: Path) -> None:
     fill(small_disk / "ballast")
     with pytest.raises(Exception, match="No space left") as raised:
         load_dataset(TaskSettings(modulus=6, depth=1), Mix.parse("add"), 0, small_disk)
@@ -262,7 +262,7 @@ def test_errors_that_the_user_can_fix_are_not_machine_errors(number: int) -> Non
 
 
 class ForgetfulLearner(LogisticLearner):
-    """Has a bug where it writes its checkpoints."""
+    """A learner with a bug in writing its checkpoints."""
 
     def save(self, directory: Path) -> None:
         raise ZeroDivisionError(str(directory))
@@ -281,10 +281,10 @@ class ForgetfulFamily(LogisticFamily):
 def test_a_full_disk_while_a_trial_closes_is_reported_by_the_next_stack(
     family: type[LogisticFamily], raises: AbstractContextManager[Any], small_disk: Path
 ) -> None:
-    """What a family's own bug raises there is not."""
+    """A bug in the family raises immediately instead."""
     mine = spec(family=f"{family.__module__}:{family.__name__}")
     sweep = create_sweep(mine, Home(small_disk))
-    trial = StackTrial.__new__(StackTrial)  # Without Ray, which trials ask for their GPUs.
+    trial = StackTrial.__new__(StackTrial)  # Bypass __init__, which asks Ray for the trial's GPUs.
     trial._worker = StackWorker(mine, job_for(sweep, (Request("add", 16, 0),)))
     trial._worker.advance()
     if family is LogisticFamily:

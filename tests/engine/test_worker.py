@@ -1,4 +1,4 @@
-"""A worker hands over what it trains, and continues from its checkpoint."""
+"""A worker reports its training, and continues from its checkpoint."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def steps_of(report: StackReport) -> list[int]:
 
 
 @pytest.mark.parametrize("place", ["home", "scratch"])
-def test_a_stack_left_in_the_middle_continues_from_its_checkpoint(place: str, tmp_path: Path) -> None:
-    """In the sweep's directory if the worker sees it, else in its node's scratch."""
+def test_an_interrupted_stack_continues_from_its_checkpoint(place: str, tmp_path: Path) -> None:
+    """The checkpoint is in the sweep's directory if the worker sees it, otherwise in the node's scratch."""
     resources = {"checkpoint_every_s": 1e9, "scratch": str(tmp_path / "scratch")}
     wanted_spec = spec(settings={"steps": 4}, resources=resources)
     sweep = create_sweep(wanted_spec, Home(tmp_path))
@@ -57,15 +57,16 @@ def test_a_stack_left_in_the_middle_continues_from_its_checkpoint(place: str, tm
     assert steps_of(resumed.advance()) == [3, 3]
     last = resumed.advance()
     assert resumed.done
-    assert checkpoints.stacks() == ["stack-1"]  # The driver may not have taken the last report yet.
+    assert checkpoints.stacks() == ["stack-1"]  # The driver may not have received the last report yet.
     resumed.close()
-    assert checkpoints.stacks() == (["stack-1"] if place == "home" else [])  # The driver removes what it can reach.
+    # The driver removes the checkpoints that it can reach.
+    assert checkpoints.stacks() == (["stack-1"] if place == "home" else [])
     assert all(run.outcome is not None for run in last.runs)
     assert not list(tmp_path.rglob("outcome.json"))
 
 
-def test_a_checkpoint_never_contains_more_than_the_driver_has_received(tmp_path: Path) -> None:
-    """It is written when the next evaluation is asked for."""
+def test_a_checkpoint_never_runs_ahead_of_the_reports_to_the_driver(tmp_path: Path) -> None:
+    """The worker writes it when the driver asks for the next evaluation."""
     wanted_spec = spec(settings={"steps": 4}, resources={"checkpoint_every_s": 1e-9})
     sweep = create_sweep(wanted_spec, Home(tmp_path))
     job = job_for(sweep, PAIR)
@@ -75,7 +76,7 @@ def test_a_checkpoint_never_contains_more_than_the_driver_has_received(tmp_path:
     assert steps_of(StackWorker(wanted_spec, job).advance()) == [3, 3]
 
 
-def test_a_run_that_had_ended_at_the_checkpoint_starts_over_if_wanted_again(tmp_path: Path) -> None:
+def test_a_run_that_ended_before_the_checkpoint_starts_over_if_requested_again(tmp_path: Path) -> None:
     wanted_spec = spec(settings={"steps": 4}, resources={"checkpoint_every_s": 1e9})
     sweep = create_sweep(wanted_spec, Home(tmp_path))
     requests = (Request("add+prod", 32, 0, until=0.8), Request("add+prod", 32, 0))
@@ -89,10 +90,10 @@ def test_a_run_that_had_ended_at_the_checkpoint_starts_over_if_wanted_again(tmp_
     assert "it has no state of" in again.messages[0]
 
 
-def test_a_run_ends_at_its_until_and_the_others_continue_without_it(tmp_path: Path) -> None:
+def test_a_run_ends_at_its_target_accuracy_and_the_others_continue(tmp_path: Path) -> None:
     wanted_spec = spec(resources={"checkpoint_every_s": 1e9}, settings={"steps": 4})
     sweep = create_sweep(wanted_spec, Home(tmp_path))
-    # At 32 units ADD alone is not learned and with PROD it is, at the first evaluation already.
+    # At 32 units ADD is not learned alone, but with PROD at the first evaluation.
     enough = [Request(mix, 32, 0, until=0.8) for mix in ("add+prod", "add")]
     job = job_for(sweep, (enough[0], Request("add+prod", 32, 0), enough[1]))
     worker = StackWorker(wanted_spec, job)
@@ -106,13 +107,13 @@ def test_a_run_ends_at_its_until_and_the_others_continue_without_it(tmp_path: Pa
     assert ended.measures["seconds"] > 0
     second = worker.advance()
     assert steps_of(second) == [2, 2]
-    # Its process dies: the driver asks for the other two again, which continue from where they shrank.
+    # Its process dies: the driver asks for the other two again, which continue from the checkpoint.
     resumed = StackWorker(wanted_spec, replace(job, wanted=(1, 2)))
     assert steps_of(resumed.advance()) == [2, 2]
     while not resumed.done:
         last = resumed.advance().runs
     assert [run.outcome is not None and run.outcome.steps for run in last] == [4, 4]
-    # All of a run that is wanted whole, and the outcome alone of one that never came to where it was wanted until.
+    # A complete run returns all files; a run that never reached its target returns only the outcome.
     assert [sorted(run.files) for run in last] == [["weights.safetensors"], []]
 
 
@@ -120,7 +121,7 @@ def test_a_transformer_trains_the_same_after_its_neighbor_ends(tmp_path: Path) -
     few = ["settings.training.steps=60", "settings.training.evaluate_every=20", "mixes=[add]", "probes=[]"]
     wanted_spec = load_space("add_vs_add_prod", "smoke", few)
     whole = Request("add", 8, 0)
-    # Any right answer reaches this. If the neighbor has none, this test needs another seed.
+    # A single right answer is enough. If the neighbor has none, this test needs another seed.
     neighbor = Request("add", 8, 1, until=1e-6)
     together, single = (create_sweep(wanted_spec, Home(tmp_path / name)) for name in ("together", "alone"))
     stacked = work(wanted_spec, job_for(together, (neighbor, whole)))
@@ -138,7 +139,8 @@ FIRING, BROKEN = "tests.families:Firing", "tests.families:BrokenProbe"
 
 
 def mazes(home: Path, probes: Sequence[str]) -> tuple[SweepDirectory, list[RunReport]]:
-    """Two trained runs of the outside family, written as the driver does: their sweep's files and last reports."""
+    """Train and store two runs of the outside family as the driver does. Return their sweep's files and last
+    reports."""
     wanted_spec = spec(**MAZES, probes=list(probes))
     sweep = create_sweep(wanted_spec, Home(home))
     reports = work(wanted_spec, job_for(sweep, (Request("find exit", 16, 0), Request("find exit", 16, 1))))
@@ -151,7 +153,7 @@ def mazes(home: Path, probes: Sequence[str]) -> tuple[SweepDirectory, list[RunRe
 
 
 def work(wanted_spec: SweepSpec, job: StackJob) -> dict[str, RunReport]:
-    """Train a stack to its end; the last report of each run."""
+    """Train a stack to its end. Return the last report of each run."""
     worker = StackWorker(wanted_spec, job)
     last: dict[str, RunReport] = {}
     while not worker.done:
@@ -160,7 +162,7 @@ def work(wanted_spec: SweepSpec, job: StackJob) -> dict[str, RunReport]:
     return last
 
 
-def test_weights_and_arrays_of_any_name_arrive_whole(tmp_path: Path) -> None:
+def test_weights_and_arrays_of_any_name_are_stored_unchanged(tmp_path: Path) -> None:
     files, reports = mazes(tmp_path, [])
     for run in reports:
         directory = files.home.runs / run.key
@@ -177,14 +179,14 @@ def test_weights_and_arrays_of_any_name_arrive_whole(tmp_path: Path) -> None:
         np.testing.assert_equal(weights, load(run.files["weights.safetensors"]))
 
 
-def test_the_run_that_was_stored_first_stays(tmp_path: Path) -> None:
+def test_the_first_stored_copy_of_a_run_is_kept(tmp_path: Path) -> None:
     files, (run, _) = mazes(tmp_path, [])
     assert run.outcome is not None
     later = RunStore(Home(tmp_path), "later").put(run.key, replace(run.outcome, steps=99), {})
     assert (later.outcome, later.trained_for) == (run.outcome, files.id)
 
 
-def test_probes_run_when_a_run_ends_and_a_broken_probe_fails_no_run(tmp_path: Path) -> None:
+def test_probes_run_when_a_run_ends_and_a_broken_probe_does_not_fail_it(tmp_path: Path) -> None:
     files, reports = mazes(tmp_path, [FIRING, BROKEN])
     for run, seed in zip(reports, (0, 1), strict=True):
         assert run.outcome is not None
@@ -201,13 +203,13 @@ def test_probes_run_when_a_run_ends_and_a_broken_probe_fails_no_run(tmp_path: Pa
             assert (results["broken"].numbers, results["broken"].error) == ({"odd": 1.0}, "")
 
 
-def test_a_probe_reports_what_a_run_does_not_have(tmp_path: Path) -> None:
+def test_a_probe_reports_an_array_that_the_run_does_not_have(tmp_path: Path) -> None:
     files, (run, _) = mazes(tmp_path, ["similarity"])
     result = read_results(files.home.runs / run.key)["similarity"]
     assert result.error == "the probe 'similarity' needs the array 'embedding' of a run; its family keeps firing"
 
 
-def test_a_job_prints_as_its_name(tmp_path: Path) -> None:
-    """Tune makes a tag of it for every trial."""
+def test_a_job_is_printed_as_its_name(tmp_path: Path) -> None:
+    """Tune uses the printed job as the tag of every trial."""
     job = replace(job_for(create_sweep(spec(), Home(tmp_path)), PAIR), donors={"key": bytes(1_000_000)})
     assert str(job) == job.name

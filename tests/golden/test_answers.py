@@ -1,4 +1,4 @@
-"""Answers as people read them. Renew after a change of wording: ``pytest tests/golden --snapshot-update``."""
+"""Answers as users see them. Update after a change of wording: ``pytest tests/golden --snapshot-update``."""
 
 from __future__ import annotations
 
@@ -58,17 +58,17 @@ RATIO = Synergy(2.9, 2.0, 4.9)
 
 
 def shown(result: Answer) -> str:
-    """The answer as the terminal prints it."""
+    """Return the answer as the terminal prints it."""
     return plain(answer_table(result), next_step(make_spec(), result))
 
 
 def explained(result: Answer) -> str:
-    """The answer as the terminal prints it, then ``explain``."""
+    """Return the answer as the terminal prints it, then the output of ``explain``."""
     return "\n".join([shown(result), "", *map(str, explain(make_spec(), result, "finished"))])
 
 
 def changed(name: str, result: Answer, **changes: object) -> Answer:
-    """The answer with changes of one of its mixes."""
+    """Return the answer with changes to one of its mixes."""
     return replace(
         result,
         mixes=tuple(replace(mix, **changes) if mix.mix == name else mix for mix in result.mixes),  # type: ignore[arg-type]
@@ -86,7 +86,7 @@ def test_every_verdict(verdict: Verdict, snapshot: SnapshotAssertion) -> None:
 
 
 def special_cases() -> dict[str, Answer]:
-    """Answers that need a caveat or another sentence."""
+    """Return answers that need a caveat or a special sentence."""
     fewer = make_answer(LEARNED, SMALLER, FEWER, RATIO)
     more = make_answer(SMALLER, LEARNED, COMPARISONS["more"])
     joint: MixAnswer = more.mixes[1]
@@ -144,12 +144,12 @@ def test_answers_side_by_side(width: int, snapshot: SnapshotAssertion) -> None:
         (Estimate(37.1, 33, None), "37.1 [33, above 64]"),
         (Estimate(9.0, None, 12), "9 [below 8, 12]"),
         (Estimate(30.0, None, None), "undecided, about 30"),
-        (Estimate(2.0, None, 8.0), "undecided, at most 8"),  # Nothing was seen outside the sizes tested.
+        (Estimate(2.0, None, 8.0), "undecided, at most 8"),  # No runs exist outside the tested sizes.
         (Estimate(7.0, None, 12.0), "undecided, at most 12"),
         (Estimate(90.0, 64.0, None), "undecided, at least 64"),
         (Estimate(90.0, 32.0, 99.0), "undecided, at least 32"),
     ],
 )
-def test_no_size_outside_those_tested_is_printed(relative: Estimate, size: str) -> None:
+def test_no_size_outside_the_tested_sizes_is_printed(relative: Estimate, size: str) -> None:
     estimate = transition(Verdict.FOUND, relative)
     assert answer_table(make_answer(estimate, estimate)).rows[0].cells[1] == size

@@ -1,4 +1,4 @@
-"""The live view as people see it. Renew after a change: ``pytest tests/golden --snapshot-update``."""
+"""The live view as users see it. Update after a change: ``pytest tests/golden --snapshot-update``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Tests that need a CUDA device: all of this folder, and no others. They need neither Ray nor MLflow.
+"""Tests that need a CUDA device: everything in this folder and nothing else. They need neither Ray nor MLflow.
 
-python -m pytest -m gpu tests/gpu
-"""
+python -m pytest -m gpu tests/gpu"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps on a GPU, recorded, compiled and padded, against those of the CPU, and what every stack must do, on a GPU."""
+"""Steps on a GPU (recorded, compiled and padded) compared with those of the CPU, and tests of every stack on a GPU."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import pytest
 import torch
 
 from tests.trainables.test_stack_step import (
-    test_a_diverged_run_touches_no_neighbor,
+    test_a_diverged_run_does_not_change_its_neighbors,
     test_a_resumed_stack_repeats_its_steps_bit_for_bit,
     test_loss_curves_alone_and_in_a_stack_agree_over_50_steps,
-    test_runs_taken_out_leave_the_others_as_they_were,
+    test_removed_runs_do_not_change_the_others,
 )
 from tests.trainables.trainers import MODEL, TRAINING, losses, make_trainer
 
-__all__ = [  # Collected here once more, with this folder's `device`.
-    "test_a_diverged_run_touches_no_neighbor",
+__all__ = [  # Collected again here, with this folder's `device`.
+    "test_a_diverged_run_does_not_change_its_neighbors",
     "test_a_resumed_stack_repeats_its_steps_bit_for_bit",
     "test_loss_curves_alone_and_in_a_stack_agree_over_50_steps",
-    "test_runs_taken_out_leave_the_others_as_they_were",
+    "test_removed_runs_do_not_change_the_others",
 ]
 
 
@@ -37,7 +37,7 @@ def test_on_a_gpu_captured_steps_follow_the_cpu(n_embed: int, compile_step: bool
 
 @pytest.fixture
 def tf32_as_before() -> Iterator[None]:
-    """Whether float32 products may be rounded is set for the whole process."""
+    """Restore whether float32 products may be rounded, which is set for the whole process."""
     before = torch.backends.cuda.matmul.allow_tf32
     yield
     torch.backends.cuda.matmul.allow_tf32 = before

@@ -1,4 +1,4 @@
-"""A home in one file: what is exported comes in whole, once, and nothing else does."""
+"""Homes exported to a single file: an import is complete, happens once, and takes nothing else."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["stopped", "undisturbed"]
 
 
 def contents(home: Home) -> dict[str, bytes]:
-    """All files of runs and sweeps."""
+    """Return all files of runs and sweeps."""
     paths = [path for folder in ("runs", "sweeps") for path in (home.root / folder).rglob("*") if path.is_file()]
     return {str(path.relative_to(home.root)): path.read_bytes() for path in paths if not path.name.endswith(".lock")}
 
@@ -93,7 +93,7 @@ def truncated(path: Path) -> None:
 
 
 def flipped(path: Path) -> None:
-    """One bit of stored content: only the checksum at the very end knows."""
+    """Change one bit of stored content, which only the final checksum can detect."""
     with gzip.open(path) as stream:
         data = bytearray(stream.read())
     with path.open("wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=0) as stream:
@@ -104,7 +104,7 @@ def flipped(path: Path) -> None:
 
 
 def cut(path: Path) -> None:
-    """A whole tar file whose run lacks the end of its outcome."""
+    """Rewrite the file as valid tar, with the outcome of a run truncated."""
     rewritten(path, lambda name, data: (name, data[:-3] if name.endswith(OUTCOME) else data))
 
 
@@ -190,8 +190,8 @@ def test_a_stopped_sweep_continues_elsewhere_from_its_checkpoint(stopped: Stoppe
     assert not (new.sweep(new.sweep_ids()[0]).directory / "checkpoints").exists()
 
 
-def test_an_import_takes_checkpoints_that_trained_further(stopped: Stopped, tmp_path: Path) -> None:
-    """A home as it was before anything was saved, or at an earlier checkpoint. No run has ended since."""
+def test_an_import_replaces_checkpoints_of_earlier_steps(stopped: Stopped, tmp_path: Path) -> None:
+    """The older homes have no checkpoint, or one of an earlier step. No run has ended since."""
     file = tmp_path / "home.tar.gz"
     export_home(stopped.home, file, pytest.fail)
     expected = contents(stopped.home)
@@ -210,8 +210,9 @@ def test_an_import_takes_checkpoints_that_trained_further(stopped: Stopped, tmp_
         assert import_home(older, file, pytest.fail).sweeps == 0
 
 
-def test_an_import_takes_continued_sweeps_and_keeps_its_own_branch(stopped: Stopped, tmp_path: Path) -> None:
-    """A sweep begun here, finished on another machine, and brought back; a copy that was finished twice."""
+def test_an_import_updates_continued_sweeps_and_keeps_diverged_ones(stopped: Stopped, tmp_path: Path) -> None:
+    """A sweep is started here, finished on another machine and brought back. An earlier copy is finished
+    independently."""
     out, back, existing = tmp_path / "out.tar.gz", tmp_path / "back.tar.gz", Home(tmp_path / "existing")
     early = tmp_path / "early"
     export_home(stopped.home, out, pytest.fail)
@@ -289,7 +290,7 @@ def test_an_interrupted_import_can_be_repeated(
     assert contents(new) == contents(home)
 
 
-def test_damaged_runs_are_left_out_and_named(home: Home, file: Path, tmp_path: Path) -> None:
+def test_damaged_runs_are_named_and_left_out_of_an_export(home: Home, file: Path, tmp_path: Path) -> None:
     key = RunStore(home).stored_keys()[0]
     flip(home.runs / key / OUTCOME)
     warnings: list[str] = []
@@ -299,7 +300,7 @@ def test_damaged_runs_are_left_out_and_named(home: Home, file: Path, tmp_path: P
     import_home(Home(tmp_path / "new"), file, pytest.fail)
 
 
-def test_the_command_reports_what_it_did(run: Program, home: Home, tmp_path: Path) -> None:
+def test_export_and_import_commands_report_their_work(run: Program, home: Home, tmp_path: Path) -> None:
     runs = len(RunStore(home).stored_keys())
     output = run("home", "export", "kept.tar.gz", "--home", home.root).succeeded()
     assert f"wrote kept.tar.gz: 2 sweeps, {runs} runs" in output

@@ -1,4 +1,4 @@
-"""Damaged and foreign files, through the command line: each is named, and the table is that of an undisturbed sweep."""
+"""Damaged and foreign files on the command line: each is named, and the table equals that of an undamaged sweep."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tests.scripted import FAMILY, trained
 from tests.sweep.sweeps import ended, spec, table_of
 
 KEPT = 5
-"""Runs in the journal of the sweep that is damaged; it is unfinished."""
+"""Journalled runs of the damaged sweep, which is unfinished."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A home with two sweeps: ``whole`` of another space, ``hurt`` to be damaged."""
+    """A home with two sweeps: ``whole``, of another space, and ``hurt``, to be damaged."""
 
     root: Path
     whole: str
@@ -49,7 +49,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def the_rest_works(run: Program, place: Place) -> None:
-    """Commands that look at the whole sweep do, and say nothing of the other."""
+    """Check that commands about the whole sweep work and do not mention the damaged one."""
     for words in (("status", place.whole), ("status", "whole"), ("compare", place.whole)):
         done = run(*words, "--home", place.root)
         assert (done.code, done.err) == (0, ""), (words, done.err)
@@ -71,7 +71,7 @@ def newer(files: SweepDirectory) -> None:
 
 
 def gone(files: SweepDirectory) -> None:
-    """Make the family of a sweep one that cannot be imported."""
+    """Change the family of a sweep to one that cannot be imported."""
     rewrite(files.spec, "tests.families:LogisticFamily", "gone.away:Family")
 
 
@@ -99,7 +99,7 @@ UNREADABLE: dict[str, tuple[Callable[[SweepDirectory], object], str]] = {
 
 
 @pytest.mark.parametrize("kind", UNREADABLE)
-def test_an_unreadable_sweep_names_its_reason(kind: str, place: Place) -> None:
+def test_an_unreadable_sweep_is_reported_with_its_reason(kind: str, place: Place) -> None:
     damage, why = UNREADABLE[kind]
     damage(place.files)
     result = sweep_in(Home(place.root), place.hurt)
@@ -107,7 +107,9 @@ def test_an_unreadable_sweep_names_its_reason(kind: str, place: Place) -> None:
     assert why in str(result)
 
 
-def test_every_command_names_an_unreadable_sweep_and_the_rest_works(run: Program, place: Place, tmp_path: Path) -> None:
+def test_every_command_names_an_unreadable_sweep_and_shows_the_others(
+    run: Program, place: Place, tmp_path: Path
+) -> None:
     damage, why = UNREADABLE["specification torn"]
     damage(place.files)
     the_rest_works(run, place)
@@ -124,7 +126,7 @@ def test_every_command_names_an_unreadable_sweep_and_the_rest_works(run: Program
         assert "Traceback" not in done.err
 
 
-def test_a_sweep_of_a_family_that_is_gone_is_still_shown(run: Program, place: Place, tmp_path: Path) -> None:
+def test_a_sweep_of_a_missing_family_is_still_shown(run: Program, place: Place, tmp_path: Path) -> None:
     shown = (("sweeps",), ("status", place.hurt, "--runs"), ("explain", place.hurt), ("compare", place.hurt))
     before = [run(*words, "--home", place.root) for words in shown]
     gone(place.files)
@@ -186,10 +188,10 @@ def test_readers_name_a_damaged_run_and_leave_it_out(kind: str, run: Program, pl
     assert f"--resume {place.hurt}" in shown.err
     assert len(json.loads(shown.out)["runs"]) == KEPT - 1
     after = {path: path.read_bytes() for path in place.root.rglob("*") if path.is_file()}
-    assert after == before  # Readers mend nothing.
+    assert after == before  # Readers do not repair files.
 
 
-def test_a_stack_whose_files_are_damaged_is_named(run: Program, place: Place) -> None:
+def test_a_stack_with_damaged_files_is_named(run: Program, place: Place) -> None:
     sweep = load_sweep(Home(place.root), place.hurt)
     leave_stack(Home(place.root), sweep, runs_of(sweep.spec)[KEPT : KEPT + 1], 3)
     (place.files.stack("stack") / "members.json").write_text('{"requests": [')
@@ -216,11 +218,11 @@ def test_other_files_among_the_sweeps_are_ignored(run: Program, place: Place) ->
     (sweeps / "zebra-from-the-zoo").mkdir()
     (sweeps / "zebra-from-the-zoo" / "space.yaml").write_text("stripes: 12")
     assert run("sweeps", "--home", place.root).out == before
-    assert run("status", "--home", place.root).err == ""  # It is not taken for the newest.
+    assert run("status", "--home", place.root).err == ""  # The newest sweep is still found.
     the_rest_works(run, place)
 
 
-# Sweeps that are resumed over damaged files, for real.
+# Real sweeps, resumed over damaged files.
 
 
 def counted(log: Path) -> SweepSpec:
@@ -230,7 +232,7 @@ def counted(log: Path) -> SweepSpec:
 
 @dataclass(frozen=True)
 class Stopped:
-    """A home whose only sweep was killed after ``done`` of its 12 runs, two more being trained."""
+    """A home whose only sweep was killed after ``done`` of its 12 runs, with two more in training."""
 
     home: Home
     space: Path
@@ -244,7 +246,7 @@ class Stopped:
 
     @property
     def run(self) -> Path:
-        """The directory of a run in the journal."""
+        """Directory of a run in the journal."""
         return self.home.runs / ended(self.home.root, self.home.sweep_ids()[0])[2].key
 
     @property
@@ -255,11 +257,12 @@ class Stopped:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
-    """Swept to its end, then cut back to where a kill would have left it."""
+    """A finished sweep, cut back to its state after a kill."""
     root = tmp_path_factory.mktemp("undisturbed")
     (root / "space.yaml").write_text(counted(root / "log").to_yaml())
     output = command("run", root / "space.yaml", "--engine=local", "--home", root / "home").succeeded()
-    for record in (root / "home").glob("mlflow.db*"):  # It names this directory, and each test has a copy elsewhere.
+    # The record contains this path, and each test has a copy elsewhere.
+    for record in (root / "home").glob("mlflow.db*"):
         record.unlink()
     actual = Stopped(Home(root / "home"), root / "space.yaml", root / "log", table_of(output))
     lines = actual.files.journal.read_bytes().splitlines(keepends=True)

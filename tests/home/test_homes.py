@@ -1,5 +1,4 @@
-"""Homes that cannot be used are refused, and homes that can only be read are read; the directory of training data is
-private."""
+"""Unusable homes are refused, read-only homes are read, and the directory of training data is private."""
 
 from __future__ import annotations
 
@@ -20,20 +19,20 @@ from tests.sweep.sweeps import spec
 
 
 @pytest.mark.parametrize("home", ["file", "file/home"])
-def test_an_impossible_home_is_refused(home: str, tmp_path: Path) -> None:
+def test_an_invalid_home_is_refused(home: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "space.yaml").write_text(spec().to_yaml())
     assert "--home" in command("run", tmp_path / "space.yaml", "--engine=local", "--home", tmp_path / home).refused()
 
 
 @pytest.mark.parametrize("given", ["gs://bucket/home", "s3://bucket/home", "file:home"])
-def test_an_address_is_refused(given: str) -> None:
+def test_a_home_given_as_an_address_is_refused(given: str) -> None:
     message = command("sweeps", "--home", given).refused()
     assert "give a directory as --home" in " ".join(message.replace("│", " ").split())
 
 
-def test_a_name_that_is_not_text_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """MLflow cannot have its database there, and lines to paste would name another directory."""
+def test_a_home_whose_name_is_not_valid_text_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MLflow could not store its database there, and printed commands would name another directory."""
     (tmp_path / "space.yaml").write_text(spec().to_yaml())
     monkeypatch.chdir(tmp_path)
     done = command("run", "space.yaml", "--engine=local", "--home", os.fsdecode(b"caf\xe9"))
@@ -48,7 +47,7 @@ def test_a_name_that_is_not_text_is_refused(tmp_path: Path, monkeypatch: pytest.
 def test_a_file_system_without_locks_is_refused_before_a_sweep_begins(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As NFS without its lock service does. A lock that cannot be tried is not one of another process."""
+    """NFS without its lock service raises these errors. They do not mean that another process has the lock."""
     driven = write_sweep(Home(tmp_path / "home")).files
     with driven.driving():
         pass
@@ -66,7 +65,7 @@ def test_a_file_system_without_locks_is_refused_before_a_sweep_begins(
 
 @pytest.fixture(name="frozen")
 def read_only_home(tmp_path: Path) -> Iterator[tuple[Path, str]]:
-    """A home with a sweep, on a file system that can only be read, and the sweep's id."""
+    """A home with a sweep on a read-only file system, and the ID of the sweep."""
     with mounted(tmp_path / "disk") as place:
         sweep_id = write_sweep(Home(place / "home")).id
         (Home(place / "home").sweep(sweep_id).directory / "driver.lock").touch()
@@ -91,7 +90,7 @@ def test_a_read_only_home_is_read(frozen: tuple[Path, str], tmp_path: Path) -> N
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty temporary directory of the system."""
+    """An empty directory for the system's temporary files."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     return tmp_path
 
@@ -106,7 +105,7 @@ def test_the_default_scratch_is_private(temporary: Path) -> None:
         scratch(None)
 
 
-def test_a_link_in_place_of_the_private_directory_is_refused(temporary: Path) -> None:
+def test_a_symlink_in_place_of_the_private_directory_is_refused(temporary: Path) -> None:
     (temporary / "elsewhere").mkdir()
     (temporary / f"orchestrator-{os.getuid()}").symlink_to(temporary / "elsewhere")
     with pytest.raises(SweepError, match="does not belong to this user alone"):

@@ -1,4 +1,4 @@
-"""The journal: what is appended is read back, and every damaged line is known."""
+"""The journal: appended entries are read back, and every damaged line is detected."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_recall_combines_the_journal_with_run_directories(tmp_path: Path) -> Non
         for item in (trial, finished, failed, again, entry(5), Stopped("add")):
             journal.append(item)
     memory = recall(files)
-    assert (memory.ended, memory.trials) == ((finished, again), (trial,))  # Of a run that failed, the later word.
+    assert (memory.ended, memory.trials) == ((finished, again), (trial,))  # The later entry of a failed run wins.
     assert memory.stopped == {"add"}
     assert not memory.answered
     [output] = memory.damaged
@@ -92,15 +92,15 @@ def test_a_torn_last_line_is_dropped_and_overwritten(tmp_path_factory: pytest.Te
 
 
 @given(at=st.integers(min_value=0), bit=st.integers(min_value=0, max_value=7))
-def test_every_flipped_bit_is_found(tmp_path_factory: pytest.TempPathFactory, at: int, bit: int) -> None:
+def test_every_flipped_bit_is_detected(tmp_path_factory: pytest.TempPathFactory, at: int, bit: int) -> None:
     path = tmp_path_factory.mktemp("flipped") / "journal.jsonl"
     lines = write(path, 3)
     content = bytearray(path.read_bytes())
-    begin, end = (len(to_line(entry(0))), len(to_line(entry(0)) + to_line(entry(1))) - 1)  # But the line's end.
+    begin, end = (len(to_line(entry(0))), len(to_line(entry(0)) + to_line(entry(1))) - 1)  # Without the newline.
     place = begin + at % (end - begin)
     content[place] ^= 1 << bit
     path.write_bytes(content)
     actual = list(read_journal(path))
     assert actual[0] == lines[0]
     assert actual[-1] == lines[-1]
-    assert [type(item) for item in actual[1:-1]] in ([BadLine], [BadLine, BadLine])  # Two, if it became a line's end.
+    assert [type(item) for item in actual[1:-1]] in ([BadLine], [BadLine, BadLine])  # Two if the bit created a newline.

@@ -1,4 +1,4 @@
-"""Homes of earlier versions are read to the last run, or refused in one line (tests/data/homes)."""
+"""Homes of earlier versions (tests/data/homes) are read completely or refused in one line."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ OUTCOMES = {
         ("add+prod", 16, 1): 1 / 6,
     },
 }
-"""ADD's accuracy of every run, by mix, size and seed, as it was printed then."""
+"""ADD's accuracy of every run by mix, size and seed, as printed by the version that trained it."""
 EVIDENCE = {"schema-2": None, "schema-2-pairs": (4, 1 / 3.2)}
-"""Pairs and evidence of the comparison, as they were printed then."""
+"""Pairs and evidence of the comparison, as printed by the version that trained the runs."""
 
 
 @pytest.fixture(params=sorted(OUTCOMES))
 def older(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A copy of such a home."""
+    """A copy of a home from an earlier version."""
     return Path(shutil.copytree(HOMES / request.param, tmp_path / request.param))
 
 
-def test_every_home_is_known() -> None:
+def test_every_stored_home_is_tested() -> None:
     assert {path.name for path in HOMES.iterdir() if path.is_dir()} == set(OUTCOMES)
 
 
-def test_a_home_is_read_whole_or_refused_in_one_line(older: Path) -> None:
+def test_an_older_home_is_read_completely_or_refused_in_one_line(older: Path) -> None:
     for sweep in read_sweeps(Home(older)):
         if isinstance(sweep, Unreadable):
             assert "was written by another version of the program" in str(sweep)
@@ -59,7 +59,7 @@ def assert_whole(sweep: StoredSweep, older: Path) -> None:
     assert result == pytest.approx(OUTCOMES[older.name])
     assert {run.outcome.status for run in sweep.runs} == {Status.FINISHED}
     assert {row.name for row in older.joinpath("runs").iterdir()} == {run.key for run in sweep.runs}
-    # Another sweep that asks for the same run finds it: its key is what it was.
+    # The keys have not changed, so another sweep would find the same runs.
     family, spec = sweep.spec.make_family(), sweep.spec
     requests = [request for request in spec.requests() if (request.mix, request.size, request.seed) in result]
     assert {family.key(spec.config(request)) for request in requests} == {run.key for run in sweep.runs}
@@ -71,7 +71,7 @@ def assert_whole(sweep: StoredSweep, older: Path) -> None:
         assert (comparison.pairs, comparison.evidence) == pytest.approx(EVIDENCE[older.name], rel=0.05)
 
 
-def test_every_command_reads_it_or_refuses_it_in_one_line(older: Path, run: Program, tmp_path: Path) -> None:
+def test_every_command_reads_an_older_home_or_refuses_it_in_one_line(older: Path, run: Program, tmp_path: Path) -> None:
     sweep_id = next(older.joinpath("sweeps").iterdir()).name
     commands = (
         ("sweeps",),
@@ -90,7 +90,7 @@ def test_every_command_reads_it_or_refuses_it_in_one_line(older: Path, run: Prog
         assert ended.code == 0 or len(ended.err.strip().splitlines()) == 1, (words, ended.err)
 
 
-def test_a_new_sweep_trains_nothing_that_an_older_home_has(older: Path, run: Program) -> None:
+def test_a_new_sweep_does_not_retrain_runs_of_an_older_home(older: Path, run: Program) -> None:
     [sweep] = read_sweeps(Home(older))
     if isinstance(sweep, Unreadable):
         pytest.skip("this version refuses it")

@@ -1,4 +1,4 @@
-"""Probe results are stored whole next to their run, and are read by name."""
+"""Probe results are stored next to their run and read by name."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def test_a_later_result_replaces_an_older_one_with_its_arrays(tmp_path: Path) ->
     assert numbers_of(tmp_path) == {}
 
 
-def test_a_later_result_leaves_the_run_whole(tmp_path: Path) -> None:
-    """A worker's result is kept with its run; `probe` may put another in its place."""
+def test_a_later_result_does_not_damage_the_run(tmp_path: Path) -> None:
+    """A worker's result is stored with its run; `probe` may replace it."""
     runs, files = (
         RunStore(Home(tmp_path)),
         result_files(ProbeResult("firing", 1, error="no"), {"by_room": np.arange(3.0)}),
@@ -55,7 +55,7 @@ def test_a_later_result_leaves_the_run_whole(tmp_path: Path) -> None:
     assert "differs" in flaw_of(directory)
 
 
-def test_arrays_are_those_of_the_family_then_those_of_probes(tmp_path: Path) -> None:
+def test_arrays_of_the_family_come_before_arrays_of_probes(tmp_path: Path) -> None:
     assert (read_results(tmp_path), read_arrays(tmp_path)) == ({}, {})
     np.savez(tmp_path / ARRAYS, embedding=np.eye(2))
     write_result(tmp_path, ProbeResult("b", 1), {"embedding": np.ones(1), "similarity": np.full(1, 2.0)})
@@ -68,7 +68,7 @@ def test_arrays_are_those_of_the_family_then_those_of_probes(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"name": "firing"}', "[]"])
-def test_a_damaged_result_is_reported_and_due_again(tmp_path: Path, text: str) -> None:
+def test_a_damaged_result_is_reported_and_its_probe_is_due_again(tmp_path: Path, text: str) -> None:
     write_result(tmp_path, ProbeResult("firing", 1, {"mean": 0.25}), {})
     (tmp_path / "probes" / "firing.json").write_text(text)
     assert read_results(tmp_path)["firing"].error.startswith("firing.json cannot be read")

@@ -1,4 +1,4 @@
-"""A run belongs to the home: what one sweep trained is found by the next, through the program."""
+"""Runs belong to the home: a sweep reuses runs that another one trained."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def spaces(tmp_path: Path, log: Path) -> Spaces:
-    """Two search spaces that share their baseline, at two sizes with two seeds."""
+    """Two search spaces that share their baseline, with two sizes and two seeds."""
 
     def write(pace_s: float = 0.0) -> tuple[Path, Path]:
         files = []
@@ -48,14 +48,14 @@ def spaces(tmp_path: Path, log: Path) -> Spaces:
 
 
 def output_of(process: subprocess.Popen[str]) -> str:
-    """What a program that ends well had to say."""
+    """Return the output of a program that succeeds."""
     out, _ = process.communicate(timeout=600)
     assert process.returncode == 0, out
     return out
 
 
 def run_here(home: Path, *words: object) -> str:
-    """What the program has to say in this process, where it ends well."""
+    """Run a command that succeeds in this process. Return its output."""
     done = command(*words, "--home", home)
     assert done.code == 0, done.out + done.err
     return done.out + done.err
@@ -66,14 +66,14 @@ def sweep_of(home: Path, space: str) -> str:
     return result
 
 
-def test_a_shared_baseline_is_trained_once_and_the_answer_is_the_same(
+def test_a_shared_baseline_is_trained_once_without_changing_the_answer(
     spaces: Spaces, log: Path, tmp_path: Path
 ) -> None:
     first, second = spaces()
     run_here(tmp_path / "home", "run", first, "--engine=local")
     out = run_here(tmp_path / "home", "run", second, "--engine=local")
     assert set(trained(log).values()) == {1}
-    assert len(trained(log)) == 12  # 4 of the baseline and 4 of each mix, where two sweeps alone would train 16.
+    assert len(trained(log)) == 12  # 4 of the baseline and 4 of each mix; separate homes would train 16.
     sweep_id = sweep_of(tmp_path / "home", "with_prod")
     assert f"Reused 4 runs, trained for {sweep_id} (4)." in out
     status = run_here(tmp_path / "home", "status", "with_max")
@@ -90,7 +90,7 @@ def test_fresh_trains_every_run_again_and_reports_it(spaces: Spaces, log: Path, 
     assert "Reused" not in out
     assert trained(log)["add 8 0"] == 2
     assert "trained again" in (tmp_path / "sweeps" / sweep_of(tmp_path, "with_max") / "report.html").read_text()
-    assert len(list((tmp_path / "runs").iterdir())) == 16  # Those of a fresh sweep have keys of their own.
+    assert len(list((tmp_path / "runs").iterdir())) == 16  # Runs of a fresh sweep have their own keys.
     run_here(tmp_path, "run", second, "--engine=local", "--extend", sweep_of(tmp_path, "with_max"))
     assert trained(log)["add 8 0"] == 2
 
@@ -117,7 +117,7 @@ def test_after_a_kill_another_sweep_continues_and_the_first_can_be_resumed(
         time.sleep(0.02)
     os.kill(killed.pid, signal.SIGKILL)
     killed.communicate()
-    lost = trained(log).total() - len(stored)  # Trained to their end, and killed before they were on disk.
+    lost = trained(log).total() - len(stored)  # Fully trained, but killed before they were stored.
     out = run_here(tmp_path, "run", second, "--engine=local")
     reused = re.search(r"^Reused (\d+) run", out, re.M)
     assert reused is not None
@@ -128,7 +128,7 @@ def test_after_a_kill_another_sweep_continues_and_the_first_can_be_resumed(
     assert len(ended(tmp_path, sweep_of(tmp_path, "with_prod"))) == 8
 
 
-def test_a_claim_holds_while_its_sweep_is_driven(tmp_path: Path) -> None:
+def test_a_claim_is_valid_while_its_sweep_has_a_driver(tmp_path: Path) -> None:
     home = Home(tmp_path)
     mine, other = home.sweep("mine-1"), home.sweep("other-1")
     for files in (mine, other):
@@ -137,10 +137,10 @@ def test_a_claim_holds_while_its_sweep_is_driven(tmp_path: Path) -> None:
         assert RunStore(other.home, other.id).claim("key")
         assert RunStore(other.home, other.id).claim("key")
         assert not RunStore(mine.home, mine.id).claim("key")
-    assert RunStore(mine.home, mine.id).claim("key")  # Nobody drives the other one any more.
+    assert RunStore(mine.home, mine.id).claim("key")  # The other sweep no longer has a driver.
     with mine.driving():
         assert not RunStore(other.home, other.id).claim("key")
-        RunStore(other.home, other.id).free("key")  # Not its own claim.
+        RunStore(other.home, other.id).free("key")  # It cannot release another sweep's claim.
         assert not RunStore(other.home, other.id).claim("key")
         RunStore(mine.home, mine.id).free("key")
         assert RunStore(other.home, other.id).claim("key")
@@ -172,7 +172,7 @@ def test_rm_removes_runs_that_a_sweep_trained_or_refers_to(tmp_path: Path) -> No
     existing = write_sweep(home, spec(sizes=[8])).id
     keys, journal = RunStore(home).stored_keys(), home.sweep(existing).journal
     whole = journal.read_bytes()
-    journal.write_bytes(whole[: whole.index(b"\n") + 1])  # A crash kept its runs out of it.
+    journal.write_bytes(whole[: whole.index(b"\n") + 1])  # As after a crash before the runs were journalled.
     assert RunStore(home, existing).own_keys() == keys
     journal.write_bytes(whole)
     for key in keys:
@@ -180,8 +180,10 @@ def test_rm_removes_runs_that_a_sweep_trained_or_refers_to(tmp_path: Path) -> No
     assert RunStore(home, existing).own_keys() == keys
 
 
-def test_the_name_of_a_run_is_flushed_like_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rename that the directory's own flush does not follow can be lost with the power."""
+def test_the_directory_entry_of_a_run_is_flushed_like_its_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rename can be lost in a power failure unless the directory is flushed afterwards."""
     flushed: list[tuple[Path, list[str]]] = []
 
     def flush(descriptor: int) -> None:

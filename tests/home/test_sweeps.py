@@ -1,4 +1,4 @@
-"""Sweeps in a home: their order, and their reading from files that are damaged or that a family refuses now."""
+"""Sweeps in a home: their order, and reading them when files are damaged or the family now refuses them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.sweep.sweeps import spec
 from trainables.base import SettingsError
 
 
-def test_a_sweep_whose_family_now_refuses_its_settings_gives_the_reason(
+def test_a_sweep_whose_family_now_refuses_its_settings_reports_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = Home(tmp_path)
@@ -64,7 +64,7 @@ def test_python_reads_what_it_can_and_reports_the_rest(tmp_path: Path) -> None:
         assert len(load(hurt, tmp_path).runs) == runs - 1
 
 
-def test_sweeps_of_one_second_are_ordered_newest_first(tmp_path: Path) -> None:
+def test_sweeps_created_in_the_same_second_are_ordered_newest_first(tmp_path: Path) -> None:
     home = Home(tmp_path)
     begun = [create_sweep(spec(name=name), home).id for name in ("b", "a", "c", "a", "b", "a")]
     assert home.sweep_ids() == begun[::-1]

@@ -1,4 +1,4 @@
-"""An MLflow database to copy: making one takes seconds, copying it does not."""
+"""An MLflow database to copy, because creating one takes seconds."""
 
 from __future__ import annotations
 

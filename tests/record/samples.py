@@ -1,4 +1,4 @@
-"""A finished sweep on disk, as an engine leaves it, for the tests of the record."""
+"""A finished sweep on disk, as an engine leaves it, for tests of the record."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Finished:
 
 
 def finish(directory: Path, sweep_id: str = "add_vs_add_prod-20260102-030405-ab12") -> Finished:
-    """Five finished runs, one diverged, one failed."""
+    """Store and return five finished runs, one diverged run and one failed run."""
     spec = make_spec()
     sweep = Sweep(SweepDirectory(directory / sweep_id), spec, "2026-01-02T03:04:05+00:00", ENVIRONMENT)
     cells = [("add", 24), ("add", 64), ("add+prod", 16), ("add+prod", 32), ("add+prod", 64)]
@@ -41,7 +41,7 @@ def finish(directory: Path, sweep_id: str = "add_vs_add_prod-20260102-030405-ab1
 
 
 def _leave(spec: SweepSpec, directory: Path, config: RunConfig, outcome: Outcome) -> RunRecord:
-    """A run's files as a worker writes them, and a learning curve of 60 evaluations."""
+    """Write a run's files as a worker does, with a learning curve of 60 evaluations."""
     key = spec.make_family().key(config)
     folder = directory / "runs" / key
     if not outcome.error:

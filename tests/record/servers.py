@@ -1,4 +1,4 @@
-"""A real MLflow server over a store, for the tests that need one."""
+"""A real MLflow server, for tests that need one."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ START_S = 180.0
 
 
 def free_port() -> int:
-    """A port on loopback without a listener. It is below those that systems hand out, so that no connection of another
-    test takes it before a server does."""
+    """Return a free port on loopback, below the range that systems assign, so that connections of other tests do not
+    take it first."""
     while True:
         port = random.SystemRandom().randrange(20_000, 32_000)
         with socket.socket() as probe, suppress(OSError):
@@ -33,7 +33,7 @@ def free_port() -> int:
 
 @contextmanager
 def serving(home: Path, port: int) -> Iterator[Store]:
-    """An MLflow server on loopback over the store in ``home``."""
+    """Run an MLflow server on loopback over the store in ``home``."""
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     command += [
         "--backend-store-uri",
@@ -44,7 +44,7 @@ def serving(home: Path, port: int) -> Iterator[Store]:
     environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     store = Store(f"http://127.0.0.1:{port}", None)
     with (home / "server.log").open("ab") as log:
-        # A session of its own, so that its workers end with it.
+        # A separate session, so that its workers end with it.
         server = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
         try:
             wait_for(lambda: _answers(store, server), START_S)
@@ -55,7 +55,7 @@ def serving(home: Path, port: int) -> Iterator[Store]:
 
 
 def experiments_at(port: int) -> list[str]:
-    """The names of the experiments of the server at ``port``."""
+    """Return the names of the experiments of the server at ``port``."""
     request = urllib.request.Request(
         f"http://127.0.0.1:{port}/ajax-api/2.0/mlflow/experiments/search",
         data=b'{"max_results": 10}',

@@ -1,4 +1,4 @@
-"""MLflow's page is served as this program means it, whatever servers of the user's own were set to."""
+"""MLflow's page is served as intended, whatever the user has configured for other servers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SETTINGS = {
 
 
 @pytest.mark.slow
-def test_the_page_answers(empty: Path, tmp_path: Path) -> None:
+def test_the_page_answers_despite_settings_for_other_servers(empty: Path, tmp_path: Path) -> None:
     home, port = tmp_path / "job_feature%2Fx", free_port()
     home.mkdir()
     shutil.copyfile(empty, home / DATABASE)
@@ -52,7 +52,7 @@ def test_the_page_answers(empty: Path, tmp_path: Path) -> None:
 
 
 def _experiments(port: int, page: subprocess.Popen[bytes]) -> list[str]:
-    """The experiments that the server names; none before it answers."""
+    """Return the server's experiments, or an empty list before it answers."""
     assert page.poll() is None, "the server ended"
     try:
         return experiments_at(port)

@@ -1,4 +1,4 @@
-"""The record in a real MLflow store, read back through MLflow's own client."""
+"""The record in a real MLflow store, read back with MLflow's client."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SWEEP = "add_vs_add_prod-20260102-030405-ab12"
 
 @dataclass(frozen=True)
 class Record:
-    """A store and the sweep that was recorded in it."""
+    """A store and the sweep recorded in it."""
 
     store: Store
     finished: Finished
@@ -156,8 +156,8 @@ def test_learning_curves_are_per_task_over_steps(records: Record) -> None:
         assert history[-1].timestamp <= run.info.end_time
 
 
-def test_arrays_come_along_with_a_picture_for_the_first_seed_of_a_size(empty: Path, tmp_path: Path) -> None:
-    """Drawing takes as long as all the rest of a record."""
+def test_arrays_are_recorded_with_a_picture_for_the_first_seed_of_a_size(empty: Path, tmp_path: Path) -> None:
+    """Drawing a picture takes as long as the rest of a record."""
     done = finish(tmp_path)
     first = next(run for run in done.runs if run.outcome.status is Status.FINISHED)
     config = replace(first.config, seed=done.sweep.spec.seed + 1)
@@ -176,7 +176,7 @@ def test_arrays_come_along_with_a_picture_for_the_first_seed_of_a_size(empty: Pa
         assert arrays["similarity"].shape == (6, 6)
 
 
-def test_what_probes_find_later_replaces_the_record_of_the_run(empty: Path, tmp_path: Path) -> None:
+def test_later_probe_results_replace_the_record_of_the_run(empty: Path, tmp_path: Path) -> None:
     done = finish(tmp_path)
     run = next(run for run in done.runs if run.outcome.status is Status.FINISHED)
     store = fresh_store(empty, tmp_path)
@@ -194,7 +194,7 @@ def test_what_probes_find_later_replaces_the_record_of_the_run(empty: Path, tmp_
     assert records.one(run_key=run.key).info.run_id == after.info.run_id
 
 
-def test_diverged_is_data_and_failed_is_not(records: Record) -> None:
+def test_diverged_runs_have_results_and_failed_runs_do_not(records: Record) -> None:
     diverged, failed = records.one(kind="run", status="diverged"), records.one(kind="run", status="failed")
     assert diverged.info.status == "FINISHED"
     assert diverged.data.metrics["test_accuracy/add"] == pytest.approx(0.1)
@@ -204,7 +204,7 @@ def test_diverged_is_data_and_failed_is_not(records: Record) -> None:
     assert "failed" in failed.data.tags["mlflow.note.content"]
 
 
-def test_times_are_those_of_the_log_whenever_it_is_recorded(empty: Path, tmp_path: Path) -> None:
+def test_recorded_times_come_from_the_log_whenever_it_is_recorded(empty: Path, tmp_path: Path) -> None:
     finished = finish(tmp_path)
     times = [f"2026-01-02T03:{minute:02}:00+00:00" for minute in range(10, 10 + len(finished.runs))]
     runs = tuple(replace(run, at=at) for run, at in zip(finished.runs, times, strict=True))
@@ -216,7 +216,7 @@ def test_times_are_those_of_the_log_whenever_it_is_recorded(empty: Path, tmp_pat
     assert {run.info.end_time for run in records.runs() if run.data.tags["kind"] != "run"} == {ends[-1]}
 
 
-def test_a_replay_leaves_one_record_each(records: Record) -> None:
+def test_recording_twice_leaves_one_record_each(records: Record) -> None:
     before = snapshot(records)
     record(MlflowTracker(records.store), records.finished)
     same = MlflowTracker(records.store)
@@ -225,7 +225,7 @@ def test_a_replay_leaves_one_record_each(records: Record) -> None:
     assert snapshot(records) == before
 
 
-def test_an_interrupted_sweep_goes_on_and_replaces_its_answer(records: Record, tmp_path: Path) -> None:
+def test_a_resumed_sweep_replaces_the_answer_in_its_record(records: Record, tmp_path: Path) -> None:
     finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-stop")
     sweep = finished.sweep
     early = answer(sweep.spec, [(run.config, run.outcome) for run in finished.runs[:1]])
@@ -249,7 +249,7 @@ def test_an_interrupted_sweep_goes_on_and_replaces_its_answer(records: Record, t
     assert len(records.runs(sweep.id, kind="run")) == 7
 
 
-def test_an_experiment_in_the_trash_is_taken_out(empty: Path, tmp_path: Path) -> None:
+def test_a_deleted_experiment_is_restored(empty: Path, tmp_path: Path) -> None:
     store = fresh_store(empty, tmp_path)
     finished = finish(tmp_path)
     MlflowTracker(store).begin(finished.sweep)
@@ -260,7 +260,7 @@ def test_an_experiment_in_the_trash_is_taken_out(empty: Path, tmp_path: Path) ->
     assert Counter(run.data.tags["kind"] for run in records.runs()) == {"sweep": 1, "run": 1}
 
 
-def test_long_curves_are_whole_and_values_no_chart_can_show_are_left_out(records: Record, tmp_path: Path) -> None:
+def test_long_curves_are_complete_except_for_values_that_are_not_finite(records: Record, tmp_path: Path) -> None:
     finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-long")
     run = finished.runs[0]
     curve = tuple(replace(run.outcome.curve[0], step=step) for step in range(1, 1001))
@@ -272,7 +272,7 @@ def test_long_curves_are_whole_and_values_no_chart_can_show_are_left_out(records
     assert len(records.client.get_metric_history(recorded.info.run_id, "accuracy/add")) == 1001
 
 
-def test_a_deleted_sweep_leaves_no_record_and_no_artifact(empty: Path, tmp_path: Path) -> None:
+def test_a_deleted_sweep_leaves_no_records_or_artifacts(empty: Path, tmp_path: Path) -> None:
     finished = finish(tmp_path / "sweeps")
     store = fresh_store(empty, tmp_path)
     record(MlflowTracker(store), finished)
@@ -281,12 +281,12 @@ def test_a_deleted_sweep_leaves_no_record_and_no_artifact(empty: Path, tmp_path:
     assert remove_sweep(store, finished.sweep.spec.name, finished.sweep.id) == count
     assert records.runs() == []
     assert not any(path.is_file() for path in (tmp_path / "artifacts").rglob("*"))
-    assert remove_sweep(store, finished.sweep.spec.name, finished.sweep.id) == 0  # Again, without harm.
+    assert remove_sweep(store, finished.sweep.spec.name, finished.sweep.id) == 0  # Deleting again is harmless.
     assert remove_sweep(store, "no_such_space", finished.sweep.id) == 0
 
 
 def snapshot(records: Record) -> list[dict[str, Any]]:
-    """Every record of the sweep with all it holds, in an order of its own."""
+    """Return every record of the sweep with its contents, in a fixed order."""
     rows = []
     for run in records.runs():
         histories = {
@@ -333,7 +333,7 @@ def test_a_transition_has_its_estimates_and_its_curve_over_sizes(empty: Path, tm
     assert sum(posterior["weights"]) + posterior["above"] == pytest.approx(1)
 
 
-def test_a_run_of_two_sweeps_is_one_record(empty: Path, tmp_path: Path) -> None:
+def test_a_run_of_two_sweeps_has_one_record(empty: Path, tmp_path: Path) -> None:
     first = finish(tmp_path / "sweeps")
     second = finish(tmp_path / "sweeps", "add_vs_add_prod-20260102-030405-two")
     reused = tuple(replace(run, found_in=first.sweep.id) for run in second.runs)

@@ -1,4 +1,4 @@
-"""MLflow's own page: it ends when it is asked to, whatever its server is doing."""
+"""MLflow's own page ends when asked to, whatever its server is doing."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ sys.exit(serve(Store(sys.argv[1], None), int(sys.argv[2])))
 
 
 def _servers(page: int) -> list[psutil.Process]:
-    """A server with a child of its own has its process group, and the page waits for it."""
-    with suppress(psutil.NoSuchProcess):  # It has ended meanwhile.
+    """Return the page's servers. Once a server has a child, it has its process group and the page waits for it."""
+    with suppress(psutil.NoSuchProcess):  # The page has already ended.
         return [child for child in psutil.Process(page).children() if child.children()]
     return []
 
 
-def test_a_server_that_does_not_end_by_itself_is_ended(empty: Path, tmp_path: Path) -> None:
-    """It is halted, so that it hears of nothing, as one that has no time to."""
+def test_a_server_that_does_not_end_by_itself_is_killed(empty: Path, tmp_path: Path) -> None:
+    """The server is suspended, so that it does not react to signals."""
     words = [sys.executable, "-c", SCRIPT, f"sqlite:///{empty}", "1"]
     page = subprocess.Popen(words, cwd=ROOT, start_new_session=True)
     try:

@@ -1,4 +1,4 @@
-"""The recorder: the sweep never waits for it, and no record is lost or written twice."""
+"""The recorder: sweeps never wait for it, and no record is lost or written twice."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.waiting import wait_for
 
 
 class Notebook(Tracker):
-    """Writes calls down, after ``before`` allows each."""
+    """A tracker that writes calls down after ``before`` returns."""
 
     def __init__(self, before: Callable[[], None] = lambda: None) -> None:
         self.lines: list[str] = []
@@ -59,7 +59,7 @@ def finished_sweep(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 
 
 def queue(recorder: Recorder, finished: Finished) -> list[str]:
-    """Queue a whole sweep; returns the calls that its tracker should get."""
+    """Queue a whole sweep. Return the calls that its tracker should receive."""
     recorder.begin(finished.sweep)
     for run in finished.runs:
         recorder.run_ended(finished.sweep, run)
@@ -90,7 +90,7 @@ def test_the_sweep_never_waits_and_warns_of_a_slow_store(finished: Finished) -> 
     assert not recorder.behind
     for _ in range(MOST_WAITING):
         recorder.begin(finished.sweep)
-    assert not notebook.lines  # All are queued, and none is written.
+    assert not notebook.lines  # All records are queued and none is written.
     assert recorder.waiting == len(expected) + MOST_WAITING
     assert recorder.behind
     assert recorder.close(0.05) == len(expected) + MOST_WAITING
@@ -111,7 +111,7 @@ def test_an_outage_warns_and_delays_records_but_loses_none(finished: Finished, e
         recorder.begin(finished.sweep)
     wait_for(lambda: message in recorder.warning, 60)
     assert f"records waiting: {len(expected) + MOST_WAITING}" in recorder.warning
-    assert not recorder.behind  # The sweep does not slow down for it.
+    assert not recorder.behind  # The outage does not slow down the sweep.
     assert notebook.lines == []
     outage.lasts = False
     wait_for(lambda: recorder.waiting == 0, 60)
@@ -121,7 +121,7 @@ def test_an_outage_warns_and_delays_records_but_loses_none(finished: Finished, e
 
 
 @pytest.mark.parametrize("lasts", [True, False])
-def test_closing_in_an_outage_tries_once_more_and_counts_what_is_left(finished: Finished, lasts: bool) -> None:
+def test_closing_in_an_outage_tries_once_more_and_counts_remaining_records(finished: Finished, lasts: bool) -> None:
     outage = Outage(StoreError("gone"))
     notebook = Notebook(outage)
     recorder = Recorder(lambda: notebook, retry_s=30)

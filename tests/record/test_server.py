@@ -1,4 +1,4 @@
-"""A real MLflow server, really stopped in the middle of a sweep."""
+"""A real MLflow server that is stopped in the middle of a sweep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The choice of a store, and errors of one that does not answer."""
+"""The choice of a store, and errors of stores that do not answer."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_credentials_are_never_shown(uri: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize("uri", ["file:///tmp/mlruns", "mlruns", "ftp://ann:secret@host/x", "sqlite:///mlflow.db"])
-def test_what_is_no_store_is_refused_with_what_is(uri: str) -> None:
+def test_unsupported_stores_are_refused_with_the_supported_ones(uri: str) -> None:
     with pytest.raises(UserError, match=r"which is not a store for sweeps|relative path") as refused:
         check(Store(uri, None))
     assert "sqlite:////absolute/path" in str(refused.value)
@@ -73,7 +73,7 @@ def test_what_is_no_store_is_refused_with_what_is(uri: str) -> None:
         "http://ann:secret@127.0.0.1:99999",
     ],
 )
-def test_an_address_that_cannot_be_one_is_refused_without_its_password(uri: str, tmp_path: Path) -> None:
+def test_a_malformed_address_is_refused_without_showing_its_password(uri: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="MLFLOW_TRACKING_URI") as refused:
         check(choose(tmp_path, {"MLFLOW_TRACKING_URI": uri}))
     assert "Write http" in str(refused.value)
@@ -87,7 +87,7 @@ def test_a_damaged_file_is_named_with_the_remedy(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["http", "postgresql"])
-def test_a_store_that_does_not_answer_is_named_without_its_password(
+def test_an_unreachable_store_is_named_without_showing_its_password(
     scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
@@ -103,7 +103,7 @@ def test_a_store_that_does_not_answer_is_named_without_its_password(
 
 @contextmanager
 def answering(status: int, certificate: Path | None = None) -> Iterator[str]:
-    """A server that answers every request with one status, with a ``certificate`` over TLS."""
+    """Run a server that answers every request with one status, over TLS if ``certificate`` is given."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -140,7 +140,7 @@ def answering(status: int, certificate: Path | None = None) -> Iterator[str]:
         (502, "", "502"),
     ],
 )
-def test_a_refusal_of_the_server_names_the_setting_to_change(
+def test_the_error_for_a_refusing_server_names_the_setting_to_change(
     status: int, password: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
@@ -156,7 +156,7 @@ def test_a_refusal_of_the_server_names_the_setting_to_change(
 
 
 def logged(home: Path, experiment: str) -> Path:
-    """The artifact that is logged now to a new run of an experiment."""
+    """Log an artifact to a new run of an experiment. Return its path."""
     client = MlflowClient(choose(home, {}).uri)
     stored = client.get_experiment_by_name(experiment)
     assert stored is not None
@@ -168,7 +168,7 @@ def logged(home: Path, experiment: str) -> Path:
 
 @pytest.fixture(name="home")
 def home_with_a_record(empty: Path, tmp_path: Path) -> Path:
-    """A home with an experiment of its own and one that is elsewhere."""
+    """A home with an experiment of its own and one that is stored elsewhere."""
     home = tmp_path / "a home"
     home.mkdir()
     shutil.copyfile(empty, home / DATABASE)
@@ -195,8 +195,8 @@ def test_a_copied_home_writes_into_itself(home: Path, tmp_path: Path) -> None:
     assert bucket.artifact_location == "s3://bucket/artifacts/elsewhere"
 
 
-def test_a_home_under_two_paths_is_one_home(home: Path, tmp_path: Path) -> None:
-    """As one that a container mounts elsewhere."""
+def test_a_home_works_under_two_paths(home: Path, tmp_path: Path) -> None:
+    """Containers may mount a home elsewhere."""
     other = tmp_path / "mounted"
     for place in (other, home, other):
         (home if home.is_dir() else other).rename(tmp_path / "moving")
@@ -215,12 +215,13 @@ def test_a_database_of_another_mlflow_is_named_with_the_remedy(home: Path) -> No
     store = choose(home, {})
     why = r"another version of MLflow made it \(found version 0123456789ab, .*sync --rebuild --home '.*a home'` makes"
     with pytest.raises(StoreError, match=why), store_errors(store):
-        MlflowClient(f"{store.uri}?").search_experiments()  # Another engine than the one that has it open.
+        # Use a new database engine, not the one that has the file open.
+        MlflowClient(f"{store.uri}?").search_experiments()
     with pytest.raises(StoreError, match="mlflow db upgrade"), store_errors(Store(store.uri, None)):
         MlflowClient(f"{store.uri}?").search_experiments()
 
 
-def test_a_certificate_that_is_not_trusted_is_the_cause_and_not_cut_off(
+def test_the_error_for_an_untrusted_certificate_names_the_cause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
@@ -231,7 +232,7 @@ def test_a_certificate_that_is_not_trusted_is_the_cause_and_not_cut_off(
 
 
 def certificate(place: Path) -> Path:
-    """A certificate of this machine's own, with its key."""
+    """Return the path of a self-signed certificate with its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name, now = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")]), datetime.now(UTC)
     made = (
@@ -245,8 +246,8 @@ def certificate(place: Path) -> Path:
     return place / "server.pem"
 
 
-def test_a_new_database_is_whole_and_made_once(tmp_path: Path) -> None:
-    """Several processes that begin in one home at once would each make it."""
+def test_a_new_database_is_complete_and_created_once(tmp_path: Path) -> None:
+    """Several processes that start in one home would otherwise all create it."""
     store = choose(tmp_path / "home", {})
     threads = [threading.Thread(target=make_database, args=(store,)) for _ in range(3)]
     for thread in threads:

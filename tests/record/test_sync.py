@@ -1,4 +1,4 @@
-"""A store made anew from the journals alone equals the first one, in everything but MLflow's own ids."""
+"""A store rebuilt from the journals alone equals the first one, except for MLflow's own IDs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SIZES = [16, 64]
 
 @pytest.fixture(scope="module", name="swept")
 def swept_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with a sweep that found its answer and one that was interrupted."""
+    """A home with a finished sweep and an interrupted one."""
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(answering, "INTERRUPTED_TIMEOUT_S", 120.0)
@@ -38,10 +38,9 @@ def swept_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def everything(home: Path) -> dict[str, Any]:
-    """All a store says, its records named by what they are.
+    """Return the contents of a store, with records named by their tags.
 
-    It is read from a copy: MLflow keeps the files open that a process has read, also those that were moved.
-    """
+    The store is copied first, because MLflow keeps files open that a process has read, even after they are moved."""
     copy = Path(tempfile.mkdtemp(dir=home.parent)) / DATABASE
     shutil.copyfile(home / DATABASE, copy)
     client = MlflowClient(f"sqlite:///{copy}")
@@ -99,23 +98,21 @@ def test_a_rebuilt_store_equals_the_first(swept: Path) -> None:
     assert {content["status"] for name, content in first.items() if " sweep " in name} == {"FINISHED", "KILLED"}
 
 
-def test_nothing_moves_while_a_sweep_is_run(swept: Path) -> None:
+def test_a_store_is_not_rebuilt_while_a_sweep_is_running(swept: Path) -> None:
     before = sorted(path.name for path in swept.iterdir())
     with Home(swept).sweep(Home(swept).sweep_ids()[-1]).driving(), pytest.raises(UserError, match="another"):
         rebuild(swept, quiet())
     assert sorted(path.name for path in swept.iterdir()) == before
 
 
-def test_the_store_of_a_server_is_not_ours_to_replace(swept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_store_of_a_server_is_not_replaced(swept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "http://someone:secret@example.invalid:5000")
     with pytest.raises(UserError, match="empty database") as refused:
         rebuild(swept, quiet())
     assert "secret" not in str(refused.value)
 
 
-def test_a_store_that_is_gone_is_made_again_and_a_sweep_that_runs_is_left_to_its_driver(
-    swept: Path, tmp_path: Path
-) -> None:
+def test_a_missing_store_is_recreated_without_sweeps_that_are_running(swept: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     for folder in ("sweeps", "runs"):
         shutil.copytree(swept / folder, home / folder)
@@ -128,7 +125,7 @@ def test_a_store_that_is_gone_is_made_again_and_a_sweep_that_runs_is_left_to_its
     assert everything(home).keys() == everything(swept).keys()
 
 
-def test_no_sweep_no_store(tmp_path: Path) -> None:
+def test_without_sweeps_there_is_no_store(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no sweep yet"):
         rebuild(tmp_path, quiet())
     assert list(tmp_path.iterdir()) == []

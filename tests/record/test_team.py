@@ -1,5 +1,5 @@
-"""A sweep recorded in a team's MLflow as deploy/README.md describes it: PostgreSQL, a server that speaks S3, and MLflow
-with its own login over both, each really started, on loopback; what servers refuse is in test_store.py."""
+"""A sweep recorded in a team's MLflow as in deploy/README.md: PostgreSQL, an S3 server, and MLflow with its own
+login, all running on loopback. test_store.py tests refusals of servers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NEEDED = {"psycopg2": "psycopg2-binary", "flask_wtf": "Flask-WTF"}
 
 
 def missing() -> str:
-    """Why a team's MLflow cannot be started here; ``""`` where it can."""
+    """Return the reason why a team's MLflow cannot be started here, or ``""``."""
     packages = [name for module, name in NEEDED.items() if importlib.util.find_spec(module) is None]
     if packages:
         return f"needs {', '.join(packages)} (pip install)"
@@ -49,7 +49,12 @@ def missing() -> str:
 
 @dataclass(frozen=True)
 class Team:
-    """A running server. ``database`` is its PostgreSQL's address with the password; ``log`` is what the server says."""
+    """A running server.
+
+    Args:
+        database: Address of its PostgreSQL with the password.
+        log: Output of the server.
+    """
 
     uri: str
     database: str
@@ -57,7 +62,7 @@ class Team:
     log: Path
 
     def kept(self) -> dict[str, bytes]:
-        """Every object in the bucket, by its key."""
+        """Return every object in the bucket by its key."""
         client = self.objects.client()
         pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
         keys = [entry["Key"] for page in pages for entry in page.get("Contents", ())]
@@ -66,7 +71,7 @@ class Team:
 
 @contextmanager
 def serving_team() -> Iterator[Team]:
-    """A database, a bucket and an MLflow server with a login over them."""
+    """Run a database, a bucket and an MLflow server with a login."""
     with ExitStack() as held:
         place = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="team-")))
         database = held.enter_context(postgres(place / "postgres"))
@@ -78,7 +83,7 @@ def serving_team() -> Iterator[Team]:
         settings.write_text(
             f"[mlflow]\ndefault_permission = READ\ndatabase_uri = {database}\nadmin_username = {ADMIN}\n"
             "authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n"
-            "auth_cache_ttl_seconds = 60\n"  # A password that is checked again costs a tenth of a second.
+            "auth_cache_ttl_seconds = 60\n"  # Checking a password takes a tenth of a second each time.
         )
         port = free_port()
         command = [sys.executable, "-m", "mlflow", "server", "--app-name", "basic-auth", "--workers", "1"]
@@ -100,7 +105,8 @@ def serving_team() -> Iterator[Team]:
 
 @contextmanager
 def postgres(place: Path) -> Iterator[str]:
-    """A new PostgreSQL with a database ``mlflow``; its address. Root starts it as Debian's user ``postgres``."""
+    """Run a new PostgreSQL with a database ``mlflow``. Yield its address. Root starts it as Debian's user
+    ``postgres``."""
     user = "postgres" if os.geteuid() == 0 else None
     place.mkdir()
     if user:
@@ -131,7 +137,7 @@ def postgres(place: Path) -> Iterator[str]:
 
 @contextmanager
 def _running(command: list[str], log: Path, environment: dict[str, str], user: str | None = None) -> Iterator[None]:
-    """A server in a session of its own, which ends with the block."""
+    """Run a server in a separate session that ends with the block."""
     mine = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
     with log.open("ab") as output:
         server = subprocess.Popen(
@@ -147,7 +153,7 @@ def _running(command: list[str], log: Path, environment: dict[str, str], user: s
     try:
         yield
     finally:
-        if user:  # PostgreSQL leaves shared memory behind where it is killed.
+        if user:  # SIGINT, because a killed PostgreSQL leaves shared memory behind.
             server.send_signal(signal.SIGINT)
         else:
             os.killpg(server.pid, signal.SIGKILL)
@@ -167,7 +173,7 @@ def _wait_for(answers: Callable[[], bool], log: Path) -> None:
 
 
 def _program(name: str) -> str | None:
-    """Where a program of PostgreSQL is: Debian keeps them off the path."""
+    """Return the path of a PostgreSQL program; Debian does not put them on PATH."""
     debians = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
     return shutil.which(name) or (str(debians[-1]) if debians else None)
 
@@ -203,7 +209,7 @@ def running_team() -> Iterator[Team]:
 
 
 def records(team: Team, experiment: str) -> tuple[MlflowClient, list[Run]]:
-    """All that an experiment holds, as the administrator sees it."""
+    """Return the contents of an experiment as seen by the administrator."""
     with as_administrator():
         client = MlflowClient(team.uri)
         stored = client.get_experiment_by_name(experiment)
@@ -218,7 +224,7 @@ def as_administrator() -> Iterator[None]:
         yield
 
 
-def test_a_sweep_is_recorded_whole_and_no_password_with_it(team: Team, tmp_path: Path) -> None:
+def test_a_sweep_is_recorded_completely_and_without_passwords(team: Team, tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
     login = {"MLFLOW_TRACKING_USERNAME": ANN, "MLFLOW_TRACKING_PASSWORD": ANNS_PASSWORD}
     done = process(
@@ -231,7 +237,7 @@ def test_a_sweep_is_recorded_whole_and_no_password_with_it(team: Team, tmp_path:
     (tmp_path / "output").write_text(output)
     assert done.code == 0, output
     assert "not in MLflow yet" not in output
-    assert "View run" not in output  # MLflow's own lines, two a run.
+    assert "View run" not in output  # MLflow prints two lines per run.
     [sweep_id] = Home(tmp_path).sweep_ids()
     trained = {entry.key: entry.outcome for entry in ended(tmp_path, sweep_id)}
 
@@ -258,5 +264,5 @@ def test_a_sweep_is_recorded_whole_and_no_password_with_it(team: Team, tmp_path:
 
 
 def dumped(team: Team) -> str:
-    """All that the database holds, as text."""
+    """Return the contents of the database as text."""
     return process(["pg_dump", "--inserts", team.database.replace("+psycopg2", "")]).succeeded()

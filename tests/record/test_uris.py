@@ -1,4 +1,4 @@
-"""A home of any name has its own record, in files of its own."""
+"""Homes with any name have their own record in their own files."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ NAMES = st.text(st.sampled_from(string.printable.replace("/", "") + "é"), min_s
 @example("job_feature%2Fx")
 @example("a?b")
 @example("%")
-def test_the_uri_of_a_path_is_read_as_that_path(name: str) -> None:
+def test_the_uri_of_a_path_is_parsed_back_to_that_path(name: str) -> None:
     path = Path("/data") / name / DATABASE
     uri = sqlite_uri(path)
     assert make_url(uri).database == str(path)
     assert sqlite_path(uri) == path
-    # MLflow makes the parent of this text: it may be the home, or the working directory, which is there.
+    # MLflow creates the parent of this text, which must be the home or the existing working directory.
     assert Path(uri.removeprefix("sqlite:///")).parent in (path.parent, Path())
 
 
 @pytest.mark.parametrize("name", ["job_feature%2Fx", "a?b", "é;&=@[x]:\\'\"%#"])
-def test_a_home_keeps_runs_and_artifacts_in_itself(
+def test_a_home_contains_its_runs_and_artifacts(
     name: str, empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "here").mkdir()

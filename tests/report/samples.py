@@ -1,4 +1,4 @@
-"""Sweeps of the logistic family, whose truth is known, for the tests of reports and records."""
+"""Sweeps of the logistic family, whose true transitions are known, for tests of reports and records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIZES = (8, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128)
 
 
 def make_spec(**changes: Any) -> SweepSpec:
-    """``add`` against ``add+prod``: the truth is a midpoint of 40 units alone and 20 together."""
+    """Return a spec of ``add`` against ``add+prod``, whose true midpoints are 40 units alone and 20 together."""
     settings: dict[str, Any] = {
         "name": "add_vs_add_prod",
         "question": "Does training on PROD as well let a smaller model learn ADD?",
@@ -33,7 +33,7 @@ def make_spec(**changes: Any) -> SweepSpec:
 
 
 def train(spec: SweepSpec, cells: Iterable[tuple[str, int]], seeds: int = 2) -> list[tuple[RunConfig, Outcome]]:
-    """Train runs of these (mix, size) cells for real, each alone."""
+    """Train runs of these (mix, size) cells, each alone."""
     family = spec.make_family()
     ended = []
     for mix, size in cells:
@@ -49,21 +49,25 @@ def train(spec: SweepSpec, cells: Iterable[tuple[str, int]], seeds: int = 2) -> 
 
 @functools.cache
 def bracketed() -> tuple[tuple[RunConfig, Outcome], ...]:
-    """Runs at every size for both mixes: both transitions are found."""
+    """Return runs at every size for both mixes, which locate both transitions."""
     spec = make_spec()
     return tuple(train(spec, [(mix.name, size) for mix in spec.mixes for size in SIZES]))
 
 
 def in_order(spec: SweepSpec, sizes: Iterable[int] = SIZES, seeds: int = 2) -> tuple[Block, ...]:
-    """Blocks of every mix with the first one, at equal sizes, seed by seed."""
+    """Return blocks that pair every other mix with the first one, at equal sizes, seed by seed."""
     baseline, *mixes = (mix.name for mix in spec.mixes)
     cells = [(mix, size, seed) for seed in range(seeds) for size in sizes for mix in mixes]
     return tuple(Block(mix, baseline, size, size, seed) for mix, size, seed in cells)
 
 
 def compared(pairs: Iterable[tuple[int, bool, bool] | tuple[int, bool, bool, int]]) -> Comparison:
-    """What these pairs show: the mix's size, whether it and its baseline learned, and the baseline's size if it is
-    another one."""
+    """Compare pairs.
+
+    Args:
+        pairs: The mix's size, whether the mix learned, whether its baseline learned, and the baseline's size if it
+    differs.
+    """
     made = [
         Pair(sizes[0], sizes[3] if len(sizes) == 4 else sizes[0], seed, sizes[1], sizes[2])
         for seed, sizes in enumerate(pairs)
@@ -91,19 +95,19 @@ UNKNOWN = Synergy(None, None, None)
 
 @dataclass(frozen=True)
 class Made(Transition):
-    """A made-up transition with made-up counts of the runs that learned."""
+    """A made-up transition with made-up counts of learned runs."""
 
     shares: tuple[SizeShare, ...] = ()
 
 
 def transition(verdict: Verdict, relative: Estimate = NOWHERE, absolute: Estimate | None = None) -> Made:
-    """A transition of runs at sizes 8 to 64, whatever the verdict says about them."""
+    """Return a transition whose runs have sizes 8 to 64, whatever the verdict."""
     points = tuple(Point(size, seed, 0.95, 0.1) for size in (8, 32, 64) for seed in (0, 1))
     return Made(verdict, relative, absolute or relative, points, 0.9)
 
 
 def called(text: str, plain: MixAnswer) -> MixAnswer:
-    """The answer as that of another arm, which sees as many examples as the arm of this text."""
+    """Return the answer relabelled as another arm, with that arm's number of examples."""
     arm = Arm.parse(text)
     return replace(
         plain,
@@ -117,7 +121,8 @@ def called(text: str, plain: MixAnswer) -> MixAnswer:
 
 
 def make_answer(first: Made, second: Made, comparison: Comparison | None = None, synergy: Synergy = UNKNOWN) -> Answer:
-    """An answer for ``add`` and ``add+prod`` with made-up transitions, parameters being 10 a unit, 8 of them core."""
+    """Return an answer for ``add`` and ``add+prod`` with made-up transitions, 10 parameters a unit and 8 of them
+    core."""
 
     def task(name: str, transition: Transition) -> TaskAnswer:
         return TaskAnswer(name, transition, _times(transition.relative, 10), _times(transition.relative, 8))

@@ -1,4 +1,4 @@
-"""Answers from outcomes: what counts as evidence, what is counted, and the round trip through JSON."""
+"""Answers from outcomes: the runs that count as evidence, the counts, and the round trip through JSON."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_both_transitions_and_their_ratio_are_found() -> None:
     assert result.mix("add").synergy is None
 
 
-def test_parameters_are_those_of_the_fractional_size() -> None:
+def test_parameters_are_computed_at_the_fractional_size() -> None:
     task = answer(make_spec(), bracketed()).mix("add").target
     size = task.transition.relative.value
     assert size is not None
@@ -38,17 +38,17 @@ def test_parameters_are_those_of_the_fractional_size() -> None:
     assert task.core.value == pytest.approx(size * size)
 
 
-def test_every_task_has_a_transition_and_the_target_leads() -> None:
+def test_every_task_has_a_transition_and_the_target_comes_first() -> None:
     spec = make_spec(target="prod", mixes=("prod", "add+max+prod"))
     result = answer(spec, train(spec, [("prod", 64), ("add+max+prod", 64)]))
     assert [task.task for task in result.mix("add+max+prod").tasks] == ["prod", "add", "max"]
     assert result.mix("add+max+prod").target.task == "prod"
 
 
-def test_diverged_runs_count_as_the_floor_and_failed_ones_not_at_all() -> None:
+def test_diverged_runs_count_at_the_floor_and_failed_ones_do_not_count() -> None:
     spec = make_spec()
     lost = diverged(config("add", 64))
-    lost.accuracy["add"] = 0.9  # Whatever it says.
+    lost.accuracy["add"] = 0.9  # Must be ignored.
     outcomes = [*train(spec, [("add", 128)]), (config("add", 64), lost), (config("add", 64, 1), failed())]
     mix = answer(spec, outcomes).mix("add")
     assert (mix.finished, mix.diverged, mix.failed, mix.runs) == (2, 1, 1, 3)
@@ -64,16 +64,16 @@ def test_without_runs_everything_is_undecided() -> None:
     assert result.tested(result.mixes[0].target.transition)[1].size == 128
 
 
-def test_runs_of_other_mixes_are_left_aside() -> None:
+def test_runs_of_other_mixes_are_ignored() -> None:
     assert answer(make_spec(), train(make_spec(), [("max", 64)])).mix("add").runs == 0
 
 
-def test_an_unknown_mix_is_a_key_error() -> None:
+def test_an_unknown_mix_raises_a_key_error() -> None:
     with pytest.raises(KeyError, match="max"):
         answer(make_spec(), []).mix("max")
 
 
-def test_the_journals_pairs_decide_a_comparison() -> None:
+def test_a_comparison_is_decided_by_the_pairs_in_the_journal() -> None:
     spec = make_spec()
     result = answer(spec, bracketed(), blocks=in_order(spec))
     comparison = result.mix("add+prod").comparison
@@ -83,7 +83,7 @@ def test_the_journals_pairs_decide_a_comparison() -> None:
     assert result.mix("add").comparison is None
 
 
-def test_a_pair_that_is_not_complete_ends_the_count() -> None:
+def test_pairs_after_an_incomplete_pair_do_not_count() -> None:
     spec, (first, second, third, *_) = make_spec(), in_order(make_spec())
     ended = [run for run in bracketed() if (run[0].label, run[0].size, run[0].seed) != second.runs[1]]
     comparison = answer(spec, ended, blocks=(first, second, third)).mix("add+prod").comparison
@@ -91,7 +91,7 @@ def test_a_pair_that_is_not_complete_ends_the_count() -> None:
     assert comparison.pairs == 1
 
 
-def test_a_bar_set_beforehand_decides_which_runs_learned() -> None:
+def test_a_threshold_set_beforehand_decides_which_runs_learned() -> None:
     config_, outcome = train(make_spec(), [("add", 64)], seeds=1)[0]
     half = replace(outcome, accuracy={"add": 0.6})
     for learned, count in ((0.5, 1), (0.6, 0)):

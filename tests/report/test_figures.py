@@ -1,4 +1,4 @@
-"""Figures: what is drawn, and that it arrives on disk whole."""
+"""Figures: their contents, and that files are complete."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def points(figure: Figure) -> int:
     return sum(len(np.asarray(scatter.get_offsets())) for scatter in scatters)
 
 
-def test_every_run_is_a_point_and_every_transition_is_written(answer: Answer) -> None:
+def test_every_run_is_a_point_and_every_transition_is_labelled(answer: Answer) -> None:
     figure = transitions_figure(make_spec(), answer)
     assert points(figure) == len(bracketed())
     text = texts(figure)
@@ -56,7 +56,7 @@ def test_every_run_is_a_point_and_every_transition_is_written(answer: Answer) ->
     assert make_spec().question in text
 
 
-def test_runs_that_are_as_accurate_stand_side_by_side() -> None:
+def test_equally_accurate_runs_are_drawn_side_by_side() -> None:
     runs = [Point(16, seed, 0.99, 0.1) for seed in range(5)] + [Point(32, 0, 0.99, 0.1), Point(32, 1, 0.2, 0.1)]
     above = replace(transition(Verdict.ABOVE), points=tuple(runs))
     figure = transitions_figure(make_spec(), make_answer(above, above))
@@ -68,7 +68,7 @@ def test_runs_that_are_as_accurate_stand_side_by_side() -> None:
     assert 16 / 2**0.25 < min(crowd) < 16 < max(crowd) < 16 * 2**0.25
 
 
-def test_curve_and_transition_are_one_estimator(answer: Answer) -> None:
+def test_the_curve_agrees_with_the_reported_transition(answer: Answer) -> None:
     """The curve passes 80% of its asymptote at the reported transition, within its own band."""
     figure = transitions_figure(make_spec(), answer)
     for mix in answer.mixes:
@@ -86,16 +86,16 @@ def test_curve_and_transition_are_one_estimator(answer: Answer) -> None:
     assert figure.axes[0].get_xscale() == "log"
 
 
-def test_a_decided_comparison_is_an_arrow(answer: Answer) -> None:
+def test_a_decided_comparison_is_drawn_as_an_arrow(answer: Answer) -> None:
     figure = transitions_figure(make_spec(), answer)
     (arrow,) = [text for text in figure.axes[1].texts if getattr(text, "arrow_patch", None) is not None]
     assert isinstance(arrow, Annotation)
     values = [mix.target.transition.relative.value for mix in answer.mixes]
-    # Matplotlib's arrow is of the text, which stands where it starts.
+    # In Matplotlib the arrow belongs to the text, which is placed at its start.
     assert [arrow.xyann[0], arrow.xy[0]] == pytest.approx(values)
 
 
-def test_an_undecided_comparison_points_nowhere() -> None:
+def test_an_undecided_comparison_has_no_arrow() -> None:
     alone, helped = (transition(Verdict.FOUND, Estimate(value, 8.0, 64.0)) for value in (33.0, 20.0))
     open_answer = make_answer(alone, helped, compared([(20, True, False)]))
     below = transitions_figure(make_spec(), open_answer).axes[1]
@@ -104,7 +104,7 @@ def test_an_undecided_comparison_points_nowhere() -> None:
     assert [tick.get_text() for tick in below.get_yticklabels()] == ["add", "add+prod"], "no empty row for a ratio"
 
 
-def test_nothing_inside_the_panel_looks_like_data_and_is_none(answer: Answer) -> None:
+def test_names_are_outside_the_panel_and_there_is_no_legend(answer: Answer) -> None:
     figure = transitions_figure(make_spec(), answer)
     assert all(axes.get_legend() is None for axes in figure.axes)
     figure.draw_without_rendering()
@@ -128,7 +128,7 @@ def test_open_transitions_are_drawn_and_named(verdict: Verdict, relative: Estima
     figure = transitions_figure(make_spec(), answer)
     assert len(figure.axes[1].collections) == (2 if verdict is Verdict.UNDECIDED else 0), "shades within the sizes"
     assert answer.curve(unsure, [16.0]) is None
-    assert max(len(np.asarray(line.get_xdata())) for line in figure.axes[0].lines) <= 2  # The floor's line alone.
+    assert max(len(np.asarray(line.get_xdata())) for line in figure.axes[0].lines) <= 2  # Only the line of the floor.
     assert label in texts(figure).splitlines()
     arrows = [line.get_marker() for line in figure.axes[1].lines if line.get_marker() in ("<", ">")]
     assert (
@@ -142,7 +142,7 @@ def test_open_transitions_are_drawn_and_named(verdict: Verdict, relative: Estima
     assert save(figure, tmp_path / "figure.png").stat().st_size > 10_000
 
 
-def test_png_and_svg_are_whole_and_the_same_twice(tmp_path: Path) -> None:
+def test_png_and_svg_are_complete_and_reproducible(tmp_path: Path) -> None:
     figure = similarity_figure(np.eye(6), "add, n_embed 8")
     png, svg = save_both(figure, tmp_path / "new", "similarity")
     image = matplotlib.image.imread(png)
@@ -154,7 +154,7 @@ def test_png_and_svg_are_whole_and_the_same_twice(tmp_path: Path) -> None:
     assert again.read_bytes() == png.read_bytes()
 
 
-def test_long_names_leave_the_sizes_room(answer: Answer) -> None:
+def test_long_names_leave_room_for_the_sizes(answer: Answer) -> None:
     long = replace(answer.mixes[1], mix="max+med, then add on its embeddings")
     figure = transitions_figure(make_spec(), replace(answer, mixes=(answer.mixes[0], long)))
     figure.draw_without_rendering()

@@ -1,4 +1,4 @@
-"""The report page: whole by itself, safe against what people write, and saying what the answer says."""
+"""The report page: self-contained, safe against user text, and consistent with the answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VOID = {"meta", "link", "br", "hr", "img", "input"}
 
 
 class Outline(HTMLParser):
-    """The text of a page, its tags in order and the addresses it names."""
+    """The text of a page, its tags in order and the addresses it refers to."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,21 +75,21 @@ def whole_page(tmp_path_factory: pytest.TempPathFactory) -> tuple[StoredSweep, s
     return sweep, page_of(sweep)
 
 
-def test_the_page_needs_nothing_else(whole: tuple[StoredSweep, str]) -> None:
+def test_the_page_loads_no_other_resources(whole: tuple[StoredSweep, str]) -> None:
     _, html = whole
     page = outline(html)
     assert not {"iframe", "img", "object"} & set(page.seen)
     assert not re.search(r"<script[^>]*\bsrc\b|\bfetch\(|XMLHttpRequest|\bimport\(", html)
     assert all(address.startswith(("#", "data:image/png;base64,", "data:image/svg+xml,")) for address in page.addresses)
     assert "@import" not in html
-    # Every figure refers to its own definitions.
+    # Every figure refers only to its own definitions.
     ids = re.findall(r'\bid="([^"]+)"', html)
     assert len(ids) == len(set(ids))
     assert {address[1:] for address in page.addresses if address.startswith("#")} <= set(ids)
     assert set(re.findall(r"url\(#([^)]+)\)", html)) <= set(ids)
 
 
-def test_the_answer_comes_first_in_words(whole: tuple[StoredSweep, str]) -> None:
+def test_the_answer_in_words_comes_first(whole: tuple[StoredSweep, str]) -> None:
     sweep, html = whole
     contents = table.answer_table(sweep.answer)
     text = outline(html).text
@@ -109,7 +109,7 @@ def test_the_answer_comes_first_in_words(whole: tuple[StoredSweep, str]) -> None
             assert cell.strip() in text
 
 
-def test_every_part_is_there(whole: tuple[StoredSweep, str]) -> None:
+def test_the_page_has_every_section(whole: tuple[StoredSweep, str]) -> None:
     sweep, html = whole
     page = outline(html)
     assert page.seen.count("svg") == 4
@@ -135,14 +135,14 @@ def test_the_same_sweep_gives_the_same_page(whole: tuple[StoredSweep, str]) -> N
     assert page_of(sweep) == html
 
 
-def test_what_people_write_stays_text(tmp_path: Path) -> None:
+def test_user_text_is_escaped(tmp_path: Path) -> None:
     evil = "Does </script><script>alert(1)</script> & \"quoting\" 'help'?"
     html = page_of(stored(write_sweep(Home(tmp_path), spec(question=evil), runs=runs_of(spec())[:2])))
     assert "<script>alert" not in html
     assert evil in outline(html).text
 
 
-def test_a_sweep_without_runs_and_one_with_bad_ones_have_pages(tmp_path: Path) -> None:
+def test_sweeps_without_runs_or_with_failed_runs_have_pages(tmp_path: Path) -> None:
     empty = outline(page_of(stored(write_sweep(Home(tmp_path / "empty"), runs=[], answered=False))))
     assert empty.seen.count("svg") == 2
     assert "interrupted" in empty.text
@@ -155,7 +155,7 @@ def test_a_sweep_without_runs_and_one_with_bad_ones_have_pages(tmp_path: Path) -
     assert "1 run diverged and counts as not learned." in text
 
 
-def test_caveats_stand_next_to_the_answer(tmp_path: Path, whole: tuple[StoredSweep, str]) -> None:
+def test_caveats_come_right_after_the_answer(tmp_path: Path, whole: tuple[StoredSweep, str]) -> None:
     assert "Caveats" not in outline(whole[1]).text
     runs = runs_of(spec())
     bad = page_of(stored(write_sweep(Home(tmp_path), outcomes={0: failed(), 1: diverged(runs[1])})))

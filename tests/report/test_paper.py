@@ -1,4 +1,4 @@
-"""A figure for a paper: as wide as was asked, readable at that width, its fonts inside."""
+"""A figure for a paper: it has the requested width, is readable at that width, and embeds its fonts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def bracketed_answer() -> Answer:
 
 
 @pytest.mark.parametrize("width", [3.3, 7.0])
-def test_type_stays_readable_and_on_the_sheet(answer: Answer, width: float) -> None:
+def test_text_is_readable_and_inside_the_figure(answer: Answer, width: float) -> None:
     figure = paper_figure(make_spec(), answer, width)
     figure.draw_without_rendering()
     assert figure.get_figwidth() == width
@@ -38,7 +38,7 @@ def test_type_stays_readable_and_on_the_sheet(answer: Answer, width: float) -> N
     assert not any(box.overlaps(other) for place, box in enumerate(words) for other in words[place + 1 :])
 
 
-def test_fonts_are_inside(answer: Answer, tmp_path: Path) -> None:
+def test_fonts_are_embedded(answer: Answer, tmp_path: Path) -> None:
     pdf = save(paper_figure(make_spec(), answer, 3.3), tmp_path / "figure.pdf").read_bytes()
     svg = save(paper_figure(make_spec(), answer, 3.3), tmp_path / "figure.svg").read_text()
     assert b"/FontFile2" in pdf

@@ -1,4 +1,4 @@
-"""What the page says of probes: means over seeds, failures, and runs that none has looked at."""
+"""Probes on the page: means over seeds, failures, and runs without results."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def stored_sweep(tmp_path: Path) -> StoredSweep:
 
 
 def leave(run: RunRecord, error: str = "", **numbers: float) -> None:
-    """What a probe found in a run, or its error."""
+    """Store a probe's numbers for a run, or its error."""
     write_result(run.directory, ProbeResult("similarity", 1, numbers, error), {})
 
 
-def test_numbers_are_by_probe_and_chance_is_marked(stored: StoredSweep) -> None:
+def test_numbers_are_grouped_by_probe_and_chance_results_are_marked(stored: StoredSweep) -> None:
     assert probe_points(stored.runs) == {}
     cells = {(run.config.mix.name, run.config.size, run.config.seed): run for run in stored.runs}
     for seed, ring, share in ((0, 0.5, 0.01), (1, 0.25, 0.2)):

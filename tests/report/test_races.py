@@ -1,4 +1,4 @@
-"""Speed-ups from races, some of which a budget cut short."""
+"""Speed-ups from races, some of which were cut short by a budget."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def exactly(*ratios: float) -> list[Bounds]:
     return [Bounds(ratio, ratio) for ratio in ratios]
 
 
-def test_a_median_needs_no_more_of_the_extremes_than_their_sides() -> None:
+def test_a_median_only_needs_the_side_of_a_censored_extreme() -> None:
     known = median(exactly(1.0, 2.0, 3.0, 4.0, 5.0))
     cut = median([*exactly(1.0, 2.0, 3.0, 4.0), Bounds(4.5, math.inf)])
     assert known == Estimate(3.0, 1.0, 5.0)
@@ -28,14 +28,14 @@ def test_a_median_needs_no_more_of_the_extremes_than_their_sides() -> None:
     assert median([*exactly(1.0, 2.0), *([Bounds(2.5, math.inf)] * 3)]) == Estimate(None, 1.0, None)
 
 
-def test_too_few_pairs_have_no_interval() -> None:
-    """With four, the least and the largest hold the median in 7 of 8 cases alone."""
+def test_too_few_pairs_give_no_interval() -> None:
+    """With four pairs, the range of all values contains the median with a probability of only 7/8."""
     assert median(exactly(1.0, 2.0, 2.0, 4.0)) == Estimate(2.0, None, None)
 
 
 @pytest.mark.parametrize("pairs", [5, 9, 20])
-def test_intervals_hold_what_they_promise(pairs: int) -> None:
-    """Of 1,000 samples of a skewed ratio whose median is 1, in at least 90%, less 2.5 standard errors for chance."""
+def test_intervals_have_their_stated_coverage(pairs: int) -> None:
+    """Coverage over 1,000 samples of a skewed ratio with median 1 is at least 90%, less 2.5 standard errors."""
     rng = np.random.default_rng(pairs)
     held = 0
     for _ in range(1000):
@@ -46,7 +46,7 @@ def test_intervals_hold_what_they_promise(pairs: int) -> None:
     assert held >= 1000 * 0.9 - 2.5 * math.sqrt(1000 * 0.9 * 0.1)
 
 
-def test_a_ratio_is_bounded_where_one_side_was_cut_short() -> None:
+def test_a_ratio_is_bounded_if_one_side_was_cut_short() -> None:
     finished, cut = Bounds(10, 10), Bounds(50, math.inf)
     assert cut.over(finished) == Bounds(5, math.inf)
     assert finished.over(cut) == Bounds(0, 0.2)
@@ -77,7 +77,7 @@ def record(spec: SweepSpec, mix: str, size: int, seed: int, spent: dict[str, flo
     return RunRecord(f"{mix}{size}{seed}", config, outcome, Path())
 
 
-def test_races_are_paired_by_graph_and_taken_with_the_best_rival() -> None:
+def test_races_are_paired_by_graph_and_compared_with_the_best_rival() -> None:
     space = spec()
     both, three = (mix.name for mix in space.mixes)
     runs = [
@@ -85,7 +85,7 @@ def test_races_are_paired_by_graph_and_taken_with_the_best_rival() -> None:
         for seed in range(5)
     ]
     broken = record(space, three, 16, 0, {"adam": 60, "hessian": 20, "lbfgs": 3}, {"hessian", "adam"})
-    broken.outcome.measures["broken_lbfgs"] = 1.0  # It never arrives, however early it broke down.
+    broken.outcome.measures["broken_lbfgs"] = 1.0  # It never arrives, although it broke down early.
     assert speed_ups(space, [broken])[0].spent == Estimate(3.0, None, None)
     runs.append(
         record(space, three, 64, 0, {"adam": 100, "hessian": 20, "lbfgs": 30}, {"hessian", "lbfgs"}),

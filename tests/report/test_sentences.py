@@ -1,5 +1,5 @@
-"""Every sentence of an answer is of a known kind and is true of the runs alone: counts, sizes and levels are computed
-again here, from runs whose accuracies say by themselves whether they learned."""
+"""Every sentence of an answer is of a known kind and agrees with the runs. Counts, sizes and levels are recomputed
+here from runs whose accuracies alone show whether they learned."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from trainables.base import Outcome, RunConfig, Status
 BASELINE, MIX = MIXES = ("add", "add+prod")
 SPEC = make_spec()
 NOTHING, PART, ALL = 0.12, 0.5, 0.97
-"""Accuracies of runs: only the last one counts as learned."""
+"""Accuracies of runs. Only the last one counts as learned."""
 DIVERGED, FAILED = -1.0, -2.0
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run with its accuracy, or with what happened to it instead."""
+    """A run with its accuracy, or with a code for divergence or failure."""
 
     mix: str
     size: int
@@ -46,7 +46,7 @@ class Run:
 
 
 def sweep(seed: int) -> list[Run]:
-    """Runs of two mixes that learn from some size on, up to some other size, or nowhere, apart from lapses."""
+    """Return random runs of two mixes that learn from one size up to another, or nowhere, with random lapses."""
     chance, runs = random.Random(seed), list[Run]()
     lapses, seeds = chance.choice((0.0, 0.1, 0.3, 1.0)), chance.randint(1, 4)
     for mix in MIXES:
@@ -61,7 +61,7 @@ def sweep(seed: int) -> list[Run]:
 
 
 def asked(runs: Sequence[Run], seed: int) -> list[Block]:
-    """Blocks in some order: one for each run of the mix, now and then with a larger model of the baseline."""
+    """Return shuffled blocks: one for each run of the mix, sometimes with a larger baseline model."""
     chance, ended = random.Random(seed), {(run.mix, run.size, run.seed) for run in runs}
     blocks = []
     for run in runs:
@@ -74,7 +74,7 @@ def asked(runs: Sequence[Run], seed: int) -> list[Block]:
 
 
 class Case:
-    """An answer, and what the runs show."""
+    """An answer and its runs."""
 
     def __init__(self, seed: int) -> None:
         runs = sweep(seed)
@@ -93,7 +93,7 @@ class Case:
             self.pairs.append(((first[1], ended[first]), (other[1], ended[other])))
 
     def shares(self, mix: str) -> dict[int, tuple[int, int]]:
-        """The learned and the tried by size, ascending."""
+        """Return learned and tried runs by size, ascending."""
         sizes = sorted({run.size for run in self.runs[mix]})
         outcomes = {size: [run.accuracy == ALL for run in self.runs[mix] if run.size == size] for size in sizes}
         return {size: (sum(learned), len(learned)) for size, learned in outcomes.items()}
@@ -102,12 +102,13 @@ class Case:
         return sum(learned for learned, _ in self.shares(mix).values())
 
     def side(self, place: int) -> tuple[int, int, set[int]]:
-        """Learned, tried and the sizes of the mix's runs (0) or the baseline's (1) in the pairs that count."""
+        """Return the number of learned runs, of all runs, and the sizes of the mix (0) or the baseline (1) in
+        counted pairs."""
         runs = [pair[place] for pair in self.pairs if pair[place][1] != FAILED]
         return sum(accuracy == ALL for _, accuracy in runs), len(runs), {size for size, _ in runs}
 
     def rarer(self) -> bool:
-        """Whether larger models of either mix learn less often, beyond chance."""
+        """Return whether larger models of either mix learn less often, beyond chance."""
         for mix in MIXES:
             shares = list(self.shares(mix).items())
             risen = [
@@ -128,7 +129,7 @@ RANGE = r"units (\d+)(?: to (\d+))?"
 
 
 def counts(case: Case, mix: str, baseline: str) -> bool:
-    """``5 of 6`` and ``0 of 6`` are the runs in pairs."""
+    """Check that ``5 of 6`` and ``0 of 6`` are the runs in pairs."""
     return [mix, baseline] == ["{} of {}".format(*case.side(place)[:2]) for place in (0, 1)]
 
 
@@ -140,7 +141,7 @@ def decided(case: Case, word: str, factor: str | None) -> bool:
     comparison = case.comparison
     assert comparison is not None
     assert comparison.at_least is not None
-    step = 1 if comparison.at_least >= 10 else 0.1  # A bound is rounded down.
+    step = 1 if comparison.at_least >= 10 else 0.1  # Bounds are rounded down.
     return comparison.decided == word and not case.rarer() and 0 <= comparison.at_least - float(factor or 1) < step
 
 
@@ -210,7 +211,7 @@ CAVEATS: dict[str, Check] = {
 
 
 def learned_from(case: Case, name: str, value: str, low: str, high: str) -> bool:
-    """The value lies among the sizes tried; an open end is called by the end of the sizes tried."""
+    """Check that the value is within the tried sizes and that an open end names the last of them."""
     sizes = case.shares(name)
     open_ends = (f"below {min(sizes)}", f"above {max(sizes)}")
     ends = all(end[0].isdigit() or end == open_end for end, open_end in zip((low, high), open_ends, strict=True))
@@ -236,7 +237,8 @@ OWN: dict[str, Check] = {
 
 
 def tried(case: Case, name: str, listed: str, low: str | None, high: str | None, *sizes: str | None) -> bool:
-    """``0/1 at 12 (none below), 2/4 at 16, 1/1 at 20 (all above)``: every size between, and what the others show."""
+    """Check ``0/1 at 12 (none below), 2/4 at 16, 1/1 at 20 (all above)``: every size between, and the summaries of
+    the others."""
     shares = case.shares(name)
     parts = re.findall(r"(\d+)/(\d+) at (\d+)(?: \((none below|all above)\))?", listed)
     shown = [int(size) for _, _, size, _ in parts]
@@ -300,13 +302,13 @@ NEXT: dict[str, Check] = {
 
 
 def is_true(case: Case, text: str, kinds: dict[str, Check]) -> bool:
-    """Whether a sentence is of one of these kinds and the runs agree."""
+    """Return whether a sentence is of one of these kinds and agrees with the runs."""
     matches = [(check, match) for kind, check in kinds.items() if (match := re.fullmatch(kind, text))]
     return bool(matches) and all(check(case, *match.groups()) for check, match in matches)
 
 
 @pytest.mark.parametrize("seed", [*range(100), 256])  # 256: most sizes fail, the largest is learned.
-def test_every_sentence_is_true_of_the_runs_alone(seed: int) -> None:
+def test_every_sentence_agrees_with_the_runs(seed: int) -> None:
     case = Case(seed)
     table = answer_table(case.answer)
     next_steps = [part.text for part in explain(SPEC, case.answer, "finished") if part.label == "Next"]
@@ -322,7 +324,7 @@ def test_every_sentence_is_true_of_the_runs_alone(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [19, 65])
-def test_a_median_outside_the_sizes_tried_is_not_a_finding(seed: int) -> None:
+def test_a_median_outside_the_tried_sizes_is_not_a_finding(seed: int) -> None:
     alone = make_spec(mixes=(BASELINE,))
     result = answer(alone, [run.ended for run in sweep(seed) if run.mix == BASELINE])
     assert result.mixes[0].target.transition.verdict is Verdict.UNDECIDED

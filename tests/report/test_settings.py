@@ -1,4 +1,4 @@
-"""Figures do not depend on settings that a user has made for other figures, and leave those settings alone."""
+"""Figures do not depend on a user's Matplotlib settings, and do not change them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SETTINGS: dict[Any, Any] = {
 
 @pytest.fixture(scope="module", name="drawn")
 def every_figure(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Draws every kind of figure; their texts."""
+    """Return a function that draws every kind of figure and returns the files' texts."""
     home = Home(tmp_path_factory.mktemp("figures"))
     stored = read_sweep(home, write_sweep(home).id)
     spec, answer, runs = stored.spec, stored.answer, stored.runs
@@ -60,7 +60,7 @@ def every_figure(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return draw
 
 
-def test_a_matplotlibrc_changes_no_figure(drawn: Any) -> None:
+def test_a_matplotlibrc_does_not_change_figures(drawn: Any) -> None:
     undisturbed = drawn()
     with matplotlib.rc_context(SETTINGS):
         before = dict(matplotlib.rcParams)
@@ -68,7 +68,7 @@ def test_a_matplotlibrc_changes_no_figure(drawn: Any) -> None:
         assert dict(matplotlib.rcParams) == before
 
 
-def test_files_have_no_date_whatever_a_build_has_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_have_no_date_even_if_source_date_epoch_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
     for suffix in ("png", "svg", "pdf"):
         assert style.save(style.new_figure(1.0), tmp_path / f"figure.{suffix}").stat().st_size > 100
@@ -76,7 +76,7 @@ def test_files_have_no_date_whatever_a_build_has_set(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("backend", ["module://no_such_package.backend", "no such backend"])
-def test_a_backend_that_is_not_installed_stops_nothing(backend: str, tmp_path: Path) -> None:
+def test_a_missing_backend_does_not_prevent_drawing(backend: str, tmp_path: Path) -> None:
     (tmp_path / "rc").write_text("backend: TkAgg\nlines.linewidth: 77\n")
     code = (
         "from orchestrator.report.figures import style\nimport matplotlib\n"

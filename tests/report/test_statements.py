@@ -45,7 +45,7 @@ def about(mix: str) -> Expectation:
 
 
 @pytest.mark.parametrize(("mix", "named"), [("*", ["add+prod"]), ("add", ["add"])])
-def test_a_transition_that_was_found_agrees_also_for_the_baseline(mix: str, named: list[str]) -> None:
+def test_a_located_transition_agrees_even_for_the_baseline(mix: str, named: list[str]) -> None:
     rows = judge("space", "", [about(mix)], answer(make_spec(), bracketed()))
     assert [row.about for row in rows] == named
     assert {row.agreement for row in rows} == {Agreement.AGREES}
@@ -53,7 +53,7 @@ def test_a_transition_that_was_found_agrees_also_for_the_baseline(mix: str, name
 
 
 def with_comparison(comparison: Comparison | None) -> Answer:
-    """An answer whose mix was compared so with its baseline."""
+    """Return an answer whose mix has this comparison with its baseline."""
     return replace(ANSWER, mixes=(ANSWER.mixes[0], replace(ANSWER.mixes[1], comparison=comparison)))
 
 
@@ -71,7 +71,7 @@ def verdict(comparison: Comparison | None, **fields: Any) -> Agreement:
         ("no_pairs", Agreement.UNDECIDED, Agreement.UNDECIDED),
     ],
 )
-def test_evidence_alone_decides(kind: str, fewer: Agreement, no_fewer: Agreement) -> None:
+def test_only_evidence_decides_a_statement(kind: str, fewer: Agreement, no_fewer: Agreement) -> None:
     comparison = COMPARISONS[kind]
     assert [verdict(comparison, finds=finds) for finds in ("fewer", "no fewer")] == [fewer, no_fewer]
 
@@ -87,7 +87,7 @@ def test_a_certified_factor_can_exceed_a_claimed_one(factor: float | tuple[float
     assert verdict(comparison, factor=factor) is agreement
 
 
-def test_nothing_about_parameters_is_decided_where_learning_becomes_rarer_with_size() -> None:
+def test_parameters_stay_undecided_if_learning_becomes_rarer_with_size() -> None:
     shares = tuple(SizeShare(size, learned, 6) for size, learned in ((8, 0), (16, 6), (32, 5), (64, 0)))
     given = with_comparison(FEWER)
     rarer = replace(given, mixes=(given.mixes[0], replace(given.mixes[1], shares=shares)))
@@ -109,7 +109,7 @@ def test_a_failed_control_leaves_a_statement_undecided() -> None:
 
 
 def rows_of(evidence: Sequence[float]) -> list[Row]:
-    """Rows with this evidence, decided from 20 on."""
+    """Return rows with this evidence, which is decisive from 20 on."""
     return [
         Row("space", "add+prod", "A", "fewer", Agreement.AGREES if value >= 20 else Agreement.UNDECIDED, weighed)
         for value in evidence
@@ -126,7 +126,7 @@ def rows_of(evidence: Sequence[float]) -> list[Row]:
         ([25.0] * 5 + [1.0] * 5, 5),  # Five of ten need 20 each.
     ],
 )
-def test_a_table_keeps_what_e_bh_keeps(evidence: list[float], significant: int) -> None:
+def test_a_table_keeps_the_rows_that_e_bh_keeps(evidence: list[float], significant: int) -> None:
     rows = over_table(rows_of(evidence))
     rest = len(rows) - significant
     assert [row.agreement for row in rows] == [Agreement.AGREES] * significant + [Agreement.UNDECIDED] * rest
@@ -135,8 +135,8 @@ def test_a_table_keeps_what_e_bh_keeps(evidence: list[float], significant: int) 
     assert ("decided by evidence" in summary(rows)) == bool(significant)
 
 
-def test_statements_are_about_each_recipe_by_itself() -> None:
-    """The control of another recipe does not count, nor does its baseline as a mix; a law is about a plain name."""
+def test_statements_are_judged_separately_for_each_recipe() -> None:
+    """A control or a baseline of another recipe does not count, and a law refers to the plain name of a mix."""
     spec = make_spec(recipes={"near": {}, "far": {"curve": {"midpoint": 400.0}}})
     cells = [(mix.name, size) for mix in spec.mixes for size in spec.sizes]
     runs = [(spec.config(Request(mix, size, seed)), size) for mix, size in cells for seed in (0, 1)]
@@ -196,7 +196,7 @@ LOW, HIGH = [0.10, 0.12, 0.11, 0.09], [0.50, 0.52, 0.51, 0.49]
         ("higher", LOW, [], Agreement.UNDECIDED),
     ],
 )
-def test_a_number_is_compared_with_the_baselines(
+def test_a_number_is_compared_with_the_number_of_the_baseline(
     finds: str, alone: list[float], joint: list[float], agreement: Agreement
 ) -> None:
     text, judgement = judged(expected(finds), seen(alone), seen(joint))
@@ -205,12 +205,12 @@ def test_a_number_is_compared_with_the_baselines(
     assert ("too few" in text) == (len(alone) < 4 or len(joint) < 4)
 
 
-def test_a_number_is_compared_with_another_of_the_same_runs() -> None:
+def test_a_number_is_compared_with_another_number_of_the_same_runs() -> None:
     runs = [
         Seen(16, True, {"probe/separation/mod2": low, "probe/separation/mod3": low + 0.1})
         for low in (0.1, 0.5, 0.9, 0.3, 0.2)
     ]
-    # Equal gaps have no spread, and in four runs all go one way by chance too often (1/16).
+    # Equal gaps have no spread. Four runs all go one way by chance too often (1/16).
     assert judged(expected("lower", than="separation/mod3"), [], runs[:4])[1] is Agreement.UNDECIDED
     text, judgement = judged(expected("lower", than="separation/mod3"), [], runs)
     assert judgement is Agreement.AGREES
@@ -227,7 +227,7 @@ def test_runs_that_did_not_learn_count_if_a_statement_asks_for_all() -> None:
     assert "in 6 runs, against" in text
 
 
-def test_groups_of_one_size_each_are_not_compared() -> None:
+def test_groups_without_a_common_size_are_not_compared() -> None:
     mine = [Seen(16, True, {"probe/x/y": 1.0 + 0.01 * place}) for place in range(5)]
     theirs = [Seen(32, True, {"probe/x/y": 0.1 + 0.01 * place}) for place in range(5)]
     expectation = expected("higher", number="x/y", mix="add+prod")
@@ -237,12 +237,12 @@ def test_groups_of_one_size_each_are_not_compared() -> None:
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e5, 1e8])
-def test_signs_are_counted_whatever_the_numbers_unit(scale: float) -> None:
+def test_sign_tests_do_not_depend_on_the_unit_of_a_number(scale: float) -> None:
     for gaps in np.random.default_rng(0).uniform(0.5, 1.5, size=(20, 4)) * scale:
         assert paired(gaps, [0.0] * 4).above == 1 / 16
 
 
-def test_a_difference_that_size_explains_is_none() -> None:
+def test_a_difference_explained_by_size_does_not_count() -> None:
     rng = np.random.default_rng(0)
     sizes = [8, 10, 12, 14], [24, 28, 32, 36]
     number = [(np.log(group) + rng.normal(0, 0.02, 4)).tolist() for group in sizes]
@@ -252,7 +252,7 @@ def test_a_difference_that_size_explains_is_none() -> None:
     assert fair.low < 0 < fair.high
 
 
-def test_intervals_are_those_of_the_textbook() -> None:
+def test_intervals_agree_with_scipy() -> None:
     own, other = [1.0, 2.0, 4.0, 5.0], [0.5, 1.0, 3.5, 3.0]
     interval = paired(own, other)
     known = stats.ttest_rel(own, other).confidence_interval(0.9)
@@ -302,15 +302,17 @@ def test_a_task_is_learned_halfway_between_its_constant_answer_and_one() -> None
         ({"add": None, "prod": 250}, 1.0),
         (TOGETHER, None),
         ({"add": None, "prod": None}, None),
-        ({"add": 500, "prod": 250, "max": 500}, 0.0),  # PROD before ADD as expected, and before MAX, which is not.
+        ({"add": 500, "prod": 250, "max": 500}, 0.0),  # PROD comes before ADD as expected, but not before MAX.
         ({"add": 500, "prod": 250, "max": 100}, 1.0),
     ],
 )
-def test_pairs_of_tasks_that_end_together_are_no_evidence(steps: dict[str, int | None], order: float | None) -> None:
+def test_tasks_learned_together_are_not_evidence_for_an_order(
+    steps: dict[str, int | None], order: float | None
+) -> None:
     assert peaked_first(steps, ENTROPY) == order
 
 
-def test_an_order_in_five_runs_of_five_is_more_than_chance_and_in_four_it_is_not() -> None:
+def test_an_order_in_five_of_five_runs_is_significant_but_in_four_it_is_not() -> None:
     assert ordered([PROD_FIRST] * 5)[1] is Agreement.AGREES
     assert ordered([PROD_FIRST] * 4)[1] is Agreement.UNDECIDED
     assert ordered([ADD_FIRST] * 5)[1] is Agreement.CONTRADICTED
@@ -318,8 +320,8 @@ def test_an_order_in_five_runs_of_five_is_more_than_chance_and_in_four_it_is_not
     assert ordered([TOGETHER] * 9)[1] is Agreement.UNDECIDED
 
 
-def test_the_answers_of_a_sum_are_evenly_spread_and_a_products_are_not() -> None:
+def test_answers_of_sums_are_uniform_and_answers_of_products_are_not() -> None:
     entropy = entropies(load_space("add_vs_add_prod", profile="quick"))
     assert entropy["add"] == pytest.approx(math.log(6))
     assert 0 < entropy["prod"] < entropy["add"] - 0.1
-    assert entropies(make_spec()) == {}  # A family without tables.
+    assert entropies(make_spec()) == {}  # This family has no tables.

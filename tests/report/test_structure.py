@@ -1,4 +1,4 @@
-"""The structure that runs hold, counted on both sides of a transition, and beyond chance or not."""
+"""Structure in runs, counted on both sides of a transition and tested against chance."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def numbers(parity: float, order: float) -> dict[str, float]:
 
 
 def write(stored: StoredSweep, mix: str, scores: dict[int, dict[str, float]]) -> list[int]:
-    """Leave these numbers in every run of a mix by its size; the sizes of its runs."""
+    """Store these numbers in every run of a mix, by size. Return the sizes of its runs."""
     sizes = []
     for run in stored.runs:
         if run.config.label == mix and run.config.size in scores:
@@ -59,7 +59,7 @@ def sweep_of_many_runs(tmp_path_factory: pytest.TempPathFactory) -> StoredSweep:
 
 @given(st.data())
 @settings(max_examples=30)
-def test_every_count_is_that_of_the_runs_outside_the_interval(many: StoredSweep, data: st.DataObject) -> None:
+def test_counts_include_exactly_the_runs_outside_the_interval(many: StoredSweep, data: st.DataObject) -> None:
     runs = [run for run in many.runs if run.config.label == "add"]
     chances = {run.key: data.draw(st.sampled_from((0.01, 0.05, 0.2, 0.9))) for run in runs}
     for run in runs:
@@ -82,7 +82,7 @@ def test_every_count_is_that_of_the_runs_outside_the_interval(many: StoredSweep,
 
 
 @pytest.mark.parametrize("verdict", [Verdict.UNDECIDED, Verdict.ABOVE])
-def test_without_a_transition_nothing_is_below_or_above_it(stored: StoredSweep, verdict: Verdict) -> None:
+def test_without_a_transition_no_run_counts_as_below_or_above(stored: StoredSweep, verdict: Verdict) -> None:
     sizes = write(stored, "add", {8: numbers(0.01, 0.7), 96: numbers(0.4, 0.7)})
     mix = stored.answer.mixes[0]
     target = replace(mix.target, transition=replace(mix.target.transition, verdict=verdict))
@@ -96,7 +96,7 @@ def test_without_a_transition_nothing_is_below_or_above_it(stored: StoredSweep, 
 
 
 def test_too_few_items_for_a_small_p_are_reported(stored: StoredSweep) -> None:
-    assert grouping_count((0, 1, 0, 1, 0, 1)) == 10  # 20 ways to draw three of six, two alike.
+    assert grouping_count((0, 1, 0, 1, 0, 1)) == 10  # 20 ways to draw three of six, and each grouping occurs twice.
     assert grouping_count((0, 1, 2, 0, 1, 2)) == 15
     assert grouping_count((0, 0, 1)) == 3
     sizes = write(stored, "add", {8: {"mod2": 0.6, "mod2.p": 0.112}})

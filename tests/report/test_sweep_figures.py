@@ -1,4 +1,4 @@
-"""Embedding panels, learning curves and the forest plot: what they show and of which runs."""
+"""Embedding panels, learning curves and the forest plot: their contents and the runs they show."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def stored_sweep(tmp_path_factory: pytest.TempPathFactory) -> StoredSweep:
     return read_sweep(home, write_sweep(home).id)
 
 
-def test_pairs_stand_on_both_sides_of_the_interval(stored: StoredSweep) -> None:
+def test_shown_runs_are_on_both_sides_of_the_interval(stored: StoredSweep) -> None:
     for pair in pairs(stored.answer, stored.runs):
         interval = stored.answer.mix(pair.mix).target.transition.relative
         assert pair.below is not None
@@ -42,7 +42,7 @@ def test_pairs_stand_on_both_sides_of_the_interval(stored: StoredSweep) -> None:
         assert pair.below.config.mix.name == pair.mix
 
 
-def test_without_a_transition_the_smallest_and_the_largest_are_shown(tmp_path: Path) -> None:
+def test_without_a_transition_the_smallest_and_largest_sizes_are_shown(tmp_path: Path) -> None:
     home = Home(tmp_path)
     runs = [run for run in runs_of(spec()) if run.size in (8, 12)]
     stored = read_sweep(home, write_sweep(home, spec(sizes=[8, 12]), runs=runs).id)
@@ -62,7 +62,7 @@ def test_panels_name_size_and_accuracy_and_share_a_scale(stored: StoredSweep) ->
     assert {image.get_clim() for axes in figure.axes for image in axes.images} == {(-1.0, 1.0)}
 
 
-def test_no_embeddings_no_panels(tmp_path: Path) -> None:
+def test_without_embeddings_there_are_no_panels(tmp_path: Path) -> None:
     home = Home(tmp_path)
     stored = read_sweep(home, write_sweep(home, runs=runs_of(spec())[:1], outcomes={0: failed()}).id)
     assert similarities_figure(stored.answer, stored.runs) is None
@@ -85,14 +85,14 @@ def test_every_run_has_a_learning_curve_that_ends_in_its_score(stored: StoredSwe
     assert "steps" in texts(figure)
 
 
-def test_learning_curves_of_one_size_have_no_bar_of_sizes(tmp_path: Path) -> None:
+def test_learning_curves_of_a_single_size_have_no_color_bar(tmp_path: Path) -> None:
     home, wanted = Home(tmp_path), spec(sizes=[8])
     stored = read_sweep(home, write_sweep(home, wanted, runs=runs_of(wanted)).id)
     assert wanted.size_axis not in texts(learning_figure(stored.spec, stored.runs))
     assert spec().size_axis in texts(learning_figure(spec(), stored.runs))
 
 
-def test_the_forest_has_a_row_a_mix_with_arrows_where_censored() -> None:
+def test_the_forest_plot_has_a_row_per_mix_and_arrows_for_open_ends() -> None:
     located = transition(Verdict.FOUND, Estimate(20.0, 18.0, 24.0))
     above = transition(Verdict.ABOVE, Estimate(None, 64.0, None))
     answer = make_answer(above, located, FEWER)
@@ -125,14 +125,14 @@ def test_the_forest_has_a_row_a_mix_with_arrows_where_censored() -> None:
 
 
 @pytest.mark.parametrize("verdict", list(Verdict))
-def test_every_verdict_is_drawn(verdict: Verdict, tmp_path: Path) -> None:
+def test_the_forest_plot_draws_every_verdict(verdict: Verdict, tmp_path: Path) -> None:
     estimate = transition(verdict, NOWHERE)
     answer = make_answer(estimate, estimate)
     path = style.save(forest_figure([Compared("only", answer)]), tmp_path / "forest.png")
     assert path.stat().st_size > 5000
 
 
-def test_inline_figures_have_ids_of_their_own(stored: StoredSweep) -> None:
+def test_inline_figures_have_unique_ids(stored: StoredSweep) -> None:
     first, again, other = (
         style.inline_svg(learning_figure(stored.spec, stored.runs), name, "a <label>") for name in ("a", "a", "b")
     )
@@ -156,7 +156,7 @@ def test_an_interval_open_on_both_sides_has_no_solid_point() -> None:
     assert [line.get_markerfacecolor() for line in at] == ["white", "white"]
 
 
-def test_notebooks_show_figures_by_themselves(stored: StoredSweep) -> None:
+def test_notebooks_display_figures_automatically(stored: StoredSweep) -> None:
     figure = learning_figure(stored.spec, stored.runs)
     assert isinstance(figure, style.Picture)
     assert figure._repr_png_().startswith(b"\x89PNG")

@@ -1,4 +1,4 @@
-"""Words claim no more than the runs show; test_sentences.py recomputes whole sentences."""
+"""Sentences claim no more than the runs show; test_sentences.py recomputes whole sentences."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ def outcomes(runs: list[tuple[str, int, int, float]]) -> list[tuple[RunConfig, O
 
 
 @pytest.mark.parametrize(("first", "second"), list(product(VERDICTS, VERDICTS)))
-def test_only_pairs_claim_that_a_mix_needs_fewer(first: Verdict, second: Verdict) -> None:
-    """No pair of transitions does, however far apart they are."""
+def test_only_pairs_support_a_claim_about_parameters(first: Verdict, second: Verdict) -> None:
+    """Two transitions do not, however far apart they are."""
     for name, comparison in COMPARISONS.items():
         (sentence,) = sentences(make_answer(VERDICTS[first], VERDICTS[second], comparison))
         if sentence.startswith("Nothing was learned"):
-            continue  # No made-up comparison can contradict that.
+            continue  # The made-up comparisons do not apply here.
         claims = "needs" in sentence or "more often than" in sentence
         assert claims == (comparison is not None and comparison.decided is not None), name
         assert not ("parameters" in sentence and "units [" in sentence), "sizes and parameters stay apart"
 
 
 def with_verdicts(*verdicts: Verdict, comparison: str = "fewer") -> Answer:
-    """An answer whose mixes have these verdicts, and this comparison."""
+    """Return an answer whose mixes have these verdicts and this comparison."""
     plain = answer(SPEC, bracketed())
     mixes = []
     for mix, verdict in zip(plain.mixes, verdicts, strict=True):
@@ -95,7 +95,7 @@ OPEN_QUESTION = with_verdicts(Verdict.FOUND, Verdict.FOUND, comparison="alike")
         (never_learned(), SPEC, ("mixes=[add x2, add+prod x2]",)),
         (never_learned(), make_spec(budget="target"), ()),
         (never_learned(), make_spec(tuned={"add": TUNED, "add+prod": TUNED}), ()),
-        (never_learned(spent=False), SPEC, (f"sizes=[{LISTED}, 256]",)),  # A lost race is not run for longer.
+        (never_learned(spent=False), SPEC, (f"sizes=[{LISTED}, 256]",)),  # More steps do not help a lost race.
         (with_verdicts(Verdict.NEAR_FLOOR, Verdict.FOUND), SPEC, ()),
         (
             with_verdicts(Verdict.UNDECIDED, Verdict.FOUND),
@@ -119,7 +119,9 @@ OPEN_QUESTION = with_verdicts(Verdict.FOUND, Verdict.FOUND, comparison="alike")
         ),
     ],
 )
-def test_the_next_step(result: Answer, spec: SweepSpec, overrides: tuple[str, ...] | None) -> None:
+def test_the_next_step_follows_from_the_answer(
+    result: Answer, spec: SweepSpec, overrides: tuple[str, ...] | None
+) -> None:
     step = next_step(spec, result)
     assert (None if step is None else step.overrides) == overrides
 
@@ -131,7 +133,7 @@ def test_a_run_that_used_all_its_steps_spent_its_budget() -> None:
         assert answer(SPEC, ended).mixes[0].spent is spent
 
 
-def test_an_arm_of_one_recipe_keeps_it_when_it_trains_for_longer() -> None:
+def test_an_arm_keeps_its_recipe_when_it_trains_longer() -> None:
     recipes = {"slow": {"haste": 2.0}, "fast": {"haste": 9.0}}
     swept = make_spec(recipes=recipes, mixes=("add", "add+prod @ fast"))
     result = answer(
@@ -143,7 +145,7 @@ def test_an_arm_of_one_recipe_keeps_it_when_it_trains_for_longer() -> None:
 
 
 def failed_at(accuracy: float) -> Outcome:
-    """The outcome of a run that used its three steps."""
+    """Return the outcome of a run that used its three steps."""
     tasks = ("add", "prod")
     return Outcome(Status.FINISHED, 3, dict.fromkeys(tasks, accuracy), dict.fromkeys(tasks, 0.1))
 
@@ -168,11 +170,11 @@ def test_a_size_without_an_interval_is_not_a_transition() -> None:
         (0.0, "1:1,000,000"),
     ],
 )
-def test_odds_never_look_better_than_the_evidence(evidence: float, text: str) -> None:
+def test_odds_are_rounded_toward_weaker_evidence(evidence: float, text: str) -> None:
     assert odds(evidence) == text
 
 
-def test_learning_that_becomes_rarer_with_size_needs_more_than_chance() -> None:
+def test_learning_becomes_rarer_with_size_only_if_chance_cannot_explain_it() -> None:
     def shares(*learned: int, tried: int = 4) -> list[SizeShare]:
         return [SizeShare(8 * place, count, tried) for place, count in enumerate(learned, start=1)]
 
@@ -193,7 +195,7 @@ def test_learning_that_becomes_rarer_with_size_needs_more_than_chance() -> None:
         (("leaning", "alike"), "no difference shown in 2 of 2 recipes."),
     ],
 )
-def test_a_sentence_over_recipes_counts_them(kinds: tuple[str, ...], counts: str) -> None:
+def test_a_sentence_about_several_recipes_counts_them(kinds: tuple[str, ...], counts: str) -> None:
     compared = [
         Compared(label, make_answer(LEARNED, SMALLER, COMPARISONS[kind]))
         for label, kind in zip("abc", kinds, strict=False)
@@ -212,13 +214,13 @@ def test_sweeps_of_one_variant_are_named_by_their_labels() -> None:
 
 @pytest.fixture(scope="module", name="twice")
 def asked_under_two_recipes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Answer, str, Path]:
-    """A sweep of the outside family whose mix helps under one recipe and not under the other."""
+    """A sweep of the outside family whose mix helps under one of two recipes."""
     home, console = tmp_path_factory.mktemp("home"), quiet()
     swept = spec(recipes={"helps": {}, "alone": {"curve": {"help": 0.0}}}, search={"method": "pairs"}, seeds=5)
     return run_sweep(swept, RunOptions(home=home, engine="local"), console), printed(console), home
 
 
-def test_an_answer_over_recipes(twice: tuple[Answer, str, Path]) -> None:
+def test_an_answer_about_several_recipes_is_worded_the_same_everywhere(twice: tuple[Answer, str, Path]) -> None:
     result, output, home = twice
     sentence = "add+prod against add: fewer parameters in 1 (helps), no difference shown in 1 (alone) of 2 recipes."
     assert sentence in output
@@ -240,13 +242,13 @@ def test_an_answer_over_recipes(twice: tuple[Answer, str, Path]) -> None:
     assert recipes_of(result.under("helps")) == []
 
 
-def test_nothing_that_any_recipe_learned_is_one_finding() -> None:
+def test_nothing_learned_under_any_recipe_is_reported_once() -> None:
     swept = make_spec(recipes={"slow": {"haste": 2.0}, "fast": {"haste": 9.0}})
     runs = [(swept.config(Request(arm.name, 128, seed)), failed_at(0.1)) for arm in swept.mixes for seed in (0, 1)]
     assert answer_table(answer(swept, runs)).sentences == ("Nothing was learned up to units 128.",)
 
 
-def test_the_runs_of_many_mixes_are_counted_in_a_line() -> None:
+def test_runs_of_many_mixes_are_counted_in_one_line() -> None:
     swept = make_spec(recipes={name: {"haste": haste} for haste, name in enumerate(("a", "b", "c", "d"), start=2)})
     runs = [(swept.config(Request(arm.name, 128, seed)), failed_at(0.1)) for arm in swept.mixes[:5] for seed in (0, 1)]
     assert how_sure(answer(swept, runs))[0].text.endswith("Runs: 10, 0 to 2 per mix.")
@@ -264,7 +266,7 @@ def test_the_runs_of_many_mixes_are_counted_in_a_line() -> None:
         (numbers.size_on_disk, {0: "0 kB", 350_000: "350 kB", 1_300_000_000: "1.3 GB", 12e6: "12 MB"}),
     ],
 )
-def test_numbers_as_people_read_them(words: Callable[[float], str], texts: dict[float, str]) -> None:
+def test_numbers_are_formatted_for_people(words: Callable[[float], str], texts: dict[float, str]) -> None:
     assert {value: words(value) for value in texts} == texts
 
 
@@ -276,9 +278,7 @@ def test_numbers_as_people_read_them(words: Callable[[float], str], texts: dict[
         (1.9, Direction.MORE, "Evidence 1.9:1 from 5 pairs."),
     ],
 )
-def test_undecided_evidence_names_the_direction_in_which_it_leans(
-    evidence: float, leans: Direction, words: str
-) -> None:
+def test_undecided_evidence_names_the_direction_it_favors(evidence: float, leans: Direction, words: str) -> None:
     mixes = [
         mix
         if mix.comparison is None

@@ -115,7 +115,7 @@ def test_both_runs_of_a_block_are_requested_at_once_with_one_seed() -> None:
 
 
 def test_known_runs_do_not_influence_the_blocks() -> None:
-    """As long as the same outcomes arrive."""
+    """This assumes that the outcomes are the same."""
     searcher, informed = Pairs(TWO, aim="decide"), Pairs(TWO, aim="decide")
     for size in SIZES:
         for seed in (0, 1):

@@ -1,4 +1,4 @@
-"""What more runs are expected to decide."""
+"""The expected benefit of more runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PROBLEM = Problem(("alone", "joint"), (8, 11, 16, 22, 32), tuple(range(16)), (PA
 
 
 def searched(learned: list[tuple[bool, bool]], size: int, max_runs: int) -> Pairs:
-    """A search after so many pairs at one size, with a limit on the runs of a mix."""
+    """Return a search after this many pairs at one size, with a limit on the runs of a mix."""
     searcher = Pairs(PROBLEM, aim="decide", max_runs=max_runs)
     searcher.restore(Block(*PAIR, size, size, seed) for seed in range(len(learned)))
     for seed, outcomes in enumerate(learned):
@@ -25,16 +25,16 @@ def test_a_clear_lead_is_expected_to_be_decided() -> None:
     assert outlook(searched([(True, False)] * 3, 16, 12))[PAIR] >= 0.75
 
 
-def test_no_run_left_decides_nothing() -> None:
+def test_without_remaining_runs_nothing_is_decided() -> None:
     assert outlook(searched([(True, False)] * 3, 16, 3))[PAIR] == 0
 
 
-def test_mixes_that_learn_alike_are_hardly_expected_to_be_decided() -> None:
+def test_equal_mixes_are_unlikely_to_be_decided() -> None:
     alike = [(False, False), (True, True), (True, True), (False, False), (True, True), (False, False)] * 2
     assert outlook(searched(alike, 16, 24))[PAIR] <= 0.4
 
 
-def test_the_same_runs_have_the_same_outlook_and_stay_as_they_were() -> None:
+def test_an_outlook_is_deterministic_and_does_not_change_the_search() -> None:
     searcher = searched([(True, False), (False, False)], 16, 10)
     before = dict(searcher.results)
     assert outlook(searcher) == outlook(searcher)

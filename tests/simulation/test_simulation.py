@@ -1,4 +1,4 @@
-"""Searches without training: the simulator, what methods would cost, and the command."""
+"""Searches without training: the simulator, the expected cost of methods, and the command."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def test_a_stack_of_four_costs_1_6_runs() -> None:
     assert simulate(Grid(problem, stack=4), flat(0.97), stack=4).cost == pytest.approx(1.6 * (8 + 16))
 
 
-def test_stacks_group_by_size_in_order() -> None:
+def test_requests_are_stacked_by_size_in_order() -> None:
     wanted = [Request("a", 8, 0), Request("a", 16, 0), Request("b", 8, 0), Request("a", 8, 1)]
     assert stacks(wanted, 2) == [(wanted[0], wanted[2]), (wanted[3],), (wanted[1],)]
     assert stacks(wanted, 1) == [(wanted[0],), (wanted[2],), (wanted[3],), (wanted[1],)]
 
 
-def test_the_same_runs_as_without_a_clock() -> None:
+def test_the_simulator_requests_the_same_runs_as_a_search_without_a_clock() -> None:
     assert dict(simulate(Bisection(PROBLEM), step(40), 4).results) == dict(drive(Bisection(PROBLEM), step(40)))
 
 
@@ -57,7 +57,7 @@ def run(*arguments: str) -> int:
     return exit_.value.code
 
 
-def test_the_command_tries_the_methods_of_a_space(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_simulates_the_methods_of_a_space(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("add_vs_add_prod", "--profile", "smoke", "--truths", "1", "--method", "bisection", "--workers", "2") == 0
     output = capsys.readouterr().out
     assert "simulated sweeps: 1, mixes in each: 2" in output

@@ -42,11 +42,11 @@ CURVES = {"midpoint": math.log(400), "slope": 8.0, "concentration": 3.0}
 def test_mean_accuracy_at_the_transition_is_80_percent_of_the_asymptote(changes: dict[str, object]) -> None:
     mix = truth(**changes)
     seen = [mix.run(round(mix.transition or 0), seed, 1.0).accuracy for seed in range(4000)]
-    # The size is rounded to a whole one, which the curve's slope turns into at most 0.02 of accuracy.
+    # Rounding to a whole size changes the accuracy by at most 0.02.
     assert np.mean(seen) == pytest.approx(0.8 * ((1 - mix.lapse) * mix.asymptote + mix.lapse * mix.floor), abs=0.03)
 
 
-def test_mean_accuracy_of_scattered_runs_at_the_transition() -> None:
+def test_mean_accuracy_of_scattered_runs_is_right_at_the_transition() -> None:
     mix = truth(kind=TruthKind.SCATTERED, partly=0.4, mistaken=0.25)
     large, seen = (
         [mix.run(size, seed, 1.0).accuracy for seed in range(4000)] for size in (10**6, round(mix.transition or 0))
@@ -63,7 +63,7 @@ def test_a_run_is_the_same_every_time() -> None:
 
 
 @pytest.mark.parametrize("kind", list(TruthKind))
-def test_transitions_lie_where_their_kind_puts_them(kind: TruthKind) -> None:
+def test_transitions_are_placed_according_to_their_kind(kind: TruthKind) -> None:
     rng = np.random.default_rng(0)
     for key in range(50):
         mix = draw(kind, PROBLEM, rng, key)

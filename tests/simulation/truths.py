@@ -1,8 +1,7 @@
-"""Synthetic mixes with a known transition: what a searcher is graded against.
+"""Synthetic mixes with known transitions, against which searchers are graded.
 
-The study they follow: ln transition uniform inside the sizes, slope log-uniform in 3..60 (in ln size), asymptote
-0.9-1, floor 0.05-0.3, lapses up to 5%, a quarter graded and the rest all-or-nothing.
-"""
+Distribution: ln transition uniform inside the sizes, slope log-uniform in 3..60 (in ln size), asymptote 0.9-1, floor
+0.05-0.3, lapses up to 5%; a quarter is graded and the rest all-or-nothing."""
 
 from __future__ import annotations
 
@@ -20,32 +19,32 @@ from orchestrator.transition.types import LEVEL
 
 
 class TruthKind(StrEnum):
-    """What is unusual about a truth."""
+    """Kind of a truth, named after its peculiarity."""
 
     MATCHED = "matched"
-    """A logistic, as every estimator assumes."""
+    """A logistic curve, as every estimator assumes."""
     MISSPECIFIED = "misspecified"
-    """A Gompertz curve, and each size a little easier or harder than the curve says."""
+    """A Gompertz curve, with each size a little easier or harder than the curve."""
     NON_MONOTONE = "non-monotone"
-    """Learned, then lost again over a range of sizes beyond the transition."""
+    """Learned, then lost again over a range of sizes above the transition."""
     NEVER = "never"
     ABOVE = "above"
     """The transition is above the largest size."""
     BELOW = "below"
     """The transition is below the smallest size."""
     HALVES = "halves"
-    """A run learns each of two halves of the task by itself; with one of them it ends anywhere in between."""
+    """A run learns each half of the task independently. With one half it ends anywhere between floor and asymptote."""
     SCATTERED = "scattered"
-    """As small real tasks are: some runs get part of the way, some that learn still make mistakes, and accuracy is the
-    share of a small test set."""
+    """Like small real tasks: some runs learn in part, some that learn still make mistakes, and the test set is
+    small."""
     GOMPERTZ = "gompertz"
-    """A Gompertz curve; a run gets a beta distributed share of the way, scored on a small test set."""
+    """A Gompertz curve. A run's progress is beta distributed and scored on a small test set."""
     WEIBULL = "weibull"
-    """A Weibull curve: it rises slowly and ends at once."""
+    """A Weibull curve, which rises slowly and ends abruptly."""
     SHOULDER = "shoulder"
-    """Two steps of half the rise each, the second at a size some 65% larger."""
+    """Two steps of half the rise each, the second at a size about 65% larger."""
     LEVELS_OFF = "levels-off"
-    """Accuracy levels off too low to be called learned: a plateau, at any size."""
+    """Accuracy levels off too low to count as learned: a plateau at any size."""
 
 
 OTHER_SHAPES = (
@@ -56,37 +55,37 @@ OTHER_SHAPES = (
     TruthKind.WEIBULL,
     TruthKind.SHOULDER,
 )
-"""Truths with one transition, of another shape than the matched ones."""
+"""Truths with one transition whose shape differs from the matched one."""
 JITTER = 0.08
-"""Standard deviation, in ln size, of what a size is easier or harder on a misspecified truth."""
+"""Standard deviation, in ln size, of the difficulty of a size on a misspecified truth."""
 DIP = (0.5, 0.9)
-"""Where a non-monotone truth loses what it learned, in ln size beyond its transition."""
+"""Range in which a non-monotone truth loses what it learned, in ln size above its transition."""
 DIP_SHARE = 0.3
-"""Share of the learning probability left there."""
+"""Remaining share of the probability to learn within the dip."""
 SCATTER_FLOOR, SCATTER_TOP = 0.03, 0.012
-"""Standard deviations of the accuracy of runs that did not learn, and of those that did."""
+"""Standard deviations of the accuracy of runs that did not learn, and of runs that did."""
 PARTLY, PART = (0.1, 0.5), 0.8
-"""Scattered truths: the range of the share of the runs that do not learn which end between floor and asymptote, and how
-far they get at most, as a share of the way."""
+"""Scattered truths: range of the share of unlearned runs that end between floor and asymptote, and their maximum
+progress as a share of the way."""
 MISTAKEN, MISTAKES = 0.25, 0.05
-"""Scattered truths: share of the runs that learn which still make mistakes, and how many, in the mean."""
+"""Scattered truths: share of learned runs that still make mistakes, and the mean of their mistakes."""
 TEST_EXAMPLES = 64
 GOMPERTZ_LEVEL = -math.log(math.log(2))
-"""Shifts a Gompertz curve so that it passes 0.5 at its midpoint; a Weibull curve, the other way."""
+"""Shift of a Gompertz curve to pass 0.5 at its midpoint. A Weibull curve is shifted the other way."""
 CONCENTRATIONS = (1.0, 10.0)
-"""Gompertz truths: the range of the sum of both parameters of the beta distribution, drawn evenly in its logarithm."""
+"""Gompertz truths: range of the sum of both parameters of the beta distribution, drawn log-uniformly."""
 STEPS_APART = 0.5
-"""How far apart, in ln size, the steps of a shoulder lie."""
+"""Distance between the steps of a shoulder, in ln size."""
 STEEPEST = 60.0
 SHOULDER_SLOPE = 8.0
-"""The least slope of a shoulder's steps: under it they run together."""
+"""Minimum slope of a shoulder's steps. Below it they merge."""
 LOW_ASYMPTOTES = (0.6, 0.85)
-"""Where truths level off that level off low."""
+"""Range of the asymptotes of truths that level off too low."""
 
 
 @dataclass(frozen=True)
 class Truth:
-    """One mix whose learning curve over sizes is known. ``key`` seeds everything random about it."""
+    """A mix whose learning curve over sizes is known. ``key`` seeds all randomness."""
 
     kind: TruthKind
     midpoint: float
@@ -97,15 +96,15 @@ class Truth:
     graded: bool
     key: int
     partly: float = 0.0
-    """Share of the runs that do not learn which get part of the way, on a scattered truth."""
+    """Share of the unlearned runs that learn in part, on a scattered truth."""
     mistaken: float = 0.0
-    """Share of the runs that learn which still make mistakes, on a scattered truth."""
+    """Share of the learned runs that still make mistakes, on a scattered truth."""
     concentration: float = math.inf
-    """How closely the shares of the way that runs get lie about the curve, on a Gompertz truth."""
+    """Concentration of the progress of runs about the curve, on a Gompertz truth."""
 
     @property
     def transition(self) -> float | None:
-        """The size at :data:`LEVEL` of the asymptote of the mean accuracy; None where nothing is ever learned."""
+        """Size at which the mean accuracy is :data:`LEVEL` of its asymptote, or None if nothing is ever learned."""
         return None if self.kind in (TruthKind.NEVER, TruthKind.LEVELS_OFF) else math.exp(self.midpoint + self._offset)
 
     @property
@@ -123,7 +122,7 @@ class Truth:
         return math.log(share / (1 - share)) / self.slope
 
     def _curve(self, apart: float) -> float:
-        """The learning curve so far from the midpoint, in ln size: 0.5 there."""
+        """Return the learning curve at this distance from the midpoint, in ln size; 0.5 at 0."""
         if self.kind is TruthKind.SHOULDER:
             return (_logistic(self.slope, apart + STEPS_APART / 2) + _logistic(self.slope, apart - STEPS_APART / 2)) / 2
         if self.kind in (TruthKind.MISSPECIFIED, TruthKind.GOMPERTZ):
@@ -133,7 +132,7 @@ class Truth:
         return _logistic(self.slope, apart)
 
     def share(self, size: int) -> float:
-        """The learning curve at a size, between 0 and 1, before lapses."""
+        """Return the learning curve at a size, between 0 and 1, before lapses."""
         if self.kind is TruthKind.NEVER:
             return 0.0
         x = math.log(size)
@@ -144,7 +143,8 @@ class Truth:
         return share * DIP_SHARE if self.kind is TruthKind.NON_MONOTONE and DIP[0] < beyond < DIP[1] else share
 
     def run(self, size: int, seed: int, cost_exponent: float) -> Observation:
-        """Return what one run shows: the same for the same (truth, size, seed). It costs ``size ** cost_exponent``."""
+        """Return the observation of a run: the same for the same (truth, size, seed). Its cost is ``size **
+        cost_exponent``."""
         rng = np.random.default_rng([self.key, size, seed + 1])
         share = self.share(size)
         lapsed, drawn, noise = rng.random(), rng.random(), rng.normal()
@@ -169,7 +169,7 @@ class Truth:
         return self.asymptote + SCATTER_TOP * noise if learned else self.floor + SCATTER_FLOOR * noise
 
     def _scattered(self, learned: bool, rng: np.random.Generator) -> float:
-        """The accuracy of a run on a small test set, of a scattered truth."""
+        """Return the accuracy of a run of a scattered truth, on a small test set."""
         odd, far = rng.random(), rng.random()
         if learned:
             expected = self.asymptote - (rng.exponential(MISTAKES) if odd < self.mistaken else 0.0)
@@ -178,7 +178,7 @@ class Truth:
         return float(rng.binomial(TEST_EXAMPLES, max(expected, 0.0))) / TEST_EXAMPLES
 
     def _beta_binomial(self, share: float, rng: np.random.Generator) -> float:
-        """The accuracy, on a small test set, of a run that gets a share of the way drawn about this one."""
+        """Return the accuracy of a run with random progress about ``share``, on a small test set."""
         inside = min(max(share, 1e-6), 1 - 1e-6)
         got = rng.beta(self.concentration * inside, self.concentration * (1 - inside))
         return float(rng.binomial(TEST_EXAMPLES, self.floor + got * (self.asymptote - self.floor))) / TEST_EXAMPLES
@@ -189,12 +189,12 @@ def _logistic(slope: float, apart: float) -> float:
 
 
 def _gompertz(scaled: float) -> float:
-    """A Gompertz curve that passes 0.5 at 0."""
+    """Return a Gompertz curve that passes 0.5 at 0."""
     return math.exp(-math.exp(-min(max(scaled + GOMPERTZ_LEVEL, -5.0), 500.0)))
 
 
 def draw(kind: TruthKind, problem: Problem, rng: np.random.Generator, key: int) -> Truth:
-    """A truth of that kind, its transition placed as the kind demands with respect to the problem's sizes."""
+    """Draw a truth of a kind, with its transition placed as the kind requires relative to the problem's sizes."""
     smallest, largest = math.log(problem.sizes[0]), math.log(problem.sizes[-1])
     truth = Truth(
         kind,
@@ -223,17 +223,17 @@ def draw(kind: TruthKind, problem: Problem, rng: np.random.Generator, key: int) 
         truth = replace(truth, slope=math.exp(rng.uniform(math.log(SHOULDER_SLOPE), math.log(STEEPEST))))
     if kind is TruthKind.LEVELS_OFF:
         truth = replace(truth, asymptote=rng.uniform(*LOW_ASYMPTOTES))
-    # Inside the sizes by the share that ln 10..ln 200 leaves of ln 8..ln 256.
+    # The margin has the same proportion as that of 10..200 within 8..256, in ln size.
     margin = 0.07 * (largest - smallest)
     return replace(truth, midpoint=rng.uniform(smallest + margin, largest - margin) - truth._offset)
 
 
 def _placed(truth: Truth, transition: float, edge: float) -> Truth:
-    """The truth with its transition at ``transition`` (ln size), steep enough that the edge shows which side it is."""
+    """Return the truth with its transition at ``transition`` (ln size), steep enough that the edge shows its side."""
     steep = replace(truth, slope=max(truth.slope, 4.0 / abs(transition - edge)))
     return replace(steep, midpoint=transition - steep._offset)
 
 
 def truths_world(truths: Mapping[str, Truth], cost_exponent: float) -> World:
-    """A world of synthetic mixes, by name."""
+    """Return a world of synthetic mixes, by name."""
     return lambda request: truths[request.mix].run(request.size, request.seed, cost_exponent)

@@ -1,4 +1,4 @@
-"""The page of all sweeps, asked as a browser asks: over HTTP, on this machine."""
+"""The page of all sweeps, requested over HTTP as a browser does."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.sweep.sweeps import spec
 
 
 def get(address: str, **headers: str) -> str:
-    """The text at an address. Raises ``HTTPError``."""
+    """Return the text at an address. Raises ``HTTPError``."""
     with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=60) as answered:
         return str(answered.read().decode())
 
@@ -52,7 +52,7 @@ def served_page(home: Home) -> Iterator[tuple[str, Home]]:
         yield address, home
 
 
-def test_every_sweep_with_answer_state_figure_and_report(served: tuple[str, Home]) -> None:
+def test_every_sweep_is_shown_with_answer_state_figure_and_report(served: tuple[str, Home]) -> None:
     address, home = served
     finished = write_sweep(home)
     broken = write_sweep(home, spec(question="Which one is broken?"))
@@ -86,7 +86,7 @@ def test_every_sweep_with_answer_state_figure_and_report(served: tuple[str, Home
     assert ">All sweeps</a>" in report
 
 
-def test_what_changed_is_read_again(served: tuple[str, Home]) -> None:
+def test_changed_sweeps_are_read_again(served: tuple[str, Home]) -> None:
     address, home = served
     sweep = write_sweep(home, runs=runs_of(spec())[:6], answered=False)
     page = get(address)
@@ -101,7 +101,7 @@ def test_what_changed_is_read_again(served: tuple[str, Home]) -> None:
     assert "<p>So far: " not in get(f"{address}sweep/{sweep.id}")
 
 
-def test_ticked_sweeps_are_compared_on_a_page(served: tuple[str, Home]) -> None:
+def test_selected_sweeps_are_compared_on_a_page(served: tuple[str, Home]) -> None:
     address, home = served
     first, second = write_sweep(home), write_sweep(home, spec(variant="larger"))
     index = get(address)
@@ -156,7 +156,7 @@ def test_links_work_and_an_outage_is_reported(home: Home) -> None:
 
 
 @pytest.mark.parametrize("path", ["sweep/nothing", "figure/nothing.svg", "sweep/", "../etc/passwd", "other"])
-def test_what_is_not_there_is_not_found(served: tuple[str, Home], path: str) -> None:
+def test_unknown_addresses_return_404(served: tuple[str, Home], path: str) -> None:
     with pytest.raises(urllib.error.HTTPError) as error:
         get(served[0] + path)
     assert error.value.code == 404
@@ -165,20 +165,20 @@ def test_what_is_not_there_is_not_found(served: tuple[str, Home], path: str) -> 
     assert "Status 404" in shown
 
 
-def test_only_this_machine_s_names_are_answered(served: tuple[str, Home]) -> None:
+def test_only_requests_for_names_of_this_machine_are_answered(served: tuple[str, Home]) -> None:
     address, _ = served
     port = re.findall(r":(\d+)/", address)[0]
-    for name in (f"localhost:{port}", "localhost"):  # Port 80 is left out.
+    for name in (f"localhost:{port}", "localhost"):  # Browsers omit port 80.
         assert "There is no sweep here yet" in get(address, Host=name)
     with pytest.raises(urllib.error.HTTPError) as error:
         get(address, Host=f"evil.example:{port}")
     assert error.value.code == 421
 
 
-def test_a_browser_that_does_not_wait_is_no_error(
+def test_a_browser_that_disconnects_early_causes_no_error(
     served: tuple[str, Home], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has gone on to another page: a connection that is reset, while the page is made."""
+    """The browser has moved on to another page: the connection is reset while the page is generated."""
     closed = threading.Event()
     monkeypatch.setattr(ThreadingHTTPServer, "shutdown_request", lambda *_: closed.set())
     with socket.create_connection(("127.0.0.1", int(served[0].split(":")[2][:-1]))) as gone:
@@ -188,7 +188,7 @@ def test_a_browser_that_does_not_wait_is_no_error(
     assert capfd.readouterr().err == ""
 
 
-def test_a_taken_port_is_the_user_s_to_change(served: tuple[str, Home]) -> None:
+def test_a_taken_port_is_reported_as_a_user_error(served: tuple[str, Home]) -> None:
     port = int(re.findall(r":(\d+)/", served[0])[0])
     with pytest.raises(UserError, match=f"port {port} cannot be used"), serving(SweepPages(served[1]), port):
         pass
@@ -199,12 +199,12 @@ def test_a_taken_port_is_the_user_s_to_change(served: tuple[str, Home]) -> None:
     ("seconds", "words"),
     [(0, "just now"), (59, "just now"), (61, "1 min ago"), (7300, "2 h ago"), (172900, "2 days ago")],
 )
-def test_ages(seconds: int, words: str) -> None:
+def test_ages_are_worded_in_minutes_hours_and_days(seconds: int, words: str) -> None:
     now = datetime(2026, 1, 2, tzinfo=UTC)
     assert age(now, now - timedelta(seconds=seconds)) == words
 
 
-def test_what_trains_and_what_was_asked_to_stop_is_shown(served: tuple[str, Home]) -> None:
+def test_runs_in_training_and_stop_requests_are_shown(served: tuple[str, Home]) -> None:
     address, home = served
     sweep_spec, files = spec(), runs_of(spec())
     sweep = write_sweep(home, sweep_spec, runs=files[:3], answered=False)

@@ -1,4 +1,4 @@
-"""What nobody can mean is refused at once, with its reason: no hang, no gigabytes, no wrong label."""
+"""Absurd values are refused at once with a reason, without hanging, using gigabytes or giving wrong labels."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ LAPTOP = Hardware(cpus=2, memory_gb=16)
         ('mixes=[add, "add:1e308+prod:1e-308"]', "the weight of 'prod' is 1e-308 and the largest is 1e+308"),
     ],
 )
-def test_what_nobody_can_mean_is_refused_at_once(override: str, expected: str) -> None:
+def test_absurd_values_are_refused_at_once(override: str, expected: str) -> None:
     begun = time.monotonic()
     with pytest.raises(UserError) as refused:
         load_space("add_vs_add_prod", "smoke", [override], LAPTOP)
@@ -62,7 +62,7 @@ def test_what_nobody_can_mean_is_refused_at_once(override: str, expected: str) -
     ("override", "option"),
     [("profile=paper", "--profile"), ("profile_reason=x", "--profile"), ("variant=x", "--variant")],
 )
-def test_what_was_chosen_is_no_setting(override: str, option: str) -> None:
+def test_profile_and_variant_cannot_be_set_as_settings(override: str, option: str) -> None:
     with pytest.raises(UserError, match=f"--set {override}: cannot be set here: choose it with {option} NAME"):
         load_space("add_vs_add_prod", "smoke", [override], LAPTOP)
 
@@ -75,7 +75,7 @@ def test_what_was_chosen_is_no_setting(override: str, option: str) -> None:
         ("gpus: 1", "Did you mean resources.gpu_per_stack?"),
     ],
 )
-def test_the_keys_of_a_file_are_named_as_a_file_has_them(tmp_path: Path, written: str, guess: str) -> None:
+def test_errors_name_keys_as_they_are_written_in_files(tmp_path: Path, written: str, guess: str) -> None:
     (tmp_path / "units.yaml").write_text(f"{UNITS}{written}\n")
     with pytest.raises(UserError, match=re.escape(guess)) as refused:
         load_space(str(tmp_path / "units.yaml"), hardware=LAPTOP)
@@ -84,13 +84,13 @@ def test_the_keys_of_a_file_are_named_as_a_file_has_them(tmp_path: Path, written
     assert not {"profile", "profile_reason", "variant"} & set(allowed)
 
 
-def test_a_search_without_a_method_is_the_statistical_one(tmp_path: Path) -> None:
+def test_a_search_without_a_method_uses_pairs(tmp_path: Path) -> None:
     (tmp_path / "units.yaml").write_text(f"{UNITS}search: {{max_cost: 420}}\n")
     search = load_space(str(tmp_path / "units.yaml"), hardware=LAPTOP).search
     assert (search.method, search.settings["max_cost"]) == ("pairs", 420)
 
 
-def test_the_refusal_of_a_task_with_a_sign_shows_how_a_mix_names_it() -> None:
+def test_the_error_for_a_task_name_with_a_plus_shows_how_to_write_it() -> None:
     with pytest.raises(ValueError, match=re.escape("mixes[0]: write {'map + rooms': 1} for the")):
         spec(family="tests.families:MazeFamily", target="map + rooms", mixes=["map + rooms"])
 
@@ -103,14 +103,14 @@ def test_a_space_of_thousands_of_variants_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("variant", ["../../escaped", "a/b", "A"])
-def test_a_variant_in_a_resolved_space_becomes_no_path(variant: str) -> None:
+def test_a_variant_name_that_looks_like_a_path_is_refused(variant: str) -> None:
     resolved = load_space("add_vs_add_prod", "smoke", hardware=LAPTOP).to_dict() | {"variant": variant}
     with pytest.raises(ValueError, match="a name is a letter followed by"):
         SweepSpec.model_validate(resolved)
 
 
 def test_a_target_that_a_constant_answer_nearly_learns_is_refused() -> None:
-    """With a bar near the best constant answer no run could say anything."""
+    """A threshold near the best constant answer would not distinguish runs."""
     load_space("add_vs_add_prod", "laptop")
     message = r"the best constant answer scores 0\.17 on add, and a run counts as learned at 0\.23 or more"
     with pytest.raises(UserError, match=message):

@@ -1,4 +1,4 @@
-"""The machine is read up to the limits of its container: control groups of both versions, the shell, the scheduler."""
+"""Hardware detection respects limits of containers (control groups of both versions), the shell and the scheduler."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOW = "from orchestrator.space.hardware import detect; here = detect(); print(h
 
 
 def tree(root: Path, own: str, **files: str) -> Limits:
-    """The limits of a process whose ``/proc/self/cgroup`` says ``own``, with these files of control groups."""
+    """Return the limits of a process with this ``/proc/self/cgroup`` and these files of control groups."""
     for name, content in files.items():
         path = root / name.replace("__", "/")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def tree(root: Path, own: str, **files: str) -> Limits:
         ("1:cpu:/", {"cpu__cpu.cfs_quota_us": "-1", "cpu__cpu.cfs_period_us": "100000"}, Limits()),
     ],
 )
-def test_a_process_is_bound_by_its_groups_and_those_above(
+def test_limits_come_from_a_process_groups_and_their_parents(
     own: str, files: dict[str, str], expected: Limits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("orchestrator.space.container._address_space", lambda: math.inf)
@@ -65,16 +65,16 @@ def test_without_control_groups_there_is_no_limit(tmp_path: Path) -> None:
 
 
 def shown(*before: str) -> list[str]:
-    """The cores and the memory in GB that a process finds that is started with these words."""
+    """Return the cores and the memory in GB detected by a process started with these words."""
     command = [*before, sys.executable, "-c", SHOW]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
 
 
-def test_the_limits_of_the_shell_and_of_the_scheduler_count() -> None:
+def test_limits_of_the_shell_and_the_scheduler_count() -> None:
     core = min(os.sched_getaffinity(0))
     assert shown("sh", "-c", f'ulimit -v 3000000 && exec taskset -c {core} "$@"', "sh") == ["1", "3.07"]
 
 
-def test_no_limit_leaves_the_whole_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_limits_the_whole_machine_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hardware, "limits", Limits)
     assert hardware.detect().memory_gb == hardware.whole_machine().memory_gb

@@ -1,4 +1,4 @@
-"""What counts as evidence for a transition: one question, and the same answer for whoever asks it."""
+"""Evidence for a transition: searchers and answers use the same rule."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ RUN = Request("add", 16, 1)
 
 
 def outcome(status: Status) -> Outcome:
-    """An accuracy above the floor, which no family should give a run that diverged."""
+    """Return an outcome with an accuracy above the floor, which no family should give a diverged run."""
     return Outcome(status, 3, {"add": 0.7}, {"add": 0.1}, measures={"seconds": 2.0})
 
 
 @pytest.mark.parametrize(("status", "accuracy"), [(Status.FINISHED, 0.7), (Status.DIVERGED, 0.1)])
-def test_searcher_and_answer_see_the_same_of_a_run(status: Status, accuracy: float) -> None:
+def test_searcher_and_answer_treat_a_run_the_same_way(status: Status, accuracy: float) -> None:
     sweep_spec, ended = spec(), outcome(status)
     config = sweep_spec.config(RUN)
     seen = observe(ended, "add")
@@ -31,7 +31,7 @@ def test_searcher_and_answer_see_the_same_of_a_run(status: Status, accuracy: flo
     assert stands_for_its_size(config, ended) == (status is Status.FINISHED)
 
 
-def test_a_failed_run_is_no_evidence() -> None:
+def test_a_failed_run_does_not_count_as_evidence() -> None:
     sweep_spec, failed = spec(), Outcome(Status.FAILED, 0, {}, {}, error="a bug")
     config = sweep_spec.config(RUN)
     assert observe(failed, "add") is None
@@ -48,11 +48,11 @@ def test_a_failed_run_is_no_evidence() -> None:
         (Request("add", 16, 1, values=(("haste", 2.0),)), True),
     ],
 )
-def test_runs_without_their_end_do_not_count(request_: Request, counts: bool) -> None:
+def test_unfinished_runs_do_not_count(request_: Request, counts: bool) -> None:
     config = spec().config(request_)
     assert (request_.is_evidence, is_evidence(config)) == (counts, counts)
     assert stands_for_its_size(config, outcome(Status.FINISHED)) == counts
 
 
-def test_a_phase_is_no_evidence_of_its_arm() -> None:
+def test_an_early_phase_does_not_count_as_evidence_about_its_arm() -> None:
     assert not Request("add", 16, 1, phase=1).is_evidence

@@ -1,4 +1,4 @@
-"""Spaces that are like others: whose word counts, key by key, and what is inherited and what is not."""
+"""Spaces that inherit from others with `like`: precedence key by key, and which parts are inherited."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_the_files_own_top_level_wins_in_every_profile_it_inherits(write: Write)
         assert (spec.sizes, spec.seeds, spec.settings.noise) == ((4, 6), 5, 0.5)
         assert spec.settings.curve.midpoint == 20
         assert spec.search.settings["max_cost"] == 60
-    # What the file does not say is inherited: from the profile, and where that is silent from the top level.
+    # Other values are inherited from the profile, or else from the top level.
     assert (laptop.settings.curve.slope, laptop.search.settings["max_runs"]) == (10, 7)
     assert laptop.mixes == load(write("same", "like: far.yaml")).mixes
 
@@ -95,12 +95,12 @@ def test_a_profile_of_the_files_own_wins_over_its_top_level(write: Write) -> Non
 
 
 LEVELS = list(itertools.product(("far", "middle", "near"), ("top", "profile")))
-"""From the ground up: what is later here wins."""
+"""From lowest to highest precedence."""
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @given(levels=st.sets(st.sampled_from(LEVELS), min_size=1), override=st.booleans())
-def test_in_a_chain_the_nearest_word_wins(tmp_path: Path, levels: set[tuple[str, str]], override: bool) -> None:
+def test_in_a_chain_the_nearest_value_wins(tmp_path: Path, levels: set[tuple[str, str]], override: bool) -> None:
     seeds = {level: place + 10 for place, level in enumerate(LEVELS)}
     below: str | None = None
     for name in ("far", "middle", "near"):
@@ -116,21 +116,21 @@ def test_in_a_chain_the_nearest_word_wins(tmp_path: Path, levels: set[tuple[str,
     assert spec.seeds == (99 if override else max(seeds[level] for level in levels))
 
 
-def test_another_method_leaves_inherited_settings_of_the_old_one_behind(write: Write) -> None:
+def test_another_method_drops_inherited_settings_of_the_old_one(write: Write) -> None:
     grid = load(write("grid", "like: far.yaml\nsearch: {method: grid}"))
     assert grid.search.model_dump() == {"method": "grid", "stack": "auto", "error": 0.05, "learned": 0.8}
     again = write("again", "like: grid.yaml\nsearch: {method: pairs, max_runs: 30}")
-    # What the laptop profile set for the former pairs went with the grid in between.
+    # The grid in between dropped the laptop profile's settings for pairs.
     assert load(again).search.settings == asdict(PairsSettings(max_runs=30))
 
 
-def test_a_setting_of_another_method_in_the_files_own_words_is_refused_with_its_line(write: Write) -> None:
+def test_a_files_own_setting_for_another_method_is_refused_with_its_line(write: Write) -> None:
     near = write("near", "like: far.yaml\nsearch: {method: grid}\nprofiles:\n  laptop:\n    search: {max_cost: 3}\n")
     message = refused(near)
     assert message.startswith("near.yaml, line 5 (profile laptop), search.max_cost: there is no such key")
 
 
-def test_recipes_variants_and_tuned_values_of_a_file_replace_the_inherited_ones(write: Write) -> None:
+def test_recipes_variants_and_tuned_values_replace_the_inherited_ones(write: Write) -> None:
     recipes = "recipes: {one: {haste: 1.0}, two: {haste: 2.0}}"
     far = "like: far.yaml\n" + recipes + "\nvariants: {low: {seeds: 1}, high: {seeds: 2}}\n"
     write("several", far + "tuned: {add @ one: {haste: 4.0}}")
@@ -140,13 +140,13 @@ def test_recipes_variants_and_tuned_values_of_a_file_replace_the_inherited_ones(
     assert (list(spec.recipes), spec.tuned, spec.seeds) == (["own"], {}, 4)
 
 
-def test_a_profile_cannot_be_named_beside_inherited_profiles(write: Write) -> None:
+def test_a_file_cannot_choose_one_of_its_inherited_profiles(write: Write) -> None:
     near = write("near", "like: far.yaml\nprofile: laptop")
     message = "near.yaml, line 2, profile: remove it: write values under profiles:, and choose with --profile NAME"
     assert refused(near) == message
 
 
-def test_a_circle_is_refused_however_its_paths_are_written(write: Write, tmp_path: Path) -> None:
+def test_a_cycle_of_spaces_is_refused_however_its_paths_are_written(write: Write, tmp_path: Path) -> None:
     write("one", f"like: ../{tmp_path.name}/two.yaml")
     two = write("two", f"like: ../{tmp_path.name}/one.yaml")
     assert "the `like` of two.yaml leads back to the same file: two.yaml -> " in refused(two)

@@ -1,4 +1,5 @@
-"""Recipes in a search space: every mix under each of them, the same runs as in spaces of their own, mistakes named."""
+"""Recipes in a search space: every mix is trained under each, runs equal those of separate spaces, and mistakes are
+named."""
 
 from __future__ import annotations
 
@@ -27,14 +28,14 @@ def refused(recipes: Any, **changes: object) -> str:
     return str(caught.value)
 
 
-def test_every_mix_stands_once_a_recipe_and_is_compared_within_it() -> None:
+def test_every_mix_occurs_once_per_recipe_and_is_compared_within_it() -> None:
     original = spec(recipes=RECIPES)
     assert [mix.name for mix in original.mixes] == ["add @ slow", "add+prod @ slow", "add @ fast", "add+prod @ fast"]
     assert [original.baseline_of(mix).name for mix in original.mixes] == ["add @ slow"] * 2 + ["add @ fast"] * 2
     assert original.plain_mixes == ("add", "add+prod")
 
 
-def test_a_run_under_a_recipe_is_the_run_of_a_space_with_those_settings() -> None:
+def test_a_run_under_a_recipe_equals_the_run_of_a_space_with_its_settings() -> None:
     under = spec(recipes=RECIPES)
     own = spec(settings=FAST)
     mine = under.config(Request("add+prod @ fast", 24, 1))
@@ -43,7 +44,7 @@ def test_a_run_under_a_recipe_is_the_run_of_a_space_with_those_settings() -> Non
     assert under.make_family().key(mine) == own.make_family().key(theirs)
 
 
-def test_written_out_and_read_again_it_asks_for_the_same() -> None:
+def test_a_resolved_space_with_recipes_is_read_back_unchanged() -> None:
     original = spec(recipes=RECIPES, budget="both")
     again = SweepSpec.model_validate(original.to_dict())
     assert again.mixes == original.mixes
@@ -67,17 +68,17 @@ def test_written_out_and_read_again_it_asks_for_the_same() -> None:
         ),
     ],
 )
-def test_mistakes_are_named_with_their_place(recipes: Any, parts: list[str]) -> None:
+def test_mistakes_in_recipes_are_named_with_their_location(recipes: Any, parts: list[str]) -> None:
     message = refused(recipes)
     for part in parts:
         assert part in message
 
 
-def test_a_mix_with_a_recipe_that_is_not_there_is_refused() -> None:
+def test_a_mix_with_an_unknown_recipe_is_refused() -> None:
     assert "unknown recipe 'quick'" in refused(RECIPES, mixes=["add @ quick"])
 
 
-def test_a_recipe_may_not_change_what_is_learned_or_counted() -> None:
+def test_a_recipe_must_not_change_the_task_or_the_parameter_count() -> None:
     for overlay, why in (({"model": {"tied": True}}, "number of parameters"), ({"task": {"modulus": 5}}, "the task")):
         with pytest.raises(UserError, match=why):
             load_space(
@@ -87,17 +88,17 @@ def test_a_recipe_may_not_change_what_is_learned_or_counted() -> None:
             )
 
 
-def test_a_default_written_out_is_the_same_recipe() -> None:
+def test_a_recipe_that_only_spells_out_defaults_is_a_duplicate() -> None:
     overlay = "recipes={one: {settings: {}}, two: {settings: {model: {init: {kind: normal, std: 0.02}}}}}"
     with pytest.raises(UserError, match="same settings as recipe 'one'"):
         load_space("add_vs_add_prod", "smoke", [overlay])
 
 
-def test_recipes_and_tuning_are_not_asked_together() -> None:
+def test_recipes_and_tuning_exclude_each_other() -> None:
     assert "not both" in refused(RECIPES, tune={"settings": {"haste": {"from": 1.0, "to": 9.0}}, "trials": 2})
 
 
-def test_an_arm_that_names_its_recipe_stands_beside_those_of_all_recipes() -> None:
+def test_an_arm_with_its_own_recipe_is_trained_only_under_that_recipe() -> None:
     original = spec(recipes=RECIPES, mixes=["add", {"name": "extra", "mix": "add+prod", "recipe": "fast"}])
     assert [mix.name for mix in original.mixes] == ["add @ slow", "add @ fast", "extra @ fast"]
     alone = spec(recipes=RECIPES, mixes=["add @ fast", "add+prod @ fast"])
@@ -108,7 +109,7 @@ def test_an_arm_that_names_its_recipe_stands_beside_those_of_all_recipes() -> No
     assert runs == len(original.cells) * original.seeds
 
 
-def test_a_plan_counts_every_recipes_runs() -> None:
+def test_a_plan_counts_the_runs_of_every_recipe() -> None:
     plain, doubled = (spec(**changes) for changes in ({}, {"recipes": RECIPES}))
     runs = [make_plan(sweep_spec, HARDWARE).runs_at_most for sweep_spec in (plain, doubled)]
     assert runs[1] == 2 * runs[0]

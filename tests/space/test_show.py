@@ -1,4 +1,4 @@
-"""A resolved space as it is shown: its values, and what its files say behind them."""
+"""Printing a resolved space: its values, and the comments from its files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from orchestrator.space.spaces import load_space
 from tests.cli.program import Program
 
 UNSAID = {"operations", "gain", "task", "model", "training", "settings"}
-"""Defaults and headings."""
+"""Defaults and headings, which have no source."""
 
 
 def test_each_setting_of_the_paper_is_shown_with_its_source(run: Program, tmp_path: Path) -> None:
@@ -18,7 +18,7 @@ def test_each_setting_of_the_paper_is_shown_with_its_source(run: Program, tmp_pa
     commented = dict(line.strip().partition(":")[::2] for line in settings)
     for name, rest in commented.items():
         _, _, source = rest.partition(" # ")
-        inner = name in ("kind", "std")  # Of `init`, which has the comment.
+        inner = name in ("kind", "std")  # `init` itself has the comment.
         sourced = source.startswith(("paper", "sibling", "ours", "5,000 times"))
         assert sourced or inner or name in UNSAID, (name, rest)
     for line in ("parallel: true # sibling", "decoding: sampled # sibling", "held_out_numbers: distinct # sibling"):
@@ -27,13 +27,13 @@ def test_each_setting_of_the_paper_is_shown_with_its_source(run: Program, tmp_pa
     assert not differences(load_space(str(tmp_path / "shown.yaml")), load_space("add_vs_add_prod", "paper"))
 
 
-def test_a_value_that_was_changed_loses_its_comment(run: Program) -> None:
+def test_a_changed_value_loses_its_comment(run: Program) -> None:
     shown = run("show", "add_vs_add_prod", "--profile", "paper", "--set", "settings.training.steps=7").out
     assert "    steps: 7\n" in shown
     assert "    batch: 64 # sibling" in shown
 
 
-def test_comments_are_those_behind_keys_and_values(run: Program, tmp_path: Path) -> None:
+def test_comments_after_keys_and_values_are_kept(run: Program, tmp_path: Path) -> None:
     text = """name: mine
 question: "Does # this help?" # Behind a text.
 family: listops

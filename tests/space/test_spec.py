@@ -1,4 +1,4 @@
-"""Search spaces: what is written resolves to what is meant, on any machine; every mistake is named with its place."""
+"""Search spaces: files resolve to the intended values on any machine, and every mistake is named with its location."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from tests.sweep.sweeps import spec as sweep_spec
 from trainables.base import Arm, Mix
 
 SMOKE_KEY = "497c3d7b60fe509f"
-"""Of the smoke profile's run of add at size 8 with seed 0, as before there were probes and as long as it was then."""
+"""Key of the smoke profile's run of ADD at size 8 with seed 0, from before probes existed, with the steps of that
+time."""
 THEN = [f"settings.training.{setting}" for setting in ("steps=300", "evaluate_every=50", "warmup_steps=20")]
 TUNING = {"settings": {"curve": {"slope": {"from": 2.0, "to": 20.0, "scale": "log"}}}, "seeds": 2}
 LAPTOP = Hardware(cpus=2, memory_gb=16)
@@ -77,7 +78,7 @@ def space(write: Write) -> str:
 
 
 def refused(path: str, *overrides: str, profile: str | None = None) -> str:
-    """The message with which a space is refused, without the directory it lies in."""
+    """Return the message with which a space is refused, without its directory."""
     with pytest.raises(UserError) as caught:
         load_space(path, profile, overrides, LAPTOP)
     assert caught.value.exit_code == 2
@@ -108,10 +109,10 @@ def test_a_space_resolves_to_typed_values(space: str) -> None:
         {"tune": TUNING | {"sizes": [16, 32]}, "tuned": {"add": {"haste": 2.0}}},
         {"search": {"method": "grid"}, "resources": {"gpu_per_stack": 1, "max_stack": 4, "threads": 2}},
         {"resources": {"gpu_per_stack": "auto"}, "settings": {"curve": {"midpoint": 20, "shape": "step"}}},
-        {"settings": LogisticSettings(haste=2)},  # Not 2.0.
+        {"settings": LogisticSettings(haste=2)},  # An int, not 2.0.
     ],
 )
-def test_everything_a_specification_may_hold_is_read_back(write: Write, changes: dict[str, Any]) -> None:
+def test_everything_a_specification_can_contain_is_read_back(write: Write, changes: dict[str, Any]) -> None:
     original = sweep_spec(**changes)
     stored = load_space(write(original.to_yaml()), hardware=SERVER)
     assert stored == original
@@ -133,13 +134,14 @@ def test_every_shipped_space_resolves_in_every_profile(name: str, write: Write) 
             assert len(spec.mixes) >= 2
             assert spec.variant == (variant or "")
     assert load_space(write(spec.to_yaml())) == spec
-    on_server = "paper" if name.startswith("reparametrization") else "laptop"  # Other `paper` profiles are asked for.
+    # Other `paper` profiles must be requested.
+    on_server = "paper" if name.startswith("reparametrization") else "laptop"
     for hardware, profile in ((SERVER, on_server), (LAPTOP, "laptop")):
         first = next(iter(variant_names(name, None, hardware)), None)
         assert load_space(name, hardware=hardware, variant=first).profile == profile
 
 
-def test_the_largest_profile_the_hardware_can_finish_is_taken(space: str) -> None:
+def test_the_largest_profile_that_fits_the_hardware_is_selected(space: str) -> None:
     laptop, server = load_space(space, hardware=LAPTOP), load_space(space, hardware=SERVER)
     assert (laptop.profile, server.profile) == ("laptop", "paper")
     assert "no GPU was found" in laptop.profile_reason
@@ -148,19 +150,19 @@ def test_the_largest_profile_the_hardware_can_finish_is_taken(space: str) -> Non
     assert "no GPU was found" in load_space(space, "paper", hardware=LAPTOP).profile_reason
 
 
-def test_a_profile_to_be_asked_for_is_never_chosen_by_itself(write: Write) -> None:
+def test_a_profile_that_must_be_requested_is_never_selected_automatically(write: Write) -> None:
     space = write(SPACE.replace("needs: {gpu: true}", "needs: {asked: true}"))
     assert load_space(space, hardware=SERVER).profile == "laptop"
     assert load_space(space, "paper", hardware=LAPTOP).profile_reason == "requested"
 
 
-def test_the_error_for_no_fitting_profile_names_what_is_missing(write: Write) -> None:
+def test_the_error_without_a_fitting_profile_names_the_missing_resources(write: Write) -> None:
     path = write(SPACE.replace("  laptop:\n", "  laptop:\n    needs: {cpus: 64}\n").split("  smoke:")[0])
     assert "it needs 64 CPU cores but 2 were found" in refused(path)
     assert load_space(path, "laptop", hardware=LAPTOP).profile == "laptop"
 
 
-def test_mistakes_in_a_space_like_another_name_the_file_they_are_in(write: Write, tmp_path: Path) -> None:
+def test_mistakes_in_inherited_spaces_name_the_right_file(write: Write, tmp_path: Path) -> None:
     write(SPACE.replace("seed: 5", "seed: x"))
     other = tmp_path / "other.yaml"
     other.write_text("like: units.yaml\nseeds: y\n")
@@ -181,7 +183,7 @@ def test_the_method_is_overridden_before_its_settings(space: str) -> None:
     assert message.startswith("--set search.anything=1: there is no such key")
 
 
-def test_differences_name_what_changes_a_result(space: str) -> None:
+def test_differences_contain_only_fields_that_change_results(space: str) -> None:
     spec = load_space(space, "laptop", hardware=LAPTOP)
     assert differences(spec, load_space(space, "laptop", ["resources.retries=4", "question=What?"], LAPTOP)) == {}
     other = load_space(space, "laptop", ["settings.curve.midpoint=13", "seeds=4"], LAPTOP)
@@ -196,7 +198,9 @@ def test_differences_name_what_changes_a_result(space: str) -> None:
         ("both", ["add", "add+prod", "add+prod x2", "add+max+prod", "add+max+prod x3"]),
     ],
 )
-def test_a_budget_lets_mixes_see_as_much_of_the_target(space: str, write: Write, budget: str, mixes: list[str]) -> None:
+def test_a_budget_gives_mixes_as_many_examples_of_the_target(
+    space: str, write: Write, budget: str, mixes: list[str]
+) -> None:
     overrides = [f"budget={budget}", "mixes=[add, add+prod, add+max+prod]"]
     spec = load_space(space, overrides=overrides, hardware=LAPTOP)
     assert [mix.name for mix in spec.mixes] == mixes
@@ -294,14 +298,14 @@ def test_a_mix_equals_what_its_name_describes(weights: dict[str, float], budget:
         ("seed: 5", "profile: laptop", ["line 8, profile: remove it: write values under profiles:"]),
     ],
 )
-def test_a_mistake_in_a_file_is_named_with_its_place(write: Write, old: str, new: str, expected: list[str]) -> None:
+def test_a_mistake_in_a_file_is_named_with_its_location(write: Write, old: str, new: str, expected: list[str]) -> None:
     assert SPACE.count(old) == 1
     message = refused(write(SPACE.replace(old, new)), profile="paper" if "paper" not in new else None)
     for part in expected:
         assert part in message
 
 
-def test_every_mistake_of_a_file_is_named_at_once(write: Write) -> None:
+def test_all_mistakes_in_a_file_are_named_at_once(write: Write) -> None:
     message = refused(write(SPACE.replace("seeds: 3", "sedes: 3").replace("seed: 5", "seed: x")))
     assert [line.split(":")[0] for line in message.splitlines()] == [
         "units.yaml, line 8, seed",
@@ -319,7 +323,7 @@ def test_every_mistake_of_a_file_is_named_at_once(write: Write) -> None:
         ("profiles: [a]\n", "profiles: must map"),
     ],
 )
-def test_a_file_that_is_no_mapping_is_refused(write: Write, text: str, expected: str) -> None:
+def test_a_file_that_is_not_a_mapping_is_refused(write: Write, text: str, expected: str) -> None:
     assert expected in refused(write(text))
 
 
@@ -337,18 +341,18 @@ def test_a_file_that_is_no_mapping_is_refused(write: Write, text: str, expected:
         ("sizes=[7]", "--set sizes=[7]"),
     ],
 )
-def test_a_mistake_after_set_is_named_with_it(space: str, override: str, expected: str) -> None:
+def test_a_mistake_in_set_is_named_with_the_option(space: str, override: str, expected: str) -> None:
     assert expected in refused(space, override)
 
 
-def test_misspelt_names_are_answered_with_the_nearest(space: str) -> None:
+def test_misspelled_names_get_the_nearest_suggestion(space: str) -> None:
     assert "Did you mean 'add_vs_add_prod'?" in refused("add_vs_add_prdo")
     assert "Did you mean 'laptop'? Allowed: laptop, paper, smoke" in refused(space, profile="labtop")
     assert "Did you mean 'units.yaml'?" in refused(space.replace("units", "unist"))
     assert "Did you mean" not in refused(space, "xyzzy=1")
 
 
-def test_profiles_of_a_space_that_has_none_cannot_be_asked_for(write: Write, space: str) -> None:
+def test_requesting_a_profile_of_a_space_without_profiles_is_refused(write: Write, space: str) -> None:
     resolved = write(load_space(space, "smoke", hardware=LAPTOP).to_yaml())
     assert load_space(resolved, "smoke").profile == "smoke"
     assert "has no profiles" in refused(resolved, profile="laptop")
@@ -366,7 +370,7 @@ def test_profiles_of_a_space_that_has_none_cannot_be_asked_for(write: Write, spa
     ],
     ids=["UTF-16", "cp1252", "tab", "Ctrl-Z", "no-break space", "wide space"],
 )
-def test_files_of_other_editors_are_refused_with_the_remedy(content: bytes, remedy: str, tmp_path: Path) -> None:
+def test_files_in_other_encodings_are_refused_with_the_remedy(content: bytes, remedy: str, tmp_path: Path) -> None:
     (tmp_path / "written.yaml").write_bytes(content)
     with pytest.raises(UserError, match=remedy) as refused:
         read_space(str(tmp_path / "written.yaml"))
@@ -375,7 +379,7 @@ def test_files_of_other_editors_are_refused_with_the_remedy(content: bytes, reme
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=["LF", "CRLF", "CR"])
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "BOM"])
-def test_line_ends_and_marks_of_other_systems_are_read(mark: bytes, end: bytes, tmp_path: Path) -> None:
+def test_line_ends_and_byte_order_marks_of_other_systems_are_read(mark: bytes, end: bytes, tmp_path: Path) -> None:
     lines = [b"like: add_vs_add_prod", b"question: Does it?", b"mixes: [add, add+max]", b""]
     (tmp_path / "written.yaml").write_bytes(mark + end.join(lines))
     assert load_space(str(tmp_path / "written.yaml"), "smoke").question == "Does it?"
@@ -405,7 +409,7 @@ def test_yaml_reads_numbers_as_people_do() -> None:
     }
 
 
-def test_probes_are_the_spaces_or_else_the_familys_and_change_no_key() -> None:
+def test_probes_come_from_the_space_or_the_family_and_change_no_key() -> None:
     shipped = load_space("add_vs_add_prod", "smoke", THEN)
     assert shipped.probes == load_space("easy_pairs", "smoke").probes
     assert shipped.probes == ("similarity", "separation", "components")
@@ -417,7 +421,7 @@ def test_probes_are_the_spaces_or_else_the_familys_and_change_no_key() -> None:
     assert differences(shipped, without) == {}
     assert SweepSpec.model_validate(strict_yaml.read(without.to_yaml(), "space").data).probes == ()
     data = {name: value for name, value in shipped.to_dict().items() if name != "probes"}
-    assert SweepSpec.model_validate(data).probes == ("similarity",)  # A space of an earlier version.
+    assert SweepSpec.model_validate(data).probes == ("similarity",)  # A space from an earlier version.
 
 
 @pytest.mark.parametrize(

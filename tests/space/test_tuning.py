@@ -1,4 +1,4 @@
-"""What may be asked to be tuned, what a mistake in it is told."""
+"""Requests for tuning in a search space, and errors for mistakes in them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def load(*overrides: str, profile: str = "laptop") -> object:
     return load_space("add_vs_add_prod", profile, overrides)
 
 
-def test_a_tuned_space_is_written_out_as_it_was_asked(tmp_path: Path) -> None:
+def test_a_space_with_tuning_is_written_and_read_back_unchanged(tmp_path: Path) -> None:
     original = load_space("add_vs_add_prod", "quick", [f"tune={{settings: {{training: {{{RATE}}}}}, sizes: [6, 8]}}"])
     assert original.tune is not None
     assert original.tune.settings["training.learning_rate"] == parse(Range, {"from": 5e-4, "to": 2e-2, "scale": "log"})
@@ -49,7 +49,7 @@ def test_a_tuned_space_is_written_out_as_it_was_asked(tmp_path: Path) -> None:
         (f"{{settings: {{training: {{{RATE}}}}}, seed: 1}}", "seed 1 is also a seed of the sweep"),
     ],
 )
-def test_a_mistake_is_named_with_its_place(block: str, expected: str) -> None:
+def test_mistakes_in_tuning_are_named_with_their_location(block: str, expected: str) -> None:
     with pytest.raises(UserError) as caught:
         load(f"tune={block}")
     assert expected in str(caught.value)
@@ -64,20 +64,20 @@ def test_a_mistake_is_named_with_its_place(block: str, expected: str) -> None:
         ("{add: {training.clip: -3}}", "clip is -3"),
     ],
 )
-def test_values_that_cannot_be_used_are_refused(tuned: str, expected: str) -> None:
+def test_unusable_tuned_values_are_refused(tuned: str, expected: str) -> None:
     with pytest.raises(UserError) as caught:
         load(f"tuned={tuned}")
     assert expected in str(caught.value)
 
 
-def test_tuned_values_are_those_of_their_mix_alone_and_part_of_the_key() -> None:
+def test_tuned_values_apply_only_to_their_mix_and_change_its_key() -> None:
     plain = load_space("add_vs_add_prod", "quick")
     values = "{training.learning_rate: 0.01, training.weight_decay: 0.3, training.warmup_steps: 9.6}"
     tuned = load_space("add_vs_add_prod", "quick", [f"tuned={{add: {values}}}"])
     family = plain.make_family()
     run, before = tuned.config(Request("add", 8, 0)), plain.config(Request("add", 8, 0))
     assert run.settings.training.learning_rate == 0.01
-    # The decay of the schedule stays what it was.
+    # The schedule keeps its ratio of rates.
     ratio = before.settings.training.learning_rate_end / before.settings.training.learning_rate
     assert run.settings.training.learning_rate_end == pytest.approx(0.01 * ratio)
     assert (run.settings.training.weight_decay, run.settings.training.warmup_steps) == (0.3, 10)
@@ -86,7 +86,7 @@ def test_tuned_values_are_those_of_their_mix_alone_and_part_of_the_key() -> None
     assert "tuned.add.training.weight_decay" in differences(plain, tuned)
 
 
-def test_a_request_with_values_is_the_run_of_a_space_with_these_settings() -> None:
+def test_a_request_with_values_equals_a_run_of_a_space_with_these_settings() -> None:
     plain = load_space("add_vs_add_prod", "quick")
     tuned = load_space("add_vs_add_prod", "quick", ["tuned={add: {training.clip: 0.5}}"])
     wanted = Request("add", 8, 0, values=(("training.clip", 0.5),))

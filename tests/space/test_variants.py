@@ -1,4 +1,4 @@
-"""Variants of a search space: each a sweep of its own, laid over the profile, chosen by name."""
+"""Variants of a search space: each is a separate sweep, overrides the profile, and is selected by name."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ def space(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_a_variant_lies_over_the_profile_and_under_the_command_line(space: str) -> None:
+def test_a_variant_overrides_the_profile_and_the_command_line_overrides_both(space: str) -> None:
     assert variant_names(space, "laptop", LAPTOP) == ("low", "high")
     low, high = (load_space(space, "laptop", (), LAPTOP, name) for name in ("low", "high"))
     assert (low.settings.curve.midpoint, high.settings.curve.midpoint) == (10, 30)
-    assert low.settings.curve.slope == high.settings.curve.slope == 10  # The profile's.
+    assert low.settings.curve.slope == high.settings.curve.slope == 10  # From the profile.
     assert (low.seeds, high.seeds) == (3, 4)
     assert (low.variant, high.variant, low.place_along, high.place_along) == ("low", "high", 10, 30)
     over = load_space(space, "laptop", ["settings.curve.midpoint=17"], LAPTOP, "low")
     assert over.place_along == 17
 
 
-def test_what_it_resolves_to_is_one_sweep_that_resolves_to_itself(space: str, tmp_path: Path) -> None:
+def test_a_resolved_variant_is_a_single_sweep_that_resolves_to_itself(space: str, tmp_path: Path) -> None:
     resolved = load_space(space, "laptop", (), LAPTOP, "high")
     again = tmp_path / "again.yaml"
     again.write_text(resolved.to_yaml())
     assert load_space(str(again)) == resolved
     assert variant_names(str(again)) == ()
-    assert load_space(str(again), variant="high") == resolved  # It is that one.
+    assert load_space(str(again), variant="high") == resolved  # It is this variant.
 
 
-def test_a_profile_may_have_variants_of_its_own(space: str, tmp_path: Path) -> None:
+def test_a_profile_can_have_its_own_variants(space: str, tmp_path: Path) -> None:
     near = tmp_path / "near.yaml"
     near.write_text("like: several.yaml\nprofiles: {smoke: {variants: {most: {seeds: 2}}}}")
     assert variant_names(str(near), "laptop", LAPTOP) == ("low", "high")
-    assert variant_names(str(near), "smoke", LAPTOP) == ("most",)  # They replace those that the file inherits.
+    assert variant_names(str(near), "smoke", LAPTOP) == ("most",)  # They replace the inherited variants.
     assert load_space(str(near), "smoke", (), LAPTOP, "most").seeds == 2
 
 
-def test_one_of_several_must_be_named(space: str) -> None:
+def test_one_of_several_variants_must_be_named(space: str) -> None:
     with pytest.raises(UserError, match=r"several variants.*--variant \(low, high\)"):
         load_space(space, "laptop", (), LAPTOP)
     with pytest.raises(UserError, match=r"variant 'lo'.*'low'"):
@@ -80,7 +80,7 @@ def test_malformed_variants_are_refused_with_their_line(tmp_path: Path, written:
     assert message.replace("line 28", f"line {line}") in str(caught.value)
 
 
-def test_a_mistake_inside_a_variant_has_its_line(tmp_path: Path) -> None:
+def test_a_mistake_inside_a_variant_is_named_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "wrong.yaml"
     path.write_text(FAR.rstrip() + "\nvariants:\n  low:\n    settings: {noise: loud}\n")
     line = len(FAR.rstrip().splitlines()) + 3
@@ -88,6 +88,6 @@ def test_a_mistake_inside_a_variant_has_its_line(tmp_path: Path) -> None:
         load_space(str(path), "laptop", (), LAPTOP, "low")
 
 
-def test_a_space_without_variants_takes_none() -> None:
+def test_requesting_a_variant_of_a_space_without_variants_is_refused() -> None:
     with pytest.raises(UserError, match="has no variants"):
         load_space("add_vs_add_prod", "smoke", variant="low")

@@ -1,4 +1,4 @@
-"""A specification made in Python is checked by the rule that reads it from its file, before anything starts."""
+"""A specification made in Python is checked by the same rules as a file, before anything starts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.sweep.sweeps import spec
         ({"resources": Resources.model_construct(retries=-1)}, "retries: must be greater than or equal to 0"),
     ],
 )
-def test_a_copy_that_could_not_be_read_again_is_refused(update: dict[str, Any], why: str) -> None:
+def test_a_copy_that_could_not_be_read_back_is_refused(update: dict[str, Any], why: str) -> None:
     with pytest.raises(UserError, match=why):
         spec().model_copy(update=update)
 
@@ -48,13 +48,13 @@ def test_a_copy_that_could_not_be_read_again_is_refused(update: dict[str, Any], 
         ({"resources": {"retries": 0}}, {"resources": {"retries": 0}}),
     ],
 )
-def test_what_python_people_write_is_taken_as_meant(update: dict[str, Any], plain: dict[str, Any]) -> None:
+def test_python_and_numpy_values_are_converted(update: dict[str, Any], plain: dict[str, Any]) -> None:
     copy = spec().model_copy(update=update)
     assert copy == spec(**plain)
     assert copy == copy.checked()
 
 
-def test_a_copy_keeps_nothing_that_was_derived_from_the_old_values() -> None:
+def test_values_derived_from_old_settings_are_recomputed_in_a_copy() -> None:
     recipes = load_space("add_vs_add_prod_recipes", "smoke")
     settings, before = recipes.settings, dict(recipes.recipe_settings)
     steps = 2 * settings.training.steps
@@ -64,7 +64,7 @@ def test_a_copy_keeps_nothing_that_was_derived_from_the_old_values() -> None:
     assert recipes.recipe_settings == before
 
 
-def test_a_specification_that_was_never_checked_starts_nothing(tmp_path: Path) -> None:
+def test_a_specification_that_bypassed_its_checks_is_refused(tmp_path: Path) -> None:
     never = type(spec()).model_construct(**(dict(spec()) | {"sizes": (8, 4)}))
     with pytest.raises(UserError, match="ascending"):
         o.run(never, home=tmp_path, engine="local")

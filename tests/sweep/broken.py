@@ -14,53 +14,53 @@ from trainables.base import Learner, Report, RunConfig
 
 
 class PercentLearner(LogisticLearner):
-    """Scores in per cent."""
+    """A learner whose accuracies are percentages."""
 
     def advance(self) -> list[Report]:
         return [_scored(report, 100.0) for report in super().advance()]
 
 
 class EndlessLearner(LogisticLearner):
-    """Says nothing, for ever."""
+    """A learner that never reports anything."""
 
     def advance(self) -> list[Report]:
         return []
 
 
 class PercentFamily(LogisticFamily):
-    """Its accuracies are 0 to 100."""
+    """A family whose accuracies are 0 to 100."""
 
     name = "percent"
     learner_type = PercentLearner
 
 
 class EndlessFamily(LogisticFamily):
-    """Its runs never end."""
+    """A family whose runs never end."""
 
     name = "endless"
     learner_type = EndlessLearner
 
 
 class ForgetfulLearner(LogisticLearner):
-    """Restores nothing of where it was."""
+    """A learner that does not restore its progress."""
 
     def restore(self, directory: Path) -> None:
         self.step = 0
 
 
 class ForgetfulFamily(LogisticFamily):
-    """A run of it that is interrupted begins again from nothing."""
+    """A family whose interrupted runs start over."""
 
     name = "forgetful"
     learner_type = ForgetfulLearner
 
 
 class NamelessFamily(LogisticFamily):
-    """Its runs would be taken for those of the family that it inherits its name from."""
+    """A family without its own name: its runs would be mistaken for those of its base class."""
 
 
 class RestlessFamily(LogisticFamily):
-    """It leaves a thread at work that nothing ends, most of the time deep inside torch."""
+    """A family that leaves a daemon thread running, which spends most of its time inside torch."""
 
     name = "restless"
 

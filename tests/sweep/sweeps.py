@@ -1,4 +1,4 @@
-"""Sweeps of the outside test family: decided in milliseconds, engine and record for real."""
+"""Sweeps of the outside test family, which take milliseconds but use the real engine and record."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ mixes: [add]
 sizes: [8, 16]
 seeds: 1
 """
-"""The file of a small search space."""
+"""Source of a small search space."""
 HASTE = {"settings": {"haste": {"from": 0.1, "to": 30.0, "scale": "log"}}, "trials": 3, "sizes": [64, 96], "seeds": 2}
-"""ADD alone is not learned at 64 or 96 units with the space's own haste of .2; with 1.4 to 6.5 it is, at both."""
+"""Values of ``haste`` for tuning. With the space's own value, 0.2, ADD alone is not learned at 64 or 96 units; with
+1.4 to 6.5 it is learned at both."""
 
 
 def spec(**changes: object) -> SweepSpec:
-    """ADD alone and with PROD on the logistic family: transitions near 47 and 24 units."""
+    """Return a spec of ADD alone and with PROD on the logistic family, with transitions near 47 and 24 units."""
     fields: dict[str, object] = {
         "name": "logistic",
         "question": "Does PROD help ADD?",
@@ -45,7 +46,7 @@ def spec(**changes: object) -> SweepSpec:
 
 
 def quiet() -> Console:
-    """A console whose output :func:`printed` returns."""
+    """Return a console whose output :func:`printed` returns."""
     return Console(file=io.StringIO(), width=200)
 
 
@@ -56,9 +57,9 @@ def printed(console: Console) -> str:
 
 
 def interrupt_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Send this process the first Ctrl-C after ``count`` reports of workers."""
+    """Send this process the first Ctrl-C after ``count`` worker reports."""
     from orchestrator.engine.base import StackReport
-    from orchestrator.engine.worker import StackWorker  # Not above: it needs torch.
+    from orchestrator.engine.worker import StackWorker  # Imported here because it needs torch.
 
     advance = StackWorker.advance
     seen = 0
@@ -74,10 +75,10 @@ def interrupt_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ended(home: Path, sweep_id: str) -> list[Ended]:
-    """The runs in a sweep's journal."""
+    """Return the runs in a sweep's journal."""
     return list(recall(Home(home).sweep(sweep_id)).ended)
 
 
 def table_of(out: str) -> list[str]:
-    """The lines of an answer's table."""
+    """Return the lines of an answer's table."""
     return [line for line in out.splitlines() if re.match(r"add(\+\w+)? ", line) and "seed" not in line]

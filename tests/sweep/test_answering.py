@@ -1,4 +1,4 @@
-"""Nothing that comes after the last run takes the answer away."""
+"""Errors after the last run do not lose the answer."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from tests.sweep.sweeps import printed, quiet, spec
 
 
 @pytest.mark.parametrize("fault", ["setting", "page"])
-def test_a_figure_that_fails_is_one_line(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if fault == "setting":  # As a font or a package that is broken on this machine.
+def test_a_figure_that_fails_is_reported_in_one_line(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if fault == "setting":  # Stands in for a broken font or package.
         monkeypatch.setitem(style.SETTINGS, "svg.fonttype", "no such type")
     else:
         monkeypatch.setattr(report, "render", _no_template)

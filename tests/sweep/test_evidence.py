@@ -1,4 +1,4 @@
-"""Evidence over the life of a sweep: blocks are journalled before their runs, and continue when a sweep does."""
+"""Evidence over the life of a sweep: blocks are journalled before their runs, and a resumed sweep continues them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def blocks(home: Path, sweep_id: str) -> tuple[Block, ...]:
 
 
 def swept(home: Path, **changes: object) -> str:
-    """The id of the sweep that this runs."""
+    """Run a sweep. Return its ID."""
     run_sweep(spec(**PAIRS | changes), RunOptions(home=home, engine="local"), quiet())
     return Home(home).sweep_ids()[0]
 
 
-def test_a_block_is_on_disk_before_its_runs_and_the_answer_uses_it(tmp_path: Path) -> None:
+def test_a_block_is_journalled_before_its_runs_and_used_by_the_answer(tmp_path: Path) -> None:
     result = run_sweep(spec(**PAIRS), RunOptions(home=tmp_path, engine="local"), quiet())
     [sweep_id] = Home(tmp_path).sweep_ids()
     wanted_spec = set()
@@ -44,7 +44,7 @@ def test_a_block_is_on_disk_before_its_runs_and_the_answer_uses_it(tmp_path: Pat
     assert shown.pairs == len(blocks(tmp_path, sweep_id))
 
 
-def test_a_resumed_sweep_asks_for_the_blocks_of_an_undisturbed_one(
+def test_a_resumed_sweep_requests_the_same_blocks_as_an_uninterrupted_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = swept(tmp_path / "whole")
@@ -81,7 +81,7 @@ def test_a_journal_without_blocks_gives_estimates_and_no_decision(tmp_path: Path
     assert result.mix("add+prod").synergy is not None
 
 
-def test_old_blocks_outside_the_current_sizes_do_no_harm() -> None:
+def test_old_blocks_outside_the_current_sizes_are_ignored() -> None:
     searcher = searcher_of(
         spec(**PAIRS), blocks=[Block("add+prod", "add", 10, 10, 0), Block("add+prod", "add", 8, 8, 77)]
     )

@@ -1,4 +1,4 @@
-"""Ctrl-C leaves checkpoints, does not wait for training data, and the sweep continues from there."""
+"""Ctrl-C leaves checkpoints without waiting for training data, and a resumed sweep continues from them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def slow_spec(log: Path, **settings: float) -> SweepSpec:
-    """Two sizes, a seed each: one after the other, or both at once."""
+    """Return a spec of two sizes with one seed each, trained one after the other or both at once."""
     return spec(
         family=FAMILY,
         mixes=["add"],
@@ -45,7 +45,7 @@ def interrupt() -> None:
 
 
 def trained_once(log: Path, steps: int) -> bool:
-    """Whether every step of both sizes was trained exactly once."""
+    """Return whether every step of both sizes was trained exactly once."""
     trained = sorted((item.size, item.step) for item in events(log))
     return trained == [(size, step) for size in (8, 16) for step in range(1, steps + 1)]
 
@@ -100,8 +100,8 @@ def test_a_sweep_stops_at_its_time_limit_and_can_be_resumed(tmp_path: Path) -> N
 
 
 def interrupted(tmp_path: Path, sweep: SweepSpec, ready: Callable[[], bool]) -> tuple[str, float]:
-    """Run a sweep under Ray and press Ctrl-C as a terminal does, for all processes. Return its output and the seconds
-    from there to the end."""
+    """Run a sweep under Ray and send Ctrl-C to all its processes as a terminal does. Return its output and the
+    seconds it took to end."""
     (tmp_path / "space.yaml").write_text(sweep.to_yaml())
     with subprocess.Popen(
         line("run", tmp_path / "space.yaml", "--home", tmp_path / "home"),

@@ -1,4 +1,4 @@
-"""Options of a run as Python people write them: taken as meant, or refused with what to write."""
+"""Options of a run as Python values: converted, or refused with an example."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_resume_may_be_true(given: Any, meant: str | None) -> None:
         ({"profil": 5}, "unknown option 'profil'. Did you mean 'profile'?"),
     ],
 )
-def test_options_of_another_type_are_refused_with_what_to_write(options: dict[str, Any], output: str) -> None:
+def test_options_of_a_wrong_type_are_refused_with_an_example(options: dict[str, Any], output: str) -> None:
     with pytest.raises(UserError, match=output):
         o.run("add_vs_add_prod", **options)
 

@@ -1,4 +1,4 @@
-"""All experiments at once: what is missing is run, what is there is read, and verdicts follow from evidence."""
+"""The ``reproduce`` command: missing sweeps are run, existing ones are read, and verdicts follow from evidence."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def reproduce(*words: str) -> str:
 
 
 def table(place: Path) -> dict[tuple[str, str, str], tuple[str, str]]:
-    """Finding and verdict by experiment, mix and statement."""
+    """Return finding and verdict by experiment, mix and statement."""
     text = (place / "results" / "reproduce" / "tiny" / "table.md").read_text()
     lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
     return {(space, about, claim): (result, verdict) for space, about, claim, result, _, verdict in lines[2:]}
@@ -74,18 +74,18 @@ def test_missing_sweeps_are_run_once_and_compared_with_expectations(place: Path)
         assert result.startswith("exponent ")
     assert "4 rows: 3 agree, 1 contradicted. Of the 2 rows decided by evidence, at most 1 in 10 is expected" in output
 
-    assert reproduce().count("of 3:") == 0  # Everything is there.
+    assert reproduce().count("of 3:") == 0  # All sweeps exist.
     assert Home(place / "results").sweep_ids() == ids
 
 
-def test_all_statements_can_be_asked_under_another_recipe(place: Path) -> None:
+def test_all_statements_can_be_checked_with_other_settings(place: Path) -> None:
     overridden = ("--set", "seeds=2", "--set", "settings.curve.slope=12.0")
     output = reproduce(*overridden)
     path = Path(output.split("table   ")[1].strip())
     assert path.parent.name.startswith("tiny_")
     assert "tiny, seeds=2, settings.curve.slope=12.0: 3 sweeps" in path.read_text()
     assert not (place / "results" / "reproduce" / "tiny").exists()
-    # The sweeps are found again under the same recipe only.
+    # These sweeps are only reused with the same overrides.
     assert "of 3:" not in reproduce("--budget", "0s", *overridden)
     assert "4 rows: 4 not run" in reproduce("--budget", "0s")
 
@@ -109,7 +109,7 @@ def test_a_budget_must_be_a_time(place: Path) -> None:
     ],
 )
 def test_invalid_statements_are_named(place: Path, wrong: str, output: str) -> None:
-    """Also in a space without profiles, which needs none."""
+    """They are reported even in a space without profiles."""
     (place / "wrong.yaml").write_text(HELPS.split("expects:")[0] + wrong + "\n")
     message = command("reproduce", "wrong.yaml").refused()
     assert "wrong.yaml" in message

@@ -1,4 +1,5 @@
-"""``stop``, for real: a sweep, one of its mixes or one run is stopped from elsewhere, and the answer says so."""
+"""The ``stop`` command: a sweep, one of its mixes or one run is stopped from another process, which the answer
+reports."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from trainables.base import Status
 
 
 def slow_spec(log: Path, sizes: tuple[int, ...] = (8, 16, 32), **settings: float) -> SweepSpec:
-    """Two mixes on a grid of one seed, one run after the other."""
+    """Return a spec of two mixes with one seed, whose runs train one after the other."""
     return spec(
         family=FAMILY,
         sizes=sizes,
@@ -36,7 +37,7 @@ def slow_spec(log: Path, sizes: tuple[int, ...] = (8, 16, 32), **settings: float
 
 
 def say_stop(home: Path, *words: str) -> None:
-    """The command, as a person at another terminal types it."""
+    """Run the ``stop`` command as a user would in another terminal."""
     assert "will stop" in separate("stop", "logistic", *words, "--home", home, within_s=200).succeeded()
 
 
@@ -59,13 +60,13 @@ def test_a_mix_is_stopped_from_another_terminal_and_marked_in_the_answer(tmp_pat
     assert note in output
     [sweep_id] = Home(tmp_path).sweep_ids()
     assert read_sweep(Home(tmp_path), sweep_id).answer == result
-    # What was stopped stays so, and the rest is there.
+    # The stopped mix stays stopped; all other runs exist.
     again = quiet()
     assert run_sweep(sweep, RunOptions(home=tmp_path, engine="local", resume=sweep_id), again) == result
     assert f"a new sweep with --extend {sweep_id} asks for it again" in printed(again)
 
 
-def test_a_sweep_is_stopped_from_another_terminal_and_goes_on_later(tmp_path: Path) -> None:
+def test_a_sweep_stopped_from_another_terminal_can_be_resumed(tmp_path: Path) -> None:
     log, console = tmp_path / "log", quiet()
     sweep, options = slow_spec(log, pace_s=0.3), RunOptions(home=tmp_path, engine="local")
     asking = meanwhile(lambda: bool(events(log)), lambda: say_stop(tmp_path))
@@ -76,7 +77,7 @@ def test_a_sweep_is_stopped_from_another_terminal_and_goes_on_later(tmp_path: Pa
     assert "Asked to stop" in printed(console)
     assert f"--resume {sweep_id}" in printed(console)
     assert len(ended(tmp_path, sweep_id)) < 6
-    # The page of all sweeps names the specification in the sweep's directory.
+    # The page of all sweeps shows the path of the spec in the sweep's directory.
     again = load_space(str(Home(tmp_path).sweep(sweep_id).spec))
     assert f"run {Home(tmp_path).sweep(sweep_id).spec} --resume {sweep_id}" in SweepPages(Home(tmp_path)).index()
     run_sweep(again, RunOptions(home=tmp_path, engine="local", resume=sweep_id), quiet())
@@ -85,7 +86,7 @@ def test_a_sweep_is_stopped_from_another_terminal_and_goes_on_later(tmp_path: Pa
     assert {entry.outcome.status for entry in entries} == {Status.FINISHED}
 
 
-def test_what_cannot_be_stopped_is_refused(run: Program, tmp_path: Path) -> None:
+def test_invalid_stop_requests_are_refused(run: Program, tmp_path: Path) -> None:
     from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
 
     sweep = write_sweep(Home(tmp_path), runs=runs_of(spec())[:2], answered=False)
@@ -102,8 +103,8 @@ def test_what_cannot_be_stopped_is_refused(run: Program, tmp_path: Path) -> None
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_mix_in_training_under_ray_gives_its_slot_back(tmp_path: Path) -> None:
-    """Its stack would train for ten minutes more, and the sweep is over in a fraction of them."""
+def test_stopping_a_mix_under_ray_frees_its_slot(tmp_path: Path) -> None:
+    """Its stack would train for ten more minutes; the sweep takes a fraction of that."""
     log, home = tmp_path / "log", tmp_path / "home"
     (tmp_path / "space.yaml").write_text(slow_spec(log, (8,), pace_s=0.5, steps=1200).to_yaml())
     with started("run", tmp_path / "space.yaml", "--home", home) as driver:

@@ -1,4 +1,4 @@
-"""A sweep outlives what dies beneath it: the driver, Ray's daemon, Ray's head; and says so."""
+"""A sweep survives the death of its driver, of Ray's daemon and of Ray's head, and reports it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ if now == "lost":
 supervisor.tell("ended")
 sys.exit({"ends": 0, "fails": 1, "refuses": 2}[now])
 """
-"""Its own parent. It does what the file that it is given says, a word each time that it is started."""
+"""A supervisor whose driver follows a plan file: at each start it takes one word of it."""
 
 AGAIN = "Continue with the same command and --resume ID"
 
@@ -80,7 +80,9 @@ AGAIN = "Continue with the same command and --resume ID"
         ("dies refuses ends", 2, ["was killed"]),
     ],
 )
-def test_a_driver_that_dies_is_restarted_three_times(plan: str, code: int, output: list[str], tmp_path: Path) -> None:
+def test_a_driver_that_dies_is_restarted_up_to_three_times(
+    plan: str, code: int, output: list[str], tmp_path: Path
+) -> None:
     with begin(tmp_path, plan) as running:
         lines = rest(running).splitlines()
     assert running.returncode == code
@@ -91,7 +93,7 @@ def test_a_driver_that_dies_is_restarted_three_times(plan: str, code: int, outpu
 
 @contextmanager
 def begin(tmp_path: Path, plan: str) -> Iterator[subprocess.Popen[str]]:
-    """A block in which the program with this plan runs, and after which it has ended."""
+    """Run the program with this plan for the duration of a block."""
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "plan").write_text(plan)
     command = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "plan")]
@@ -100,7 +102,7 @@ def begin(tmp_path: Path, plan: str) -> Iterator[subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         text=True,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
-        process_group=0,  # As a shell starts a job. In a group without a parent outside it, SIGTSTP stops nothing.
+        process_group=0,  # Like a job of a shell. SIGTSTP does not stop an orphaned process group.
     ) as running:
         try:
             yield running
@@ -110,7 +112,7 @@ def begin(tmp_path: Path, plan: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def read_until(running: subprocess.Popen[str], words: str) -> str:
-    """The rest of the first line that begins with these words."""
+    """Return the rest of the first line that begins with these words."""
     assert running.stdout is not None
     for line in running.stdout:
         if line.startswith(words):
@@ -119,12 +121,12 @@ def read_until(running: subprocess.Popen[str], words: str) -> str:
 
 
 def rest(running: subprocess.Popen[str]) -> str:
-    """All output from now on, to the end."""
+    """Return all remaining output."""
     assert running.stdout is not None
     return running.stdout.read()
 
 
-def test_a_restarted_driver_resumes_under_any_options(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restarted_driver_resumes_its_sweep_with_any_options(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "_resumed", "ID")
     for given in (RunOptions(extend="old"), RunOptions(fresh=True)):
         again = given.started()
@@ -169,7 +171,7 @@ def test_a_driver_dies_with_its_parent(tmp_path: Path) -> None:
 
 @pytest.fixture
 def program(tmp_path: Path) -> Iterator[Program]:
-    """A sweep that has begun: two of its runs have ended."""
+    """A sweep of which two runs have ended."""
     begun = Program(write_space(tmp_path, pace_s=0.3), tmp_path / "home", tmp_path / "output")
     try:
         begun.wait_for_runs(2)
@@ -183,7 +185,7 @@ NIGHT = pytest.mark.night
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", ["raylet", pytest.param("gcs", marks=NIGHT), pytest.param("driver", marks=NIGHT)])
-def test_the_sweep_is_resumed_automatically(victim: str, program: Program) -> None:
+def test_a_sweep_is_resumed_automatically_after_a_process_dies(victim: str, program: Program) -> None:
     getattr(program, victim).send_signal(signal.SIGKILL)
     assert program.end() == 0
     output = program.log.read_text()
@@ -197,9 +199,7 @@ def test_the_sweep_is_resumed_automatically(victim: str, program: Program) -> No
 
 
 @pytest.mark.slow
-def test_a_sweep_resumes_after_its_supervisor_died_and_then_prints_its_answer_again(
-    program: Program, tmp_path: Path
-) -> None:
+def test_a_sweep_resumes_after_its_supervisor_died_and_can_reprint_its_answer(program: Program, tmp_path: Path) -> None:
     driver = program.driver
     program.process.kill()
     driver.wait(timeout=30)
@@ -219,11 +219,11 @@ def test_a_sweep_resumes_after_its_supervisor_died_and_then_prints_its_answer_ag
 
 
 @pytest.mark.night
-def test_after_the_head_of_a_cluster_died_the_message_explains_how_to_resume(
+def test_the_message_for_a_dead_cluster_head_explains_how_to_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "10")  # Ray's own is 60.
+    monkeypatch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "10")  # Ray's default is 60.
     cluster = Cluster()
     head = cluster.add_node(num_cpus=2)
     space, home = write_space(tmp_path, pace_s=0.3), tmp_path / "home"

@@ -1,4 +1,4 @@
-"""Whole sweeps in this process: new, resumed, extended, interrupted; journal, files and record for real."""
+"""Whole sweeps in this process, with real journal, files and record: new, resumed, extended, interrupted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trainables.base import Status
 
 
 def run(wanted_spec: SweepSpec, home: Path, **options: Any) -> str:
-    """Run a sweep in this process; its id."""
+    """Run a sweep in this process. Return its ID."""
     before = set(Home(home).sweep_ids())
     run_sweep(wanted_spec, RunOptions(home=home, engine="local", **options), quiet())
     new = set(Home(home).sweep_ids()) - before
@@ -32,7 +32,7 @@ def run(wanted_spec: SweepSpec, home: Path, **options: Any) -> str:
 
 def test_a_sweep_finds_both_transitions_and_records_them(tmp_path: Path) -> None:
     console = quiet()
-    # Three seeds: with two a size may be what is easier or harder, and nothing is decided.
+    # With two seeds, chance at a single size could leave the comparison undecided.
     result = run_sweep(spec(seeds=3), RunOptions(home=tmp_path, engine="local"), console)
     alone, joint = (mix.target.transition for mix in result.mixes)
     assert alone.verdict is joint.verdict is Verdict.FOUND
@@ -58,14 +58,14 @@ def test_stored_runs_that_are_not_in_the_journal_are_adopted(tmp_path: Path) -> 
     path = Home(tmp_path).sweep(sweep_id).journal
     before = ended(tmp_path, sweep_id)
     lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(lines[:3]))  # the head and two runs: all else is as after a crash
+    path.write_bytes(b"".join(lines[:3]))  # Keep the head and two runs, as after a crash.
     run(wanted_spec, tmp_path, resume=sweep_id)
     after = ended(tmp_path, sweep_id)
     assert {entry.key for entry in after} == {entry.key for entry in before}
     assert len(after) == len(before)
 
 
-def test_extending_trains_only_what_is_new(tmp_path: Path) -> None:
+def test_extending_trains_only_the_new_runs(tmp_path: Path) -> None:
     first = run(spec(search={"method": "grid"}, sizes=[8, 16]), tmp_path)
     second = run(spec(search={"method": "grid"}, sizes=[8, 16], seeds=3), tmp_path, extend=first)
     entries = ended(tmp_path, second)
@@ -96,7 +96,7 @@ def test_resuming_with_other_settings_names_the_difference(tmp_path: Path) -> No
         run(spec(), tmp_path, resume="logistic-2")
 
 
-def test_a_sweep_that_another_process_drives_is_refused(tmp_path: Path) -> None:
+def test_a_sweep_already_driven_by_another_process_is_refused(tmp_path: Path) -> None:
 
     sweep_id = run(spec(sizes=[8, 16]), tmp_path)
     with Home(tmp_path).sweep(sweep_id).driving(), pytest.raises(UserError, match="another process"):
@@ -116,7 +116,7 @@ def test_a_family_that_raises_fails_its_runs_and_names_the_cause(
     assert {entry.outcome.status for entry in ended(tmp_path, sweep_id)} == {Status.FAILED}
 
 
-def test_a_full_disk_stops_the_sweep_with_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_stops_the_sweep_and_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     append = Journal.append
 
     def full(journal: Journal, entry: Begun | Ended) -> None:
@@ -131,7 +131,7 @@ def test_a_full_disk_stops_the_sweep_with_its_name(tmp_path: Path, monkeypatch: 
         run(spec(sizes=[8, 16]), tmp_path)
 
 
-def test_extending_a_sweep_that_is_not_there_leaves_nothing(tmp_path: Path) -> None:
+def test_extending_an_unknown_sweep_leaves_no_files(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has no sweeps yet"):
         run(spec(), tmp_path, extend="logistic-1")
     assert Home(tmp_path).sweep_ids() == []

@@ -1,4 +1,4 @@
-"""Ctrl-Z, `fg`, a lost terminal, `nohup` and a terminal without a width, for real."""
+"""Ctrl-Z, `fg`, a lost terminal, `nohup` and a terminal without a width, with real processes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def status(process: psutil.Process) -> str:
     return str(process.status())
 
 
-def test_ctrl_z_suspends_the_driver_too_and_fg_continues_both(tmp_path: Path) -> None:
+def test_ctrl_z_suspends_parent_and_driver_and_fg_continues_both(tmp_path: Path) -> None:
     with begin(tmp_path, "drives") as running:
         driver = psutil.Process(int(read_until(running, "driver")))
         parent = psutil.Process(running.pid)
@@ -48,7 +48,8 @@ def test_ctrl_z_suspends_the_driver_too_and_fg_continues_both(tmp_path: Path) ->
 
 
 def test_a_driver_writes_to_a_terminal_with_tostop(tmp_path: Path) -> None:
-    """After ``stty tostop`` a process that is not in the terminal's own group is stopped when it writes there."""
+    """After ``stty tostop`` a process outside the terminal's foreground group is stopped when it writes to the
+    terminal."""
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "plan").write_text("drives")
     program = f"exec {sys.executable} {tmp_path / 'program.py'} {tmp_path / 'plan'}"
@@ -60,13 +61,13 @@ def test_a_sweep_that_loses_its_terminal_leaves_a_checkpoint(tmp_path: Path) -> 
     space, home = write_space(tmp_path, pace_s=0.3, settings={"steps": 60, "pace_s": 0.3}), tmp_path / "home"
     with on_a_terminal(line("run", space, "--home", home, "--engine=local")) as (running, terminal):
         wait_for(lambda: home.exists() and evaluations(home) > 1, 200)
-        os.close(terminal)  # The kernel sends SIGHUP, and every write there is an error from now on.
+        os.close(terminal)  # The kernel sends SIGHUP, and every later write is an error.
         assert running.wait(timeout=100) == 130
     [sweep_id] = Home(home).sweep_ids()
     assert len(Checkpoints(Home(home).sweep(sweep_id).checkpoints).stacks()) == 1
 
 
-def test_under_nohup_the_loss_of_the_terminal_stops_nothing() -> None:
+def test_under_nohup_the_loss_of_the_terminal_does_not_stop_a_sweep() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         assert signal.SIGHUP not in stop_signals()
@@ -76,7 +77,7 @@ def test_under_nohup_the_loss_of_the_terminal_stops_nothing() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_ctrl_z_at_a_shell_stops_all_of_ray_and_fg_ends_the_sweep(tmp_path: Path) -> None:
+def test_ctrl_z_in_a_shell_suspends_all_of_ray_and_fg_completes_the_sweep(tmp_path: Path) -> None:
     space, home = write_space(tmp_path, pace_s=0.3), tmp_path / "home"
     with on_a_terminal(["bash", "--norc", "-i"]) as (shell, terminal):
         os.write(terminal, f"{' '.join(line('run', space, '--home', home))}; echo code $?\n".encode())
@@ -89,7 +90,7 @@ def test_ctrl_z_at_a_shell_stops_all_of_ray_and_fg_ends_the_sweep(tmp_path: Path
         assert evaluations(home) == before
         os.write(terminal, b"fg; echo code $?\n")
         output = ""
-        # The shell echoes `fg;` first; before it is the code of the stopped command.
+        # Only the code after the echoed `fg;` counts; the one before belongs to the stopped command.
         while "fg;" not in output or not (ended := re.search(r"code (\d+)\r", output.rpartition("fg;")[2])):
             output += os.read(terminal, 1 << 16).decode(errors="replace")
         assert ended[1] == "0", output
@@ -98,7 +99,7 @@ def test_ctrl_z_at_a_shell_stops_all_of_ray_and_fg_ends_the_sweep(tmp_path: Path
 
 @contextmanager
 def on_a_terminal(command: list[str]) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """A block in which a command runs as the first process of a terminal, whose other end is given too."""
+    """Run a command as the first process of a new terminal. Yield the process and the terminal's other end."""
     terminal, theirs = pty.openpty()
     running = subprocess.Popen(
         [sys.executable, "-c", LEADER, *command],
@@ -125,17 +126,17 @@ import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execvp(sys.argv[1], sys.argv[1:])
 """
-"""Makes stdin the terminal of this session, and becomes another program."""
+"""Makes stdin the terminal of this session, then executes the command."""
 
 
 @pytest.mark.parametrize("name", ["COLUMNS", "LINES"])
 @pytest.mark.parametrize(("given", "usable"), [("0", False), ("00", False), ("-1", False), ("", False), ("80", True)])
-def test_a_size_of_the_terminal_that_is_no_size_is_none(name: str, given: str, usable: bool) -> None:
+def test_an_unusable_terminal_size_is_ignored(name: str, given: str, usable: bool) -> None:
     assert (name in with_usable_size({name: given, "TERM": "xterm"})) is usable
 
 
 @pytest.mark.parametrize("size", [{"COLUMNS": "0"}, {"LINES": "0", "COLUMNS": "0", "FORCE_COLOR": "1"}])
-def test_with_a_width_of_zero_everything_is_printed(size: dict[str, str]) -> None:
+def test_the_command_line_prints_everything_with_a_width_of_zero(size: dict[str, str]) -> None:
     assert "add_vs_add_prod" in process(line("show"), environment=os.environ | size).succeeded()
 
 

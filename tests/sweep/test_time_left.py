@@ -1,4 +1,4 @@
-"""Time left: by the runs that ended, and moved on by them alone."""
+"""The remaining time, which depends on ended runs and is updated only by them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def grid() -> Searcher:
 
 
 @pytest.mark.parametrize("slower", [1, 3])
-def test_the_time_left_of_a_grid_follows_from_the_runs_that_ended(slower: int) -> None:
-    """Of six that are expected to take a second a unit, two have ended and one is half done."""
+def test_the_time_left_of_a_grid_follows_from_the_ended_runs(slower: int) -> None:
+    """Of six runs that are expected to take a second a unit, two have ended and one is half done."""
     searcher = grid()
     for request in searcher.ask(3)[:2]:
         searcher.tell(request, Observation(0.2, 0.1, float(slower * request.size)))
@@ -39,7 +39,7 @@ def test_the_time_left_of_a_grid_follows_from_the_runs_that_ended(slower: int) -
     assert time_left(searcher, [(half, 0.5)], EXPECTED, workers=2, slowdown=4) == 2 * result
 
 
-def test_an_ended_search_takes_no_time_and_the_searcher_does_not_change() -> None:
+def test_an_ended_search_has_no_time_left_and_estimating_does_not_change_a_searcher() -> None:
     searcher = grid()
     for request in searcher.ask(6):
         searcher.tell(request, Observation(0.2, 0.1, 5.0))
@@ -50,7 +50,7 @@ def test_an_ended_search_takes_no_time_and_the_searcher_does_not_change() -> Non
     assert (dict(waiting.results), waiting.pending) == (before, ())
 
 
-def test_the_time_left_changes_only_when_a_run_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_left_changes_only_when_a_run_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("orchestrator.sweep.monitor.STARTUP_S", 2.0)
     alone = {"max_stack": 1}
     path = tmp_path / "sweeps" / "logistic-1" / "journal.jsonl"
@@ -69,10 +69,10 @@ def test_the_time_left_changes_only_when_a_run_has_ended(tmp_path: Path, monkeyp
     assert "gone, about 6 s left" in status_line(monitor.snapshot())
 
 
-def test_until_a_run_has_ended_the_time_left_follows_from_the_rates_in_training(
+def test_before_a_run_has_ended_the_time_left_follows_from_training_rates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stack of two runs is expected to take 20 s, and has 380 of 400 steps before it at a step a second."""
+    """A stack of two runs is expected to take 20 s, but has 380 of its 400 steps left at one step per second."""
     monkeypatch.setattr("orchestrator.sweep.monitor.SHARE", 1e9)
     path = tmp_path / "sweeps" / "logistic-1" / "journal.jsonl"
     campaign = campaign_of(path, slots=1, sizes=[8], seeds=2, mixes=["add"], settings={"steps": 400})

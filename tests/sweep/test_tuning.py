@@ -1,5 +1,5 @@
-"""Tuning before a sweep: its runs are kept, found and removed like all others, and the sweep runs with what was
-found."""
+"""Tuning before a sweep: its runs are stored, listed and removed like all others, and the sweep uses the tuned
+settings."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def tuned_spec(**changes: object) -> SweepSpec:
 
 
 def tuning_runs(home: Path, place: int = 0) -> list[Ended]:
-    """The runs of a sweep's tuning, the newest one's or an older one's."""
+    """Return the tuning runs of a sweep, by default the newest one."""
     return list(recall(Home(home).sweep(Home(home).sweep_ids()[place])).trials)
 
 
 def logged(home: Path, **changes: object) -> SweepSpec:
-    """A sweep of one mix and one run, tuned with up to 13 runs by the family that writes down what it trains."""
+    """Return a spec of one mix and one run, tuned with up to 13 runs by the family that logs its training."""
     fields: dict[str, object] = {
         "family": FAMILY,
         "mixes": ["add"],
@@ -56,16 +56,16 @@ def logged(home: Path, **changes: object) -> SweepSpec:
 
 
 def evaluated(home: Path) -> list[str]:
-    """The runs at their evaluations, in the order they came to them."""
+    """Return the evaluations of all runs in order."""
     return [f"{item.mix} {item.size} {item.seed} {item.haste} {item.step}" for item in events(home / "log")]
 
 
 def trained(home: Path) -> Counter[str]:
-    """How often each run came to each evaluation."""
+    """Count how often each run reached each evaluation."""
     return Counter(evaluated(home))
 
 
-def test_a_tuning_run_is_stored_and_ends_once_it_has_learned(tmp_path: Path) -> None:
+def test_a_tuning_run_is_stored_and_ends_as_soon_as_it_has_learned(tmp_path: Path) -> None:
     wanted = logged(tmp_path)
     run_sweep(wanted, RunOptions(home=tmp_path, engine="local"), quiet())
     entries = tuning_runs(tmp_path)
@@ -78,12 +78,12 @@ def test_a_tuning_run_is_stored_and_ends_once_it_has_learned(tmp_path: Path) -> 
         assert sorted(path.name for path in directory.iterdir()) == ["contents.json", "origin.json", "outcome.json"]
     learned = [entry for entry in entries if entry.outcome.steps == 1]
     assert 0 < len(learned) < len(entries)
-    # None was trained after that.
+    # No run continued after it had learned.
     ends = Counter(line.rsplit(" ", 1)[1] for line in trained(tmp_path))
     assert ends == {"1": len(entries) + 1, "2": len(entries) - len(learned) + 1, "3": len(entries) - len(learned) + 1}
 
 
-def test_a_kill_in_the_middle_loses_no_finished_run(tmp_path: Path) -> None:
+def test_a_kill_during_tuning_loses_no_finished_run(tmp_path: Path) -> None:
     wanted = logged(tmp_path)
     (tmp_path / "log.dies").write_text("15")
     code = (
@@ -101,12 +101,12 @@ def test_a_kill_in_the_middle_loses_no_finished_run(tmp_path: Path) -> None:
     files = Home(tmp_path).sweep(sweep_id)
     known = tuning_runs(tmp_path)
     assert known
-    # The last of them as if the driver had died before it was written down.
+    # Remove the last entry, as if the driver had died before writing it.
     lines = files.journal.read_bytes().splitlines(keepends=True)
     files.journal.write_bytes(b"".join(lines[:-1]))
     before = evaluated(tmp_path)
     run_sweep(wanted, RunOptions(home=tmp_path, engine="local", resume=sweep_id), quiet())
-    # Only the evaluation that was never reported was trained again.
+    # Only the unreported evaluation was trained again.
     again = trained(tmp_path) - Counter(set(trained(tmp_path)))
     step = before[-1].rsplit(" ", 1)[1]
     assert again == Counter(line for line in before[-4:] if line.endswith(f" {step}"))
@@ -132,7 +132,7 @@ def test_a_failed_run_ends_the_tuning_and_is_retried_on_resume(tmp_path: Path) -
     assert 0 < tries[0] < tries[1]
 
 
-def test_a_sweep_is_tuned_without_ray_and_another_one_reuses_it(tmp_path: Path) -> None:
+def test_a_sweep_is_tuned_without_ray_and_another_sweep_reuses_the_tuning(tmp_path: Path) -> None:
     options = RunOptions(home=tmp_path, engine="local")
     wanted = tuned_spec(trials=6, seeds=4)
     console = quiet()

@@ -1,4 +1,4 @@
-"""A search space of several variants through the command line: run, resumed, compared."""
+"""A search space with several variants on the command line: run, resumed, compared."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def place(workplace: Path) -> Path:
     return workplace
 
 
-def test_each_variant_is_a_sweep_and_their_answers_are_compared(place: Path) -> None:
+def test_each_variant_is_a_separate_sweep_and_the_answers_are_compared(place: Path) -> None:
     command("run", "growing.yaml", "--engine=local", "--variant", "at_12").succeeded()
     assert [item.rsplit("-", 3)[0] for item in Home(place / "results").sweep_ids()] == ["growing-at_12"]
 
-    # What is answered stays so, the others are run.
+    # Answered variants are skipped; the others are run.
     rest = command("run", "growing.yaml", "--engine=local", "--resume", "").succeeded()
     ids = Home(place / "results").sweep_ids()
     assert sorted(item.rsplit("-", 3)[0] for item in ids) == ["growing-at_12", "growing-at_24", "growing-at_48"]
@@ -54,7 +54,7 @@ def test_each_variant_is_a_sweep_and_their_answers_are_compared(place: Path) -> 
     assert "over 3 values" in law
 
 
-def test_resuming_by_id_needs_one_variant(place: Path) -> None:
+def test_resuming_by_id_requires_a_single_variant(place: Path) -> None:
     for option in ("--resume", "--extend"):
         message = command(
             "run", "growing.yaml", "--engine=local", option, "growing-at_12-20260101-000000-abcd"

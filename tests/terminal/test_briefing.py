@@ -38,7 +38,7 @@ def test_a_briefing_counts_the_stacks_trained_at_a_time(gpu: float, machines: tu
     assert str(devices).partition("; ")[2] == words
 
 
-def test_a_briefing_names_the_step_that_trains_and_what_the_fast_one_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_briefing_names_the_training_step_and_why_the_fast_one_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = load_space("add_vs_add_prod", "quick", (), Hardware(2, 16))
 
     def training() -> str:
@@ -65,7 +65,7 @@ def test_caveats_are_in_the_plan_and_not_on_the_first_screen_of_run() -> None:
     assert len(printed(start).splitlines()) <= 12
 
 
-def test_what_will_go_wrong_is_on_the_first_screen_of_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expected_problems_are_on_the_first_screen_of_run(monkeypatch: pytest.MonkeyPatch) -> None:
     recipes = {"slow": {"settings": {"haste": 1.0}}, "fast": {"settings": {"haste": 2.0}}}
     unused = spec(recipes=recipes, mixes=["add @ fast", "add+prod @ fast"])
     small = Hardware(2, 1e-9)
@@ -80,7 +80,7 @@ def test_what_will_go_wrong_is_on_the_first_screen_of_run(monkeypatch: pytest.Mo
     assert "will not fit in memory" in printed(console)
 
 
-def test_a_sweep_takes_longer_where_torch_trains(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_is_expected_to_take_longer_if_torch_trains(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted, machine = load_space("add_vs_add_prod", "quick", ["search.max_cost=null"], Hardware(2, 16)), Hardware(2, 16)
     fast = make_plan(wanted, machine).seconds
     monkeypatch.setattr(native, "library", lambda: None)

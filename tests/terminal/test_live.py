@@ -73,7 +73,7 @@ FORECAST = replace(
 @pytest.mark.parametrize("width", [40, 59, 60, 80, 100])
 @pytest.mark.parametrize("mix", ["add", "first add+max+med, then add alone", "x" * 70])
 @pytest.mark.parametrize("words", ["undecided, at least 1,234", "2,700 [below 1,800, above 14,000]"])
-def test_no_word_of_a_verdict_is_cut_beside_a_long_name(words: str, mix: str, width: int) -> None:
+def test_a_verdict_is_not_truncated_next_to_a_long_name(words: str, mix: str, width: int) -> None:
     named = MixProgress(mix, 8, 96, 3, done=False, note="no interval yet")
     snapshot = replace(SNAPSHOT, mixes=(named,), so_far={mix: SoFar(words, found=False)}, counts={}, in_flight=())
     text = "".join("".join(shown(width, snapshot)).split())
@@ -82,7 +82,7 @@ def test_no_word_of_a_verdict_is_cut_beside_a_long_name(words: str, mix: str, wi
         assert width < 60 or len(mix) > 40 or word in text
 
 
-def test_the_times_survive_a_low_terminal() -> None:
+def test_times_are_shown_even_on_a_terminal_with_few_lines() -> None:
     many = tuple(RunProgress("add", 8 + size, 0, 10, 3000, 0.1) for size in range(40))
     lines = [line.strip() for line in shown(80, replace(FORECAST, in_flight=many))]
     assert len(lines) <= 24
@@ -94,13 +94,13 @@ def test_the_times_survive_a_low_terminal() -> None:
     ("low", "high", "bar"),
     [(None, None, "░" * 18), (None, 8, "━" * 18), (53, None, "·" * 18), (20, 34, "·····░░░░░░━━━━━━━")],
 )
-def test_many_sizes_share_the_cells_of_the_bar(low: int | None, high: int | None, bar: str) -> None:
+def test_many_sizes_share_cells_of_the_bar(low: int | None, high: int | None, bar: str) -> None:
     mix = MixProgress("add", low, high, 3, done=False, note="")
     snapshot = Snapshot("n_embed", tuple(range(8, 54)), (mix,))
     assert shown(80, snapshot)[2].split()[1] == bar
 
 
-def test_before_anything_is_known() -> None:
+def test_the_status_line_has_placeholders_before_the_first_run_ends() -> None:
     mix = MixProgress("add", None, None, 6, done=False, note="first runs")
     line = "add not yet, 0 done, 0 now; 0 s elapsed, about 16 s left; 0 s in ended runs"
     assert status_line(Snapshot("n_embed", (8, 16), (mix,), left_s=16)) == line
@@ -114,18 +114,18 @@ def test_before_anything_is_known() -> None:
         ({"left_s": 0, "in_flight": ()}, "about to end"),
     ],
 )
-def test_the_time_left(change: dict[str, object], words: str) -> None:
+def test_the_time_left_is_worded_for_each_situation(change: dict[str, object], words: str) -> None:
     snapshot = replace(SNAPSHOT, **change)  # type: ignore[arg-type]  # each value is that of its field
     assert f"3 min 20 s elapsed, {words}; " in status_line(snapshot)
     assert shown(80, snapshot)[0].strip().endswith(words)
 
 
-def test_a_plain_line_carries_what_trains_now() -> None:
+def test_a_plain_line_contains_the_runs_in_training() -> None:
     assert "add 24-48, 8 done, 3 now (32: 0.35 0.80 at 40%, 40: - at 0%); " in status_line(SNAPSHOT)
 
 
 def untimed(text: str) -> list[str]:
-    """Plain lines without the time that each begins with."""
+    """Return plain lines without the time at the beginning of each."""
     lines = text.splitlines()
     assert all(re.match(r"\d\d:\d\d:\d\d ", line) for line in lines)
     return [line[9:] for line in lines]
@@ -144,7 +144,7 @@ def test_a_log_file_gets_plain_lines_once_each() -> None:
     assert "\x1b" not in file.getvalue()
 
 
-def test_runs_may_end_in_many_threads() -> None:
+def test_runs_can_end_in_several_threads_at_once() -> None:
     file = io.StringIO()
     with LiveView(Console(file=file, width=200), lambda: SNAPSHOT, status_every_s=0.001) as view:
 
@@ -174,7 +174,8 @@ print("THE ANSWER")
 
 
 def on_terminal(columns: int, resized: int = 0, **environment: str) -> str:
-    """The output of a program with the view on a pseudo-terminal of this width, ``resized`` after its first lines."""
+    """Return the output of a program with the view on a pseudo-terminal of this width, ``resized`` after its first
+    lines."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     unset = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TTY_COMPATIBLE", "CI")
@@ -198,7 +199,7 @@ def on_terminal(columns: int, resized: int = 0, **environment: str) -> str:
     while True:
         try:
             block = os.read(ours, 65536)
-        except OSError:  # Linux reports a terminal whose other end has closed as an input/output error.
+        except OSError:  # Linux raises an I/O error after the other end of a terminal is closed.
             break
         if not block:
             break
@@ -212,14 +213,14 @@ def on_terminal(columns: int, resized: int = 0, **environment: str) -> str:
 
 
 def screen(received: str, columns: int, rows: int = 40) -> list[str]:
-    """The lines left on a terminal's screen."""
+    """Return the final lines on a terminal's screen."""
     terminal = pyte.Screen(columns, rows)
     pyte.Stream(terminal).feed(received)
     return [line.rstrip() for line in terminal.display]
 
 
 @pytest.mark.parametrize("columns", [80, 160])
-def test_on_a_real_terminal(columns: int) -> None:
+def test_on_a_real_terminal_the_view_redraws_itself_in_place(columns: int) -> None:
     received = on_terminal(columns)
     lines = screen(received, columns)
     assert received.count("n_embed 8 to 96") >= 2, "the view was not redrawn"
@@ -235,7 +236,7 @@ def test_on_a_real_terminal(columns: int) -> None:
     assert "\x1b[?25h" in received, "the cursor must come back"
 
 
-def test_a_resize_leaves_one_table() -> None:
+def test_a_resize_leaves_a_single_table() -> None:
     """A terminal reflows its lines, so that rich alone would leave the top of the old table."""
     received = on_terminal(100, resized=64)
     lines = screen(received[received.index("\x1b[2J") :], 64)
@@ -244,7 +245,7 @@ def test_a_resize_leaves_one_table() -> None:
     assert [line for line in lines if line][-1] == "THE ANSWER"
 
 
-def test_on_a_dumb_terminal_plain_lines() -> None:
+def test_a_dumb_terminal_gets_plain_lines() -> None:
     lines = on_terminal(80, TERM="dumb").split("\r\n")
     assert untimed(lines[0]) == ["add 24 seed 0: accuracy 0.31"]
     assert lines[-2] == "THE ANSWER"

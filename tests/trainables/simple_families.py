@@ -1,4 +1,4 @@
-"""Families of one generator each: good ones, and one for every mistake that a first ``train`` may contain."""
+"""Families of one generator each: correct ones, and one for every mistake that a first ``train`` may contain."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trainables.contract.simple import Point
 
 
 class Curve(SimpleFamily):
-    """Accuracy is a known logistic in the size, with noise from the seed; two points a run."""
+    """A family whose accuracy is a known logistic curve in the size, with noise from the seed and two points a run."""
 
     task_names = ("add", "prod")
     size_axis = "hidden units"
@@ -44,7 +44,7 @@ class PydanticSettings:
 
 
 class TorchFit(SimpleFamily):
-    """A line fitted with torch's global generator, which is why runs must not share a process step by step."""
+    """A line fitted with torch's global generator, which is why runs must not alternate steps in a process."""
 
     task_names = ("line",)
     Settings = PydanticSettings
@@ -60,7 +60,7 @@ class TorchFit(SimpleFamily):
 
 
 class Yields(SimpleFamily):
-    """Yields the points of its subclass."""
+    """A family that yields the points of its subclass."""
 
     task_names = ("add", "prod")
     Settings = Curve.Settings
@@ -113,7 +113,7 @@ class Diverges(Yields):
 
 
 class Returns(SimpleFamily):
-    """``train`` without a ``yield``."""
+    """A family whose ``train`` lacks a ``yield``."""
 
     task_names = ("add",)
 
@@ -122,7 +122,7 @@ class Returns(SimpleFamily):
 
 
 class Unseeded(SimpleFamily):
-    """Its accuracy does not follow from its seed."""
+    """A family whose accuracy does not depend on its seed alone."""
 
     task_names = ("add",)
 
@@ -131,7 +131,7 @@ class Unseeded(SimpleFamily):
 
 
 class Raises(SimpleFamily):
-    """A bug in the second step."""
+    """A family with a bug in the second step."""
 
     task_names = ("add",)
 

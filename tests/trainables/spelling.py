@@ -1,4 +1,4 @@
-"""Texts of tokens as people read them."""
+"""Texts of tokens in readable form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PIECE = re.compile(r"\[[0-9 ]+\]|#?[0-9]+|[a-z_]+|[()=+-]|<eos>")
 
 
 def spelt(vocabulary: ExpressionVocabulary, ids: Iterable[int]) -> str:
-    """The text of ids, with commas before operations, items and answers that follow one of these or ``)``."""
+    """Return the text of ids, with commas before operations, items and answers that follow one of these or ``)``."""
     text, after_argument = [], False
     for token in map(int, ids):
         argument = token < vocabulary.open
@@ -23,6 +23,6 @@ def spelt(vocabulary: ExpressionVocabulary, ids: Iterable[int]) -> str:
 
 
 def tokens(vocabulary: ExpressionVocabulary, text: str) -> Tokens:
-    """The ids of a text."""
+    """Return the ids of a text."""
     ids = {word: token for token, word in enumerate(vocabulary.words)}
     return np.array([ids[piece] for piece in PIECE.findall(text)], dtype=vocabulary.dtype)

@@ -1,4 +1,4 @@
-"""Small real stacks for tests of the model and the learner."""
+"""Small real stacks for tests of models and learners."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ PERMUTATIONS = PermutationSettings(
     PermutationTask(group="S3", depth=1, held_out_fraction=0.2, train_examples=1500), ModelSettings(block=18), TRAINING
 )
 NESTED_MODEL = ModelSettings(block=60)
-"""For expressions of depth 2 with three arguments."""
+"""A model for expressions of depth 2 with three arguments."""
 FAMILIES: tuple[type[TransformerFamily], ...] = (ListOps, Permutations)
 
 
 def config(mix: str = "add", size: int = 12, seed: int = 0, **training: Any) -> RunConfig:
-    """A run of the small setting; keywords change training settings."""
+    """Return a run of the small setting; keywords change training settings."""
     settings = replace(SETTINGS, training=replace(TRAINING, **training))
     return RunConfig(Mix.parse(mix), size, seed, settings)
 
 
 def family_of(settings: TransformerSettings) -> TransformerFamily:
-    """The family whose settings these are."""
+    """Return the family with these settings."""
     return next(family for family in FAMILIES if family.Settings is type(settings))(settings)
 
 
 def make_learner(runs: Sequence[RunConfig], cache: Path) -> TransformerLearner:
-    """A learner for these runs, on the CPU."""
+    """Return a learner for these runs on the CPU."""
     learner = family_of(runs[0].settings).learner(runs, device="cpu", cache=cache)
     assert isinstance(learner, TransformerLearner)
     return learner
 
 
 def last_reports(learner: TransformerLearner) -> dict[int, Report]:
-    """What each run of a stack reports as it ends, by its place."""
+    """Return the last report of each run of a stack, by its place."""
     ended: dict[int, Report] = {}
     while reports := learner.advance():
         ended |= {report.index: report for report in reports if report.outcome is not None}
@@ -64,10 +64,10 @@ def last_reports(learner: TransformerLearner) -> dict[int, Report]:
 
 
 def outcomes(learner: TransformerLearner) -> dict[int, Outcome]:
-    """The outcomes of a stack's runs, by their places."""
+    """Return the outcomes of a stack's runs, by their places."""
     return {place: report.outcome for place, report in last_reports(learner).items() if report.outcome is not None}
 
 
 def losses(learner: TransformerLearner) -> dict[int, list[float]]:
-    """Training losses of a stack's runs between evaluations, by their places."""
+    """Return training losses of a stack's runs between evaluations, by their places."""
     return {place: [point.loss for point in outcome.curve] for place, outcome in outcomes(learner).items()}

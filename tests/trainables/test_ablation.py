@@ -1,4 +1,4 @@
-"""Probes that change a model: without a part that it needs, it knows less."""
+"""Probes that change a model: without a part that it needs, its accuracy falls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Learned = tuple[RunConfig, dict[str, NDArray[Any]], Path]
 
 
 def drawn(model: ModelSettings, seed: int = 0) -> dict[str, NDArray[Any]]:
-    """Weights of every tensor at random, norms and biases included."""
+    """Return random weights for every tensor, including norms and biases."""
     rng = np.random.default_rng(seed)
     shapes = parameter_shapes(model, WIDTH, VOCABULARY)
     return {name: rng.normal(size=shape, scale=0.4).astype(np.float32) for name, shape in shapes.items()}
@@ -42,7 +42,7 @@ def drawn(model: ModelSettings, seed: int = 0) -> dict[str, NDArray[Any]]:
     ],
     ids=str,
 )
-def test_changes_see_every_update_in_turn(changes: dict[str, Any]) -> None:
+def test_every_update_can_be_changed_in_order(changes: dict[str, Any]) -> None:
     settings = replace(ModelSettings(block=18), **changes)
     model = TrainedTransformer(settings, WIDTH, VOCABULARY, drawn(settings))
     tokens = torch.from_numpy(np.random.default_rng(1).integers(0, VOCABULARY, size=(5, 13)))
@@ -59,13 +59,13 @@ def test_changes_see_every_update_in_turn(changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", ["reliance", "destruction"])
-def test_another_family_is_refused_by_name(name: str) -> None:
+def test_families_without_transformers_are_refused_by_name(name: str) -> None:
     family = LogisticFamily(LogisticSettings())
     with pytest.raises(TypeError, match=f"{name} is for transformers; {family.name}"):
         load_probe(name).run(family, config(), None, {}, None)
 
 
-def test_other_groupings_are_all_there_are_or_as_many_as_wanted() -> None:
+def test_other_groupings_are_complete_or_a_sample_of_the_requested_size() -> None:
     rng = np.random.default_rng(0)
     halves, thirds = (other_groupings(np.arange(6) % divisor, rng) for divisor in (2, 3))
     assert (len(halves), len(thirds)) == (9, 14)

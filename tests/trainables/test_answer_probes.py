@@ -1,4 +1,4 @@
-"""Probes of what models answer and of curved embeddings, where the truth is known."""
+"""Probes of answers, tested on models and mistakes with known structure."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ def test_last_steps_have_the_arguments_of_their_answers(settings: Any, data_cach
     assert [row[at].max() for row, at in zip(texts, steps.places, strict=True)] == steps.answers.tolist()
 
 
-def test_mistakes_of_one_who_works_with_parity_keep_it() -> None:
+def test_mistakes_that_respect_parity_are_recognized() -> None:
     rng = np.random.default_rng(0)
     right = rng.integers(0, 6, 600)
-    given = (right % 2 + 2 * rng.integers(0, 3, 600)) % 6  # The right parity, any third.
+    given = (right % 2 + 2 * rng.integers(0, 3, 600)) % 6  # The right parity and any remainder modulo 3.
     numbers = kept(given, right, GROUPINGS)
     assert numbers["mod2"] == 1
     assert numbers["mod2.chance"] == pytest.approx(0.4, abs=0.05)  # Two of the five other numbers.
-    assert numbers["mod2.p"] == 0.1  # No other halving of six is kept as well.
-    assert numbers["mod3"] == 0  # The right third with the right parity would be the right answer.
-    assert numbers["mod3.p"] > 0.5  # Far less than chance.
+    assert numbers["mod2.p"] == 0.1  # No other split of six into halves fits as well.
+    assert numbers["mod3"] == 0  # With the right parity, the right remainder would give the right answer.
+    assert numbers["mod3.p"] > 0.5  # Far below chance.
 
 
 @pytest.mark.parametrize("constant", [True, False])
-def test_mistakes_of_one_who_guesses_keep_as_much_as_chance(constant: bool) -> None:
+def test_guesses_respect_groups_only_by_chance(constant: bool) -> None:
     rng = np.random.default_rng(1)
     right = rng.integers(0, 6, 3000)
     given = np.full(3000, 4) if constant else rng.integers(0, 6, 3000)
@@ -64,13 +64,13 @@ def test_mistakes_of_one_who_guesses_keep_as_much_as_chance(constant: bool) -> N
         assert numbers[name] == pytest.approx(numbers[f"{name}.chance"], abs=0.03)
 
 
-def test_few_mistakes_are_no_evidence() -> None:
+def test_few_mistakes_are_not_evidence() -> None:
     right = np.zeros(200, dtype=np.int64)
     given = np.where(np.arange(200) < FEWEST - 1, 1, 0)
     assert kept(given, right, GROUPINGS) == {}
 
 
-def test_answers_are_counted_as_the_model_gives_them(data_cache: Path) -> None:
+def test_answers_are_counted_exactly_as_the_model_gives_them(data_cache: Path) -> None:
     family = ListOps(EASY.settings)
     model = family.load(EASY, last_report(EASY, data_cache).weights)
     result = probed("mistakes", EASY, model, data_cache)

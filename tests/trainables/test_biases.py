@@ -1,4 +1,4 @@
-"""Biases, and what weight decay shrinks, against torch's own encoder layer and torch's own AdamW."""
+"""Biases and weight decay, compared with torch's encoder layer and AdamW."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SETTINGS = {
 
 
 class Oracle(nn.Module):
-    """The model as torch's library has it: pre-norm encoder layers applied again and again, under a causal mask."""
+    """The model in terms of torch's library: pre-norm encoder layers, applied repeatedly under a causal mask."""
 
     def __init__(self, settings: ModelSettings, width: int) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class Oracle(nn.Module):
         return logits
 
     def named(self) -> dict[str, Tensor]:
-        """Its parameters by the names they have in a stack; matrices are the other way up there."""
+        """Return its parameters by their names in a stack, where matrices are transposed."""
         parameters: dict[str, Tensor] = {"token": self.token.weight, "position": self.position.weight}
         modules: dict[str, tuple[nn.Module, str]] = {"final_norm": (self.final_norm, ""), "head": (self.head, "")}
         for index, layer in enumerate(self.encoder):
@@ -88,7 +88,7 @@ class Oracle(nn.Module):
 
 
 def _parallel(layer: nn.TransformerEncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
-    """The parts of torch's layer, attention and feed-forward both on what comes in."""
+    """Apply torch's layer with attention and feed-forward both reading the layer's input."""
     normed = layer.norm1(x)
     mixed: Tensor = layer.self_attn(normed, normed, normed, attn_mask=mask, need_weights=False)[0]
     hidden: Tensor = layer.linear2(layer.activation(layer.linear1(layer.norm2(x))))
@@ -96,12 +96,12 @@ def _parallel(layer: nn.TransformerEncoderLayer, x: Tensor, mask: Tensor) -> Ten
 
 
 def way_up(name: str, tensor: Tensor) -> Tensor:
-    """An oracle's parameter (or its gradient) as a stack holds it."""
+    """Return an oracle's parameter or gradient in the orientation of a stack."""
     return tensor if name in ("token", "position") or tensor.dim() == 1 else tensor.T
 
 
 def random_stack(settings: ModelSettings, stack: int, width: int = WIDTH) -> Tensor:
-    """Models [S, P] whose gains, biases and weights are all random."""
+    """Return models [S, P] with random gains, biases and weights."""
     generator = torch.Generator().manual_seed(0)
     where = layout(settings, width, VOCABULARY)
     flat = torch.stack([initialize(settings, where, generator) for _ in range(stack)])
@@ -112,7 +112,7 @@ def random_stack(settings: ModelSettings, stack: int, width: int = WIDTH) -> Ten
 
 
 def oracle_of(settings: ModelSettings, flat_1P: Tensor, width: int = WIDTH) -> Oracle:
-    """The oracle with the parameters of a stack of one, in their precision."""
+    """Return the oracle with the parameters of a stack of one, in their precision."""
     oracle = Oracle(settings, width).to(flat_1P.dtype)
     views = layout(settings, width, VOCABULARY).views(flat_1P)
     named = oracle.named()
@@ -125,7 +125,7 @@ def oracle_of(settings: ModelSettings, flat_1P: Tensor, width: int = WIDTH) -> O
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_logits_and_gradients_are_those_of_torchs_encoder_layer(name: str) -> None:
+def test_logits_and_gradients_agree_with_torchs_encoder_layer(name: str) -> None:
     settings = SETTINGS[name]
     flat = random_stack(settings, 1).double().requires_grad_()
     tokens = torch.randint(0, VOCABULARY, (5, 9), generator=torch.Generator().manual_seed(1))
@@ -144,7 +144,7 @@ def test_logits_and_gradients_are_those_of_torchs_encoder_layer(name: str) -> No
 
 
 @pytest.mark.parametrize("decay", ["matrices", "all"])
-def test_steps_are_those_of_torchs_adamw(decay: Decay) -> None:
+def test_steps_agree_with_torchs_adamw(decay: Decay) -> None:
     model = ModelSettings(block=12, n_recurrence=2, bias=True)
     training = replace(TRAINING, weight_decay=0.5, decay=decay, beta2=0.999, clip=0.5)
     flat = random_stack(model, 1, width=16)
@@ -175,6 +175,6 @@ def test_steps_are_those_of_torchs_adamw(decay: Decay) -> None:
     for name, parameter in oracle.named().items():
         ours, theirs = views[name][0], way_up(name, parameter.detach())
         if name == "0.qkv_bias":
-            # A bias of the keys adds the same to all scores of a query: its gradient is noise, which Adam scales up.
+            # A bias of the keys adds the same to all scores of a query, so its gradient is noise, which Adam amplifies.
             ours, theirs = (torch.cat((bias[:16], bias[32:])) for bias in (ours, theirs))
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4, msg=name)

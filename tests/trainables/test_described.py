@@ -1,4 +1,4 @@
-"""Settings as plain values: what came later is said only where it changes something."""
+"""Settings as plain values: settings added later appear only if they change something."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Outer:
     word: str = field(default="usual", metadata=ADDED_LATER)
 
 
-def test_fields_added_later_are_left_out_at_their_default_on_every_level() -> None:
+def test_fields_added_later_are_omitted_at_their_default_on_every_level() -> None:
     assert described_fields(Outer()) == {"inner": {"old": 1}, "own": {"twice": 2}, "sizes": ()}
     changed = Outer(Inner(2, new=True), Own(3), word="other")
     assert described_fields(changed) == {
@@ -53,7 +53,7 @@ class LaterTraining(TrainingSettings):
     smoothing: float = field(default=0.0, metadata=ADDED_LATER)
 
 
-def test_a_field_added_later_moves_neither_keys_nor_stacks_at_its_default() -> None:
+def test_a_field_added_later_changes_no_key_or_stack_at_its_default() -> None:
     run = config()
 
     def identity(**changes: Any) -> tuple[str, str]:
@@ -68,8 +68,8 @@ def test_a_field_added_later_moves_neither_keys_nor_stacks_at_its_default() -> N
     assert identity(smoothing=0.1)[1] != shape
 
 
-def test_a_setting_that_is_new_has_a_compiled_step_of_its_own() -> None:
-    """Unless it is named as one that acts outside the gradient."""
+def test_a_new_setting_gets_its_own_compiled_step() -> None:
+    """Exceptions are the settings listed as acting outside the gradient."""
     plain = LaterTraining(**asdict(SETTINGS.training))
 
     def form(**changes: Any) -> tuple[Any, ...]:

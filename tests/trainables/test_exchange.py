@@ -1,4 +1,5 @@
-"""An argument that reads as one of another group: models that compute with groups follow, those that do not stay."""
+"""Exchanging an argument's group: models that compute with the group change their answers accordingly, others do
+not."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ from trainables.transformer.generation import TrainedTransformer
 Floats = NDArray[np.float64]
 
 TWO = ListOps(one_application(SETTINGS))
-"""Two numbers modulo 6."""
+"""ListOps with two numbers modulo 6."""
 
 
 def probed(family: TransformerFamily, task: str, features: Floats, units: Units) -> Probed:
@@ -44,7 +45,7 @@ def probed(family: TransformerFamily, task: str, features: Floats, units: Units)
     return load_probe("exchange").run(family, run, model, {}, data)
 
 
-def test_a_model_that_adds_remainders_follows_every_exchange_and_keeps_the_rest() -> None:
+def test_a_model_that_adds_remainders_follows_every_exchange() -> None:
     result = probed(TWO, "add", np.stack([PARITY, THIRD], axis=1), by_remainders())
     numbers = result.numbers
     assert set(numbers) == {f"add.{what}_mod{d}" for what in ("moved", "others", "kept", "only") for d in (2, 3)} | {
@@ -55,11 +56,11 @@ def test_a_model_that_adds_remainders_follows_every_exchange_and_keeps_the_rest(
         assert numbers[f"add.kept_mod{divisor}"] == 1
         assert numbers[f"add.only_mod{divisor}"] == 1
         assert numbers[f"add.others_mod{divisor}"] < 0.6
-    # Another parity, the same third: another number by 3.
+    # A different parity and the same remainder modulo 3: the number changes by 3.
     np.testing.assert_array_equal(result.arrays["exchanged"], np.eye(6)[(NUMBERS + 3) % 6])
 
 
-def test_a_model_that_knows_sums_by_heart_does_not_follow() -> None:
+def test_a_model_with_memorized_sums_does_not_follow() -> None:
     numbers = probed(TWO, "add", np.eye(6), by_heart()).numbers
     assert numbers["add.moved_mod2"] == numbers["add.only_mod2"] == 0
     assert numbers["add.kept_mod2"] == 1
@@ -71,14 +72,14 @@ def test_a_constant_answer_does_not_move() -> None:
     assert {numbers[f"add.{what}_mod{d}"] for what in ("moved", "others") for d in (2, 3)} == {0}
 
 
-def test_signs_of_permutations_are_exchanged_as_parities_are() -> None:
+def test_signs_of_permutations_are_exchanged_like_parities() -> None:
     family = Permutations(one_application(replace(PERMUTATIONS, task=replace(PERMUTATIONS.task, subgroup="A3"))))
     sign = np.array(family.groupings()["sign"])
     features = (2.0 * sign - 1)[:, None]
     even, odd = np.eye(6)[sign.argmin()], np.eye(6)[sign.argmax()]
     parities = [peak(0, 1, at, 2, says) for at, says in ((-2, even), (0, odd), (2, even))]
     numbers = probed(family, "product", features, units(*(unit for group in parities for unit in group))).numbers
-    # An element's order does not follow from those of its factors; the cosets of A3 are the signs.
+    # The order of a product does not follow from the factors' orders. The cosets of A3 are the signs.
     assert set(numbers) == {
         f"product.{what}"
         for name in ("sign", "coset")
@@ -90,21 +91,21 @@ def test_signs_of_permutations_are_exchanged_as_parities_are() -> None:
     parities = [peak(0, 1, at, 2, columns[unlike]) for at, unlike in ((-2, 0), (0, 1), (2, 0))]
     result = probed(family, "sign", features, units(*(unit for group in parities for unit in group)))
     assert result.numbers["sign.moved_sign"] == 1
-    assert result.arrays == {}  # Signs are no elements.
+    assert result.arrays == {}  # Signs are not elements.
 
 
 @pytest.mark.parametrize(
     ("task", "modulus", "count"),
     [("max", 6, 0), ("shuffled_add", 6, 0), ("add", 7, 0), ("prod", 12, 18), ("nadd", 6, 10), ("add", 8, 6)],
 )
-def test_only_groups_that_an_operation_respects_are_exchanged(task: str, modulus: int, count: int) -> None:
+def test_only_groups_respected_by_the_operation_are_exchanged(task: str, modulus: int, count: int) -> None:
     family = ListOps(replace(TWO.settings, task=replace(TWO.settings.task, modulus=modulus)))
-    constant = units((np.zeros(1), 1.0, np.eye(modulus)[0]))  # Right for enough of the questions.
+    constant = units((np.zeros(1), 1.0, np.eye(modulus)[0]))  # Right often enough to be probed.
     assert len(probed(family, task, np.zeros((modulus, 1)), constant).numbers) == count
 
 
 def noise(seed: int, family: ListOps = TWO) -> TrainedTransformer:
-    """A model of random weights."""
+    """Return a model with random weights."""
     rng, settings, vocabulary = np.random.default_rng(seed), family.settings.model, len(Vocabulary(6))
     shapes = parameter_shapes(settings, 12, vocabulary)
     weights = {name: rng.normal(size=shape) for name, shape in shapes.items()}
@@ -112,11 +113,11 @@ def noise(seed: int, family: ListOps = TWO) -> TrainedTransformer:
 
 
 @pytest.mark.parametrize("changes", [{}, {"tied": True, "bias": True, "n_layer": 2}], ids=str)
-def test_nothing_added_changes_nothing(changes: dict[str, Any]) -> None:
+def test_adding_zero_does_not_change_answers(changes: dict[str, Any]) -> None:
     family = ListOps(replace(TWO.settings, model=replace(TWO.settings.model, **changes)))
     run, data = every_pair(family, "add")
     model, rng = noise(3, family), np.random.default_rng(0)
-    for name, parameter in model.parameters.items():  # Else the '=', or biases, decide alone.
+    for name, parameter in model.parameters.items():  # Otherwise the '=' or the biases alone determine the answer.
         parameter *= 0.1 if name.endswith("bias") else 20 if name == "0.attention_out" else 1
     questions = last_steps(run, data)["add"]
     before = answers(model, questions, 6)
@@ -126,7 +127,7 @@ def test_nothing_added_changes_nothing(changes: dict[str, Any]) -> None:
     np.testing.assert_array_equal(after, before[exchange.rows])
 
 
-def test_groups_that_have_equally_many_items_in_common_are_independent() -> None:
+def test_groups_with_equal_overlaps_are_independent() -> None:
     twelve = np.arange(12)
     assert independent(twelve % 2, twelve % 3)
     assert not independent(twelve % 2, twelve % 4)

@@ -1,4 +1,4 @@
-"""Generation with drafts writes what token-by-token greedy generation writes, and scores it right."""
+"""Generation with drafts writes the same texts as token-by-token greedy generation and scores them correctly."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ WORDS = Vocabulary(6)
 
 @pytest.fixture(scope="module")
 def questions() -> list[list[Examples]]:
-    """Two stack rows: one with two sets, one with a single one."""
+    """Two stack rows: one with two sets, one with a single set."""
     joint = make_dataset(TASK, Mix.parse("add+max"), 0)
     alone = make_dataset(TASK, Mix.parse("add"), 1)
     return [list(joint.test.values()), list(alone.test.values())]
 
 
 def untrained(seed: int) -> generation.Forward:
-    """Two models with large random weights: they write nonsense, and each its own."""
+    """Return two models with large random weights, which write different nonsense."""
     settings = ModelSettings(block=60, init=InitSettings(std=0.7))
     where = layout(settings, 16, len(WORDS))
     flat = torch.stack([initialize(settings, where, torch.Generator().manual_seed(seed + i)) for i in range(2)])
@@ -42,12 +42,13 @@ def untrained(seed: int) -> generation.Forward:
 def naive(
     model: generation.Forward, row: int, examples: Examples, width: int, noise_MTV: torch.Tensor | None = None
 ) -> list[list[int]]:
-    """Token by token, all expressions side by side; the texts end with <eos> or at ``width`` tokens. The likeliest
-    token each time, or the likeliest once noise is added."""
+    """Write token by token, all expressions side by side; texts end with <eos> or at ``width`` tokens. Each token is
+    the most likely one, after adding noise if given."""
     texts = [[int(t) for t in text[:n]] for text, n in zip(examples.tokens, examples.prompt_lengths, strict=True)]
     while growing := [text for text in texts if len(text) < width and text[-1] != WORDS.eos]:
         longest = max(map(len, growing))
-        padded = torch.tensor([text + [0] * (longest - len(text)) for text in growing])  # No token sees what follows.
+        # Tokens do not depend on later ones.
+        padded = torch.tensor([text + [0] * (longest - len(text)) for text in growing])
         logits = model(torch.stack([padded, padded]))[row]
         for place, text in enumerate(growing):
             chances = logits[place, len(text) - 1].double()
@@ -58,7 +59,7 @@ def naive(
 
 
 @pytest.mark.parametrize(("tokens_a_pass", "keys"), [(65_536, None), (200, (1, -7))])
-def test_drafts_change_nothing(
+def test_drafts_do_not_change_the_texts(
     questions: list[list[Examples]], tokens_a_pass: int, keys: tuple[int, int] | None
 ) -> None:
     model = untrained(0)
@@ -81,8 +82,8 @@ def test_drafts_change_nothing(
                 first += len(examples.answers)
 
 
-def test_scores_are_those_of_the_written_texts(questions: list[list[Examples]]) -> None:
-    """A model that mostly copies the solutions but errs on purpose is scored by its last value."""
+def test_the_written_texts_determine_the_scores(questions: list[list[Examples]]) -> None:
+    """A model that copies the solutions with deliberate errors is scored by its last value."""
     solutions = questions[1][0]
     wrong = np.arange(len(solutions.answers)) % 3 == 0
 
@@ -102,15 +103,15 @@ def test_scores_are_those_of_the_written_texts(questions: list[list[Examples]]) 
     assert scores == [[pytest.approx(1 - wrong.mean())]]
 
 
-def test_a_text_is_as_long_as_its_own_set_allows(questions: list[list[Examples]]) -> None:
-    """A model that writes the prompt again comes to the right answer too late, whatever is asked next to it."""
+def test_the_longest_text_of_each_set_limits_its_texts(questions: list[list[Examples]]) -> None:
+    """A model that repeats the prompt gives the right answer too late, whatever other sets are in the stack."""
     [solutions, _], [longer] = questions
     flat = solutions.lengths == solutions.lengths.min()
     short = Examples(*(getattr(solutions, name)[flat] for name in ("tokens", "prompt_lengths", "lengths", "answers")))
     short = replace(short, tokens=short.tokens[:, : short.lengths.max()])
 
     def model(tokens: torch.Tensor) -> torch.Tensor:
-        """After '=' the prompt again, then its answer."""
+        """Write the prompt again after '=', then its answer."""
         texts = torch.full((*tokens.shape[:2], tokens.shape[2] + 1), WORDS.eos)
         for place, (row, begin) in enumerate(zip(short.tokens, short.prompt_lengths, strict=True)):
             written = [*row[:begin], *row[:begin], *row[begin : begin + 1], WORDS.eos]
@@ -137,8 +138,8 @@ def test_a_perfect_model_needs_one_pass(questions: list[list[Examples]]) -> None
     assert passes == 1
 
 
-def test_noise_makes_samples_of_the_softmax() -> None:
-    """Tokens are drawn with the model's own probabilities, independently from place to place."""
+def test_noise_gives_samples_of_the_softmax() -> None:
+    """Tokens are drawn with the model's own probabilities, independently at each place."""
     logits = torch.tensor([0.0, 1.0, -1.0, 2.0, -9.0], dtype=torch.float64)
     places = torch.arange(4_000).unsqueeze(0)
     drawn = (generation.gumbel(torch.tensor([11]), places, 10, 5)[0] + logits).argmax(dim=-1)

@@ -1,4 +1,5 @@
-"""The step that a GPU takes, as far as a CPU shows it: recorded, compiled and padded, it computes the plain step."""
+"""The step for a GPU, as far as a CPU can test it: recorded, compiled and padded, it computes the same as the plain
+step."""
 
 from __future__ import annotations
 
@@ -37,11 +38,11 @@ PADDED = {
     ),
 }
 WAITS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::masked_select", "aten::unique")
-"""Operations that make the host wait for the device, which ends a capture."""
+"""Operations that make the host wait for the device, which CUDA graph capture forbids."""
 
 
 class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Records what a step does and repeats it on the same memory, as a CUDA graph does."""
+    """Recorder of a step that repeats it on the same memory, as a CUDA graph does."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -80,7 +81,7 @@ def test_a_recorded_step_repeats_training_without_the_host(monkeypatch: pytest.M
     plain.run(0, 8)
     replayed = make_trainer([0, 1], settings=settings)
     replayed.run(0, 1)
-    # Recording is itself a step, at which the tape is in the place of the step it records.
+    # The first step is recorded while it runs; the tape replaces later ones.
     tapes: list[Tape] = []
 
     def record_then_replay() -> None:
@@ -107,7 +108,7 @@ def test_no_operation_of_a_step_waits_for_the_device(loss: Any, windows: Any) ->
     assert not names & set(WAITS)
 
 
-def test_repeatable_kernels_are_asked_for_only_meanwhile() -> None:
+def test_repeatable_kernels_are_requested_only_within_the_block() -> None:
     assert not torch.are_deterministic_algorithms_enabled()
     with repeatable():
         assert torch.are_deterministic_algorithms_enabled()
@@ -119,14 +120,12 @@ def test_repeatable_kernels_are_asked_for_only_meanwhile() -> None:
 
 
 def test_a_linear_map_can_be_hashed_before_it_has_its_fields() -> None:
-    """torch up to 2.11 does that while it compiles a call of one."""
+    """torch up to 2.11 does that while it compiles a call."""
     hash(_Linear.__new__(_Linear))
 
 
 @pytest.mark.parametrize("added", ["nothing", "bias", "stream"])
-def test_a_product_in_parts_has_the_values_and_the_gradients_of_a_whole_one(
-    added: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_product_in_parts_has_the_same_values_and_gradients(added: str, monkeypatch: pytest.MonkeyPatch) -> None:
     generator = torch.Generator().manual_seed(0)
     shapes = {"x": (3, 60, 8), "matrix": (3, 8, 5), "bias": (3, 1, 5), "stream": (3, 60, 5)}
     names = ["x", "matrix", *([] if added == "nothing" else [added])]
@@ -152,7 +151,7 @@ def test_a_product_in_parts_has_the_values_and_the_gradients_of_a_whole_one(
         (4, 8192, False, 1),
     ],
 )
-def test_rows_are_cut_into_parts_on_a_gpu_alone(stack: int, rows: int, on_gpu: bool, parts: int) -> None:
+def test_rows_are_split_into_parts_only_on_a_gpu(stack: int, rows: int, on_gpu: bool, parts: int) -> None:
     assert _parts(stack, rows, on_gpu=on_gpu) == parts
 
 
@@ -166,7 +165,7 @@ def test_rows_are_cut_into_parts_on_a_gpu_alone(stack: int, rows: int, on_gpu: b
         (True, 2),
     ],
 )
-def test_compiled_steps_follow_uncompiled_ones_through_a_shrinking_stack(
+def test_compiled_steps_agree_with_uncompiled_ones_in_a_shrinking_stack(
     bias: bool, parts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from torch._dynamo.utils import counters
@@ -188,7 +187,7 @@ def test_compiled_steps_follow_uncompiled_ones_through_a_shrinking_stack(
     assert counters["stats"]["unique_graphs"] == versions
 
 
-def test_a_gpu_without_the_tools_runs_uncompiled_and_names_them(
+def test_a_gpu_without_compilers_runs_uncompiled_and_names_the_missing_tools(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(gpu_step, "find_spec", lambda name: object())
@@ -206,7 +205,7 @@ def test_a_worker_compiles_with_few_processes(monkeypatch: pytest.MonkeyPatch) -
     from torch._inductor import config
 
     monkeypatch.delenv(gpu_step.COMPILERS, raising=False)
-    with config.patch(compile_threads=64):  # As on a node of so many cores, on which other workers compile, too.
+    with config.patch(compile_threads=64):  # As on a node with many cores, on which other workers compile too.
         gpu_step.compiled(lambda: None)
         threads = config.compile_threads
     assert threads is not None
@@ -214,7 +213,7 @@ def test_a_worker_compiles_with_few_processes(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.slow
-def test_what_is_compiled_does_not_depend_on_which_stack_came_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_code_does_not_depend_on_which_stack_came_first(monkeypatch: pytest.MonkeyPatch) -> None:
     from torch._dynamo.utils import counters
 
     taken: list[int] = []
@@ -232,7 +231,9 @@ def test_what_is_compiled_does_not_depend_on_which_stack_came_first(monkeypatch:
     assert counters["stats"]["unique_graphs"] == before + 1
 
 
-def test_one_process_of_a_machine_compiles_a_form_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_only_one_process_of_a_machine_compiles_a_form_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     within: list[str] = []
 
@@ -246,7 +247,7 @@ def test_one_process_of_a_machine_compiles_a_form_at_a_time(monkeypatch: pytest.
         return thread
 
     with gpu_step.compiling("16"):
-        other("32").join(10)  # Of another form.
+        other("32").join(10)  # Another form does not wait.
         waits = other("16")
         waits.join(0.3)
         assert within == ["32"]
@@ -255,7 +256,7 @@ def test_one_process_of_a_machine_compiles_a_form_at_a_time(monkeypatch: pytest.
 
 
 def padded_models(settings: ModelSettings, n_embed: int) -> dict[str, Tensor]:
-    """A stack of two in float64, with gains that are not all 1 and biases that are not 0."""
+    """Return a stack of two in float64, with gains other than 1 and biases other than 0."""
     where = layout(settings, n_embed, VOCABULARY)
     generator = torch.Generator().manual_seed(0)
     flat = torch.stack([initialize(settings, where, generator) for _ in range(2)]).double() * 10
@@ -288,7 +289,7 @@ def test_padded_models_compute_the_same_logits_and_gradients(name: str) -> None:
         torch.testing.assert_close(narrow, other, rtol=1e-5, atol=1e-9, msg=f"the gradient of {key} differs")
 
 
-def test_looking_up_by_a_product_is_looking_up() -> None:
+def test_lookup_by_a_product_equals_plain_lookup() -> None:
     table = torch.randn(2, VOCABULARY, 5, generator=torch.Generator().manual_seed(0)).requires_grad_()
     tokens = torch.randint(0, VOCABULARY, (2, 40), generator=torch.Generator().manual_seed(1))
     plain, product = _embed(table, tokens), _embed_by_product(table, tokens)

@@ -1,4 +1,4 @@
-"""Initial weights and the learning rates that belong to them: per tensor, across widths, and in a stack."""
+"""Initial weights and their learning rates: per tensor, across widths, and in a stack."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WIDTH = 64
 
 
 def spread(init: InitSettings) -> dict[str, float]:
-    """The standard deviation of each parameter of one model of :data:`WIDTH`, block applied four times."""
+    """Return the standard deviation of each parameter of a model of :data:`WIDTH` whose block is applied four times."""
     settings = ModelSettings(block=64, init=init)
     where = layout(settings, WIDTH, VOCABULARY)
     views = where.views(initialize(settings, where, torch.Generator().manual_seed(3)).unsqueeze(0))
@@ -32,7 +32,7 @@ def with_init(run: RunConfig, **init: Any) -> RunConfig:
     return replace(run, settings=replace(run.settings, model=model))
 
 
-def test_scaled_weights_follow_fan_in_and_branches_the_number_of_additions() -> None:
+def test_scaled_weights_follow_fan_in_and_the_number_of_branches() -> None:
     deviations = spread(InitSettings("scaled", gain=2.0))
     assert deviations["token"] == pytest.approx(2 / math.sqrt(WIDTH), rel=0.06)
     assert deviations["0.qkv"] == pytest.approx(2 / math.sqrt(WIDTH), rel=0.03)
@@ -49,13 +49,13 @@ def test_scaled_weights_follow_fan_in_and_branches_the_number_of_additions() -> 
         ({"std": 0.0}, "model.init.std"),
     ],
 )
-def test_numbers_that_mean_nothing_are_refused_by_name(given: dict[str, Any], key: str) -> None:
+def test_settings_without_effect_are_refused_by_name(given: dict[str, Any], key: str) -> None:
     with pytest.raises(SettingsError) as caught:
         InitSettings(**given)
     assert caught.value.key == key
 
 
-def test_weights_far_from_what_the_widths_ask_for_are_warned_of() -> None:
+def test_weights_on_the_wrong_scale_for_the_widths_cause_a_warning() -> None:
     assert "At 2 of 3 sizes, this deviation is less than 1/3 of 1/sqrt(n_embed)." in scale_warning(
         InitSettings(std=0.05), (8, 16, 256)
     )
@@ -66,7 +66,7 @@ def test_weights_far_from_what_the_widths_ask_for_are_warned_of() -> None:
     assert scale_warning(InitSettings("scaled"), (8, 4096)) == ""
 
 
-# Of runs at n_embed 16, seed 3, before initialization was a setting of several values, in the smoke profile of then.
+# Keys of runs at n_embed 16, seed 3, in the smoke profile of that time, when initialization was a single number.
 THEN = [f"settings.training.{setting}" for setting in ("steps=300", "evaluate_every=50", "warmup_steps=20")]
 KEYS = {
     ("add_vs_add_prod", "smoke", "add"): "8903440ee278654b",
@@ -76,19 +76,19 @@ KEYS = {
 
 
 @pytest.mark.parametrize(("space", "profile", "mix"), KEYS)
-def test_runs_keep_the_keys_they_had(space: str, profile: str, mix: str) -> None:
+def test_keys_of_older_runs_have_not_changed(space: str, profile: str, mix: str) -> None:
     family = load_space(space, profile, THEN).make_family()
     assert family.key(family.config(Arm.parse(mix), 16, 3)) == KEYS[space, profile, mix]
 
 
-def test_multisets_held_out_are_other_runs_than_shares_of_tuples_were() -> None:
-    """Under this key runs were trained when ``unordered`` took its share of the ordered tuples."""
+def test_holding_out_multisets_changes_the_key_of_older_unordered_runs() -> None:
+    """This key belongs to runs from when ``unordered`` took its share of ordered tuples."""
     unordered = ["settings.task.held_out=unordered", "settings.task.held_out_fraction=0.5", *THEN]
     family = load_space("add_vs_add_prod", "smoke", unordered).make_family()
     assert family.key(family.config(Arm.parse("add"), 16, 3)) != "f529f20e369da60f"
 
 
-def test_another_kind_leaves_the_old_ones_numbers_behind() -> None:
+def test_another_kind_of_initialization_drops_the_old_kinds_numbers() -> None:
     space = load_space("add_vs_add_prod", "smoke", ["settings.model.init={kind: normal, std: 0.1}"])
     assert space.settings.model.init == InitSettings(std=0.1)
     base = ["settings.model.init.std=0.1", "settings.model.init.kind=normal"]

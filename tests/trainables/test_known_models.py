@@ -1,4 +1,4 @@
-"""What probes say of a transformer that is written down: it sums parities and thirds, and answers by both."""
+"""Probes of a transformer with hand-written weights, which sums parities and thirds and combines them in its answer."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def probed(name: str) -> Probed:
     return load_probe(name).run(FAMILY, run, model, {}, data)
 
 
-def test_it_makes_no_mistakes() -> None:
+def test_the_model_makes_no_mistakes() -> None:
     result = probed("mistakes")
     assert result.numbers == {"add.right": 1, "add.entropy": pytest.approx(1)}
     np.testing.assert_allclose(result.arrays["answers"], np.full((1, 6), 1 / 6))
 
 
-def test_without_attention_sums_are_zero_and_without_feed_forward_there_is_no_answer() -> None:
+def test_without_attention_or_feed_forward_the_answer_is_constant() -> None:
     numbers = probed("reliance").numbers
     assert numbers["add.whole"] == 1
-    assert numbers["add.no_attention"] == pytest.approx(1 / 6)  # Odd and 2 modulo 3, always: 5.
-    assert numbers["add.no_feed_forward"] == pytest.approx(1 / 6)  # The first number, always: 0.
+    assert numbers["add.no_attention"] == pytest.approx(1 / 6)  # Always odd and 2 modulo 3: 5.
+    assert numbers["add.no_feed_forward"] == pytest.approx(1 / 6)  # Always the first number: 0.
 
 
-def test_without_the_directions_of_a_remainder_it_guesses_that_remainder() -> None:
+def test_without_the_directions_of_a_remainder_the_model_guesses_it() -> None:
     numbers = probed("destruction").numbers
     assert numbers["add.whole"] == 1
     assert numbers["add.without_mod2"] == pytest.approx(1 / 2)

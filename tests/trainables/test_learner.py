@@ -1,4 +1,5 @@
-"""The learner: a run in a stack is the run alone, a resumed stack is the uninterrupted one, ends are final."""
+"""The learner: a run in a stack equals the run alone, a resumed stack equals an uninterrupted one, and ends are
+final."""
 
 from __future__ import annotations
 
@@ -24,21 +25,21 @@ MIXED_STACK = [
 
 
 def every_step(runs: Sequence[RunConfig], steps: int) -> list[RunConfig]:
-    """The same runs, evaluated at each of their first ``steps`` steps and then over."""
+    """Return the same runs, shortened to ``steps`` steps and evaluated at each."""
     short: dict[str, Any] = {"steps": steps, "evaluate_every": 1}
     return [
         replace(run, settings=replace(run.settings, training=replace(run.settings.training, **short))) for run in runs
     ]
 
 
-def test_golden_loss_curve(data_cache: Path) -> None:
-    """A change that computes nothing new gives these losses; one that does raises ``ListOps.version``."""
+def test_losses_have_not_changed(data_cache: Path) -> None:
+    """A change that alters these losses must raise ``ListOps.version``."""
     curve = losses(make_learner(every_step([config("add+prod", 16, 7)], 20), data_cache))[0]
     np.testing.assert_allclose(curve[::5] + curve[-1:], GOLDEN, rtol=1e-3)
 
 
-def test_runs_of_one_stack_train_on_the_examples_that_each_asks_for(data_cache: Path) -> None:
-    """Same mix and seed, same shape, other data: the same task with fewer examples."""
+def test_runs_of_one_stack_train_on_their_own_examples(data_cache: Path) -> None:
+    """The runs share mix, seed and shape, but one has fewer examples."""
     many = config()
     few = replace(many, settings=replace(many.settings, task=replace(many.settings.task, train_examples=100)))
     together = make_learner([many, few], data_cache)
@@ -52,8 +53,8 @@ def test_runs_of_one_stack_train_on_the_examples_that_each_asks_for(data_cache: 
         np.testing.assert_allclose(ended[place].curve[-1].loss, alone.curve[-1].loss, rtol=2e-3)
 
 
-def test_part_of_a_stack_goes_on_from_the_checkpoint_of_the_whole(data_cache: Path, tmp_path: Path) -> None:
-    """A run of four has diverged, so that places in the checkpoint are not places in the stack."""
+def test_part_of_a_stack_continues_from_the_checkpoint_of_the_whole(data_cache: Path, tmp_path: Path) -> None:
+    """One of four runs has diverged, so that places in the checkpoint differ from places in the stack."""
     wild = config("add", seed=2, learning_rate=1e30, learning_rate_end=1e30)
     whole = make_learner([wild, *MIXED_STACK], data_cache)
     for _ in range(2):
@@ -89,7 +90,7 @@ def test_a_diverged_run_stops_and_leaves_its_neighbors_alone(data_cache: Path) -
     np.testing.assert_allclose(together, [point.loss for point in alone.curve], rtol=2e-3)
 
 
-def test_a_solved_run_is_frozen_while_its_neighbor_goes_on(data_cache: Path) -> None:
+def test_a_solved_run_is_frozen_while_its_neighbor_continues(data_cache: Path) -> None:
     easy, hard = (
         config(mix, 24, 100, steps=900, evaluate_every=50, stop_when_solved=True, batch=32) for mix in ("max", "add")
     )
@@ -100,7 +101,7 @@ def test_a_solved_run_is_frozen_while_its_neighbor_goes_on(data_cache: Path) -> 
     assert ended[0].accuracy["max"] >= 0.9
 
 
-def test_the_last_report_carries_embeddings_weights_and_counts(data_cache: Path) -> None:
+def test_the_last_report_contains_embeddings_weights_and_counts(data_cache: Path) -> None:
     last = last_reports(make_learner([config("add+prod", size=12)], data_cache))[0]
     assert last.outcome is not None
     assert set(last.arrays) == {"embedding"}
@@ -109,14 +110,14 @@ def test_the_last_report_carries_embeddings_weights_and_counts(data_cache: Path)
     np.testing.assert_array_equal(last.weights["token"][:6], embedding)
     measures = last.outcome.measures
     seen = measures["nodes_seen_add"] + measures["nodes_seen_prod"]
-    # One node an expression of 8.5 tokens on average: 60 steps of 16 windows of 18 tokens.
+    # One node per expression of 8.5 tokens on average: 60 steps of 16 windows of 18 tokens.
     assert seen == pytest.approx(60 * 16 * 18 / 8.5, rel=0.05)
     assert set(last.outcome.accuracy) == {"add", "prod"}
-    # Flat and ordered: every tuple once, half of 43 of them.
+    # Flat and ordered expressions test every tuple once: half of 43.
     assert measures["test_examples_add"] == measures["test_cases_add"] == 22
 
 
-def test_shapes_group_what_can_share_a_stack() -> None:
+def test_runs_of_the_same_shape_can_share_a_stack() -> None:
     family = ListOps(SETTINGS)
     same = [config(), config("add+prod"), config(seed=5), config(learning_rate=1e-3, weight_decay=0.0)]
     assert len({family.shape(run) for run in same}) == 1
@@ -124,7 +125,7 @@ def test_shapes_group_what_can_share_a_stack() -> None:
     assert len({family.shape(run) for run in [config(), *other]}) == 6
 
 
-def test_schedules_start_and_end_where_they_should() -> None:
+def test_schedules_start_and_end_at_the_given_rates() -> None:
     for schedule in ("cosine", "exponential", "constant"):
         settings = TrainingSettings(
             steps=1000, schedule=schedule, learning_rate=1e-3, learning_rate_end=1e-5, warmup_steps=10
@@ -140,10 +141,11 @@ def test_schedules_start_and_end_where_they_should() -> None:
 GOLDEN = [2.93631, 2.612612, 2.269499, 2.076034, 2.037562]
 
 
-def test_a_checkpoint_continues_with_the_step_that_made_it(
+def test_a_checkpoint_continues_with_the_training_step_that_made_it(
     data_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One of torch's step does so where the native one is there; one of the native step is refused without it."""
+    """Checkpoints of torch's step use it even if the native step exists; checkpoints of the native step are refused
+    without it."""
     native = make_learner([config()], data_cache)
     native.advance()
     native.save(tmp_path / "native")

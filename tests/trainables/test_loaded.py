@@ -1,4 +1,4 @@
-"""A model given back from its weights is the one that was trained."""
+"""A model loaded from its weights equals the trained model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def last_report(run: RunConfig, cache: Path) -> Report:
     return last_reports(make_learner([run], cache))[0]
 
 
-def test_its_logits_are_those_of_the_model_in_training(data_cache: Path) -> None:
+def test_logits_of_a_loaded_model_equal_those_in_training(data_cache: Path) -> None:
     learner = make_learner([EASY, config("add", 24, 1, steps=300, evaluate_every=100, batch=32)], data_cache)
     learner.advance()
     tokens = torch.randint(0, 18, (2, 5, 12), generator=torch.Generator().manual_seed(0))
@@ -32,7 +32,7 @@ def test_its_logits_are_those_of_the_model_in_training(data_cache: Path) -> None
     assert not any(parameter.requires_grad for parameter in model.parameters.values())
 
 
-def test_weights_of_another_model_and_texts_too_long_are_refused(data_cache: Path) -> None:
+def test_weights_of_another_model_and_too_long_texts_are_refused(data_cache: Path) -> None:
     weights = make_learner([config(size=12)], data_cache)._weights(0)
     family = ListOps(SETTINGS)
     with pytest.raises(ValueError, match=r"'0\.attention_norm' has shape \(12,\), not \(16,\), and \d+ more differ"):
@@ -45,7 +45,7 @@ def test_weights_of_another_model_and_texts_too_long_are_refused(data_cache: Pat
         model.logits(torch.zeros(1, 19, dtype=torch.int64))
 
 
-def test_a_family_that_loads_nothing_raises() -> None:
+def test_a_family_without_loading_raises_an_error() -> None:
     family = LogisticFamily(LogisticSettings())
     run = family.config(Arm.parse("add"), 8, 0)
     with pytest.raises(NotImplementedError, match="the family 'logistic' does not load models"):

@@ -1,4 +1,4 @@
-"""The native step: torch's step in float64 is the judge, and a run is the same bits alone, in a stack and resumed."""
+"""The native step, judged by torch's step in float64; a run has the same bits alone, in a stack and resumed."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from trainables.transformer.stack import StackState, StackTrainer, stack_losses
 from trainables.transformer.training_settings import TrainingSettings
 
 CLOSE = 1e-5
-"""Largest distance from float64, as ``farthest`` measures it, that is never a defect."""
+"""Tolerated distance from float64, as measured by ``farthest``."""
 MANY = 3
-"""Times torch's own distance in float32 that may come on top."""
+"""Additional tolerance, in multiples of torch's own distance in float32."""
 
 torch.set_num_threads(1)
 
@@ -44,7 +44,7 @@ def native_trainer(
     state: StackState | None = None,
     frozen: list[set[str]] | None = None,
 ) -> NativeTrainer:
-    """The native twin of ``make_trainer``."""
+    """Return the native counterpart of ``make_trainer``."""
     where = layout(model, n_embed, VOCABULARY)
     models = [initialize(model, where, torch.Generator().manual_seed(seed)) for seed in seeds]
     state = StackState.start(torch.stack(models)) if state is None else state
@@ -53,7 +53,7 @@ def native_trainer(
 
 
 def noisy_model(model: ModelSettings, where: Layout, seed: int) -> torch.Tensor:
-    """A model whose gains and biases have left their first values."""
+    """Return a model whose gains and biases have random values."""
     generator = torch.Generator().manual_seed(seed)
     flat = initialize(model, where, generator)
     for view in where.views(flat.unsqueeze(0)).values():
@@ -64,14 +64,15 @@ def noisy_model(model: ModelSettings, where: Layout, seed: int) -> torch.Tensor:
 def by_torch(
     model: ModelSettings, where: Layout, flat: torch.Tensor, tokens: torch.Tensor, counted: torch.Tensor, dtype: Any
 ) -> tuple[float, dict[str, torch.Tensor]]:
-    """Loss and gradients in a precision, by the reference."""
+    """Return the reference's loss and gradients in a precision."""
     leaves = {name: view.detach().to(dtype).requires_grad_() for name, view in where.views(flat.unsqueeze(0)).items()}
     loss = stack_losses(model, leaves, tokens.unsqueeze(0), counted[..., 1:].unsqueeze(0), 1).sum()
     return float(loss.detach()), dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
 
 
 def farthest(gradients: Mapping[str, torch.Tensor], exact: Mapping[str, torch.Tensor]) -> float:
-    """The largest relative distance of a tensor's gradient; of a tensor that hardly matters, relative to the whole."""
+    """Return the largest relative distance of a tensor's gradient. Tensors with tiny gradients are measured relative
+    to the whole gradient."""
     whole = math.sqrt(sum(float(right.norm()) ** 2 for right in exact.values()))
     return max(
         float((gradients[name] - right).norm()) / max(float(right.norm()), 1e-2 * whole, 1e-12)
@@ -79,7 +80,7 @@ def farthest(gradients: Mapping[str, torch.Tensor], exact: Mapping[str, torch.Te
     )
 
 
-# The same examples each time: a ReLU whose input is 0 but for rounding may go either way, and then it is no defect.
+# Use the same examples each time: a ReLU whose input is 0 except for rounding may go either way, which is not a defect.
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(
     n_layer=st.integers(1, 3),
@@ -96,7 +97,7 @@ def farthest(gradients: Mapping[str, torch.Tensor], exact: Mapping[str, torch.Te
     counted_share=st.sampled_from((0.0, 0.1, 0.5, 1.0)),
     seed=st.integers(0, 2**20),
 )
-def test_loss_and_gradients_are_those_of_torch(
+def test_loss_and_gradients_agree_with_torch(
     *,
     n_layer: int,
     n_recurrence: int,
@@ -135,8 +136,8 @@ TRAININGS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", TRAININGS)
-def test_training_goes_the_way_of_torch(name: str) -> None:
-    """The first steps differ by rounding alone; later ones drift apart as any two roundings do."""
+def test_training_follows_torch(name: str) -> None:
+    """The first steps differ only by rounding; later ones drift apart as with any change in rounding."""
     training, rates = replace(TRAINING, **TRAININGS[name]), [5e-3, 2e-3]
     settings = [replace(training, learning_rate=rate) for rate in rates]
     reference, native = make_trainer([3, 1], settings=settings), native_trainer([3, 1], training=training, rates=rates)
@@ -146,7 +147,7 @@ def test_training_goes_the_way_of_torch(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_long_training_ends_where_torch_ends() -> None:
+def test_long_training_ends_with_the_same_losses_as_torch() -> None:
     training = replace(TRAINING, steps=500)
     reference = losses(make_trainer([3, 1], settings=[training] * 2), 500)
     got = losses(native_trainer([3, 1], training=training), 500)
@@ -154,7 +155,7 @@ def test_a_long_training_ends_where_torch_ends() -> None:
     torch.testing.assert_close(got[-50:].mean(0), reference[-50:].mean(0), rtol=1e-2, atol=1e-2)
 
 
-def test_a_run_is_the_same_bits_alone_in_a_stack_and_resumed() -> None:
+def test_a_run_has_the_same_bits_alone_in_a_stack_and_resumed() -> None:
     together, first = native_trainer([3, 1, 4], n_embed=13), native_trainer([1], n_embed=13)
     together.run(0, 25)
     first.run(0, 7)
@@ -165,7 +166,7 @@ def test_a_run_is_the_same_bits_alone_in_a_stack_and_resumed() -> None:
         assert torch.equal(tensor, together.state.tensors()[name][1:2]), name
 
 
-def test_runs_taken_out_leave_the_others_as_they_were() -> None:
+def test_removed_runs_do_not_change_the_others() -> None:
     whole, thinned = native_trainer([3, 1, 4]), native_trainer([3, 1, 4])
     expected = losses(whole, 20)[:, [0, 2]]
     before = losses(thinned, 8)[:, [0, 2]]
@@ -173,7 +174,7 @@ def test_runs_taken_out_leave_the_others_as_they_were() -> None:
     assert torch.equal(torch.cat((before, losses(thinned, 12, first=8))), expected)
 
 
-def test_what_is_frozen_keeps_its_first_values() -> None:
+def test_frozen_parts_keep_their_first_values() -> None:
     trainer = native_trainer([3, 1], training=replace(TRAINING, decay="all"), frozen=[{"token", "0.qkv"}, set()])
     views = trainer._where.views(trainer.state.parameters_SP)
     before = {name: view.clone() for name, view in views.items()}
@@ -184,7 +185,7 @@ def test_what_is_frozen_keeps_its_first_values() -> None:
 
 @pytest.mark.parametrize("poison", [math.nan, math.inf, 1e30])
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
-def test_a_diverged_run_has_no_finite_loss_and_touches_no_neighbor(poison: float, activation: Any) -> None:
+def test_a_diverged_run_has_no_finite_loss_and_does_not_change_others(poison: float, activation: Any) -> None:
     model = replace(MODEL, activation=activation)
     healthy, poisoned = native_trainer([3, 1], model=model), native_trainer([3, 1], model=model)
     expected = losses(healthy, 6)
@@ -195,14 +196,14 @@ def test_a_diverged_run_has_no_finite_loss_and_touches_no_neighbor(poison: float
     assert torch.equal(curve[:, 0], expected[:, 0])
 
 
-def test_a_text_with_words_beyond_the_vocabulary_is_refused() -> None:
+def test_a_text_with_tokens_beyond_the_vocabulary_is_refused() -> None:
     where = layout(MODEL, 16, VOCABULARY - 1)
     state = StackState.start(torch.zeros(1, where.width))
     with pytest.raises(ValueError, match="the vocabulary ends before"):
         NativeTrainer(state, MODEL, where, [TRAINING], [TEXT], [0])
 
 
-def test_a_library_of_other_source_code_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_built_from_other_source_code_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     assert native.library() is not None
     monkeypatch.setattr(native, "INTERFACE", -1)
     native._load.cache_clear()
@@ -216,8 +217,8 @@ def test_a_library_of_other_source_code_is_not_called(monkeypatch: pytest.Monkey
     assert "pip install -e ." in remedy
 
 
-def test_a_parallel_block_is_torchs(data_cache: Path) -> None:
-    """The native step knows none: it would train another model."""
+def test_a_parallel_block_is_trained_by_torch(data_cache: Path) -> None:
+    """The native step does not support it and would train another model."""
     plain = config()
     parallel = replace(plain, settings=replace(SETTINGS, model=replace(SETTINGS.model, parallel=True)))
     assert family_of(SETTINGS).training_step("cpu") == native.NATIVE
@@ -231,8 +232,8 @@ TASK = TaskSettings(modulus=6, held_out_fraction=0.2, train_examples=100, valida
 
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 @pytest.mark.parametrize(("spread", "n_embed"), [(0.3, 12), (0.7, 13), (2.0, 20)])
-def test_greedy_texts_are_those_of_torch(spread: float, n_embed: int, activation: Any) -> None:
-    """Random models, so that most drafts are wrong; of rows of unequal height and texts of unequal length."""
+def test_greedy_texts_agree_with_torch(spread: float, n_embed: int, activation: Any) -> None:
+    """The models are random, so that most drafts are wrong; rows have different heights and texts different lengths."""
     words = TASK.vocabulary()
     model = ModelSettings(n_layer=2, n_recurrence=1, block=60, activation=activation, init=InitSettings(std=spread))
     where = layout(model, n_embed, len(words))

@@ -1,4 +1,4 @@
-"""The native step built in other ways: the same bits from every build, and nothing for the sanitizers to find."""
+"""The native step built in other ways: every build gives the same bits, and sanitizers report no errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(not GCC, reason="needs g++")]
 
 
 def built(directory: Path, name: str, *flags: str, compiler: str = GCC) -> Path:
-    """A library of the step, built with the flags of pyproject.toml and these."""
+    """Build a library of the step with the flags of pyproject.toml and these. Return its path."""
     [extension] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["ext-modules"]
     path = directory / f"{name}.so"
     sources = [str(ROOT / source) for source in extension["sources"]]
@@ -41,7 +41,7 @@ def built(directory: Path, name: str, *flags: str, compiler: str = GCC) -> Path:
 
 
 def trained() -> dict[str, torch.Tensor]:
-    """Parameters after some steps and texts written with them, by the names of the models."""
+    """Return parameters after some steps and texts written with them, by the names of the models."""
     ends: dict[str, torch.Tensor] = {}
     for name, model in MODELS.items():
         runs = native_trainer([3, 1], n_embed=12, model=model, training=replace(TRAINING, batch=10, loss="answer"))
@@ -58,7 +58,7 @@ BUILDS = {
     "hardly optimized": (GCC, "-O1"),
     "clang": (shutil.which("clang++") or "",),
 }
-"""Compilers and flags beyond those of pyproject.toml; the code itself asks for AVX2 and FMA."""
+"""Compilers and flags in addition to those of pyproject.toml; the code itself requests AVX2 and FMA."""
 
 
 @pytest.mark.parametrize("name", BUILDS)
@@ -79,7 +79,7 @@ def test_every_build_gives_the_same_bits(name: str, tmp_path: Path, monkeypatch:
         assert torch.equal(tensor, expected[what]), what
 
 
-def test_the_sanitizers_find_nothing(tmp_path: Path) -> None:
+def test_the_sanitizers_report_no_errors(tmp_path: Path) -> None:
     library = built(tmp_path, "sanitized", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
     names = [subprocess.check_output([GCC, f"-print-file-name=lib{name}.so"], text=True) for name in ("asan", "ubsan")]
     preload = os.pathsep.join(name.strip() for name in names)

@@ -1,4 +1,4 @@
-"""Phases of a real stack: what is taken over, what is frozen, and that neighbors and plain runs do not notice."""
+"""Phases of a real stack: the parts taken over, the frozen parts, and that other runs are unaffected."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ FAMILY = ListOps(SETTINGS)
 
 
 def arm(**later: Any) -> RunConfig:
-    """A run whose first half trains on MAX, its second on ADD."""
+    """Return a run whose first half trains on MAX and whose second half trains on ADD."""
     return FAMILY.config(Arm((Phase(MAX, 0.5), Phase(ADD, 0.5, **later))), 12, 0)
 
 
 def first_left(learner: TransformerLearner) -> dict[str, NDArray[Any]]:
-    """The weights that the first run of a stack leaves."""
+    """Train a stack. Return the weights of its first run."""
     return dict(last_reports(learner)[0].weights)
 
 
@@ -44,15 +44,15 @@ def begun(run: RunConfig, cache: Path, donor: dict[str, NDArray[Any]]) -> Transf
 
 @pytest.fixture(scope="module")
 def donor(data_cache: Path) -> dict[str, NDArray[Any]]:
-    """What the first phase leaves."""
+    """Weights after the first phase."""
     return first_left(make_learner(arm().phases[:1], data_cache))
 
 
-def test_both_phases_have_their_part_of_the_steps() -> None:
+def test_both_phases_get_their_share_of_the_steps() -> None:
     assert [(run.mix.name, FAMILY.steps(run)) for run in arm().phases] == [("max", 30), ("add", 30)]
 
 
-def test_a_phase_begins_with_the_weights_of_the_one_before(donor: dict[str, NDArray[Any]], data_cache: Path) -> None:
+def test_a_phase_begins_with_the_weights_of_the_previous_one(donor: dict[str, NDArray[Any]], data_cache: Path) -> None:
     taken = first_weights(begun(arm(), data_cache, donor))
     assert all(np.array_equal(taken[name], donor[name]) for name in donor)
     own = first_weights(make_learner([replace(arm(), start=None)], data_cache))
@@ -63,9 +63,7 @@ def test_a_phase_begins_with_the_weights_of_the_one_before(donor: dict[str, NDAr
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_a_frozen_part_keeps_its_values_bit_for_bit(
-    part: str, donor: dict[str, NDArray[Any]], data_cache: Path
-) -> None:
+def test_a_frozen_part_keeps_its_exact_values(part: str, donor: dict[str, NDArray[Any]], data_cache: Path) -> None:
     left = first_left(begun(arm(frozen=(part,)), data_cache, donor))
     unchanged = {name for name in donor if np.array_equal(left[name], donor[name])}
     blocks = {name for name in donor if name not in ("token", "position", "head")}
@@ -73,14 +71,14 @@ def test_a_frozen_part_keeps_its_values_bit_for_bit(
     assert unchanged == expected
 
 
-def test_a_frozen_run_does_not_touch_its_neighbor(data_cache: Path) -> None:
+def test_a_frozen_run_does_not_change_its_neighbor(data_cache: Path) -> None:
     plain, other = config("add", seed=1), config("add", seed=0)
     beside = first_left(make_learner([plain, other], data_cache))
     beside_frozen = first_left(make_learner([plain, replace(other, frozen=("embedding",))], data_cache))
     assert all(np.array_equal(beside[name], beside_frozen[name]) for name in beside)
 
 
-def test_a_stack_of_later_phases_is_each_of_them_alone(donor: dict[str, NDArray[Any]], data_cache: Path) -> None:
+def test_later_phases_train_the_same_alone_and_in_a_stack(donor: dict[str, NDArray[Any]], data_cache: Path) -> None:
     runs = [arm(), arm(frozen=("embedding",)), replace(arm(), seed=1), arm(takes=("embedding",))]
     rng = np.random.default_rng(0)
     donors = [{name: tensor + rng.normal(0, 0.05, tensor.shape) for name, tensor in donor.items()} for _ in runs]
@@ -92,14 +90,14 @@ def test_a_stack_of_later_phases_is_each_of_them_alone(donor: dict[str, NDArray[
     assert len({curve[0] for curve in together.values()}) == len(runs)
 
 
-def test_a_first_phase_of_no_steps_leaves_the_plain_run() -> None:
+def test_a_first_phase_without_steps_gives_the_plain_run() -> None:
     nothing = FAMILY.config(Arm((Phase(MAX, 0.0), Phase(ADD, 1.0)), label="nothing first"), 12, 0)
     plain = FAMILY.config(Arm.parse("add"), 12, 0)
     assert FAMILY.key(nothing) == FAMILY.key(plain)
     assert nothing.start is None
 
 
-def test_what_a_run_begins_with_is_part_of_its_key() -> None:
+def test_the_initial_weights_of_a_run_are_part_of_its_key() -> None:
     runs = [
         arm(),
         arm(takes=("embedding",)),
@@ -110,7 +108,7 @@ def test_what_a_run_begins_with_is_part_of_its_key() -> None:
     assert len({FAMILY.key(run) for run in runs}) == len(runs)
 
 
-def test_a_part_that_no_model_has_is_refused() -> None:
+def test_an_unknown_part_is_refused() -> None:
     with pytest.raises(SettingsError, match="'heads'") as refused:
         check_parts(FAMILY, arm(takes=("heads",)))
     assert refused.value.allowed == ("all", *PARTS)

@@ -1,4 +1,4 @@
-"""Probes by name, what they may give, and what similarity says of numbers on a line, on a ring and anywhere."""
+"""Probes by name, their allowed results, and similarity of numbers on a line, on a ring and elsewhere."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ def numbers(embedding: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> dic
     return dict(result.numbers)
 
 
-def test_numbers_on_a_ring_resemble_their_neighbors_and_its_ends_meet() -> None:
+def test_on_a_ring_neighbors_are_similar_and_so_are_the_ends() -> None:
     angle = 2 * math.pi * np.arange(COUNT) / COUNT
     values = numbers(np.stack([np.cos(angle), np.sin(angle)], axis=1))
-    # All cosines of a row sum to 0: itself 1, two neighbors c each, the other 17 together -1 - 2c.
+    # All cosines of a row sum to 0: 1 for itself, c for two neighbors each, -1 - 2c for the other 17 together.
     step = math.cos(2 * math.pi / COUNT)
     expected = step + (1 + 2 * step) / (COUNT - 3)
     assert values["ring"] == pytest.approx(expected)
     assert values["ends"] == pytest.approx(expected)
 
 
-def test_numbers_on_a_line_resemble_their_neighbors_and_its_ends_do_not_meet() -> None:
-    angle = math.pi * np.arange(COUNT) / COUNT  # Half a ring: the ends lie opposite.
+def test_on_a_line_neighbors_are_similar_but_the_ends_are_not() -> None:
+    angle = math.pi * np.arange(COUNT) / COUNT  # Half a ring, whose ends are opposite each other.
     values = numbers(np.stack([np.cos(angle), np.sin(angle)], axis=1))
     assert values["ring"] > 0.5
     assert values["ends"] < -0.5
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_if_all_are_neighbors_there_are_no_numbers(count: int) -> None:
+def test_there_are_no_numbers_if_all_items_are_neighbors(count: int) -> None:
     assert ring_numbers(np.eye(count)) == {}
 
 
-def test_a_row_of_zeros_is_unlike_every_other() -> None:
+def test_a_row_of_zeros_has_no_similarity_to_other_rows() -> None:
     result = Similarity().run(ListOps(SETTINGS), config(), None, {"embedding": np.eye(5)[:, :4]}, None)
     np.testing.assert_array_equal(result.arrays["similarity"][4], np.zeros(5))
 
@@ -66,13 +66,13 @@ def test_probes_are_found_by_name() -> None:
         ("trainables.probes.base:Probe", "is not a complete probe: it lacks run"),
     ],
 )
-def test_what_is_no_probe_is_refused(name: str, message: str) -> None:
+def test_invalid_probes_are_refused(name: str, message: str) -> None:
     with pytest.raises(SettingsError, match=message) as caught:
         load_probe(name)
     assert (caught.value.key, caught.value.given) == ("probes", name)
 
 
-def test_what_no_file_could_hold_is_refused() -> None:
+def test_results_that_no_file_can_store_are_refused() -> None:
     with pytest.raises(ValueError, match="the number 'mean' is nan"):
         Probed({"mean": math.nan})
     with pytest.raises(ValueError, match=r"'a/b' is not a name"):

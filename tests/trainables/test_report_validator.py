@@ -1,4 +1,4 @@
-"""What breaks the contract of a family is named, and numbers of numpy become Python's."""
+"""Violations of a family's contract are named, and numpy numbers are converted to Python's."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def checked(*reports: Any) -> list[Report]:
 
 
 def pair(**changes: Any) -> list[Report]:
-    """Reports on both runs, the first with changes to its evaluation."""
+    """Return reports on both runs, the first with changes to its evaluation."""
     return [Report(0, evaluation(**changes)), Report(1, evaluation())]
 
 
-def test_what_keeps_the_contract_passes_as_it_is() -> None:
+def test_valid_reports_pass_unchanged() -> None:
     reports = [Report(0, evaluation()), Report(1, evaluation(), outcome(), weights={"w": np.zeros(2)})]
     assert checked(*reports) == reports
 
 
-def test_numbers_of_numpy_become_pythons() -> None:
+def test_numpy_numbers_are_converted_to_python_numbers() -> None:
     shares = {"add": np.float32(0.25), "prod": np.array(1.0)}
     given = evaluation(step=np.int64(2), loss=np.float32(0.5), accuracy=shares, measures={"norm": np.float64(7)})
     ended = outcome(
@@ -84,14 +84,14 @@ def test_numbers_of_numpy_become_pythons() -> None:
         (["done"], "must return a list of Report; it returned list ['done']"),
     ],
 )
-def test_what_breaks_the_contract_is_named_with_its_family(reports: list[Any], message: str) -> None:
+def test_violations_of_the_contract_are_named_with_their_family(reports: list[Any], message: str) -> None:
     with pytest.raises(BrokenFamilyError) as broken:
         checked(*reports)
     assert str(broken.value).startswith("the family 'logistic' does not keep its contract: ")
     assert message in str(broken.value)
 
 
-def test_a_run_that_ended_is_reported_no_more() -> None:
+def test_an_ended_run_must_not_be_reported_again() -> None:
     validator = ReportValidator(FAMILY, runs())
     validator.check([Report(0, evaluation(), outcome()), Report(1, evaluation())])
     validator.check([Report(1, evaluation(step=2), outcome())])

@@ -1,4 +1,4 @@
-"""Embeddings for models of another width: dot products are what is carried."""
+"""Embeddings for models of another width, which preserve dot products."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def table(rows: int, columns: int, seed: int = 0) -> NDArray[np.float32]:
 
 
 @pytest.mark.parametrize("width", [9, 12, 40])
-def test_dot_products_survive_if_there_is_room(width: int) -> None:
+def test_dot_products_are_preserved_if_the_width_suffices(width: int) -> None:
     old = table(9, 30)
     new = resized(old, width, np.random.default_rng(0))
     assert new.shape == (9, width)
     assert new @ new.T == pytest.approx(old @ old.T, abs=1e-3)
 
 
-def test_with_less_room_the_largest_directions_survive() -> None:
+def test_the_largest_directions_are_preserved_at_smaller_widths() -> None:
     old = table(9, 30)
     new = resized(old, 3, np.random.default_rng(0))
     values, vectors = np.linalg.eigh(old @ old.T)
@@ -58,7 +58,7 @@ def test_a_run_takes_the_embedding_of_a_wider_model(data_cache: Path) -> None:
     assert all(np.array_equal(taken[name], own[name]) for name in own if name != "token")
 
 
-def test_one_donor_serves_every_size_and_another_width_is_another_run() -> None:
+def test_a_donor_is_shared_by_all_sizes_and_its_width_is_part_of_the_key() -> None:
     staged = Arm((Phase(MAX, 0.5, size=16), Phase(ADD, 0.5, takes=("embedding",))))
     small, large = (FAMILY.config(staged, size, 0) for size in (8, 12))
     assert FAMILY.key(small.phases[0]) == FAMILY.key(large.phases[0])

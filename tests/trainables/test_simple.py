@@ -1,4 +1,4 @@
-"""Families of one generator: what they get without writing it, and what a wrong ``train`` is told."""
+"""Families of one generator: their defaults, and the errors for a wrong ``train``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run_of(family: SimpleFamily, size: int = 8, seed: int = 3) -> RunConfig:
 
 
 def trained(family: SimpleFamily, run: RunConfig) -> Outcome:
-    """Train a run as a worker does, every report checked."""
+    """Train a run as a worker does, with every report validated."""
     learner = family.learner([run], device="cpu", cache=Path("unused"))
     validator = ReportValidator(family, [run])
     while True:
@@ -39,7 +39,7 @@ def trained(family: SimpleFamily, run: RunConfig) -> Outcome:
 
 
 @pytest.mark.parametrize("name", ["Curve", "TorchFit"])
-def test_it_keeps_the_contract_of_a_family(name: str, tmp_path: Path) -> None:
+def test_a_simple_family_keeps_the_contract_of_a_family(name: str, tmp_path: Path) -> None:
     results = {finding.name: finding for finding in findings(case_of(made(name), (), "cpu", tmp_path))}
     assert {name: finding.wrong for name, finding in results.items() if finding.wrong} == {}
     assert [name for name, finding in results.items() if finding.skipped] == ["a run in a stack equals the run alone"]
@@ -57,7 +57,7 @@ def test_a_run_ends_with_its_last_point_and_its_curve() -> None:
     assert outcome.measures["seconds"] > 0
 
 
-def test_a_loss_that_is_not_finite_is_divergence() -> None:
+def test_a_loss_that_is_not_finite_counts_as_divergence() -> None:
     family = Diverges(Diverges.Settings())
     outcome = trained(family, run_of(family))
     assert (outcome.status, outcome.steps) == (Status.DIVERGED, 2)
@@ -90,12 +90,12 @@ def test_the_error_of_a_wrong_train_names_the_mistake(name: str, message: str) -
     assert message in str(error.value)
 
 
-def test_randomness_without_a_seed_is_found(tmp_path: Path) -> None:
+def test_randomness_without_a_seed_is_detected(tmp_path: Path) -> None:
     wrong = {finding.name: finding.wrong for finding in findings(case_of(made("Unseeded"), (8,), "cpu", tmp_path))}
     assert "a seed must determine a run" in wrong["a run trains to its end, and its seed determines it"]
 
 
-def test_a_bug_is_the_runs_own_exception() -> None:
+def test_a_bug_raises_its_own_exception() -> None:
     family = made("Raises")
     learner = family.learner([run_of(family)], device="cpu", cache=Path("unused"))
     learner.advance()
@@ -103,7 +103,7 @@ def test_a_bug_is_the_runs_own_exception() -> None:
         learner.advance()
 
 
-def test_a_killed_run_starts_again_and_reports_no_step_twice(tmp_path: Path) -> None:
+def test_a_killed_run_starts_over_and_reports_no_step_twice(tmp_path: Path) -> None:
     family = TorchFit(TorchFit.Settings())
     run = run_of(family)
     whole = trained(family, run)
@@ -122,7 +122,7 @@ def test_a_killed_run_starts_again_and_reports_no_step_twice(tmp_path: Path) -> 
         other.restore(tmp_path / "checkpoint")
 
 
-def test_keys_hold_settings_and_version() -> None:
+def test_keys_depend_on_settings_and_version() -> None:
     def key(kind: type[SimpleFamily], **settings: Any) -> str:
         family = kind(kind.Settings(**settings))
         return family.key(run_of(family))
@@ -135,7 +135,7 @@ def test_keys_hold_settings_and_version() -> None:
     assert len({key(Curve), key(Curve, midpoint=13.0), key(Curve, steps=6), key(Next)}) == 4
 
 
-def test_without_a_count_of_parameters_sizes_are_compared() -> None:
+def test_without_a_parameter_count_sizes_are_compared() -> None:
     assert TorchFit.words.parameters == "units of size"
     assert Curve.words.parameters == "parameters"
     assert (TorchFit(TorchFit.Settings()).parameters(7.5).total, Curve(Curve.Settings()).parameters(2).core) == (
@@ -144,7 +144,7 @@ def test_without_a_count_of_parameters_sizes_are_compared() -> None:
     )
 
 
-def test_what_no_default_can_give_is_asked_for_by_name() -> None:
+def test_missing_required_attributes_are_named() -> None:
     with pytest.raises(TypeError, match=r"Nameless.task_names must be a tuple of names such as \('add',\); it is \(\)"):
 
         class Nameless(SimpleFamily):

@@ -1,4 +1,4 @@
-"""The stacked step: each run is trained as if it were alone, and a resumed stack as if it had never stopped."""
+"""The stacked step: each run trains as if alone, and a resumed stack as if never interrupted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SEEDS = (3, 1, 4)
 
 @pytest.fixture
 def device() -> str:
-    """tests/gpu runs the same tests on another one."""
+    """Device of these tests. tests/gpu runs the same tests on another one."""
     return "cpu"
 
 
@@ -44,7 +44,7 @@ def test_a_resumed_stack_repeats_its_steps_bit_for_bit(device: str) -> None:
         assert torch.equal(tensor, resumed.state.tensors()[name]), name
 
 
-def test_runs_taken_out_leave_the_others_as_they_were(device: str) -> None:
+def test_removed_runs_do_not_change_the_others(device: str) -> None:
     whole, thinned = make_trainer(SEEDS, device=device), make_trainer(SEEDS, device=device)
     expected = losses(whole, 30)[:, [0, 2]]
     before = losses(thinned, 12)[:, [0, 2]]
@@ -54,7 +54,7 @@ def test_runs_taken_out_leave_the_others_as_they_were(device: str) -> None:
 
 
 @pytest.mark.parametrize("poison", [float("nan"), float("inf")])
-def test_a_diverged_run_touches_no_neighbor(device: str, poison: float) -> None:
+def test_a_diverged_run_does_not_change_its_neighbors(device: str, poison: float) -> None:
     healthy, poisoned = make_trainer(SEEDS, device=device), make_trainer(SEEDS, device=device)
     expected = losses(healthy, 12)
     poisoned.state.parameters_SP[1] = poison

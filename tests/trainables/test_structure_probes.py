@@ -1,4 +1,4 @@
-"""Probes on embeddings whose structure is known: a circle, a parity split, noise."""
+"""Probes on embeddings with known structure: a circle, a parity split, noise."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def circle(frequency: int = 1, count: int = MODULUS) -> Embedding:
 
 
 def split(divisor: int, count: int = MODULUS) -> Embedding:
-    """Each residue in a direction of its own, and a little noise."""
+    """Return an embedding with a separate direction for each residue, and a little noise."""
     rng = np.random.default_rng(0)
     return np.eye(divisor)[np.arange(count) % divisor] + rng.normal(size=(count, divisor)) * 0.01
 
@@ -42,16 +42,16 @@ def noise(seed: int, count: int = MODULUS) -> Embedding:
     return np.random.default_rng(seed).normal(size=(count, 32))
 
 
-def test_a_parity_split_separates_parity_and_no_other_divisor_as_well() -> None:
+def test_a_parity_split_separates_parity_best() -> None:
     numbers = probed("separation", split(2)).numbers
-    assert numbers["mod2"] == pytest.approx(2, abs=0.05)  # Cosine 1 within, -1 between.
-    assert numbers["mod2.p"] == pytest.approx(0.001, abs=0.005)  # One order of 462 splits so.
+    assert numbers["mod2"] == pytest.approx(2, abs=0.05)  # Cosine 1 within groups, -1 between them.
+    assert numbers["mod2.p"] == pytest.approx(0.001, abs=0.005)  # One of 462 orders gives this split.
     assert numbers["mod3"] < 0.2
     assert numbers["mod3.p"] > 0.05
     assert {name for name in numbers if "." not in name} == {"mod2", "mod3", "mod4", "mod6", "order"}
 
 
-def test_noise_separates_nothing() -> None:
+def test_noise_has_no_separation_beyond_chance() -> None:
     p = [probed("separation", noise(seed)).numbers["mod2.p"] for seed in range(40)]
     assert 0.3 < float(np.mean(p)) < 0.7
     assert sum(value <= 0.05 for value in p) <= 6
@@ -84,7 +84,7 @@ def test_a_circle_lies_in_a_plane() -> None:
     np.testing.assert_allclose(radius, 1, rtol=1e-9)
 
 
-def test_components_keep_what_is_alike_whatever_the_width() -> None:
+def test_components_preserve_distances_at_any_width() -> None:
     rotated = circle() @ np.linalg.qr(noise(1, 32)[:2, :2])[0]
     wide = np.concatenate([rotated, np.zeros((MODULUS, 30))], axis=1)
     mine, theirs = (probed("components", embedding).arrays["components"] for embedding in (circle(), wide))

@@ -1,4 +1,4 @@
-"""The model: parameter counts, stacking, causality, and what each setting changes."""
+"""The model: parameter counts, stacking, causality, and the effect of each setting."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def logits(settings: ModelSettings, n_embed: int, flat_SP: Tensor, tokens: Tenso
     block=st.integers(1, 200),
     n_embed=st.integers(1, 70),
 )
-def test_closed_form_counts_every_parameter(
+def test_the_closed_form_counts_every_parameter(
     n_layer: int, feed_forward: int, tied: bool, bias: bool, block: int, n_embed: int
 ) -> None:
     settings = ModelSettings(n_layer=n_layer, feed_forward=feed_forward, tied=tied, bias=bias, block=block)
@@ -47,7 +47,7 @@ def test_closed_form_counts_every_parameter(
 
 
 @pytest.mark.parametrize("n_head", [1, 2])
-def test_attention_by_products_equals_the_kernel_of_torch(n_head: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attention_by_products_agrees_with_torchs_kernel(n_head: int, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = ModelSettings(n_head=n_head, block=9)
     tokens = torch.randint(0, VOCABULARY, (2, 5, 9), generator=torch.Generator().manual_seed(0))
     results = []
@@ -104,9 +104,7 @@ def test_initialization_has_the_given_spread_and_unit_gains() -> None:
 
 
 @pytest.mark.parametrize("most_rows", [1, 4, 5])
-def test_attention_on_halves_of_too_many_rows_gives_the_same_bits(
-    most_rows: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_attention_split_into_halves_gives_the_same_bits(most_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     generator = torch.Generator().manual_seed(0)
     qkv_SNK = torch.randn(2, 7 * 40, 3 * 8, generator=generator, requires_grad=True)
     weight = torch.randn(2, 7 * 40, 8, generator=generator)

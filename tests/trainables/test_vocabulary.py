@@ -1,4 +1,4 @@
-"""Tokens of texts: one for each item, answer, operation and sign."""
+"""Tokens of texts: one for each item, answer, operation and punctuation mark."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def test_numbers_come_first_and_every_operation_has_a_token() -> None:
             vocabulary.operation(name)
 
 
-def test_what_the_vocabulary_of_a_group_holds() -> None:
+def test_the_vocabulary_of_a_group_contains_elements_answers_and_operations() -> None:
     elements = ("[0 1 2]", "[0 2 1]", "[1 0 2]", "[1 2 0]", "[2 0 1]", "[2 1 0]")
     answers = ("0", "1", "2", "+", "-", "#1", "#2", "#3")
     assert S3.words == (*elements, *answers, *permutation_groups.OPERATIONS, "(", ")", "=", "<eos>")
     assert S3.items == 6
 
 
-def test_the_elements_in_a_text() -> None:
+def test_elements_in_a_text_are_found() -> None:
     text = tokens(S3, "product([1 0 2],image([0 2 1],[2 1 0]))=1<eos>")
     assert S3.arguments(text).tolist() == [-1, -1, 2, -1, -1, 1, 5, -1, -1, -1, -1, -1]
     assert S3.arguments(np.array([], dtype=np.uint8)).tolist() == []

@@ -1,4 +1,4 @@
-"""Stack trainers on made-up text, for tests of the step alone."""
+"""Stack trainers on made-up text, for tests of the step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TRAINING = TrainingSettings(steps=200, batch=8, learning_rate=5e-3, schedule="co
 
 
 def text(seed: int = 0) -> Dataset:
-    """Tokens that go up by 1 or 2 each time: a few steps teach a model that, down to a loss of ln 2."""
+    """Return tokens that increase by 1 or 2: a few steps teach a model this rule, down to a loss of ln 2."""
     tokens = np.random.default_rng(seed).integers(1, 3, 3000).cumsum() % VOCABULARY
     answer = np.arange(len(tokens)) % 3 == 2
     return Dataset(tokens.astype(np.uint16), answer, np.arange(0, len(tokens), 3), {}, {}, None, {})
@@ -40,8 +40,8 @@ def make_trainer(
     compile_step: bool | None = None,
     state: StackState | None = None,
 ) -> StackTrainer:
-    """A trainer of a stack of runs that differ in their seeds and, where given, in their settings; at step 0 unless
-    ``state`` says otherwise."""
+    """Return a trainer of a stack of runs that differ in their seeds and, if given, in their settings; it starts at
+    step 0 unless ``state`` is given."""
     where = layout(model, n_embed, VOCABULARY)
     models = [initialize(model, where, torch.Generator().manual_seed(seed)) for seed in seeds]
     settings = [TRAINING] * len(seeds) if settings is None else settings
@@ -58,7 +58,7 @@ def make_trainer(
 
 
 def losses(trainer: StackTrainer | NativeTrainer, steps: int, first: int = 0) -> torch.Tensor:
-    """The loss of every run at every step [K, S], on the CPU; trains the steps one by one."""
+    """Train step by step. Return the loss of every run at every step [K, S] on the CPU."""
     curve = []
     for step in range(first, first + steps):
         trainer.state.loss_S.zero_()

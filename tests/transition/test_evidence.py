@@ -67,7 +67,7 @@ def test_later_pairs_never_revoke_a_decision() -> None:
 
 
 def test_expected_growth_is_at_most_1_if_the_mix_learns_no_more_often() -> None:
-    """Exact, for every pair of probabilities, after earlier pairs."""
+    """Computed exactly for every pair of probabilities, after earlier pairs."""
     before = [*pairs_of(1, True, False), *pairs_of(1, True, True)]
     start = log_evidence_of(Direction.FEWER, *before)
     factors = {
@@ -121,7 +121,7 @@ def test_blocks_count_in_order_of_request_up_to_the_first_incomplete_one() -> No
     assert len(counted(blocks, learned)) == 3
 
 
-def test_the_bar_is_a_share_of_the_score_above_the_best_constant_answer() -> None:
+def test_the_threshold_is_a_share_of_the_score_above_the_best_constant_answer() -> None:
     assert bar(0.2) == pytest.approx(0.84)
     assert bar(0.5, 0.6) == pytest.approx(0.8)
 

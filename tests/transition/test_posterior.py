@@ -1,4 +1,4 @@
-"""The mean curve with its band."""
+"""The mean curve and its band."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts and estimates of transitions, and their ratio."""
+"""Verdicts and estimates of transitions, and their ratios."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def step(at: int, low: float = 0.2, high: float = 0.97, floor: float = 0.2) -> l
 
 
 def limits(estimate: Estimate) -> tuple[float, float, float]:
-    """Low end, value and high end of an estimate that has all three."""
+    """Return low end, value and high end of an estimate that has all three."""
     assert estimate.low is not None
     assert estimate.value is not None
     assert estimate.high is not None
@@ -82,7 +82,7 @@ def test_a_transition_below_all_sizes_is_censored() -> None:
     assert result.p_below > 0.8
 
 
-def test_a_lapsed_run_hides_no_transition() -> None:
+def test_a_lapsed_run_does_not_hide_a_transition() -> None:
     points = step(32)
     points[-1] = Point(128, 2, 0.2, 0.2)
     assert transition(points, SIZES).verdict is Verdict.FOUND
@@ -101,7 +101,7 @@ def test_a_floor_near_the_level_gives_no_estimate(floor: float) -> None:
     assert transition(runs({64: floor, 128: floor}, floor=floor), SIZES).verdict is Verdict.NEAR_FLOOR
 
 
-def test_a_high_floor_further_from_the_level_does() -> None:
+def test_a_high_floor_farther_from_the_level_gives_an_estimate() -> None:
     result = transition(step(32, 0.54, 0.98, 0.54), SIZES)
     assert result.verdict is Verdict.FOUND
     assert 20 < limits(result.relative)[1] < 36
@@ -129,15 +129,15 @@ REAL = {  # Accuracies of ADD in ADD+PROD modulo 6 by n_embed: five seeds each, 
 }
 
 
-def test_real_runs_that_got_part_of_the_way() -> None:
+def test_real_runs_that_learned_in_part_have_a_narrow_interval() -> None:
     points = [Point(size, seed, accuracy, 0.23) for size, cell in REAL.items() for seed, accuracy in enumerate(cell)]
     low, value, high = limits(transition(points, sorted({*REAL, 4, 5, 7, 14, 16, 20, 24, 32, 48})).relative)
-    # Half of the runs at 8 and 10 learned, all at 12: the curve passes 80% of the asymptote between 10 and 12.
+    # Half of the runs at 8 and 10 learned and all at 12, so the curve passes 80% of the asymptote between 10 and 12.
     assert 9.5 < value < 12
     assert math.log(high / low) < 0.45
 
 
-MANY = {  # How many of 65 expressions of ADD runs of ADD+PROD modulo 6 got right, by n_embed: several sweeps together.
+MANY = {  # Correct answers to 65 expressions of ADD in runs of ADD+PROD modulo 6, by n_embed, from several sweeps.
     7: "12 12 14 14 17 18 19 20 20 21 23 24 26 27 27 29 29 31 32 32 35 44",
     8: "13 13 17 28 29 31 31 39 40 41 43 49 53 56 64",
     9: "9 15 23 23 24 28 28 28 32 33 50 52 52 53 53 53 53 61 62 62 62 62 63 63 63 64 65",
@@ -148,7 +148,7 @@ MANY = {  # How many of 65 expressions of ADD runs of ADD+PROD modulo 6 got righ
 }
 
 
-def test_many_real_runs_cross_where_their_means_do() -> None:
+def test_many_real_runs_have_the_transition_of_their_means() -> None:
     accuracies = {size: [int(right) / 65 for right in cell.split()] for size, cell in MANY.items()}
     points = [
         Point(size, seed, accuracy, 0.23) for size, cell in accuracies.items() for seed, accuracy in enumerate(cell)
@@ -156,12 +156,12 @@ def test_many_real_runs_cross_where_their_means_do() -> None:
     level = 0.8 * float(np.mean(accuracies[64]))
     assert np.mean(accuracies[9]) < level < np.mean(accuracies[11])
     low, value, high = limits(transition(points, sorted({*MANY, 4, 5, 6, 13, 14, 16, 20, 24, 32, 48})).relative)
-    # Most runs end between floor and asymptote. Classified as learned or not, they would cross below 9.
+    # Most runs end between floor and asymptote. Classifying them as learned or not would give a transition below 9.
     assert 9.5 < value < 11
     assert 9 <= low < high <= 12
 
 
-def test_a_run_part_of_the_way_did_not_learn() -> None:
+def test_a_run_that_learned_in_part_counts_more_like_a_failure() -> None:
     def value_with(accuracy: float) -> float:
         rest = runs({16: 0.2, 32: 0.97, 48: 0.97, 64: 0.97})
         cell = [Point(24, seed, value, 0.2) for seed, value in enumerate((0.97, 0.97, accuracy, accuracy))]
@@ -185,7 +185,7 @@ def test_synergy_is_the_ratio_of_parameters() -> None:
     low, value, high = limits(synergy(baseline, mix, parameters))
     assert value == pytest.approx(parameters(40) / parameters(20))
     assert 1 < low < value < high
-    # No wider than the ratio of the bounds, no narrower than either interval alone.
+    # Not wider than the ratio of the bounds and not narrower than either interval alone.
     assert parameters(36) / parameters(22) <= low <= parameters(40) / parameters(22)
     assert parameters(44) / parameters(20) <= high <= parameters(44) / parameters(18)
     inverse = limits(synergy(mix, baseline, parameters))

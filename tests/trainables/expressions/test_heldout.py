@@ -1,4 +1,4 @@
-"""Which tuples are held out."""
+"""The choice of held-out tuples."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def grid(modulus: int, length: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     how=st.sampled_from(["ordered", "unordered"]),
     seed=st.integers(0, 2**40),
 )
-def test_counts_halves_and_permutations(
+def test_held_out_tuples_have_the_right_count_and_are_halved(
     modulus: int, max_arguments: int, fraction: float, how: Literal["ordered", "unordered"], seed: int
 ) -> None:
     there_are = modulus**max_arguments if how == "ordered" else len(multisets_of(grid(modulus, max_arguments)))
@@ -69,7 +69,7 @@ def test_counts_halves_and_permutations(
             assert np.array_equal(parts, held_out.part(tuples[:, order]))
 
 
-def test_a_function_of_the_seed_and_of_what_decides_tuples() -> None:
+def test_held_out_tuples_depend_only_on_the_seed_and_the_tuple_settings() -> None:
     tuples = all_tuples(TaskSettings(modulus=8))
     first = HeldOut(TaskSettings(modulus=8), 0).part(tuples)
     other_shape = TaskSettings(modulus=8, depth=1, nesting=0.5, train_examples=3)
@@ -78,7 +78,7 @@ def test_a_function_of_the_seed_and_of_what_decides_tuples() -> None:
 
 
 @pytest.mark.parametrize("how", ["ordered", "unordered"])
-def test_of_very_many_tuples_a_sample_is_asked(how: Literal["ordered", "unordered"]) -> None:
+def test_only_a_sample_of_very_many_tuples_is_tested(how: Literal["ordered", "unordered"]) -> None:
     settings = TaskSettings(modulus=110, depth=1, held_out=how)
     held_out = HeldOut(settings, 0)
     tuples = held_out.tuples(Part.TEST, 300, np.random.default_rng(0))
@@ -90,7 +90,7 @@ def test_of_very_many_tuples_a_sample_is_asked(how: Literal["ordered", "unordere
     assert caught.value.key == "task.max_arguments"
 
 
-def test_cases_are_multisets_where_order_does_not_count() -> None:
+def test_cases_are_multisets_if_order_does_not_count() -> None:
     text = np.array([9, 0, 1, 2, 9, 2, 1, 0, 9, 3, 3, 1, 9, 1, 9], dtype=np.uint8)
     for how, expected in (("ordered", {(0, 1, 2), (2, 1, 0), (3, 3, 1)}), ("unordered", {(0, 1, 2), (1, 3, 3)})):
         settings = TaskSettings(modulus=6, held_out_fraction=0.5, held_out=how)  # type: ignore[arg-type]
@@ -101,7 +101,7 @@ def test_cases_are_multisets_where_order_does_not_count() -> None:
 
 
 @pytest.mark.parametrize("how", ["ordered", "unordered"])
-def test_with_distinct_numbers_no_tuple_that_repeats_one_is_held_out(
+def test_with_distinct_numbers_no_tuple_with_repeats_is_held_out(
     how: Literal["ordered", "unordered"],
 ) -> None:
     settings = TaskSettings(modulus=20, depth=1, held_out=how, held_out_numbers="distinct")
@@ -118,14 +118,14 @@ def test_with_distinct_numbers_no_tuple_that_repeats_one_is_held_out(
     assert (held_out.part(tuples) == Part.TEST).all()
 
 
-def test_held_out_numbers_of_any_kind_are_what_they_were() -> None:
+def test_the_default_choice_of_held_out_tuples_has_not_changed() -> None:
     plain, explicit = TaskSettings(modulus=8), TaskSettings(modulus=8, held_out_numbers="any")
     assert plain.described() == explicit.described()
     assert "held_out_numbers" not in plain.described()
     assert hashlib.sha256(HeldOut(plain, 0).part(all_tuples(plain)).tobytes()).hexdigest()[:16] == "3449afe856bac5e5"
 
 
-def test_more_distinct_tuples_than_there_are_cannot_be_held_out() -> None:
+def test_holding_out_more_distinct_tuples_than_exist_is_refused() -> None:
     with pytest.raises(SettingsError, match="only 24 have 3 different numbers") as caught:
         TaskSettings(modulus=4, held_out_fraction=0.4, depth=1, held_out_numbers="distinct")
     assert caught.value.key == "task.held_out_fraction"

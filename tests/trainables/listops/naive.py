@@ -1,4 +1,4 @@
-"""ListOps once more, slowly and from the text alone: what the tests hold the generator against."""
+"""A slow, independent implementation of ListOps on texts, against which the generator is tested."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Evaluate = Callable[[str, Sequence[int]], int]
 
 
 def value(operation: str, arguments: Sequence[int], modulus: int) -> int:
-    """The operations that need no table, each by its plainest definition."""
+    """Return the value of an operation without a table, by its plainest definition."""
     match operation:
         case "max":
             return max(arguments)
@@ -29,7 +29,8 @@ def value(operation: str, arguments: Sequence[int], modulus: int) -> int:
 
 
 def parse(text: str) -> Tree:
-    """The tree of one step, ``add(3,max(1,4))``; raises ``AssertionError`` unless the whole text is one."""
+    """Return the tree of one step such as ``add(3,max(1,4))``. Raises ``AssertionError`` if the text is not a single
+    tree."""
     pieces = re.findall(r"\d+|[a-z_]+|[(),]", text)
     assert "".join(pieces) == text
     tree, left = _parse(pieces)
@@ -60,7 +61,7 @@ def show(tree: Tree) -> str:
 
 
 def reduce_once(tree: Tree, evaluate: Evaluate) -> Tree:
-    """The tree after its leftmost innermost operation was replaced by its value."""
+    """Return the tree with its leftmost innermost operation replaced by its value."""
     assert not isinstance(tree, int)
     operation, arguments = tree
     for place, argument in enumerate(arguments):
@@ -70,7 +71,7 @@ def reduce_once(tree: Tree, evaluate: Evaluate) -> Tree:
 
 
 def solution(prompt: str, evaluate: Evaluate) -> str:
-    """The full text of a prompt (without its ``=``): every step, then ``<eos>``."""
+    """Return the full text for a prompt (without its ``=``): every step, then ``<eos>``."""
     tree = parse(prompt)
     steps = [prompt]
     while not isinstance(tree, int):
@@ -84,14 +85,15 @@ def depth(tree: Tree) -> int:
 
 
 def operations(tree: Tree) -> list[tuple[str, int]]:
-    """(name, number of arguments) of every operation in the tree."""
+    """Return (name, number of arguments) of every operation in the tree."""
     if isinstance(tree, int):
         return []
     return [(tree[0], len(tree[1])), *(operation for argument in tree[1] for operation in operations(argument))]
 
 
 def windows(text: str, length: int) -> set[tuple[int, ...]]:
-    """Every run of ``length`` adjacent numbers in a text of one or many expressions (commas are no tokens)."""
+    """Return all sequences of ``length`` adjacent numbers in a text of one or more expressions (commas are not
+    tokens)."""
     runs = set()
     for run in re.findall(r"\d+(?:,\d+)*", text):
         numbers = [int(number) for number in run.split(",")]

@@ -1,4 +1,4 @@
-"""Datasets: what they hold, what they depend on, and that they are written once and whole."""
+"""Datasets: their contents, their dependencies, and that they are written once and completely."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def lines(examples: Examples, vocabulary: Vocabulary) -> list[str]:
     return [spelt(vocabulary, row[:length]) for row, length in zip(examples.tokens, examples.lengths, strict=True)]
 
 
-# Of ordered data, before multisets were counted (numpy 2's streams): to change them is to change every run key.
+# Digests of ordered data from before multisets were supported (streams of numpy 2). Changing them changes every run
+# key.
 DIGESTS = {
     "nested": (SMALL, 0, "2f2de05a0bb289842aeeb626f9f04ea4"),
     "flat": (FLAT, 3, "44b4d3dd4b7f3a4dd592aed1b518f12a"),
@@ -39,7 +40,7 @@ DIGESTS = {
 
 
 @pytest.mark.parametrize("name", DIGESTS)
-def test_ordered_data_are_what_they_always_were(name: str) -> None:
+def test_ordered_data_have_not_changed(name: str) -> None:
     settings, seed, expected = DIGESTS[name]
     assert make_dataset(settings, PAIR, seed).digest == expected
 
@@ -59,7 +60,7 @@ def test_cases_are_counted_and_read_back(tmp_path: Path) -> None:
     assert 18 <= nested.cases["add"] <= 22 < len(nested.test["add"].answers)
 
 
-def test_training_stream() -> None:
+def test_the_training_stream_consists_of_correct_solutions() -> None:
     dataset = make_dataset(SMALL, PAIR, 0)
     vocabulary = Vocabulary(6)
     assert dataset.tokens.dtype == np.uint8
@@ -77,7 +78,7 @@ def test_training_stream() -> None:
     assert dataset.nodes == {"add": names.count("add"), "prod": names.count("prod")}
 
 
-def test_made_once_then_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dataset_is_generated_once_and_then_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = tmp_path / "not" / "yet"
     first = load_dataset(SMALL, PAIR, 0, cache)
     assert first.digest == make_dataset(SMALL, PAIR, 0).digest
@@ -106,7 +107,7 @@ print(load_dataset(SMALL, PAIR, 0, Path(sys.argv[1])).digest)
 """
 
 
-def test_processes_that_race_agree_with_each_other_and_with_this_one(tmp_path: Path) -> None:
+def test_concurrent_processes_get_the_same_dataset(tmp_path: Path) -> None:
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", MAKE, str(tmp_path)],
@@ -130,7 +131,7 @@ def test_processes_that_race_agree_with_each_other_and_with_this_one(tmp_path: P
     assert len(list(tmp_path.iterdir())) == 1, "nothing is left beside the dataset"
 
 
-def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full_disk(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 

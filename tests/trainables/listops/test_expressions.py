@@ -1,4 +1,4 @@
-"""The generator against an evaluator that knows only the text."""
+"""The generator, tested with an independent evaluator that only reads the text."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def lines(texts: Texts, vocabulary: ExpressionVocabulary) -> list[str]:
 
 
 def evaluator(modulus: int, seed: int) -> naive.Evaluate:
-    """Plain Python, and for the operations with a table the function that has its own tests."""
+    """Return an evaluator in plain Python; operations with a table use the product's function, which has its own
+    tests."""
 
     def evaluate(operation: str, arguments: Any) -> int:
         if operation.endswith("_add"):
@@ -57,7 +58,7 @@ def evaluator(modulus: int, seed: int) -> naive.Evaluate:
     part=st.sampled_from(list(Part)),
     seed=st.integers(0, 2**32),
 )
-def test_every_step_is_right_and_every_window_belongs(
+def test_every_step_is_correct_and_every_window_belongs_to_its_part(
     shape: dict[str, Any], tasks: set[str], part: Part, seed: int
 ) -> None:
     settings = TaskSettings(**shape, operations=tuple(OPERATIONS))
@@ -83,7 +84,7 @@ def test_every_step_is_right_and_every_window_belongs(
     assert nodes == {task: counted[task] for task in tasks}
 
 
-def test_longest_text_is_reached_and_not_passed() -> None:
+def test_the_longest_text_is_reached_and_not_exceeded() -> None:
     settings = TaskSettings(modulus=20, nesting=1.0)
     texts, _ = Expressions(settings, Mix.parse("max"), 0).sample(Part.TRAINED, 3_000, np.random.default_rng(0))
     assert texts.lengths.max() == settings.longest_text == 60
@@ -92,13 +93,14 @@ def test_longest_text_is_reached_and_not_passed() -> None:
     assert 400 < texts.lengths.max() <= deep.longest_text == 483
 
 
-def test_shares_nesting_and_numbers_are_as_asked() -> None:
+def test_shares_nesting_and_numbers_follow_the_settings() -> None:
     settings = TaskSettings(modulus=20, held_out_fraction=0.002)
     expressions = Expressions(settings, Mix.parse("add:3+prod"), 0)
     texts, nodes = expressions.sample(Part.TRAINED, 20_000, np.random.default_rng(0))
     assert nodes["add"] / sum(nodes.values()) == pytest.approx(0.75, abs=0.01)
     prompts = [naive.parse(line.split("=")[0]) for line in lines(texts, expressions.vocabulary)]
-    # An argument is an operation with probability 1/4; 2 or 3 arguments, so 1 + 2.5 / 4 operations an expression.
+    # An argument is an operation with probability 1/4 and there are 2 or 3 arguments: 1 + 2.5 / 4 operations an
+    # expression.
     assert sum(nodes.values()) / len(prompts) == pytest.approx(1.625, abs=0.02)
     assert sum(len(prompt[1]) == 3 for prompt in prompts if not isinstance(prompt, int)) == pytest.approx(
         10_000, abs=300
@@ -110,7 +112,7 @@ def test_shares_nesting_and_numbers_are_as_asked() -> None:
 
 
 @pytest.mark.parametrize("shape", [SHAPES[1], SHAPES[3], SHAPES[4], SHAPES[5]])
-def test_the_share_of_clean_expressions_is_foreseen(shape: dict[str, Any]) -> None:
+def test_the_share_of_clean_expressions_is_predicted(shape: dict[str, Any]) -> None:
     settings = TaskSettings(**shape)
     expressions = Expressions(settings, Mix.parse("add"), 0)
     trees = grow(settings, Draw((1.0,), (0,)), 40_000, np.random.default_rng(0))
@@ -122,14 +124,14 @@ def test_the_share_of_clean_expressions_is_foreseen(shape: dict[str, Any]) -> No
         (parts == Part.TRAINED, settings.held_out_fraction, of_tuples != Part.TRAINED),
         (parts != Part.TEST, settings.held_out_fraction / 2, of_tuples == Part.TEST),
     ):
-        # Of multisets, the share of tuples they stand for depends on the seed.
+        # The share of tuples in the held-out multisets depends on the seed.
         share = fraction if settings.held_out == "ordered" else float(is_held.mean())
         assert clean.mean() == pytest.approx(settings.share_clean(share), abs=0.02)
 
 
-def test_a_yield_too_low_to_wait_for_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    # A product of many numbers modulo 16 is 0, so a deep full tree comes to prod(0,0) sooner or later. Some seeds hold
-    # that pair out, and then there is nothing to train on: without an end, the search for it would never stop.
+def test_generating_too_rare_expressions_raises_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Products of many numbers modulo 16 become 0, so a deep full tree sooner or later contains prod(0,0). If a seed
+    # holds that pair out, no expression is left to train on, and without a limit the search would never stop.
     settings = TaskSettings(modulus=16, depth=6, max_arguments=2, nesting=1.0, held_out_fraction=0.07)
     prod = Mix.parse("prod")
     monkeypatch.setattr("trainables.tasks.texts.GIVE_UP_AFTER", 3)

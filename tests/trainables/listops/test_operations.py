@@ -1,4 +1,4 @@
-"""Operations against plain Python."""
+"""Operations, tested with plain Python."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def arguments(draw: st.DrawFn) -> tuple[int, list[int]]:
 
 
 @given(st.sampled_from(PLAIN), arguments())
-def test_agrees_with_plain_python(name: str, case: tuple[int, list[int]]) -> None:
+def test_operations_agree_with_plain_python(name: str, case: tuple[int, list[int]]) -> None:
     modulus, numbers = case
     assert build_function(name, modulus, 0)(np.array(numbers)) == naive.value(name, numbers, modulus)
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_commutative_flag(name: str) -> None:
+def test_the_commutative_flag_is_correct(name: str) -> None:
     function = build_function(name, 5, 1)
     triples = np.array(list(itertools.product(range(5), repeat=3)))
     same = all(
@@ -57,7 +57,7 @@ def test_relabelled_add_is_the_sum_under_other_names() -> None:
 
 
 @pytest.mark.parametrize("name", ["shuffled_add", "relabelled_add"])
-def test_tables_depend_on_the_seed_alone(name: str) -> None:
+def test_tables_depend_only_on_the_seed(name: str) -> None:
     pairs = np.array(list(itertools.product(range(9), repeat=2)))
     first, again, other = (build_function(name, 9, seed)(pairs).tolist() for seed in (0, 0, 1))
     assert first == again

@@ -1,4 +1,4 @@
-"""Settings: defaults, derived numbers, refusals."""
+"""Settings: defaults, derived numbers, errors."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from trainables.tasks.operations import FIRST_OPERATIONS
         ("validation_examples", 0),
     ],
 )
-def test_refusals_name_key_and_value(field: str, value: Any) -> None:
+def test_errors_name_key_and_value(field: str, value: Any) -> None:
     with pytest.raises(SettingsError) as caught:
         TaskSettings(**{field: value})
     assert caught.value.key == f"task.{field}"
     assert caught.value.given == str(value)
 
 
-def test_paper_numbers() -> None:
+def test_derived_numbers_agree_with_the_paper() -> None:
     paper = TaskSettings()
     assert paper.longest_text == 60
     assert paper.held_out_tuples == 400
@@ -55,13 +55,13 @@ def test_paper_numbers() -> None:
 @pytest.mark.parametrize(
     ("depth", "arguments", "key"), [(7, 2, "task.depth"), (4, 4, "task.depth"), (40, 3, "task.depth")]
 )
-def test_expressions_no_block_could_hold_are_refused(depth: int, arguments: int, key: str) -> None:
+def test_expressions_too_long_for_any_block_are_refused(depth: int, arguments: int, key: str) -> None:
     with pytest.raises(SettingsError, match=f"more than {LONGEST_TEXT_TOKENS} tokens") as caught:
         TaskSettings(depth=depth, max_arguments=arguments)
     assert caught.value.key == key
 
 
-def test_few_held_out_tuples() -> None:
+def test_few_held_out_tuples_are_refused_or_warned_about() -> None:
     with pytest.raises(SettingsError, match=r"0\.04 of 6\^3 tuples is 8; at least 10") as caught:
         TaskSettings(modulus=6, held_out_fraction=0.04)
     assert caught.value.key == "task.held_out_fraction"
@@ -70,7 +70,7 @@ def test_few_held_out_tuples() -> None:
     assert not any("number tuples" in warning for warning in TaskSettings(modulus=6, held_out_fraction=0.2).warnings())
 
 
-def test_multisets_are_what_is_counted_where_order_does_not_count() -> None:
+def test_multisets_are_counted_if_order_does_not_count() -> None:
     flat = {"modulus": 6, "depth": 1, "max_arguments": 4, "held_out": "unordered"}
     settings = TaskSettings(**flat, held_out_fraction=0.1)  # type: ignore[arg-type]
     assert (settings.tuple_count, settings.held_out_tuples) == (126, 12)
@@ -82,14 +82,14 @@ def test_multisets_are_what_is_counted_where_order_does_not_count() -> None:
     assert caught.value.key == "task.held_out_fraction"
 
 
-def test_leak_of_permutations_is_disclosed() -> None:
+def test_the_leak_of_permutations_is_disclosed() -> None:
     (warning,) = TaskSettings().warnings()
     assert "arguments in another order. Set task.held_out=unordered" in warning
     assert TaskSettings().blind() == ("max", "min", "med", "add", "prod", "relabelled_add")
     assert TaskSettings(held_out="unordered").warnings() == []
 
 
-def test_hopeless_held_out_shares_are_refused() -> None:
+def test_held_out_shares_that_leave_too_few_expressions_are_refused() -> None:
     with pytest.raises(SettingsError, match="leaves under 1% of all expressions") as caught:
         TaskSettings(depth=6, max_arguments=2, nesting=1.0, held_out_fraction=0.2)
     assert caught.value.key == "task.held_out_fraction"
@@ -98,8 +98,8 @@ def test_hopeless_held_out_shares_are_refused() -> None:
     assert caught.value.key == "task.held_out_fraction"
 
 
-def test_the_vocabulary_is_that_of_the_operations_named() -> None:
-    """An operation that is added later changes no run that does without it."""
+def test_the_vocabulary_contains_only_the_named_operations() -> None:
+    """Adding an operation later does not change runs without it."""
     assert TaskSettings().operations == FIRST_OPERATIONS
     few = TaskSettings(modulus=6, operations=("add", "prod"))
     assert few.tasks() == ("add", "prod")
@@ -110,7 +110,7 @@ def test_the_vocabulary_is_that_of_the_operations_named() -> None:
 
 
 @pytest.mark.parametrize("operations", [(), ("add", "add"), ("add", "substract")])
-def test_operations_that_cannot_be_a_vocabulary(operations: tuple[str, ...]) -> None:
+def test_invalid_lists_of_operations_are_refused(operations: tuple[str, ...]) -> None:
     with pytest.raises(SettingsError) as caught:
         TaskSettings(operations=operations)
     assert caught.value.key == "task.operations"

@@ -1,4 +1,4 @@
-"""Permutation texts once more, by sympy and from the text alone: what the tests hold the family against."""
+"""An independent implementation of permutation texts with sympy, against which the family is tested."""
 
 from __future__ import annotations
 
@@ -15,20 +15,23 @@ KINDS = {"S": SymmetricGroup, "A": AlternatingGroup, "C": CyclicGroup, "D": Dihe
 
 
 def sympy_group(name: str) -> PermutationGroup:
-    """Sympy's group of the same name."""
+    """Return sympy's group of the same name."""
     return KINDS[name[0]](int(name[1:]))
 
 
 def within(subgroup: PermutationGroup, points: int) -> list[Permutation]:
-    """The elements of a group, with fixed points added up to ``points``."""
+    """Return the elements of a group, with fixed points added up to ``points``."""
     return [Permutation(element.array_form, size=points) for element in subgroup.elements]
 
 
 @dataclass
 class Oracle:
-    """Evaluates texts of one group.
+    """Evaluator of texts of one group.
 
-    ``point`` is the one whose image is asked for, ``subgroup`` the elements whose left cosets are.
+    Args:
+        points: Number of points.
+        point: Point whose image is asked for.
+        subgroup: Elements of the subgroup whose left cosets are asked for.
     """
 
     points: int
@@ -36,7 +39,7 @@ class Oracle:
     subgroup: Sequence[Permutation] = ()
 
     def value(self, operation: str, factors: Sequence[Permutation]) -> str:
-        """What an operation comes to, as text."""
+        """Return the value of an operation as text."""
         product = reduce(mul, factors)
         match operation:
             case "product":
@@ -56,14 +59,13 @@ class Oracle:
         return f"[{' '.join(map(str, element.array_form))}]"
 
     def read(self, arguments: str) -> list[Permutation]:
-        """The elements of an argument list that holds nothing else."""
+        """Return the elements of an argument list that contains nothing else."""
         return [Permutation([int(i) for i in images.split()]) for images in re.findall(r"\[([0-9 ]+)\]", arguments)]
 
     def solution(self, prompt: str) -> str:
-        """The full text of a prompt (without its ``=``): every step, then ``<eos>``.
+        """Return the full text for a prompt (without its ``=``): every step, then ``<eos>``.
 
-        The leftmost operation that holds nothing but elements is the leftmost innermost one.
-        """
+        The leftmost operation whose arguments are all elements is the leftmost innermost one."""
         steps = [prompt]
         while innermost := re.search(r"([a-z]+)\(([^a-z()]+)\)", steps[-1]):
             value = self.value(innermost[1], self.read(innermost[2]))
@@ -71,7 +73,7 @@ class Oracle:
         return "=".join(steps) + "<eos>"
 
     def argument_lists(self, text: str) -> set[tuple[tuple[int, ...], ...]]:
-        """Every list of adjacent elements in a text, each element as its images; operations cut lists in two."""
+        """Return every list of adjacent elements in a text, with elements as images. Operations separate lists."""
         lists = set()
         for run in re.findall(r"[^a-z()=<>]+", text):
             if "[" in run:

@@ -1,4 +1,4 @@
-"""The generator against an evaluator that knows only the text, and sympy."""
+"""The generator, tested with sympy and an independent evaluator that only reads the text."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def texts_of(settings: TaskSettings, mix: str, part: Part, count: int, seed: int
     part=st.sampled_from(list(Part)),
     seed=st.integers(0, 2**32),
 )
-def test_every_step_is_right_and_every_list_belongs(
+def test_every_step_is_correct_and_every_list_belongs_to_its_part(
     shape: dict[str, Any], tasks: set[str], part: Part, seed: int
 ) -> None:
     settings = TaskSettings(**shape)
@@ -73,8 +73,8 @@ def test_every_step_is_right_and_every_list_belongs(
         assert max(parts, default=0) == part
 
 
-def test_reports_alone_are_flat_whatever_the_depth() -> None:
-    """Nothing of that mix may stand inside another operation."""
+def test_mixes_without_elements_as_results_are_flat_at_any_depth() -> None:
+    """No operation of this mix can be an argument of another."""
     settings = TaskSettings(group="S3", held_out_fraction=0.2, train_examples=200)
     dataset = make_dataset(settings, Mix.parse("sign+order"), 0)
     assert dataset.mixed is None
@@ -82,7 +82,7 @@ def test_reports_alone_are_flat_whatever_the_depth() -> None:
     assert len(dataset.test["sign"].answers) == 22, "every held-out tuple once"
 
 
-def test_inner_operations_have_their_shares_among_those_that_may_stand_inside() -> None:
+def test_inner_operations_follow_their_shares_among_nestable_operations() -> None:
     settings = TaskSettings(group="S4", nesting=0.5, subgroup="D4", train_examples=20_000)
     dataset = make_dataset(settings, Mix.parse("product+coset:3+sign:4"), 0)
     prompts = re.findall(r"(?:^|<eos>)([^=]+)=", spelt(settings.vocabulary(), dataset.tokens))

@@ -1,4 +1,4 @@
-"""Groups and the operations on their elements against sympy's, and the settings that follow from them."""
+"""Groups and operations on their elements, tested with sympy, and the resulting checks of settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = ("S2", "S3", "S4", "S5", "A3", "A4", "A5", "C2", "C6", "D3", "D4", "D5")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_elements_and_products_are_those_of_sympy(name: str) -> None:
+def test_elements_and_products_agree_with_sympy(name: str) -> None:
     group, theirs = named_group(name), sympy_group(name)
     assert (group.order, group.points) == (theirs.order(), theirs.degree)
     rows = [tuple(row) for row in group.images.tolist()]
@@ -47,7 +47,7 @@ def test_operations_agree_with_sympy(name: str, subgroup: str, operation: str) -
 
 
 @pytest.mark.parametrize("name", ["s3", "S", "S0", "D2", "Q8", "S3xC2", ""])
-def test_names_of_no_group_are_refused_with_the_forms(name: str) -> None:
+def test_unknown_group_names_are_refused_with_the_valid_forms(name: str) -> None:
     with pytest.raises(SettingsError, match=r"is not a group; give S<n> .*, A<n> .*, C<n> .* or D<n>") as caught:
         named_group(name)
     assert (caught.value.key, caught.value.given) == ("task.group", name)
@@ -66,7 +66,7 @@ def test_names_of_no_group_are_refused_with_the_forms(name: str) -> None:
         ({"max_arguments": 2}, "task.held_out_fraction", r"of 6\^2 tuples is 1; .*: raise .*, the order of task"),
     ],
 )
-def test_refusals_name_their_key(given: dict[str, Any], key: str, message: str) -> None:
+def test_errors_name_their_key(given: dict[str, Any], key: str, message: str) -> None:
     with pytest.raises(SettingsError, match=message) as caught:
         TaskSettings(**given)
     assert caught.value.key == key
@@ -80,7 +80,9 @@ def test_refusals_name_their_key(given: dict[str, Any], key: str, message: str) 
         ({}, "product+coset", "'coset' needs task.subgroup: the subgroup of S3", "task.subgroup"),
     ],
 )
-def test_mixes_that_cannot_be_asked_are_refused(settings: dict[str, Any], mix: str, message: str, key: str) -> None:
+def test_mixes_with_undefined_operations_are_refused(
+    settings: dict[str, Any], mix: str, message: str, key: str
+) -> None:
     with pytest.raises(SettingsError, match=message) as caught:
         TaskSettings(**settings).check_mix(Mix.parse(mix))
     assert caught.value.key == key

@@ -15,7 +15,7 @@ EVERY = "+".join(METHODS)
 
 
 def heat(**parts: dict[str, Any]) -> HeatDiffusion:
-    """The family with some settings changed: ``heat(race={"steps": 300})``."""
+    """Return the family with some settings changed, for example ``heat(race={"steps": 300})``."""
     settings = HeatDiffusion.Settings()
     return HeatDiffusion(
         replace(settings, **{part: replace(getattr(settings, part), **values) for part, values in parts.items()})
@@ -23,7 +23,7 @@ def heat(**parts: dict[str, Any]) -> HeatDiffusion:
 
 
 def families() -> dict[str, RaceFamily]:
-    """All three problems, at rates that arrive on small graphs."""
+    """Return all three problems, with rates that arrive on small graphs."""
     rates = RateSettings(adam=0.3, momentum=0.02, hessian=0.3, laplacian=0.3, random=0.3)
     world = GraphSettings("small_world")
     return {
@@ -42,7 +42,7 @@ def learner(family: RaceFamily, configs: Sequence[RunConfig]) -> Learner:
 
 
 def finish(learner: Learner) -> dict[int, Outcome]:
-    """Go on to the end; the outcomes by place."""
+    """Train to the end. Return the outcomes by place."""
     ended: dict[int, Outcome] = {}
     while reports := learner.advance():
         ended |= {report.index: report.outcome for report in reports if report.outcome is not None}

@@ -1,4 +1,4 @@
-"""Stacks of races: each run as if alone, and exact checkpoints."""
+"""Stacks of races: each run trains as if alone, and checkpoints are exact."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def numbers(outcome: Outcome) -> dict[str, float]:
-    """What of an outcome is no time."""
+    """Return the measures of an outcome except times."""
     return {name: value for name, value in outcome.measures.items() if not name.startswith("seconds")}
 
 
 def curve(outcome: Outcome) -> list[dict[str, float]]:
-    """What of its points is no time."""
+    """Return the measures of its points except times."""
     return [
         {name: value for name, value in point.measures.items() if not name.startswith("seconds")}
         for point in outcome.curve
@@ -44,28 +44,29 @@ def same(mine: Outcome, theirs: Outcome) -> None:
 
 
 @pytest.mark.parametrize("name", ["heat", "phases", "clouds"])
-def test_a_stack_of_seeds_equals_each_alone(name: str) -> None:
+def test_a_stack_of_seeds_equals_each_run_alone(name: str) -> None:
     family = families()[name]
     race = replace(family.settings.race, steps=400, tolerance=1e-2, evaluate_every=10, patience=3.0)
     family = type(family)(replace(family.settings, race=race))
     configs = runs(family, EVERY, 36, [0, 1, 2])
     together = finish(learner(family, configs))
-    assert len({outcome.steps for outcome in together.values()}) > 1  # Some end before others, and leave the stack.
+    assert len({outcome.steps for outcome in together.values()}) > 1  # Some runs end and leave the stack early.
     assert all(sum(outcome.accuracy.values()) <= 1 for outcome in together.values())
     for index, config in enumerate(configs):
         same(together[index], finish(learner(family, [config]))[0])
 
 
 @pytest.mark.parametrize("name", ["heat", "phases"])
-def test_a_run_of_a_longer_budget_races_for_it(name: str) -> None:
-    """A recipe, an arm or a budget audit gives a run settings of its own, and a key that says so."""
+def test_a_run_with_a_longer_budget_uses_it(name: str) -> None:
+    """A recipe, an arm or a budget audit gives a run its own settings and key."""
     family = families()[name]
     (run,) = runs(family, EVERY, 64, [0])
     longer = replace(run, settings=replace(run.settings, race=replace(run.settings.race, steps=40, tolerance=1e-30)))
     assert finish(learner(family, [longer]))[0].steps == 40
 
 
-SPENT = {  # In units of the race, by METHODS; with the hash of the problem. Other figures are another version.
+# In units of the race, in the order of METHODS; with the hash of the problem. If these change, raise the version.
+SPENT = {
     "heat": ("f4a3ab8908d1f42e", [269.071, 29.929, 483.143, 582.571, 223.571, 105.143, 51.714, 592.857]),
     "phases": ("d546934369c57794", [100.6, 38.1, 123.629, 119.171, 77.229, 88.743, 39.6, 131.057]),
     "clouds": ("c761386e7576d53b", [88.864, 40.39, 99.212, 94.89, 60.797, 76.814, 27.746, 103.534]),
@@ -73,7 +74,7 @@ SPENT = {  # In units of the race, by METHODS; with the hash of the problem. Oth
 
 
 @pytest.mark.parametrize("name", SPENT)
-def test_races_come_to_what_they_came_to(name: str) -> None:
+def test_results_of_races_have_not_changed(name: str) -> None:
     family = families()[name]
     outcome = finish(learner(family, runs(family, EVERY, 64, [0])))[0]
     digest, spent = SPENT[name]
@@ -81,7 +82,7 @@ def test_races_come_to_what_they_came_to(name: str) -> None:
     assert [outcome.measures[f"spent_{method}"] for method in METHODS] == pytest.approx(spent, rel=1e-4)
 
 
-def test_runs_of_other_rates_share_a_stack() -> None:
+def test_runs_with_different_rates_share_a_stack() -> None:
     slow, fast = (heat(rates={"adam": rate}, **SETTINGS) for rate in (0.003, 0.03))
     configs = [*runs(slow, "adam", 64, [0]), *runs(fast, "adam", 64, [0])]
     assert slow.shape(configs[0]) == fast.shape(configs[1])
@@ -90,7 +91,7 @@ def test_runs_of_other_rates_share_a_stack() -> None:
     same(together[1], finish(learner(fast, configs[1:]))[0])
 
 
-def test_it_goes_on_from_a_checkpoint_and_from_a_part_of_one(tmp_path: Path) -> None:
+def test_a_race_continues_from_a_checkpoint_or_a_part_of_one(tmp_path: Path) -> None:
     family = heat(**SETTINGS)
     configs = runs(family, EVERY, 64, [0, 1, 2, 3])
     whole = learner(family, configs)
@@ -117,8 +118,8 @@ def test_it_goes_on_from_a_checkpoint_and_from_a_part_of_one(tmp_path: Path) -> 
         again.restore(tmp_path / "nowhere")
 
 
-def test_a_method_that_diverges_is_broken_and_nothing_else() -> None:
-    """Clouds that fly apart along one line, and then beyond what float64 holds."""
+def test_a_diverging_method_is_reported_as_broken_without_an_error() -> None:
+    """The points of the cloud fly apart along a line until they overflow float64."""
     family = families()["clouds"]
     wild = type(family)(replace(family.settings, rates=replace(family.settings.rates, momentum=30.0)))
     outcome = finish(learner(wild, runs(wild, "momentum", 36, [0])))[0]
@@ -136,8 +137,8 @@ def test_a_network_needs_a_feature_for_each_coordinate() -> None:
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_nodes_fit_into_two_gigabytes() -> None:
-    """The solution, every method and its matrices; resident memory at its peak, torch itself included."""
+def test_a_race_of_100_000_nodes_fits_into_two_gigabytes() -> None:
+    """Peak resident memory includes the solution, all methods with their matrices, and torch."""
     code = (
         "import resource\nfrom tests.trainables.reparametrization.racing import EVERY, heat, learner, runs\n"
         "family = heat(race={'steps': 60, 'evaluate_every': 30})\n"
@@ -168,15 +169,18 @@ def on_the_way(spent: float) -> Standing:
         ({"a": arrived(100), "b": arrived(100)}, RACE, []),
         ({"a": on_the_way(1000), "b": on_the_way(1000)}, RACE, []),
         ({"a": arrived(900)}, RACE, ["a"]),
-        ({"a": arrived(1001)}, RACE, []),  # A line search that ended beyond the budget.
+        ({"a": arrived(1001)}, RACE, []),  # The line search ended beyond the budget.
         ({"a": arrived(100), "b": arrived(1000)}, TENFOLD, []),
         ({"a": arrived(100), "b": arrived(1001)}, TENFOLD, ["a"]),
-        ({"a": arrived(200), "b": on_the_way(1000)}, TENFOLD, []),  # The rival may need 11 times as much, or 5.1.
+        # The rival may need 11 times as much, or only 5.1 times.
+        ({"a": arrived(200), "b": on_the_way(1000)}, TENFOLD, []),
         ({"a": arrived(99), "b": on_the_way(1000)}, TENFOLD, ["a"]),
         ({"a": arrived(10), "b": Standing(spent=5, broken=True)}, RACE, ["a"]),
     ],
 )
-def test_the_method_that_is_ahead(standings: dict[str, Standing], race: RaceSettings, expected: list[str]) -> None:
+def test_only_a_method_ahead_of_all_others_scores(
+    standings: dict[str, Standing], race: RaceSettings, expected: list[str]
+) -> None:
     assert [name for name, score in ahead(standings, race).items() if score] == expected
 
 
@@ -187,7 +191,7 @@ def test_the_method_that_is_ahead(standings: dict[str, Standing], race: RaceSett
         ({"a": arrived(10), "b": on_the_way(150)}, 200, RACE, True),
         ({"a": on_the_way(150)}, 999, RACE, False),
         ({"a": on_the_way(150)}, 1000, RACE, True),
-        # A rival stops short of its limit, by less than a step: the race is not decided.
+        # A rival stops less than one step before its limit: the race is undecided.
         ({"a": arrived(10), "b": on_the_way(98)}, 100, replace(TENFOLD, patience=10), False),
         ({"a": arrived(10), "b": on_the_way(103)}, 110, replace(TENFOLD, patience=10), True),
         ({"a": arrived(10), "b": Standing(spent=5, broken=True)}, 50, RACE, True),

@@ -1,4 +1,4 @@
-"""The methods against those of torch and scipy, and against the solution."""
+"""The methods, compared with torch, scipy and the solution."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ THEIRS: dict[str, Callable[[list[torch.Tensor]], torch.optim.Optimizer]] = {
 
 
 @pytest.mark.parametrize("name", THEIRS)
-def test_first_order_methods_are_torchs(name: str) -> None:
+def test_first_order_methods_agree_with_torch(name: str) -> None:
     problem = heat().problem(36, 0)
     mine = Descent(problem, PRICE, 1e-9, name, 0.03, None)
     mine.run(51)
@@ -44,8 +44,8 @@ def test_first_order_methods_are_torchs(name: str) -> None:
     assert mine.x == pytest.approx(theirs.detach().numpy(), rel=1e-9, abs=1e-12)
 
 
-def test_conjugate_gradients_are_scipys_on_a_quadratic() -> None:
-    """With Jacobi's preconditioner, iterate by iterate."""
+def test_conjugate_gradients_agree_with_scipy_on_a_quadratic() -> None:
+    """Iterates are compared one by one, with Jacobi's preconditioner."""
     problem = heat().problem(100, 0)
     assert isinstance(problem, HeatProblem)
     iterates: list[np.ndarray] = []
@@ -72,9 +72,9 @@ def test_line_searches_find_the_solution(name: str, kind: Callable[..., Method])
 
 @pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize("method", METHODS)
-def test_a_start_moved_by_rounding_moves_no_outcome(name: str, method: str) -> None:
-    """By 1e-14, and what it spends by no more than 3%. Newton's inner systems of a cloud are cut off at trees that
-    change, so that it is held to this on small ones alone (tests/bench/results/reparametrization.md has its spread)."""
+def test_a_start_moved_by_rounding_error_does_not_change_outcomes(name: str, method: str) -> None:
+    """After a move of 1e-14 the cost changes by at most 3%. Newton's method on clouds is only tested on small ones,
+    because its inner systems stop at different trees (tests/bench/results/reparametrization.md has the spread)."""
     family = families()[name]
     nodes = {"heat": 256, "phases": 256, "clouds": 36 if method == "newton" else 100}[name]
     for seed in (0, 1):
@@ -90,14 +90,14 @@ def test_a_start_moved_by_rounding_moves_no_outcome(name: str, method: str) -> N
 
 
 def quadratic(unknowns: int = 6) -> tuple[np.ndarray, np.ndarray]:
-    """A positive definite matrix and a gradient [P]."""
+    """Return a positive definite matrix and a gradient [P]."""
     rng = np.random.default_rng(0)
     root = rng.standard_normal((unknowns, unknowns))
     return root @ root.T + np.eye(unknowns), rng.standard_normal(unknowns)
 
 
-def test_conjugate_gradients_solve_newtons_system_as_far_as_asked() -> None:
-    """With a first gradient far longer than this one the residual left is next to nothing."""
+def test_conjugate_gradients_solve_newtons_system_to_the_requested_accuracy() -> None:
+    """If the first gradient was much longer than this one, almost no residual is allowed."""
     hessian, gradient = quadratic()
     length = float(np.linalg.norm(gradient))
     direction, products = newton_direction(lambda v: hessian @ v, gradient, length * 1e24)
@@ -108,9 +108,10 @@ def test_conjugate_gradients_solve_newtons_system_as_far_as_asked() -> None:
     assert fewer < products
 
 
-def test_prices_are_the_operations_of_the_formulas() -> None:
-    """Of heat on a grid, by hand: a look is 5 products and sums, the source and the loss, 14; Adam's update 13; through
-    a layer and back 10 and 10, and the start put in place 1. Nothing is paid for a product with the identity."""
+def test_prices_count_the_operations_of_the_formulas() -> None:
+    """For heat on a grid, counted by hand: an evaluation has 5 products and sums, the source and the loss, 14 in
+    total; Adam's update 13; a layer 10 forward and 10 backward, plus 1 to add the start. Products with the identity
+    are free."""
     prices = {name: heat().price(name) for name in METHODS}
     total = {name: 14 * (price.look + price.step) for name, price in prices.items()}
     assert total["adam"] == pytest.approx(14 + 13)
@@ -123,11 +124,11 @@ def test_prices_are_the_operations_of_the_formulas() -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_every_method_comes_to_the_solution(name: str) -> None:
+def test_every_method_reaches_the_solution(name: str) -> None:
     family = heat(race={"steps": 3000, "tolerance": 1e-3, "evaluate_every": 1, "counted": "steps"})
     outcome = finish(learner(family, runs(family, name, 36, [0])))[0]
     assert outcome.accuracy == {name: 1.0}
     assert outcome.measures[f"spent_{name}"] <= 3000
     assert outcome.curve[-1].measures[f"gap_{name}"] <= 1e-3
-    if name not in SEARCHING:  # Whatever a network's first output is.
+    if name not in SEARCHING:  # The first output of a network is arbitrary.
         assert outcome.curve[0].measures[f"gap_{name}"] == pytest.approx(1.0)

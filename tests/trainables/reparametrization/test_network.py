@@ -1,4 +1,4 @@
-"""The network's gradients, and its propagation."""
+"""The network's gradients and its propagation."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Array = NDArray[np.float64]
 
 
 def problem(seed: int = 0, spread: float = 1.0) -> Problem:
-    """Of 32 free nodes."""
+    """Return a problem of 32 free nodes."""
     return heat(heat={"spread": spread}).problem(36, seed)
 
 
 def network(settings: NetworkSettings, numbers: int = 2) -> tuple[Network, Array]:
-    """A network from the Hessian, and its features."""
+    """Return a network from the Hessian and its features."""
     made = Network(settings, propagation("hessian", problem(), settings, RNG(0)), numbers, RNG(1))
     return made, RNG(0).standard_normal(32 * settings.width)
 
@@ -36,8 +36,8 @@ def test_the_pullback_is_the_gradient(residual: Residual) -> None:
 
 
 @pytest.mark.parametrize("residual", ["halves", "series"])
-def test_it_is_a_polynomial_in_the_hessian(residual: Residual) -> None:
-    """``((2 - H) / 2)^3``, or three terms of ``H^-1/2``, with H scaled."""
+def test_the_network_is_a_polynomial_in_the_hessian(residual: Residual) -> None:
+    """The polynomial is ``((2 - H) / 2)^3`` or three terms of ``H^-1/2``, with H scaled."""
     net, parameters = network(NetworkSettings(width=2, depth=3, residual=residual))
     hessian = problem().hessian.toarray()
     roots = np.sqrt(np.abs(hessian).sum(axis=1))
@@ -48,7 +48,7 @@ def test_it_is_a_polynomial_in_the_hessian(residual: Residual) -> None:
     assert net(parameters) == pytest.approx(whole @ parameters.reshape(32, 2), rel=1e-9, abs=1e-12)
 
 
-def test_chance_has_the_same_spectrum_about_another_graph() -> None:
+def test_the_random_control_has_the_same_spectrum_on_another_graph() -> None:
     true, chance = (propagation(rule, problem(), NetworkSettings(), RNG(0)) for rule in ("hessian", "random"))
     spectrum = np.linalg.eigvalsh(true.toarray())
     assert spectrum == pytest.approx(np.linalg.eigvalsh(chance.toarray()), abs=1e-12)

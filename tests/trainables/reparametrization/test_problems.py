@@ -1,4 +1,4 @@
-"""Graphs and problems against their formulas, and against solutions and diagrams of other libraries."""
+"""Graphs and problems, compared with their formulas and with solutions and diagrams of other libraries."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def of(kind: Kind, nodes: int = 200, seed: int = 0, **settings: float) -> sparse
 
 @pytest.mark.parametrize("kind", ["grid", "small_world"])
 @pytest.mark.parametrize("nodes", [16, 17, 200])
-def test_graphs_are_simple_symmetric_and_whole(kind: Kind, nodes: int) -> None:
+def test_graphs_are_simple_symmetric_and_connected(kind: Kind, nodes: int) -> None:
     matrix = of(kind, nodes)
     assert matrix.shape == (nodes, nodes)
     assert abs(matrix - matrix.T).nnz == 0
@@ -42,7 +42,7 @@ def test_graphs_are_simple_symmetric_and_whole(kind: Kind, nodes: int) -> None:
     assert np.abs(laplacian(matrix).sum(axis=1)).max() < 1e-12
 
 
-def test_mistakes_are_refused() -> None:
+def test_invalid_settings_are_refused() -> None:
     with pytest.raises(SettingsError, match="must be even"):
         GraphSettings(degree=3)
     for given in ({"degree": 6}, {"rewired": 0.2}):
@@ -68,7 +68,7 @@ MADE: dict[str, Callable[..., Problem]] = {"heat": heat, "phases": phases, "clou
 
 
 def heights(points: Array) -> Array:
-    """Scales at which components merge, from all distances."""
+    """Return the scales at which components merge, computed from all distances."""
     return np.asarray(linkage(points, "single")[:, 2])
 
 
@@ -77,7 +77,7 @@ def energy(problem: HeatProblem, x: Array) -> float:
 
 
 def loss(problem: Problem, x: Array) -> float:
-    """By the formula, without the problem's code."""
+    """Return the loss by its formula, without the problem's code."""
     if isinstance(problem, HeatProblem):
         return energy(problem, x) - energy(problem, problem.solution)
     if isinstance(problem, PhaseProblem):
@@ -89,18 +89,18 @@ def loss(problem: Problem, x: Array) -> float:
 
 @pytest.mark.parametrize("name", MADE)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_loss_gradient_and_curvature_are_the_formulas(name: str, seed: int) -> None:
+def test_loss_gradient_and_curvature_agree_with_the_formulas(name: str, seed: int) -> None:
     problem = MADE[name](seed=seed)
     excess, gradient = problem.evaluate(problem.start)
     direction = np.random.default_rng(0).standard_normal(problem.start.shape)
     bent = problem.curvature(problem.start)(direction)
     assert excess == pytest.approx(loss(problem, problem.start), rel=1e-9)
-    step = 1e-4  # Small enough for a tree to stay.
+    step = 1e-4  # Small enough to keep the tree the same.
     ahead, behind = loss(problem, problem.start + step * direction), loss(problem, problem.start - step * direction)
     assert np.vdot(gradient, direction) == pytest.approx((ahead - behind) / (2 * step), rel=1e-4)
     curvature = (ahead - 2 * loss(problem, problem.start) + behind) / step**2
     assert np.vdot(bent, direction) == pytest.approx(curvature, rel=1e-3)
-    if name != "clouds":  # There the Hessian has one number for a block of two by two.
+    if name != "clouds":  # The Hessian of a cloud has one number for each block of two by two.
         assert bent == pytest.approx(problem.hessian @ direction, rel=1e-9)
     at_solution = problem.evaluate(problem.solution)
     assert abs(at_solution[0]) < 1e-20
@@ -108,7 +108,7 @@ def test_loss_gradient_and_curvature_are_the_formulas(name: str, seed: int) -> N
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_the_preconditioner_is_the_diagonal_or_bounds_it(name: str) -> None:
+def test_the_preconditioner_equals_the_diagonal_or_bounds_it(name: str) -> None:
     problem = MADE[name](nodes=16)
     shape = problem.start.shape
     product = problem.curvature(problem.start)
@@ -120,8 +120,9 @@ def test_the_preconditioner_is_the_diagonal_or_bounds_it(name: str) -> None:
         assert diagonal == pytest.approx(exact, rel=1e-12)
 
 
-def test_gradients_are_exactly_zero_where_nothing_pulls() -> None:
-    """Rounding would become full steps of Adam. At a common temperature only neighbors of held nodes feel a pull."""
+def test_gradients_are_exactly_zero_without_a_force() -> None:
+    """Adam would turn rounding errors into full steps. At a common temperature only the neighbors of held nodes have
+    a gradient."""
     problem = heat(nodes=512)
     gradient = problem.evaluate(np.zeros_like(problem.start))[1]
     assert np.count_nonzero(gradient) == np.count_nonzero(problem.source) <= 16
@@ -129,16 +130,16 @@ def test_gradients_are_exactly_zero_where_nothing_pulls() -> None:
 
 
 @pytest.mark.parametrize("kind", ["grid", "small_world"])
-def test_heat_stands_still_where_a_dense_solver_finds_it(kind: Kind) -> None:
+def test_the_heat_solution_agrees_with_a_dense_solver(kind: Kind) -> None:
     problem = heat(kind)
     exact = np.linalg.solve(problem.hessian.toarray(), problem.source[:, 0])
     assert problem.solution[:, 0] == pytest.approx(exact, rel=1e-9, abs=1e-12)
-    # The maximum principle: no node is hotter or colder than all that are held.
+    # The maximum principle: no node is hotter or colder than all held nodes.
     low, high = problem.solution.min(), problem.solution.max()
     assert problem.held_at.min() - 1e-12 <= low < high <= problem.held_at.max() + 1e-12
 
 
-def test_the_hessian_of_a_cloud_is_its_mean_over_directions() -> None:
+def test_the_hessian_of_a_cloud_is_averaged_over_directions() -> None:
     problem = cloud(nodes=16)
     product = problem.curvature(problem.start)
     whole = np.stack([product(unit.reshape(16, 2)).ravel() for unit in np.eye(32)]).reshape(16, 2, 16, 2)
@@ -148,7 +149,7 @@ def test_the_hessian_of_a_cloud_is_its_mean_over_directions() -> None:
 
 
 def clouds() -> dict[str, Array]:
-    """Clouds with every difficulty of a triangulation."""
+    """Return clouds with every difficulty of a triangulation."""
     rng = np.random.default_rng(0)
     uniform = rng.random((300, 2))
     return {
@@ -167,13 +168,13 @@ def clouds() -> dict[str, Array]:
 
 
 @pytest.mark.parametrize("name", clouds())
-def test_deaths_are_the_heights_of_single_linkage(name: str) -> None:
+def test_deaths_agree_with_the_heights_of_single_linkage(name: str) -> None:
     points = clouds()[name]
     expected = np.sort(heights(points))
     assert deaths(points) == pytest.approx(expected, rel=1e-9, abs=1e-12 * np.abs(points).max())
 
 
-def test_a_tree_joins_all_and_breaks_ties_by_order() -> None:
+def test_a_tree_connects_all_points_and_breaks_ties_by_order() -> None:
     tree = spanning_tree(clouds()["uniform"])
     assert tree.shape == (299, 2)
     assert (tree[:, 0] < tree[:, 1]).all()
