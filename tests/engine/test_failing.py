@@ -73,10 +73,10 @@ def raised(cause: Exception) -> RayTaskError:
         ),
         (
             died(EXITED.format("SYSTEM_ERROR", "End of file. killed by SIGKILL by OOM killer due to high memory")),
-            "a process that trained on the node 10.77.0.3 was killed: by the system for lack of memory",
+            "a process that trained on the node 10.77.0.3 died: the system ran out of memory (check dmesg; close other",
         ),
-        (NodeDiedError("the node of the task is gone"), "Ray gave up a process that trained on a node (the node of"),
-        (raised(ObjectLostError("00ff", None, "")), "Ray gave up a process that trained on a node (Failed to retrieve"),
+        (NodeDiedError("the node of the task is gone"), "Ray lost a process that trained on a node (the node of"),
+        (raised(ObjectLostError("00ff", None, "")), "Ray lost a process that trained on a node (Failed to retrieve"),
     ],
 )
 def test_a_death_that_ray_reports_is_a_machine_error(error: RayError, begins: str) -> None:

@@ -185,7 +185,7 @@ def test_a_damaged_checkpoint_is_named_and_its_runs_begin_at_step_0(spoil: str, 
     assert [run.evaluation.step for run in report.runs if run.evaluation is not None] == [1, 1]
     [message] = report.messages
     assert f"the checkpoint of {job.stack_id}" in message
-    assert "its runs begin at step 0" in message
+    assert "its runs begin again at step 0" in message
     while not worker.done:
         worker.advance()
     worker.close()
