@@ -27,7 +27,7 @@ def units(tmp_path: Path) -> None:
         (["--extend", "nothing"], "there is no sweep 'nothing'"),
         (["--resume", "logistic"], "cannot be resumed with these settings: they differ in"),
         (["--extend", "logistic"], "has no finished run that this sweep could reuse: they differ in"),
-        (["--set", "resources.cpu_per_stack=500"], "resources.cpu_per_stack is 500 and there are"),
+        (["--set", "resources.cpu_per_stack=500"], "resources.cpu_per_stack is 500, but only"),
         (["--set", "seeds=0"], "--set seeds=0: must be greater than or equal to 1; got 0"),
         (["--scratch", "units.yaml"], "units.yaml cannot be created: File exists; name another directory as --scratch"),
         (["--scratch", "units.yaml/data"], "units.yaml/data cannot be created: Not a directory; name another"),

@@ -115,7 +115,7 @@ def test_rays_memory_monitor_fails_no_run(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(SweepError, match=r"ran short of memory \(.* used\), and Ray ended") as stopped:
         run_sweep(wanted, RunOptions(home=home), console)
     [sweep_id] = Home(home).sweep_ids()
-    assert str(stopped.value).endswith(f"continue then with\nthe same command and --resume {sweep_id}")
+    assert str(stopped.value).endswith(f"Continue with\nthe same command and --resume {sweep_id}")
     assert "Machine error (not a result): the node 127.0.0.1 ran short of memory" in printed(console)
     assert "failed" not in printed(console)
     monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "0")

@@ -96,7 +96,7 @@ def test_a_lasting_machine_error_stops_the_sweep_which_can_be_resumed(tmp_path: 
         run_sweep(wanted, RunOptions(home=home, engine="local"), quiet())
     [sweep_id] = Home(home).sweep_ids()
     assert stopped.value.exit_code == 1
-    assert str(stopped.value).endswith(f"continue then with\nthe same command and --resume {sweep_id}")
+    assert str(stopped.value).endswith(f"Continue with\nthe same command and --resume {sweep_id}")
     before = statuses(home)
     assert set(before) == {Status.FINISHED}
     assert len(before) < 4

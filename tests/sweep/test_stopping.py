@@ -47,7 +47,7 @@ def test_a_mix_is_stopped_from_another_terminal_and_marked_in_the_answer(tmp_pat
     result = run_sweep(sweep, RunOptions(home=tmp_path, engine="local"), console)
     asking.join()
     output = printed(console)
-    assert "add+prod is stopped by hand: no more of its runs are trained" in output
+    assert "add+prod was stopped by hand: it gets no more runs" in output
     joint = result.mix("add+prod")
     assert joint.stopped
     assert not result.mix("add").stopped
@@ -62,7 +62,7 @@ def test_a_mix_is_stopped_from_another_terminal_and_marked_in_the_answer(tmp_pat
     # What was stopped stays so, and the rest is there.
     again = quiet()
     assert run_sweep(sweep, RunOptions(home=tmp_path, engine="local", resume=sweep_id), again) == result
-    assert f"a new sweep with --extend {sweep_id} asks for it again" in printed(again)
+    assert f"to train it again, start a new sweep with --extend {sweep_id}" in printed(again)
 
 
 def test_a_sweep_is_stopped_from_another_terminal_and_goes_on_later(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_sweep_is_stopped_from_another_terminal_and_goes_on_later(tmp_path: Pa
         run_sweep(sweep, options, console)
     asking.join()
     [sweep_id] = Home(tmp_path).sweep_ids()
-    assert "Asked to stop" in printed(console)
+    assert "Stop requested" in printed(console)
     assert f"--resume {sweep_id}" in printed(console)
     assert len(ended(tmp_path, sweep_id)) < 6
     # The page of all sweeps names the specification in the sweep's directory.
@@ -119,5 +119,5 @@ def test_a_mix_in_training_under_ray_gives_its_slot_back(tmp_path: Path) -> None
         output, _ = driver.communicate(timeout=300)
     assert driver.returncode == 0, output
     assert time.monotonic() - begun < 200
-    assert "add is stopped by hand" in output
+    assert "add was stopped by hand: it gets no more runs" in output
     assert "add was stopped by hand." in output
