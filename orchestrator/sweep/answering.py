@@ -135,10 +135,10 @@ def _chance(searcher: Pairs, result: Answer) -> str:
     chances = [chance for (mix, _), chance in outlook(continued(searcher)).items() if mix in still_open]
     if not chances:
         return ""
-    what = "the comparison" if len(chances) == 1 else "the comparisons"
+    what = "the comparison" if len(chances) == 1 else "each comparison"
     # The probability comes from a few simulations, which cannot resolve smaller values.
     words = [f"{chance:.1f}" if chance >= 0.05 else "under 0.1" for chance in chances]
-    return f"In simulations from these runs, this decides {what} with probability {listed(words)}."
+    return f"In simulations from these runs, twice as many decide {what} with probability {listed(words)}."
 
 
 def remarks(
