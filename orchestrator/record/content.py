@@ -194,8 +194,8 @@ def sweep_note(sweep: Sweep) -> str:
 
 For each of the mixes {mixes}, this sweep looks for the smallest `{spec.size_axis}` at which {words.final_score} of
 `{spec.target}` reaches {LEVEL:.0%} of its asymptote. Nested below: one record per {words.run} and one per mix's
-transition. A {words.run} trained for an earlier sweep is listed in it. `search_space.yaml` reproduces the sweep:
-`python -m orchestrator run search_space.yaml`.
+transition. A {words.run} trained for an earlier sweep is listed under that sweep. `search_space.yaml` reproduces this
+sweep: `python -m orchestrator run search_space.yaml`.
 """
 
 

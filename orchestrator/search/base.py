@@ -128,7 +128,7 @@ class SearchSettings:
 
     stack: int | Literal["auto"] = AUTO
     """Maximum number of seeds to request together at one size. The engine trains them as one batched model, at little
-    more than the cost of one. With ``auto`` the engine chooses the number, or 1 is used if there is no engine."""
+    more than the cost of one. With ``auto``, the engine chooses the number; without an engine it is 1."""
 
     def __post_init__(self) -> None:
         if self.stack != AUTO and not 1 <= self.stack <= 4096:

@@ -111,7 +111,7 @@ class SizedOptions(SpaceOptions):
     scratch: Path | None = option(
         None,
         metavar="DIR",
-        help="Keep training data in this directory of each machine; by default, a private temporary one.",
+        help="Directory for training data on each machine; by default private and temporary.",
     )
 
     @property
@@ -160,11 +160,14 @@ class RunOptions(SizedOptions):
     home: Path = option(HOME, metavar="DIR", help="Keep sweeps and the default MLflow store in this directory.")
     address: str | None = option(None, help="Use the Ray cluster at this address.")
     resume: str | None = option(
-        None, metavar="[SWEEP]", once=True, help="Continue a sweep; without an id, the newest unfinished one."
+        None,
+        metavar="[SWEEP]",
+        once=True,
+        help="Continue this sweep, or the newest unfinished sweep if no id is given.",
     )
-    retry_failed: bool = option(False, "--retry-failed", once=True, help="With --resume: train runs that failed again.")
+    retry_failed: bool = option(False, "--retry-failed", once=True, help="With --resume: train failed runs again.")
     extend: str | None = option(
-        None, metavar="SWEEP", once=True, help="Start a new sweep that begins with this one's finished runs."
+        None, metavar="SWEEP", once=True, help="Start a new sweep that reuses the finished runs of this sweep."
     )
     fresh: bool = option(False, "--fresh", once=True, help="Train every run again, even if it is already in the home.")
     engine: str = option(

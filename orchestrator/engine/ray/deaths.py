@@ -94,7 +94,7 @@ def _sentence(message: str) -> str:
         return f"the disk of Ray's files on {node} is full: free some space, or set RAY_TMPDIR to a directory with room"
     if "worker process has died" in message or "died unexpectedly" in message:
         return (
-            f"a process that trained on {node} died: the system ran out of memory (check dmesg; {FREE_MEMORY}), "
+            f"a process that trained on {node} died because the system ran out of memory (check dmesg; {FREE_MEMORY}), "
             "someone killed it, or compiled code of the family crashed"
         )
     lines = message.strip().splitlines() or ["no reason given"]
