@@ -73,7 +73,7 @@ def raised(cause: Exception) -> RayTaskError:
         ),
         (
             died(EXITED.format("SYSTEM_ERROR", "End of file. killed by SIGKILL by OOM killer due to high memory")),
-            "a process that trained on the node 10.77.0.3 died because the system ran out of memory (check dmesg; close",
+            "a process that trained on the node 10.77.0.3 died because the system ran out of memory (check dmesg",
         ),
         (NodeDiedError("the node of the task is gone"), "Ray lost a process that trained on a node (the node of"),
         (raised(ObjectLostError("00ff", None, "")), "Ray lost a process that trained on a node (Failed to retrieve"),
