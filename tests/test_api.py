@@ -121,7 +121,7 @@ def test_a_sweep_in_a_thread_ends_at_its_time_limit_or_when_stopped(tmp_path: Pa
     log = tmp_path / "log"
     slow = spec(family=FAMILY, settings={"log": str(log), "steps": 40, "pace_s": 0.2}, seeds=1)
     options: dict[str, Any] = {"home": tmp_path / "home", "engine": "local", "quiet": True}
-    with pytest.raises(SweepError, match="its time limit of 2 s is over"):
+    with pytest.raises(SweepError, match="it reached its time limit of 2 s"):
         in_a_thread(lambda: o.run(slow, max_time=2, **options))
     reached = len(events(log))
     meanwhile(lambda: len(events(log)) > reached, lambda: say_stop(tmp_path / "home"))

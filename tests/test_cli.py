@@ -120,7 +120,7 @@ def test_a_sweep_of_an_outside_family_runs_resumes_extends_and_syncs(run: Progra
     trained = len(re.findall(r" seed 0: add ", first))
 
     finished = run("run", units, "--engine=local", "--resume").succeeded()
-    assert f"{sweep} has its answer already" in finished
+    assert f"{sweep} already has an answer" in finished
     assert finished[finished.index("size at") :] == first[first.index("size at") :]
 
     output = run("run", units, "--engine=local", "--extend", sweep, "--set", "seeds=2").succeeded()

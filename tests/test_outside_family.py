@@ -161,7 +161,7 @@ def test_the_record_keeps_measures_and_probe_numbers_apart(mazes: Mazes) -> None
 
 def test_probes_run_later_by_a_command_and_reach_the_record_by_sync(mazes: Mazes) -> None:
     stored = o.load("mazes")
-    assert command("probe", "mazes", "tests.families:Firing").out.startswith("firing: 20 there already\n")
+    assert command("probe", "mazes", "tests.families:Firing").out.startswith("firing: 20 already done\n")
     later = command("probe", "mazes", "tests.families:Later")
     assert (later.code, later.out.splitlines()[0]) == (0, "later: 20 probed")
     again = command("probe", "mazes", "tests.families:Later", "--again")
@@ -169,7 +169,7 @@ def test_probes_run_later_by_a_command_and_reach_the_record_by_sync(mazes: Mazes
     assert (o.load("mazes").runs["probe/later/size"] == stored.runs["size"]).all()
     broken = command("probe", "mazes", "tests.families:BrokenProbe")
     assert broken.code == 1
-    assert broken.out.splitlines()[0] == "broken: 10 failed, 10 there already"
+    assert broken.out.splitlines()[0] == "broken: 10 failed, 10 already done"
     assert "10 results are errors" in broken.err
     assert "ZeroDivisionError" in broken.err
     assert "Did you mean 'similarity'?" in command("probe", "mazes", "similarty").refused()

@@ -70,7 +70,7 @@ class CompilesAhead:
             try:
                 self._start(ticket)
             except OSError as error:
-                log.warning(f"no size can be compiled ahead, so first stacks start later: {error}")
+                log.warning(f"cannot compile training steps in advance, so first stacks start later: {error}")
                 self._compiles = False
 
     def _tickets(self, stack: Stack) -> Iterator[Ticket]:
@@ -105,7 +105,7 @@ class CompilesAhead:
         """Log a failed compilation. The size is compiled again when it trains, and any error is raised there."""
         if self._process is not None and self._process.returncode:
             lines = self._errors.read_text(errors="replace").strip().splitlines() or ["no output"]
-            log.warning(f"size {self._size} could not be compiled ahead, so its first stack starts later: {lines[-1]}")
+            log.warning(f"could not compile size {self._size} in advance, so its first stack starts later: {lines[-1]}")
         self._process = None
 
 

@@ -243,7 +243,7 @@ class Campaign:
                 self.table.add(run.ticket, RunState.WAITING)
             elif (outcome := self.table.outcome(donor)) is not None:
                 why = f"{start.donor.label} at size {start.donor.size}, seed {start.donor.seed}, {outcome.status}"
-                error = f"there are no weights to go on from: {why}"
+                error = f"the previous phase left no weights: {why}"
                 self._take(run.ticket, Outcome(Status.FAILED, 0, {}, {}, error=error))
 
     def _choose(self, free: int) -> Stack | None:
@@ -310,7 +310,7 @@ class Campaign:
             self.stack_halved(stack_id, report.halves)
         if report.broken:
             self._leave(stack_id)
-            self._stop(f"{report.broken}; `check-family` looks at all of it")
+            self._stop(f"{report.broken}; `check-family` checks the whole family")
         if report.machine_error:
             self.stack_met_machine_error(stack_id, report.machine_error)
 

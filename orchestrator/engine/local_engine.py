@@ -86,4 +86,4 @@ def _close(worker: StackWorker) -> None:
     try:
         worker.close()
     except Exception as error:  # noqa: BLE001 - the sweep stops although a family or a full disk raises here
-        log.warning(f"no checkpoint could be written, so this stack continues from an earlier one: {error}")
+        log.warning(f"could not write a checkpoint, so this stack will resume from an earlier one: {error}")

@@ -43,7 +43,7 @@ def drawbacks(resources: Resources) -> tuple[str, ...]:
     if not _on_gpu(resources) or not (missing := lacking()) or missing in _reported:
         return ()
     _reported.add(missing)
-    return (f"steps on the GPU run uncompiled, and slower: {', '.join(missing)} is missing on {platform.node()}",)
+    return (f"GPU training on {platform.node()} is not compiled, so it is slower: install {', '.join(missing)}",)
 
 
 def device_bytes(resources: Resources) -> float:

@@ -70,8 +70,8 @@ class Probings:
 
     @property
     def words(self) -> str:
-        """Counts as text, such as ``3 probed, 1 there already``."""
-        return ", ".join(f"{count} {word}" for word, count in self.counts.items()) or "there is no run yet"
+        """Counts as text, such as ``3 probed, 1 already done``."""
+        return ", ".join(f"{count} {word}" for word, count in self.counts.items()) or "no runs yet"
 
 
 def probe_runs(probe: Probe, spec: SweepSpec, runs: Iterable[RunRecord], *, again: bool = False) -> Probings:
@@ -82,7 +82,7 @@ def probe_runs(probe: Probe, spec: SweepSpec, runs: Iterable[RunRecord], *, agai
         if run.outcome.status is not Status.FINISHED:
             probings.counts["not finished"] += 1
         elif not again and not is_due(probe, run.directory):
-            probings.counts["there already"] += 1
+            probings.counts["already done"] += 1
         else:
             result = probe_stored_run(probe, family, run.config, run.directory, cache)
             probings.counts["failed" if result.error else "probed"] += 1
@@ -92,13 +92,13 @@ def probe_runs(probe: Probe, spec: SweepSpec, runs: Iterable[RunRecord], *, agai
 
 def _probed(probe: Probe, family: Family, config: RunConfig, arrays: Arrays, weights: Arrays, cache: Path) -> Probed:
     if missing := sorted(set(probe.needs_arrays) - arrays.keys()):
-        available = f"its family keeps {', '.join(sorted(arrays))}" if arrays else "its family keeps none"
+        available = f"its family keeps {', '.join(sorted(arrays))}" if arrays else "its family keeps no arrays"
         raise LackingError(f"the probe {probe.name!r} needs the array {missing[0]!r} of a run; {available}")
     if probe.needs_model and not weights:
-        raise LackingError(f"the probe {probe.name!r} needs the model, and this run left no weights")
+        raise LackingError(f"the probe {probe.name!r} needs the model, but this run left no weights")
     model = family.load(config, weights) if probe.needs_model else None
     data = family.data(config, cache) if probe.needs_data else None
     probed = probe.run(family, config, model, arrays, data)
     if not isinstance(probed, Probed):
-        raise TypeError(f"the probe {probe.name!r} gave {type(probed).__name__}, not Probed")
+        raise TypeError(f"the probe {probe.name!r} returned {type(probed).__name__} instead of Probed")
     return probed

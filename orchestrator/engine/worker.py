@@ -199,7 +199,7 @@ class StackWorker:
         needed = len(configs) * self._family.memory(configs[0].size)
         available = device_bytes(self._spec.resources)
         if len(configs) > 1 and available and needed > FULL * available:
-            raise MemoryError(f"a stack that needs {needed:.2g} bytes does not fit into {available:.2g}")
+            raise MemoryError(f"the stack needs {needed:.2g} bytes of memory, but only {available:.2g} are available")
         if checkpoint is not None and (restored := self._restored(checkpoint)) is not None:
             return restored
         learner = self._new_learner()
@@ -218,7 +218,7 @@ class StackWorker:
             return None
         members = read_members(newest)
         if missing := members.ended.intersection(self._open):
-            flaw = f"it has no state of {', '.join(self._keys[place] for place in sorted(missing))}"
+            flaw = f"it lacks the state of {', '.join(self._keys[place] for place in sorted(missing))}"
             self._messages.append(self._checkpoints.drop_damaged(self._job.stack_id, flaw))
             return None
         return newest / CHECKPOINT if (newest / CHECKPOINT).is_dir() else None

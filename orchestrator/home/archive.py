@@ -85,7 +85,7 @@ def export_home(home: Home, path: Path, warn: Callable[[str], object]) -> Export
             directory = store.directory(key)
             if flaw := flaw_of(directory):
                 if store.has(key):  # Otherwise it was just removed.
-                    warn(f"{directory} is damaged ({flaw}): it is left out")
+                    warn(f"{directory} is damaged ({flaw}) and was not exported")
                 continue
             _add(archive, _files(directory, f"runs/{key}"))
             runs += 1
@@ -159,13 +159,15 @@ def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Import
         sweeps = {sweep_id: _relation(staged.sweep(sweep_id), home.sweep(sweep_id)) for sweep_id in staged.sweep_ids()}
         for sweep_id, relation in sweeps.items():
             if relation is _Relation.LONGER and home.sweep(sweep_id).is_driven():
-                raise UserError(f"{sweep_id} is being run here and {path} continues it: stop it first, then import")
+                raise UserError(
+                    f"{sweep_id} is running here, and {path} has a longer version of it: stop it, then import"
+                )
         taken = [_take_run(RunStore(staged).directory(key), RunStore(home)) for key in RunStore(staged).stored_keys()]
         new = 0
         for sweep_id, relation in sweeps.items():
             theirs, ours = staged.sweep(sweep_id), home.sweep(sweep_id)
             if relation is _Relation.PARTED:
-                warn(f"{sweep_id} continued both here and in {path}: the sweep here stays, the runs are taken over")
+                warn(f"{sweep_id} was continued here and in {path}: the runs are imported, but the sweep here stays")
             elif relation in (_Relation.NEW, _Relation.LONGER):
                 _take_sweep(theirs, ours)
                 new += 1
@@ -194,7 +196,7 @@ def _unpack(path: Path, staged: Home) -> None:
             while stream.read(1 << 20):  # The checksum is at the very end.
                 pass
     except DAMAGED as error:
-        raise UserError(f"{path} is damaged or not an exported home ({error}); nothing is imported") from error
+        raise UserError(f"{path} is damaged or not an exported home ({error}); nothing was imported") from error
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         if str(error.filename) != str(path):
             raise
@@ -225,13 +227,13 @@ def _check(path: Path, staged: Home) -> None:
     """Raise :class:`UserError` unless every run is whole and this version can read every sweep."""
     for key in RunStore(staged).stored_keys():
         if isinstance(flaw := read_run(RunStore(staged).directory(key), whole=True), str):
-            raise UserError(f"{path} is damaged: run {key}: {flaw}; nothing is imported")
+            raise UserError(f"{path} is damaged: run {key}: {flaw}; nothing was imported")
     for directory in sorted(staged.root.glob("sweeps/*")):
         files = SweepDirectory(directory)
         begun = next(read_journal(files.journal), None)
         if not isinstance(begun, Begun) or begun.schema != SCHEMA or not files.spec.is_file():
             raise UserError(
-                f"{path}: sweep {files.id} cannot be read by this version of the program; nothing is imported"
+                f"{path}: sweep {files.id} cannot be read by this version of the program; nothing was imported"
             )
 
 

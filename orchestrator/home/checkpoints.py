@@ -75,7 +75,7 @@ class Checkpoints:
     def drop_damaged(self, stack_id: str, flaw: str) -> str:
         """Drop an unusable checkpoint and return a message for the user."""
         self.drop(stack_id)
-        return f"the checkpoint of {stack_id} in {self._root} is damaged ({flaw}): its runs begin at step 0"
+        return f"the checkpoint of {stack_id} in {self._root} is damaged ({flaw}), so its runs begin again at step 0"
 
     def interrupted(self) -> list[list[Request]]:
         """Return the requests of each stack that an earlier driver left. Log and drop damaged checkpoints."""

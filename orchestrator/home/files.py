@@ -188,12 +188,12 @@ class Home:
 def check_home(root: Path) -> None:
     """Raise :class:`UserError` if a home's path is a URL, not text, a file, below a file, or a circular link."""
     if ADDRESS.match(str(root)):
-        raise UserError(f"{root} is an address: give a directory as --home; deploy/README.md says how to copy one")
+        raise UserError(f"{root} is a URL: give a directory as --home; deploy/README.md explains how to copy a home")
     try:
         str(root.absolute()).encode()
     except UnicodeEncodeError:  # MLflow's URIs and printed commands are text.
         shown = os.fsencode(root.absolute()).decode(errors="replace")
-        raise UserError(f"{shown} is not a name in UTF-8: rename it, or give another directory as --home") from None
+        raise UserError(f"{shown} is not valid UTF-8: rename it, or give another directory as --home") from None
     for path in (root, *root.parents):
         if path.exists() and not path.is_dir():
             raise UserError(f"{path} is a file: give a directory as --home")
@@ -201,7 +201,7 @@ def check_home(root: Path) -> None:
         root.stat()
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise UserError(f"{root} is a link that leads in a circle: give another directory as --home") from None
+            raise UserError(f"{root} is a circular symbolic link: give another directory as --home") from None
 
 
 def make_home(root: Path) -> None:
@@ -209,7 +209,7 @@ def make_home(root: Path) -> None:
     try:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"{root} cannot be made: {error.strerror}; give another directory as --home") from None
+        raise UserError(f"{root} cannot be created: {error.strerror}; give another directory as --home") from None
     try:
         with tempfile.TemporaryFile(dir=root) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -229,7 +229,7 @@ def scratch(chosen: str | None) -> Path:
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"{path} cannot be made: {error.strerror}; name another directory as --scratch") from error
+        raise UserError(f"{path} cannot be created: {error.strerror}; name another directory as --scratch") from error
     return path
 
 
@@ -255,7 +255,7 @@ def flaw_of(directory: Path, *names: str) -> str:
             if name not in sums:
                 return f"{CONTENTS} does not list {name}"
             if _checksum(directory / name) != sums[name]:
-                return f"{name} differs from its checksum"
+                return f"{name} does not match its checksum"
     except (OSError, ValueError, TypeError) as error:
         return f"{type(error).__name__}: {error}".partition("\n")[0]
     return ""

@@ -210,7 +210,7 @@ def recall(files: SweepDirectory, *, runs: bool = True) -> Memory:
     stopped, answered, changed = set(), False, ""
     for line in read_journal(files.journal):
         if isinstance(line, BadLine):
-            damaged.append(f"{files.journal}, line {line.number}, is damaged ({line.why}): it is left out")
+            damaged.append(f"{files.journal}, line {line.number}, is damaged ({line.why}) and is ignored")
             continue
         changed = line.at
         if isinstance(line, Ended) and runs:
@@ -218,7 +218,7 @@ def recall(files: SweepDirectory, *, runs: bool = True) -> Memory:
             directory = files.home.runs / line.key
             outcome = line.result or read_run(directory)
             if isinstance(outcome, str):
-                damaged.append(f"{directory} is damaged ({outcome}): the run is left out")
+                damaged.append(f"{directory} is damaged ({outcome}), so the run is ignored")
                 lost.append(line.key)
             else:
                 last[line.key, line.request] = replace(line, result=outcome)
@@ -264,7 +264,7 @@ def _to_json(entry: Entry) -> dict[str, Any]:
 def _from_line(line: bytes) -> Entry:
     body, _, checksum = line.rpartition(CHECKSUM)
     if checksum != b'%08x"}\n' % zlib.crc32(body):
-        raise ValueError("its checksum is not that of its content")
+        raise ValueError("its checksum does not match its content")
     return _from_json(json.loads(body + b"}"))
 
 
@@ -279,4 +279,4 @@ def _from_json(data: Mapping[str, Any]) -> Entry:
             return Asked(tuple(Block(*block) for block in values["blocks"]), values["at"])
         case kind if kind in PLAIN:
             return PLAIN[kind](**values)
-    raise ValueError(f"unknown kind {data['kind']!r}, perhaps of a later version")
+    raise ValueError(f"unknown kind {data['kind']!r}, perhaps from a later version")

@@ -77,8 +77,8 @@ def continued_blocks(spec: SweepSpec, older: Sweep) -> tuple[Block, ...]:
     bars = [one.search.settings.get("learned") for one in (spec, older.spec)]
     if None not in bars and bars[0] != bars[1]:
         raise UserError(
-            f"search.learned is {bars[0]:g} and was {bars[1]:g} in {older.id}, whose evidence counts only with its own "
-            "value. Set search.learned to that, or leave --extend out: a new sweep finds the runs that both want"
+            f"search.learned is {bars[0]:g} but was {bars[1]:g} in {older.id}, and its evidence is only valid with "
+            f"that value. Set search.learned={bars[1]:g}, or leave --extend out: a new sweep reuses shared runs"
         )
     family, former = spec.make_family(), older.spec.make_family()
 
@@ -103,8 +103,9 @@ def reusable(spec: SweepSpec, older: Sweep) -> list[Ended]:
         if entry.key in usable and not entry.outcome.error
     ]
     if not reused:
-        different = differences_text(differences(spec, older.spec)) or "nothing"
-        raise UserError(f"{older.id} has no finished run that this sweep could reuse: they differ in {different}")
+        different = differences_text(differences(spec, older.spec))
+        why = f": they differ in {different}" if different else ""
+        raise UserError(f"{older.id} has no finished run that this sweep could reuse{why}")
     return reused
 
 

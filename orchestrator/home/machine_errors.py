@@ -8,15 +8,15 @@ from collections.abc import Iterator
 
 DISK = {
     errno.ENOSPC: ("is full", "free some space"),
-    errno.EDQUOT: ("has no more room for this user", "free some space"),
-    errno.EROFS: ("can only be read", "make it writable"),
-    errno.EIO: ("fails", "check its hardware"),
-    errno.ESTALE: ("has a stale file handle, which its server no longer knows", "mount it again"),
-    errno.ENOTCONN: ("has lost its server", "mount it again"),
-    errno.EFBIG: ("refuses a file of this size", "raise the limit (`ulimit -f`)"),
+    errno.EDQUOT: ("has reached the quota of this user", "free some space"),
+    errno.EROFS: ("is read-only", "make it writable"),
+    errno.EIO: ("has read or write errors", "check its hardware"),
+    errno.ESTALE: ("has a stale file handle", "mount it again"),
+    errno.ENOTCONN: ("is disconnected from its server", "mount it again"),
+    errno.EFBIG: ("does not accept a file of this size", "raise the limit (`ulimit -f`)"),
 }
 """State of the disk and remedy, by error number."""
-MORE_PROCESSES = "raise the limit (`ulimit -u`, or that of the container)"
+MORE_PROCESSES = "raise the limit (`ulimit -u`, or the container's limit)"
 SYSTEM = {
     errno.EMFILE: ("too many files are open in one process", "raise the limit (`ulimit -n`)"),
     errno.ENFILE: ("too many files are open on this machine", "close other programs"),

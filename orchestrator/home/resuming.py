@@ -33,9 +33,9 @@ def find_unfinished(spec: SweepSpec, home: Home) -> Sweep:
             return sweep
         closest = closest or f" The newest, {sweep.id}, differs in {differences_text(different)}."
     if answered is not None:
-        log.info(f"{answered.id} has its answer already; here it is again")
+        log.info(f"{answered.id} already has an answer; here it is again")
         return answered
-    raise UserError(f"no unfinished sweep of {spec.name} with these settings is in {home.root}.{closest}")
+    raise UserError(f"no unfinished sweep of {spec.name} in {home.root} has these settings.{closest}")
 
 
 def newest_sweep(spec: SweepSpec, home: Home) -> Sweep | None:
@@ -49,13 +49,13 @@ def check_same(spec: SweepSpec, sweep: Sweep) -> None:
     if different:
         raise UserError(
             f"{sweep.id} cannot be resumed with these settings: they differ in {differences_text(different)}. "
-            "Repeat the settings it was started with, or leave --resume out: a new sweep finds the runs that both want."
+            "Repeat the settings it was started with, or leave --resume out: a new sweep reuses shared runs."
         )
 
 
 def differences_text(different: Mapping[str, tuple[object, object]]) -> str:
-    """Return the first settings that differ, such as ``seeds (now 3, then 5)``."""
-    return first_of([f"{key} (now {mine!r}, then {theirs!r})" for key, (mine, theirs) in sorted(different.items())])
+    """Return the first settings that differ, such as ``seeds (now 3, was 5)``."""
+    return first_of([f"{key} (now {mine!r}, was {theirs!r})" for key, (mine, theirs) in sorted(different.items())])
 
 
 def _of_space(spec: SweepSpec, home: Home) -> Iterator[Sweep]:

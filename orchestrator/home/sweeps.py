@@ -141,7 +141,7 @@ class Unreadable:
     why: str
 
     def __str__(self) -> str:
-        return f"{self.id} cannot be read: {self.why}. Repair that, or restore it from a copy."
+        return f"{self.id} cannot be read: {self.why}. Repair the file, or restore it from a backup."
 
 
 class UnreadableError(SweepError):

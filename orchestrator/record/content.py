@@ -180,9 +180,9 @@ def experiment_note(spec: SweepSpec) -> str:
     """Return the description of an experiment, with its records and how to compare them."""
     return f"""**{spec.question}**
 
-One run per sweep (tag `kind` = `sweep`). Nested in it: one per {spec.family_class.words.run} (`run`) and one per mix's
-transition (`transition`). To compare transitions, search for `tags.kind = "transition"` and sort by `transition`,
-`evidence` or another metric; `curve/median` has the size as its step.
+Each sweep is one record (tag `kind` = `sweep`). It contains one record per {spec.family_class.words.run} (`run`) and
+one per mix's transition (`transition`). To compare transitions, search for `tags.kind = "transition"` and sort by
+`transition`, `evidence` or another metric; `curve/median` has the size as its step.
 """
 
 
@@ -192,10 +192,10 @@ def sweep_note(sweep: Sweep) -> str:
     mixes, words = ", ".join(f"`{mix.name}`" for mix in spec.mixes), spec.family_class.words
     return f"""**{spec.question}**
 
-For each of the mixes {mixes}: the smallest `{spec.size_axis}` at which {words.final_score} of `{spec.target}` reaches
-{LEVEL:.0%} of its asymptote. Nested below: one record per {words.run} and one per mix's transition. A
-{words.run} that was trained for an earlier sweep is listed there. `search_space.yaml` reproduces the sweep:
-`python -m orchestrator run search_space.yaml`.
+For each of the mixes {mixes}, this sweep looks for the smallest `{spec.size_axis}` at which {words.final_score} of
+`{spec.target}` reaches {LEVEL:.0%} of its asymptote. Nested below: one record per {words.run} and one per mix's
+transition. A {words.run} trained for an earlier sweep is listed under that sweep. `search_space.yaml` reproduces this
+sweep: `python -m orchestrator run search_space.yaml`.
 """
 
 

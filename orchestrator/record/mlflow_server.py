@@ -48,7 +48,7 @@ def places(store: Store, port: int) -> dict[str, dict[str, str]]:
             "Transitions in MLflow": transitions,
             "Transitions as charts": f"{transitions}&{CHARTS}",
             "Runs in MLflow": f"{base}?{TRAINING}&{_query('run', 'parameters')}",
-            "Its record in MLflow": f"{base}/{run.info.run_id}?{TRAINING}",
+            "This sweep in MLflow": f"{base}/{run.info.run_id}?{TRAINING}",
         }
     return links
 

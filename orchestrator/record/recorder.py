@@ -88,7 +88,7 @@ class Recorder:
             except Exception as error:  # noqa: BLE001 - not swallowed: `warning` states it, and `sync` raises it
                 known = isinstance(error, StoreError)
                 with self._changed:
-                    self._failure = str(error) if known else f"recording: {type(error).__name__}: {error}"
+                    self._failure = str(error) if known else f"recording failed: {type(error).__name__}: {error}"
                     if self._closed:
                         return
                     self._changed.wait_for(lambda: self._closed, self._retry_s)

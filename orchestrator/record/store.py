@@ -111,7 +111,7 @@ def choose(home: Path, environment: Mapping[str, str] = os.environ) -> Store:
         try:
             urlsplit(uri)
         except ValueError as error:  # The text itself may contain a password.
-            raise UserError(f"{VARIABLE} is not an address: {error}. {FORM}") from error
+            raise UserError(f"{VARIABLE} is not a valid URL: {error}. {FORM}") from error
         return Store(uri, None)
     home = home.resolve()
     return Store(sqlite_uri(home / DATABASE), home / ARTIFACTS)
@@ -135,8 +135,8 @@ def check(store: Store) -> None:
         _check_port(store, POSTGRESQL_PORT)
     else:
         raise UserError(
-            f"{VARIABLE} is {store.shown!r}, which is not a store for sweeps. Allowed: http(s)://host:port of an "
-            f"MLflow server, sqlite:////absolute/path/{DATABASE}, postgresql://... Unset it for a record in the home."
+            f"{VARIABLE} is {store.shown!r}, which cannot store sweeps. Allowed: http(s)://host:port of an MLflow "
+            f"server, sqlite:////absolute/path/{DATABASE}, postgresql://... Unset it to keep the record in the home."
         )
 
 
@@ -250,7 +250,7 @@ def _check_port(store: Store, port: int) -> None:
         with socket.create_connection(address, timeout=TIMEOUT_S):
             return
     except UnicodeError as error:
-        raise UserError(f"{VARIABLE} is {store.shown!r}, which names no host. {FORM}") from error
+        raise UserError(f"{VARIABLE} is {store.shown!r}, which has no valid host. {FORM}") from error
     except OSError as error:
         raise StoreError(
             f"the MLflow store {store.shown} cannot be reached at {address[0]}:{address[1]}: {error}. Start it, or "
@@ -264,18 +264,18 @@ def _reason(error: Exception, store: Store) -> str:
     status = _status(error)
     if status == NO_LOGIN:
         has_login = any(os.environ.get(name) for name in (USERNAME, PASSWORD, TOKEN))
-        refusal = "refuses this user name or password" if has_login else "asks for a login"
-        return f"it {refusal}: set {USERNAME} and {PASSWORD} (or {TOKEN}) to those of an account there"
+        refusal = "rejects this user name or password" if has_login else "requires a login"
+        return f"it {refusal}: set {USERNAME} and {PASSWORD} (or {TOKEN}) for an account on that server"
     if status == NO_PERMISSION:
         return (
-            "this user may not write there: ask for the permission MANAGE on the experiment, or record under another "
+            "this user may not write there: ask for MANAGE permission on the experiment, or record under another "
             "name (--set name=...)"
         )
     if UNTRUSTED in str(error):
         cause = str(error)[str(error).index(UNTRUSTED) :].split("(")[0].strip()
         return (
-            f"its certificate is not trusted here ({cause}): set MLFLOW_TRACKING_SERVER_CERT_PATH to the file of the "
-            "authority that signed it"
+            f"its certificate is not trusted here ({cause}): set MLFLOW_TRACKING_SERVER_CERT_PATH to the certificate "
+            "of the authority that signed it"
         )
     lines = str(error).strip().splitlines() or [""]
     if OTHER_SCHEMA in lines[0]:
@@ -287,7 +287,7 @@ def _reason(error: Exception, store: Store) -> str:
 
 
 def _rebuilding(store: Store) -> str:
-    return f"`{command_line('sync', '--rebuild', '--home', store.database.parent)}` makes it again"
+    return f"`{command_line('sync', '--rebuild', '--home', store.database.parent)}` rebuilds it"
 
 
 def _status(error: Exception) -> int | None:

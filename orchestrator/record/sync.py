@@ -42,7 +42,7 @@ def sync(root: Path, console: Console) -> None:
     tracker, unreadable = MlflowTracker(store), []
     for sweep_id in home.sweep_ids():
         if home.sweep(sweep_id).is_driven():
-            _print(console, f"{sweep_id} is running: its driver records it")
+            _print(console, f"{sweep_id} is running, so its own process records it")
             continue
         sweep = sweep_in(home, sweep_id)
         if isinstance(sweep, Unreadable):
@@ -63,7 +63,7 @@ def rebuild(root: Path, console: Console) -> None:
     store = choose(home.root)
     if store.artifacts is None:
         raise UserError(
-            f"--rebuild makes the store in {home.root} again, but {VARIABLE} names {store.shown}. Start that server "
+            f"--rebuild rebuilds the store in {home.root}, but {VARIABLE} is {store.shown}. Start that server "
             "on an empty database and run `sync`, or unset the variable."
         )
     for sweep_id in home.sweep_ids():
@@ -73,7 +73,7 @@ def rebuild(root: Path, console: Console) -> None:
         if (home.root / name).exists():
             (home.root / name).rename(aside / name)
     if any(aside.iterdir()):
-        _print(console, f"the former store is in {aside}; delete it when you no longer need it")
+        _print(console, f"the old store was moved to {aside}; delete it when you no longer need it")
     else:
         aside.rmdir()
     sync(root, console)

@@ -56,7 +56,7 @@ class Request:
         """
         fields = dict(data)
         if fields.pop("steps_factor", 1) != 1:
-            raise ValueError("a run of several times the steps, an audit that this version does not have")
+            raise ValueError("a run with several times the steps (an audit), which this version does not support")
         fields["values"] = tuple((name, value) for name, value in fields.get("values", ()))
         return cls(**fields)
 
@@ -128,13 +128,11 @@ class SearchSettings:
 
     stack: int | Literal["auto"] = AUTO
     """Maximum number of seeds to request together at one size. The engine trains them as one batched model, at little
-    more than the cost of one. ``auto`` leaves the number to the engine, and is 1 without one."""
+    more than the cost of one. With ``auto``, the engine chooses the number; without an engine it is 1."""
 
     def __post_init__(self) -> None:
         if self.stack != AUTO and not 1 <= self.stack <= 4096:
-            raise SettingsError(
-                f"search.stack is {self.stack!r}; it must lie between 1 and 4096, or be auto.", key="stack"
-            )
+            raise SettingsError(f"search.stack is {self.stack!r}; it must be between 1 and 4096, or auto.", key="stack")
 
 
 @dataclass(frozen=True)
@@ -147,8 +145,8 @@ class EvidenceSettings(SearchSettings):
     error: float = ERROR
     """Probability of a decision if nothing differs; evidence of 1 / error decides. Choose it before the first run."""
     learned: float = LEARNED
-    """A run learned if it scores this share of what can be scored above the best constant answer. Choose it before the
-    first run."""
+    """A run counts as learned if it scores this share of the possible score above the best constant answer. Choose it
+    before the first run."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -159,7 +157,7 @@ class EvidenceSettings(SearchSettings):
 def check_range(name: str, value: float, least: float, most: float) -> None:
     """Raise ``SettingsError`` if a setting of ``search:`` is not between ``least`` and ``most``."""
     if not least <= value <= most:
-        rule = f"be at least {least:g}" if most == math.inf else f"lie between {least:g} and {most:g}"
+        rule = f"be at least {least:g}" if most == math.inf else f"be between {least:g} and {most:g}"
         raise SettingsError(f"search.{name} is {value!r}; it must {rule}.", key=name)
 
 

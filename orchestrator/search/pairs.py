@@ -38,12 +38,12 @@ class PairsSettings(EvidenceSettings):
 
     aim: Literal["decide", "factor", "locate"] = "locate"
     """``decide`` ends once each comparison is decided; ``factor`` then raises the certified factor; ``locate`` then
-    also places every mix's transition."""
+    also locates every mix's transition."""
     max_runs: int = 48
-    """Maximum number of runs of a mix. A baseline gets them once for each mix that is compared with it."""
+    """Maximum number of runs of a mix. For a baseline it is multiplied by the number of mixes compared with it."""
     max_cost: float | None = None
-    """Maximum training time of a mix, in seconds (of one core if training runs on CPU cores). A baseline gets it once
-    for each mix that is compared with it."""
+    """Maximum training time of a mix, in seconds (of one core if training runs on CPU cores). For a baseline it is
+    multiplied by the number of mixes compared with it."""
 
     @property
     def most_spent(self) -> float:

@@ -104,7 +104,7 @@ class TransitionDesign:
 
     def __str__(self) -> str:
         low, _, high = self.interval
-        return f"known to a factor of {math.exp(high - low):.2g}"
+        return f"known within a factor of {math.exp(high - low):.2g}"
 
     def next_runs(self, results: Results, pending: Collection[Request], costs: CostModel, most: int) -> list[Request]:
         """Return up to ``most`` runs at one size, or none if the transition is located or they would not help."""

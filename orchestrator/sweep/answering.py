@@ -46,7 +46,7 @@ def finish(campaign: Campaign, recorder: Recorder, console: Console, options: Ru
     if errors and len(errors) == len(records):
         recorder.end(sweep, result, State.FAILED)
         _close(recorder, sweep.files.home, RECORD_TIMEOUT_S)
-        raise SweepError(f"every run failed; the first one with:\n{errors[0].strip()}")
+        raise SweepError(f"every run failed. The first error:\n{errors[0].strip()}")
     recorder.end(sweep, result, State.FINISHED)
     campaign.journal.append(Answered())
     print_answer(result, console)
@@ -96,7 +96,7 @@ def _close(recorder: Recorder, home: Home, timeout_s: float) -> str:
     if recorder.warning:
         log.warning(recorder.warning)
     sync = command_line("sync", "--home", home.root)
-    return f"; {counted(missing, 'record')} not in MLflow yet: `{sync}`" if missing else ""
+    return f"; {counted(missing, 'record')} not in MLflow yet; add with `{sync}`" if missing else ""
 
 
 def draw(sweep: Sweep, result: Answer, runs: Sequence[RunRecord]) -> list[Path]:
@@ -135,10 +135,10 @@ def _chance(searcher: Pairs, result: Answer) -> str:
     chances = [chance for (mix, _), chance in outlook(continued(searcher)).items() if mix in still_open]
     if not chances:
         return ""
-    subject = "that decides" if len(chances) == 1 else "each comparison is decided"
+    what = "the comparison" if len(chances) == 1 else "each comparison"
     # The probability comes from a few simulations, which cannot resolve smaller values.
     words = [f"{chance:.1f}" if chance >= 0.05 else "under 0.1" for chance in chances]
-    return f"Simulated from these runs, {subject} with probability {listed(words)}."
+    return f"In simulations from these runs, twice as many decide {what} with probability {listed(words)}."
 
 
 def remarks(

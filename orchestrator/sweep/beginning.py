@@ -85,7 +85,7 @@ def choose_store(home: Home, *, must_answer: bool) -> Store:
         if must_answer:
             raise
         later = command_line("sync", "--home", home.root)
-        log.warning(f"{error}; the sweep continues, and `{later}` records it later")
+        log.warning(f"{error}; the sweep continues without a record. To add it later: `{later}`")
     return store
 
 
@@ -98,13 +98,13 @@ def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None
         return
     if resources.cpu_per_stack > hardware.cpus:
         raise UserError(
-            f"resources.cpu_per_stack is {resources.cpu_per_stack:g} and there are {hardware.cpus} CPU cores: "
-            f"give each stack {hardware.cpus} at most"
+            f"resources.cpu_per_stack is {resources.cpu_per_stack:g}, but only {hardware.cpus} CPU cores were found: "
+            f"set it to at most {hardware.cpus}"
         )
     if isinstance(resources.gpu_per_stack, float) and resources.gpu_per_stack > hardware.gpus:
         raise UserError(
-            f"resources.gpu_per_stack is {resources.gpu_per_stack:g} and there are {hardware.gpus} GPUs: "
-            f"give each stack {hardware.gpus} at most; with 0 it trains on the CPU"
+            f"resources.gpu_per_stack is {resources.gpu_per_stack:g}, but only {hardware.gpus} GPUs were found: "
+            f"set it to at most {hardware.gpus}; 0 trains on the CPU"
         )
 
 
@@ -143,7 +143,9 @@ def campaign_of(sweep: Sweep, journal: Journal, known: Sequence[Ended], *, slots
     memory = recall(sweep.files, runs=False)
     searcher = searcher_of(sweep.spec, [(entry.request, entry.outcome) for entry in known], memory.blocks)
     for mix in memory.stopped:
-        log.info(f"{mix} was {BY_HAND} and stays so; a new sweep with --extend {sweep.id} asks for it again")
+        log.info(
+            f"{mix} was {BY_HAND} and stays stopped; to train it again, start a new sweep with --extend {sweep.id}"
+        )
         searcher.stop(mix)
     interrupted = Checkpoints(sweep.files.checkpoints).interrupted()
     return Campaign(

@@ -77,9 +77,9 @@ def stopper(campaign: Campaign, engine: Engine) -> Callable[[], None]:
 
 
 def _stopping_words(stacks: int) -> str:
-    many = f"{stacks} stacks leave checkpoints at their next evaluations"
-    what = many if stacks > 1 else "the stack in training leaves a checkpoint at its next evaluation"
-    return f"Stopping: {what}; press Ctrl-C again to end at once and lose what was trained since the last checkpoints"
+    many = f"{stacks} stacks will write checkpoints at their next evaluations"
+    what = many if stacks > 1 else "the stack in training will write a checkpoint at its next evaluation"
+    return f"Stopping: {what}; press Ctrl-C again to end at once and lose the training since the last checkpoints"
 
 
 @contextmanager
@@ -91,12 +91,12 @@ def stop_on_machine_error(files: SweepDirectory, options: RunOptions) -> Iterato
         message = trouble_words(error, files.directory)
         if not message:
             raise
-        raise SweepError(stopped_words(files.id, f"{message}. What finished is kept", options)) from error
+        raise SweepError(stopped_words(files.id, f"{message}. Finished runs are kept", options)) from error
 
 
 def stopped_words(sweep_id: str, why: str, options: RunOptions) -> str:
     """Return a message that a sweep has stopped, with the reason and the command that resumes it."""
-    return f"{sweep_id} has stopped: {why}; continue then with\n{options.resumed(sweep_id)}"
+    return f"{sweep_id} has stopped: {why}. Continue with\n{options.resumed(sweep_id)}"
 
 
 class StopRequests:
@@ -129,15 +129,15 @@ class StopRequests:
 
     def _carry_out(self, request: StopRequest) -> None:
         if not (request.mix or request.key):
-            log.info("Asked to stop")
+            log.info("Stop requested")
             self._stop()
         elif self._only_whole:
             return
         elif request.mix:
-            log.info(f"{request.mix} is {BY_HAND}: no more of its runs are trained; those that ended stay")
+            log.info(f"{request.mix} was {BY_HAND}: it gets no more runs, and its finished runs are kept")
             self._campaign.stop_mix(request.mix)
         elif not self._campaign.stop_run(request.key):
-            log.info(f"run {request.key} cannot be stopped: it is not in training")
+            log.info(f"run {request.key} cannot be stopped, because it is not in training")
 
     def _stop(self) -> None:
         if threading.current_thread() is threading.main_thread():

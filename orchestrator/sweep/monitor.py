@@ -93,7 +93,7 @@ class Monitor:
             trained_s=sum(outcome.measures.get("seconds", 0.0) for outcome in here),
             steps_per_s=self._steps_per_s(sum(run.steps for run in here) + sum(run.step for run in training)),
             warnings=tuple(
-                f"out of memory at {spec.size_axis} {size}: stacks of at most {most} there from now on"
+                f"out of memory at {spec.size_axis} {size}: its stacks now have at most {most} runs"
                 for size, most in sorted(campaign.limits.items())
             ),
         )

@@ -128,7 +128,7 @@ class Reproduction:
             else:
                 mixes = experiment.specs[0].plain_mixes
                 missing = len(experiment.specs) - len(sweeps)
-                why = f"{missing} of {len(experiment.specs)} variants are not run"
+                why = f"{missing} of {len(experiment.specs)} variants have not run"
                 yield from not_run(experiment.name, "", law, mixes if law.mix != "*" else ("", *mixes), why)
 
     def _missing(self) -> list[tuple[Experiment, SweepSpec]]:

@@ -69,7 +69,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         sweep = create_sweep(spec, home, fresh=options.fresh) if resumed is None else on_these_devices(resumed, spec)
         options.begun(sweep)
         supervisor.tell("sweep", "" if options.several else sweep.id)
-        log.info(f"sweep {sweep.id}{', every run is trained' if sweep.fresh else ''}")
+        log.info(f"sweep {sweep.id}{', which trains every run again' if sweep.fresh else ''}")
         blocks.enter_context(stop_on_machine_error(sweep.files, options))
         blocks.enter_context(sweep.files.driving())
         journal = blocks.enter_context(Journal(sweep.files.journal))

@@ -53,7 +53,7 @@ class TimeLimit:
         """The reason if this limit has stopped the sweep, otherwise ""."""
         from orchestrator.report.words.numbers import duration
 
-        return f"its time limit of {duration(self._seconds)} is over" if self.stopped and self._seconds else ""
+        return f"it reached its time limit of {duration(self._seconds)}" if self.stopped and self._seconds else ""
 
 
 def option(default: Any, *names: str, help: str, metavar: str | None = None, once: bool = False) -> Any:
@@ -67,7 +67,7 @@ class SpaceOptions:
     """Options that select a sweep of a search space."""
 
     profile: str | None = option(
-        None, help="Take this profile; by default the largest that the machine or cluster can finish."
+        None, help="Use this profile; by default, the largest that the machine or cluster can finish."
     )
     variant: str | None = option(None, metavar="NAME", help="Run this variant of the search space.")
     overrides: list[str] = option(
@@ -103,7 +103,7 @@ class SizedOptions(SpaceOptions):
     stack: str | None = option(
         None,
         metavar="N|auto",
-        help="Train at most this many runs as one batched model; auto: by a rule from memory and width.",
+        help="Train at most this many runs as one batched model; auto chooses from memory and width.",
     )
     gpu_fraction: str | None = option(
         None, metavar="SHARE|auto", help="Give each stack this share of a GPU, such as 0.5; 0 trains on the CPU."
@@ -111,7 +111,7 @@ class SizedOptions(SpaceOptions):
     scratch: Path | None = option(
         None,
         metavar="DIR",
-        help="Keep training data here, on each machine; by default in a private temporary directory.",
+        help="Directory for training data on each machine; by default private and temporary.",
     )
 
     @property
@@ -134,11 +134,11 @@ def _ignore(sweep: Sweep) -> None:
 
 
 EXCLUDED = (
-    ("resume", "extend", "--resume continues a sweep and --extend starts a new one"),
-    ("fresh", "resume", "--fresh trains every run and --resume begins with the runs of a sweep"),
-    ("fresh", "extend", "--fresh trains every run and --extend begins with the runs of a sweep"),
-    ("local", "address", "--engine local trains in this process, without Ray, so there is no --address"),
-    ("local", "dashboard", "--engine local trains without Ray, so there is no --dashboard"),
+    ("resume", "extend", "--resume continues a sweep, but --extend starts a new one"),
+    ("fresh", "resume", "--fresh trains every run again, but --resume keeps the runs of a sweep"),
+    ("fresh", "extend", "--fresh trains every run again, but --extend reuses the runs of a sweep"),
+    ("local", "address", "--engine local trains without Ray, so it cannot use --address"),
+    ("local", "dashboard", "--engine local trains without Ray, so it has no --dashboard"),
 )
 """Pairs of mutually exclusive options, and the reason."""
 ENGINES = ("ray", "local")
@@ -157,24 +157,27 @@ class RunOptions(SizedOptions):
         begun: Called with the sweep as soon as it has an id.
     """
 
-    home: Path = option(HOME, metavar="DIR", help="The directory of the sweeps and of the default MLflow store.")
+    home: Path = option(HOME, metavar="DIR", help="Keep sweeps and the default MLflow store in this directory.")
     address: str | None = option(None, help="Use the Ray cluster at this address.")
     resume: str | None = option(
-        None, metavar="[SWEEP]", once=True, help="Continue a sweep; without an id, the newest unfinished one."
+        None,
+        metavar="[SWEEP]",
+        once=True,
+        help="Continue this sweep, or the newest unfinished sweep if no id is given.",
     )
-    retry_failed: bool = option(False, "--retry-failed", once=True, help="With --resume: train runs that failed again.")
+    retry_failed: bool = option(False, "--retry-failed", once=True, help="With --resume: train failed runs again.")
     extend: str | None = option(
-        None, metavar="SWEEP", once=True, help="Start a new sweep that begins with this one's finished runs."
+        None, metavar="SWEEP", once=True, help="Start a new sweep that reuses the finished runs of this sweep."
     )
-    fresh: bool = option(False, "--fresh", once=True, help="Train every run, even those that are in the home already.")
+    fresh: bool = option(False, "--fresh", once=True, help="Train every run again, even if it is already in the home.")
     engine: str = option(
         "ray",
         metavar="ray|local",
-        help="Train under Ray, or one stack after another in this process: for a single GPU, or a debugger.",
+        help="Train with Ray, or one stack at a time in this process, as for a single GPU or a debugger.",
     )
     dashboard: bool = option(False, "--dashboard", help="Start Ray's dashboard too; only this machine can reach it.")
     max_time: str | None = option(
-        None, metavar="TIME", help="Stop after this time, 2h or 45min, as Ctrl-C does; --resume continues."
+        None, metavar="TIME", help="Stop after this time, such as 2h or 45min, as Ctrl-C does; --resume continues."
     )
     quiet: bool = option(False, "--quiet", "-q", once=True, help="Print only the answer.")
 
@@ -194,7 +197,7 @@ class RunOptions(SizedOptions):
             raise unknown("engine", self.engine, ENGINES)
         for one, other, why in EXCLUDED:
             if {getattr(self, one), getattr(self, other)}.isdisjoint({None, False}):
-                raise UserError(f"{why}: give one of them")
+                raise UserError(f"{why}: use only one")
         if self.retry_failed and self.resume is None:
             raise UserError("--retry-failed trains failed runs of a sweep again: name the sweep with --resume [SWEEP]")
         seconds = None if self.max_time is None else seconds_of("--max-time", self.max_time)

@@ -61,9 +61,9 @@ def tuned(
     if observer.failure:
         raise SweepError(observer.failure)
     if campaign.stopping and (why := campaign.machine_error or options.limit.message):
-        raise SweepError(stopped_words(sweep.id, f"{why}. The trials that ended are kept", options))
+        raise SweepError(stopped_words(sweep.id, f"{why}. Finished trials are kept", options))
     if campaign.stopping:
-        log.info(f"Stopped while tuning; the runs that ended are kept. Continue with\n{options.resumed(sweep.id)}")
+        log.info(f"Stopped while tuning; finished runs are kept. Continue with\n{options.resumed(sweep.id)}")
         raise KeyboardInterrupt
     Checkpoints(files.checkpoints).clear()
     studies = [tuner.study(mix) for mix in tuner.problem.mixes]
@@ -90,7 +90,7 @@ class _Observer(Observer):
     def ended(self, record: RunRecord) -> None:
         mix, study = record.config.label, self._tuner.study(record.config.label)
         if record.outcome.status is Status.FAILED:
-            self.failure = f"a run of tuning {mix} failed:\n{record.outcome.error}"
+            self.failure = f"a tuning run of {mix} failed:\n{record.outcome.error}"
             self._campaign.stopping = True
         new, self._logged[mix] = sorted(study.ended - self._logged[mix]), study.ended
         for number in new if not record.found_in else ():

@@ -83,7 +83,7 @@ def test_explain_prints_the_same_next_step_as_a_separate_command(run: Program, t
     output = run("explain", newest(home), "--home", home).out
     [why] = re.findall(r"^next +(.*)$", first.out, re.MULTILINE)
     assert why in " ".join(output.split())
-    [chance] = re.findall(r"^chance +Simulated .* with probability (under )?(\d\.\d)\.$", first.out, re.MULTILINE)
+    [chance] = re.findall(r"^chance +In simulations .* with probability (under )?(\d\.\d)\.$", first.out, re.MULTILINE)
     assert 0 < float(chance[1]) <= 1
     [line] = re.findall(r"^ +python -m orchestrator (.*)$", output, re.MULTILINE)
     run(*shlex.split(line), "--engine=local").succeeded()
@@ -127,7 +127,7 @@ def test_options_that_exclude_each_other_are_refused(run: Program, first: str, s
     given = [word for name in (first, second) for word in words.get(name, [f"--{name.replace('_', '-')}"])]
     ended = run("run", "add_vs_add_prod", *given)
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err.rstrip().endswith(": give one of them")
+    assert ended.err.rstrip().endswith(": use only one")
 
 
 def test_only_ray_needs_a_supervisor_and_an_unknown_engine_is_refused(run: Program) -> None:
@@ -142,7 +142,7 @@ def test_only_ray_needs_a_supervisor_and_an_unknown_engine_is_refused(run: Progr
 def test_python_takes_the_same_options(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"unknown option 'profil'\. Did you mean 'profile'"):
         api.run("add_vs_add_prod", profil="smoke")
-    with pytest.raises(UserError, match="no --address: give one of them"):
+    with pytest.raises(UserError, match="cannot use --address: use only one"):
         api.run("add_vs_add_prod", home=tmp_path, engine="local", address="10.0.0.1:6379")
 
 

@@ -27,10 +27,10 @@ def units(tmp_path: Path) -> None:
         (["--extend", "nothing"], "there is no sweep 'nothing'"),
         (["--resume", "logistic"], "cannot be resumed with these settings: they differ in"),
         (["--extend", "logistic"], "has no finished run that this sweep could reuse: they differ in"),
-        (["--set", "resources.cpu_per_stack=500"], "resources.cpu_per_stack is 500 and there are"),
+        (["--set", "resources.cpu_per_stack=500"], "resources.cpu_per_stack is 500, but only"),
         (["--set", "seeds=0"], "--set seeds=0: must be greater than or equal to 1; got 0"),
-        (["--scratch", "units.yaml"], "units.yaml cannot be made: File exists; name another directory as --scratch"),
-        (["--scratch", "units.yaml/data"], "units.yaml/data cannot be made: Not a directory; name another"),
+        (["--scratch", "units.yaml"], "units.yaml cannot be created: File exists; name another directory as --scratch"),
+        (["--scratch", "units.yaml/data"], "units.yaml/data cannot be created: Not a directory; name another"),
         (["--max-time", "soon"], "--max-time 'soon': write a time such as 2h, 45min or 90s"),
         (["--max-time", "0s"], "--max-time '0s': the time must be greater than zero"),
         (["--address", "127.0.0.1:1"], "no Ray cluster answers at 127.0.0.1:1"),
@@ -64,7 +64,7 @@ def test_a_running_sweep_named_by_a_prefix_is_refused(run: Program, tmp_path: Pa
     ("home", "kind"),
     [
         ("file/home", "file"),
-        ("loop", "link that leads in a circle"),
+        ("loop", "circular symbolic link"),
     ],
 )
 def test_a_home_that_is_not_a_directory_is_refused(

@@ -132,7 +132,7 @@ def test_a_size_that_cannot_be_compiled_ahead_is_reported(tmp_path: Path, caplog
         assert ahead._process is not None
         assert ahead._process.wait(200) == 1
         ahead.look(stack)
-    assert "size 16 could not be compiled ahead, so its first stack starts later: RuntimeError: no step" in caplog.text
+    assert "could not compile size 16 in advance, so its first stack starts later: RuntimeError: no step" in caplog.text
     assert ahead._process is None
 
 

@@ -73,10 +73,10 @@ def raised(cause: Exception) -> RayTaskError:
         ),
         (
             died(EXITED.format("SYSTEM_ERROR", "End of file. killed by SIGKILL by OOM killer due to high memory")),
-            "a process that trained on the node 10.77.0.3 was killed: by the system for lack of memory",
+            "a process that trained on the node 10.77.0.3 died because the system ran out of memory (check dmesg",
         ),
-        (NodeDiedError("the node of the task is gone"), "Ray gave up a process that trained on a node (the node of"),
-        (raised(ObjectLostError("00ff", None, "")), "Ray gave up a process that trained on a node (Failed to retrieve"),
+        (NodeDiedError("the node of the task is gone"), "Ray lost a process that trained on a node (the node of"),
+        (raised(ObjectLostError("00ff", None, "")), "Ray lost a process that trained on a node (Failed to retrieve"),
     ],
 )
 def test_a_death_that_ray_reports_is_a_machine_error(error: RayError, begins: str) -> None:
@@ -117,7 +117,7 @@ def test_a_process_ended_by_rays_memory_monitor_is_not_a_failed_run(
     with pytest.raises(SweepError, match=r"ran short of memory \(.* used\), and Ray ended") as stopped:
         run_sweep(wanted, RunOptions(home=home), console)
     [sweep_id] = Home(home).sweep_ids()
-    assert str(stopped.value).endswith(f"continue then with\nthe same command and --resume {sweep_id}")
+    assert str(stopped.value).endswith(f"Continue with\nthe same command and --resume {sweep_id}")
     assert "Machine error (not a result): the node 127.0.0.1 ran short of memory" in printed(console)
     assert "failed" not in printed(console)
     monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "0")

@@ -51,7 +51,7 @@ def test_a_stack_is_halved_until_it_fits_and_continues_from_its_checkpoint(tmp_p
     reached, output = sweep(tmp_path, room=2, grows_at=2)
     # All eight runs reached the first evaluation together, once; they reached the others in four pairs.
     assert reached == {(8, 1): 8, (2, 2): 8, (2, 3): 8, (2, 4): 8}
-    assert "out of memory at units 16: stacks of at most 2 there" in output
+    assert "out of memory at units 16: its stacks now have at most 2 runs" in output
 
 
 def test_without_a_checkpoint_the_halves_start_over(tmp_path: Path) -> None:

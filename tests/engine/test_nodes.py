@@ -130,11 +130,11 @@ def test_slots_follow_nodes_that_join_and_leave(tmp_path: Path, monkeypatch: pyt
         [ended_there] = journalled(home)
         assert ended_there.request.size == 64
         cluster.remove_node(joined, allow_graceful=False)
-        wait_for(lambda: "2 nodes, 1 stacks at a time (2 before)" in log.read_text())
+        wait_for(lambda: "2 nodes, 1 stack at a time (2 before)" in log.read_text())
         hold.unlink()
         assert program.end() == 0, log.read_text()
     finally:
         program.kill()
         cluster.shutdown()
-    assert "the cluster has changed: 3 nodes, 2 stacks at a time (1 before)" in log.read_text()
+    assert "the cluster changed: 3 nodes, 2 stacks at a time (1 before)" in log.read_text()
     assert [entry.request.size for entry in journalled(home)] == [64, 16]

@@ -26,7 +26,7 @@ PLAIN = {name: value for name, value in os.environ.items() if not name.startswit
 )
 def test_a_variable_that_breaks_the_import_of_ray_is_named(name: str, problem: str) -> None:
     """Ray's core would end this process."""
-    with pytest.raises(UserError, match=rf"^Ray cannot read {name} as set .* unset it \({problem}") as refused:
+    with pytest.raises(UserError, match=rf"^Ray cannot read {name} in .* unset it \({problem}") as refused:
         check_readable(PLAIN | {name: "x", "RAY_memory_monitor_refresh_ms": "0"})
     assert "refresh_ms" not in str(refused.value)
 

@@ -122,11 +122,11 @@ def test_a_ray_already_joined_by_this_process_is_used_and_left_running(tmp_path:
     done = process(command, cwd=tmp_path, environment=environment, within_s=280)
     assert done.code == 0, done.err
     output = done.out
-    assert "the Ray that this process uses already: 1 node, 1 CPU cores, 1 stacks at a time" in output
+    assert "the Ray of this process: 1 node, 1 CPU cores, 1 stack at a time" in output
     assert "joined finished True" in output
     assert "in a thread finished" in output
     assert "left running True" in output
-    assert re.search(r"refused this process uses the Ray at \S+ already, and the address is 10\.77\.0\.1:6379", output)
+    assert re.search(r"refused this process uses the Ray at \S+, but the address is 10\.77\.0\.1:6379", output)
     assert "ignore_reinit_error" not in done.err
 
 

@@ -97,9 +97,9 @@ def is_open(port: int) -> bool:
         ("", "needs its token, but this machine sent none: set RAY_AUTH_MODE=token, and copy the head node's"),
         (
             "wrong",
-            "rejected the token of this machine, because it has another one; copy the head node's ~/.ray/auth_token to",
+            "rejected this machine's token, which is not the cluster's; copy the head node's ~/.ray/auth_token to",
         ),
-        ("missing", "RAY_AUTH_MODE is token and there is none here: copy the head node's ~/.ray/auth_token to"),
+        ("missing", "RAY_AUTH_MODE is token, but this machine has no token: copy the head node's ~/.ray/auth_token to"),
         ("right", "3"),
     ],
 )

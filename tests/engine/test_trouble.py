@@ -96,7 +96,7 @@ def test_a_permanent_machine_error_stops_the_sweep_which_can_be_resumed(tmp_path
         run_sweep(wanted, RunOptions(home=home, engine="local"), quiet())
     [sweep_id] = Home(home).sweep_ids()
     assert stopped.value.exit_code == 1
-    assert str(stopped.value).endswith(f"continue then with\nthe same command and --resume {sweep_id}")
+    assert str(stopped.value).endswith(f"Continue with\nthe same command and --resume {sweep_id}")
     before = statuses(home)
     assert set(before) == {Status.FINISHED}
     assert len(before) < 4
@@ -185,7 +185,7 @@ def test_a_damaged_checkpoint_is_named_and_its_runs_begin_at_step_0(spoil: str, 
     assert [run.evaluation.step for run in report.runs if run.evaluation is not None] == [1, 1]
     [message] = report.messages
     assert f"the checkpoint of {job.stack_id}" in message
-    assert "its runs begin at step 0" in message
+    assert "its runs begin again at step 0" in message
     while not worker.done:
         worker.advance()
     worker.close()

@@ -87,7 +87,7 @@ def test_a_run_that_ended_before_the_checkpoint_starts_over_if_requested_again(t
     assert steps_of(StackWorker(wanted_spec, replace(job, wanted=(1,))).advance()) == [2]
     again = StackWorker(wanted_spec, job).advance()
     assert steps_of(again) == [1, 1]
-    assert "it has no state of" in again.messages[0]
+    assert "it lacks the state of" in again.messages[0]
 
 
 def test_a_run_ends_at_its_target_accuracy_and_the_others_continue(tmp_path: Path) -> None:

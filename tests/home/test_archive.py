@@ -123,7 +123,7 @@ def rewritten(path: Path, change: Callable[[str, bytes], tuple[str, bytes]]) -> 
     [
         (truncated, "damaged"),
         (flipped, "damaged"),
-        (cut, "differs from its checksum; nothing is imported"),
+        (cut, "does not match its checksum; nothing was imported"),
         (lambda path: path.write_bytes(b""), "damaged or not an exported home"),
         (lambda path: path.write_bytes(b"PK\x03\x04 a zip file"), "damaged or not an exported home"),
         (lambda path: path.unlink(), "cannot be read: No such file"),
@@ -220,7 +220,7 @@ def test_an_import_updates_continued_sweeps_and_keeps_diverged_ones(stopped: Sto
     shutil.copytree(stopped.home.root, early)
     assert command("run", stopped.space, "--engine=local", "--home", existing.root, "--resume").code == 0
     export_home(existing, back, pytest.fail)
-    with stopped.files.driving(), pytest.raises(UserError, match="is being run here"):
+    with stopped.files.driving(), pytest.raises(UserError, match="is running here"):
         import_home(stopped.home, back, pytest.fail)
     result = import_home(stopped.home, back, pytest.fail)
     assert (result.runs, result.sweeps) == (12 - stopped.done, 1)

@@ -307,7 +307,7 @@ DAMAGE: dict[str, tuple[Callable[[Stopped], object], int, str]] = {
     "checkpoint flipped": (
         lambda stopped: flip(next(stopped.checkpoint.rglob("*.json"))),
         0,
-        "begin at step 0",
+        "begin again at step 0",
     ),
 }
 

@@ -115,7 +115,7 @@ def test_a_symlink_in_place_of_the_private_directory_is_refused(temporary: Path)
 def test_a_chosen_scratch_is_created_or_refused(tmp_path: Path) -> None:
     assert scratch(str(tmp_path / "a" / "b")).is_dir()
     (tmp_path / "file").write_text("")
-    with pytest.raises(SweepError, match=r"cannot be made: .*--scratch"):
+    with pytest.raises(SweepError, match=r"cannot be created: .*--scratch"):
         scratch(str(tmp_path / "file" / "below"))
 
 

@@ -86,7 +86,7 @@ def test_fresh_trains_every_run_again_and_reports_it(spaces: Spaces, log: Path, 
     first, second = spaces()
     run_here(tmp_path, "run", first, "--engine=local")
     out = run_here(tmp_path, "run", second, "--engine=local", "--fresh")
-    assert "every run is trained" in out
+    assert "which trains every run again" in out
     assert "Reused" not in out
     assert trained(log)["add 8 0"] == 2
     assert "trained again" in (tmp_path / "sweeps" / sweep_of(tmp_path, "with_max") / "report.html").read_text()

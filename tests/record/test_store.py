@@ -57,7 +57,7 @@ def test_credentials_are_never_shown(uri: str, shown: str) -> None:
 
 @pytest.mark.parametrize("uri", ["file:///tmp/mlruns", "mlruns", "ftp://ann:secret@host/x", "sqlite:///mlflow.db"])
 def test_unsupported_stores_are_refused_with_the_supported_ones(uri: str) -> None:
-    with pytest.raises(UserError, match=r"which is not a store for sweeps|relative path") as refused:
+    with pytest.raises(UserError, match=r"which cannot store sweeps|relative path") as refused:
         check(Store(uri, None))
     assert "sqlite:////absolute/path" in str(refused.value)
     assert "secret" not in str(refused.value)
@@ -133,9 +133,9 @@ def answering(status: int, certificate: Path | None = None) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("status", "password", "message"),
     [
-        (401, "", "asks for a login: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"),
-        (401, "given-Xq7", "refuses this user name or password: set MLFLOW_TRACKING_USERNAME and"),
-        (403, "given-Xq7", "permission MANAGE"),
+        (401, "", "requires a login: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"),
+        (401, "given-Xq7", "rejects this user name or password: set MLFLOW_TRACKING_USERNAME and"),
+        (403, "given-Xq7", "MANAGE permission"),
         (404, "", "error code 404"),
         (502, "", "502"),
     ],
@@ -213,7 +213,9 @@ def test_a_database_of_another_mlflow_is_named_with_the_remedy(home: Path) -> No
     with sqlite3.connect(home / DATABASE) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '0123456789ab'")
     store = choose(home, {})
-    why = r"another version of MLflow made it \(found version 0123456789ab, .*sync --rebuild --home '.*a home'` makes"
+    why = (
+        r"another version of MLflow made it \(found version 0123456789ab, .*sync --rebuild --home '.*a home'` rebuilds"
+    )
     with pytest.raises(StoreError, match=why), store_errors(store):
         # Use a new database engine, not the one that has the file open.
         MlflowClient(f"{store.uri}?").search_experiments()

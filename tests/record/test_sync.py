@@ -119,7 +119,7 @@ def test_a_missing_store_is_recreated_without_sweeps_that_are_running(swept: Pat
     first, second = Home(home).sweep_ids()
     with Home(home).sweep(second).driving():
         output = command("sync", "--home", home).succeeded()
-    assert f"{second} is running: its driver records it" in output
+    assert f"{second} is running, so its own process records it" in output
     assert {name.split()[0] for name in everything(home) if " sweep " in name} == {first}
     assert command("sync", "--home", home).code == 0
     assert everything(home).keys() == everything(swept).keys()

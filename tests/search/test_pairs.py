@@ -194,11 +194,11 @@ def test_a_grid_plans_its_blocks_and_bisection_has_none() -> None:
 @pytest.mark.parametrize(
     ("setting", "rule"),
     [
-        ({"error": 0.0}, "lie between"),
-        ({"learned": 0.01}, "lie between"),
-        ({"max_runs": 0}, "lie between"),
+        ({"error": 0.0}, "be between"),
+        ({"learned": 0.01}, "be between"),
+        ({"max_runs": 0}, "be between"),
         ({"max_cost": 0.0}, "be at least"),
-        ({"stack": 0}, "lie between"),
+        ({"stack": 0}, "be between"),
     ],
 )
 def test_impossible_settings_are_refused(setting: dict[str, float], rule: str) -> None:

@@ -57,10 +57,10 @@ def test_ctrl_c_leaves_a_checkpoint_of_the_stack_in_this_process(tmp_path: Path)
     with pytest.raises(KeyboardInterrupt):
         run_sweep(sweep, RunOptions(home=tmp_path, engine="local"), console)
     assert 4 <= len(events(log)) < 19
-    output = "the stack in training leaves a checkpoint at its next evaluation; press Ctrl-C again to end at once"
+    output = "the stack in training will write a checkpoint at its next evaluation; press Ctrl-C again to end at once"
     assert output in printed(console)
     message = "Stopped; (0 runs|1 run) kept, and 1 checkpoint of runs in training"
-    assert re.search(rf"{message}(; \d records? not in MLflow yet: `.*`)?\. Continue with", printed(console))
+    assert re.search(rf"{message}(; \d records? not in MLflow yet; add with `.*`)?\. Continue with", printed(console))
     run_sweep(sweep, RunOptions(home=tmp_path, engine="local", resume=""), quiet())
     assert trained_once(log, 20)
 
@@ -92,7 +92,7 @@ def test_a_sweep_stops_at_its_time_limit_and_can_be_resumed(tmp_path: Path) -> N
     log = tmp_path / "log"
     sweep = slow_spec(log, steps=20, pace_s=0.15)
     options = RunOptions(home=tmp_path, engine="local", limit=TimeLimit(4.0))
-    with pytest.raises(SweepError, match=r"its time limit of 4 s is over.*continue then with"):
+    with pytest.raises(SweepError, match=r"it reached its time limit of 4 s.*Continue with"):
         run_sweep(sweep, options, quiet())
     assert 1 <= len(events(log)) < 29
     run_sweep(sweep, RunOptions(home=tmp_path, engine="local", resume="", limit=TimeLimit(600)), quiet())
@@ -125,7 +125,7 @@ def test_ctrl_c_leaves_checkpoints_of_all_stacks_under_ray(tmp_path: Path) -> No
     output, _ = interrupted(
         tmp_path, sweep, lambda: {(8, 4), (16, 4)} <= {(item.size, item.step) for item in events(log)}
     )
-    assert "2 stacks leave checkpoints at their next evaluations" in output
+    assert "2 stacks will write checkpoints at their next evaluations" in output
     assert "Traceback" not in output
     [again] = [line.strip() for line in output.splitlines() if "--resume" in line]
     [sweep_id] = Home(tmp_path / "home").sweep_ids()

@@ -48,7 +48,7 @@ def test_a_mix_is_stopped_from_another_terminal_and_marked_in_the_answer(tmp_pat
     result = run_sweep(sweep, RunOptions(home=tmp_path, engine="local"), console)
     asking.join()
     output = printed(console)
-    assert "add+prod is stopped by hand: no more of its runs are trained" in output
+    assert "add+prod was stopped by hand: it gets no more runs" in output
     joint = result.mix("add+prod")
     assert joint.stopped
     assert not result.mix("add").stopped
@@ -63,7 +63,7 @@ def test_a_mix_is_stopped_from_another_terminal_and_marked_in_the_answer(tmp_pat
     # The stopped mix stays stopped; all other runs exist.
     again = quiet()
     assert run_sweep(sweep, RunOptions(home=tmp_path, engine="local", resume=sweep_id), again) == result
-    assert f"a new sweep with --extend {sweep_id} asks for it again" in printed(again)
+    assert f"to train it again, start a new sweep with --extend {sweep_id}" in printed(again)
 
 
 def test_a_sweep_stopped_from_another_terminal_can_be_resumed(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_sweep_stopped_from_another_terminal_can_be_resumed(tmp_path: Path) ->
         run_sweep(sweep, options, console)
     asking.join()
     [sweep_id] = Home(tmp_path).sweep_ids()
-    assert "Asked to stop" in printed(console)
+    assert "Stop requested" in printed(console)
     assert f"--resume {sweep_id}" in printed(console)
     assert len(ended(tmp_path, sweep_id)) < 6
     # The page of all sweeps shows the path of the spec in the sweep's directory.
@@ -120,5 +120,5 @@ def test_stopping_a_mix_under_ray_frees_its_slot(tmp_path: Path) -> None:
         output, _ = driver.communicate(timeout=300)
     assert driver.returncode == 0, output
     assert time.monotonic() - begun < 200
-    assert "add is stopped by hand" in output
+    assert "add was stopped by hand: it gets no more runs" in output
     assert "add was stopped by hand." in output

@@ -211,7 +211,7 @@ def test_a_sweep_resumes_after_its_supervisor_died_and_can_reprint_its_answer(pr
     again = Program(space, program.home, tmp_path / "again", "--resume")
     assert again.end() == 0
     [sweep_id] = Home(program.home).sweep_ids()
-    assert f"{sweep_id} has its answer already" in again.log.read_text()
+    assert f"{sweep_id} already has an answer" in again.log.read_text()
     output = first.log.read_text()
     table = output[output.index(": size at") :].partition("figure ")[0]
     assert table in again.log.read_text()

@@ -86,7 +86,7 @@ def test_extending_a_sweep_without_common_runs_names_the_difference(tmp_path: Pa
 
 def test_resuming_with_other_settings_names_the_difference(tmp_path: Path) -> None:
     sweep_id = run(spec(sizes=[8, 16]), tmp_path)
-    with pytest.raises(UserError, match=r"seeds \(now 3, then 2\)"):
+    with pytest.raises(UserError, match=r"seeds \(now 3, was 2\)"):
         run(spec(sizes=[8, 16], seeds=3), tmp_path, resume=sweep_id)
     with pytest.raises(UserError, match="no unfinished sweep"):
         run(spec(sizes=[8, 16], seeds=3), tmp_path, resume="")

@@ -125,7 +125,7 @@ def test_a_failed_run_ends_the_tuning_and_is_retried_on_resume(tmp_path: Path) -
     wanted = logged(tmp_path, settings=settings)
     tries = []
     for resume in (None, ""):
-        with pytest.raises(SweepError, match=r"(?s)a run of tuning add failed:.*a bug that was mended since"):
+        with pytest.raises(SweepError, match=r"(?s)a tuning run of add failed:.*a bug that was mended since"):
             run_sweep(wanted, RunOptions(home=tmp_path, engine="local", resume=resume), quiet())
         tries.append(len((tmp_path / "met.met").read_text()))
         assert tuning_runs(tmp_path)[-1].outcome.status is Status.FAILED

@@ -15,6 +15,7 @@ from ray.autoscaler.v2.utils import is_autoscaler_v2
 from ray.experimental.internal_kv import _internal_kv_get
 
 from orchestrator.engine.ray.session import start, switch_kept
+from orchestrator.report.words.numbers import counted
 from orchestrator.space.hardware import Hardware, Machine
 from orchestrator.space.resources import Resources
 
@@ -100,5 +101,5 @@ class Room:
         slots, before = slots_on(nodes, self._resources), self._slots
         if slots != before:
             self._slots = slots
-            many = f"{len(nodes)} node{'s' if len(nodes) != 1 else ''}"
-            log.warning(f"the cluster has changed: {many}, {slots} stacks at a time ({before} before)")
+            room = f"{counted(len(nodes), 'node')}, {counted(slots, 'stack')} at a time"
+            log.warning(f"the cluster changed: {room} ({before} before)")

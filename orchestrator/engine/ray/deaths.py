@@ -94,9 +94,9 @@ def _sentence(message: str) -> str:
         return f"the disk of Ray's files on {node} is full: free some space, or set RAY_TMPDIR to a directory with room"
     if "worker process has died" in message or "died unexpectedly" in message:
         return (
-            f"a process that trained on {node} was killed: by the system for lack of memory (dmesg says so; "
-            f"{FREE_MEMORY}), by hand, or by a crash in compiled code of the family"
+            f"a process that trained on {node} died because the system ran out of memory (check dmesg; {FREE_MEMORY}), "
+            "someone killed it, or compiled code of the family crashed"
         )
-    lines = message.strip().splitlines() or ["it gave no reason"]
+    lines = message.strip().splitlines() or ["no reason given"]
     reason = lines[-1] if lines[0].startswith("Traceback") else lines[0]
-    return f"Ray gave up a process that trained on {node} ({reason})"
+    return f"Ray lost a process that trained on {node} ({reason})"

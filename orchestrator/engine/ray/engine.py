@@ -21,6 +21,7 @@ from orchestrator.engine.ray.places import token_file
 from orchestrator.engine.ray.session import RaySession
 from orchestrator.engine.ray.trial import trainable
 from orchestrator.errors import SweepError, UserError
+from orchestrator.report.words.numbers import counted
 from orchestrator.space.resources import Resources
 from orchestrator.supervisor import check_ray
 
@@ -45,14 +46,15 @@ class RayEngine(Engine):
         address = self._session.address
         where = f"Ray at {address}" if address else "Ray on this machine"
         if self._session.joined:
-            where = "the Ray that this process uses already"
+            where = "the Ray of this process"
         gpus = f", {totals['GPU']:g} GPUs" if totals.get("GPU") else ""
         slots = slots_on(ray.nodes(), self._resources)
-        room = f"{slots} stacks at a time" if slots else f"{self._lacking()}: its autoscaler will add machines"
-        many = f"{len(nodes)} node{'s' if len(nodes) > 1 else ''}"
-        text = f"{where}: {many}, {totals.get('CPU', 0):g} CPU cores{gpus}, {room}"
+        room = (
+            f"{counted(slots, 'stack')} at a time" if slots else f"{self._lacking()}: the autoscaler will add machines"
+        )
+        text = f"{where}: {counted(len(nodes), 'node')}, {totals.get('CPU', 0):g} CPU cores{gpus}, {room}"
         if dashboard := self._session.dashboard:
-            text += f"; dashboard: {dashboard} (a browser needs the token in {token_file()} once)"
+            text += f"; dashboard: {dashboard} (enter the token from {token_file()} once per browser)"
         return text
 
     def _lacking(self) -> str:
@@ -66,7 +68,7 @@ class RayEngine(Engine):
         self._session.begin()
         if slots_on(ray.nodes(), self._resources) < 1 and not has_autoscaler():
             self._session.end()
-            raise UserError(f"{self._lacking()}; lower them or add machines")
+            raise UserError(f"{self._lacking()}; lower these settings or add machines")
         return self
 
     def __exit__(self, *raised: object) -> None:

@@ -103,13 +103,13 @@ class RaySession:
     def _join(self) -> None:
         """Use the Ray that this process has joined. It keeps running. Raises :class:`UserError` for another Ray."""
         if self._with_dashboard:
-            raise UserError("this process already uses a Ray: leave --dashboard out")
+            raise UserError("this process already uses Ray, which has its own dashboard or none: leave --dashboard out")
         if ray.util.client.ray.is_connected():
-            raise UserError("this process uses Ray by its client (ray://): call ray.shutdown(), and give the address")
+            raise UserError("sweeps cannot use Ray Client (ray://): call ray.shutdown(), and give the address")
         current = ray.get_runtime_context().gcs_address
         if self.address not in (None, "auto", current):
             raise UserError(
-                f"this process uses the Ray at {current} already, and the address is {self.address}: call "
+                f"this process uses the Ray at {current}, but the address is {self.address}: call "
                 "ray.shutdown() first, or leave the address out"
             )
         environment.check_packages([environment.working_directory() or ""])  # Ray puts it in front of every library.
@@ -218,7 +218,7 @@ def _start(address: str | None, *, dashboard: bool) -> Any:
         try:
             return _init(address=address)
         except AuthenticationError as error:
-            raise SweepError(f"RAY_AUTH_MODE is token and there is none here: {_copy_the_token()}") from error
+            raise SweepError(f"RAY_AUTH_MODE is token, but this machine has no token: {_copy_the_token()}") from error
         except (ConnectionError, RuntimeError, ValueError, OSError, RaySystemError) as error:
             output.seek(0)
             if REFUSED in output.read():
@@ -233,8 +233,8 @@ def _check_address(address: str) -> None:
     host, _, port = address.rpartition(":")
     if not host or "/" in host or not port.isdecimal():
         raise UserError(
-            f"--address {address!r} is not the address of a Ray cluster: write host:port (the head node's port is 6379 "
-            "unless it was started with another), or auto for the cluster this machine is part of"
+            f"--address {address!r} is not the address of a Ray cluster: write host:port (the head node's "
+            "port, 6379 by default), or auto for the cluster that this machine is part of"
         )
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_WITHIN_S).close()
@@ -262,7 +262,7 @@ def _refused(address: str) -> str:
             f"the Ray cluster at {address} needs its token, but this machine sent none: set RAY_AUTH_MODE=token, and "
             f"{_copy_the_token()}. (A cluster has a token if one was in that file when it started.)"
         )
-    why = "rejected the token of this machine, because it has another one"
+    why = "rejected this machine's token, which is not the cluster's"
     return f"the Ray cluster at {address} {why}; {_copy_the_token()}"
 
 

@@ -45,11 +45,11 @@ def check_start(address: str | None, names: Iterable[str], problem: str) -> None
     :class:`UserError` with the names of the variables if Ray starts without them."""
     names = sorted(names)
     if names and not _problem(START, _without(os.environ, names), address or ""):
-        raise UserError(f"Ray does not start with {_named(names)} ({problem}); it starts without")
+        raise UserError(f"Ray does not start with {_named(names)} ({problem})")
 
 
 def _named(names: list[str]) -> str:
-    return f"{', '.join(names)} as set in this environment: correct or unset {'it' if len(names) == 1 else 'them'}"
+    return f"{', '.join(names)} in this environment: correct or unset {'it' if len(names) == 1 else 'them'}"
 
 
 def _without(environment: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
