@@ -423,7 +423,7 @@ def test_probes_are_the_spaces_or_else_the_familys_and_change_no_key() -> None:
 @pytest.mark.parametrize(
     ("probes", "message"),
     [
-        ("[similarty]", "there is no probe 'similarty'; give a built-in one or package.module:Class. Did you mean"),
+        ("[similarty]", "there is no probe 'similarty'; give a built-in name or package.module:Class. Did you mean"),
         ("[similarity, similarity]", "there are two probes called 'similarity'"),
         ("['tests.families:LogisticFamily']", "is not a subclass of trainables.probes.base.Probe"),
         ("similarity", "--set probes=similarity: "),

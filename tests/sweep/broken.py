@@ -14,7 +14,7 @@ from trainables.base import Learner, Report, RunConfig
 
 
 class PercentLearner(LogisticLearner):
-    """Scores in per cent."""
+    """Scores in percent."""
 
     def advance(self) -> list[Report]:
         return [_scored(report, 100.0) for report in super().advance()]

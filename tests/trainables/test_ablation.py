@@ -61,7 +61,7 @@ def test_changes_see_every_update_in_turn(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", ["reliance", "destruction"])
 def test_another_family_is_refused_by_name(name: str) -> None:
     family = LogisticFamily(LogisticSettings())
-    with pytest.raises(TypeError, match=f"{name} is for transformers; {family.name}"):
+    with pytest.raises(TypeError, match=f"{name} supports only transformers, not the family {family.name}"):
         load_probe(name).run(family, config(), None, {}, None)
 
 

@@ -43,7 +43,7 @@ class Probed:
                 )
         for name in (*self.numbers, *self.arrays):
             if not NAME.fullmatch(name):
-                raise ValueError(f"{name!r} is not a name of letters, digits, '_', '-' and '.', 64 at most")
+                raise ValueError(f"the name {name!r} must consist of at most 64 letters, digits, '_', '-' and '.'")
 
 
 class Probe(ABC):

@@ -37,7 +37,7 @@ class GraphSettings:
         require(0 <= self.rewired <= 1, "graph.rewired", self.rewired, "in [0, 1]")
         for name, value in (("degree", self.degree), ("rewired", self.rewired)):
             fits = self.kind != "grid" or value == getattr(GraphSettings, name)
-            require(fits, f"graph.{name}", value, "left out: a grid has none")
+            require(fits, f"graph.{name}", value, "left out: a grid does not use it")
 
     @property
     def neighbors(self) -> float:

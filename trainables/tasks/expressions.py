@@ -177,15 +177,15 @@ class ExpressionTask(ABC):
         # Check this first: it bounds the numbers of the next check.
         if self.value_count**self.max_arguments > MOST_TUPLES:
             raise SettingsError(
-                f"task.max_arguments {self.max_arguments} of {self.value_count} {self.value_word}s makes more than "
-                f"{MOST_TUPLES} tuples; lower it or {self.values_setting}",
+                f"{self.max_arguments} arguments out of {self.value_count} {self.value_word}s make more than "
+                f"{MOST_TUPLES} tuples; lower task.max_arguments or {self.values_setting}",
                 key="task.max_arguments",
                 given=str(self.max_arguments),
             )
         if self.levels >= 14 or self.longest_text > LONGEST_TEXT_TOKENS:
             raise SettingsError(
                 f"task.depth {self.depth} with task.max_arguments {self.max_arguments} allows expressions of more than "
-                f"{LONGEST_TEXT_TOKENS} tokens; lower one of them",
+                f"{LONGEST_TEXT_TOKENS} tokens; lower either",
                 key="task.depth",
                 given=str(self.depth),
             )
@@ -196,13 +196,13 @@ class ExpressionTask(ABC):
             of = f"{self.tuple_count} multisets of {self.max_arguments} {self.value_word}s"
         if self.held_out_tuples < FEWEST_HELD_OUT:
             wrong = (
-                f"is {self.held_out_tuples}; at least {FEWEST_HELD_OUT} are needed for an accuracy that means "
-                f"something: raise the fraction, {self.values_setting} or task.max_arguments"
+                f"is {self.held_out_tuples}; a meaningful accuracy needs at least {FEWEST_HELD_OUT}: raise the "
+                f"fraction, {self.values_setting} or task.max_arguments"
             )
         elif self.held_out_tuples > self.eligible_tuples:
             wrong = (
                 f"is {self.held_out_tuples}, but only {self.eligible_tuples} have {self.max_arguments} different "
-                f"{self.value_word}s: lower the fraction, raise {self.values_setting} or give "
+                f"{self.value_word}s: lower the fraction, raise {self.values_setting} or set "
                 "task.held_out_numbers=any"
             )
         elif self.share_clean(self.held_out_share) < RAREST_TRAINED:
@@ -211,7 +211,8 @@ class ExpressionTask(ABC):
                 "task.nesting"
             )
         elif 1 - self.share_clean(self.held_out_share / 2) < RAREST_HELD_OUT:
-            wrong = f"occurs in fewer than 1 in {1 / RAREST_HELD_OUT:.0f} expressions: raise the fraction"
+            rarest = f"1 in {1 / RAREST_HELD_OUT:.0f} expressions"
+            wrong = f"is too few: fewer than {rarest} has such a tuple; raise the fraction"
         else:
             return
         given = f"{self.held_out_fraction:g}"
@@ -283,11 +284,11 @@ class ExpressionTask(ABC):
             scored = count - count // 2
             warnings.append(
                 f"This sweep tests only {scored} {kind}, so accuracy moves in steps of {1 / scored:.2g}. "
-                "Raise task.held_out_fraction to test more."
+                "Raise settings.task.held_out_fraction to test more."
             )
         if self.held_out == "ordered" and self.blind():
             warnings.append(
                 "In this sweep a test example may be a training example with its arguments in another order. "
-                "Set task.held_out=unordered to exclude that."
+                "Set settings.task.held_out=unordered to exclude that."
             )
         return warnings

@@ -44,7 +44,7 @@ class TaskSettings(ExpressionTask):
                     f"there is no operation {name!r}", key="task.operations", given=name, allowed=tuple(OPERATIONS)
                 )
         if not self.operations or len(set(self.operations)) < len(self.operations):
-            raise SettingsError("name at least one operation, each once", key="task.operations")
+            raise SettingsError("list at least one operation, and each only once", key="task.operations")
         super().__post_init__()
 
     @property

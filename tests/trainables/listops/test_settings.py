@@ -84,7 +84,7 @@ def test_multisets_are_what_is_counted_where_order_does_not_count() -> None:
 
 def test_leak_of_permutations_is_disclosed() -> None:
     (warning,) = TaskSettings().warnings()
-    assert "arguments in another order. Set task.held_out=unordered" in warning
+    assert "arguments in another order. Set settings.task.held_out=unordered" in warning
     assert TaskSettings().blind() == ("max", "min", "med", "add", "prod", "relabelled_add")
     assert TaskSettings(held_out="unordered").warnings() == []
 
