@@ -55,28 +55,30 @@ class ExpressionTask(ABC):
     depth: int = 2
     """Levels of operations: 1 is flat (``add(3,1,2)``), 2 allows flat expressions as arguments, and so on."""
     max_arguments: int = 3
-    """Maximum number of arguments of an operation. It has 2 to max_arguments of them, each count equally likely."""
+    """Maximum number of arguments of an operation. Every number from 2 to this maximum is equally likely."""
     nesting: float = 0.25
     """Probability in [0, 1] that an argument is an operation, if depth allows."""
     held_out_fraction: float = 0.05
-    """Share of all tuples of values that never appear next to each other in training text."""
+    """Share of all tuples of max_arguments values that are never the arguments of an operation in training text."""
     held_out: Literal["ordered", "unordered"] = "ordered"
     """Kind of held-out tuples. ``ordered``: some of the value_count**max_arguments tuples are held out; their
     permutations may be in training (the paper). ``unordered``: some multisets of max_arguments values are held out, in
-    every order. A flat test set asks each order; the orders count as one case (``test_cases_*`` in a run's record)."""
+    every order. A flat test set contains each order; all orders of a multiset count as one case (``test_cases_*`` in a
+    run's record)."""
     train_examples: int | None = None
-    """Training expressions; None means 5000 times the number of values."""
+    """Number of training expressions; None means 5000 times the number of values."""
     validation_examples: int = 500
-    """Validation expressions for each operation if expressions nest. Flat expressions use every held-out tuple once
-    (every order of a multiset), or this many of them if value_count**max_arguments is above a million."""
+    """Number of validation expressions for each operation if expressions nest. Flat expressions use every held-out
+    tuple once (every order of a multiset), or a sample of this size if value_count**max_arguments is above a
+    million."""
     test_examples: int = 2000
-    """Test expressions for each operation, counted as ``validation_examples``."""
+    """Number of test expressions for each operation, with the same rules as ``validation_examples``."""
     held_out_numbers: Literal["any", "distinct"] = field(default="any", metadata=ADDED_LATER)
     """Tuples that can be held out: ``any``, or only those of ``distinct`` values, as in the public code of the sibling
     paper (github.com/bhoov/nrgpt). The held-out share is of all tuples in both cases."""
     decoding: Literal["greedy", "sampled"] = field(default="greedy", metadata=ADDED_LATER)
     """How a model writes text when it is scored: ``greedy``, or ``sampled`` from its own distribution at temperature 1,
-    as in the sibling's code. It changes scores and no data."""
+    as in the sibling's code. It changes scores but not data."""
 
     def __post_init__(self) -> None:
         self._require("depth", 1 <= self.depth <= DEEPEST, f"at least 1 and at most {DEEPEST}")
