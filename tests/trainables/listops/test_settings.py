@@ -62,7 +62,9 @@ def test_expressions_no_block_could_hold_are_refused(depth: int, arguments: int,
 
 
 def test_few_held_out_tuples() -> None:
-    with pytest.raises(SettingsError, match=r"0\.04 of 6\^3 tuples is 8; at least 10") as caught:
+    with pytest.raises(
+        SettingsError, match=r"0\.04 of 6\^3 tuples is 8; a meaningful accuracy needs at least 10"
+    ) as caught:
         TaskSettings(modulus=6, held_out_fraction=0.04)
     assert caught.value.key == "task.held_out_fraction"
     few = TaskSettings(modulus=6, held_out_fraction=0.05).warnings()
@@ -77,7 +79,9 @@ def test_multisets_are_what_is_counted_where_order_does_not_count() -> None:
     (warning,) = settings.warnings()
     assert warning.startswith("This sweep tests only 6 multisets of 4 numbers, so accuracy moves in steps of 0.17")
     assert TaskSettings(**flat, held_out_fraction=0.32).warnings() == []  # type: ignore[arg-type]
-    with pytest.raises(SettingsError, match=r"0\.07 of 126 multisets of 4 numbers is 8; at least 10") as caught:
+    with pytest.raises(
+        SettingsError, match=r"0\.07 of 126 multisets of 4 numbers is 8; a meaningful accuracy needs at least 10"
+    ) as caught:
         TaskSettings(**flat, held_out_fraction=0.07)  # type: ignore[arg-type]
     assert caught.value.key == "task.held_out_fraction"
 
