@@ -27,7 +27,8 @@ class Reliance(TransformerProbe):
     * ``attention``: attention's share of the updates to the residual stream, in [0, 1]: a / (a + f), averaged over
       applications, for the mean squares a of attention's updates and f of feed-forward's over all tokens of the worked
       solutions. The array ``attention_share`` [applications], float64, has the share in each application.
-    * ``TASK.whole``: the share of expressions whose whole worked solution is right (:func:`accuracy`).
+    * ``TASK.whole``: the share of expressions whose whole worked solution is right, with the model choosing each token
+      given the right earlier tokens.
     * ``TASK.no_attention`` and ``TASK.no_feed_forward``: the same share with the sublayer's update replaced by zero in
       every application.
     * ``TASK.mean_attention`` and ``TASK.mean_feed_forward``: the same share with the update replaced by its mean over
