@@ -176,7 +176,7 @@ def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> obje
     module_name, colon, class_name = built_in.get(name, name).partition(":")
     if not colon:
         raise SettingsError(
-            f"there is no {kind} {name!r}; give a built-in one or package.module:Class",
+            f"there is no {kind} {name!r}; give a built-in name or package.module:Class",
             key=key,
             given=name,
             allowed=tuple(built_in),
@@ -188,7 +188,7 @@ def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> obje
     if not hasattr(module, class_name):
         own = [known for known, value in vars(module).items() if getattr(value, "__module__", "") == module_name]
         classes = tuple(f"{module_name}:{known}" for known in own if isinstance(getattr(module, known), type))
-        raise SettingsError(f"{module_name} has no {class_name!r}", key=key, given=name, allowed=classes)
+        raise SettingsError(f"the module {module_name} has no {class_name!r}", key=key, given=name, allowed=classes)
     value: object = getattr(module, class_name)
     return value
 
@@ -222,5 +222,5 @@ def load_family(name: str) -> type[Family]:
     if not (isinstance(family, type) and issubclass(family, Family)):
         raise SettingsError(f"{name!r} is not a subclass of trainables.base.Family", key="family", given=name)
     if "name" not in vars(family):
-        raise SettingsError(f"{name!r} needs a `name` of its own, part of its runs' keys", key="family", given=name)
+        raise SettingsError(f"{name!r} must define `name`, which is part of its runs' keys", key="family", given=name)
     return family

@@ -1,8 +1,8 @@
 """Searchers and statistics on sweeps drawn from pools of recorded runs.
 
     python -m tests.bench.drawn_sweeps --sweeps 30                    # coverage of the intervals
-    python -m tests.bench.drawn_sweeps --same --sweeps 200            # both mixes from one pool: decisions are wrong
-    python -m tests.bench.drawn_sweeps --same --slots 8 --early 0.2   # the same with parallel runs; learners end early
+    python -m tests.bench.drawn_sweeps --same --sweeps 200            # both mixes from one pool: any decision is wrong
+    python -m tests.bench.drawn_sweeps --same --slots 8 --early 0.2   # the same, in parallel; runs that learn end early
     python -m tests.bench.drawn_sweeps --shifted 1.5 2 3              # the mix needs models smaller by these factors
 
 A pool (tests/data/README.md) contains every run of many sweeps of the laptop profile under one recipe. Each run of a
@@ -166,9 +166,11 @@ def cells(*, same: bool, shifted: Sequence[float] = ()) -> list[Cell]:
 
 
 DECIDED_HEAD = (
-    "| pool | mix | reshaped | smaller by | | fewer | more | at least, median | runs | cost, s |\n" + "|---" * 10 + "|"
+    "| pool | mix | reshaped | smaller by | method | fewer | more | at least, median | runs | cost, s |\n"
+    + "|---" * 10
+    + "|"
 )
-HEAD = "| pool | mix | crosses at | | 90 % interval contains that | verdicts | runs |\n" + "|---" * 7 + "|"
+HEAD = "| pool | mix | crosses at | method | 90% interval contains it | verdicts | runs |\n" + "|---" * 7 + "|"
 
 
 def decided_row(cell: Cell, method: str, drawn: Sequence[Drawn]) -> str:
@@ -207,15 +209,17 @@ def _share(values: Sequence[bool]) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sweeps", type=int, default=200, help="sweeps per method and pool (default 200)")
-    parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
-    parser.add_argument("--set", action="append", default=[], dest="overrides", help="a setting of the search space")
-    parser.add_argument("--same", action="store_true", help="draw both mixes from the same one")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes (default 1)")
+    parser.add_argument(
+        "--set", action="append", default=[], dest="overrides", help="change a setting of the search space (KEY=VALUE)"
+    )
+    parser.add_argument("--same", action="store_true", help="draw both mixes from the same pool")
     parser.add_argument(
         "--shifted", type=float, nargs="+", default=[], help="factors by which the mix needs smaller models"
     )
     parser.add_argument("--methods", nargs="+", default=METHODS, help=f"default {' '.join(METHODS)}")
-    parser.add_argument("--pools", nargs="+", default=[], help="pools by name (default all)")
-    parser.add_argument("--slots", type=int, default=2, help="parallel runs (default 2)")
+    parser.add_argument("--pools", nargs="+", default=[], help="names of pools (default all)")
+    parser.add_argument("--slots", type=int, default=2, help="number of parallel runs (default 2)")
     parser.add_argument("--early", type=float, default=1.0, help="relative cost of a run that learned (default 1)")
     parser.add_argument("--first", type=int, default=0, help="seed of the first sweep (default 0)")
     options = parser.parse_args(arguments)

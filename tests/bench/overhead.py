@@ -1,12 +1,12 @@
-"""What the engine costs a run: sweeps of a trainable that trains nothing, but leaves what a run usually leaves.
+"""The engine's overhead per run, measured on a family that trains nothing but leaves the usual files of a run.
 
     python -m tests.bench.overhead               # 2,000 runs, some minutes
     python -m tests.bench.overhead --runs 200    # a minute
 
-Each run is a separate trial (a stack of 1, the costliest way) with a learning curve and an .npz of embeddings, and for
-the first seed of each size (one run in ten of 200) a picture, through Ray Tune, the journal and MLflow on SQLite. The
-clock runs from the first end until MLflow has everything. Backlog: runs that have ended and are not yet in MLflow.
-Memory: the driver's own, resident.
+Each run is a separate trial (a stack of 1, the most expensive way) with a learning curve, an .npz of embeddings and,
+for the first seed of each size (one run in ten of 200), a picture. It goes through Ray Tune, the journal and MLflow on
+SQLite. The clock runs from the end of the first run until MLflow has everything. The backlog is the number of runs that
+have ended and are not yet in MLflow. Memory is the driver's resident memory.
 """
 
 from __future__ import annotations
@@ -207,24 +207,24 @@ def table(sums: Mapping[str, Any]) -> str:
     recorded = sums["ms_a_run_recorded"]
     rows = (
         ("runs ended, and in MLflow", f"{sums['runs']}, {sums['recorded']}", ""),
-        ("ms a run until it has ended", f"{sums['ms_a_run_ended']:.0f}", ""),
-        ("ms a run until MLflow holds it", "not all held" if recorded is None else f"{recorded:.0f}", "<= 150"),
+        ("ms per run until it has ended", f"{sums['ms_a_run_ended']:.0f}", ""),
+        ("ms per run until MLflow has it", "not all recorded" if recorded is None else f"{recorded:.0f}", "<= 150"),
         (
-            "ms of processor time a run, without MLflow",
+            "ms of processor time per run, without MLflow",
             f"{sums['ms_a_run_computed'] - sums['ms_a_run_recording']:.0f}",
             "<= 50",
         ),
-        ("ms of processor time a run, for MLflow", f"{sums['ms_a_run_recording']:.0f}", ""),
+        ("ms of processor time per run, for MLflow", f"{sums['ms_a_run_recording']:.0f}", ""),
         ("largest backlog, runs", str(sums["largest_backlog"]), "bounded"),
         (f"driver's memory after {EARLY} runs, MB", f"{sums['memory_mb_early']:.0f}", ""),
         ("driver's memory at the end, MB", f"{sums['memory_mb_late']:.0f}", f"{sums['memory_growth']:+.0%}, < 20 %"),
     )
-    return "\n".join(["| what | found | goal |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)])
+    return "\n".join(["| quantity | value | goal |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=2000)
+    parser.add_argument("--runs", type=int, default=2000, help="number of runs (default 2000)")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as home:
         watch = Watch(Path(home))

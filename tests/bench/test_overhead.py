@@ -30,4 +30,4 @@ def test_a_summary_counts_from_the_first_end_to_the_last_record() -> None:
 def test_a_record_that_is_not_complete_has_no_time() -> None:
     figures = summary(samples(399))
     assert figures["ms_a_run_recorded"] is None
-    assert "not all held" in table(figures)
+    assert "not all recorded" in table(figures)

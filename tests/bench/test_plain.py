@@ -87,4 +87,4 @@ def test_a_time_limit_drops_slow_forms_and_keeps_the_rest(
     assert names[0] == (8, "a1")
     assert names[-1] == (8, "b, k = 2"), "processes come last; the first took two of their three and a half seconds"
     assert report["machine"]["precision"] == "float32"
-    assert "no time for 1 of 10 forms" in capsys.readouterr().out
+    assert "skipped 1 of 10 forms" in capsys.readouterr().out

@@ -1,15 +1,15 @@
-"""How many runs x steps a second: the project's steps against plain PyTorch, one process or several on a device.
+"""Runs x steps per second: the project's steps against plain PyTorch, with one process or several on a device.
 
     python -m tests.bench.throughput --device cuda        # the paper's shape on one GPU
     python -m tests.bench.throughput --device cuda --precision bf16 --within 300 --json rates.json
     python -m tests.bench.throughput --device cpu --quick # flat sums, one thread, a few minutes
     python -m tests.bench.throughput --device cpu --shape nested --widths 12 24 48
 
-Forms: ``a1`` a plain eager process, ``a2`` the same compiled (on a GPU with a CUDA graph; on a CPU not with
-``--quick``), ``b`` k plain processes at once (on a GPU compiled ones), ``stack of S`` torch's step of S runs,
-``native`` the step of one run in native code. On a CPU every rate is per core: runs x steps per second of that core's
-computing time. There all forms but ``b`` take turns in one process, and the best of many short bursts counts: other
-programs on the machine can only slow a burst down.
+Forms: ``a1`` is a plain eager process; ``a2`` is the same, compiled (on a GPU with a CUDA graph; on a CPU not with
+``--quick``); ``b`` is k plain processes at once (compiled on a GPU); ``stack of S`` is torch's step of S runs;
+``native`` is the step of one run in native code. On a CPU every rate is per core: runs x steps per second of that
+core's computing time. All forms except ``b`` then take turns in one process, and the best of many short bursts counts,
+because other programs on the machine can only slow a burst down.
 """
 
 from __future__ import annotations
@@ -240,8 +240,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--precision", choices=get_args(Precision), default="float32", help="of matrix products")
     parser.add_argument("--widths", type=int, nargs="+")
     parser.add_argument("--seconds", type=float, help="length of one measurement")
-    parser.add_argument("--within", type=float, metavar="SECONDS", help="begin no form that may not end in this time")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="keep all rows here too, from the first one on")
+    parser.add_argument(
+        "--within", type=float, metavar="SECONDS", help="skip forms that may not finish within this time"
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="also write the rows to this file as they are measured"
+    )
     given = parser.parse_args(arguments)
     end = math.inf if given.within is None else time.monotonic() + given.within
     gpu, precision = given.device == "cuda", cast(Precision, given.precision)
@@ -267,7 +271,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         else:
             table.add(form, seconds)
     if left_out:
-        print(f"no time for {left_out} of {len(forms)} forms")
+        print(f"skipped {left_out} of {len(forms)} forms for lack of time (--within)")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Whole runs by the native step and by torch's: do they end in the same verdicts, and how long does each take?
+"""Whole runs with the native step and with torch's: do they reach the same verdicts, and how long does each take?
 
     python -m tests.bench.whole_runs                      # 20 runs on flat sums, some ten minutes of one core
     python -m tests.bench.whole_runs --profile laptop --sizes 16 24 --seeds 2
 
-The two steps round differently, so a run's numbers drift apart as those of two devices do. Its verdict, learned or not,
-should survive that, except where it hangs on chance: near the transition. Seconds are computing time, evaluations
-included.
+The two steps round differently, so a run's numbers drift apart, as they do on two devices. Its verdict, learned or not,
+should stay the same, except near the transition, where it depends on chance. Seconds are computing time, including
+evaluations.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=2)
     given = parser.parse_args(arguments)
     if library() is None:
-        parser.error("the native step is not built")
+        parser.error("the native step is not built: install a C++ compiler, then pip install -e .")
     torch.set_num_threads(1)
     family = load_space(SPACE, given.profile).make_family()
     print(", ".join(f"{key} {value}" for key, value in describe("cpu").items()))

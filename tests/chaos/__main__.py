@@ -1,4 +1,4 @@
-"""``python -m tests.chaos --rounds N``: faults drawn at random, several in the middle of each sweep; what they cost."""
+"""Inject random faults, several into each sweep, and report their cost: ``python -m tests.chaos --rounds N``."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ Batch = tuple[bool, list[str]]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Return 0 if enough faults had an effect and no run was lost, doubled or changed; otherwise return 1."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=10, help="faults that are made and seen")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--within", type=float, default=float("inf"), help="begin no sweep after so many seconds")
+    parser.add_argument("--rounds", type=int, default=10, help="faults with a visible effect (default 10)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random faults (default 0)")
+    parser.add_argument("--within", type=float, default=float("inf"), help="start no sweep after this many seconds")
     wanted_spec = parser.parse_args(arguments)
     rng = np.random.default_rng(wanted_spec.seed)
     begun, played = time.monotonic(), list[Played]()
@@ -48,9 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 waiting.append((own, left))
     print(f"\n{table(played)}\n\n{totals(played)}")
     seen = sum(item.seen for item in played)
-    print(
-        f"{seen} faults of seed {wanted_spec.seed} seen, {time.monotonic() - begun:.0f} s with the start of a cluster"
-    )
+    print(f"saw {seen} faults of seed {wanted_spec.seed} in {time.monotonic() - begun:.0f} s, cluster start included")
     return 0 if seen >= wanted_spec.rounds and all(item.counted.good for item in played) else 1
 
 
@@ -81,7 +79,7 @@ def _kinds(directory: Path) -> list[str]:
     with small_disk(place) as mounted:
         kinds = [name for name, fault in FAULTS.items() if mounted or not fault.disk]
     if not mounted:
-        print(f"no disk can be mounted here: without {', '.join(set(FAULTS) - set(kinds))}", flush=True)
+        print(f"cannot mount a disk here: skipping {', '.join(set(FAULTS) - set(kinds))}", flush=True)
     return kinds
 
 

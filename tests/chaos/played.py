@@ -27,8 +27,8 @@ class Played:
 def table(played: Sequence[Played]) -> str:
     """Return a Markdown table with a row for each kind of fault."""
     lines = [
-        "| fault | made and seen | on a Ray of its own | before it had got over another | not seen | --resume by hand "
-        "| s to next run: median, most |",
+        "| fault | made and seen | with own Ray | before recovery from another | not seen | --resume by hand "
+        "| s to next run: median, max |",
         "|---|---|---|---|---|---|---|",
     ]
     rounds = [item for game in played for item in game.rounds]
@@ -51,6 +51,6 @@ def totals(played: Sequence[Played]) -> str:
     other = sum(not item.same_answer for item in counted)
     seen, seconds = sum(item.seen for item in played), sum(item.seconds for item in played)
     return (
-        f"{len(played)} sweeps of {RUNS} runs: {lost} runs lost, {doubled} doubled, {changed} changed, {other} other "
-        f"answers; {seen} faults seen in {seconds:.0f} s: {seconds / max(1, seen):.1f} s a fault"
+        f"{len(played)} sweeps of {RUNS} runs: {lost} runs lost, {doubled} doubled, {changed} changed, {other} "
+        f"different answers; {seen} faults seen in {seconds:.0f} s: {seconds / max(1, seen):.1f} s per fault"
     )

@@ -51,8 +51,8 @@ def test_faults_without_effect_do_not_count_and_are_repeated() -> None:
 def test_a_sweep_that_lost_anything_fails() -> None:
     assert [item.good for item in (BAD, GOOD)] == [False, True]
     assert totals([Played(ROUNDS, BAD, 30.0), Played(ROUNDS, GOOD, 20.0)]) == (
-        f"2 sweeps of {RUNS} runs: 2 runs lost, 1 doubled, 3 changed, 1 other answers; "
-        "2 faults seen in 50 s: 25.0 s a fault"
+        f"2 sweeps of {RUNS} runs: 2 runs lost, 1 doubled, 3 changed, 1 different answers; "
+        "2 faults seen in 50 s: 25.0 s per fault"
     )
 
 

@@ -17,7 +17,7 @@ def test_a_family_that_keeps_its_contract_passes(run: Program) -> None:
 @pytest.mark.parametrize(
     ("family", "part", "message"),
     [
-        ("PercentFamily", "a run trains to its end, and its seed determines it", "divide per cent by 100"),
+        ("PercentFamily", "a run trains to its end, and its seed determines it", "divide percentages by 100"),
         ("EndlessFamily", "a run trains to its end, and its seed determines it", "so the sweep would never end"),
         ("ForgetfulFamily", "a run continues from its checkpoint", "it continued with 1, 2, 3 and"),
     ],
@@ -42,7 +42,7 @@ def test_settings_can_come_from_a_search_space(run: Program) -> None:
     ("words", "message"),
     [
         (["tests.families:LogisticFamly"], "has no 'LogisticFamly'. Did you mean 'tests.families:LogisticFamily'?"),
-        (["tests.sweep.broken:NamelessFamily"], "needs a `name` of its own, part of its runs' keys"),
+        (["tests.sweep.broken:NamelessFamily"], "must define `name`, which is part of its runs' keys"),
         (["tests.families:UnfinishedFamily"], "is not a complete family: it lacks flops"),
         (["tests.families:LogisticFamily", "--set", "seed=1"], "name a space instead of the class"),
         (["lsitops"], "Did you mean"),

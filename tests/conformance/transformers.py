@@ -170,6 +170,6 @@ class TransformerConformance:
     def test_a_block_that_is_too_short_is_refused(self, family: TransformerFamily) -> None:
         settings = family.settings
         short = replace(settings.model, block=settings.task.longest_text - 1)
-        with pytest.raises(SettingsError, match=f"give at least {settings.task.longest_text}") as caught:
+        with pytest.raises(SettingsError, match=f"raise it to at least {settings.task.longest_text}") as caught:
             replace(settings, model=short)
         assert caught.value.key == "model.block"

@@ -140,7 +140,7 @@ def test_extending_an_unknown_sweep_leaves_no_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("family", "output"),
     [
-        ("PercentFamily", r"on 'add' is 1\d\.\d+; it must be a share from 0 to 1; divide per cent by 100"),
+        ("PercentFamily", r"on 'add' is 1\d\.\d+; it must be a share from 0 to 1; divide percentages by 100"),
         ("EndlessFamily", "it reported on none, so the sweep would never end"),
     ],
 )

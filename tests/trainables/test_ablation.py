@@ -61,7 +61,7 @@ def test_every_update_can_be_changed_in_order(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", ["reliance", "destruction"])
 def test_families_without_transformers_are_refused_by_name(name: str) -> None:
     family = LogisticFamily(LogisticSettings())
-    with pytest.raises(TypeError, match=f"{name} is for transformers; {family.name}"):
+    with pytest.raises(TypeError, match=f"{name} supports only transformers, not the family {family.name}"):
         load_probe(name).run(family, config(), None, {}, None)
 
 

@@ -199,7 +199,7 @@ def test_a_diverged_run_has_no_finite_loss_and_does_not_change_others(poison: fl
 def test_a_text_with_tokens_beyond_the_vocabulary_is_refused() -> None:
     where = layout(MODEL, 16, VOCABULARY - 1)
     state = StackState.start(torch.zeros(1, where.width))
-    with pytest.raises(ValueError, match="the vocabulary ends before"):
+    with pytest.raises(ValueError, match="outside the vocabulary"):
         NativeTrainer(state, MODEL, where, [TRAINING], [TEXT], [0])
 
 

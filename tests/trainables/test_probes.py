@@ -62,7 +62,7 @@ def test_probes_are_found_by_name() -> None:
         ("similarty", "there is no probe 'similarty'"),
         ("no.such.module:Probe", "cannot be imported"),
         ("tests.families:LogisticFamily", "is not a subclass of trainables.probes.base.Probe"),
-        ("tests.families:Nothing", "tests.families has no 'Nothing'"),
+        ("tests.families:Nothing", "the module tests.families has no 'Nothing'"),
         ("trainables.probes.base:Probe", "is not a complete probe: it lacks run"),
     ],
 )
@@ -75,9 +75,9 @@ def test_invalid_probes_are_refused(name: str, message: str) -> None:
 def test_results_that_no_file_can_store_are_refused() -> None:
     with pytest.raises(ValueError, match="the number 'mean' is nan"):
         Probed({"mean": math.nan})
-    with pytest.raises(ValueError, match=r"'a/b' is not a name"):
+    with pytest.raises(ValueError, match=r"the name 'a/b' must be a letter"):
         Probed({"a/b": 1.0})
-    with pytest.raises(ValueError, match=r"'\.\.' is not a name"):
+    with pytest.raises(ValueError, match=r"the name '\.\.' must be"):
         Probed({}, {"..": np.eye(2)})
     with pytest.raises(ValueError, match="the array 'words' is ndarray; it must be a numpy array of plain values"):
         Probed({}, {"words": np.array([{}])})

@@ -68,13 +68,13 @@ def test_a_loss_that_is_not_finite_counts_as_divergence() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("PerCent", "accuracy on 'add' is 87.5; it must be a share from 0 to 1; divide per cent by 100"),
-        ("Backwards", "the step is 1; it must be a whole number of at least 3"),
+        ("PerCent", "accuracy on 'add' is 87.5; it must be a share from 0 to 1; divide percentages by 100"),
+        ("Backwards", "yielded step 1; it must be a whole number of at least 3"),
         ("TooFar", "its step is 5; steps() allows the run at most 4"),
-        ("HalfStep", "the step is 1.5; it must be a whole number"),
-        ("Silent", "no point came; yield (step, loss, accuracy) at least once"),
+        ("HalfStep", "yielded step 1.5; it must be a whole number"),
+        ("Silent", "yielded nothing; yield (step, loss, accuracy) at least once"),
         ("Pair", "yielded tuple (1, 0.5); yield (step, loss, accuracy)"),
-        ("OneTask", "must have each task of the mix ('add', 'prod'); it is dict {'add': 0.5}"),
+        ("OneTask", "must have a value for each task of the mix ('add', 'prod'); it is dict {'add': 0.5}"),
         ("Text", "its loss must be a number; it is str 'low'"),
         ("HighFloor", "its floor on 'add' is 10; it must be a share from 0 to 1"),
         ("Returns", "returned list [(1, 0.5, 0.5)]; make it a generator"),

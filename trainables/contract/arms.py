@@ -36,7 +36,7 @@ class Mix:
         if most > MOST_UNEVEN * least:
             rare = min(weights, key=lambda task: weights[task])
             raise SettingsError(
-                f"the weight of {rare!r} is {least:g} and the largest is {most:g}, over {MOST_UNEVEN:g} times as large",
+                f"the largest weight, {most:g}, is more than {MOST_UNEVEN:g} times the weight of {rare!r}, {least:g}",
                 key="mixes",
             )
         tasks = tuple(sorted(weights))

@@ -115,7 +115,9 @@ def _numbers(case: Case) -> None:
         _require(isinstance(count, Parameters), f"parameters({size}) must return Parameters; it returned {count!r}")
         _require(finite(count.total) and finite(count.core), f"parameters({size}) must be finite; it is {count}")
         _require(0 < count.core <= count.total, f"parameters({size}): core must be above 0 and at most total; {count}")
-        _require(isinstance(steps, int) and steps >= 1, f"steps() must be a whole number from 1; it is {steps!r}")
+        _require(
+            isinstance(steps, int) and steps >= 1, f"steps() must be a whole number of at least 1; it is {steps!r}"
+        )
         _require(finite(flops) and flops > 0, f"flops() must be finite and above 0; it is {flops!r}")
         needed = case.family.memory(size)
         _require(finite(needed) and needed >= 0, f"memory({size}) must be finite and at least 0; it is {needed!r}")
@@ -125,7 +127,9 @@ def _numbers(case: Case) -> None:
 
 def _keys(case: Case) -> None:
     key = case.family.key
-    _require(key(case.run()) == key(case.run()), "key() must return one key for one run; it returned two")
+    _require(
+        key(case.run()) == key(case.run()), "key() must return the same key for the same run; it returned two keys"
+    )
     others = {"seed": case.run(seed=1)}
     if len(case.sizes) > 1:
         others["size"] = case.run(size=case.sizes[1])
@@ -166,7 +170,7 @@ def _stacked(case: Case) -> None:
     for seed, (one, other) in enumerate(zip(alone, together, strict=True)):
         _require(
             (one != one and other != other) or abs(one - other) <= CLOSE * max(1.0, abs(one)),
-            f"seed {seed} has the loss {one:g} alone and {other:g} in a stack; other runs of a stack must not matter",
+            f"seed {seed} has the loss {one:g} alone and {other:g} in a stack; other runs must not affect it",
         )
 
 
@@ -232,8 +236,8 @@ def _require(holds: bool, otherwise: str) -> None:
 
 CHECKS: dict[str, Callable[[Case], None]] = {
     "settings are a frozen dataclass, and runs can be sent to workers": _settings,
-    "parameters, steps, operations and memory are numbers, and grow": _numbers,
-    "keys and shapes tell runs apart": _keys,
+    "steps, operations and memory are valid, and parameters grow with the size": _numbers,
+    "keys and shapes distinguish runs": _keys,
     "budgets scale": _budget,
     "a run trains to its end, and its seed determines it": _training,
     "a run in a stack equals the run alone": _stacked,

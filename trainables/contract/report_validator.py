@@ -1,6 +1,6 @@
 """Validation of the reports of a family's learner, before anything uses them.
 
-A user's family may score in per cent, leave out a task or never end. Such a report raises an error that names the
+A user's family may score in percent, leave out a task or never end. Such a report raises an error that names the
 family; it is not an outcome of a run. Numpy numbers become Python numbers, because a journal stores JSON.
 """
 
@@ -60,7 +60,7 @@ class ReportValidator:
             evaluation = self._evaluation(evaluation, run, where)
             self._require(
                 evaluation.step > self._steps[index],
-                f"{where} step {evaluation.step} follows step {self._steps[index]}; train further each time",
+                f"{where} step {evaluation.step} follows step {self._steps[index]}; steps must increase",
             )
             self._steps[index] = evaluation.step
         if outcome is not None:
@@ -116,11 +116,12 @@ class ReportValidator:
         tasks = run.mix.tasks
         self._require(
             isinstance(given, Mapping) and set(given) == set(tasks),
-            f"{where} must have each task of the mix ({_listed(map(repr, tasks))}); it is {shortened(given)}",
+            f"{where} must have a value for each task of the mix ({_listed(map(repr, tasks))}); "
+            f"it is {shortened(given)}",
         )
         shares = {task: self._number(value, f"{where} on {task!r}") for task, value in given.items()}
         for task, share in shares.items():
-            hint = "; divide per cent by 100" if 2 <= share <= 100 else ""
+            hint = "; divide percentages by 100" if 2 <= share <= 100 else ""
             self._require(
                 -ROUNDING <= share <= 1 + ROUNDING,  # Also False for NaN.
                 f"{where} on {task!r} is {share:g}; it must be a share from 0 to 1{hint}",

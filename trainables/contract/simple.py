@@ -143,7 +143,7 @@ class SimpleLearner(Learner):
             evaluation = self._next()
             if evaluation is None:
                 if not self._curve:
-                    raise self._broken("no point came; yield (step, loss, accuracy) at least once")
+                    raise self._broken("yielded nothing; yield (step, loss, accuracy) at least once")
                 return [self._end(Status.FINISHED, self._curve[-1].step, self._curve[-1].accuracy)]
             if isinstance(evaluation.loss, float) and not math.isfinite(evaluation.loss):
                 return [self._end(Status.DIVERGED, evaluation.step, self._shares(self._family.floor))]
@@ -184,7 +184,7 @@ class SimpleLearner(Learner):
         before = self._curve[-1].step if self._curve else 0
         if not isinstance(step, int) or step <= before:
             raise self._broken(
-                f"the step is {step}; it must be a whole number of at least {before + 1}: count the optimizer steps"
+                f"yielded step {step}; it must be a whole number of at least {before + 1}: count the optimizer steps"
             )
         return Evaluation(step, loss, self._shares(point[2]))
 

@@ -21,18 +21,21 @@ SUBLAYERS: tuple[Sublayer, ...] = ("attention", "feed_forward")
 
 
 class Reliance(TransformerProbe):
-    """The probe uses up to 300 test expressions of each task of the mix.
+    """How much a model relies on attention and on feed-forward. The probe uses up to 300 test expressions of each task
+    of the mix.
 
-    * ``attention``: attention's share of the updates to the residual stream, in [0, 1]. It is the mean square of
-      attention's updates divided by that of attention's and feed-forward's, over all tokens of the worked solutions,
-      averaged over applications. The array ``attention_share`` [applications], float64, has the share of each.
-    * ``TASK.whole``: the share of expressions whose whole worked solution is right (:func:`accuracy`).
-      ``TASK.no_attention`` and ``TASK.no_feed_forward``: the same share with the sublayer's update replaced by zero in
-      every application. ``TASK.mean_attention`` and ``TASK.mean_feed_forward``: the same with the update replaced by
-      its mean over tokens, application by application, which removes only what depends on the input.
+    * ``attention``: attention's share of the updates to the residual stream, in [0, 1]: a / (a + f), averaged over
+      applications, for the mean squares a of attention's updates and f of feed-forward's over all tokens of the worked
+      solutions. The array ``attention_share`` [applications], float64, has the share in each application.
+    * ``TASK.whole``: the share of expressions whose whole worked solution is right, with the model choosing each token
+      given the right earlier tokens.
+    * ``TASK.no_attention`` and ``TASK.no_feed_forward``: the same share with the sublayer's update replaced by zero in
+      every application.
+    * ``TASK.mean_attention`` and ``TASK.mean_feed_forward``: the same share with the update replaced by its mean over
+      tokens in each application. This removes only the part of the update that depends on the input.
 
-    The probe has no null: compare two mixes at equal size. arXiv 2505.18369 finds that models of ADD alone rely on
-    feed-forward, and jointly trained models on attention.
+    The probe has no null distribution: compare two mixes at equal size. arXiv 2505.18369 finds that models of ADD alone
+    rely on feed-forward, and jointly trained models on attention.
     """
 
     name: ClassVar[str] = "reliance"
@@ -82,21 +85,24 @@ def _replacing(sublayer: Sublayer, means: list[Tensor] | None) -> Change:
 
 
 class Destruction(TransformerProbe):
-    """For every grouping of the items that the family knows (residues by the divisors of the modulus, cosets), the
-    probe removes from the items' token embeddings the directions that separate its groups: the span of the groups'
-    means around their own mean. It then runs the model again on up to 300 test expressions of each task.
+    """How much accuracy depends on the directions that separate a grouping of the items, for every grouping that the
+    family knows (residues by the divisors of the modulus, cosets). The probe removes these directions, the span of the
+    groups' means around their own mean, from the items' token embeddings. It then runs the model again on up to 300
+    test expressions of each task.
 
     * ``TASK.whole``: the share of expressions whose whole worked solution is right before any change, in [0, 1].
     * ``TASK.without_GROUPING``: the same share without the directions of this grouping.
-    * ``TASK.others_GROUPING``: the mean of the same share without the directions of another grouping into groups of the
-      same sizes, over all such groupings or 19 of them.
-    * ``TASK.without_GROUPING.p``: the share of all these groupings, this one included, under which accuracy falls as
-      low: a permutation test that this grouping matters no more than another. At least .1 for parity modulo 6.
-    * ``removed_GROUPING`` and ``removed_others_GROUPING``: the share of the embeddings' variance that was removed.
+    * ``TASK.others_GROUPING``: the same share without the directions of another grouping into groups of the same sizes,
+      averaged over all such groupings or 19 of them.
+    * ``TASK.without_GROUPING.p``: the share of all these groupings, including this grouping, under which accuracy falls
+      as low. It is the p-value of a permutation test of the null hypothesis that this grouping matters no more than
+      others. It is at least .1 for parity modulo 6.
+    * ``removed_GROUPING`` and ``removed_others_GROUPING``: the share of the embeddings' variance that was removed, for
+      this grouping and on average for the others.
 
-    Random directions would be a weak null: for six embeddings at width 16 they remove 6% of the variance, and the
-    mean differences of any halving far more. A head tied to the embeddings changes with them. The probe is for
-    transformers of a family with groupings; a prime modulus has none.
+    Random directions would be a weak null: for six embeddings at width 16, a random direction removes 6% of the
+    variance, and the mean difference of any halving far more. A head tied to the embeddings changes with them. The
+    probe is for transformers of a family with groupings; a prime modulus has none.
     """
 
     name: ClassVar[str] = "destruction"

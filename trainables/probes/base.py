@@ -43,7 +43,9 @@ class Probed:
                 )
         for name in (*self.numbers, *self.arrays):
             if not NAME.fullmatch(name):
-                raise ValueError(f"{name!r} is not a name of letters, digits, '_', '-' and '.', 64 at most")
+                raise ValueError(
+                    f"the name {name!r} must be a letter or digit, then up to 63 letters, digits, '_', '-' or '.'"
+                )
 
 
 class Probe(ABC):

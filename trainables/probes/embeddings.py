@@ -44,11 +44,11 @@ class Similarity(EmbeddingProbe):
     """Cosine similarities of the rows of the array ``embedding`` [n, C], as the array ``similarity`` [n, n], float32.
 
     If the rows have a meaningful order and n is at least 4, there are two numbers, both differences of cosines in
-    [-2, 2]. Both compare with the mean cosine of all pairs that are not neighbors on the ring 0, 1, ..., n - 1, 0:
+    [-2, 2]. Both subtract the mean cosine of all pairs that are not neighbors on the ring 0, 1, ..., n - 1, 0:
 
-    * ``ring``: the mean cosine of neighbors on the ring minus that of all other pairs; 0 if order leaves no trace.
-    * ``ends``: the cosine of the first and the last row minus that of all other pairs. It is as large as ``ring`` if
-      the rows close to a ring, and at most 0 if they lie along a line. It rests on one pair, so a single run is noisy.
+    * ``ring``: the mean cosine of neighbors on the ring, minus this mean. It is 0 if the order leaves no trace.
+    * ``ends``: the cosine of the first and the last row, minus this mean. It is as large as ``ring`` if the rows form a
+      closed ring, and at most 0 if they lie along a line. It depends on one pair, so a single run is noisy.
     """
 
     name: ClassVar[str] = "similarity"
@@ -85,7 +85,7 @@ class Components(EmbeddingProbe):
     These are principal components of a matrix [n, n], so they can be compared across widths. The array ``components``
     [n, 3], float64, has the items' coordinates, the largest component first; the sign of a component makes its largest
     coordinate positive. ``first``, ``second`` and ``third`` are the components' shares of the variance. ``effective``
-    is the number of equal components with the same spread, (sum of variances)^2 / sum of squares.
+    is the effective number of components, (sum of variances)^2 / sum of squared variances.
     """
 
     name: ClassVar[str] = "components"
@@ -123,14 +123,14 @@ class Separation(EmbeddingProbe):
     """Scores of the cosines of the centered embeddings [n, C] (their mean over items subtracted), for n of at least 4.
 
     * ``GROUPING``, for every grouping of the items that the family knows (parity is ``mod2``; a prime modulus has
-      none): the mean cosine of pairs within a group minus that of pairs across groups, in [-2, 2]. Pairs of an item
-      with itself are left out, and so are groupings that lack pairs of either kind.
-    * ``order``, if the items have a meaningful order: Spearman's rank correlation, over pairs, of cosines with nearness
-      -|i - j|, in [-1, 1]. It is 1 on a line and lower on a ring.
+      none): the mean cosine of pairs within a group minus the mean cosine of pairs across groups, in [-2, 2]. Pairs of
+      an item with itself are left out, and so are groupings that lack either kind of pair.
+    * ``order``, if the items have a meaningful order: Spearman's rank correlation, over pairs, between their cosine and
+      their nearness -|i - j|, in [-1, 1]. It is 1 on a line and lower on a ring.
 
-    For each score, ``GROUPING.p`` and ``order.p`` are the share of 999 random orders of the items, and this one, whose
-    score is at least as large: a permutation test of no relation (Mantel 1967). With few items, few orders differ and
-    the smallest possible p is large: .1 for parity modulo 6.
+    ``GROUPING.p`` and ``order.p`` are p-values of a permutation test with the null hypothesis of no relation (Mantel
+    1967): the share of 1,000 orders of the items, 999 random orders and the actual order, whose score is at least as
+    large. With few items, few orders differ and the smallest possible p is large: .1 for parity modulo 6.
     """
 
     name: ClassVar[str] = "separation"

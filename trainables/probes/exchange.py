@@ -27,29 +27,29 @@ OTHERS = 9
 
 
 class Exchange(TransformerProbe):
-    """Does a model compute with the groups of its arguments? The probe asks for every grouping of the items that the
-    family knows (parity is ``mod2``) and every task of the mix that respects it. A task respects a grouping if the
+    """Does a model compute with the groups of its arguments? The probe tests every grouping of the items that the
+    family knows (parity is ``mod2``) on every task of the mix that respects it. A task respects a grouping if the
     group of its result is a function of the groups of its arguments (contract/tables.py): ADD respects parity, MAX
     does not.
 
     The probe takes the last step of a held-out expression, given the right earlier steps, and moves one argument from
     its group g to another group h: it adds mean(h) - mean(g), the difference of the groups' mean embeddings, to the
-    argument's embedding at its own position. What separates the argument from others of its group stays. A model that
+    argument's embedding at its own position. The argument's difference from its group's mean stays. A model that
     computes with groups then answers in the group of the result for any item of h in this position. h is drawn from
     the groups that change this result. There are at least 20 and at most 300 such exchanges, drawn from all arguments
     of up to 300 different expressions. Only expressions whose answer was in the right group count, so without a shift
     ``moved`` would be 0.
 
     * ``TASK.moved_GROUPING``: the share of exchanges after which the answer is in the predicted group, in [0, 1].
-    * ``TASK.others_GROUPING``: the same share after exchanges by other groupings into groups of the same sizes, the
-      mean over up to 9. Each argument moves between groups of the other grouping, by a difference of means as well. If
-      this share is high, the answer follows this grouping after any exchange.
-    * ``TASK.moved_GROUPING.p``: the share of all these groupings, this one included, that move as many answers: a
-      permutation test. At least .1 for parity modulo 6.
+    * ``TASK.others_GROUPING``: the same share after exchanges by another grouping into groups of the same sizes,
+      averaged over up to 9 such groupings. Each argument moves between groups of the other grouping, also by a
+      difference of means. If this share is high, the answer follows this grouping after any exchange.
+    * ``TASK.moved_GROUPING.p``: the share of all these groupings, including this grouping, that move as many answers:
+      the p-value of a permutation test. It is at least .1 for parity modulo 6.
     * ``TASK.kept_GROUPING``: the share of exchanges after which the answer stays in its group in every other grouping
-      that the task respects and that is independent of this one, in [0, 1]. Two groupings are independent if all pairs
-      of their groups have equally many items in common, such as ``mod3`` and ``mod2`` for 6. Left out if there is no
-      such grouping.
+      that the task respects and that is independent of this grouping, in [0, 1]. Two groupings are independent if all
+      pairs of their groups have equally many items in common, such as ``mod3`` and ``mod2`` for 6. Left out if there is
+      no such grouping.
     * ``TASK.only_GROUPING``: the share of exchanges after which both are true: the answer moved as predicted and in no
       other way. Left out together with ``kept``.
 
@@ -59,14 +59,14 @@ class Exchange(TransformerProbe):
     How to read it: ``only`` near 1 with ``others`` near 0 shows that the model computes with this component, in these
     directions. ``moved`` near 0 shows that the model does not read it there: it memorized, or separates the groups by
     more than their means, or read the argument elsewhere, in earlier steps of a nested expression. ``moved`` well above
-    ``others`` with a low ``kept`` shows that the shift has another effect as well: on a ring of numbers, a step to the
-    next number changes parity, too. If ``moved`` is near 1 / groups and ``others`` is as high, nothing is shown: any
-    shift breaks the model. The fewer items a group has, the more its mean is one item: with two in each (parity modulo
-    4), even a model that memorized its answers may follow, and ``others`` does not reveal it.
+    ``others`` with a low ``kept`` shows that the shift also has another effect: on a ring of numbers, a step to the
+    next number changes parity, too. If ``moved`` is near 1 / groups and ``others`` is as high, the result shows
+    nothing: any shift breaks the model. The fewer items a group has, the closer its mean is to each item: with two in
+    each (parity modulo 4), even a model that memorized its answers may follow, and ``others`` does not reveal it.
 
-    One run decides nothing: its exchanges rest on few held-out tuples. Over the runs of a sweep, `expects` (``finds:
-    higher``, ``number: exchange/add.only_mod2``, ``than: exchange/add.others_mod2``) answers yes, no or undecided with
-    an interval. For interventions of this kind see Geiger et al. 2021 (interchange), arXiv 2106.02997.
+    One run decides nothing, because its exchanges use few held-out tuples. Over the runs of a sweep, `expects`
+    (``finds: higher``, ``number: exchange/add.only_mod2``, ``than: exchange/add.others_mod2``) answers yes, no or
+    undecided with an interval. For interventions of this kind see Geiger et al. 2021 (interchange), arXiv 2106.02997.
     """
 
     name: ClassVar[str] = "exchange"

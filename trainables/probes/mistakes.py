@@ -20,18 +20,23 @@ FEWEST = 20
 
 
 class Mistakes(TransformerProbe):
-    """The probe uses the last steps of up to 300 different held-out expressions of every task, given the right earlier
-    steps. The model's answer is its most likely value after the last '='.
+    """How spread out a model's answers are, and which groupings its wrong answers preserve. The probe uses the last
+    steps of up to 300 different held-out expressions of every task, given the right earlier steps. The model's answer
+    is its most likely value after the last '='.
 
     * ``TASK.right``: the share of right answers, in [0, 1].
-    * ``TASK.entropy``: the entropy of the answers divided by that of the right answers, at least 0. It is near 0 if the
-      model answers every question alike, and 1 if its answers are as spread as the right ones.
-    * For every grouping of the items that the family knows (parity is ``mod2``), if at least 20 answers are wrong:
-      ``TASK.GROUPING`` is the share of wrong answers in the right answer's group, and ``TASK.GROUPING.chance`` is that
-      share if each wrong answer were drawn from the wrong answers to all questions, without the right one. A model
-      that computes parity and fails elsewhere keeps parity in its mistakes; a model that guesses or memorizes does not.
-      ``TASK.GROUPING.p`` is the share of groupings into groups of the same sizes (all, or this one and 19) whose wrong
-      answers exceed chance by as much: a permutation test, at least .1 for parity modulo 6.
+    * ``TASK.entropy``: the entropy of the answers divided by the entropy of the right answers, at least 0. It is near 0
+      if the model gives every question the same answer, and 1 if its answers are as spread out as the right answers.
+
+    Three numbers for every grouping of the items that the family knows (parity is ``mod2``), if at least 20 answers are
+    wrong. A model that computes parity and fails elsewhere keeps parity in its mistakes; a model that guesses or
+    memorizes does not.
+
+    * ``TASK.GROUPING``: the share of wrong answers in the right answer's group.
+    * ``TASK.GROUPING.chance``: the same share if each wrong answer were drawn from the wrong answers to all questions,
+      except its own question's right answer.
+    * ``TASK.GROUPING.p``: the share of groupings into groups of the same sizes (all, or this grouping and 19 others)
+      whose wrong answers exceed chance by as much: the p-value of a permutation test, at least .1 for parity modulo 6.
 
     The array ``answers`` [tasks, n], float64, has the share of each item among the answers; tasks are in the order of
     the mix.

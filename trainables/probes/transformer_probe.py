@@ -35,7 +35,7 @@ class TransformerProbe(Probe):
     def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
         """Check the model's type and run :meth:`ask`. Raises ``TypeError`` for a model of another family."""
         if not isinstance(model, TrainedTransformer) or not isinstance(data, Dataset):
-            raise TypeError(f"the probe {self.name} is for transformers; {family.name} is another family")
+            raise TypeError(f"the probe {self.name} supports only transformers, not the family {family.name}")
         return self.ask(family, run, model, data)
 
     @abstractmethod

@@ -87,7 +87,7 @@ class RaceFamily(Family):
     def check(self, mix: Mix, size: int) -> None:
         require(size >= FEWEST, "sizes", size, f"at least {FEWEST} nodes")
         if max(mix.ratios.values()) > 1:
-            raise SettingsError(f"all methods of a race count alike; {mix} weighs them", key="mixes")
+            raise SettingsError(f"all methods of a race count equally; leave out the weights in {mix}", key="mixes")
 
     def subject(self) -> str:
         settings, race = self.settings, self.settings.race
@@ -96,7 +96,7 @@ class RaceFamily(Family):
         return f"{graphs}, to {race.tolerance:g} of the first loss{by} in {race.counted}"
 
     def warnings(self, sizes: Sequence[int]) -> list[str]:
-        note = "All steps count alike, although a step through a network costs as much as several plain ones."
+        note = "All steps count alike, although a step through a network costs as much as several plain steps."
         return [note] if self.settings.race.counted == "steps" else []
 
     def parameters(self, size: float) -> Parameters:
@@ -219,7 +219,7 @@ class PersistentHomology(RaceFamily):
     def check(self, mix: Mix, size: int) -> None:
         super().check(mix, size)
         if self.settings.network.width < PLANE and set(mix.tasks) & set(REPARAMETRIZED):
-            width = f"width is {self.settings.network.width}; with fewer than {PLANE} features a point the network's"
+            width = f"width is {self.settings.network.width}; with fewer than {PLANE} features per point the network's"
             raise SettingsError(f"{width} output lies on a line", key="settings.network.width")
 
     def operations(self) -> Operations:

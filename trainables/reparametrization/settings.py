@@ -27,7 +27,7 @@ class GraphSettings:
     """A square ``grid``, or a ``small_world``: a ring with random shortcuts (Watts and Strogatz 1998, Nature 393,
     440)."""
     degree: int = 4
-    """Neighbors of each node of a small world, the nearest on the ring."""
+    """Number of neighbors of each node of a small world before rewiring: the nearest on the ring."""
     rewired: float = 0.05
     """Probability that an edge of a small world moves to a random end."""
 
@@ -37,7 +37,7 @@ class GraphSettings:
         require(0 <= self.rewired <= 1, "graph.rewired", self.rewired, "in [0, 1]")
         for name, value in (("degree", self.degree), ("rewired", self.rewired)):
             fits = self.kind != "grid" or value == getattr(GraphSettings, name)
-            require(fits, f"graph.{name}", value, "left out: a grid has none")
+            require(fits, f"graph.{name}", value, "left out: a grid does not use it")
 
     @property
     def neighbors(self) -> float:
@@ -52,15 +52,15 @@ class RaceSettings:
     steps: int = 4000
     """Budget of a method, in units of ``counted``."""
     tolerance: float = 1e-4
-    """A method has arrived when the loss above the solution's is this times its value at the start."""
+    """A method has arrived when its loss minus the solution's loss is this share of its value at the start."""
     factor: float = 1.0
-    """A method is *ahead* when it has arrived and every rival needed more than this times as much, or spent that much
-    without arriving. A race that the budget leaves open counts as not ahead."""
+    """A method is *ahead* when it has arrived and every rival spent more than this many times as much, whether or not
+    the rival arrived. A race that the budget leaves open counts as not ahead."""
     counted: Counted = "work"
     """Unit of cost. ``work``: the floating-point operations of one loss and gradient of the plain problem. ``steps``:
     every step, every evaluation of a line search and every product with the Hessian counts as one."""
     patience: float = 30.0
-    """After the first arrival, the other methods continue until they have spent this times as much."""
+    """After the first arrival, the other methods continue until they have spent this many times as much."""
     evaluate_every: int = 100
     """Steps between two points of a race's curve."""
 
@@ -76,9 +76,9 @@ class NetworkSettings:
     """The graph network; its output is the unknowns."""
 
     width: int = 1
-    """Features of a node; they are the parameters."""
+    """Number of features per node; the features are the parameters."""
     depth: int = 1
-    """Layers; each propagates the features along the graph."""
+    """Number of layers; each propagates the features along the graph."""
     residual: Residual = "halves"
     """``halves``: a layer returns the mean of its input and its propagation, and the last layer is the output.
     ``series``: the output combines all layers with the coefficients of an inverse square root (network.py)."""
@@ -97,15 +97,15 @@ class RateSettings:
     """Learning rates of the methods that have one; ``cg``, ``lbfgs`` and ``newton`` search along a line instead."""
 
     adam: float = 0.1
-    """Of Adam on the unknowns."""
+    """Learning rate of Adam on the unknowns."""
     momentum: float = 0.03
-    """Of gradient descent with momentum."""
+    """Learning rate of gradient descent with momentum."""
     hessian: float = 0.1
-    """Of Adam on a network that propagates with the Hessian."""
+    """Learning rate of Adam on a network that propagates with the Hessian."""
     laplacian: float = 0.1
-    """Of Adam on a network that propagates with the bare graph's Laplacian."""
+    """Learning rate of Adam on a network that propagates with the bare graph's Laplacian."""
     random: float = 0.1
-    """Of Adam on a network that propagates with random weights."""
+    """Learning rate of Adam on a network that propagates with the Hessian, its nodes shuffled."""
 
     def __post_init__(self) -> None:
         for name, rate in vars(self).items():
@@ -133,8 +133,8 @@ class HeatSettings:
     """The problem of ``heat_diffusion``."""
 
     held: int = 4
-    """Nodes, drawn at random, that keep temperatures from N(0, 1); all others start at temperatures from the same
-    law."""
+    """Number of random nodes with fixed temperatures from N(0, 1). All other nodes start at temperatures from the same
+    distribution."""
     spread: float = 1.0
     """Standard deviation of ln conductance. With 0 all conductances are 1, and the Hessian is the bare graph's
     Laplacian."""
@@ -150,7 +150,8 @@ class OscillatorSettings:
 
     arc: float = 2.8
     """Phases start uniformly in this arc (radians). Below half a circle the gradient flow of any connected graph
-    reaches one common phase; above, a method may get caught elsewhere and does not arrive."""
+    reaches one common phase; above it, a method may get stuck elsewhere and never
+    arrive."""
     spread: float = 1.0
     """Standard deviation of ln coupling."""
 
@@ -164,7 +165,7 @@ class DiagramSettings:
     """The problem of ``persistent_homology``. Points start uniformly in a square, one per unit of area on average."""
 
     deaths: float = 0.5
-    """Scale at which all classes of H0 are to die, in times their mean at the start: 0.5 asks for half of the total
+    """Scale at which all classes of H0 should die, relative to their mean death at the start: 0.5 halves the total
     persistence."""
 
     def __post_init__(self) -> None:

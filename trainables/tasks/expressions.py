@@ -55,28 +55,30 @@ class ExpressionTask(ABC):
     depth: int = 2
     """Levels of operations: 1 is flat (``add(3,1,2)``), 2 allows flat expressions as arguments, and so on."""
     max_arguments: int = 3
-    """Maximum number of arguments of an operation. It has 2 to max_arguments of them, each count equally likely."""
+    """Maximum number of arguments of an operation. Every number from 2 to this maximum is equally likely."""
     nesting: float = 0.25
     """Probability in [0, 1] that an argument is an operation, if depth allows."""
     held_out_fraction: float = 0.05
-    """Share of all tuples of values that never appear next to each other in training text."""
+    """Share of all tuples of max_arguments values that are never the arguments of an operation in training text."""
     held_out: Literal["ordered", "unordered"] = "ordered"
     """Kind of held-out tuples. ``ordered``: some of the value_count**max_arguments tuples are held out; their
     permutations may be in training (the paper). ``unordered``: some multisets of max_arguments values are held out, in
-    every order. A flat test set asks each order; the orders count as one case (``test_cases_*`` in a run's record)."""
+    every order. A flat test set contains each order; all orders of a multiset count as one case (``test_cases_*`` in a
+    run's record)."""
     train_examples: int | None = None
-    """Training expressions; None means 5000 times the number of values."""
+    """Number of training expressions; None means 5000 times the number of values."""
     validation_examples: int = 500
-    """Validation expressions for each operation if expressions nest. Flat expressions use every held-out tuple once
-    (every order of a multiset), or this many of them if value_count**max_arguments is above a million."""
+    """Number of validation expressions for each operation if expressions nest. Flat expressions use every held-out
+    tuple once (every order of a multiset), or a sample of this size if value_count**max_arguments is above a
+    million."""
     test_examples: int = 2000
-    """Test expressions for each operation, counted as ``validation_examples``."""
+    """Number of test expressions for each operation, with the same rules as ``validation_examples``."""
     held_out_numbers: Literal["any", "distinct"] = field(default="any", metadata=ADDED_LATER)
     """Tuples that can be held out: ``any``, or only those of ``distinct`` values, as in the public code of the sibling
     paper (github.com/bhoov/nrgpt). The held-out share is of all tuples in both cases."""
     decoding: Literal["greedy", "sampled"] = field(default="greedy", metadata=ADDED_LATER)
     """How a model writes text when it is scored: ``greedy``, or ``sampled`` from its own distribution at temperature 1,
-    as in the sibling's code. It changes scores and no data."""
+    as in the sibling's code. It changes scores but not data."""
 
     def __post_init__(self) -> None:
         self._require("depth", 1 <= self.depth <= DEEPEST, f"at least 1 and at most {DEEPEST}")
@@ -177,15 +179,15 @@ class ExpressionTask(ABC):
         # Check this first: it bounds the numbers of the next check.
         if self.value_count**self.max_arguments > MOST_TUPLES:
             raise SettingsError(
-                f"task.max_arguments {self.max_arguments} of {self.value_count} {self.value_word}s makes more than "
-                f"{MOST_TUPLES} tuples; lower it or {self.values_setting}",
+                f"{self.max_arguments} arguments out of {self.value_count} {self.value_word}s make more than "
+                f"{MOST_TUPLES} tuples; lower task.max_arguments or {self.values_setting}",
                 key="task.max_arguments",
                 given=str(self.max_arguments),
             )
         if self.levels >= 14 or self.longest_text > LONGEST_TEXT_TOKENS:
             raise SettingsError(
                 f"task.depth {self.depth} with task.max_arguments {self.max_arguments} allows expressions of more than "
-                f"{LONGEST_TEXT_TOKENS} tokens; lower one of them",
+                f"{LONGEST_TEXT_TOKENS} tokens; lower either",
                 key="task.depth",
                 given=str(self.depth),
             )
@@ -196,13 +198,13 @@ class ExpressionTask(ABC):
             of = f"{self.tuple_count} multisets of {self.max_arguments} {self.value_word}s"
         if self.held_out_tuples < FEWEST_HELD_OUT:
             wrong = (
-                f"is {self.held_out_tuples}; at least {FEWEST_HELD_OUT} are needed for an accuracy that means "
-                f"something: raise the fraction, {self.values_setting} or task.max_arguments"
+                f"is {self.held_out_tuples}; a meaningful accuracy needs at least {FEWEST_HELD_OUT}: raise the "
+                f"fraction, {self.values_setting} or task.max_arguments"
             )
         elif self.held_out_tuples > self.eligible_tuples:
             wrong = (
                 f"is {self.held_out_tuples}, but only {self.eligible_tuples} have {self.max_arguments} different "
-                f"{self.value_word}s: lower the fraction, raise {self.values_setting} or give "
+                f"{self.value_word}s: lower the fraction, raise {self.values_setting} or set "
                 "task.held_out_numbers=any"
             )
         elif self.share_clean(self.held_out_share) < RAREST_TRAINED:
@@ -211,7 +213,8 @@ class ExpressionTask(ABC):
                 "task.nesting"
             )
         elif 1 - self.share_clean(self.held_out_share / 2) < RAREST_HELD_OUT:
-            wrong = f"occurs in fewer than 1 in {1 / RAREST_HELD_OUT:.0f} expressions: raise the fraction"
+            rarest = f"1 in {1 / RAREST_HELD_OUT:.0f} expressions"
+            wrong = f"is too few: fewer than {rarest} has such a tuple; raise the fraction"
         else:
             return
         given = f"{self.held_out_fraction:g}"
@@ -283,11 +286,11 @@ class ExpressionTask(ABC):
             scored = count - count // 2
             warnings.append(
                 f"This sweep tests only {scored} {kind}, so accuracy moves in steps of {1 / scored:.2g}. "
-                "Raise task.held_out_fraction to test more."
+                "Raise settings.task.held_out_fraction to test more."
             )
         if self.held_out == "ordered" and self.blind():
             warnings.append(
                 "In this sweep a test example may be a training example with its arguments in another order. "
-                "Set task.held_out=unordered to exclude that."
+                "Set settings.task.held_out=unordered to exclude that."
             )
         return warnings

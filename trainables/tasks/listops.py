@@ -31,10 +31,10 @@ class TaskSettings(ExpressionTask):
     values_setting: ClassVar[str] = "task.modulus"
 
     modulus: int = 20
-    """Numbers are 0..modulus-1, and every operation is taken modulo it."""
+    """Numbers are 0..modulus-1, and operations are modulo this number."""
     operations: tuple[str, ...] = field(default=FIRST_OPERATIONS, metadata=ADDED_LATER)
-    """Operations that have a token, in the order of their tokens, for every mix. A search space must list an
-    operation here to use it, unless it is one of the first eight."""
+    """Operations that have a token, in the order of their tokens, for every mix. A mix may contain only
+    these operations."""
 
     def __post_init__(self) -> None:
         self._require("modulus", self.modulus >= 2, "at least 2")
@@ -44,7 +44,7 @@ class TaskSettings(ExpressionTask):
                     f"there is no operation {name!r}", key="task.operations", given=name, allowed=tuple(OPERATIONS)
                 )
         if not self.operations or len(set(self.operations)) < len(self.operations):
-            raise SettingsError("name at least one operation, each once", key="task.operations")
+            raise SettingsError("list at least one operation, and each only once", key="task.operations")
         super().__post_init__()
 
     @property

@@ -40,10 +40,10 @@ class TaskSettings(ExpressionTask):
     """The group: S3, S4, S5, A4, A5, C6, D4, ... (permutation_groups.py), with at most 1000 elements. An expression
     has up to ``max_arguments`` factors."""
     point: int = 0
-    """The point whose image under the product ``image`` reports."""
+    """The point whose image under the product is the result of the operation ``image``."""
     subgroup: str | None = None
-    """The subgroup H for ``coset``, which reports the left coset x H of the product x by its first element. Named
-    as groups are, on the group's own points (:meth:`Group.subgroup`); None if no mix contains ``coset``."""
+    """The subgroup H for ``coset``, which reports the left coset x H of the product x by its first element. It is
+    named like a group, on the group's own points, such as D4 in S4; None if no mix contains ``coset``."""
 
     def __post_init__(self) -> None:
         group = named_group(self.group)

@@ -158,9 +158,11 @@ class Expressions:
     def _check_yield(self, part: Part, drawn: int, batches: int) -> None:
         if batches < GIVE_UP_AFTER or drawn >= RAREST_HELD_OUT * batches * BATCH:
             return
+        word = "training" if part is Part.TRAINED else part.name.lower()
         raise SettingsError(
-            f"of {batches * BATCH} random expressions of {self.mix} only {drawn} fit the {part.name.lower()} data; "
-            f"change task.held_out_fraction ({self.settings.held_out_fraction:g}), or lower task.depth or task.nesting",
+            f"only {drawn} of {batches * BATCH} random expressions of {self.mix} fit the {word} "
+            f"data; change task.held_out_fraction ({self.settings.held_out_fraction:g}) or lower task.depth or "
+            "task.nesting",
             key="task.held_out_fraction",
             given=f"{self.settings.held_out_fraction:g}",
         )

@@ -42,22 +42,22 @@ class ModelSettings:
     n_recurrence: int = 4
     """Number of times that all blocks are applied, one after the other, with the same weights."""
     n_head: int = 1
-    """Heads of each attention; n_embed must be a multiple of it."""
+    """Number of attention heads; n_embed must be a multiple of it."""
     feed_forward: int = 4
     """Feed-forward width as a multiple of n_embed."""
     activation: Literal["relu", "gelu"] = "relu"
     """Activation of the feed-forward layers."""
     tied: bool = False
-    """Use the token embedding as the output head too."""
+    """Use the token embedding as the output head, too."""
     block: int = 128
     """Longest sequence, in tokens."""
     bias: bool = field(default=False, metadata=ADDED_LATER)
-    """Add biases to all linear maps, the head included, and to layer norms; they start at 0."""
+    """Add biases to all linear maps, including the head, and to layer norms; they start at 0."""
     init: InitSettings = field(default_factory=InitSettings)
     parallel: bool = field(default=False, metadata=ADDED_LATER)
-    """Let attention and feed-forward of a block read the same stream: x + attention(norm x) + feed_forward(norm x),
-    each with its own norm. Otherwise the feed-forward reads the sum. The baseline of github.com/bhoov/nrgpt is
-    parallel."""
+    """Let a block's attention and feed-forward read the same stream: x + attention(norm x) + feed_forward(norm x),
+    each with its own norm. Otherwise the feed-forward reads the stream after attention. The baseline of
+    github.com/bhoov/nrgpt is parallel."""
 
     def __post_init__(self) -> None:
         for name, most in MOST.items():

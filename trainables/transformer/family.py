@@ -51,7 +51,7 @@ class TransformerSettings:
         if self.model.block < needed:
             raise SettingsError(
                 f"model.block is {self.model.block}, but expressions of depth {self.task.depth} with up to "
-                f"{self.task.max_arguments} arguments are up to {needed} tokens long; give at least {needed}",
+                f"{self.task.max_arguments} arguments are up to {needed} tokens long; raise it to at least {needed}",
                 key="model.block",
                 given=str(self.model.block),
             )

@@ -186,7 +186,7 @@ class TrainedTransformer:
         if differing := sorted(name for name in wanted | given if wanted.get(name) != given.get(name)):
             name = differing[0]
             raise ValueError(
-                f"the weights are of another model: {name!r} has shape {given.get(name)}, not {wanted.get(name)}"
+                f"the weights belong to another model: {name!r} has shape {given.get(name)}, not {wanted.get(name)}"
                 + (f", and {len(differing) - 1} more differ" if len(differing) > 1 else "")
             )
         self.settings = settings

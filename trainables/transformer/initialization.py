@@ -51,7 +51,7 @@ class InitSettings:
             if value is not None:
                 if self.kind != kind:
                     raise SettingsError(
-                        f"{name} has no meaning for kind {self.kind!r}; it belongs to {kind}", key=f"model.init.{name}"
+                        f"{name} applies only to kind {kind!r}, and kind is {self.kind!r}", key=f"model.init.{name}"
                     )
                 require(0 < value < math.inf, f"model.init.{name}", value, "positive")
 

@@ -22,7 +22,7 @@ from trainables.transformer.architecture import Layout, ModelSettings, layout
 from trainables.transformer.generation import accuracies
 from trainables.transformer.initialization import resized
 from trainables.transformer.model import initialize
-from trainables.transformer.native import NATIVE, TORCH, can_train, missing
+from trainables.transformer.native import NATIVE, TORCH, can_train
 from trainables.transformer.native.trainer import NativeTrainer
 from trainables.transformer.stack import StackState, StackTrainer
 from trainables.transformer.training_settings import SOLVED, SOLVED_EVALUATIONS, TrainingSettings
@@ -140,8 +140,10 @@ class TransformerLearner(Learner):
         )  # Checkpoints did not name the step when torch's was the only step.
         words, device = len(self._vocabulary), self._device.type
         if self._training_step == NATIVE and not can_train(self._model, self._training[0], words, device):
-            why = "; ".join(missing() or ("",))
-            raise ValueError(f"the native step began these runs and cannot continue them here: {why}")
+            raise ValueError(
+                "the native step began these runs, and torch cannot continue them: resume on a CPU with the native "
+                "step (`python -m orchestrator doctor` checks it)"
+            )
         self._step = notes["step"]
         self._active = [index for index, place in enumerate(places) if place in notes["active"]]
         self._progress = [

@@ -60,26 +60,26 @@ class TrainingSettings:
     steps: int = 20_000
     """Maximum number of optimizer steps of a run."""
     batch: int = 64
-    """Windows of ``model.block`` tokens a step."""
+    """Number of windows of ``model.block`` tokens in each step."""
     learning_rate: float = 5e-4
     """Learning rate after the warm-up, its largest value."""
     learning_rate_end: float = 2e-5
     """Learning rate at the last step, unless ``schedule`` is ``constant``."""
     schedule: Schedule = "exponential"
-    """Fall of the learning rate after the warm-up, from ``learning_rate`` to ``learning_rate_end``; with ``constant``
+    """How the learning rate falls after the warm-up from ``learning_rate`` to ``learning_rate_end``; with ``constant``
     it does not fall."""
     warmup_steps: int = 0
-    """Steps in which the learning rate rises linearly from 0."""
+    """Number of first steps, in which the learning rate rises linearly from 0."""
     weight_decay: float = 0.1
-    """Weight decay of the parameters of ``decay``."""
+    """Weight decay of the parameters that ``decay`` selects."""
     beta1: float = 0.9
     """AdamW's decay rate of the running mean of gradients."""
     beta2: float = 0.95
     """AdamW's decay rate of the running mean of squared gradients."""
     clip: float = 1.0
-    """Largest gradient norm of a run; each run of a stack is clipped separately."""
+    """Maximum gradient norm; a larger gradient is scaled down to it. Each run of a stack is clipped separately."""
     loss: Loss = "all"
-    """Tokens that count: ``all``, or only the ``answer``, which follows an expression's first '='."""
+    """Tokens that count in the loss: ``all``, or only the ``answer``, which follows an expression's first '='."""
     windows: Windows = "anywhere"
     """First token of a training window: ``anywhere`` in the stream, or the first of an ``expression``."""
     evaluate_every: int = 1_000
@@ -89,8 +89,8 @@ class TrainingSettings:
     precision: Precision = "float32"
     """Precision of matrix products; weights and optimizer state are always float32. ``tf32`` needs a GPU."""
     decay: Decay = field(default="matrices", metadata=ADDED_LATER)
-    """Parameters that weight decay shrinks: ``matrices`` and embeddings, or ``all`` parameters, norm gains and biases
-    included, which is the default of torch.optim.AdamW."""
+    """Parameters that weight decay shrinks: ``matrices`` and embeddings, or ``all`` parameters, including norm gains
+    and biases, which is the default of torch.optim.AdamW."""
 
     def __post_init__(self) -> None:
         for name, most in (("steps", MOST_STEPS), ("batch", MOST_WINDOWS), ("evaluate_every", MOST_STEPS)):

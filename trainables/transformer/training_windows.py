@@ -27,7 +27,7 @@ def fitting_starts(text: Dataset, block: int) -> NDArray[np.int64]:
     """Return the starts of expressions that a whole window can start from. Raises ``ValueError`` if there are none."""
     fitting = np.asarray(text.starts)[np.asarray(text.starts) + block < len(text.tokens)]
     if len(fitting) == 0:
-        raise ValueError(f"a text of {len(text.tokens)} tokens has no window of {block + 1}")
+        raise ValueError(f"a text of {len(text.tokens)} tokens has no whole window of {block + 1} tokens")
     return fitting
 
 

@@ -137,6 +137,6 @@ def test_generating_too_rare_expressions_raises_an_error(monkeypatch: pytest.Mon
     monkeypatch.setattr("trainables.tasks.texts.GIVE_UP_AFTER", 3)
     zeros = np.array([0, 0])
     seed = next(seed for seed in range(200) if Expressions(settings, prod, seed).held_out.part(zeros))
-    with pytest.raises(SettingsError, match="random expressions of prod only") as caught:
+    with pytest.raises(SettingsError, match="random expressions of prod fit") as caught:
         Expressions(settings, prod, seed).sample(Part.TRAINED, 1_000, np.random.default_rng(0))
     assert caught.value.key == "task.held_out_fraction"

@@ -62,7 +62,9 @@ def test_expressions_too_long_for_any_block_are_refused(depth: int, arguments: i
 
 
 def test_few_held_out_tuples_are_refused_or_warned_about() -> None:
-    with pytest.raises(SettingsError, match=r"0\.04 of 6\^3 tuples is 8; at least 10") as caught:
+    with pytest.raises(
+        SettingsError, match=r"0\.04 of 6\^3 tuples is 8; a meaningful accuracy needs at least 10"
+    ) as caught:
         TaskSettings(modulus=6, held_out_fraction=0.04)
     assert caught.value.key == "task.held_out_fraction"
     few = TaskSettings(modulus=6, held_out_fraction=0.05).warnings()
@@ -77,14 +79,16 @@ def test_multisets_are_counted_if_order_does_not_count() -> None:
     (warning,) = settings.warnings()
     assert warning.startswith("This sweep tests only 6 multisets of 4 numbers, so accuracy moves in steps of 0.17")
     assert TaskSettings(**flat, held_out_fraction=0.32).warnings() == []  # type: ignore[arg-type]
-    with pytest.raises(SettingsError, match=r"0\.07 of 126 multisets of 4 numbers is 8; at least 10") as caught:
+    with pytest.raises(
+        SettingsError, match=r"0\.07 of 126 multisets of 4 numbers is 8; a meaningful accuracy needs at least 10"
+    ) as caught:
         TaskSettings(**flat, held_out_fraction=0.07)  # type: ignore[arg-type]
     assert caught.value.key == "task.held_out_fraction"
 
 
 def test_the_leak_of_permutations_is_disclosed() -> None:
     (warning,) = TaskSettings().warnings()
-    assert "arguments in another order. Set task.held_out=unordered" in warning
+    assert "arguments in another order. Set settings.task.held_out=unordered" in warning
     assert TaskSettings().blind() == ("max", "min", "med", "add", "prod", "relabelled_add")
     assert TaskSettings(held_out="unordered").warnings() == []
 

@@ -46,7 +46,7 @@ def test_invalid_settings_are_refused() -> None:
     with pytest.raises(SettingsError, match="must be even"):
         GraphSettings(degree=3)
     for given in ({"degree": 6}, {"rewired": 0.2}):
-        with pytest.raises(SettingsError, match="a grid has none"):
+        with pytest.raises(SettingsError, match="a grid does not use it"):
             GraphSettings("grid", **given)
     with pytest.raises(SettingsError, match="must be above 0"):
         DiagramSettings(0.0)

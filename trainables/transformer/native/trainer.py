@@ -26,7 +26,7 @@ OF_MODEL = ("token", "position", "final_norm", "final_norm_bias", "head", "head_
 """Tensors of a model, in the order of step.cpp."""
 OF_LAYER = ("attention_norm", "qkv", "attention_out", "feed_forward_norm", "feed_forward_in", "feed_forward_out")
 """Tensors of each layer, in the order of step.cpp. Each is followed by its bias."""
-NO_MEMORY = "no memory for the activations of one group of windows"
+NO_MEMORY = "not enough memory for the activations of a group of windows"
 CALL_FLOPS = 1e10
 """Operations per call: some tenths of a second, during which signals wait."""
 
@@ -111,7 +111,7 @@ class NativeTrainer:
     ) -> None:
         vocabulary, n_embed = where.shapes["token"]
         if (largest := max(int(text.tokens.max()) for text in texts)) >= min(vocabulary, MOST_WORDS):
-            raise ValueError(f"a text has the token {largest}, but the vocabulary ends before {vocabulary}")
+            raise ValueError(f"a text has the token {largest}, outside the vocabulary of {vocabulary} tokens")
         self.state = state
         self._model = model
         self._where = where
