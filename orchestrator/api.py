@@ -225,7 +225,7 @@ def run(space: SweepSpec | str | Path, *, console: Console | None = None, **opti
     """Run a sweep, show its progress as on the command line, and return the results. An interrupted sweep can be
     resumed.
 
-    A Ray that this process already uses keeps running. Outside the main thread signals are not handled.
+    If this process is already connected to Ray, Ray keeps running. Signals are handled only in the main thread.
 
     Args:
         space: Name of a search space, YAML file or specification.

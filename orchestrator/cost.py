@@ -38,8 +38,8 @@ server (within 30%; expect a factor of three elsewhere). The numbers for the nat
 
 The numbers for a GPU fit stacks of 64 runs of the profile `paper` on an H100 in float32: 239 us per run and step at
 n_embed 16, 316 at 32 and 554 at 64 (within 8%). Since then the gradients of matrices are computed in parts
-(trainables/transformer/model.py), which must be faster, but whole steps were not measured again. A run in a stack of
-ten took 813 us at 32.
+(trainables/transformer/model.py), which should be faster, but whole steps have not been measured since. A run in a
+stack of ten took 813 us at 32.
 """
 STARTUP_S = 15.0
 """Seconds to start Ray and the workers."""
@@ -72,8 +72,8 @@ class Plan:
     """Expected cost of a sweep.
 
     Attributes:
-        runs_at_worst: Runs of the most expensive rehearsal, with the worst transitions if every size either learns or
-            does not. Runs that scatter may cost more.
+        runs_at_worst: Number of runs in the most expensive rehearsal. In a rehearsal, either every run of a size
+            learns or none does; mixed outcomes may need more runs.
         runs_at_most: The searcher's bound on the runs.
         seconds_at_worst: Seconds of the most expensive rehearsal.
         stacks_at_once: Number of stacks that train at the same time.
@@ -280,9 +280,12 @@ class Cost:
 
 
 def cost_of(spec: SweepSpec, runs: Iterable[RunRecord]) -> Cost:
-    """Return the cost of a sweep's runs. A cell of the whole grid costs the mean of its measured runs, otherwise the
-    mean of its size, otherwise the power law through the measured sizes. Earlier phases add the same share as in these
-    runs."""
+    """Return the cost of a sweep's runs.
+
+    The cost of a cell of the full grid is the mean over its runs. Without any, it is the mean over the runs of its
+    size, and without these, a power law fitted to the measured sizes. Earlier phases add the same share as in these
+    runs.
+    """
     ended = tuple(runs)
     phases_s = 0.0
     cells: dict[tuple[str, int], list[float]] = {}

@@ -60,8 +60,8 @@ STANDARD_ERROR = 2
 
 
 def open_streams() -> None:
-    """Open closed standard streams, which cron and daemons leave. Otherwise the next opened file, such as a journal,
-    takes their descriptor and receives the output of libraries."""
+    """Reopen standard streams that cron and daemons leave closed. Otherwise the next opened file, such as a journal,
+    gets a descriptor of theirs and receives the output of libraries."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= STANDARD_ERROR:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)

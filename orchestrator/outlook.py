@@ -17,7 +17,7 @@ from orchestrator.transition.evidence import compare, counted
 from trainables.contract.runs import Parameters
 
 CONTINUATIONS = 20
-"""Number of simulated continuations. The share that decides is known to within about 0.1."""
+"""Number of simulated continuations, which estimate the share that decides to within about 0.1."""
 
 
 def outlook(searcher: Pairs, continuations: int = CONTINUATIONS) -> dict[tuple[str, str], float]:

@@ -28,7 +28,7 @@ FLOOR, ASYMPTOTE, SCATTER = 0.1, 0.97, 0.01
 SLOPES = (3.0, 60.0)
 """Range of a curve's slope in ln size, drawn uniformly on a log scale."""
 MARGIN = 0.07
-"""Share of the sizes, in ln size, at each end that has no transitions."""
+"""Share of the range of ln size, at each end, that is kept free of transitions."""
 World = Callable[[Request], Observation | None]
 """Returns the outcome of a run (None if it failed), the same for equal requests."""
 

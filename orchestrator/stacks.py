@@ -14,10 +14,12 @@ from orchestrator.space.spec import SweepSpec
 from trainables.base import RunConfig
 
 STACK_FLOPS = 5e11
-"""Operations per step of a whole stack on a GPU above which a larger stack gains little. On an H100, 16 to 64 runs at
-n_embed 64 (1.8e11 to 7.3e11 operations) gained 1.45 times; larger stacks were not measured."""
+"""Operations per step of a whole stack on a GPU above which a larger stack gains little. On an H100, going from 16 to
+64 runs at n_embed 64 (1.8e11 to 7.3e11 operations) raised throughput by a factor of 1.45; larger stacks were not
+measured."""
 LARGEST = 256
-"""Largest stack chosen on a GPU. On an H100, 16 to 64 runs at n_embed 16 gained 2.0 times; 256 were not tried."""
+"""Largest stack chosen on a GPU. On an H100, going from 16 to 64 runs at n_embed 16 raised throughput by a factor of
+2.0; 256 were not tried."""
 FULL = 0.9
 """Share of a stack's memory that its runs may use. Libraries use some of the rest."""
 CONTEXT_BYTES = 1e9
@@ -121,8 +123,8 @@ def stack_bytes(resources: Resources, hardware: Hardware) -> float:
 
 
 def gpu_bytes(share: float, total_bytes: float) -> float:
-    """Return the bytes of a GPU that a process with this share may fill with tensors. Shares sum to 1, and contexts add
-    to them; a share too small for its context keeps a tenth."""
+    """Return the bytes of a GPU that a process with this share may fill with tensors. The CUDA context is subtracted
+    from the share, because shares sum to 1 without it; at least a tenth of the share remains."""
     mine = min(1.0, share) * total_bytes
     return max(mine - CONTEXT_BYTES, mine / 10)
 

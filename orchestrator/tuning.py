@@ -3,8 +3,8 @@
 A study tunes one mix and is a pure function of the runs that have ended. Its first trial has the settings as written.
 The others come in two waves: the first fills the ranges evenly (a Latin hypercube), and Optuna chooses the second from
 the results of the first. Every trial but the first trains its smallest size first, and the rest only if it can still
-beat the settings as written. Settings are taken only if more runs learn with them than luck explains. Settings that
-merely learn sooner may be learned by fewer seeds at sizes near the transition.
+beat the settings as written. Settings are adopted only if they make more runs learn than chance would explain. Faster
+learning is not enough, because such settings may make fewer seeds learn near the transition.
 """
 
 from __future__ import annotations
@@ -57,11 +57,12 @@ def learned_at(curve: Sequence[Evaluation], task: str) -> float | None:
 
 
 def beats(learned: int, written: int, of: int) -> bool:
-    """Return True if ``learned`` of ``of`` runs, compared with ``written`` of ``of``, show that more of all runs learn.
+    """Return True if a trial is reliably better than the settings as written.
 
-    The probability must be at least :data:`SURE`. With uniform priors the two shares are order statistics of ``of + 1``
-    uniform numbers each, so it is a ratio of whole numbers: it counts the orders in which at most ``learned`` numbers
-    of the first kind precede number ``written + 1`` of the second kind.
+    ``learned`` of ``of`` runs learned with the trial, and ``written`` of as many without it. The probability that more
+    of all runs learn with the trial must be at least :data:`SURE`. With uniform priors the two shares are order
+    statistics of ``of + 1`` uniform numbers each, so it is a ratio of whole numbers: it counts the orders in which at
+    most ``learned`` numbers of the first kind precede number ``written + 1`` of the second kind.
     """
     more = sum(math.comb(k + written, k) * math.comb(2 * of + 1 - k - written, of + 1 - k) for k in range(learned + 1))
     return 100 * more >= SURE * math.comb(2 * of + 2, of + 1)

@@ -15,7 +15,7 @@ from orchestrator.report.words.transitions import verdict_line
 
 @dataclass(frozen=True)
 class RunStatus:
-    """A run. ``step`` is the last reported. ``accuracy`` is on the target, at the last evaluation or at the end."""
+    """Status of a run: the last reported ``step``, and ``accuracy`` on the target at the last evaluation or the end."""
 
     key: str
     mix: str

@@ -52,7 +52,7 @@ def home_command(
     read = import_home(place, file, warn)
     typer.echo(
         f"imported {counted(read.sweeps, 'sweep')} and {counted(read.runs, 'run')} into {place.root}; "
-        f"{counted(read.known_sweeps, 'sweep')} and {counted(read.known_runs, 'run')} existed already"
+        f"{counted(read.known_sweeps, 'sweep')} and {counted(read.known_runs, 'run')} already existed"
     )
     if read.runs or read.sweeps:
         typer.echo(f"next: python -m orchestrator sync --home {place.root}, to record them in MLflow")

@@ -69,6 +69,7 @@ class _End:
 
 
 def _may_die(given: Sequence[str]) -> bool:
-    """Return whether a command drives a sweep with Ray, which can end it. With a debugger, run other sweeps here."""
+    """Return True if the command runs a sweep under Ray, which can kill its driver, so that the sweep needs a
+    supervisor. Other commands run in this process, where a debugger can reach them."""
     local = ("--engine", "local") in pairwise(given) or "--engine=local" in given
     return given[0] == "run" and not local and "--help" not in given

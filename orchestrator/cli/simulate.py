@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 GENERIC_SIZES, GENERIC_SEEDS, GENERIC_EXPONENT = 46, 8, 1.75
 """Number of sizes from 8 to 256, number of seeds, and exponent of size in a run's cost, without a search space."""
 NOTE = (
-    "runs of one sweep; cost and wall clock relative to the full grid's; busy: share of the workers' time; error: "
-    "median of |ln(estimate / truth)|, 0.05 is 5 % in size; covers: share of 90 % intervals that contain the truth"
+    "runs of one sweep; cost and wall clock relative to the full grid's; busy: share of the workers' time spent on "
+    "runs; error: median of |ln(estimate / truth)|, 0.05 is about 5% in size; covers: share of 90% intervals that "
+    "contain the truth"
 )
 
 

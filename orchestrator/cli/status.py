@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from orchestrator.home.files import Home
 
 PIPED_WIDTH = 200
-"""Columns if the output is not a terminal, where tables should not fold."""
+"""Columns if the output is not a terminal, so that tables do not wrap."""
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 
 

@@ -135,7 +135,7 @@ def memory_end(home: Path) -> Finding:
     if error != "recognized":
         todo = "this error is not recognized, so stacks would fail instead of being halved: limit them with --stack"
         return wrong(f"a stack of 32 in three quarters of its memory ends with {error}", todo)
-    return ok("a stack of 32 in three quarters of its memory runs out of memory, and 16 train after it")
+    return ok("a stack of 32 with three quarters of its memory runs out of memory, as expected, and 16 then train")
 
 
 def out_of_memory(place: str) -> str:

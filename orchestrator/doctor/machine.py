@@ -192,9 +192,9 @@ def training(home: Path, device: str = "cpu", overrides: Sequence[str] = ()) -> 
     if not whole.losses[-1] < FALLS_TO * whole.losses[0]:
         return wrong(text, "this build of torch does not train here: install another build")
     if resumed.digest != whole.digest:
-        todo = "a resumed run would give other results: look for unstable memory or overclocking"
-        return wrong(f"{text}; resumed, it ends with other bits", todo)
-    text += "; resumed in another process, it ends with the same bits"
+        todo = "resumed runs would give different results: check for faulty memory or overclocking"
+        return wrong(f"{text}; after resuming, its final weights differ", todo)
+    text += "; after resuming in another process, its final weights are identical"
     return slow(f"{text}; {lacks[0]}", lacks[1]) if device == "cpu" and (lacks := missing()) else ok(text)
 
 

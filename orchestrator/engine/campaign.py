@@ -418,8 +418,8 @@ class Campaign:
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        """Stop the sweep on a machine error in the block. Runs missing from the journal are on disk or trained
-        again."""
+        """Stop the sweep on a machine error in the block. A run that did not reach the journal is either on disk or
+        will be trained again."""
         try:
             yield
         except Exception as error:

@@ -24,7 +24,7 @@ EXHAUSTED = (
     "CUBLAS_STATUS_NOT_INITIALIZED",  # There was no room for its handle.
     "can't allocate memory",
 )
-"""Messages of libraries below torch if memory is exhausted."""
+"""Messages by which the libraries underneath torch report that memory is exhausted."""
 
 _reported: set[tuple[str, ...]] = set()
 

@@ -113,8 +113,8 @@ class StackWorker:
         return replace(report, messages=messages)
 
     def close(self) -> None:
-        """Leave the stack: write a checkpoint, or remove unneeded ones. In the sweep's directory the driver removes
-        them, after storing every run, because its disk may be too full to store a run."""
+        """Stop work on the stack. If runs are unfinished, save a checkpoint; otherwise delete the stack's checkpoints.
+        The driver deletes those in the sweep's directory, after storing every run: its disk may fill up first."""
         if self._halved or not (self._open or self._checkpoints.beside_journal):
             self._checkpoints.drop(self._job.stack_id)
         elif self._open and not self._failed:

@@ -1,8 +1,8 @@
 """Export of a home to one file, and import of such a file into another home.
 
 The compressed tar file contains runs, sweeps and checkpoints, but no claims, locks, stop requests, files of Ray or
-MLflow records. Runs are merged by key. If both homes have a sweep, the file's version replaces the home's if its
-journal continues the home's journal, or if the journals are equal and its checkpoints trained further.
+MLflow records. Runs are merged by key. If the home already has a sweep, the archive's version replaces it if the
+archive's journal extends the home's, or if the journals are equal and the archive's checkpoints are further along.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Import
         for sweep_id, relation in sweeps.items():
             theirs, ours = staged.sweep(sweep_id), home.sweep(sweep_id)
             if relation is _Relation.PARTED:
-                warn(f"{sweep_id} was continued here and in {path}: the runs are imported, but the sweep here stays")
+                warn(f"{sweep_id} was continued both here and in {path}: its runs are imported, the sweep here is kept")
             elif relation in (_Relation.NEW, _Relation.LONGER):
                 _take_sweep(theirs, ours)
                 new += 1
@@ -281,7 +281,7 @@ def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory) -> None:
 
 
 def _take_checkpoints(theirs: SweepDirectory, ours: SweepDirectory) -> bool:
-    """Import checkpoints of stacks that trained further than here. Return True if there are any. The journals are
+    """Import the checkpoints that are further along in the archive. Return True if there are any. The journals are
     equal, and a stack's checkpoints are numbered in order."""
     pairs = [
         [Checkpoints(files.checkpoints).newest(stack_id) for files in (theirs, ours)]

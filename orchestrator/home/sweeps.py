@@ -86,8 +86,8 @@ def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
 
 
 def _new_directory(home: Home, name: str) -> tuple[SweepDirectory, datetime]:
-    """Create a directory for a sweep, and return it with the time. The id's last four digits order sweeps of a
-    second."""
+    """Create a directory for a sweep, and return it with the time. The last four digits of the id order sweeps that
+    start in the same second."""
     while True:
         now = datetime.now(UTC)
         files = home.sweep(f"{name}-{now:%Y%m%d-%H%M%S}-{(now.microsecond << 16) // 1_000_000:04x}")

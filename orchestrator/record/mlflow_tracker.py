@@ -84,7 +84,7 @@ class MlflowTracker(Tracker):
             self._begin(sweep)
 
     def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
-        """Record a run, unless another sweep of the home trained it, which then has the record."""
+        """Record a run. If another sweep of the home trained it, skip it: that sweep has the record."""
         with self._storing(sweep):
             origin, at_ms = read_origin(run.directory), _ms(run.at or sweep.created)
             self._ended_ms[sweep.id] = max(self._ended_ms.get(sweep.id, 0), at_ms)
@@ -263,8 +263,8 @@ def _identity(tags: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _picture(sweep: Sweep, run: RunRecord, place: Path) -> dict[str, Path]:
-    """Draw a run's similarities for the first seed of each size, since a picture takes 120 ms, as long as the rest of a
-    record. Unlike the best seed, the first is the same in every replay."""
+    """Draw a run's similarities, but only for the first seed of each size: a picture takes 120 ms, as long as the rest
+    of the record. Unlike the best seed, the first is the same in every replay."""
     from orchestrator.report.figures.similarity import SIMILARITY, save_similarity
 
     config, path = run.config, place / f"{SIMILARITY}.png"

@@ -268,7 +268,7 @@ def _reason(error: Exception, store: Store) -> str:
         return f"it {refusal}: set {USERNAME} and {PASSWORD} (or {TOKEN}) for an account on that server"
     if status == NO_PERMISSION:
         return (
-            "this user may not write there: ask for MANAGE permission on the experiment, or record under another "
+            "you do not have permission to write there: ask for MANAGE on the experiment, or record under another "
             "name (--set name=...)"
         )
     if UNTRUSTED in str(error):

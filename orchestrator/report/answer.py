@@ -42,7 +42,7 @@ class MixAnswer:
         shares: The runs that learned the target and those tried, by size, ascending.
         comparison: Result of the pairs of this mix and its baseline. None for the baseline and without pairs.
         synergy: Estimate of transition(baseline) / transition(mix) in parameters, which does not decide anything.
-        spent: False if every run that did not learn stopped before using its budget, as in a lost race.
+        spent: True if a run that did not learn used its whole budget. Runs that lose a race stop before.
         recipe: Name of the settings the mix was trained with, ``""`` in a sweep of one recipe.
         plain: The mix's name without its recipe.
         composition: The mix's name without its recipe and its budget.

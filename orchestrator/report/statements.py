@@ -45,7 +45,7 @@ HALFWAY = 0.5
 ALIKE = 0.01
 """Entropies (in nats) that differ by less count as equal."""
 FEWEST = 5
-"""Minimum number of runs with an order. With fewer, even a unanimous order does not exclude chance at 90%."""
+"""Minimum number of runs with an order. With fewer, even a unanimous order could be chance at the 90% level."""
 HEADER = ("experiment", "about", "statement", "found", "evidence", "verdict")
 FALSE_SHARE = 0.1
 """Largest expected share of wrong decisions in a table."""

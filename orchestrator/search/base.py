@@ -188,8 +188,8 @@ class Searcher(ABC):
 
         Args:
             pending: Requested runs that have not ended. Pending and known runs are not chosen again.
-            limit: Maximum number of runs, plus one to complete a block. A block counts for its runs, 0 to 2, that are
-                neither known nor pending.
+            limit: Maximum number of runs, plus one to complete a block. A block counts as 0, 1 or 2 runs: those that
+                are neither known nor pending.
         """
 
     @abstractmethod

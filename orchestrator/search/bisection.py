@@ -31,11 +31,11 @@ class _State:
 class Bisection(Searcher):
     """Bisects the sizes of all mixes at once, with all seeds at each size, starting at the largest.
 
-    A size learned if its mean accuracy over the seeds is at least :data:`LEVEL` x A, where A is the mean at the largest
-    size. This is the definition of the transition; a majority vote would search for P = 0.5. If the median at the
-    largest size is below :data:`ASYMPTOTE`, A is not an asymptote and the search of the mix ends. The smallest size is
-    run only if all other sizes learned. Failed runs are not evidence; if all seeds of a size fail, the search of the
-    mix ends.
+    A size counts as learned if its mean accuracy over the seeds is at least :data:`LEVEL` x A, where A is the mean
+    accuracy at the largest size. This is the definition of the transition; a majority vote would search for P = 0.5. If
+    the median at the largest size is below :data:`ASYMPTOTE`, A is not an asymptote and the search of the mix ends. The
+    smallest size is run only if all other sizes learned. Failed runs are not evidence; if all seeds of a size fail, the
+    search of the mix ends.
     """
 
     Settings: ClassVar[type[SearchSettings]] = SearchSettings

@@ -23,8 +23,9 @@ from orchestrator.transition.types import LEVEL
 
 
 class Grid(Searcher):
-    """Runs all of mixes x sizes x seeds, seed by seed (stack by stack), so that whole curves are visible early. Its
-    blocks are planned before the first run: every mix with its baseline, seed by seed and size by size."""
+    """Runs every combination of mix, size and seed, one seed (or stack of seeds) at a time, so that complete curves
+    appear early. Its blocks are planned before the first run: every mix with its baseline, seed by seed, size by size.
+    """
 
     Settings: ClassVar[type[SearchSettings]] = EvidenceSettings
     settings: EvidenceSettings

@@ -57,7 +57,8 @@ def prior_of(problem: Problem, deviations: float = 0.0) -> Surrogate:
 
 @dataclass(frozen=True)
 class TransitionDesign:
-    """State of the search for one mix's transition. ``outcomes`` are size and learned of each run that did not fail."""
+    """State of the search for one mix's transition. ``outcomes`` has the size of each run that did not fail, and
+    whether it learned."""
 
     problem: Problem
     mix: str

@@ -19,7 +19,7 @@ from trainables.base import Outcome, RunConfig, Status
 
 
 def is_evidence(run: RunConfig) -> bool:
-    """Return True if a run trains like all runs of its arm, so that it is evidence about its size unless it fails."""
+    """Return True if a run trains for the full length of its arm, so that it is evidence unless it fails."""
     return run.until is None
 
 

@@ -65,7 +65,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Values:
-    """Nested values, and the origin of each by its key. Messages about the whole use the origin of ``()``."""
+    """Nested values, and the origin of each by its key. Messages about all values use the origin of ``()``."""
 
     data: dict[str, Any]
     origins: dict[Key, Origin]

@@ -54,8 +54,8 @@ class SweepSpec(BaseModel):
     target: str
     """The task whose transition the sweep locates."""
     budget: Fairness = "total"
-    """Budget of every mix: the same ``total`` of steps and examples; as many examples of the ``target`` as the baseline
-    has (mixes then differ in steps); or ``both``: ``mixes`` then contains a mix twice if the two budgets differ."""
+    """What is equal for every mix. ``total``: steps and examples. ``target``: examples of the target, so that mixes
+    differ in steps. ``both``: ``mixes`` contains a mix twice if the two budgets differ."""
     recipes: dict[str, Any] = Field(default_factory=dict)
     """Other settings, by name: ``{slow: {settings: {training: {learning_rate: 1.0e-4}}}}``. ``mixes`` then
     contains every mix once for each recipe, and each mix is compared with the baseline under the same recipe."""
@@ -179,7 +179,7 @@ class SweepSpec(BaseModel):
         if "family" not in info.data:
             return value  # The family is reported as wrong, and its settings are unknown.
         kind = _family_class(info.data["family"], info).Settings
-        # Workers read plain values: an integer in place of a float would give other keys there.
+        # Workers read plain values, where an integer in place of a float would change the run's key.
         return parse(kind, plain_settings(value) if isinstance(value, kind) else value)
 
     @model_validator(mode="after")

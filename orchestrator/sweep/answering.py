@@ -138,7 +138,7 @@ def _chance(searcher: Pairs, result: Answer) -> str:
     what = "the comparison" if len(chances) == 1 else "each comparison"
     # The probability comes from a few simulations, which cannot resolve smaller values.
     words = [f"{chance:.1f}" if chance >= 0.05 else "under 0.1" for chance in chances]
-    return f"In simulations from these runs, twice as many decide {what} with probability {listed(words)}."
+    return f"In simulations based on these runs, twice as many decide {what} with probability {listed(words)}."
 
 
 def remarks(
@@ -149,7 +149,7 @@ def remarks(
     if reused := [run.found_in for run in runs if run.found_in]:
         yield f"{found_runs(reused)}."
     if failed := sum(run.outcome.status is Status.FAILED for run in runs):
-        yield f"retry   {counted(failed, 'run')} that failed\n  {options.resumed(sweep.id)} --retry-failed"
+        yield f"retry   {counted(failed, 'failed run')}\n  {options.resumed(sweep.id)} --retry-failed"
     if (step := next_step(sweep.spec, result)) is not None:
         yield f"next    {step.why if options.space else step}"
         if step.overrides and options.space:

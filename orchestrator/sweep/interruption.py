@@ -24,7 +24,8 @@ from orchestrator.sweep.run_options import RunOptions, TimeLimit
 log = logging.getLogger(__name__)
 
 AT_ONCE_S = 1.0
-"""Signals within this many seconds count as one. A signal to all processes arrives directly and from the parent."""
+"""Signals within this many seconds count as one, because a signal to all processes arrives twice: directly and through
+the parent."""
 LOOK_EVERY_S = 0.5
 """Seconds between checks for requests from other processes."""
 

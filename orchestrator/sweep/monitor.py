@@ -132,8 +132,8 @@ class Monitor:
         return measured / expected if expected else None
 
     def _left_s(self) -> float:
-        """Return the seconds left, at first with the start of the workers. They are computed after each run that ends
-        and once a minute, because constant updates would make the end jump."""
+        """Return the estimated seconds left; the first estimate includes the start of the workers. It is updated after
+        each run, and once a minute until the first run has ended. Constant updates would make the end jump."""
         now, ended = time.monotonic(), self._ended
         trained = [record.outcome.measures for record in ended if not record.found_in]
         computed = sum(measures.get("seconds", 0.0) for measures in trained)

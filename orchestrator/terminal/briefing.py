@@ -107,7 +107,7 @@ def cost_line(plan: Plan) -> str:
     """Return the cost of the whole sweep: ``about 26 runs (worst case 30, hard limit 96), ...``."""
     worst = "" if plan.runs_at_worst == plan.runs_at_most else f"worst case {plan.runs_at_worst}, "
     most = rough_duration(plan.tuning_seconds)
-    tuning = f"; tuning takes at most {most} of it ({plan.tuning_runs} runs)" if plan.tuning_runs else ""
+    tuning = f"; tuning takes at most {most} of the time ({plan.tuning_runs} runs)" if plan.tuning_runs else ""
     return (
         f"about {plan.runs:.0f} runs ({worst}hard limit {plan.runs_at_most}), {rough_duration(plan.seconds)} "
         f"(worst case {rough_duration(plan.seconds_at_worst)}), {plan.flops:.1e} FLOPs, "

@@ -220,7 +220,7 @@ def times_words(snapshot: Snapshot) -> str:
 
 
 def _left(snapshot: Snapshot) -> str:
-    """Return the time left. After the estimate has run out, it is the time of the runs in training."""
+    """Return the time left in words. Once the estimate has run out, report how long the current runs still need."""
     if snapshot.left_s >= SOON_S:
         return f"about {rough_duration(snapshot.left_s)} left"
     if not snapshot.in_flight:

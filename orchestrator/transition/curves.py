@@ -3,9 +3,9 @@
 Mean accuracy rises from a floor to an asymptote along a logistic in ln size. Single runs scatter in one of three ways.
 *All-or-nothing*: a run learned (accuracy near the asymptote) or did not (near the floor), with a probability that
 follows the logistic. *Shares*: a run learns a share of the task with a beta distribution around the logistic, mostly
-close to 0 or 1. *Graded*: the accuracy of every run follows the logistic itself. At any size a fraction of runs, the
-lapse, fails. On flat curves, which have no transition, no size learns, or the same small fraction of runs is lucky at
-every size.
+close to 0 or 1. *Graded*: the accuracy of every run follows the logistic itself. At every size a fraction of runs, the
+*lapse*, fails to learn. A flat curve has no transition: either no run learns at any size, or the same small fraction
+learns at every size.
 
 Each size is slightly easier or harder than the logistic predicts: all runs of a size share a shift in ln size, over
 which their likelihood is averaged. Axes: kind (3), M midpoint, K slope, L lapse, F floor, A asymptote, R luck.
@@ -59,7 +59,7 @@ SIZE_EFFECT = 0.1
 REACH = 3.0
 """Maximum shift of a size, in standard deviations."""
 TEMPER = 0.82
-"""Power of the likelihoods, which keeps the coverage of intervals if the true curve is not a logistic."""
+"""Exponent of the likelihoods. Below 1, it preserves the intervals' coverage if the true curve is not a logistic."""
 ROUNDING = 2.0**12
 """Log likelihoods are rounded to 1/ROUNDING nats, so that their sums are exact in any order of the runs."""
 FAINTEST = np.float32(-80.0)

@@ -11,16 +11,17 @@ learns more often by
 
 where y and z are 1 if the mix and the baseline learned (Turner, Ly and Grünwald 2024, JSPI 230). Its mean is at most 1
 if the mix learns no more often than the baseline. The evidence averages several fixed alternatives and, with half of
-the weight, the alternative that earlier pairs predict. The product over pairs starts at 1/2 for each direction. It
-passes 20 in either direction with probability at most 1/20 (Ville), for any number of looks and any stopping rule.
+the weight, the alternative that earlier pairs predict. The product over pairs starts at 1/2 for each direction. If the
+mixes are equally good, it exceeds 20 in either direction with probability at most 1/20 (Ville's inequality), however
+often one looks and whenever one stops.
 
 This requires four rules, which searchers follow and ``tests/search/test_validity.py`` simulates:
 
 1. Pairs count in the order in which their blocks were requested, up to the first incomplete block. Runs that learn end
    early, so the first runs to finish are a biased sample.
 2. The next block of a comparison depends only on the outcomes of the comparison's earlier blocks. Mixes share the
-   baseline's runs, but the outcome of a run from elsewhere never influences the choice of a block that contains the
-   run.
+   baseline's runs, so a run's outcome may be known from another comparison. It must not influence the choice of a block
+   that contains this run.
 3. Both runs of a block are trained, whatever the outcome of the first.
 4. A failed run has no outcome. It counts in each direction as the less favorable outcome, because the failure may
    depend on how it trained or on the user who stopped it. A diverged run did not learn.
@@ -253,7 +254,7 @@ def _certified_factor(growth: Floats, ratios: Floats, needed: float) -> float:
 def _pair_growth(p: float, q: float, better: bool | None, other: bool | None) -> list[float]:
     """Return the growth of the log evidence for ``better``, by alternative; p and q are the predicted chances."""
     growth = [_log_growth(*alternative, better, other) for alternative in ALTERNATIVES]
-    # A prediction that they are alike, or the other way round, makes no bet.
+    # If the predicted chances are equal or in the opposite order, there is no bet on them.
     return [*growth, _log_growth(p, q, better, other) if p > q else 0.0]
 
 

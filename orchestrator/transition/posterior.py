@@ -69,8 +69,8 @@ class Posterior:
         places = crossing.start + (np.arange(BINS) + 0.5) * crossing.width
         index = np.clip(np.searchsorted(edges, places, side="right") - 1, 0, DENSITY_BINS)
         mass = np.bincount(index, weights=crossing.masses(self.weights), minlength=DENSITY_BINS + 1)
-        centres = np.exp((edges[1:] + edges[:-1]) / 2)
-        return Density(tuple(centres.tolist()), tuple(mass[:-1].tolist()), float(mass[-1]) + self.flat)
+        centers = np.exp((edges[1:] + edges[:-1]) / 2)
+        return Density(tuple(centers.tolist()), tuple(mass[:-1].tolist()), float(mass[-1]) + self.flat)
 
 
 @dataclass(frozen=True)

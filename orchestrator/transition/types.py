@@ -65,8 +65,8 @@ class Estimate:
 
 Synergy = Estimate
 """transition(baseline) / transition(mix), in parameters. Above 1, the mix needs a smaller model. If one side is
-censored, at most one of ``low`` and ``high`` is known. :mod:`orchestrator.transition.evidence` decides whether they
-differ."""
+censored, at most one of ``low`` and ``high`` is known. :mod:`orchestrator.transition.evidence` decides whether the
+mixes differ."""
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,7 @@ class Fault:
 
 
 FULL = r"the disk of .* is full"
-LOST = "Ray died|the driver ended with exit code"
+LOST = "Ray died|the driver exited with code"
 STOPPED = r"Stopped; \d+ runs? kept|stopped immediately, as requested"
 FAULTS: dict[str, Fault] = {
     "SIGKILL of the driver": Fault(kill_driver, r"was killed \(SIGKILL\)", any_time=True),

@@ -73,7 +73,7 @@ def raised(cause: Exception) -> RayTaskError:
         ),
         (
             died(EXITED.format("SYSTEM_ERROR", "End of file. killed by SIGKILL by OOM killer due to high memory")),
-            "a process that trained on the node 10.77.0.3 died because the system ran out of memory (check dmesg",
+            "a training process on the node 10.77.0.3 died. Either the system ran out of memory (check dmesg",
         ),
         (NodeDiedError("the node of the task is gone"), "Ray lost a process that trained on a node (the node of"),
         (raised(ObjectLostError("00ff", None, "")), "Ray lost a process that trained on a node (Failed to retrieve"),
@@ -133,4 +133,4 @@ def test_a_process_killed_by_hand_is_not_a_failed_run(tmp_path: Path) -> None:
     wanted = troubled_spec(tmp_path).model_copy(update={"resources": Resources(max_stack=1, retries=0)})
     run_sweep(wanted, RunOptions(home=home), console)
     assert statuses(home) == [Status.FINISHED] * 4
-    assert "Machine error (not a result): a process that trained on the node" in printed(console)
+    assert "Machine error (not a result): a training process on the node" in printed(console)

@@ -12,8 +12,8 @@ import pytest
 import ray
 
 from orchestrator.engine.ray.engine import RayEngine
-from orchestrator.engine.ray.places import TOKEN, TOKEN_PATH, protect_token
 from orchestrator.engine.ray.session import RaySession
+from orchestrator.engine.ray.token import TOKEN, TOKEN_PATH, protect_token
 from orchestrator.space.resources import Resources
 from tests.cli.program import process
 

@@ -28,8 +28,7 @@ from tests.sweep.sweeps import spec as sweep_spec
 from trainables.base import Arm, Mix
 
 SMOKE_KEY = "497c3d7b60fe509f"
-"""Key of the smoke profile's run of ADD at size 8 with seed 0, from before probes existed, with the steps of that
-time."""
+"""Key of the smoke profile's run of ADD at size 8 with seed 0, from a version without probes and with its steps."""
 THEN = [f"settings.training.{setting}" for setting in ("steps=300", "evaluate_every=50", "warmup_steps=20")]
 TUNING = {"settings": {"curve": {"slope": {"from": 2.0, "to": 20.0, "scale": "log"}}}, "seeds": 2}
 LAPTOP = Hardware(cpus=2, memory_gb=16)

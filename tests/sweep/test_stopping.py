@@ -1,5 +1,4 @@
-"""The ``stop`` command: a sweep, one of its mixes or one run is stopped from another process, which the answer
-reports."""
+"""The ``stop`` command stops a sweep, a mix or a run from another process, and the answer reports it."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ def test_a_sweep_is_resumed_automatically_after_a_process_dies(victim: str, prog
     assert program.end() == 0
     output = program.log.read_text()
     [sweep_id] = Home(program.home).sweep_ids()
-    what = r"the driver was killed \(SIGKILL\)" if victim == "driver" else "Ray died|the driver ended with exit code"
+    what = r"the driver was killed \(SIGKILL\)" if victim == "driver" else "Ray died|the driver exited with code"
     assert re.search(rf"^error: ({what}).*; finished runs are kept. Resuming with a new Ray \(1 of 3\)", output, re.M)
     assert output.count("90% intervals") == 1
     assert recall(Home(program.home).sweep(sweep_id)).answered

@@ -23,9 +23,9 @@ class Words:
     """Nouns and verbs of a family for reports, such as ``method`` for the tasks of a race.
 
     ``size`` and ``parameters`` name the units of ``Family.size_axis`` and :class:`Parameters`; a ``task`` is a part of
-    a mix. An ``item`` is a row of a model's arrays and ``held`` all rows together; they are ``cyclic`` if they are the
-    numbers modulo their count. A ``run`` has a ``score`` from 0 to 1, the last of which is its ``final_score``. A run
-    with a high enough score has ``learned``; ``learn`` is the verb.
+    a mix. ``item`` names one row of a model's arrays, and ``held`` all rows together; ``cyclic`` is True if the items
+    are the numbers modulo their count. ``score`` names a run's score from 0 to 1 at an evaluation, and ``final_score``
+    the last one. A run with a high enough score has ``learned``; ``learn`` is the verb.
     """
 
     size: str = "size"

@@ -262,8 +262,8 @@ def newton_direction(product: Callable[[Floats], Floats], gradient_ND: Floats, f
 
     This is algorithm 7.1 of Nocedal and Wright 2006. ``first`` is the length of the first gradient. The residual is at
     most the gradient's length times the square root of its share of ``first``, and at most :data:`LOOSE` times the
-    gradient's length, so Newton's steps converge faster than linearly. The search ends if curvature is not positive, at
-    the earliest with the gradient's direction.
+    gradient's length, so Newton's steps converge faster than linearly. The search stops if the curvature is not
+    positive; if that happens at the first product, the direction is the negative gradient.
     """
     length = float(np.linalg.norm(gradient_ND))
     enough = min(math.sqrt(length / first), LOOSE) * length

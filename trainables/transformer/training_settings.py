@@ -69,7 +69,7 @@ class TrainingSettings:
     """How the learning rate falls after the warm-up from ``learning_rate`` to ``learning_rate_end``; with ``constant``
     it does not fall."""
     warmup_steps: int = 0
-    """Number of first steps, in which the learning rate rises linearly from 0."""
+    """Number of steps at the start during which the learning rate rises linearly from 0."""
     weight_decay: float = 0.1
     """Weight decay of the parameters that ``decay`` selects."""
     beta1: float = 0.9

@@ -94,8 +94,8 @@ def _sentence(message: str) -> str:
         return f"the disk of Ray's files on {node} is full: free some space, or set RAY_TMPDIR to a directory with room"
     if "worker process has died" in message or "died unexpectedly" in message:
         return (
-            f"a process that trained on {node} died because the system ran out of memory (check dmesg; {FREE_MEMORY}), "
-            "someone killed it, or compiled code of the family crashed"
+            f"a training process on {node} died. Either the system ran out of memory (check dmesg; {FREE_MEMORY}), or "
+            "someone killed the process, or the family's compiled code crashed"
         )
     lines = message.strip().splitlines() or ["no reason given"]
     reason = lines[-1] if lines[0].startswith("Traceback") else lines[0]

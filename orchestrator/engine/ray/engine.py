@@ -17,8 +17,8 @@ from orchestrator.engine.engine import Engine
 from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, CampaignStopper, SlotScheduler
 from orchestrator.engine.ray.cluster import Room, has_autoscaler, slots_on
 from orchestrator.engine.ray.deaths import machine_error_behind
-from orchestrator.engine.ray.places import token_file
 from orchestrator.engine.ray.session import RaySession
+from orchestrator.engine.ray.token import token_file
 from orchestrator.engine.ray.trial import trainable
 from orchestrator.errors import SweepError, UserError
 from orchestrator.report.words.numbers import counted

@@ -19,8 +19,9 @@ from ray.exceptions import AuthenticationError, RaySystemError
 from ray.job_config import JobConfig
 
 from orchestrator import environment, supervisor
-from orchestrator.engine.ray.places import protect_token, temporary_directory, token_file
 from orchestrator.engine.ray.settings import check_start, set_by_user
+from orchestrator.engine.ray.temporary_directory import temporary_directory
+from orchestrator.engine.ray.token import protect_token, token_file
 from orchestrator.errors import SweepError, UserError
 from orchestrator.space.hardware import detect
 
@@ -103,7 +104,9 @@ class RaySession:
     def _join(self) -> None:
         """Use the Ray that this process has joined. It keeps running. Raises :class:`UserError` for another Ray."""
         if self._with_dashboard:
-            raise UserError("this process already uses Ray, which has its own dashboard or none: leave --dashboard out")
+            raise UserError(
+                "this process is already connected to Ray, so no dashboard can be started: omit --dashboard"
+            )
         if ray.util.client.ray.is_connected():
             raise UserError("sweeps cannot use Ray Client (ray://): call ray.shutdown(), and give the address")
         current = ray.get_runtime_context().gcs_address
@@ -144,7 +147,8 @@ def _quieten() -> None:
 
 @contextmanager
 def switch_kept() -> Iterator[None]:
-    """Restore the interfaces that Ray listens on after the block. Ray reads its other variables only once."""
+    """After the block, restore the settings for the interfaces that Ray listens on. Ray reads its other variables only
+    once."""
     before, everywhere = os.environ.get(REACHABLE), ray_constants.ENABLE_RAY_CLUSTER
     try:
         yield
@@ -158,7 +162,7 @@ def switch_kept() -> Iterator[None]:
 def check_dashboard(address: str | None) -> None:
     """Raise :class:`UserError` if Ray's dashboard cannot be started."""
     if address is not None:
-        raise UserError(f"the cluster at {address} has its own dashboard or none: leave --dashboard out")
+        raise UserError(f"no dashboard can be started for the cluster at {address}: omit --dashboard")
     # colorful replaces its own module object, so find_spec fails once it is imported.
     missing = [name for name in DASHBOARD_NEEDS if name not in sys.modules and find_spec(name) is None]
     if missing:

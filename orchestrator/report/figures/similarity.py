@@ -177,8 +177,8 @@ def similarities_figure(answer: Answer, runs: Sequence[RunRecord]) -> Figure | N
                 heat.set_axis_off()
                 plane.set_axis_off()
                 text = f"{textwrap.fill(pair.mix, NAME)}:\n{missing}"
-                centre: dict[str, Any] = {"ha": "center", "va": "center", "transform": heat.transAxes}
-                heat.text(0.5, 0.5, text, fontsize=style.SMALL, color=style.GRAY, **centre)
+                centered: dict[str, Any] = {"ha": "center", "va": "center", "transform": heat.transAxes}
+                heat.text(0.5, 0.5, text, fontsize=style.SMALL, color=style.GRAY, **centered)
                 continue
             images.append(_heat_map(heat, matrix, ""))
             _draw_plane(plane, matrix, answer.words, small=True)

@@ -68,7 +68,10 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
         because = f"{_names(below)} {_was(below)} already {answer.words.learned} at {exact(smallest)}"
         return _other_size(spec, smallest // MORE, because)
     if by_verdict[Verdict.NEAR_FLOOR]:
-        return NextStep("More runs cannot decide this. Use test data in which the most frequent answer is less common.")
+        return NextStep(
+            "More runs cannot decide this, because the most frequent answer alone scores too high. "
+            "Use test data in which it is less common."
+        )
     if undecided := [mix for mix in answer.mixes if mix.comparison is not None and mix.comparison.decided is None]:
         both = [*(answer.mix(answer.baseline_of(mix)) for mix in undecided), *undecided]
         if len(undecided) > MOST_LISTED:

@@ -10,8 +10,8 @@ import pytest
 
 from orchestrator.doctor import surroundings
 from orchestrator.doctor.finding import Verdict
-from orchestrator.engine.ray import places
-from orchestrator.engine.ray.places import SYSTEM, TOKEN, TOKEN_PATH, protect_token, temporary_directory, token_file
+from orchestrator.engine.ray.temporary_directory import IN_SESSION, LONGEST_SOCKET, SYSTEM, temporary_directory
+from orchestrator.engine.ray.token import TOKEN, TOKEN_PATH, protect_token, token_file
 from orchestrator.errors import UserError
 from tests.cli.program import process
 
@@ -58,8 +58,8 @@ def test_an_unusable_ray_tmpdir_is_refused_with_a_remedy(tmp_path: Path, monkeyp
 
 
 def test_a_session_directory_leaves_room_for_the_longest_socket_path(tmp_path: Path) -> None:
-    place = "x" * (places.LONGEST_SOCKET - places.IN_SESSION)
-    assert len(f"{place}/ray/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store") == places.LONGEST_SOCKET
+    place = "x" * (LONGEST_SOCKET - IN_SESSION)
+    assert len(f"{place}/ray/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store") == LONGEST_SOCKET
 
 
 @pytest.mark.parametrize("home", [READ_ONLY, Path("/sys")])
