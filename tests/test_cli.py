@@ -75,7 +75,7 @@ def test_plan_prints_the_tuning_and_its_cost(run: Program, units: str) -> None:
     output = " ".join(run("plan", units, "--set", block).out.split())
     assert "haste 0.1 to 9 (log): up to 4 trials for every mix, up to 2 seeds at sizes 8, 16" in output
     # Each of two mixes has 4 trials at 2 sizes with 2 seeds.
-    assert "of it (32 runs)" in output
+    assert "of the time (32 runs)" in output
     assert "tuning" not in run("plan", units).out
 
 

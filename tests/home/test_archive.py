@@ -234,7 +234,7 @@ def test_an_import_updates_continued_sweeps_and_keeps_diverged_ones(stopped: Sto
     before = journal.read_bytes()
     assert import_home(Home(early), back, warnings.append) == Imported(0, 0, 12, 1)
     assert len(warnings) == 1
-    assert "the sweep here stays" in warnings[0]
+    assert "the sweep here is kept" in warnings[0]
     assert journal.read_bytes() == before
 
 

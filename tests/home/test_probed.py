@@ -52,7 +52,7 @@ def test_a_later_result_does_not_damage_the_run(tmp_path: Path) -> None:
     write_result(directory, ProbeResult("firing", 2, {"mean": 0.25}), {"by_room": np.arange(4.0)})
     assert flaw_of(directory) == ""
     (directory / WEIGHTS).write_bytes(b"wights")
-    assert "differs" in flaw_of(directory)
+    assert "does not match" in flaw_of(directory)
 
 
 def test_arrays_of_the_family_come_before_arrays_of_probes(tmp_path: Path) -> None:

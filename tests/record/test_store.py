@@ -135,7 +135,7 @@ def answering(status: int, certificate: Path | None = None) -> Iterator[str]:
     [
         (401, "", "requires a login: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"),
         (401, "given-Xq7", "rejects this user name or password: set MLFLOW_TRACKING_USERNAME and"),
-        (403, "given-Xq7", "MANAGE permission"),
+        (403, "given-Xq7", "ask for MANAGE"),
         (404, "", "error code 404"),
         (502, "", "502"),
     ],

@@ -67,7 +67,7 @@ def test_an_extension_continues_the_blocks_and_refuses_another_threshold(tmp_pat
     older, newer = blocks(tmp_path, first), blocks(tmp_path, second)
     assert newer[: len(older)] == older
     assert len(newer) > len(older)
-    with pytest.raises(UserError, match=r"search\.learned is 0\.7 and was 0\.8 in logistic"):
+    with pytest.raises(UserError, match=r"search\.learned is 0\.7 but was 0\.8 in logistic"):
         run_sweep(spec(seeds=4, search={"method": "pairs", "learned": 0.7}), options, quiet())
 
 

@@ -63,10 +63,10 @@ def test_the_time_left_changes_only_when_a_run_ends(tmp_path: Path, monkeypatch:
     assert first == pytest.approx(2.3, abs=0.1), "the workers have to start"
     time.sleep(first)
     monitor.refresh()
-    assert "gone, longer than expected" in status_line(monitor.snapshot())
+    assert "elapsed, longer than expected" in status_line(monitor.snapshot())
     campaign.ended(ticket.key, replace(GOOD, measures={"seconds": 3.0, "wall_seconds": 3.0}))
     monitor.refresh()
-    assert "gone, about 6 s left" in status_line(monitor.snapshot())
+    assert "elapsed, about 6 s left" in status_line(monitor.snapshot())
 
 
 def test_before_a_run_has_ended_the_time_left_follows_from_training_rates(
