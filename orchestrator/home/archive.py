@@ -231,7 +231,8 @@ def _check(path: Path, staged: Home) -> None:
     for directory in sorted(staged.root.glob("sweeps/*")):
         files = SweepDirectory(directory)
         begun = next(read_journal(files.journal), None)
-        if not isinstance(begun, Begun) or begun.schema != SCHEMA or not files.spec.is_file():
+        other_version = isinstance(begun, Begun) and begun.schema != SCHEMA
+        if begun is None or other_version or not files.spec.is_file():
             raise UserError(
                 f"{path}: sweep {files.id} cannot be read by this version of the program; nothing was imported"
             )

@@ -157,9 +157,11 @@ def sweep_in(home: Home, sweep_id: str) -> Sweep | Unreadable:
     files = home.sweep(sweep_id)
     try:
         begun = next(read_journal(files.journal), None)
+        if isinstance(begun, BadLine):  # Only the environment is lost; the specification was written just before.
+            written = datetime.fromtimestamp(files.spec.stat().st_mtime, UTC)
+            begun = Begun(written.isoformat(timespec="seconds"))
         if not isinstance(begun, Begun):
-            why = f" ({begun.why})" if isinstance(begun, BadLine) else ""
-            return Unreadable(sweep_id, f"{files.journal} has no readable first line{why}")
+            return Unreadable(sweep_id, f"{files.journal} has no readable first line")
         if begun.schema != SCHEMA:
             why = f"was written by another version of the program; this one reads schema {SCHEMA}"
             return Unreadable(sweep_id, f"{files.journal} {why}")

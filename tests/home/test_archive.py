@@ -129,7 +129,7 @@ def rewritten(path: Path, change: Callable[[str, bytes], tuple[str, bytes]]) -> 
         (lambda path: path.unlink(), "cannot be read: No such file"),
         (lambda path: rewritten(path, lambda name, data: (name, data.replace(b"1", b"2"))), "later version"),
         (lambda path: rewritten(path, lambda name, data: (name.replace(MARK, "x"), data)), "not an exported home"),
-        (lambda path: rewritten(path, lambda name, data: (name, data.replace(b'"begun"', b'"began"'))), "be read by"),
+        (lambda path: rewritten(path, lambda name, data: (name, data * (not name.endswith("jsonl")))), "be read by"),
     ],
 )
 def test_nothing_is_imported_from_a_damaged_file(

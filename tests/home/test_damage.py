@@ -82,7 +82,6 @@ UNREADABLE: dict[str, tuple[Callable[[SweepDirectory], object], str]] = {
     "specification no text": (lambda files: files.spec.write_bytes(b"\xff\xfe\x00"), "space.yaml cannot be used"),
     "newer version": (newer, "journal.jsonl was written by another version"),
     "journal empty": (lambda files: files.journal.write_text(""), "no readable first line"),
-    "first line damaged": (lambda files: rewrite(files.journal, '"begun"', '"began"'), "no readable first line"),
     "family gone, undescribed": (
         lambda files: [gone(files), files.family.unlink()],  # type: ignore[func-returns-value]
         "family 'gone.away:Family' cannot be imported: there is no module 'gone'",
@@ -303,6 +302,7 @@ DAMAGE: dict[str, tuple[Callable[[Stopped], object], int, str]] = {
     "weights flipped": (lambda stopped: flip(stopped.run / WEIGHTS), 1, WEIGHTS),
     "run gone": (lambda stopped: shutil.rmtree(stopped.run), 1, "is damaged"),
     "line": (lambda stopped: flip_line(stopped.files.journal, 4), 0, "line 4, is damaged"),
+    "first line": (lambda stopped: rewrite(stopped.files.journal, '"begun"', '"began"'), 0, "line 1, is damaged"),
     "claim": (claim, 0, ""),
     "checkpoint flipped": (
         lambda stopped: flip(next(stopped.checkpoint.rglob("*.json"))),
@@ -328,7 +328,7 @@ def test_a_resumed_sweep_names_damage_and_has_the_same_table(kind: str, stopped:
     assert len(runs) == 12
     assert [flaw_of(path) for path in runs] == [""] * 12
     memory = recall(stopped.files)
-    assert (len(memory.ended), memory.answered, len(memory.damaged)) == (12, True, int(kind == "line"))
+    assert (len(memory.ended), memory.answered, len(memory.damaged)) == (12, True, int("line" in kind))
 
 
 def test_a_new_sweep_trains_a_damaged_run_again(stopped: Stopped) -> None:
