@@ -49,7 +49,7 @@ def test_a_briefing_names_the_training_step_and_why_the_fast_one_is_missing(monk
     assert training() == "native"
     monkeypatch.setattr(native, "_load", lambda: ("which was not built", "install a compiler"))
     assert training().startswith(
-        "torch trains, 1.7 to 13 times slower than the native step, which was not built: install"
+        "torch trains, 1.7 to 12 times slower than the native step, which was not built: install"
     )
 
 

@@ -1,6 +1,6 @@
 """The training step of one CPU core in native code: step.cpp, compiled when the package is installed.
 
-It is 1.7 to 13 times as fast as plain PyTorch on the same core. It trains in float32 and decodes greedily. Torch
+It is 1.7 to 12 times as fast as plain PyTorch on the same core. It trains in float32 and decodes greedily. Torch
 (stack.py) trains everything else, samples, and is used if the native step is not available.
 """
 
@@ -19,7 +19,7 @@ NATIVE, TORCH = "native", "torch"
 """Names of the two training steps in checkpoints. A run uses the same step from beginning to end."""
 INTERFACE = 3
 """The version of step.cpp's functions and structures that this code calls."""
-SLOWER = "torch trains, 1.7 to 13 times slower than the native step"
+SLOWER = "torch trains, 1.7 to 12 times slower than the native step"
 REBUILD = "build it again: pip install -e ."
 MOST_WORDS = 2**16
 """Largest vocabulary, because texts are read as 16-bit token ids."""
