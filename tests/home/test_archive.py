@@ -21,7 +21,7 @@ from orchestrator.home.run_files import OUTCOME, ProbeResult, write_result
 from orchestrator.home.run_store import RunStore
 from tests.catalogue.fabricated import runs_of, write_sweep
 from tests.cli.program import Program, command, started
-from tests.home.test_damage import Stopped, flip, stopped, undisturbed
+from tests.home.test_damage import Stopped, flip, rewrite, stopped, undisturbed
 from tests.scripted import trained
 from tests.sweep.sweeps import spec, table_of
 from tests.waiting import wait_for
@@ -177,14 +177,20 @@ def test_a_file_with_unsafe_paths_is_refused(name: str, file: Path, tmp_path: Pa
     assert not (tmp_path / "outside").exists()
 
 
-def test_a_stopped_sweep_continues_elsewhere_from_its_checkpoint(stopped: Stopped, tmp_path: Path) -> None:
+@pytest.mark.parametrize("damaged", [False, True], ids=["", "first line damaged"])
+def test_a_stopped_sweep_continues_elsewhere_from_its_checkpoint(
+    damaged: bool, stopped: Stopped, tmp_path: Path
+) -> None:
     file, new = tmp_path / "home.tar.gz", Home(tmp_path / "elsewhere")
+    if damaged:
+        rewrite(stopped.files.journal, '"begun"', '"began"')
     export_home(stopped.home, file, pytest.fail)
     shutil.rmtree(stopped.home.root)
     import_home(new, file, pytest.fail)
     done = command("run", stopped.space, "--engine=local", "--home", new.root, "--resume")
     assert done.code == 0, done.err
-    assert "damaged" not in done.out + done.err
+    output = " ".join((done.out + done.err).split())
+    assert (output.count(" damaged "), "line 1, is damaged" in output) == (int(damaged), damaged)
     assert table_of(done.out) == stopped.table != []
     assert sum(trained(stopped.log).values()) == 12 - stopped.done
     assert not (new.sweep(new.sweep_ids()[0]).directory / "checkpoints").exists()
