@@ -161,4 +161,4 @@ def user_path(given: str | Path) -> Path:
     try:
         return Path(given).expanduser()
     except RuntimeError:
-        raise UserError(f"{str(given)!r}: there is no home directory with that name; write the full path") from None
+        raise UserError(f"{str(given)!r}: no user has that name; write the full path") from None

@@ -194,5 +194,5 @@ def test_a_tilde_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "asked.yaml").write_text(spec().to_yaml())
     assert read_space("~/asked.yaml").source == str(tmp_path / "asked.yaml")
-    with pytest.raises(UserError, match="no home directory with that name"):
+    with pytest.raises(UserError, match="no user has that name"):
         user_path("~nobody-of-this-name/x")

@@ -19,7 +19,7 @@ def find_sweep(home: Home, given: str) -> str:
     if given in ids:
         return given
     if not ids:
-        raise UserError(f"there is no sweep {given!r}: {home.root} has no sweeps yet")
+        raise UserError(f"no sweep {given!r} was found: {home.root} has no sweeps")
     of_space = [sweep_id for sweep_id in ids if space_of(sweep_id) == given]
     if of_space:
         return of_space[0]  # Ids are sorted, newest first.

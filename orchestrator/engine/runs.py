@@ -142,7 +142,7 @@ class RunTable:
         return [run for run in runs if run is not None and run.state is RunState.TRAINING]
 
     def take_interrupted(self, ticket: Ticket) -> Stack | None:
-        """Remove and return the interrupted stack with this run, or None if there is none."""
+        """Remove and return the interrupted stack with this run. Return None without such a stack."""
         for place, stack in enumerate(self.interrupted):
             if ticket in stack.tickets:
                 return self.interrupted.pop(place)

@@ -43,7 +43,7 @@ class Checkpoints:
         return sorted({path.name.rpartition(".")[0] for path in self._whole()})
 
     def newest(self, stack_id: str) -> Path | None:
-        """Return the directory of a stack's newest checkpoint, or None if there is none."""
+        """Return the directory of a stack's newest checkpoint, or None without a checkpoint."""
         numbers = self._numbers(stack_id)
         return self._path(stack_id, numbers[-1]) if numbers else None
 

@@ -32,13 +32,13 @@ SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
 
 
 def trouble_in(error: BaseException) -> int | None:
-    """Return the number of the machine error that is, or caused, an exception, or None if there is none."""
+    """Return the number of the machine error behind an exception, or None for any other exception."""
     machine_error = _machine_error(error)
     return None if machine_error is None else _number(machine_error)
 
 
 def trouble_words(error: BaseException, place: object) -> str:
-    """Return a sentence with the machine error behind an exception and its remedy, or "" if there is none. ``place`` is
+    """Return a sentence with the machine error behind an exception and its remedy, "" for other errors. ``place`` is
     the file or directory to name by default."""
     machine_error = _machine_error(error)
     if machine_error is None:

@@ -21,7 +21,7 @@ def find_unfinished(spec: SweepSpec, home: Home) -> Sweep:
     If all such sweeps have answers, return the newest, which may have died before it printed its answer.
 
     Raises:
-        UserError: if there is none, with the differences from the newest sweep with the same name.
+        UserError: if no sweep matches, with the differences from the newest sweep with the same name.
     """
     closest, answered = "", None
     for sweep in _of_space(spec, home):

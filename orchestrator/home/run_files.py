@@ -142,7 +142,7 @@ def array_files(directory: Path) -> list[Path]:
 
 
 def read_array(directory: Path, name: str) -> NDArray[Any] | None:
-    """Return an array of a run, from its family or the first probe with this name, or None if there is none."""
+    """Return an array of a run, from its family or the first probe with this name, or None if the run lacks it."""
     for path in array_files(directory):
         with np.load(path, allow_pickle=False) as arrays:
             if name in arrays.files:

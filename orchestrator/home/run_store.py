@@ -58,7 +58,7 @@ class RunStore:
         return self.directory(key).is_dir()
 
     def weights(self, key: str) -> Path | None:
-        """Return the file with the weights of a stored run, or None if there is none."""
+        """Return the file with the weights of a stored run, or None without weights."""
         path = self.directory(key) / WEIGHTS
         return path if path.is_file() else None
 
@@ -113,7 +113,7 @@ class RunStore:
         return True
 
     def free(self, key: str) -> None:
-        """Release this sweep's claim on a run that has ended or is no longer trained here."""
+        """Release this sweep's claim on a run that has ended or that this sweep has stopped training."""
         if self._holder(key) == self.sweep_id:
             (self.home.claims / key).unlink(missing_ok=True)
 
@@ -144,7 +144,7 @@ class RunStore:
         return "" if origin is None or origin.sweep == self.sweep_id else origin.sweep
 
     def _holder(self, key: str) -> str:
-        """Return the sweep that has claimed a run, or "" if there is none or the claim is damaged."""
+        """Return the sweep that has claimed a run, or "" if the run is unclaimed or the claim is damaged."""
         try:
             claim = (self.home.claims / key).read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:

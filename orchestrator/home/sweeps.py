@@ -157,7 +157,7 @@ def sweep_in(home: Home, sweep_id: str) -> Sweep | Unreadable:
     files = home.sweep(sweep_id)
     try:
         begun = next(read_journal(files.journal), None)
-        if isinstance(begun, BadLine):  # Only the environment is lost; the specification was written just before.
+        if isinstance(begun, BadLine):  # Lost: the environment and the exact start.
             written = datetime.fromtimestamp(files.spec.stat().st_mtime, UTC)
             begun = Begun(written.isoformat(timespec="seconds"))
         if not isinstance(begun, Begun):

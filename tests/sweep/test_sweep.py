@@ -132,7 +132,7 @@ def test_a_full_disk_stops_the_sweep_and_is_named(tmp_path: Path, monkeypatch: p
 
 
 def test_extending_an_unknown_sweep_leaves_no_files(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="has no sweeps yet"):
+    with pytest.raises(UserError, match="has no sweeps"):
         run(spec(), tmp_path, extend="logistic-1")
     assert Home(tmp_path).sweep_ids() == []
 

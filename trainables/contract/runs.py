@@ -155,7 +155,7 @@ class Outcome:
     it to the score of the best constant answer on the same data; a diverged run has ``accuracy`` equal to ``floor``.
     ``measures`` are further numbers to record: ``seconds`` of training, by which searchers weigh sizes,
     ``test_examples_add``, ``test_cases_add``, ... ``error`` is the traceback of a failed run, whose ``accuracy`` is
-    empty. ``data`` is a hash (at most 36 characters) of all training and test data, or ``""`` if there is none.
+    empty. ``data`` is a hash (at most 36 characters) of all training and test data, or ``""`` without data.
 
     A run that ended because of ``until`` was not scored on the test part: ``accuracy`` and ``floor`` are empty, and
     ``curve`` shows its progress.
