@@ -17,6 +17,9 @@ from tests.cli.program import Program, command
 # workers set the threads of their stacks themselves.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# As in an activated environment, so that printed commands begin with ``python``.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+
 # No deadlines, because the time of an example depends on the load of the machine.
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
