@@ -1,5 +1,5 @@
-"""Keeps settings for other programs away from this program and its child processes: environment variables, warnings
-that raise, modules in the working directory."""
+"""Isolates this program and its child processes from configuration meant for other programs: environment variables,
+warnings turned into errors, and modules in the working directory."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ STANDARD_ERROR = 2
 
 
 def open_streams() -> None:
-    """Reopen standard streams that cron and daemons leave closed. Otherwise the next opened file, such as a journal,
-    gets a descriptor of theirs and receives the output of libraries."""
+    """Reopen standard streams that cron and daemons leave closed. Otherwise the next file opened, such as a journal,
+    takes one of their descriptors, and libraries print into it."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= STANDARD_ERROR:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)

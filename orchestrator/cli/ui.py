@@ -39,7 +39,7 @@ def ui_command(
     mlflow_port = free_port(port + 1)
     pages = SweepPages(Home(home.resolve()), partial(places, chosen, mlflow_port))
     with serving(pages, port) as shown:
-        typer.echo(f"All sweeps with their answers: {shown} until you press Ctrl-C.")
+        typer.echo(f"Serving all sweeps at {shown}. Press Ctrl-C to stop.")
         typer.echo(f"MLflow's page on the record, in a few seconds: {address(mlflow_port)}")
         raise typer.Exit(serve(chosen, mlflow_port))
 

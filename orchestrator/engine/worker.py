@@ -40,7 +40,8 @@ from trainables.contract.report_validator import BrokenFamilyError, ReportValida
 from trainables.probes.base import load_probe
 
 CHECKPOINTS_KEPT_S = 7 * 24 * 3600.0
-"""Age in seconds at which checkpoints in a node's scratch are removed. Only sweeps never resumed leave any."""
+"""Age in seconds at which checkpoints in a node's scratch are removed. Only an interrupted sweep that is never resumed
+leaves any."""
 
 
 class StackWorker:

@@ -46,7 +46,7 @@ from orchestrator.transition.types import LEVEL
 from trainables.base import Status
 
 NO_METRICS = frozenset({"size", "seed", "accuracy", "floor"})
-"""Numbers of a run that identify it, or that its record has under the names of its tasks."""
+"""Numbers not logged under these names: they identify the run, or are logged once for each task."""
 
 
 @dataclass(frozen=True)

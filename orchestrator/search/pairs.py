@@ -57,8 +57,8 @@ class PairsSettings(EvidenceSettings):
 
 
 class Pairs(Searcher):
-    """Requests blocks where each comparison's evidence grows most for the cost, then runs that locate transitions. The
-    mix with the fewest pending runs comes next, and ties go to the fewest finished runs."""
+    """Requests the block that adds most evidence for its cost, then runs that locate transitions. The mix with the
+    fewest pending runs goes first; if several have as few, the one of them with the fewest finished runs."""
 
     Settings: ClassVar[type[SearchSettings]] = PairsSettings
     settings: PairsSettings

@@ -18,7 +18,8 @@ from orchestrator.space.mistakes import STRICT, InvalidDataError, parse
 
 Finding = Literal["fewer", "no fewer", "transition", "exponent below", "higher", "lower", "peaked first"]
 LAW, INSIDE, ORDER, COMPARED = ("exponent below",), ("higher", "lower"), ("peaked first",), ("fewer", "no fewer")
-"""Findings about variants, probes' numbers, orders of learning, and compared mixes. The other is ``transition``."""
+"""Findings about variants, probes' numbers, orders of learning, and compared mixes. The only other finding is
+``transition``."""
 
 
 class Expectation(BaseModel):

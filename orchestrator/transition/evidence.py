@@ -26,9 +26,10 @@ This requires four rules, which searchers follow and ``tests/search/test_validit
 4. A failed run has no outcome. It counts in each direction as the less favorable outcome, because the failure may
    depend on how it trained or on the user who stopped it. A diverged run did not learn.
 
-The mix may also have the smaller model in a pair. Such a pair is not evidence about equal sizes. It counts against "the
-baseline needs at most r times the parameters" for every r up to the ratio of the two. This assumes that a larger model
-of the same mix does not learn less often. The hypotheses are nested, so they are refuted in turn without a correction.
+The mix may also have the smaller model in a pair. Such a pair says nothing about equal sizes. It is evidence
+against "the baseline needs at most r times the mix's parameters" for every r up to the ratio of both models'. This
+assumes that a larger model of the same mix does not learn less often. The hypotheses are nested, so they are refuted in
+turn without a correction.
 """
 
 from __future__ import annotations

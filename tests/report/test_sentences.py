@@ -201,7 +201,7 @@ SENTENCES: dict[str, Check] = {
     r"Nothing is decided: add\+prod and add were not trained in pairs\.": lambda case: case.comparison is None,
 }
 CAVEATS: dict[str, Check] = {
-    r"add\+prod saw 50% as many examples of add as add; budget=both would show whether that matters\.": lambda case: (
+    r"add\+prod saw 50% of add's examples of add; budget=both would show whether that matters\.": lambda case: (
         case.comparison.decided is Direction.MORE
     ),
     r"(\d+) runs? (diverged|failed) and counts? as (?:not learned|no evidence)\.": lambda case, count, status: (

@@ -35,10 +35,10 @@ class Exchange(TransformerProbe):
     The probe takes the last step of a held-out expression, given the right earlier steps, and moves one argument from
     its group g to another group h: it adds mean(h) - mean(g), the difference of the groups' mean embeddings, to the
     argument's embedding at its own position. The argument's difference from its group's mean stays. A model that
-    computes with groups then answers in the group of the result for any item of h in this position. h is drawn from
-    the groups that change this result. There are at least 20 and at most 300 such exchanges, drawn from all arguments
-    of up to 300 different expressions. Only expressions whose answer was in the right group count, so without a shift
-    ``moved`` would be 0.
+    computes with groups should then answer in the group that the result would have with an argument from h. h is drawn
+    from the groups that change this result. There are at least 20 and at most 300 such exchanges, drawn from all
+    arguments of up to 300 different expressions. Only expressions whose answer was in the right group count, so without
+    a shift ``moved`` would be 0.
 
     * ``TASK.moved_GROUPING``: the share of exchanges after which the answer is in the predicted group, in [0, 1].
     * ``TASK.others_GROUPING``: the same share after exchanges by another grouping into groups of the same sizes,

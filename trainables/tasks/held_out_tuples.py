@@ -20,7 +20,7 @@ from trainables.tasks.expressions import MOST_ASKED, ExpressionTask
 
 
 class Part(IntEnum):
-    """Part of the data in which a tuple may occur. An expression is in the largest part of its tuples."""
+    """Part of the data in which a tuple may occur. An expression belongs to the highest part of any of its tuples."""
 
     TRAINED = 0
     VALIDATION = 1

@@ -213,7 +213,7 @@ def conditions(answer: Answer) -> tuple[str, ...]:
 
 
 def confounded(answer: Answer, mix: MixAnswer) -> str:
-    """Return the unequal budget of a mix that needs more, ``saw 50% as many examples of add as add``, or ``""``."""
+    """Return the unequal budget of a mix that needs more, ``saw 50% of add's examples of add``, or ``""``."""
     needs_more = mix.comparison is not None and mix.comparison.decided is Direction.MORE
     baseline = answer.mix(answer.baseline_of(mix))
     same_seen = math.isclose(mix.seen, baseline.seen, rel_tol=SAME)
@@ -222,7 +222,7 @@ def confounded(answer: Answer, mix: MixAnswer) -> str:
     if same_seen:
         had = f"trained for {bare(mix.budget / baseline.budget)} times the steps of {called(baseline)}"
     else:
-        had = f"saw {mix.seen / baseline.seen:.0%} as many examples of {answer.target} as {called(baseline)}"
+        had = f"saw {mix.seen / baseline.seen:.0%} of {called(baseline)}'s examples of {answer.target}"
     same = (mix.composition, mix.recipe)
     both = sum((other.composition, other.recipe) == same for other in answer.mixes) > 1
     return had if both else f"{had}; budget=both would show whether that matters"

@@ -481,13 +481,13 @@ struct Window {
     bool counts(int t) const { return !counted || counted[t + 1]; }
 };
 
-// A text to write from `begin` on. What stands there already is a draft; it ends with the token at `last`.
+// A text to write from `begin` on. The tokens there already are a draft; it ends with the token at `last`.
 struct Draft {
     int64_t* tokens;
     int64_t begin, last;
 };
 
-// What one application of a block keeps for its backward pass, of one group of windows; slope for GELU alone.
+// What one application of a block saves for its backward pass, for one group of windows. Only GELU uses `slope`.
 struct Block {
     Vec *normed_1, *inverse_1, *qkv, *weights, *mixed, *normed_2, *inverse_2, *hidden, *slope;
 };
