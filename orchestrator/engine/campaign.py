@@ -132,7 +132,7 @@ class Campaign:
     # Requests by the user
 
     def stop_mix(self, mix: str) -> None:
-        """Stop requesting runs of a mix. Drop its runs in training unless another mix needs them; keep finished runs."""
+        """Stop requesting runs of a mix. Drop its runs in training unless another mix needs them; keep ended ones."""
         if mix in self.searcher.stopped:
             return
         self.journal.append(Stopped(mix))
