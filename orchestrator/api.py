@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from orchestrator.catalogue.listings import sweep_words
 from orchestrator.catalogue.lookup import space_of
 from orchestrator.catalogue.reading import StoredSweep, read_arrays, read_sweep, read_sweeps
-from orchestrator.environment import user_path
+from orchestrator.environment import user_path, with_usable_size
 from orchestrator.errors import UserError, unknown
 from orchestrator.home.files import Home, check_home
 from orchestrator.home.sweeps import Sweep, Unreadable
@@ -35,7 +35,6 @@ from orchestrator.report.words.numbers import counted, moment
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.python_options import from_python, home_from_python
 from orchestrator.sweep.run_options import RunOptions
-from orchestrator.terminal.size import with_usable_size
 
 if TYPE_CHECKING:
     import pandas as pd

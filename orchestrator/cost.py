@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -32,14 +32,12 @@ GPU_RATE, GPU_HALF = 3.0e13, 36_000.0
 """Operations per second of a large model on one core with the native step, on one core with torch, and on one GPU; and
 the parameters at which overhead halves that rate.
 
-The numbers for torch are fitted to float32 training of ListOps models with 1,200 to 116,000 parameters on a shared
-server (within 30%; expect a factor of three elsewhere). The numbers for the native step fit whole runs of the profile
-`laptop`, two at a time on two cores: 20 s at n_embed 16, 23 at 18, 29 at 20, 38 at 24 and 51 at 28 (within 4%).
-
-The numbers for a GPU fit stacks of 64 runs of the profile `paper` on an H100 in float32: 239 us per run and step at
-n_embed 16, 316 at 32 and 554 at 64 (within 8%). Since then the gradients of matrices are computed in parts
-(trainables/transformer/model.py), which should be faster, but whole steps have not been measured since. A run in a
-stack of ten took 813 us at 32.
+Torch: fitted to float32 training of ListOps models with 1,200 to 116,000 parameters on a shared server (within 30%;
+expect a factor of three elsewhere). Native step: whole runs of the profile `laptop`, two at a time on two cores: 20 s
+at n_embed 16, 23 at 18, 29 at 20, 38 at 24 and 51 at 28 (within 4%). GPU: stacks of 64 runs of the profile `paper` on
+an H100 in float32, 239 us per run and step at n_embed 16, 316 at 32 and 554 at 64 (within 8%), measured before the
+gradients of matrices were computed in parts (trainables/transformer/model.py). A run in a stack of ten took 813 us at
+32.
 """
 STARTUP_S = 15.0
 """Seconds to start Ray and the workers."""
@@ -47,10 +45,8 @@ WEIGHT_BYTES_PER_PARAMETER = 4
 """Float32. Checkpoints, three times as large while a stack trains, are removed when it ends."""
 RECORD_BYTES, SWEEP_BYTES = 200_000, 1_500_000
 """Bytes of a run in addition to its weights (arrays, curves and pictures, in its directory and in MLflow), and bytes of
-a sweep (an empty MLflow database and the figures). Training data are not included, since sweeps share them.
-
-Measured as 194 kB per run over 144 runs modulo 6, and 250 kB over 8 runs modulo 10, whose pictures are larger. At that
-time every run had a picture in both places; now the size is smaller.
+a sweep (an empty MLflow database and the figures), without training data, which sweeps share. Measured as 194 kB per
+run modulo 6 and 250 kB modulo 10, when every run had pictures in both places.
 """
 
 
@@ -64,7 +60,7 @@ class SizePlan:
     flops: float
     seconds: float
     runs: float
-    stack: int = 1
+    stack: int
 
 
 @dataclass(frozen=True)
@@ -72,6 +68,8 @@ class Plan:
     """Expected cost of a sweep.
 
     Attributes:
+        seconds: Seconds from start to answer, including the tuning.
+        flops: Floating-point operations of all runs.
         runs_at_worst: Number of runs in the most expensive rehearsal. In a rehearsal, either every run of a size
             learns or none does; mixed outcomes may need more runs.
         runs_at_most: The searcher's bound on the runs.
@@ -79,35 +77,22 @@ class Plan:
         stacks_at_once: Number of stacks that train at the same time.
         tuning_runs: Maximum number of tuning runs before the sweep; 0 if another sweep tuned the same settings.
         tuning_seconds: Seconds of the tuning runs.
-        donor_flops: Operations of first phases from which runs of all sizes continue.
-        donor_seconds: Seconds of these first phases.
     """
 
     sizes: tuple[SizePlan, ...]
+    seconds: float
+    flops: float
     runs_at_worst: int
     runs_at_most: int
     seconds_at_worst: float
     stacks_at_once: int
-    tuning_runs: int = 0
-    tuning_seconds: float = 0.0
-    donor_flops: float = 0.0
-    donor_seconds: float = 0.0
+    tuning_runs: int
+    tuning_seconds: float
 
     @property
     def runs(self) -> float:
         """Expected number of runs."""
         return sum(size.runs for size in self.sizes)
-
-    @property
-    def flops(self) -> float:
-        """Expected number of floating-point operations."""
-        return sum(size.runs * size.flops for size in self.sizes) + self.donor_flops
-
-    @property
-    def seconds(self) -> float:
-        """Expected seconds from start to answer."""
-        searched = _wall(sum(size.runs * size.seconds for size in self.sizes), self.stacks_at_once)
-        return searched + self.tuning_seconds + self.donor_seconds
 
     @property
     def disk_bytes(self) -> float:
@@ -118,42 +103,37 @@ class Plan:
 
 def make_plan(spec: SweepSpec, hardware: Hardware) -> Plan:
     """Return the expected cost on ``hardware`` of ``spec``, after :func:`orchestrator.stacks.settled`."""
-    family = spec.make_family()
-    flops = {size: _dearest(spec, family, size) for size in spec.sizes}
-    seconds = run_seconds(spec)
-    stacks = StackSizes(spec, hardware)
-    rehearsals = rehearse(spec, seconds)
-    at_once = stacks_at_once(spec, hardware)
+    family, seconds, stacks = spec.make_family(), run_seconds(spec), StackSizes(spec, hardware)
+    rehearsals, at_once = rehearse(spec, seconds), stacks_at_once(spec, hardware)
     sizes = tuple(
         SizePlan(
             size,
             family.parameters(size).total,
-            flops[size],
+            _dearest(spec, family, size),
             seconds[size],
             sum(runs[size] for runs in rehearsals) / len(rehearsals),
             stacks.most(size),
         )
         for size in spec.sizes
     )
-    dearest = max(sum(count * seconds[size] for size, count in runs.items()) for runs in rehearsals)
-    tuning_runs, tuning_seconds = _tuning(spec, at_once)
-    donors = _donors(spec, family)
-    donor_seconds = (
-        sum(_seconds(spec, family.flops(run), family.parameters(run.size).total) for run in donors) / at_once
-    )
-    at_worst = _wall(dearest, at_once) + tuning_seconds + donor_seconds
+    tuning_runs, tuning_s = _tuning(spec, at_once)
+    donors = [(family.flops(run), family.parameters(run.size).total) for run in _donors(spec, family)]
+    donors_s = sum(_seconds(spec, flops, parameters) for flops, parameters in donors) / at_once
+
+    def wall(searched_s: float) -> float:
+        return STARTUP_S + searched_s / at_once + tuning_s + donors_s
+
     runs_at_worst = max(runs.total() for runs in rehearsals)
-    runs_at_most = max(runs_at_worst, sum(mix.runs_left for mix in searcher_of(spec).progress()))
     return Plan(
         sizes,
-        runs_at_worst,
-        runs_at_most,
-        at_worst,
-        at_once,
-        tuning_runs,
-        tuning_seconds,
-        sum(map(family.flops, donors)),
-        donor_seconds,
+        seconds=wall(sum(size.runs * size.seconds for size in sizes)),
+        flops=sum(size.runs * size.flops for size in sizes) + sum(flops for flops, _ in donors),
+        runs_at_worst=runs_at_worst,
+        runs_at_most=max(runs_at_worst, sum(mix.runs_left for mix in searcher_of(spec).progress())),
+        seconds_at_worst=wall(max(sum(count * seconds[size] for size, count in runs.items()) for runs in rehearsals)),
+        stacks_at_once=at_once,
+        tuning_runs=tuning_runs,
+        tuning_seconds=tuning_s,
     )
 
 
@@ -186,13 +166,12 @@ def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]
     if len(transitions) > MOST_REHEARSALS:
         places = np.linspace(0, len(transitions) - 1, MOST_REHEARSALS).round().astype(int)
         transitions = [transitions[place] for place in places]
-    once = []
+    rehearsals = []
     for transition in transitions:
         searcher = make_searcher(spec.search.method, problem, **spec.search.settings)
-        once.append(played_to_the_end(searcher, dict.fromkeys(mixes, transition), seconds))
-    return [
-        Counter({size: round(runs * len(spec.mixes) / len(mixes)) for size, runs in counts.items()}) for counts in once
-    ]
+        counts = played_to_the_end(searcher, dict.fromkeys(mixes, transition), seconds)
+        rehearsals.append(Counter({size: round(runs * len(spec.mixes) / len(mixes)) for size, runs in counts.items()}))
+    return rehearsals
 
 
 def stacks_at_once(spec: SweepSpec, hardware: Hardware) -> int:
@@ -252,10 +231,6 @@ def _seconds(spec: SweepSpec, flops: float, parameters: float) -> float:
     return flops / (rate * parameters / (parameters + half))
 
 
-def _wall(run_seconds: float, at_once: int) -> float:
-    return STARTUP_S + run_seconds / at_once
-
-
 @dataclass(frozen=True)
 class Cost:
     """Seconds of training. Each run counts for its share of its stack.
@@ -286,32 +261,23 @@ def cost_of(spec: SweepSpec, runs: Iterable[RunRecord]) -> Cost:
     size, and without these, a power law fitted to the measured sizes. Earlier phases add the same share as in these
     runs.
     """
-    ended = tuple(runs)
-    phases_s = 0.0
-    cells: dict[tuple[str, int], list[float]] = {}
-    sizes: dict[int, list[float]] = {}
+    ended = [(run, run.outcome.measures.get("seconds", 0.0)) for run in runs]
+    # Counts are as in the table, but the seconds include first phases.
+    counted = [(run, spent) for run, spent in ended if run.config.label in spec.mix_named and is_evidence(run.config)]
+    cells: defaultdict[tuple[str, int], list[float]] = defaultdict(list)
+    sizes: defaultdict[int, list[float]] = defaultdict(list)
     seen: dict[Request, Observation | None] = {}
-    for run in ended:
-        spent, config = run.outcome.measures.get("seconds", 0.0), run.config
-        if config.label not in spec.mix_named:
-            phases_s += spent
-        elif spent > 0 and is_evidence(config):
-            cells.setdefault((config.label, config.size), []).append(spent)
-            sizes.setdefault(config.size, []).append(spent)
-            seen[Request(config.label, config.size, config.seed)] = Observation(0.0, 0.0, spent)
-    trained = [run for run in ended if not run.found_in]
-    spent_s, all_s = (sum(run.outcome.measures.get("seconds", 0.0) for run in runs) for runs in (trained, ended))
+    for run, spent in counted:
+        if spent > 0:
+            cells[run.config.label, run.config.size].append(spent)
+            sizes[run.config.size].append(spent)
+            seen[Request(run.config.label, run.config.size, run.config.seed)] = Observation(0.0, 0.0, spent)
     grid_s = None
     if seen:
         model = cost_model(seen)
-
-        def expected(mix: str, size: int) -> float:
-            measured = cells.get((mix, size)) or sizes.get(size)
-            return fmean(measured) if measured else model.cost(size)
-
-        grid_s = spec.seeds * sum(expected(mix.name, size) for mix, size in spec.cells)
-        grid_s *= 1 + phases_s / sum(map(sum, cells.values()))
-    # Counts are as in the table, but the seconds include first phases.
-    counted = [run for run in ended if is_evidence(run.config) and run.config.label in spec.mix_named]
-    count = sum(not run.found_in for run in counted)
-    return Cost(spent_s, grid_s, count, spec.seeds * len(spec.cells), all_s - spent_s, len(counted) - count)
+        expected = [cells[mix.name, size] or sizes[size] or [model.cost(size)] for mix, size in spec.cells]
+        phases_s = sum(spent for run, spent in ended if run.config.label not in spec.mix_named)
+        grid_s = spec.seeds * sum(map(fmean, expected)) * (1 + phases_s / sum(map(sum, cells.values())))
+    spent_s = sum(spent for run, spent in ended if not run.found_in)
+    found_s, found = sum(spent for _, spent in ended) - spent_s, sum(bool(run.found_in) for run, _ in counted)
+    return Cost(spent_s, grid_s, len(counted) - found, spec.seeds * len(spec.cells), found_s, found)

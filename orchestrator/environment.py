@@ -41,36 +41,31 @@ def ours(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if not is_foreign(name)}
 
 
-def drop_foreign() -> dict[str, str]:
-    """Remove foreign variables from this process's environment. Return them with their values."""
+def _drop_foreign() -> dict[str, str]:
     return {name: os.environ.pop(name) for name in list(os.environ) if is_foreign(name)}
 
 
 @contextmanager
 def without_foreign() -> Iterator[None]:
     """Remove foreign variables during the block."""
-    dropped = drop_foreign()
+    dropped = _drop_foreign()
     try:
         yield
     finally:
         os.environ.update(dropped)
 
 
-STANDARD_ERROR = 2
-
-
-def open_streams() -> None:
-    """Reopen standard streams that cron and daemons leave closed. Otherwise the next file opened, such as a journal,
-    takes one of their descriptors, and libraries print into it."""
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= STANDARD_ERROR:
-        os.set_inheritable(descriptor, True)
-    os.close(descriptor)
+def with_usable_size(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without non-positive sizes of the terminal (from cron, some containers), which rich
+    prefers to the actual size, so that it would print nothing."""
+    useless = {name for name in ("COLUMNS", "LINES") if not environment.get(name, "1").strip("0").isdecimal()}
+    return {name: value for name, value in environment.items() if name not in useless}
 
 
 PACKAGES = ("orchestrator", "trainables", "search_spaces")
 ROOT = str(Path(__file__).resolve().parents[1])
 """Directory that contains the packages of this program."""
-
+STANDARD_ERROR = 2
 ELSEWHERE = "name another directory as --scratch, or set TMPDIR"
 """Remedy for an unusable temporary directory."""
 
@@ -78,8 +73,12 @@ ELSEWHERE = "name another directory as --scratch, or set TMPDIR"
 def begin() -> None:
     """Prepare this process before it imports the rest of the program or its libraries. Raises :class:`UserError` if a
     directory in ``PYTHONPATH`` hides a package of this program."""
-    open_streams()
-    drop_foreign()
+    # Reopen standard streams that cron and daemons leave closed. Otherwise the next file opened, such as a journal,
+    # takes one of their descriptors, and libraries print into it.
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= STANDARD_ERROR:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    _drop_foreign()
     settle_user()
     if any(option.startswith("error") for option in sys.warnoptions):
         warnings.simplefilter("default")  # A library's call of a deprecated function must not end a sweep.

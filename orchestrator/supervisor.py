@@ -3,6 +3,8 @@ resumes the sweep from the journal.
 
 Through a pipe the driver sends its parent the sweep's id and, before a normal exit, a message that it has ended. If the
 parent dies, the driver dies too.
+
+Signals from a terminal or batch system stop a sweep, and Ctrl-Z suspends it.
 """
 
 from __future__ import annotations
@@ -13,15 +15,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import TYPE_CHECKING
 
-from orchestrator.signals import leave_terminal, show_cursor, stop_signals, suspended, terminal_outputs
-
-if TYPE_CHECKING:
-    import psutil
+import psutil
 
 STARTS = 3
 """Maximum number of times that a sweep is resumed automatically."""
@@ -35,6 +33,54 @@ RESUMED = "ORCHESTRATOR_RESUMED"
 """Environment variable of a driver with the sweep to resume ("" for all of a space), which overrides the arguments."""
 LOOK_EVERY_S = 0.2
 """Seconds between checks of the parent and of Ray."""
+TERMINALS = [descriptor for descriptor in (1, 2) if os.isatty(descriptor)]
+"""Which of stdout and stderr are terminals. This cannot be found after the terminal is lost."""
+
+
+def stop_signals() -> list[signal.Signals]:
+    """Return the signals that stop a sweep: Ctrl-C, a batch system's notice, and a lost terminal without ``nohup``."""
+    lost = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
+    return [signal.SIGINT, signal.SIGTERM, *lost]
+
+
+def leave_terminal() -> None:
+    """Discard further output to the terminal, because it is lost and writing would raise an error."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in TERMINALS:
+        os.dup2(null, descriptor)
+    os.close(null)
+
+
+def _show_cursor() -> None:
+    """Show the cursor, which a live view hides, if stderr is a terminal."""
+    if sys.stderr.isatty():
+        sys.stderr.write("\x1b[?25h")
+        sys.stderr.flush()
+
+
+@contextmanager
+def _suspended(driver: subprocess.Popen[bytes] | None) -> Iterator[None]:
+    """Suspend a driver and its descendants, whose process groups Ctrl-Z does not reach, during the block."""
+    processes: list[psutil.Process] = []
+    if driver is not None:
+        with suppress(psutil.NoSuchProcess):
+            processes.append(psutil.Process(driver.pid))
+            processes[0].suspend()
+            for _ in range(2):  # The second time finds processes that were just starting.
+                processes += [child for child in processes[0].children(recursive=True) if child not in processes]
+                for process in processes:
+                    _signal(process, signal.SIGSTOP)
+    _show_cursor()
+    try:
+        yield
+    finally:
+        for process in reversed(processes):
+            _signal(process, signal.SIGCONT)
+
+
+def _signal(process: psutil.Process, number: int) -> None:
+    with suppress(psutil.NoSuchProcess):
+        process.send_signal(number)
 
 
 def supervise(arguments: Sequence[str], report: Callable[[str], object]) -> int:
@@ -46,18 +92,17 @@ def supervise(arguments: Sequence[str], report: Callable[[str], object]) -> int:
     sweep: str | None = None
     interrupted = False
     driver: subprocess.Popen[bytes] | None = None
-    terminals = terminal_outputs()
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         nonlocal interrupted
         interrupted = True
         if number == signal.SIGHUP:
-            leave_terminal(terminals)
+            leave_terminal()
         if driver is not None:
             driver.send_signal(signal.SIGHUP if number == signal.SIGHUP else signal.SIGINT)
 
     def pause(number: int, frame: FrameType | None) -> None:
-        with suspended(driver):
+        with _suspended(driver):
             signal.signal(signal.SIGTSTP, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTSTP)  # Returns when the shell continues this process (`fg`, `bg`).
             signal.signal(signal.SIGTSTP, pause)
@@ -79,7 +124,7 @@ def supervise(arguments: Sequence[str], report: Callable[[str], object]) -> int:
             return code
         sweep = messages.get("sweep", sweep)
         remedy = f"finished runs are kept. Continue with the same command and --resume {sweep or ''}".rstrip()
-        show_cursor()
+        _show_cursor()
         if interrupted:
             if sweep is not None:
                 report(f"stopped immediately, as requested; {remedy}")
@@ -150,11 +195,7 @@ def resumed() -> str | None:
 
 def age_s() -> float:
     """Return the seconds since this driver's parent was started, or 0 without a parent."""
-    if not has_parent():
-        return 0.0
-    import psutil  # Most commands do not need it.
-
-    return time.time() - float(psutil.Process(os.getppid()).create_time())
+    return time.time() - float(psutil.Process(os.getppid()).create_time()) if has_parent() else 0.0
 
 
 def tell(word: str, rest: str = "") -> None:
@@ -183,8 +224,6 @@ def _watch_parent(parent: int) -> None:
 
 
 def _is_alive(process: psutil.Process) -> bool:
-    import psutil  # Most commands do not need it.
-
     with suppress(psutil.NoSuchProcess):
         return bool(process.is_running()) and bool(process.status() != psutil.STATUS_ZOMBIE)
     return False

@@ -18,9 +18,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from orchestrator.cli.main import with_bare_resume
+from orchestrator.cli.main import describe, with_bare_resume
 from orchestrator.errors import SweepError, UserError
-from orchestrator.terminal.error_output import describe
 from tests.cli.program import Program, imported, line, process, separate, started
 from tests.record.servers import experiments_at, free_port
 from tests.waiting import wait_for

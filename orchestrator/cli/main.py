@@ -1,20 +1,30 @@
-"""The program: which process drives a sweep, and how it exits."""
+"""The program: which process drives a sweep, and how it ends: a message on stderr and an exit code for every error."""
 
 from __future__ import annotations
 
 import atexit
+import errno
 import os
 import sys
 import threading
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from io import TextIOWrapper
 from itertools import pairwise, zip_longest
 
+import typer
+from rich.console import Console
+from rich.text import Text
+
 from orchestrator import supervisor
-from orchestrator.terminal.error_output import exit_code_of, say
-from orchestrator.terminal.size import with_usable_size
+from orchestrator.environment import with_usable_size
+from orchestrator.errors import SweepError, UserError
+from trainables.contract.settings import SettingsError
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def with_bare_resume(arguments: Sequence[str]) -> list[str]:
@@ -50,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from orchestrator.cli.app import program
 
     command = partial(program(words[0]), with_bare_resume(words), prog_name="orchestrator", standalone_mode=False)
-    end.code = exit_code_of(command, debug="--debug" in given)
+    end.code = _exit_code(command, debug="--debug" in given)
     supervisor.tell("ended")
     sys.exit(end.code)
 
@@ -73,3 +83,59 @@ def _may_die(given: Sequence[str]) -> bool:
     supervisor. Other commands run in this process, where a debugger can reach them."""
     local = ("--engine", "local") in pairwise(given) or "--engine=local" in given
     return given[0] == "run" and not local and "--help" not in given
+
+
+def _exit_code(command: Callable[[], int | None], *, debug: bool) -> int:
+    """Run ``command``, print its error and return the exit code. ``debug`` adds the traceback."""
+    try:
+        code = command() or 0
+    except Exception as error:  # noqa: BLE001 - the one place where any failure becomes a message
+        if debug:
+            traceback.print_exc()
+        message, code = describe(error)
+        say(message)
+        return code
+    except KeyboardInterrupt:
+        code = supervisor.INTERRUPTED
+    if code == supervisor.INTERRUPTED:
+        say("interrupted", head="")
+    return code
+
+
+def describe(error: Exception) -> tuple[str, int]:
+    """Return an error's message and exit code."""
+    if isinstance(error, SweepError):
+        return str(error), error.exit_code
+    if isinstance(error, SettingsError):
+        from orchestrator.space.mistakes import explain
+
+        return explain(error), UserError.exit_code
+    if isinstance(error, typer.TyperException):
+        context = getattr(error, "ctx", None)
+        hint = f"\nTry '{context.command_path} --help'." if context is not None else ""
+        return error.format_message() + hint, error.exit_code
+    if isinstance(error, OSError) and error.errno is not None:
+        return _system(error), 1
+    if isinstance(error, typer.Abort):
+        return "aborted", 1
+    lines = str(error).strip().splitlines()
+    summary = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    return f"{summary} (this should not happen; run again with --debug for the traceback)", 1
+
+
+def _system(error: OSError) -> str:
+    place = f" {str(error.filename)!r}" if error.filename else ""
+    if error.errno in FULL:
+        remedy = "Free some space and continue with --resume, or name another --home."
+        return f"the disk is full: cannot write{place}. {remedy}"
+    if error.errno in DENIED:
+        return f"permission denied:{place} ({error.strerror}). Name another place with --home or --output."
+    return f"{error.strerror}{place} (run again with --debug for the traceback)"
+
+
+def say(message: str, head: str = "error: ") -> None:
+    """Print a message on stderr. A closed pipe is not an error."""
+    try:
+        Console(stderr=True, soft_wrap=True).print(Text.assemble((head, "bold red"), message), highlight=False)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, and functions that read them."""
+"""Arguments and options that several commands share, and functions that read them or print."""
 
 from __future__ import annotations
 
@@ -6,31 +6,23 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
+from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.environment import user_path
-from orchestrator.errors import UserError
+from orchestrator.errors import SweepError, UserError
+from orchestrator.home.files import Home, check_home
+from orchestrator.home.sweeps import UnreadableError
+from orchestrator.space.hardware import Hardware, detect
+from orchestrator.space.spaces import load_space, open_space, variant_names
+from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run_options import RunOptions, SpaceOptions
 
-if TYPE_CHECKING:
-    from orchestrator.space.hardware import Hardware
-    from orchestrator.space.spec import SweepSpec
-
-
-def _home(given: str | Path) -> Path:
-    """Return the directory of a home. Raises ``BadParameter`` if it cannot be a home."""
-    from orchestrator.home.files import check_home
-
-    try:
-        if not str(given).strip():
-            raise UserError("must not be empty: omit the option, or name a directory")
-        home = user_path(given)
-        check_home(home)
-    except UserError as error:
-        raise typer.BadParameter(str(error)) from error
-    return home
+PIPED_WIDTH = 200
+"""Columns if the output is not a terminal, so that tables do not wrap."""
 
 
 def _path(given: str | Path) -> Path:
@@ -40,6 +32,17 @@ def _path(given: str | Path) -> Path:
         raise typer.BadParameter(str(error)) from error
 
 
+def _home(given: str | Path) -> Path:
+    if not str(given).strip():
+        raise typer.BadParameter("must not be empty: omit the option, or name a directory")
+    home = _path(given)
+    try:
+        check_home(home)
+    except UserError as error:
+        raise typer.BadParameter(str(error)) from error
+    return home
+
+
 def path_option(help: str, metavar: str = "PATH") -> Any:
     """Return an option that names a file or directory to write."""
     return typer.Option(parser=_path, metavar=metavar, help=help)
@@ -47,16 +50,9 @@ def path_option(help: str, metavar: str = "PATH") -> Any:
 
 SpaceName = Annotated[str, typer.Argument(metavar="NAME_OR_FILE", help="A search space's name, or a YAML file.")]
 SWEEP_HELP = "A sweep's id or its beginning, or a search space's name for its newest sweep."
-SweepName = Annotated[str | None, typer.Argument(metavar="[SWEEP]", help=SWEEP_HELP)]
 OneSweep = Annotated[str, typer.Argument(metavar="SWEEP", help=SWEEP_HELP)]
-HomeOption = Annotated[
-    Path,
-    typer.Option(
-        parser=_home,
-        metavar="DIR",
-        help=RunOptions.__dataclass_fields__["home"].metadata["option"]["help"],
-    ),
-]
+HOME_HELP = RunOptions.__dataclass_fields__["home"].metadata["option"]["help"]
+HomeOption = Annotated[Path, typer.Option(parser=_home, metavar="DIR", help=HOME_HELP)]
 
 
 def with_options(kind: type[SpaceOptions], **types: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -88,17 +84,13 @@ def with_options(kind: type[SpaceOptions], **types: Any) -> Callable[[Callable[.
 
 def resolve(space: str, options: SpaceOptions, hardware: Hardware | None = None) -> SweepSpec:
     """Return the sweep of a search space with these options, by default on this machine."""
-    from orchestrator.space.spaces import load_space, open_space
-
     if warning := open_space(space).warning:
-        typer.echo(f"warning: {warning}", err=True)
+        warn(warning)
     return load_space(space, options.profile, options.assignments, hardware, options.variant)
 
 
 def load_variants(space: str, options: SpaceOptions, hardware: Hardware) -> list[SweepSpec]:
     """Return the sweeps of a search space: the chosen variant, or one sweep per variant."""
-    from orchestrator.space.spaces import variant_names
-
     chosen = options.variant
     names = (chosen,) if chosen is not None else variant_names(space, options.profile, hardware) or (None,)
     return [resolve(space, replace(options, variant=name), hardware) for name in names]
@@ -106,10 +98,48 @@ def load_variants(space: str, options: SpaceOptions, hardware: Hardware) -> list
 
 def hardware_at(address: str | None) -> Hardware:
     """Return the hardware of the cluster at ``address``, or of this machine."""
-    from orchestrator.space.hardware import detect
-
     if address is None:
         return detect()
     from orchestrator.engine.ray.cluster import cluster_hardware  # Ray takes a second to import.
 
     return cluster_hardware(address)
+
+
+def open_sweep(sweep: str | None, home: Path) -> StoredSweep:
+    """Return the sweep of this name, or the newest readable sweep. Print damaged files and skipped sweeps on stderr.
+
+    Raises ``UserError``, or ``UnreadableError`` for a named sweep that cannot be read.
+    """
+    stored = _newest(home) if sweep is None else read_sweep(Home(home.resolve()), sweep)
+    for damage in stored.damage:
+        warn(damage)
+    return stored
+
+
+def _newest(home: Path) -> StoredSweep:
+    place = Home(home.resolve())
+    ids = place.sweep_ids()
+    if not ids:
+        raise UserError(no_sweep(home))
+    for sweep_id in ids:
+        try:
+            return read_sweep(place, sweep_id)
+        except UnreadableError as error:
+            warn(f"skipped: {error}")
+    raise SweepError(f"no sweep in {place.root} can be read; `sweeps` lists the reasons")
+
+
+def no_sweep(home: Path) -> str:
+    """Return the message for a home without sweeps."""
+    return f"{home} has no sweep yet: start one with `run NAME`, or name another --home"
+
+
+def warn(text: str) -> None:
+    """Print a problem on stderr that does not stop the command."""
+    typer.echo(f"warning: {text}", err=True)
+
+
+def wide_console() -> Console:
+    """Return a console that does not fold lines unless the output is a terminal."""
+    console = Console()
+    return console if console.is_terminal else Console(width=PIPED_WIDTH)

@@ -1,31 +1,85 @@
-"""Search spaces: list, show, plan and run."""
+"""Search spaces and sweeps of them: list, show, plan, run, stop, reproduce."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
+from zlib import crc32
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from orchestrator import environment
+from orchestrator.catalogue.reading import StoredSweep
+from orchestrator.cli.look import print_comparison
 from orchestrator.cli.options import (
     HomeOption,
+    OneSweep,
     SpaceName,
     hardware_at,
     load_variants,
+    open_sweep,
     resolve,
+    warn,
+    wide_console,
     with_options,
 )
-from orchestrator.cli.status import warn
-from orchestrator.errors import UserError
-from orchestrator.sweep.run_options import RunOptions, SizedOptions
+from orchestrator.errors import UserError, unknown
+from orchestrator.home.files import Home, StopRequest
+from orchestrator.home.journal import recall
+from orchestrator.home.resuming import newest_sweep
+from orchestrator.home.sweeps import ask_to_stop
+from orchestrator.report import table
+from orchestrator.report.statements import HEADER, markdown, over_table, summary
+from orchestrator.report.words.next_step import next_step
+from orchestrator.report.words.numbers import counted, duration
+from orchestrator.space.expected import Expectation, expectations_of
+from orchestrator.space.files import names
+from orchestrator.space.hardware import Hardware
+from orchestrator.space.spaces import comments_of, open_space
+from orchestrator.space.spec import SweepSpec
+from orchestrator.space.strict_yaml import commented
+from orchestrator.sweep.beginning import check_begin, one_ray
+from orchestrator.sweep.reproduce import Experiment, Reproduction
+from orchestrator.sweep.run import logged_to, run_sweep
+from orchestrator.sweep.run_options import HOME, RunOptions, SizedOptions, SpaceOptions, seconds_of
+from orchestrator.terminal.briefing import print_plan, print_spaces, print_start
+from trainables.contract.arms import as_named
+from trainables.files import write_whole
+from trainables.probes.base import BUILT_IN, load_probe
 
-if TYPE_CHECKING:
-    from orchestrator.cost import Plan
-    from orchestrator.space.hardware import Hardware
-    from orchestrator.space.spec import SweepSpec
+
+@with_options(SizedOptions)
+def show_command(
+    options: SizedOptions,
+    space: Annotated[
+        str | None, typer.Argument(metavar="[NAME_OR_FILE]", help="A search space's name, or a YAML file.")
+    ] = None,
+) -> None:
+    """List the search spaces, or print a resolved one as YAML that can be run, with its comments."""
+    if space is None:
+        print_spaces([open_space(name) for name in names()], Console())
+        return
+    written = resolve(space, options).to_yaml()
+    comments = comments_of(space, options.profile, options.assignments, variant=options.variant)
+    typer.echo(commented(written, comments), nl=False)
+
+
+@with_options(SizedOptions)
+def plan_command(space: SpaceName, options: SizedOptions) -> None:
+    """Print what a sweep would cost, without starting it.
+
+    Example:
+
+      plan my_space.yaml --set "sizes={from: 8, to: 256, count: 16}"
+    """
+    hardware, console = hardware_at(None), Console()
+    for spec in load_variants(space, options, hardware):
+        print_plan(spec, hardware, console)
 
 
 @with_options(RunOptions, home=HomeOption)
@@ -53,22 +107,15 @@ def run_command(space: SpaceName, options: RunOptions) -> None:
     if options.several:
         _run_variants(specs, options, hardware, console)
         return
-    _start(specs[0], options, console)
-    from orchestrator.sweep.run import run_sweep
-
+    print_start(specs[0], hardware, console, options.plan_line)
     answer = run_sweep(specs[0], options, console)
     if console.quiet:
-        from orchestrator.report import table
-        from orchestrator.report.words.next_step import next_step
-
         typer.echo(table.plain(table.answer_table(answer), next_step(specs[0], answer)))
 
 
 class _Output(Console):
-    """Console of a sweep. It reports a broken pipe before the program exits."""
-
     def on_broken_pipe(self) -> None:
-        """Report the broken pipe. rich calls this method, which does not return."""
+        """Report the broken pipe before the program exits. rich calls this method, which does not return."""
         typer.echo(
             "error: the program that reads this output has exited; --resume continues the sweep if it had begun",
             err=True,
@@ -78,14 +125,11 @@ class _Output(Console):
 
 def _check_begin(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hardware) -> None:
     """Check everything before anything starts. Raises ``UserError``."""
-    from orchestrator.home.files import Home
-    from orchestrator.sweep.beginning import check_begin
-
     if options.several and (options.resume or options.extend is not None):
-        names = ", ".join(spec.variant for spec in specs)
+        variants = ", ".join(spec.variant for spec in specs)
         option = "--resume" if options.resume else "--extend"
         raise UserError(
-            f"{option} applies to one sweep, but {options.space} has several: also give --variant ({names})"
+            f"{option} applies to one sweep, but {options.space} has several: also give --variant ({variants})"
         )
     for spec in specs:
         _check_gpus(spec, hardware, options.address)
@@ -98,16 +142,19 @@ def _check_begin(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hard
         check_dashboard(options.address)
 
 
+def _check_gpus(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:
+    if not spec.resources.gpu_per_stack or hardware.gpus or hardware.grows:
+        return
+    where, share = f"at {address}" if address else "here", spec.resources.gpu_per_stack
+    needs = "a share of a GPU" if isinstance(share, str) else f"{share:g} GPU"
+    raise UserError(
+        f"each stack of this sweep needs {needs}, but no GPU was found {where}. Give the --address of a Ray cluster "
+        "with GPUs, another --profile, or --set resources.gpu_per_stack=0 to train on the CPU, slowly."
+    )
+
+
 def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hardware, console: Console) -> None:
     """Run sweeps one after another under one Ray, and compare them. A resume only runs unfinished variants."""
-    from orchestrator.cli.report import print_comparison
-    from orchestrator.cli.status import open_sweep
-    from orchestrator.home.files import Home
-    from orchestrator.home.journal import recall
-    from orchestrator.home.resuming import newest_sweep
-    from orchestrator.sweep.beginning import one_ray
-    from orchestrator.sweep.run import logged_to, run_sweep
-
     ended: list[str] = []
     home = Home(options.home.resolve())
     with one_ray(replace(options, begun=lambda sweep: ended.append(sweep.id))) as shared:
@@ -119,73 +166,140 @@ def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Har
                 console.print(text, markup=False, highlight=False, soft_wrap=True)
                 ended.append(newest.id)
                 continue
-            _start(spec, options, console)
+            print_start(spec, hardware, console, options.plan_line)
             run_sweep(spec, replace(shared, resume=None if newest is None else newest.id), console)
     stored = [open_sweep(sweep_id, options.home) for sweep_id in ended]
     print_comparison(stored, stored[-1].sweep.files.directory / "variants.png")
 
 
-@with_options(SizedOptions)
-def show_command(
-    options: SizedOptions,
-    space: Annotated[
-        str | None, typer.Argument(metavar="[NAME_OR_FILE]", help="A search space's name, or a YAML file.")
+def stop_command(
+    sweep: OneSweep,
+    mix: Annotated[str | None, typer.Option(help="Stop only this mix; the sweep continues with the others.")] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="Stop only this run (by its key or a prefix); it counts as failed."),
     ] = None,
+    home: HomeOption = HOME,
 ) -> None:
-    """List the search spaces, or print a resolved one as YAML that can be run, with its comments."""
-    from orchestrator.space.files import names
-    from orchestrator.space.spaces import comments_of, open_space
-    from orchestrator.space.strict_yaml import commented
-    from orchestrator.terminal.briefing import print_spaces
+    """Stop a running sweep as Ctrl-C does, or one of its mixes or runs. Finished runs are kept.
 
-    if space is None:
-        print_spaces([open_space(name) for name in names()], Console())
-        return
-    written = resolve(space, options).to_yaml()
-    comments = comments_of(space, options.profile, options.assignments, variant=options.variant)
-    typer.echo(commented(written, comments), nl=False)
+    Examples:
 
+      stop add_vs_add_prod                  the newest sweep of this space; run ... --resume continues it
 
-@with_options(SizedOptions)
-def plan_command(space: SpaceName, options: SizedOptions) -> None:
-    """Print what a sweep would cost, without starting it.
-
-    Example:
-
-      plan my_space.yaml --set "sizes={from: 8, to: 256, count: 16}"
+      stop add_vs_add_prod --mix add+prod   no more runs of this mix; the answer mentions it
     """
-    from orchestrator.terminal.briefing import print_plan
-
-    hardware, console = hardware_at(None), Console()
-    for spec in load_variants(space, options, hardware):
-        settled_spec, plan = _planned(spec, hardware)
-        print_plan(settled_spec, hardware, plan, console)
-
-
-def _start(spec: SweepSpec, options: RunOptions, console: Console) -> None:
-    from orchestrator.terminal.briefing import print_start
-
-    assert options.hardware is not None
-    settled_spec, plan = _planned(spec, options.hardware)
-    print_start(settled_spec, options.hardware, plan, console, options.plan_line)
+    if mix is not None and run is not None:
+        raise UserError("--mix stops all runs of a mix, --run stops one run: give only one option")
+    stored = open_sweep(sweep, home)
+    request = StopRequest(mix or "", "" if run is None else _key(stored, run))
+    ask_to_stop(stored.sweep, request)
+    typer.echo(f"{stored.id} will stop {request} at the next evaluation of a stack")
 
 
-def _planned(spec: SweepSpec, hardware: Hardware) -> tuple[SweepSpec, Plan]:
-    """Return a sweep with its stacks sized for this hardware, and its plan."""
-    from orchestrator.cost import make_plan
-    from orchestrator.stacks import settled
+def _key(stored: StoredSweep, given: str) -> str:
+    """Return the key of the run in training with this prefix. Raises ``UserError``."""
+    training = [run.key for run in stored.training]
+    matches = [key for key in training if given and key.startswith(given)]
+    if len(matches) == 1:
+        return matches[0]
+    problem = f"matches {len(matches)} runs in training" if matches else "is not a run in training"
+    raise UserError(f"{given!r} {problem} of {stored.id}. In training: {', '.join(matches or training) or 'none'}.")
 
-    settled_spec = settled(spec, hardware)
-    return settled_spec, make_plan(settled_spec, hardware)
+
+def reproduce_command(
+    spaces: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SPACE]...", help="Search spaces; by default all shipped ones."),
+    ] = None,
+    profile: Annotated[str, typer.Option(help="The profile in which to run each search space.")] = "laptop",
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Override a field of every search space by its path: --set settings.model.init.std=0.2.",
+        ),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Start only sweeps expected to end within this time: 2h, 45min; 0s runs nothing."
+        ),
+    ] = None,
+    home: HomeOption = HOME,
+    address: Annotated[str | None, typer.Option(help="Use the Ray cluster at this address.")] = None,
+    engine: Annotated[
+        str, typer.Option(metavar="ray|local", help="Train under Ray, or one stack after another in this process.")
+    ] = "ray",
+) -> None:
+    """Run all experiments and compare them with expectations.
+
+    Finished sweeps are not run again and unfinished ones continue, so you can interrupt this command and run it again.
+    """
+    seconds = None if budget is None else seconds_of("--budget", budget)
+    place, hardware = Home(home.resolve()), hardware_at(address)
+    choice = SpaceOptions(profile=profile, overrides=overrides or [])
+    experiments = [_experiment(name, choice, hardware) for name in spaces or _all(profile)]
+    reproduction = Reproduction(experiments, place, hardware, Console())
+    overridden = f"_{crc32(json.dumps(choice.overrides).encode()):08x}" if choice.overrides else ""
+    path = place.root / "reproduce" / f"{profile}{overridden}" / "table.md"
+    options = RunOptions(home=home, address=address, hardware=hardware, engine=engine).started()
+    try:
+        reproduction.run(options, seconds, lambda: _write(reproduction, choice, path))
+    finally:
+        rows = over_table(reproduction.rows())
+        shown = table.plain_table(*HEADER)
+        for row in rows:
+            shown.add_row(*map(Text, row.cells))
+        wide_console().print(shown)
+        typer.echo(summary(rows))
+        _write(reproduction, choice, path)
+        typer.echo(f"table   {path}")
 
 
-def _check_gpus(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:
-    """Raise ``UserError`` if a sweep needs GPUs and there are none."""
-    if not spec.resources.gpu_per_stack or hardware.gpus or hardware.grows:
-        return
-    where, share = f"at {address}" if address else "here", spec.resources.gpu_per_stack
-    needs = "a share of a GPU" if isinstance(share, str) else f"{share:g} GPU"
-    raise UserError(
-        f"each stack of this sweep needs {needs}, but no GPU was found {where}. Give the --address of a Ray cluster "
-        "with GPUs, another --profile, or --set resources.gpu_per_stack=0 to train on the CPU, slowly."
-    )
+def _write(reproduction: Reproduction, choice: SpaceOptions, path: Path) -> None:
+    recipe = ", ".join([f"Profile {choice.profile}", *choice.overrides])
+    cost = f"{recipe}: {counted(len(reproduction.sweeps), 'sweep')}, {duration(reproduction.seconds)} of training."
+    write_whole(path, markdown(over_table(reproduction.rows()), cost))
+
+
+def _all(profile: str) -> list[str]:
+    """Return the shipped search spaces with expectations in this profile. Raises ``UserError`` if there are none."""
+    spaces = [space for space in map(open_space, names()) if space.files[0].expects]
+    chosen = [space.name for space in spaces if profile in space.profiles]
+    if not chosen:
+        raise unknown("profile", profile, {name for space in spaces for name in space.profiles})
+    for space in spaces:
+        if space.name not in chosen:
+            typer.echo(f"{space.name} has no profile {profile!r} and is skipped", err=True)
+    return chosen
+
+
+def _experiment(name: str, choice: SpaceOptions, hardware: Hardware) -> Experiment:
+    space = open_space(name)
+    file = space.files[0]
+    expected = expectations_of(file)
+    if not expected:
+        raise UserError(f"{file.source} has no expected findings (`expects:`) to compare with its answer")
+    specs = load_variants(name, choice if space.profiles else replace(choice, profile=None), hardware)
+    where = f"{file.source}, expects"
+    return Experiment(specs[0].name, tuple(specs), tuple(_resolved(statement, specs, where) for statement in expected))
+
+
+def _resolved(expected: Expectation, specs: Sequence[SweepSpec], where: str) -> Expectation:
+    """Return a statement with its mixes named as in the sweeps. Raises ``UserError`` if no sweep can answer it."""
+    mixes = tuple(dict.fromkeys(name for spec in specs for name in spec.plain_mixes))
+    mix, control = (as_named(name, mixes) for name in (expected.mix, expected.control))
+    for name in (mix, control):
+        if name not in ("*", "", *mixes):
+            raise unknown("mix", name, mixes, where=where)
+    if mix == mixes[0] and not expected.than and expected.finds in ("fewer", "no fewer", "higher", "lower"):
+        raise UserError(f"{where}: {mix} is the baseline of the comparison: name another mix")
+    if not any(expected.is_about(spec.variant) for spec in specs):
+        raise unknown("variant", expected.variant, [spec.variant for spec in specs], where=where)
+    probes = [*BUILT_IN, *(load_probe(name).name for spec in specs for name in spec.probes)]
+    for name in expected.probes:
+        if name not in probes:
+            raise unknown("probe", name, dict.fromkeys(probes), where=where)
+    return expected.model_copy(update={"mix": mix, "control": control})

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import torch
 
-from orchestrator.doctor.finding import Check, Finding, ok, slow, wrong
-from orchestrator.doctor.machine import GB, apart, at_once, trained, training
+from orchestrator.doctor.machine import GB, Check, Finding, apart, at_once, ok, slow, trained, training, wrong
 from orchestrator.engine.out_of_memory import is_out_of_memory
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
@@ -39,29 +38,24 @@ def gpu_checks(home: Path) -> list[Check]:
     Checks with compiled steps run at the same time, after all steps are compiled. The check that fills the memory runs
     alone, because a small GPU does not have enough for others.
     """
-    return [
-        ("GPU", device),
-        ("compiling", partial(compiling, home)),
-        *at_once(
-            [
-                ("losses", partial(side_by_side, home)),
-                ("resuming", partial(training, home, "cuda")),
-                ("two processes", partial(two_processes, home)),
-            ]
-        ),
-        ("GPU memory", partial(memory_end, home)),
+    sharing: list[Check] = [
+        ("losses", partial(side_by_side, home)),
+        ("resuming", partial(training, home, "cuda")),
+        ("two processes", partial(two_processes, home)),
     ]
+    before: list[Check] = [("GPU", device), ("compiling", partial(compiling, home))]
+    return [*before, *at_once(sharing), ("GPU memory", partial(memory_end, home))]
 
 
 def device() -> Finding:
     """Check the compute capability, the free memory and the tools for compiled steps."""
     properties = torch.cuda.get_device_properties(0)
     free, total = torch.cuda.mem_get_info(0)
-    capability = (properties.major, properties.minor)
     text = (
-        f"{torch.cuda.device_count()} x {properties.name}, compute capability {capability[0]}.{capability[1]}, "
+        f"{torch.cuda.device_count()} x {properties.name}, compute capability {properties.major}.{properties.minor}, "
         f"{total / GB:.0f} GB, {free / GB:.0f} GB free"
     )
+    capability = (properties.major, properties.minor)
     if capability < OLDEST_COMPUTE:
         return wrong(text, "compiled steps need compute capability 7.0: train on the CPU, or elsewhere")
     if missing := lacking():
@@ -102,9 +96,8 @@ def two_processes(home: Path, on: str = "cuda", gpu_share: float = 0.4) -> Findi
         both = [threads.submit(apart, trained, place, on, gpu_share=gpu_share) for place in places]
         digests = {process.result().digest for process in both}
     if digests != {alone}:
-        todo = "give --gpu-fraction 1, and report this"
         text = "two processes on this GPU affect each other: their results differ in bits from a single process"
-        return wrong(text, todo)
+        return wrong(text, "give --gpu-fraction 1, and report this")
     return ok("two processes at once give the same bits as a single process")
 
 
@@ -119,8 +112,7 @@ def side_by_side(home: Path, on: str = "cuda") -> Finding:
                 here = apart(trained, place, on, width, chosen).losses
                 farthest[f"{width} {precision}"] = max(abs(a - b) for a, b in zip(here, plain, strict=True))
     text = "differences from the losses on the CPU: " + ", ".join(f"{name} {far:.1g}" for name, far in farthest.items())
-    off = [name for name, far in farthest.items() if not far <= NEAR[name.split()[1]]]
-    if off:
+    if off := [name for name, far in farthest.items() if not far <= NEAR[name.split()[1]]]:
         todo = "training is wrong on this GPU: train on the CPU, and report these numbers"
         return wrong(f"{text}; too large: {', '.join(off)}", todo)
     return ok(text)

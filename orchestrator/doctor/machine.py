@@ -1,35 +1,35 @@
-"""Checks of any machine: software, home directory, a small training, MLflow, Ray."""
+"""Checks of any machine: software, directories, a small training, figures, MLflow, Ray."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import multiprocessing
 import os
 import platform
 import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import partial
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from orchestrator.doctor import surroundings
-from orchestrator.doctor.finding import Check, Finding, ok, slow, wrong
+from orchestrator import environment
 from orchestrator.errors import UserError
 from orchestrator.home.files import make_home
+from orchestrator.report.drawn import drawn
 from orchestrator.search.base import Request
 from orchestrator.space.hardware import detect, whole_machine
 from orchestrator.space.resources import Resources
@@ -50,15 +50,29 @@ WITHIN_S = 300.0
 """Time limit of a small training, which takes ten seconds on two busy cores."""
 FALLS_TO = 0.8
 """The training loss must fall below this share of its first value."""
-HOLD = """
-import sys
-from filelock import FileLock, Timeout
-try:
-    FileLock(sys.argv[1]).acquire(timeout=0)
-except Timeout:
-    print("locked")
-"""
-"""A program that tries to acquire a lock."""
+
+
+class Verdict(StrEnum):
+    """The verdict of a check. ``SLOW`` works with a drawback; ``WRONG`` fails or gives wrong results."""
+
+    OK = "ok"
+    SLOW = "slow"
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of a check: ``text`` is one line, and ``todo`` the user's next step, if any."""
+
+    verdict: Verdict
+    text: str
+    todo: str = ""
+    name: str = ""
+    seconds: float = 0.0
+
+
+Check = tuple[str, Callable[[], Finding]]
+ok, slow, wrong = (partial(Finding, verdict) for verdict in Verdict)
 
 
 def examined(checks: Sequence[Check]) -> Iterator[Finding]:
@@ -94,10 +108,10 @@ def machine_checks(home: Path) -> list[Check]:
         ("software", software),
         ("machine", machine_part),
         ("home", partial(home_directory, home)),
-        ("directories", surroundings.directories),
-        ("names", surroundings.names),
+        ("directories", directories),
+        ("names", names),
         ("training", partial(training, home)),
-        ("drawing", surroundings.drawing),
+        ("drawing", drawing),
         ("MLflow", partial(record, home)),
         ("Ray", ray_start),
     ]
@@ -117,8 +131,7 @@ def software() -> Finding:
     needed = metadata.requires(DISTRIBUTION) or []
     if RECORD not in installed:
         needed = [requirement for requirement in needed if Requirement(requirement).name != RECORD]
-    broken = unmet(needed, installed)
-    if broken:
+    if broken := unmet(needed, installed):
         todo = "run make install, or pip install -e . in the environment you use"
         return wrong(f"{versions}; missing, too old or too new: {', '.join(broken)}", todo)
     return ok(f"{versions}; every package is in range")
@@ -160,10 +173,9 @@ def home_directory(home: Path) -> Finding:
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
         flush = statistics.median(_flush(Path(aside) / "journal") for _ in range(FLUSHES))
         with FileLock(path := Path(aside) / "lock"):
-            words = [sys.executable, "-P", "-c", HOLD, str(path)]
-            answer = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+            is_exclusive = apart(is_locked, path)
     text = f"{free:.1f} GB free at {home}, a flush to disk takes {1e3 * flush:.1f} ms"
-    if answer != "locked":
+    if not is_exclusive:
         todo = "its file system has no locks (NFS without its lock service?): choose another --home"
         return wrong(f"{text}; a lock does not exclude another process", todo)
     if free < LEAST_GB:
@@ -173,6 +185,55 @@ def home_directory(home: Path) -> Finding:
     if flush > SLOW_FLUSH_S:
         return slow(text, "every outcome waits for a flush: choose a --home on a faster disk")
     return ok(text)
+
+
+def _flush(path: Path) -> float:
+    """Return the seconds to append a line to a file and flush it to disk."""
+    begun = time.perf_counter()
+    with path.open("ab") as file:
+        file.write(b"x" * 512 + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    return time.perf_counter() - begun
+
+
+def is_locked(path: Path) -> bool:
+    """Return True if another process holds the lock at ``path``."""
+    try:
+        with FileLock(path, timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+def directories() -> Finding:
+    """Check that Ray has a directory for its token, and a temporary directory with a short enough path for sockets."""
+    try:
+        from orchestrator.engine.ray.temporary_directory import TMPDIR, temporary_directory, usual_directory
+        from orchestrator.engine.ray.token import token_file
+
+        temporary, private, token = temporary_directory(), environment.private_directory(), token_file()
+    except UserError as error:
+        return wrong(str(error), "Ray cannot start until this is fixed")
+    text = f"Ray's files are in {temporary}, its token in {token}"
+    if temporary != (usual := usual_directory()):
+        return slow(f"{text}; {usual} cannot be used", f"set {TMPDIR} to choose another directory with a short name")
+    if token.is_relative_to(private):
+        return slow(text, "there is no writable home directory: set HOME to store the token elsewhere")
+    return ok(text)
+
+
+def names() -> Finding:
+    """Check that no module in the working directory has the name of a package of this program."""
+    here = environment.working_directory() or ""
+    hiding = {name: other for name in environment.PACKAGES if (other := environment.hiding(name, [here])) is not None}
+    if not hiding:
+        return ok("no module in this directory hides a package of this program")
+    text = f"{', '.join(hiding.values())} in this directory hides a package of this program"
+    if "orchestrator" in hiding:
+        instead = "rename it, or start this program as `orchestrator`, which is in the same directory as Python"
+        return wrong(text, f"in this directory, `python -m orchestrator` runs that module: {instead}")
+    return slow(text, "sweeps ignore it, except that --address is refused: rename it")
 
 
 @dataclass(frozen=True)
@@ -240,13 +301,29 @@ def apart(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return pool.submit(work, *args, **kwargs).result(WITHIN_S)
 
 
+def drawing() -> Finding:
+    """Check that a figure can be drawn as page and picture with this machine's matplotlib settings."""
+    warnings: list[str] = []
+
+    def draw() -> int:
+        from orchestrator.report.figures import style
+
+        figure = style.new_figure(1.0)
+        figure.subplots().set_title("1")
+        style.title(figure, "figure")
+        figure.savefig(picture := io.BytesIO(), format="png")
+        return len(picture.getvalue()) + len(style.inline_svg(figure, "doctor", "a figure"))
+
+    if (size := drawn("a figure", draw, warnings.append)) is None:
+        return wrong(warnings[0], "sweeps have no figures and pages: check matplotlibrc here and in MPLCONFIGDIR")
+    return ok(f"a figure can be drawn, in {size} bytes")
+
+
 def record(home: Path) -> Finding:
     """Check that the MLflow store responds, and that a record in a new store of its kind can be read back."""
     if find_spec(RECORD) is None:
-        todo = "install MLflow; `sync` then writes the record from the home"
-        return slow(
-            "MLflow is not installed: sweeps run, and the home contains everything, but MLflow has no record", todo
-        )
+        text = "MLflow is not installed: sweeps run, and the home contains everything, but MLflow has no record"
+        return slow(text, "install MLflow; `sync` then writes the record from the home")
     from orchestrator.record.sync import try_store  # MLflow takes two seconds to import.
 
     store, seconds = try_store(home)
@@ -264,13 +341,3 @@ def ray_start() -> Finding:
         todo = "Ray's processes run in another environment: check PYTHONPATH, and where Ray was started"
         return wrong(f"Ray's processes have torch {version}, this one has {torch.__version__}", todo)
     return ok(f"Ray starts in {start_s:.1f} s, its first process in {answer_s:.1f} s more")
-
-
-def _flush(path: Path) -> float:
-    """Return the seconds to append a line to a file and flush it to disk."""
-    begun = time.perf_counter()
-    with path.open("ab") as file:
-        file.write(b"x" * 512 + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    return time.perf_counter() - begun

@@ -17,8 +17,7 @@ from orchestrator.errors import SweepError
 from orchestrator.home.files import StopRequest, SweepDirectory
 from orchestrator.home.machine_errors import trouble_words
 from orchestrator.search.base import BY_HAND
-from orchestrator.signals import leave_terminal, stop_signals, terminal_outputs
-from orchestrator.supervisor import INTERRUPTED
+from orchestrator.supervisor import INTERRUPTED, leave_terminal, stop_signals
 from orchestrator.sweep.run_options import RunOptions, TimeLimit
 
 log = logging.getLogger(__name__)
@@ -39,12 +38,11 @@ def stop_on_interrupt(stop: Callable[[], None]) -> Iterator[None]:
     """
     last = -AT_ONCE_S
     stopping = False
-    terminals = terminal_outputs()
 
     def handle(number: int, frame: FrameType | None) -> None:
         nonlocal last, stopping
         if number == signal.SIGHUP:
-            leave_terminal(terminals)
+            leave_terminal()
         before, last = last, time.monotonic()
         if last - before < AT_ONCE_S:
             return

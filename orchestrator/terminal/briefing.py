@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.cost import Plan
+from orchestrator.cost import Plan, make_plan
 from orchestrator.report.table import plain_table
 from orchestrator.report.words import numbers
 from orchestrator.report.words.changes import changed_words
@@ -16,6 +16,7 @@ from orchestrator.report.words.numbers import number, rough_duration
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spaces import Space
 from orchestrator.space.spec import SweepSpec
+from orchestrator.stacks import settled
 from orchestrator.tuning import tune_text, tuned_text
 from trainables.transformer.native import TORCH, missing
 
@@ -32,8 +33,10 @@ def print_spaces(spaces: list[Space], console: Console) -> None:
     console.print(table)
 
 
-def print_start(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Console, details: str) -> None:
+def print_start(spec: SweepSpec, hardware: Hardware, console: Console, details: str) -> None:
     """Print a sweep before it starts: mixes, sizes, seeds, devices, cost, problems, and the command for ``details``."""
+    spec = settled(spec, hardware)
+    plan = make_plan(spec, hardware)
     usual = {"search", spec.family_class.words.learned, *(["budget"] if spec.budget == "total" else [])}
     rows = {label: value for label, value in numbers.asked(spec).items() if label not in usual}
     rows |= {spec.size_axis: _span(spec.sizes), "seeds": _span(spec.seed_list), **_tuning(spec)}
@@ -42,14 +45,17 @@ def print_start(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Consol
     rows["devices"] = f"{hardware}{_idle_gpus(spec, hardware)}"
     if slow := _slow_training(spec):
         rows["training"] = slow
-    rows["estimate"] = _short_cost(plan)
+    worst = f"worst case {plan.runs_at_worst} in {rough_duration(plan.seconds_at_worst)}"
+    rows["estimate"] = f"about {plan.runs:.0f} runs in {rough_duration(plan.seconds)} ({worst}), within a factor of 3"
     _print_rows(spec, rows, console)
     console.print(Text(f"All settings, caveats and costs: {details}"), soft_wrap=True)
     _print_notes(spec, hardware, plan, console)
 
 
-def print_plan(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Console) -> None:
+def print_plan(spec: SweepSpec, hardware: Hardware, console: Console) -> None:
     """Print everything about a sweep before it starts: its settings, its answer's caveats, and the cost by size."""
+    spec = settled(spec, hardware)
+    plan = make_plan(spec, hardware)
     step = spec.make_family().training_step(spec.resources.device)
     rows = {
         **numbers.asked(spec),
@@ -57,13 +63,20 @@ def print_plan(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Console
         "profile": f"{spec.profile} ({spec.profile_reason})" if spec.profile else "none",
         "devices": f"{hardware}; {_stacks(spec, plan)}{_idle_gpus(spec, hardware)}",
         **({"training": _slow_training(spec) or step} if step else {}),
-        "estimate": cost_line(plan),
+        "estimate": _cost(plan),
     }
     _print_rows(spec, rows, console)
     for caveat in spec.warnings():
         console.print(Text(f"caveat: {caveat}", style="yellow"))
     _print_notes(spec, hardware, plan, console)
-    _print_sizes(spec, plan, console)
+    counted = spec.family_class.words.parameters
+    table = plain_table(spec.size_axis, counted, "FLOPs per run", "time per run", "stack", "runs expected")
+    for column in table.columns:
+        column.justify = "right"
+    for size in plan.sizes:
+        work = (number(size.parameters), f"{size.flops:.1e}", rough_duration(size.seconds))
+        table.add_row(str(size.size), *work, str(size.stack), f"{size.runs:.1f}")
+    console.print(table)
 
 
 def _print_rows(spec: SweepSpec, rows: Mapping[str, str], console: Console) -> None:
@@ -80,30 +93,21 @@ def _print_rows(spec: SweepSpec, rows: Mapping[str, str], console: Console) -> N
 
 
 def _print_notes(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Console) -> None:
-    """Print expected problems."""
-    unused = [f"no mix is trained under recipe {recipe}" for recipe in spec.unused_recipes]
-    for note in [*unused, *_memory(spec, hardware, plan)]:
+    """Print expected problems, such as large runs that do not fit into a stack's share of this machine's memory."""
+    notes = [f"no mix is trained under recipe {recipe}" for recipe in spec.unused_recipes]
+    share, family = 1e9 * hardware.memory_gb / plan.stacks_at_once, spec.make_family()
+    large = [size for size in spec.sizes if family.memory(size) > share]
+    if spec.resources.device == "cpu" and share and large:
+        notes.append(
+            f"runs at {spec.size_axis} {large[0]} and above will not fit in memory: a run at {large[-1]} needs "
+            f"{family.memory(large[-1]) / 1e9:.0f} GB, but a stack has {share / 1e9:.0f} GB; "
+            "remove these sizes or lower the batch size"
+        )
+    for note in notes:
         console.print(Text(f"note: {note}", style="yellow"))
 
 
-def _print_sizes(spec: SweepSpec, plan: Plan, console: Console) -> None:
-    counted = spec.family_class.words.parameters
-    table = plain_table(spec.size_axis, counted, "FLOPs per run", "time per run", "stack", "runs expected")
-    for column in table.columns:
-        column.justify = "right"
-    for size in plan.sizes:
-        table.add_row(
-            str(size.size),
-            number(size.parameters),
-            f"{size.flops:.1e}",
-            rough_duration(size.seconds),
-            str(size.stack),
-            f"{size.runs:.1f}",
-        )
-    console.print(table)
-
-
-def cost_line(plan: Plan) -> str:
+def _cost(plan: Plan) -> str:
     """Return the cost of the whole sweep: ``about 26 runs (worst case 30, hard limit 96), ...``."""
     worst = "" if plan.runs_at_worst == plan.runs_at_most else f"worst case {plan.runs_at_worst}, "
     most = rough_duration(plan.tuning_seconds)
@@ -117,17 +121,9 @@ def cost_line(plan: Plan) -> str:
 
 def _tuning(spec: SweepSpec) -> dict[str, str]:
     """Return the settings to tune and those already tuned, if any."""
-    tuned = [tuned_text(mix, values, spec.tune) for mix, values in spec.tuned.items()]
-    return {
-        **({} if spec.tune is None else {"tune": tune_text(spec.tune)}),
-        **({"tuned": "; ".join(tuned)} if tuned else {}),
-    }
-
-
-def _short_cost(plan: Plan) -> str:
-    """Return ``about 24 runs in 8 min (worst case 40 in 9 min), within a factor of 3``."""
-    worst = f"worst case {plan.runs_at_worst} in {rough_duration(plan.seconds_at_worst)}"
-    return f"about {plan.runs:.0f} runs in {rough_duration(plan.seconds)} ({worst}), within a factor of 3"
+    tuned = "; ".join(tuned_text(mix, values, spec.tune) for mix, values in spec.tuned.items())
+    texts = {"tune": "" if spec.tune is None else tune_text(spec.tune), "tuned": tuned}
+    return {label: text for label, text in texts.items() if text}
 
 
 def _span(values: Sequence[int]) -> str:
@@ -146,19 +142,6 @@ def _slow_training(spec: SweepSpec) -> str:
     device = spec.resources.device
     why = missing() if device == "cpu" and spec.make_family().training_step(device) == TORCH else None
     return "" if why is None else f"{why[0]}: {why[1]}"
-
-
-def _memory(spec: SweepSpec, hardware: Hardware, plan: Plan) -> list[str]:
-    """Return a warning if the largest runs do not fit into a stack's share of this machine's memory."""
-    share, family = 1e9 * hardware.memory_gb / plan.stacks_at_once, spec.make_family()
-    large = [size for size in spec.sizes if family.memory(size) > share]
-    if spec.resources.device != "cpu" or not share or not large:
-        return []
-    return [
-        f"runs at {spec.size_axis} {large[0]} and above will not fit in memory: a run at {large[-1]} needs "
-        f"{family.memory(large[-1]) / 1e9:.0f} GB, but a stack has {share / 1e9:.0f} GB; "
-        "remove these sizes or lower the batch size"
-    ]
 
 
 def _stacks(spec: SweepSpec, plan: Plan) -> str:

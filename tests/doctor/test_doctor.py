@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from orchestrator.cli import doctor
-from orchestrator.doctor import gpu, machine, surroundings
-from orchestrator.doctor.finding import Finding, Verdict, ok
-from orchestrator.doctor.machine import examined
+from orchestrator.cli import set_up
+from orchestrator.doctor import gpu, machine
+from orchestrator.doctor.machine import Finding, Verdict, examined, ok
 from orchestrator.report.figures import style
 from orchestrator.space import hardware
 from orchestrator.space.container import Limits
@@ -38,7 +37,7 @@ def test_this_machine_passes_all_checks(tmp_path: Path) -> None:
 
 def test_an_unreachable_store_is_wrong_and_gives_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
-    monkeypatch.setattr(doctor, "machine_checks", lambda home: [("MLflow", lambda: machine.record(home))])
+    monkeypatch.setattr(set_up, "machine_checks", lambda home: [("MLflow", lambda: machine.record(home))])
     ended = command("doctor", "--home", tmp_path)
     assert ended.code == 1
     assert "wrong MLflow" in ended.out
@@ -77,7 +76,7 @@ def test_the_home_stays_unchanged_and_an_ineffective_lock_is_wrong(
     part = machine.home_directory(tmp_path)
     assert part.verdict is not Verdict.WRONG
     assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(machine, "HOLD", machine.HOLD.replace("sys.argv[1]", "sys.argv[1] + '-elsewhere'"))
+    monkeypatch.setattr(machine, "apart", lambda work, lock: work(lock.with_name("other-lock")))
     assert machine.home_directory(tmp_path).verdict is Verdict.WRONG
 
 
@@ -155,15 +154,15 @@ def test_files_that_hide_packages_of_the_program_are_reported(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / f"{name}.py").write_text("")
-    part = surroundings.names()
+    part = machine.names()
     assert part.verdict is verdict
     assert (f"{tmp_path / name}.py" in part.text) == (verdict is not Verdict.OK)
 
 
 def test_settings_that_break_figures_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert surroundings.drawing().verdict is Verdict.OK
+    assert machine.drawing().verdict is Verdict.OK
     monkeypatch.setitem(style.SETTINGS, "svg.fonttype", "no such type")
-    part = surroundings.drawing()
+    part = machine.drawing()
     assert part.verdict is Verdict.WRONG
     assert "svg.fonttype" in part.text
     assert "matplotlibrc" in part.todo

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.doctor import surroundings
-from orchestrator.doctor.finding import Verdict
+from orchestrator.doctor.machine import Verdict, directories
 from orchestrator.engine.ray.temporary_directory import IN_SESSION, LONGEST_SOCKET, SYSTEM, temporary_directory
 from orchestrator.engine.ray.token import TOKEN, TOKEN_PATH, protect_token, token_file
 from orchestrator.errors import UserError
@@ -46,7 +45,7 @@ def test_a_temporary_directory_that_ray_cannot_use_is_replaced(
     bad = {"long": long_directory(tmp_path), "missing": Path("/no/such"), "read-only": READ_ONLY}[what]
     monkeypatch.setenv("TMPDIR", str(bad))
     assert temporary_directory() == SYSTEM
-    result = surroundings.directories()
+    result = directories()
     assert (result.verdict, "set RAY_TMPDIR" in result.todo) == (Verdict.SLOW, True)
 
 
@@ -54,7 +53,7 @@ def test_an_unusable_ray_tmpdir_is_refused_with_a_remedy(tmp_path: Path, monkeyp
     monkeypatch.setenv("RAY_TMPDIR", str(long_directory(tmp_path)))
     with pytest.raises(UserError, match=r"whose path has \d+ bytes \(limit 39\): set RAY_TMPDIR .* such as /tmp"):
         temporary_directory()
-    assert surroundings.directories().verdict is Verdict.WRONG
+    assert directories().verdict is Verdict.WRONG
 
 
 def test_a_session_directory_leaves_room_for_the_longest_socket_path(tmp_path: Path) -> None:
@@ -73,7 +72,7 @@ def test_the_token_moves_to_a_writable_directory_that_ray_finds(
     assert token.is_relative_to(tmp_path)
     assert token.stat().st_mode & 0o777 == 0o600
     assert os.environ[TOKEN_PATH] == str(token)
-    result = surroundings.directories()
+    result = directories()
     assert (result.verdict, "set HOME" in result.todo) == (Verdict.SLOW, True)
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from orchestrator.environment import with_usable_size
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.files import Home
-from orchestrator.signals import stop_signals
-from orchestrator.terminal.size import with_usable_size
+from orchestrator.supervisor import stop_signals
 from tests.chaos.paced import write_space
 from tests.chaos.program import ENVIRONMENT, ROOT, evaluations
 from tests.cli.program import line, process

@@ -33,7 +33,7 @@ def test_a_briefing_counts_the_stacks_trained_at_a_time(gpu: float, machines: tu
     machine = Hardware(int(cpus), 64, int(gpus), "H200", machines=machines)
     wanted = spec(resources={"gpu_per_stack": gpu, "max_stack": 1})
     console = quiet()
-    print_plan(wanted, machine, make_plan(wanted, machine), console)
+    print_plan(wanted, machine, console)
     [devices] = re.findall(r"devices +(.*?)\s*\n", printed(console))
     assert str(devices).partition("; ")[2] == words
 
@@ -43,7 +43,7 @@ def test_a_briefing_names_the_training_step_and_why_the_fast_one_is_missing(monk
 
     def training() -> str:
         console = quiet()
-        print_plan(wanted, Hardware(2, 16), make_plan(wanted, Hardware(2, 16)), console)
+        print_plan(wanted, Hardware(2, 16), console)
         return " ".join(printed(console).partition("training ")[2].partition("estimate")[0].split())
 
     assert training() == "native"
@@ -56,8 +56,8 @@ def test_a_briefing_names_the_training_step_and_why_the_fast_one_is_missing(monk
 def test_caveats_are_in_the_plan_and_not_on_the_first_screen_of_run() -> None:
     wanted, machine = load_space("add_vs_add_prod", "laptop", (), Hardware(2, 16)), Hardware(2, 16)
     start, plan = (Console(file=io.StringIO(), width=80) for _ in range(2))
-    print_start(wanted, machine, make_plan(wanted, machine), start, "python -m orchestrator plan add_vs_add_prod")
-    print_plan(wanted, machine, make_plan(wanted, machine), plan)
+    print_start(wanted, machine, start, "python -m orchestrator plan add_vs_add_prod")
+    print_plan(wanted, machine, plan)
     assert len(wanted.warnings()) == 2
     screen, everything = (" ".join(printed(console).split()) for console in (start, plan))
     assert all(caveat in everything and caveat not in screen for caveat in wanted.warnings())
@@ -70,12 +70,12 @@ def test_expected_problems_are_on_the_first_screen_of_run(monkeypatch: pytest.Mo
     unused = spec(recipes=recipes, mixes=["add @ fast", "add+prod @ fast"])
     small = Hardware(2, 1e-9)
     console = quiet()
-    print_start(unused, small, make_plan(unused, small), console, "")
+    print_start(unused, small, console, "")
     assert "note: no mix is trained under recipe slow" in printed(console)
     monkeypatch.setattr(native, "_load", lambda: ("which was not built", "install a compiler"))
     wanted, machine = load_space("add_vs_add_prod", "quick", (), Hardware(2, 1e-6)), Hardware(2, 1e-6)
     console = quiet()
-    print_start(wanted, machine, make_plan(wanted, machine), console, "")
+    print_start(wanted, machine, console, "")
     assert "training  torch trains" in printed(console)
     assert "will not fit in memory" in printed(console)
 

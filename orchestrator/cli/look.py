@@ -1,0 +1,242 @@
+"""Results: sweeps, runs, reports, figures, comparisons, tables, probes, pages."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from orchestrator.catalogue import export
+from orchestrator.catalogue.listings import run_view, status_view, sweeps_view
+from orchestrator.catalogue.lookup import find_variants
+from orchestrator.catalogue.reading import StoredSweep, find_run, read_sweeps
+from orchestrator.catalogue.status import status_json
+from orchestrator.cli.options import (
+    SWEEP_HELP,
+    HomeOption,
+    OneSweep,
+    no_sweep,
+    open_sweep,
+    path_option,
+    wide_console,
+)
+from orchestrator.engine.probing import probe_runs
+from orchestrator.errors import SweepError, UserError
+from orchestrator.home.files import Home
+from orchestrator.home.journal import State
+from orchestrator.home.sweeps import REPORT, Unreadable
+from orchestrator.record import store
+from orchestrator.report.side_by_side import can_scale, scaling_words
+from orchestrator.report.table import comparison_view
+from orchestrator.report.words.explanation import explain
+from orchestrator.report.words.next_step import next_step
+from orchestrator.sweep.run_options import HOME
+from trainables.probes.base import load_probe
+
+PICTURES = (".svg", ".png", ".pdf")
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
+
+
+def sweeps_command(home: HomeOption = HOME, json_: Json = False) -> None:
+    """List all sweeps: state, findings, size on disk."""
+    sweeps = read_sweeps(Home(home.resolve()))
+    if json_:
+        values = [
+            {"id": sweep.id, "state": "unreadable", "why": sweep.why}
+            if isinstance(sweep, Unreadable)
+            else {key: value for key, value in status_json(sweep).items() if key != "runs"}
+            for sweep in sweeps
+        ]
+        typer.echo(json.dumps(values))
+    elif sweeps:
+        wide_console().print(sweeps_view(sweeps))
+    else:
+        typer.echo(no_sweep(home))
+
+
+def status_command(
+    sweep: Annotated[str | None, typer.Argument(metavar="[SWEEP]", help=SWEEP_HELP)] = None,
+    home: HomeOption = HOME,
+    runs: Annotated[bool, typer.Option("--runs", help="List every run with its key, for `logs`.")] = False,
+    json_: Json = False,
+) -> None:
+    """Show the progress of a sweep (by default the newest), and whether it is still running."""
+    stored = open_sweep(sweep, home)
+    if json_:
+        typer.echo(json.dumps(status_json(stored), indent=1))
+    else:
+        wide_console().print(status_view(stored, runs=runs))
+
+
+def logs_command(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's key or its beginning.")],
+    home: HomeOption = HOME,
+) -> None:
+    """Show one run: settings, learning curve, traceback."""
+    wide_console().print(run_view(*find_run(Home(home.resolve()), run)))
+
+
+def explain_command(sweep: OneSweep, home: HomeOption = HOME) -> None:
+    """Explain in plain words what a sweep found and how sure it is.
+
+    The last paragraph recommends what to run next.
+    """
+    stored, console = open_sweep(sweep, home), wide_console()
+    console.print(Text(f"Sweep {stored.id}", style="bold"))
+    for paragraph in explain(stored.spec, stored.answer, stored.state.value):
+        console.print(Text(str(paragraph)))
+    step = next_step(stored.spec, stored.answer)
+    if stored.state is State.INTERRUPTED:
+        console.print(Text(f"  {stored.resumed}"), soft_wrap=True)
+    elif stored.state is not State.RUNNING and step is not None and step.overrides:
+        console.print(Text(f"  {stored.command(step)}"), soft_wrap=True)
+
+
+def report_command(
+    sweep: OneSweep,
+    output: Annotated[
+        Path | None, path_option("The HTML file to write; by default report.html in the sweep's directory.")
+    ] = None,
+    home: HomeOption = HOME,
+) -> None:
+    """Write what a sweep found as one self-contained HTML file."""
+    stored = open_sweep(sweep, home)
+    typer.echo(f"report  {export.write_report(stored, output or stored.sweep.files.directory / REPORT)}")
+
+
+def figure_command(
+    sweep: OneSweep,
+    output: Annotated[
+        Path | None,
+        path_option(f"The file to write ({', '.join(PICTURES)}); by default figure.pdf in the sweep's directory."),
+    ] = None,
+    width: Annotated[float, typer.Option(min=2.5, max=12, help="Width in inches; a paper's column is often 3.3.")] = 7,
+    home: HomeOption = HOME,
+) -> None:
+    """Draw a sweep's figure for a paper, and print its caption.
+
+    Examples:
+
+      figure add_vs_add_prod --width 3.3
+
+      figure add_vs_add_prod --output figure.png
+    """
+    from orchestrator.report.figures import paper, style  # matplotlib takes half a second to import.
+
+    _check_picture(output)
+    stored = open_sweep(sweep, home)
+    path = output or stored.sweep.files.directory / "figure.pdf"
+    typer.echo(f"figure  {style.save(paper.paper_figure(stored.spec, stored.answer, width), path)}")
+    typer.echo(f"\n{paper.caption(stored.sweep, stored.answer)}")
+
+
+def _check_picture(output: Path | None) -> None:
+    if output is not None and output.suffix not in PICTURES:
+        raise UserError(f"--output {str(output)!r}: the file's name must end in {', '.join(PICTURES)}")
+    if output is not None:
+        export.output_path(output)
+
+
+def compare_command(
+    sweeps: Annotated[list[str], typer.Argument(metavar="SWEEP...", help=SWEEP_HELP)],
+    output: Annotated[Path | None, path_option(f"Draw the comparison into this file ({', '.join(PICTURES)}).")] = None,
+    home: HomeOption = HOME,
+) -> None:
+    """Compare the transitions of several sweeps.
+
+    A search space with variants stands for the newest sweep of each.
+
+    Examples:
+
+      compare add_vs_add_prod add_vs_add_nadd --output forest.svg
+
+      compare modulus_scaling
+    """
+    _check_picture(output)
+    place = Home(home.resolve())
+    ids = [sweep_id for given in sweeps for sweep_id in find_variants(place, given)]
+    if twice := [sweep_id for sweep_id in dict.fromkeys(ids) if ids.count(sweep_id) > 1]:
+        raise UserError(f"{twice[0]} was named twice: a sweep cannot be compared with itself")
+    print_comparison([open_sweep(sweep_id, home) for sweep_id in ids], output)
+
+
+def print_comparison(sweeps: Sequence[StoredSweep], output: Path | None = None) -> None:
+    """Print transitions and, over variants that differ in a number, their growth. Draw into ``output``, if given."""
+    answers = export.compared(sweeps)
+    kind = "variant" if all(entry.variant for entry in answers) else "sweep"
+    wide_console().print(comparison_view(answers, kind))
+    for sentence in scaling_words(answers) if can_scale(answers) else ():
+        typer.echo(sentence)
+    if output is not None:
+        from orchestrator.report.figures import comparisons, style
+
+        typer.echo(f"figure  {style.save(comparisons.forest_figure(answers), output)}")
+
+
+def export_command(
+    sweep: OneSweep,
+    output: Annotated[Path, path_option("The directory to create.")],
+    home: HomeOption = HOME,
+) -> None:
+    """Write runs, curves and transitions as Parquet and CSV."""
+    for path in export.export(open_sweep(sweep, home), output):
+        typer.echo(path)
+
+
+def probe_command(
+    sweep: OneSweep,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Names of probes, or package.module:Class; by default the sweep's."),
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Also probe runs that already have results.")] = False,
+    home: HomeOption = HOME,
+) -> None:
+    """Run probes on the trained models of a sweep."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # As in a stack: small models are slower with more threads.
+    stored = open_sweep(sweep, home)
+    names = names or list(stored.spec.probes)
+    if not names:
+        raise UserError(f"{stored.id} has no probes by default: name at least one")
+    errors: list[str] = []
+    for probe in [load_probe(name) for name in names]:
+        result = probe_runs(probe, stored.spec, stored.runs, again=again)
+        typer.echo(f"{probe.name}: {result.words}")
+        errors += result.errors
+    typer.echo(f"`report {stored.id}` shows the results; `sync` writes them to MLflow")
+    if errors:
+        raise SweepError(f"the probes failed {len(errors)} times; `logs RUN` shows each error. The first: {errors[0]}")
+
+
+def ui_command(
+    home: HomeOption = HOME,
+    port: Annotated[
+        int, typer.Option(min=1, max=65535, help="Port on this machine; MLflow's page gets the next free one.")
+    ] = 5000,
+) -> None:
+    """Serve a page of all sweeps with answers, figures and reports, and MLflow's page."""
+    from orchestrator.record.mlflow_server import address, places, serve  # MLflow takes a second to import.
+    from orchestrator.site.pages import SweepPages
+    from orchestrator.site.server import free_port, serving
+
+    chosen = store.choose(home)
+    if chosen.artifacts is None and chosen.uri.startswith("http"):
+        typer.echo(f"The record is on the MLflow server at {chosen.shown}; open that page.")
+        return
+    if chosen.artifacts is not None and not (home / store.DATABASE).is_file():
+        known = Home(home).sweep_ids()
+        remedy = "`sync` creates it from the sweeps" if known else "run a sweep first, or name its --home"
+        raise UserError(f"there is no record in {str(home)!r} yet: {remedy}")
+    store.check(chosen)
+    mlflow_port = free_port(port + 1)
+    pages = SweepPages(Home(home.resolve()), partial(places, chosen, mlflow_port))
+    with serving(pages, port) as shown:
+        typer.echo(f"Serving all sweeps at {shown}. Press Ctrl-C to stop.")
+        typer.echo(f"MLflow's page on the record, in a few seconds: {address(mlflow_port)}")
+        raise typer.Exit(serve(chosen, mlflow_port))

@@ -1,0 +1,127 @@
+"""Homes and the record in MLflow: copy, bring up to date, delete."""
+
+from __future__ import annotations
+
+import shutil
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from orchestrator.catalogue.listings import sweep_words
+from orchestrator.catalogue.lookup import space_of
+from orchestrator.cli.options import HomeOption, OneSweep, open_sweep, warn
+from orchestrator.errors import SweepError, UserError
+from orchestrator.home.archive import export_home, import_home
+from orchestrator.home.checkpoints import Checkpoints
+from orchestrator.home.files import Home, SweepDirectory
+from orchestrator.home.journal import State
+from orchestrator.home.run_files import directory_bytes
+from orchestrator.home.run_store import RunStore
+from orchestrator.home.sweeps import UnreadableError
+from orchestrator.record import store
+from orchestrator.report.words.numbers import counted, size_on_disk
+from orchestrator.sweep.run_options import HOME
+
+
+class Direction(StrEnum):
+    """Directions of a copy."""
+
+    EXPORT = "export"
+    IMPORT = "import"
+
+
+def home_command(
+    direction: Annotated[Direction, typer.Argument(metavar="export|import", help="Write the file, or read it.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file, such as home.tar.gz.")],
+    home: HomeOption = HOME,
+) -> None:
+    """Copy a home to one file, or a file into a home.
+
+    The file contains runs, sweeps and checkpoints. `sync` records them in MLflow. Runs are merged by key,
+    so a file can be imported twice. `run ... --resume` continues a stopped sweep.
+
+    Examples:
+
+      home export home.tar.gz
+
+      home import home.tar.gz --home results
+    """
+    place = Home(home.resolve())
+    if direction is Direction.EXPORT:
+        if file.is_dir() or not file.absolute().parent.is_dir():
+            raise UserError(f"{file} cannot be written: name a file in a directory that exists, such as home.tar.gz")
+        written = export_home(place, file, warn)
+        size = size_on_disk(file.stat().st_size)
+        typer.echo(f"wrote {file}: {counted(written.sweeps, 'sweep')}, {counted(written.runs, 'run')}, {size}")
+        return
+    read = import_home(place, file, warn)
+    typer.echo(
+        f"imported {counted(read.sweeps, 'sweep')} and {counted(read.runs, 'run')} into {place.root}; "
+        f"{counted(read.known_sweeps, 'sweep')} and {counted(read.known_runs, 'run')} already existed"
+    )
+    if read.runs or read.sweeps:
+        typer.echo(f"next: python -m orchestrator sync --home {place.root}, to record them in MLflow")
+
+
+def sync_command(
+    home: HomeOption = HOME,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Rebuild the home's store from the logs, and keep the old store.")
+    ] = False,
+) -> None:
+    """Write records that MLflow is missing after an outage."""
+    from orchestrator.record import sync  # MLflow takes a second to import.
+
+    (sync.rebuild if rebuild else sync.sync)(home, Console())
+
+
+def rm_command(
+    sweep: OneSweep,
+    home: HomeOption = HOME,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+) -> None:
+    """Delete a sweep from disk and from MLflow, after asking.
+
+    Runs that another sweep uses stay on disk; `sync` records them again. An MLflow server keeps deleted records in its
+    trash until `mlflow gc`.
+    """
+    try:
+        stored = open_sweep(sweep, home)
+    except UnreadableError as error:  # An unreadable sweep can still be deleted.
+        files = Home(home.resolve()).sweep(error.unreadable.id)
+        running, freed = files.is_driven(), size_on_disk(directory_bytes(files.directory))
+        lines = [f"{error}", f"{files.id}: {freed}"]
+    else:
+        files, running, freed = stored.sweep.files, stored.state is State.RUNNING, size_on_disk(stored.disk_bytes)
+        lines = [f"{files.id}: {stored.state}, {counted(len(stored.runs), 'run')}, {freed}", f"  {sweep_words(stored)}"]
+    if running:
+        raise UserError(f"{files.id} is running: stop it first (`stop {files.id}`), then delete it")
+    for line in lines:
+        typer.echo(line)
+    if not yes and not typer.confirm("Permanently delete it from disk and from MLflow?"):
+        raise typer.Abort
+    records = _delete(files, home)
+    typer.echo(f"deleted {files.id}: {freed} on disk, {records} records in MLflow")
+
+
+def _delete(files: SweepDirectory, home: Path) -> int:
+    """Delete the record, then the files. Return the number of records. An interrupted deletion can be repeated."""
+    from orchestrator.record.mlflow_tracker import remove_sweep
+
+    chosen = store.opened(home)
+    with files.driving():
+        try:
+            records = remove_sweep(chosen, space_of(files.id), files.id)
+        except store.StoreError as error:
+            raise SweepError(f"nothing was deleted from disk: {error}") from error
+        runs = RunStore(files.home, files.id)
+        with runs.locked():
+            runs.remove_own()
+            Checkpoints(files.checkpoints).clear()
+            aside = files.directory.with_name(f".{files.id}")
+            files.directory.rename(aside)  # Readers no longer find it.
+        shutil.rmtree(aside)
+    return records

@@ -1,0 +1,242 @@
+"""What helps before a sweep: settings explained, checks of a machine and of a family, simulated searches."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import tempfile
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from orchestrator.cli.options import HomeOption, resolve, wide_console, with_options
+from orchestrator.cost import run_seconds
+from orchestrator.doctor.machine import Verdict, examined, machine_checks
+from orchestrator.errors import SweepError, UserError, unknown
+from orchestrator.report.table import plain_table
+from orchestrator.search.base import Problem
+from orchestrator.search.registry import METHODS
+from orchestrator.simulation import compare
+from orchestrator.space import hardware
+from orchestrator.space.evidence import problem_of
+from orchestrator.space.files import is_path, names
+from orchestrator.space.mistakes import InvalidDataError, dotted, parse
+from orchestrator.space.settings_documentation import entries
+from orchestrator.sweep.run_options import HOME, SpaceOptions
+from trainables.base import BUILT_IN, Family, load_family
+from trainables.probes.base import BUILT_IN as PROBES
+from trainables.probes.base import load_probe
+
+WIDTH = 96
+COLORS = {Verdict.OK: "green", Verdict.SLOW: "yellow", Verdict.WRONG: "bold red"}
+GENERIC_SIZES, GENERIC_SEEDS, GENERIC_EXPONENT = 46, 8, 1.75
+"""Number of sizes from 8 to 256, number of seeds, and exponent of size in a run's cost, without a search space."""
+NOTE = (
+    "runs of one sweep; cost and wall clock relative to the full grid's; busy: share of the workers' time spent on "
+    "runs; error: median of |ln(estimate / truth)|, 0.05 is about 5% in size; covers: share of 90% intervals that "
+    "contain the truth"
+)
+
+
+def doc_command(
+    setting: Annotated[
+        str | None, typer.Argument(metavar="[SETTING]", help="A full key or its last part; by default all keys.")
+    ] = None,
+    family: Annotated[
+        str, typer.Option(metavar="NAME|MODULE:CLASS", help="The family of models with these settings.")
+    ] = "listops",
+) -> None:
+    """Explain a setting: its meaning, values and default; or a probe: its numbers.
+
+    Examples:
+
+      doc settings.training.learning_rate
+
+      doc resources               all keys below this one
+
+      doc --family permutations   every key
+
+      doc probes                  every probe: its numbers with their formulas, ranges and sources
+
+      doc probes.separation       one probe; for your own: doc package.module:Class
+    """
+    if setting is not None and ":" in setting:
+        typer.echo(_probe_text(setting))
+        return
+    given = "." if setting is None else f".{setting}."
+    all_entries, all_probes = entries(family), {f"probes.{name}": name for name in PROBES}
+    settings = [entry for entry in all_entries if given in f".{entry.path}."]
+    probes = {path: name for path, name in all_probes.items() if setting is not None and given in f".{path}."}
+    if setting is not None and not settings and not probes:
+        paths = [*(entry.path for entry in all_entries), *all_probes]
+        raise unknown("setting", setting, paths if "." in setting else {path.rpartition(".")[2] for path in paths})
+    for entry in settings:
+        default = f"; by default {entry.default}" if entry.default else ""
+        typer.echo(f"{entry.path}: {entry.form}{default}")
+        if setting is not None and entry.text:
+            typer.echo(textwrap.fill(entry.text, WIDTH, initial_indent="  ", subsequent_indent="  "))
+    for path, name in probes.items():
+        typer.echo(f"\n{path}: a probe\n" + textwrap.indent(_probe_text(name), "  "))
+
+
+def _probe_text(name: str) -> str:
+    return inspect.cleandoc(type(load_probe(name)).__doc__ or "").replace("``", "`")
+
+
+def doctor_command(home: HomeOption = HOME) -> None:
+    """Test everything that a sweep needs from this machine.
+
+    Prints one line per part. Exit code 1 means that something is wrong.
+    """
+    console, place, here = wide_console(), home.resolve(), hardware.detect()
+    place.mkdir(parents=True, exist_ok=True)
+    checks = machine_checks(place)
+    if here.gpus:
+        from orchestrator.doctor.gpu import gpu_checks  # torch takes two seconds.
+
+        checks += gpu_checks(place)
+    findings = []
+    for finding in examined(checks):
+        findings.append(finding)
+        verdict = (f"{finding.verdict:<6}", COLORS[finding.verdict])
+        line = Text.assemble(verdict, f"{finding.name:<14} {finding.text}")
+        if finding.todo:
+            line.append(f"\n{'':20} -> {finding.todo}")
+        console.print(line, highlight=False, soft_wrap=True)
+    verdicts = [finding.verdict for finding in findings]
+    counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in Verdict)
+    typer.echo(f"{here}: {counts}, in {sum(finding.seconds for finding in findings):.0f} s")
+    if Verdict.WRONG in verdicts:
+        raise typer.Exit(1)
+
+
+@with_options(SpaceOptions)
+def check_family_command(
+    options: SpaceOptions,
+    family: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:CLASS", help="A family's class or short name, or a search space with its settings."
+        ),
+    ],
+    size: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="Train at this size (repeatable); by default at two sizes of the family."),
+    ] = None,
+    device: Annotated[str, typer.Option(help="The torch device to train on: cpu, cuda.")] = "cpu",
+) -> None:
+    """Check whether a family of models satisfies its contract, part by part.
+
+    The check trains some runs of the smallest size to their end, so choose fast settings.
+
+    Examples:
+
+      check-family my_models.graphs:GraphNetwork
+
+      check-family my_space.yaml --profile smoke
+    """
+    import torch
+
+    from trainables.contract.conformance import case_of, findings
+    from trainables.contract.report_validator import BrokenFamilyError
+
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # A stack's default: small models are slower with more.
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise UserError(f"--device {device}: torch finds no GPU on this machine; run `doctor` for details")
+    made = _family(family, options)
+    failed = passed = 0
+    with tempfile.TemporaryDirectory(prefix="check-family-") as directory:
+        try:
+            case = case_of(made, size or (), device, Path(directory))
+        except BrokenFamilyError as error:
+            raise SweepError(f"the family {made.name!r} does not satisfy its contract: {error}") from error
+        arms = ", ".join(arm.name for arm in case.arms)
+        typer.echo(f"{made.name}: {arms} at {made.size_axis} {', '.join(map(str, case.sizes))}")
+        for finding in findings(case):
+            word = "wrong" if finding.wrong else "skipped" if finding.skipped else "ok"
+            typer.echo(f"{word:8}{finding.name}")
+            for line in (finding.wrong or finding.skipped).splitlines():
+                typer.echo(f"        {line}")
+            failed += word == "wrong"
+            passed += word == "ok"
+    if failed:
+        raise SweepError(
+            f"the family {made.name!r} does not satisfy its contract: {failed} of {failed + passed} checks failed"
+        )
+    typer.echo(f"the family {made.name!r} passed all {passed} checks of its contract")
+
+
+def _family(name: str, options: SpaceOptions) -> Family:
+    if ":" not in name and name not in BUILT_IN:
+        if not is_path(name) and name not in names():
+            raise unknown("family or search space", name, [*BUILT_IN, *names()])
+        return resolve(name, options).make_family()
+    if options.words():
+        raise UserError(
+            "--profile, --variant and --set apply only to a search space: name a space instead of the class"
+        )
+    kind = load_family(name)
+    if missing := sorted(kind.__abstractmethods__):
+        raise UserError(f"{name!r} is not a complete family: it lacks {', '.join(missing)}")
+    try:
+        return kind(parse(kind.Settings, {}))
+    except InvalidDataError as error:
+        mistakes = "; ".join(f"{dotted(mistake.key)}: {mistake.message}" for mistake in error.mistakes)
+        raise UserError(f"{name!r} needs settings ({mistakes}): name a search space that contains them") from error
+
+
+@with_options(SpaceOptions)
+def simulate_command(
+    options: SpaceOptions,
+    space: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME_OR_FILE]", help="A search space; by default one mix and 46 sizes from 8 to 256."),
+    ] = None,
+    truths: Annotated[int, typer.Option(min=1, max=10_000, help="Sweeps to simulate, each with new transitions.")] = 40,
+    method: Annotated[
+        list[str] | None, typer.Option(help="Try this method (repeatable); by default all of them.")
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, max=10_000, help="Stacks that train at the same time.")] = 1,
+    stack: Annotated[int, typer.Option(min=1, max=1_000, help="Maximum number of runs in a stack.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the transitions.")] = 0,
+) -> None:
+    """Try the searchers without training: cost, error, coverage."""
+    problem, methods, costs = _problem(space, options, method, stack)
+    console = Console()
+    with console.status("simulating"):
+        results = compare(problem, methods, costs, sweeps=truths, seed=seed, workers=workers, stack=stack)
+    table = plain_table("method", "runs", "cost", "wall", "busy", "error", "covers")
+    for place, column in enumerate(table.columns):
+        column.justify, column.no_wrap = "right" if place else "left", True
+    for row in results:
+        figures = (f"{row.runs:.1f}", f"{row.cost:.2f}", f"{row.wall:.2f}", f"{row.busy:.0%}")
+        table.add_row(row.method, *figures, "-" if row.error is None else f"{row.error:.3f}", f"{row.holds:.0%}")
+    console.print(Text(f"simulated sweeps: {truths}, mixes in each: {len(problem.mixes)}", style="bold"))
+    console.print(table)
+    console.print(Text(NOTE, style="dim"))
+
+
+def _problem(
+    space: str | None, options: SpaceOptions, given: list[str] | None, stack: int
+) -> tuple[Problem, Mapping[str, Mapping[str, Any]], Mapping[int, float]]:
+    """Return the problem of a search space (or a general one), methods with their settings, and costs by size."""
+    for name in given or ():
+        if name not in METHODS:
+            raise unknown("search method", name, METHODS, where="--method")
+    methods: dict[str, Mapping[str, Any]] = {name: {"stack": stack} for name in given or METHODS}
+    if space is None:
+        if options.words():
+            raise UserError("--profile, --variant and --set apply only to a search space: name one")
+        sizes = tuple(int(size) for size in np.unique(np.geomspace(8, 256, GENERIC_SIZES).round().astype(int)))
+        costs = {size: float(size) ** GENERIC_EXPONENT for size in sizes}
+        return Problem(("mix",), sizes, tuple(range(GENERIC_SEEDS))), methods, costs
+    spec = resolve(space, options)
+    if spec.search.method in methods:
+        methods[spec.search.method] = spec.search.with_stack(stack).settings
+    return problem_of(spec), methods, run_seconds(spec)
