@@ -133,7 +133,7 @@ class SweepResults:
             UserError: for an unknown kind, or if there is nothing to draw yet.
         """
         from orchestrator.report.figures import comparisons
-        from orchestrator.report.figures.learning import learning_figure
+        from orchestrator.report.figures.panels import learning_figure
         from orchestrator.report.figures.similarity import similarities_figure
         from orchestrator.report.side_by_side import Compared
 

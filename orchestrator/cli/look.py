@@ -127,13 +127,13 @@ def figure_command(
 
       figure add_vs_add_prod --output figure.png
     """
-    from orchestrator.report.figures import paper, style  # matplotlib takes half a second to import.
+    from orchestrator.report.figures import comparisons, style  # matplotlib takes half a second to import.
 
     _check_picture(output)
     stored = open_sweep(sweep, home)
     path = output or stored.sweep.files.directory / "figure.pdf"
-    typer.echo(f"figure  {style.save(paper.paper_figure(stored.spec, stored.answer, width), path)}")
-    typer.echo(f"\n{paper.caption(stored.sweep, stored.answer)}")
+    typer.echo(f"figure  {style.save(comparisons.paper_figure(stored.spec, stored.answer, width), path)}")
+    typer.echo(f"\n{comparisons.caption(stored.sweep, stored.answer)}")
 
 
 def _check_picture(output: Path | None) -> None:

@@ -9,7 +9,6 @@ from dataclasses import asdict
 from orchestrator.home.sweeps import Sweep
 from orchestrator.record.content import Content, Sample, finite, metric_name, sweep_note, with_settings
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.findings import finding_of
 from orchestrator.report.rows import Row, rows
 from orchestrator.report.side_by_side import finding
 from orchestrator.report.table import answer_table, plain
@@ -35,7 +34,7 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
     identity = {
         "mix": mix.mix,
         "target": answer.target,
-        "baseline": answer.baseline_of(mix),
+        "baseline": answer.baseline_of(mix).mix,
         "recipe": mix.recipe,
         "verdict": transition.verdict.value,
         "size_axis": answer.size_axis,
@@ -58,7 +57,7 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
         },
         params=with_settings(spec, identity, spec.recipe_settings.get(mix.recipe)),
         samples=finite((*(Sample(name, value) for name, value in metrics.items()), *_curve(answer, mix))),
-        note=sentence(answer, finding_of(answer, mix)),
+        note=sentence(answer, mix),
         texts={"transition.json": json.dumps(asdict(mix), indent=1)},
     )
 

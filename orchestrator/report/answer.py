@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, dropwhile
 
 from orchestrator.space.evidence import comparisons, is_evidence, point_of
 from orchestrator.space.settings import difference
@@ -13,11 +14,13 @@ from orchestrator.transition.comparison import synergy
 from orchestrator.transition.evidence import LEARNED, Block, Comparison, bar
 from orchestrator.transition.posterior import PosteriorCurve, posterior_curve
 from orchestrator.transition.transition import transition
-from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Transition, Verdict
+from orchestrator.transition.types import Estimate, SizeShare, Synergy, Transition, Verdict
 from orchestrator.tuning import tuned_text
 from trainables.base import Arm, Family, Outcome, RunConfig, Status, Words
 
 EndedRun = tuple[RunConfig, Outcome]
+RARER = 0.01
+"""Probability below which fewer learned runs at larger sizes count as a trend."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,11 @@ class MixAnswer:
         return self.synergy is not None
 
     @property
+    def is_decided(self) -> bool:
+        """True if the pairs have decided between the mix and its baseline."""
+        return self.comparison is not None and self.comparison.decided is not None
+
+    @property
     def target(self) -> TaskAnswer:
         return self.tasks[0]
 
@@ -131,18 +139,34 @@ class Answer:
     learned: float = LEARNED
 
     @property
-    def size_label(self) -> str:
-        """Label of the size axis, such as ``model width (n_embed)``."""
-        return f"{self.words.size} ({self.size_axis})"
+    def runs(self) -> int:
+        """Number of runs behind the transitions."""
+        return sum(mix.runs for mix in self.mixes)
+
+    @property
+    def compared(self) -> list[MixAnswer]:
+        """Mixes with a baseline."""
+        return [mix for mix in self.mixes if mix.is_compared]
+
+    @property
+    def nothing_learned(self) -> bool:
+        """True if every mix has runs and none of them learned."""
+        other = (Verdict.FOUND, Verdict.BELOW, Verdict.NEAR_FLOOR)
+        return all(mix.runs and not mix.learned and mix.target.transition.verdict not in other for mix in self.mixes)
 
     def under(self, recipe: str) -> Answer:
         """Return the answer under one recipe, without the recipe in the names of mixes."""
         plain = [replace(mix, mix=mix.plain) for mix in self.mixes if mix.recipe == recipe]
         return replace(self, baseline=plain[0].mix, mixes=tuple(plain), recipes=())
 
-    def baseline_of(self, mix: MixAnswer) -> str:
-        """Return the name of the baseline of ``mix``: the first mix of its recipe."""
-        return next(other.mix for other in self.mixes if other.recipe == mix.recipe)
+    def baseline_of(self, mix: MixAnswer) -> MixAnswer:
+        """Return the baseline of ``mix``: the first mix of its recipe."""
+        return next(other for other in self.mixes if other.recipe == mix.recipe)
+
+    def is_rarer(self, mix: MixAnswer) -> bool:
+        """Return whether larger models of the mix or its baseline learn less often. Then a decided comparison shows
+        which mix is learned more often, but nothing about parameters."""
+        return any(is_rarer_with_size(side.shares) for side in (mix, self.baseline_of(mix)))
 
     def has_learned(self, accuracy: float, floor: float) -> bool:
         """Return whether a run learned the target. ``floor`` is the score of the best constant answer."""
@@ -168,10 +192,7 @@ class Answer:
 
 
 def answer(
-    spec: SweepSpec,
-    outcomes: Iterable[EndedRun],
-    stopped: Collection[str] = (),
-    blocks: Sequence[Block] = (),
+    spec: SweepSpec, outcomes: Iterable[EndedRun], stopped: Collection[str] = (), blocks: Sequence[Block] = ()
 ) -> Answer:
     """Return the answer from the runs that ended, ignoring other mixes. ``blocks`` are in the order of request."""
     family = spec.make_family()
@@ -181,26 +202,25 @@ def answer(
             ended[config.label].append((config, outcome))
     all_runs = [run for runs in ended.values() for run in runs]
     learned = float(spec.search.settings.get("learned", LEARNED))
-    decisions = comparisons(spec, blocks, all_runs)
-    tasks = {mix.name: _task_answers(spec, family, mix, ended[mix.name]) for mix in spec.mixes}
-    sizes = sorted({*spec.sizes, *(config.size for config, _ in all_runs)})
+    decided = comparisons(spec, blocks, all_runs)
+    mixes = (
+        replace(mix, comparison=decided.get(mix.mix), stopped=mix.mix in stopped)
+        for mix in _mix_answers(spec, family, ended, learned)
+    )
+    counts = {size: family.parameters(size) for size in sorted({*spec.sizes, *(run.size for run, _ in all_runs)})}
+    used = {mix.recipe for mix in spec.mixes}
     return Answer(
         target=spec.target,
         subject=family.subject(),
         size_axis=family.size_axis,
-        counts=tuple(Count(size, family.parameters(size).total, family.parameters(size).core) for size in sizes),
+        counts=tuple(Count(size, count.total, count.core) for size, count in counts.items()),
         baseline=spec.baseline.name,
-        mixes=tuple(
-            _mix_answer(
-                spec, family, mix, ended[mix.name], tasks, decisions.get(mix.name), learned, mix.name in stopped
-            )
-            for mix in spec.mixes
-        ),
+        mixes=tuple(mixes),
         tuned=tuple(tuned_text(name, values, spec.tune) for name, values in spec.tuned.items()),
         recipes=tuple(
-            RecipeText(name, difference(spec.settings, settings))
-            for name, settings in spec.recipe_settings.items()
-            if name in {mix.recipe for mix in spec.mixes}
+            RecipeText(name, difference(spec.settings, own))
+            for name, own in spec.recipe_settings.items()
+            if name in used
         ),
         words=family.words,
         cautions=tuple(spec.warnings()),
@@ -208,74 +228,63 @@ def answer(
     )
 
 
-def _mix_answer(
-    spec: SweepSpec,
-    family: Family,
-    mix: Arm,
-    ended: Sequence[EndedRun],
-    tasks: Mapping[str, tuple[TaskAnswer, ...]],
-    comparison: Comparison | None,
-    learned: float,
-    stopped: bool,
-) -> MixAnswer:
-    statuses = Counter(outcome.status for _, outcome in ended)
-    baseline = spec.baseline_of(mix)
-    return MixAnswer(
-        mix=mix.name,
-        finished=statuses[Status.FINISHED],
-        diverged=statuses[Status.DIVERGED],
-        failed=statuses[Status.FAILED],
-        tasks=tasks[mix.name],
-        shares=_shares(_points(ended, spec.target), learned),
-        comparison=comparison,
-        synergy=synergy(
-            tasks[baseline.name][0].transition,
-            tasks[mix.name][0].transition,
-            lambda size: family.parameters(size).total,
+def _mix_answers(
+    spec: SweepSpec, family: Family, ended: Mapping[str, Sequence[EndedRun]], learned: float
+) -> Iterator[MixAnswer]:
+    """Yield the answer for each mix, without its comparison."""
+    tasks = {mix.name: tuple(_task_answers(spec, family, mix, ended[mix.name])) for mix in spec.mixes}
+    for mix in spec.mixes:
+        runs, baseline = ended[mix.name], spec.baseline_of(mix)
+        statuses = Counter(outcome.status for _, outcome in runs)
+        own, its = (tasks[arm.name][0].transition for arm in (mix, baseline))
+        compared = family.compares_mixes and mix != baseline
+        tried = Counter(point.size for point in own.points)
+        good = Counter(point.size for point in own.points if point.accuracy >= bar(point.floor, learned))
+        yield MixAnswer(
+            mix=mix.name,
+            finished=statuses[Status.FINISHED],
+            diverged=statuses[Status.DIVERGED],
+            failed=statuses[Status.FAILED],
+            tasks=tasks[mix.name],
+            shares=tuple(SizeShare(size, good[size], count) for size, count in tried.items()),
+            synergy=synergy(its, own, lambda size: family.parameters(size).total) if compared else None,
+            spent=any(
+                outcome.steps >= family.steps(config)
+                for config, outcome in runs
+                if outcome.accuracy.get(spec.target, 0.0) < bar(outcome.floor.get(spec.target, 0.0), learned)
+            ),
+            recipe=mix.recipe,
+            plain=mix.plain_name,
+            composition=mix.composition,
+            budget=mix.budget,
+            seen=mix.seen(spec.target) if family.compares_mixes else mix.budget,
         )
-        if family.compares_mixes and mix != baseline
-        else None,
-        spent=_spent(family, ended, spec.target, learned),
-        recipe=mix.recipe,
-        plain=mix.plain_name,
-        composition=mix.composition,
-        budget=mix.budget,
-        seen=mix.seen(spec.target) if family.compares_mixes else mix.budget,
-        stopped=stopped,
-    )
 
 
-def _task_answers(spec: SweepSpec, family: Family, mix: Arm, ended: Sequence[EndedRun]) -> tuple[TaskAnswer, ...]:
-    answers = []
+def _task_answers(spec: SweepSpec, family: Family, mix: Arm, ended: Sequence[EndedRun]) -> Iterator[TaskAnswer]:
     for task in sorted(mix.tasks, key=lambda task: (task != spec.target, task)):
-        placed = transition(_points(ended, task), spec.sizes)
-        total = _converted(placed.relative, lambda size: family.parameters(size).total)
-        core = _converted(placed.relative, lambda size: family.parameters(size).core)
-        answers.append(TaskAnswer(task, placed, total, core))
-    return tuple(answers)
+        points = [point_of(config, outcome, task) for config, outcome in ended]
+        placed = transition([point for point in points if point is not None], spec.sizes)
+        ends = [placed.relative.value, placed.relative.low, placed.relative.high]
+        counts = [None if end is None else family.parameters(end) for end in ends]
+        total = Estimate(*(None if count is None else count.total for count in counts))
+        core = Estimate(*(None if count is None else count.core for count in counts))
+        yield TaskAnswer(task, placed, total, core)
 
 
-def _points(ended: Iterable[EndedRun], task: str) -> tuple[Point, ...]:
-    """Return the runs that did not fail as points for one task."""
-    points = (point_of(config, outcome, task) for config, outcome in ended)
-    return tuple(sorted(point for point in points if point is not None))
+def is_rarer_with_size(shares: Sequence[SizeShare]) -> bool:
+    """Return whether learning becomes rarer with size, beyond chance.
 
+    Starting at the smallest size with a learned run, try every split into smaller and larger sizes. The smallest p of
+    Fisher's one-sided exact test decides.
+    """
+    risen = list(dropwhile(lambda share: not share.learned, shares))
+    if len(risen) < 2 or all(share.learned == share.tried for share in risen):
+        return False
+    from scipy.stats import hypergeom  # Takes .8 s to import.
 
-def _shares(points: Iterable[Point], learned: float) -> tuple[SizeShare, ...]:
-    runs = [(point.size, point.accuracy >= bar(point.floor, learned)) for point in points]
-    tried, good = Counter(size for size, _ in runs), Counter(size for size, has_learned in runs if has_learned)
-    return tuple(SizeShare(size, good[size], tried[size]) for size in sorted(tried))
-
-
-def _spent(family: Family, ended: Iterable[EndedRun], target: str, learned: float) -> bool:
-    """Return whether a run that did not learn used all of its steps."""
+    tried, learned = (list(accumulate(getattr(share, kind) for share in risen)) for kind in ("tried", "learned"))
     return any(
-        outcome.steps >= family.steps(config)
-        for config, outcome in ended
-        if outcome.accuracy.get(target, 0.0) < bar(outcome.floor.get(target, 0.0), learned)
+        hypergeom.sf(good - 1, tried[-1], learned[-1], smaller) <= RARER
+        for smaller, good in zip(tried[:-1], learned[:-1], strict=True)
     )
-
-
-def _converted(estimate: Estimate, unit: Callable[[float], float]) -> Estimate:
-    """Return an estimate in another unit. ``unit`` must increase with size so that bounds stay bounds."""
-    return Estimate(*(None if size is None else unit(size) for size in (estimate.value, estimate.low, estimate.high)))

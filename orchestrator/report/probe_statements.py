@@ -10,15 +10,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.home.run_files import numbers_of
-from orchestrator.home.sweeps import RunRecord
-from orchestrator.report.answer import Answer
+from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.space.expected import Expectation
 from orchestrator.transition.types import QUANTILES
 
@@ -40,27 +38,26 @@ class Agreement(StrEnum):
     UNDECIDED = "undecided at this scale"
     NOT_RUN = "not run"
 
+    @classmethod
+    def of(cls, agrees: bool, contradicted: bool) -> Agreement:
+        if agrees:
+            return cls.AGREES
+        return cls.CONTRADICTED if contradicted else cls.UNDECIDED
 
-Judged = tuple[str, str, Agreement]
-"""A mix, the finding in words, and the verdict."""
+
+Judged = tuple[str, Agreement]
+"""The finding in words, and the verdict."""
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     """Numbers of a run's probes, as ``probe/PROBE/NUMBER``, and whether the run learned the target."""
 
     size: int
     learned: bool
     numbers: Mapping[str, float]
 
-    @classmethod
-    def of(cls, run: RunRecord, answer: Answer) -> Seen:
-        learned = answer.has_learned(run.outcome.accuracy[answer.target], run.outcome.floor[answer.target])
-        return cls(run.config.size, learned, numbers_of(run.directory))
 
-
-@dataclass(frozen=True)
-class Difference:
+class Difference(NamedTuple):
     """A difference of means, its interval, and permutation p-values ``above`` (at least as large) and ``below``."""
 
     value: float
@@ -70,57 +67,45 @@ class Difference:
     below: float
 
 
-def compare(expected: Expectation, answer: Answer, seen: Mapping[str, Sequence[Seen]]) -> list[Judged]:
-    """Return the verdict for each mix that a statement is about. ``seen`` contains the finished runs of each mix."""
-    judged = []
-    for mix in answer.mixes:
-        baseline = answer.baseline_of(mix)
-        wanted = mix.mix != baseline if expected.mix == "*" else expected.mix in (mix.mix, mix.plain)
-        if wanted and (expected.than or mix.mix != baseline):
-            judged.append((mix.mix, *_compare(expected, answer, mix.mix, baseline, seen)))
-    return judged
-
-
-def _compare(
-    expected: Expectation, answer: Answer, mix: str, baseline: str, seen: Mapping[str, Sequence[Seen]]
-) -> tuple[str, Agreement]:
-    number, than = f"{PREFIX}{expected.number}", f"{PREFIX}{expected.than}"
+def compare(expected: Expectation, answer: Answer, mix: MixAnswer, seen: Mapping[str, Sequence[Seen]]) -> Judged:
+    """Return the verdict for one mix. ``seen`` contains the finished runs of each mix."""
+    baseline, number, than = answer.baseline_of(mix).mix, f"{PREFIX}{expected.number}", f"{PREFIX}{expected.than}"
 
     def with_number(mix: str) -> list[Seen]:
         counted = [run for run in seen.get(mix, ()) if run.learned or expected.among == "all"]
         return [run for run in counted if number in run.numbers]
 
-    own, which = with_number(mix), "runs" if expected.among == "all" else f"runs that learned {answer.target}"
+    own, which = with_number(mix.mix), "runs" if expected.among == "all" else f"runs that learned {answer.target}"
     if expected.than:
         own = other = [run for run in own if than in run.numbers]
-        where, other_number = f"{expected.than} in the same runs", than
+        where, counts = f"{expected.than} in the same runs", f"{len(own)} of {mix.mix}"
     else:
         other = with_number(baseline)
-        where, other_number = f"{len(other)} of {baseline}", number
+        where = f"{len(other)} of {baseline}"
+        counts = f"{len(own)} of {mix.mix} and {where}"
     if min(len(own), len(other)) < FEWEST:
-        counts = f"{len(own)} of {mix}" if expected.than else f"{len(own)} of {mix} and {len(other)} of {baseline}"
         return f"too few {which} have {expected.number}: {counts}", Agreement.UNDECIDED
-    one, two = [run.numbers[number] for run in own], [run.numbers[other_number] for run in other]
+    one = [run.numbers[number] for run in own]
+    two = [run.numbers[than if expected.than else number] for run in other]
     if expected.than:
         difference, how = paired(one, two), "difference"
     else:
         sizes, other_sizes = [run.size for run in own], [run.size for run in other]
         if len(set(sizes)) == len(set(other_sizes)) == 1 and sizes[0] != other_sizes[0]:
-            text = f"{expected.number} is known only at size {sizes[0]} for {mix}, and {other_sizes[0]} for {baseline}"
-            return text, Agreement.UNDECIDED
+            known = (
+                f"{expected.number} is known only at size {sizes[0]} for {mix.mix}, and {other_sizes[0]} for {baseline}"
+            )
+            return known, Agreement.UNDECIDED
         difference, how = at_equal_size(one, two, sizes, other_sizes), "at equal size"
-    text = (
-        f"{expected.number} {np.mean(one):.2f} in {len(own)} {which}, against {np.mean(two):.2f} in {where}; "
-        f"{how} {difference.value:+.2f} [{difference.low:+.2f}, {difference.high:+.2f}]"
-    )
     claimed, opposite = difference.above, difference.below
     if expected.finds == "lower":
         claimed, opposite = opposite, claimed
-    text += f", permutation p {claimed:.2g}"
+    text = (
+        f"{expected.number} {np.mean(one):.2f} in {len(own)} {which}, against {np.mean(two):.2f} in {where}; {how} "
+        f"{difference.value:+.2f} [{difference.low:+.2f}, {difference.high:+.2f}], permutation p {claimed:.2g}"
+    )
     chance = QUANTILES[0] + 1e-9
-    if claimed <= chance:
-        return text, Agreement.AGREES
-    return text, Agreement.CONTRADICTED if opposite <= chance else Agreement.UNDECIDED
+    return text, Agreement.of(claimed <= chance, opposite <= chance)
 
 
 def paired(own: Sequence[float], other: Sequence[float]) -> Difference:
@@ -136,10 +121,7 @@ def paired(own: Sequence[float], other: Sequence[float]) -> Difference:
 
 
 def at_equal_size(
-    own: Sequence[float],
-    other: Sequence[float],
-    own_sizes: Sequence[int],
-    other_sizes: Sequence[int],
+    own: Sequence[float], other: Sequence[float], own_sizes: Sequence[int], other_sizes: Sequence[int]
 ) -> Difference:
     """Return the difference of a number between two groups of at least four runs, at equal size.
 

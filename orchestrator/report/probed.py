@@ -41,18 +41,18 @@ def structure_words(answer: Answer, runs: Sequence[RunRecord], family: Family) -
 
     It counts runs with results of the probe ``separation``. Without any, return an empty tuple.
     """
-    usable = [run for run in runs if stands_for_its_size(run.config, run.outcome)]
-    sentences, doubtful = [], set()
-    for mix in answer.mixes:
-        probed = [(run.config.size, _structures(run, family)) for run in usable if run.config.label == mix.mix]
-        known = [(size, structures) for size, structures in probed if structures is not None]
-        if mix.learned and (sides := {side: group for side, group in _sides(mix, known).items() if group}):
-            kinds = dict.fromkeys(kind for group in sides.values() for structures in group for kind in structures)
-            counts = " and ".join(_counted(kind, sides) for kind in kinds)
+    sentences, doubtful = [], set[str]()
+    for mix in filter(lambda mix: mix.learned, answer.mixes):
+        own = [run for run in runs if run.config.label == mix.mix and stands_for_its_size(run.config, run.outcome)]
+        probed = ((run.config.size, _structures(run, family)) for run in own)
+        sides = _sides(mix, [(size, found) for size, found in probed if found is not None])
+        if any(sides.values()):
+            found = [
+                (kind, is_doubtful) for group in sides.values() for one in group for kind, is_doubtful in one.items()
+            ]
+            counts = " and ".join(_counted(kind, sides) for kind in dict(found))
             sentences.append(f"{called(mix)}: {counts or 'no structure beyond chance'}.")
-            doubtful |= {
-                kind for group in sides.values() for structures in group for kind in structures if structures[kind]
-            }
+            doubtful |= {kind for kind, is_doubtful in found if is_doubtful}
     items = counted(max(map(len, family.groupings().values()), default=0), family.words.item)
     sentences += [f"With {items}, {kind} may be chance." for kind in sorted(doubtful)]
     return (Paragraph(family.words.held.capitalize(), " ".join(sentences)),) if sentences else ()
@@ -60,10 +60,11 @@ def structure_words(answer: Answer, runs: Sequence[RunRecord], family: Family) -
 
 def _counted(kind: str, sides: Mapping[str, Sequence[Structures]]) -> str:
     """Return ``even and odd numbers apart in 2 of 6 runs below, 5 of 5 above``."""
-    counts = [
-        f"{sum(kind in run for run in runs)} of {len(runs) if place else counted(len(runs), 'run')} {side}".rstrip()
-        for place, (side, runs) in enumerate(sides.items())
-    ]
+    counts: list[str] = []
+    for side, runs in sides.items():
+        tried = str(len(runs)) if counts else counted(len(runs), "run")
+        if runs:
+            counts.append(f"{sum(kind in run for run in runs)} of {tried} {side}".rstrip())
     return f"{kind} in {', '.join(counts)}"
 
 
@@ -83,7 +84,7 @@ def _sides(mix: MixAnswer, runs: Sequence[tuple[int, Structures]]) -> dict[str, 
 def _structures(run: RunRecord, family: Family) -> Structures | None:
     """Return the structures in one run, the least likely by chance first, or None if the probe did not run."""
     numbers = {name.removeprefix(SEPARATION): value for name, value in numbers_of(run.directory).items()}
-    known = sorted((chance, name) for name in numbers if (chance := numbers.get(name + CHANCE)) is not None)
+    known = sorted((numbers[name + CHANCE], name) for name in numbers if name + CHANCE in numbers)
     structures = {}
     for chance, name in known:
         labels = family.groupings().get(name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.space.evidence import stands_for_its_size
@@ -20,8 +20,7 @@ from orchestrator.transition.types import QUANTILES, Estimate
 SPENT, SECONDS, ARRIVED, BROKEN = "spent_", "seconds_", "arrived_", "broken_"
 
 
-@dataclass(frozen=True)
-class Bounds:
+class Bounds(NamedTuple):
     """A positive number between ``low`` and ``high``, which are equal if the number is known."""
 
     low: float
@@ -34,8 +33,7 @@ class Bounds:
         return Bounds(self.low / other.high, self.high / other.low)
 
 
-@dataclass(frozen=True)
-class SpeedUp:
+class SpeedUp(NamedTuple):
     """The best rival's need over the target's, in the race's unit and in seconds: medians over ``pairs`` graphs."""
 
     mix: str
@@ -47,21 +45,18 @@ class SpeedUp:
 
 def speed_ups(spec: SweepSpec, runs: Sequence[RunRecord]) -> list[SpeedUp]:
     """Return every mix and size with a race, in the order of the space; ``[]`` for other families."""
-    raced = [
-        run
-        for run in runs
-        if stands_for_its_size(run.config, run.outcome)
-        and all(f"{SPENT}{task}" in run.outcome.measures for task in run.config.mix.tasks)
-    ]
+    raced: dict[tuple[str, int], list[Mapping[str, float]]] = {}
+    for run in runs:
+        measures = run.outcome.measures
+        is_race = all(f"{SPENT}{task}" in measures for task in run.config.mix.tasks)
+        if is_race and stands_for_its_size(run.config, run.outcome):
+            raced.setdefault((run.config.label, run.config.size), []).append(measures)
     result = []
-    for mix, size in ((mix, size) for mix in spec.mixes for size in spec.sizes):
+    for mix, size in spec.cells:
         rivals = [task for task in mix.tasks if task != spec.target]
-        races = [run.outcome.measures for run in raced if (run.config.label, run.config.size) == (mix.name, size)]
-        if races and rivals:
-            spent, seconds = (
-                median([_ratio(measures, kind, spec.target, rivals) for measures in races]) for kind in (SPENT, SECONDS)
-            )
-            result.append(SpeedUp(mix.name, size, len(races), spent, seconds))
+        if rivals and (races := raced.get((mix.name, size))):
+            ratios = ([_ratio(measures, kind, spec.target, rivals) for measures in races] for kind in (SPENT, SECONDS))
+            result.append(SpeedUp(mix.name, size, len(races), *map(median, ratios)))
     return result
 
 
@@ -73,7 +68,6 @@ def median(ratios: Sequence[Bounds]) -> Estimate:
 
     # The largest k such that the k-th smallest and k-th largest contain the median with this confidence.
     k = int(binom.ppf(QUANTILES[0], len(ratios), 0.5))
-    k = k if binom.cdf(k - 1, len(ratios), 0.5) <= QUANTILES[0] else k - 1
     low, high = (lows[k - 1], highs[-k]) if k > 0 else (0.0, math.inf)
     return Estimate(
         least if math.isclose(least, most) else None, low if low > 0 else None, high if math.isfinite(high) else None

@@ -18,6 +18,8 @@ class Row:
 
     Attributes:
         label: Name of the answer, if several are compared.
+        name: The mix, or ``prod in add+prod`` for a task that is not the target.
+        runs_words: Number of runs, such as ``12 (1 diverged, 2 failed)``.
         size_words: The transition as text, on the size axis.
         count_words: The same in parameters.
         compared: The target's comparison with the baseline, ``""`` without a baseline.
@@ -28,28 +30,13 @@ class Row:
     task: TaskAnswer
     smallest: Count
     largest: Count
+    mix: str
+    name: str
+    is_target: bool
+    runs_words: str
     size_words: str
     count_words: str
     compared: str
-
-    @property
-    def mix(self) -> str:
-        return self.answer.mix
-
-    @property
-    def is_target(self) -> bool:
-        return self.task is self.answer.target
-
-    @property
-    def name(self) -> str:
-        """The mix, or ``prod in add+prod`` for a task that is not the target."""
-        return self.mix if self.is_target else f"{self.task.task} in {self.mix}"
-
-    @property
-    def runs_words(self) -> str:
-        """Number of runs, such as ``12 (1 diverged, 2 failed)``."""
-        bad = bad_runs(self.answer.diverged, self.answer.failed)
-        return f"{self.answer.runs} ({bad})" if bad else str(self.answer.runs)
 
     def columns(self) -> dict[str, Any]:
         """Return plain values by the column names of :mod:`orchestrator.catalogue.export` and of MLflow's metrics."""
@@ -85,26 +72,30 @@ class Row:
         }
 
 
-def rows(answer: Answer) -> tuple[Row, ...]:
+def rows(answer: Answer, label: str = "") -> tuple[Row, ...]:
     """Return a row per task of every mix, the target first in each mix."""
-    return tuple(_row(answer, mix, task, "") for mix in answer.mixes for task in mix.tasks)
+    made = []
+    for mix in answer.mixes:
+        bad = bad_runs(mix.diverged, mix.failed)
+        for task in mix.tasks:
+            is_target = task is mix.target
+            made.append(
+                Row(
+                    *(label, mix, task, *answer.tested(task.transition), mix.mix),
+                    name=mix.mix if is_target else f"{task.task} in {mix.mix}",
+                    is_target=is_target,
+                    runs_words=f"{mix.runs} ({bad})" if bad else str(mix.runs),
+                    size_words=size_words(answer, task.transition),
+                    count_words=count_words(answer, task),
+                    compared=compared_words(answer, mix) if is_target else "",
+                )
+            )
+    return tuple(made)
 
 
 def targets(answer: Answer, label: str = "") -> tuple[Row, ...]:
     """Return the rows of the target, one per mix."""
-    return tuple(_row(answer, mix, mix.target, label) for mix in answer.mixes)
-
-
-def _row(answer: Answer, mix: MixAnswer, task: TaskAnswer, label: str) -> Row:
-    return Row(
-        label,
-        mix,
-        task,
-        *answer.tested(task.transition),
-        size_words=size_words(answer, task.transition),
-        count_words=count_words(answer, task),
-        compared=compared_words(answer, mix) if task is mix.target else "",
-    )
+    return tuple(row for row in rows(answer, label) if row.is_target)
 
 
 def _estimate(unit: str, estimate: Estimate) -> dict[str, float | None]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from orchestrator.home.run_files import numbers_of
 from orchestrator.home.sweeps import RunRecord, Sweep
@@ -41,8 +40,7 @@ def run_values(sweep: Sweep, runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
     return values
 
 
-@dataclass(frozen=True)
-class PageTable:
+class PageTable(NamedTuple):
     """The page's table: heads, each with True for a column of numbers, and the key and cells of each run."""
 
     heads: tuple[tuple[str, bool], ...]

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from orchestrator.report.answer import Answer
-from orchestrator.report.findings import finding_of
-from orchestrator.report.rows import Row, targets
 from orchestrator.report.words.findings import outcome_words, sentences
 from orchestrator.report.words.numbers import counted
 from orchestrator.transition.scaling import Place, Scaling, scaling
@@ -18,8 +16,6 @@ from orchestrator.transition.types import Verdict
 
 SEED = 0
 """Seed for the intervals of exponents, so that the same answer gives the same text."""
-KNOWN = (Verdict.FOUND, Verdict.ABOVE, Verdict.BELOW, Verdict.UNDECIDED)
-"""Verdicts with a posterior that a scaling law may use."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +46,6 @@ def finding(answer: Answer) -> tuple[str, ...]:
     return tuple(comparison_sentences(recipes, "recipe")) if several else texts
 
 
-def comparison_rows(compared: Sequence[Compared]) -> list[Row]:
-    """Return the target's row of every mix of every answer."""
-    return [row for entry in compared for row in targets(entry.answer, entry.label)]
-
-
 def comparison_sentences(compared: Sequence[Compared], kind: str) -> list[str]:
     """Return a sentence per mix if all answers share target and baseline, else each answer's own sentences.
 
@@ -63,11 +54,11 @@ def comparison_sentences(compared: Sequence[Compared], kind: str) -> list[str]:
     outcomes: dict[tuple[str, str], dict[str, str]] = {}
     names = Counter(entry.name for entry in compared)
     for entry in compared:
+        answer = entry.answer
         name = entry.name if names[entry.name] == 1 else entry.label
-        for mix in entry.answer.mixes:
-            if mix.is_compared:
-                outcome = outcome_words(entry.answer, finding_of(entry.answer, mix))
-                outcomes.setdefault((mix.mix, entry.answer.baseline_of(mix)), {})[name] = outcome
+        for mix in answer.compared:
+            mixes = (mix.mix, answer.baseline_of(mix).mix)
+            outcomes.setdefault(mixes, {})[name] = outcome_words(answer, mix)
     same = len({(entry.answer.target, entry.answer.baseline) for entry in compared}) == 1
     if same and len(compared) > 1 and outcomes:
         return [_sentence(mix, baseline, by_name, kind) for (mix, baseline), by_name in outcomes.items()]
@@ -101,25 +92,21 @@ def mix_scalings(compared: Sequence[Compared]) -> dict[str, Scaling | None]:
 
 def scaling_words(compared: Sequence[Compared]) -> Iterator[str]:
     """Yield a sentence per mix: ``add: n_embed at the transition grows as modulus^0.6 [0.2, 1.1], over 4 values``."""
-    name = compared[0].along.rpartition(".")[2]
-    axis = compared[0].answer.size_axis
+    name, axis = compared[0].along.rpartition(".")[2], compared[0].answer.size_axis
     for mix, law in mix_scalings(compared).items():
         if law is None:
             yield f"{mix}: too few transitions are known to relate {axis} to {name}"
             continue
         span = f"{law.exponent:.2f} [{law.low:.2f}, {law.high:.2f}]"
-        text = f"{mix}: {axis} at the transition grows as {name}^{span}, over {law.places} values"
-        if law.bounded:
-            text += f"; transitions beyond the tested sizes count as the largest {axis}"
-        yield text
+        beyond = f"; transitions beyond the tested sizes count as the largest {axis}" if law.bounded else ""
+        yield f"{mix}: {axis} at the transition grows as {name}^{span}, over {law.places} values{beyond}"
 
 
 def _law(compared: Sequence[Compared], mix: str, rng: np.random.Generator) -> Scaling | None:
     places = []
     for entry in compared:
-        transition = entry.answer.mix(mix).target.transition
-        if transition.density is None or transition.verdict not in KNOWN or entry.place is None:
+        transition, largest = entry.answer.mix(mix).target.transition, float(entry.answer.counts[-1].size)
+        if transition.density is None or transition.verdict is Verdict.NEAR_FLOOR or entry.place is None:
             return None
-        largest, beyond = float(entry.answer.counts[-1].size), transition.verdict is Verdict.ABOVE
-        places.append(Place(entry.place, transition.density, largest, beyond))
+        places.append(Place(entry.place, transition.density, largest, transition.verdict is Verdict.ABOVE))
     return scaling(places, rng)

@@ -21,13 +21,14 @@ tasks of evenly spread answers agrees if more than half of all runs show that or
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from orchestrator.home.run_files import numbers_of
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.findings import Finding, finding_of
 from orchestrator.report.probe_statements import Agreement, Judged, Seen, compare
 from orchestrator.report.side_by_side import Compared, mix_scalings
 from orchestrator.report.words.findings import compared_words, factor_words, odds
@@ -52,8 +53,11 @@ FALSE_SHARE = 0.1
 NOT_SIGNIFICANT = "not significant over the whole table: lower search.error, for example to 0.01, to get more pairs"
 """Note on a decision that e-BH does not confirm: a sweep stops at its own threshold, which is too low for many rows."""
 
-Steps = Mapping[str, int | None]
-"""The step at which a run was halfway on each task, None for never."""
+WITHIN = {Verdict.FOUND: Agreement.AGREES, Verdict.BELOW: Agreement.AGREES, Verdict.ABOVE: Agreement.CONTRADICTED}
+"""Whether a transition is at or below the largest size. Other verdicts are undecided."""
+
+Steps = Mapping[str, float]
+"""The step at which a run was halfway on each task, infinity for never."""
 
 
 @dataclass(frozen=True)
@@ -90,33 +94,72 @@ def judge(
     by_mix = {mix.mix: [run for run in finished if run.config.label == mix.mix] for mix in answer.mixes}
     rows = []
     for statement in expected:
-        if statement.finds in INSIDE:
-            seen = {mix: [Seen.of(run, answer) for run in own] for mix, own in by_mix.items()}
-            judged = compare(statement, answer, seen)
-        elif statement.finds in ORDER:
-            steps = {mix: [halfway_steps(run.outcome) for run in own] for mix, own in by_mix.items()}
-            judged = _orders(statement, answer, steps, entropy or {})
-        else:
-            judged = _comparisons(statement, answer)
-        rows += [
-            Row(
-                *(space, about_words(mix, variant), statement.claim, result, agreement),
-                answer.mix(mix).comparison if statement.finds in COMPARED else None,
-            )
-            for mix, result, agreement in judged
-        ]
+        for mix in answer.mixes:
+            baseline, named = answer.baseline_of(mix), statement.mix in (mix.mix, mix.plain)
+            if not named and (statement.mix != "*" or (mix is baseline and statement.finds not in ORDER)):
+                continue
+            judged = None
+            if statement.finds in ORDER:
+                steps = [halfway_steps(run.outcome) for run in by_mix[mix.mix] if len(run.outcome.floor) > 1]
+                judged = judge_order(steps, entropy or {}) if named or steps else None
+            elif statement.finds == "transition" or (statement.finds in COMPARED and mix.is_compared):
+                judged = _judge_answer(statement, answer, mix)
+            elif statement.finds in INSIDE and (statement.than or mix is not baseline):
+                seen = {side.mix: [_seen(run, answer) for run in by_mix[side.mix]] for side in (mix, baseline)}
+                judged = compare(statement, answer, mix, seen)
+            if judged is not None:
+                comparison = mix.comparison if statement.finds in COMPARED else None
+                rows.append(Row(space, _about(mix.mix, variant), statement.claim, *judged, comparison))
     return rows
+
+
+def _seen(run: RunRecord, answer: Answer) -> Seen:
+    learned = answer.has_learned(run.outcome.accuracy[answer.target], run.outcome.floor[answer.target])
+    return Seen(run.config.size, learned, numbers_of(run.directory))
+
+
+def _judge_answer(expected: Expectation, answer: Answer, mix: MixAnswer) -> Judged:
+    """Return the verdict on a statement about a mix's transition, or about the parameters that it needs."""
+    here, there = (size_words(answer, side.target.transition) for side in (mix, answer.baseline_of(mix)))
+    if expected.finds == "transition":
+        result = f"{answer.size_axis} {here}"
+        agreement = WITHIN.get(mix.target.transition.verdict, Agreement.UNDECIDED)
+    else:
+        estimate = factor_words(mix.synergy)
+        result = f"{answer.size_axis} {here} against {there}: {compared_words(answer, mix)}"
+        result += f", estimate {estimate}" if estimate else ""
+        agreement = _agreement(expected, answer, mix)
+    for control in answer.mixes:
+        is_control = expected.control == control.mix or (expected.control, mix.recipe) == (
+            control.plain,
+            control.recipe,
+        )
+        if is_control and WITHIN.get(control.target.transition.verdict) is not Agreement.AGREES:
+            size = size_words(answer, control.target.transition)
+            return f"{result}; its control, {control.mix}, was not learned: {size}", Agreement.UNDECIDED
+    return result, agreement
+
+
+def _agreement(expected: Expectation, answer: Answer, mix: MixAnswer) -> Agreement:
+    """Return the verdict on the parameters that a mix needs, by the rules of this module."""
+    comparison = mix.comparison
+    if comparison is None or comparison.decided is None or answer.is_rarer(mix):
+        return Agreement.UNDECIDED
+    claimed = Direction.MORE if expected.finds == "no fewer" else Direction.FEWER
+    if comparison.decided is not claimed:
+        return Agreement.CONTRADICTED
+    is_larger = claimed is Direction.FEWER and (comparison.at_least or 0.0) > expected.most_claimed
+    return Agreement.LARGER if is_larger else Agreement.AGREES
 
 
 def over_table(rows: Sequence[Row]) -> list[Row]:
     """Return the rows, with decisions that e-BH does not confirm over the whole table as undecided."""
-    compared = [place for place, row in enumerate(rows) if row.comparison is not None]
-    evidence = [row.comparison.evidence for row in rows if row.comparison is not None]
-    significant = {compared[place] for place in e_bh(evidence, FALSE_SHARE)}
-    decided = (Agreement.AGREES, Agreement.LARGER, Agreement.CONTRADICTED)
+    evidence = {place: row.comparison.evidence for place, row in enumerate(rows) if row.comparison is not None}
+    places = list(evidence)
+    unconfirmed = evidence.keys() - {places[index] for index in e_bh(list(evidence.values()), FALSE_SHARE)}
     return [
         replace(row, result=f"{row.result}; {NOT_SIGNIFICANT}", agreement=Agreement.UNDECIDED)
-        if row.comparison is not None and row.agreement in decided and place not in significant
+        if place in unconfirmed and row.agreement is not Agreement.UNDECIDED
         else row
         for place, row in enumerate(rows)
     ]
@@ -133,10 +176,8 @@ def judge_law(space: str, expected: Expectation, compared: Sequence[Compared]) -
             result = f"exponent {law.exponent:.2f} [{law.low:.2f}, {law.high:.2f}]"
             if law.bounded:
                 result += ", transitions beyond the tested sizes count as the largest"
-            elif law.high < expected.limit:
-                agreement = Agreement.AGREES
-            elif law.low > expected.limit:
-                agreement = Agreement.CONTRADICTED
+            else:
+                agreement = Agreement.of(law.high < expected.limit, law.low > expected.limit)
         rows.append(Row(space, mix, expected.claim, result, agreement))
     return rows
 
@@ -144,112 +185,42 @@ def judge_law(space: str, expected: Expectation, compared: Sequence[Compared]) -
 def not_run(space: str, variant: str, expected: Expectation, mixes: Sequence[str], why: str) -> list[Row]:
     """Return the rows of a statement without a sweep. ``mixes`` are the space's mixes, the baseline first."""
     about = mixes[1:] if expected.mix == "*" else [expected.mix]
-    return [Row(space, about_words(mix, variant), expected.claim, why, Agreement.NOT_RUN) for mix in about]
+    return [Row(space, _about(mix, variant), expected.claim, why, Agreement.NOT_RUN) for mix in about]
 
 
-def about_words(mix: str, variant: str) -> str:
+def _about(mix: str, variant: str) -> str:
     """Return a mix and its variant: ``add+prod (prime_5)``."""
     return f"{mix} ({variant})" if variant else mix
 
 
-def _comparisons(expected: Expectation, answer: Answer) -> list[Judged]:
-    """Judge a statement about a transition, or about a mix compared with its baseline."""
-    judged = []
-    for mix in answer.mixes:
-        is_baseline = mix.mix == answer.baseline_of(mix)
-        if expected.mix not in (mix.mix, mix.plain) and (expected.mix != "*" or is_baseline):
-            continue
-        if expected.finds == "transition":
-            result = f"{answer.size_axis} {size_words(answer, mix.target.transition)}"
-            agreement = _within(mix.target.transition.verdict)
-        elif mix.is_compared:
-            result, agreement = _compared(answer, mix), _agreement(expected, finding_of(answer, mix))
-        else:
-            continue
-        failed = _failed_control(expected, answer, mix.recipe)
-        judged.append((mix.mix, result + failed, Agreement.UNDECIDED if failed else agreement))
-    return judged
-
-
-def _agreement(expected: Expectation, finding: Finding) -> Agreement:
-    """Return the verdict on the parameters that a mix needs, by the rules of this module."""
-    comparison = finding.comparison
-    if comparison is None or comparison.decided is None or finding.is_rarer:
-        return Agreement.UNDECIDED
-    claimed = Direction.MORE if expected.finds == "no fewer" else Direction.FEWER
-    if comparison.decided is not claimed:
-        return Agreement.CONTRADICTED
-    is_larger = claimed is Direction.FEWER and (comparison.at_least or 0.0) > expected.most_claimed
-    return Agreement.LARGER if is_larger else Agreement.AGREES
-
-
-def _failed_control(expected: Expectation, answer: Answer, recipe: str) -> str:
-    """Return a clause about a control that was not learned under this recipe, else ``""``."""
-    for mix in answer.mixes:
-        is_control = expected.control == mix.mix or (expected.control, recipe) == (mix.plain, mix.recipe)
-        if is_control and _within(mix.target.transition.verdict) is not Agreement.AGREES:
-            return f"; its control, {mix.mix}, was not learned: {size_words(answer, mix.target.transition)}"
-    return ""
-
-
-def _within(verdict: Verdict) -> Agreement:
-    """Return whether a transition is at or below the largest size, as a verdict."""
-    if verdict in (Verdict.FOUND, Verdict.BELOW):
-        return Agreement.AGREES
-    return Agreement.CONTRADICTED if verdict is Verdict.ABOVE else Agreement.UNDECIDED
-
-
-def _compared(answer: Answer, mix: MixAnswer) -> str:
-    """Return ``n_embed 13.9 [12, 15] against 20 [18, 23]: at least 1.5x fewer (47:1), estimate 2.1x fewer [...]``."""
-    baseline = answer.mix(answer.baseline_of(mix))
-    here, there = (size_words(answer, other.target.transition) for other in (mix, baseline))
-    estimate = factor_words(mix.synergy) if mix.synergy is not None else ""
-    result = f"{answer.size_axis} {here} against {there}: {compared_words(answer, mix)}"
-    return f"{result}, estimate {estimate}" if estimate else result
-
-
 def halfway_steps(outcome: Outcome) -> Steps:
     """Return the step at which a run was halfway on each task, by its validation curve."""
-    steps: dict[str, int | None] = {}
-    for task, floor in outcome.floor.items():
-        halfway = floor + HALFWAY * (1 - floor)
-        steps[task] = next((point.step for point in outcome.curve if point.accuracy.get(task, 0.0) >= halfway), None)
-    return steps
+    halfway = {task: floor + HALFWAY * (1 - floor) for task, floor in outcome.floor.items()}
+    return {
+        task: next((point.step for point in outcome.curve if point.accuracy.get(task, 0.0) >= half), math.inf)
+        for task, half in halfway.items()
+    }
 
 
-def peaked_first(steps: Steps, entropy: Mapping[str, float]) -> float | None:
+def peaked_first(steps: Steps, entropy: Mapping[str, float]) -> float:
     """Return how far a run learned tasks of peaked answers first, as Goodman and Kruskal's gamma in [-1, 1].
 
     Over pairs of tasks with different steps and entropies, it is the share with the lower entropy first minus the share
-    with it last. A task that was never learned comes last. Return None without such a pair.
+    with it last, or 0 without such a pair. A task that was never learned comes last.
     """
-    signs = []
-    for one, other in itertools.combinations(sorted(steps), 2):
-        first, second = steps[one], steps[other]
-        if first == second or abs(entropy[one] - entropy[other]) < ALIKE:
-            continue
-        one_first = second is None or (first is not None and first < second)
-        signs.append(1 if one_first == (entropy[one] < entropy[other]) else -1)
-    return sum(signs) / len(signs) if signs else None
-
-
-def _orders(
-    expected: Expectation, answer: Answer, steps: Mapping[str, Sequence[Steps]], entropy: Mapping[str, float]
-) -> list[Judged]:
-    """Judge a statement about the order of learning, for each of its mixes with several tasks."""
-    judged = []
-    for mix in answer.mixes:
-        several = [run for run in steps[mix.mix] if len(run) > 1]
-        if expected.mix in ("*", mix.mix, mix.plain) and (several or expected.mix != "*"):
-            judged.append((mix.mix, *judge_order(several, entropy)))
-    return judged
+    signs = [
+        1 if (steps[one] < steps[other]) == (entropy[one] < entropy[other]) else -1
+        for one, other in itertools.combinations(sorted(steps), 2)
+        if steps[one] != steps[other] and abs(entropy[one] - entropy[other]) >= ALIKE
+    ]
+    return sum(signs) / max(len(signs), 1)
 
 
 def judge_order(runs: Sequence[Steps], entropy: Mapping[str, float]) -> tuple[str, Agreement]:
     """Return the order in words, and the verdict on whether more than half of the runs learned peaked tasks first."""
     if not entropy:
         return "the family has no tables of its tasks", Agreement.UNDECIDED
-    orders = [order for run in runs if (order := peaked_first(run, entropy)) is not None and order != 0]
+    orders = [order for run in runs if (order := peaked_first(run, entropy))]
     if len(orders) < FEWEST:
         return f"{len(orders)} of {len(runs)} runs show an order; at least {FEWEST} are needed", Agreement.UNDECIDED
     from scipy.stats import binomtest
@@ -262,9 +233,7 @@ def judge_order(runs: Sequence[Steps], entropy: Mapping[str, float]) -> tuple[st
         f"peaked tasks first in {count} of {len(orders)} runs that show an order, "
         f"{count / len(orders):.2f} [{interval.low:.2f}, {interval.high:.2f}]; entropy of the answers: {entropies}"
     )
-    if interval.low > 0.5:
-        return text, Agreement.AGREES
-    return text, Agreement.CONTRADICTED if interval.high < 0.5 else Agreement.UNDECIDED
+    return text, Agreement.of(interval.low > 0.5, interval.high < 0.5)
 
 
 def summary(rows: Sequence[Row]) -> str:

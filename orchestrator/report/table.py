@@ -5,20 +5,15 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from orchestrator.report.answer import Answer
-from orchestrator.report.rows import rows
-from orchestrator.report.side_by_side import (
-    Compared,
-    comparison_rows,
-    comparison_sentences,
-    finding,
-    recipes_of,
-)
+from orchestrator.report.rows import Row, rows, targets
+from orchestrator.report.side_by_side import Compared, comparison_sentences, finding, recipes_of
 from orchestrator.report.words.findings import caveats, conditions, evidence_words
 from orchestrator.report.words.next_step import NextStep
 from orchestrator.report.words.transitions import verdict_lines
@@ -28,12 +23,11 @@ PLAIN_WIDTH = 200
 """Columns of an answer in a file."""
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """The cells of a line of the table. A ``lead`` line is about the target."""
 
     cells: tuple[str, ...]
-    lead: bool
+    lead: bool = True
 
 
 @dataclass(frozen=True)
@@ -67,10 +61,7 @@ def answer_table(answer: Answer) -> AnswerTable:
     subject = f", {answer.subject}" if answer.subject else ""
     columns = ("mix", answer.size_axis, answer.words.parameters, "runs")
     if recipes:
-        lines = [
-            Line((row.label, row.mix, row.size_words, row.count_words, row.runs_words, row.compared), lead=True)
-            for row in comparison_rows(recipes)
-        ]
+        lines = [Line((row.label, *_cells(row), row.compared)) for row in comparison_rows(recipes)]
     else:
         lines = [
             Line((row.name, row.size_words, row.count_words, row.runs_words if row.is_target else ""), row.is_target)
@@ -127,18 +118,26 @@ def plain(table: AnswerTable, step: NextStep | None = None) -> str:
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
 
 
+def comparison_rows(compared: Sequence[Compared]) -> list[Row]:
+    """Return the target's row of every mix of every answer."""
+    return [row for entry in compared for row in targets(entry.answer, entry.label)]
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return row.mix, row.size_words, row.count_words, row.runs_words
+
+
 def comparison_table(compared: Sequence[Compared], kind: str) -> tuple[list[str], list[list[str]]]:
     """Return the header, with ``kind`` above the labels, and a row per mix of every answer."""
     lines = comparison_rows(compared)
     axis = " or ".join({entry.answer.size_axis: None for entry in compared})
     counted = " or ".join({entry.answer.words.parameters: None for entry in compared})
-    last_column = ["compared"] if any(row.compared for row in lines) else []
-    rows, last = [], ""
-    for row in lines:
-        cells = [row.mix, row.size_words, row.count_words, row.runs_words, *([row.compared] if last_column else [])]
-        rows.append(["" if row.label == last else row.label, *cells])
-        last = row.label
-    return [kind, "mix", axis, counted, "runs", *last_column], rows
+    shown = any(row.compared for row in lines)
+    rows = []
+    for before, row in zip([None, *lines], lines, strict=False):
+        label = "" if before is not None and row.label == before.label else row.label
+        rows.append([label, *_cells(row), *([row.compared] if shown else [])])
+    return [kind, "mix", axis, counted, "runs", *(["compared"] if shown else [])], rows
 
 
 def comparison_view(compared: Sequence[Compared], kind: str) -> RenderableType:

@@ -61,5 +61,5 @@ def intervals(answer: Answer, span: Span) -> tuple[Interval, ...]:
             ends = (0.0 if bar.low is None else place(bar.low), 100.0 if bar.high is None else place(bar.high))
             is_open = bar.low is None or bar.high is None
             value = None if bar.value is None else place(bar.value)
-        made.append(Interval(row.mix, row.size_words, row.compared, colors[row.mix].color, ends, is_open, value))
+        made.append(Interval(row.mix, row.size_words, row.compared, colors[row.mix][0], ends, is_open, value))
     return tuple(made)

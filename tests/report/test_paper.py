@@ -11,7 +11,7 @@ import pytest
 from orchestrator.home.files import Home
 from orchestrator.home.sweeps import create_sweep
 from orchestrator.report.answer import Answer, answer
-from orchestrator.report.figures.paper import caption, paper_figure
+from orchestrator.report.figures.comparisons import caption, paper_figure
 from orchestrator.report.figures.style import save
 from tests.report.samples import bracketed, in_order, make_spec
 from tests.sweep.sweeps import spec

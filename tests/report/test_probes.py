@@ -11,7 +11,7 @@ from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.home.files import Home
 from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.home.sweeps import RunRecord
-from orchestrator.report.figures.probes import probe_figure
+from orchestrator.report.figures.panels import probe_figure
 from orchestrator.report.probed import probe_notes, probe_points
 from tests.catalogue.fabricated import write_sweep
 from tests.sweep.sweeps import spec

@@ -15,9 +15,8 @@ from cycler import cycler
 from orchestrator.catalogue.reading import read_sweep
 from orchestrator.home.files import Home
 from orchestrator.report.figures import style
-from orchestrator.report.figures.comparisons import forest_figure, main_figure
-from orchestrator.report.figures.learning import learning_figure
-from orchestrator.report.figures.paper import paper_figure
+from orchestrator.report.figures.comparisons import forest_figure, main_figure, paper_figure
+from orchestrator.report.figures.panels import learning_figure
 from orchestrator.report.figures.similarity import similarities_figure
 from orchestrator.report.side_by_side import Compared
 from tests.catalogue.fabricated import write_sweep

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -37,7 +37,7 @@ from trainables.base import Evaluation, Outcome, RunConfig, Status
 
 ANSWER = answer(make_spec(), bracketed())
 ENTROPY = {"add": math.log(6), "prod": 1.4, "max": 1.3}
-PROD_FIRST, ADD_FIRST, TOGETHER = ({"add": a, "prod": p} for a, p in ((500, 250), (250, None), (250, 250)))
+PROD_FIRST, ADD_FIRST, TOGETHER = ({"add": a, "prod": p} for a, p in ((500, 250), (250, math.inf), (250, 250)))
 
 
 def about(mix: str) -> Expectation:
@@ -176,9 +176,7 @@ def seen(values: Sequence[float], sizes: Sequence[int] = (), name: str = "separa
 
 
 def judged(expectation: Expectation, alone: list[Seen], joint: list[Seen]) -> tuple[str, Agreement]:
-    ((mix, text, agreement),) = compare(expectation, ANSWER, {"add": alone, "add+prod": joint})
-    assert mix == "add+prod"
-    return text, agreement
+    return compare(expectation, ANSWER, ANSWER.mix("add+prod"), {"add": alone, "add+prod": joint})
 
 
 LOW, HIGH = [0.10, 0.12, 0.11, 0.09], [0.50, 0.52, 0.51, 0.49]
@@ -230,8 +228,7 @@ def test_runs_that_did_not_learn_count_if_a_statement_asks_for_all() -> None:
 def test_groups_without_a_common_size_are_not_compared() -> None:
     mine = [Seen(16, True, {"probe/x/y": 1.0 + 0.01 * place}) for place in range(5)]
     theirs = [Seen(32, True, {"probe/x/y": 0.1 + 0.01 * place}) for place in range(5)]
-    expectation = expected("higher", number="x/y", mix="add+prod")
-    ((_, text, agreement),) = compare(expectation, answer(make_spec(), bracketed()), {"add": theirs, "add+prod": mine})
+    text, agreement = judged(expected("higher", number="x/y"), theirs, mine)
     assert text == "x/y is known only at size 16 for add+prod, and 32 for add"
     assert agreement is Agreement.UNDECIDED
 
@@ -279,10 +276,6 @@ def test_a_statement_that_compares_nothing_is_refused(wrong: dict[str, Any]) -> 
         expected(**{"finds": "higher", **wrong})
 
 
-def ordered(runs: list[Mapping[str, int | None]], entropy: Mapping[str, float] = ENTROPY) -> tuple[str, Agreement]:
-    return judge_order(runs, entropy)
-
-
 def test_a_task_is_learned_halfway_between_its_constant_answer_and_one() -> None:
     curve = tuple(
         Evaluation(step, 1.0, {"add": add, "prod": prod})
@@ -291,7 +284,7 @@ def test_a_task_is_learned_halfway_between_its_constant_answer_and_one() -> None
     run = Outcome(Status.FINISHED, 400, {"add": 0.5, "prod": 1.0}, {"add": 0.2, "prod": 0.4}, curve)
     assert halfway_steps(run) == {"add": 300, "prod": 200}
     never = Outcome(Status.FINISHED, 400, {"add": 0.5}, {"add": 0.3}, curve[:2])
-    assert halfway_steps(never) == {"add": None}
+    assert halfway_steps(never) == {"add": math.inf}
 
 
 @pytest.mark.parametrize(
@@ -299,25 +292,23 @@ def test_a_task_is_learned_halfway_between_its_constant_answer_and_one() -> None
     [
         (PROD_FIRST, 1.0),
         (ADD_FIRST, -1.0),
-        ({"add": None, "prod": 250}, 1.0),
-        (TOGETHER, None),
-        ({"add": None, "prod": None}, None),
+        ({"add": math.inf, "prod": 250}, 1.0),
+        (TOGETHER, 0.0),
+        ({"add": math.inf, "prod": math.inf}, 0.0),
         ({"add": 500, "prod": 250, "max": 500}, 0.0),  # PROD comes before ADD as expected, but not before MAX.
         ({"add": 500, "prod": 250, "max": 100}, 1.0),
     ],
 )
-def test_tasks_learned_together_are_not_evidence_for_an_order(
-    steps: dict[str, int | None], order: float | None
-) -> None:
+def test_tasks_learned_together_are_not_evidence_for_an_order(steps: dict[str, float], order: float) -> None:
     assert peaked_first(steps, ENTROPY) == order
 
 
 def test_an_order_in_five_of_five_runs_is_significant_but_in_four_it_is_not() -> None:
-    assert ordered([PROD_FIRST] * 5)[1] is Agreement.AGREES
-    assert ordered([PROD_FIRST] * 4)[1] is Agreement.UNDECIDED
-    assert ordered([ADD_FIRST] * 5)[1] is Agreement.CONTRADICTED
-    assert ordered([ADD_FIRST, *[PROD_FIRST] * 4])[1] is Agreement.UNDECIDED
-    assert ordered([TOGETHER] * 9)[1] is Agreement.UNDECIDED
+    assert judge_order([PROD_FIRST] * 5, ENTROPY)[1] is Agreement.AGREES
+    assert judge_order([PROD_FIRST] * 4, ENTROPY)[1] is Agreement.UNDECIDED
+    assert judge_order([ADD_FIRST] * 5, ENTROPY)[1] is Agreement.CONTRADICTED
+    assert judge_order([ADD_FIRST, *[PROD_FIRST] * 4], ENTROPY)[1] is Agreement.UNDECIDED
+    assert judge_order([TOGETHER] * 9, ENTROPY)[1] is Agreement.UNDECIDED
 
 
 def test_answers_of_sums_are_uniform_and_answers_of_products_are_not() -> None:

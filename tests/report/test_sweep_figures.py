@@ -13,9 +13,10 @@ from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.home.files import Home
 from orchestrator.report.figures import style
 from orchestrator.report.figures.comparisons import forest_figure
-from orchestrator.report.figures.learning import learning_figure
+from orchestrator.report.figures.panels import learning_figure
 from orchestrator.report.figures.similarity import pairs, similarities_figure
-from orchestrator.report.side_by_side import Compared, comparison_rows
+from orchestrator.report.side_by_side import Compared
+from orchestrator.report.table import comparison_rows
 from orchestrator.transition.types import Estimate, Verdict
 from tests.catalogue.fabricated import failed, runs_of, write_sweep
 from tests.golden.test_answers import FEWER

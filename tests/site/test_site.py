@@ -24,8 +24,7 @@ from orchestrator.home.journal import Answered, Journal
 from orchestrator.home.sweeps import ask_to_stop
 from orchestrator.record.store import StoreError
 from orchestrator.report.answer import Count
-from orchestrator.report.side_by_side import comparison_rows
-from orchestrator.report.table import answer_table
+from orchestrator.report.table import answer_table, comparison_rows
 from orchestrator.site.intervals import intervals, spans
 from orchestrator.site.pages import SweepPages, age
 from orchestrator.site.server import free_port, serving

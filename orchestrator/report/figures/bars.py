@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import cycle
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from orchestrator.report.answer import Answer, TaskAnswer
+from orchestrator.report.answer import Answer
 from orchestrator.report.figures import style
 from orchestrator.report.words.findings import compared_words
-from orchestrator.report.words.transitions import NO_SIZE, size_words
+from orchestrator.report.words.transitions import size_words
 from orchestrator.transition.types import CONFIDENCE, LEVEL, Estimate, Transition, Verdict
 
-ROW_IN, NARROW_ROW_IN, EDGES_IN = 0.4, 0.46, 0.12
-"""Heights in inches: a row, a row of a narrow figure (with its words above the bar), and the panel's margins."""
 SHADE = 0.26
 """Half the height of the highest posterior, as a share of a row."""
 ABOVE = 0.42
@@ -28,44 +26,37 @@ NAME, NARROW_NAME = 22, 14
 """Characters per line of a row's name, in a wide and in a narrow figure."""
 
 
-class SeriesStyle(NamedTuple):
-    """Color and marker of a mix in every figure of a sweep."""
-
-    color: str
-    marker: str
-
-
-@dataclass(frozen=True)
-class Series:
-    """One curve of a figure: the target in a mix."""
+class Series(NamedTuple):
+    """The target's transition in a mix, with the color and marker of the mix in every figure of a sweep."""
 
     label: str
-    answer: TaskAnswer
+    transition: Transition
     color: str
     marker: str
 
-    @property
-    def transition(self) -> Transition:
-        return self.answer.transition
+
+class Row(NamedTuple):
+    """A transition or, with two series, a decided comparison: an arrow from the baseline's transition to the mix's."""
+
+    name: str
+    words: str
+    series: tuple[Series, ...]
 
 
-def mix_series(answer: Answer) -> list[Series]:
+def mix_series(answer: Answer) -> dict[str, Series]:
     """Return the target's curve in each mix."""
     styles = styles_of(mix.mix for mix in answer.mixes)
-    return [Series(mix.mix, mix.target, *styles[mix.mix]) for mix in answer.mixes]
+    return {mix.mix: Series(mix.mix, mix.target.transition, *styles[mix.mix]) for mix in answer.mixes}
 
 
-def styles_of(names: Iterable[str]) -> dict[str, SeriesStyle]:
-    """Return a style for each name, in the order of first appearance."""
-    return {
-        name: SeriesStyle(style.COLORS[place % len(style.COLORS)], style.MARKERS[place % len(style.MARKERS)])
-        for place, name in enumerate(dict.fromkeys(names))
-    }
+def styles_of(names: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Return a color and a marker for each name, in the order of first appearance."""
+    return dict(zip(dict.fromkeys(names), zip(cycle(style.COLORS), cycle(style.MARKERS), strict=False), strict=False))
 
 
 def bar_of(estimate: Estimate, verdict: Verdict, smallest: float, largest: float) -> Estimate | None:
     """Return the bar of a transition within the tested sizes, None for a verdict without a size. Open ends are None."""
-    if verdict in NO_SIZE:
+    if verdict is Verdict.NEAR_FLOOR:
         return None
     if verdict is Verdict.ABOVE:
         return Estimate(None, largest, None)
@@ -93,98 +84,61 @@ def draw_bar(
         axes.plot(bar.value, height, marker=marker, color=color, markerfacecolor=fill, markersize=6.5, zorder=4)
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """A decided comparison: its two series, and the result in words."""
-
-    baseline: Series
-    mix: Series
-    words: str
-
-
-Row = Series | Ratio
-
-
-def rows(answer: Answer, series: Sequence[Series]) -> list[Row]:
-    """Return a row per mix, then one per decided comparison."""
-    by_mix = {curve.label: curve for curve in series}
-    ratios = [
-        Ratio(by_mix[answer.baseline_of(mix)], by_mix[mix.mix], compared_words(answer, mix))
-        for mix in answer.mixes
-        if mix.comparison is not None and mix.comparison.decided is not None
-    ]
-    return [*series, *ratios]
-
-
-def height_in(rows: Sequence[Row], *, narrow: bool) -> float:
-    """Return the height of the panel in inches."""
-    return EDGES_IN + (NARROW_ROW_IN if narrow else ROW_IN) * len(rows)
+def rows(answer: Answer, *, narrow: bool) -> list[Row]:
+    """Return a row per mix, then one per decided comparison. Names are wrapped to the width of their column."""
+    series, width = mix_series(answer), NARROW_NAME if narrow else NAME
+    made = [Row(mix, size_words(answer, curve.transition), (curve,)) for mix, curve in series.items()]
+    for mix in answer.mixes:
+        if mix.is_decided:
+            baseline = answer.baseline_of(mix).mix
+            name = f"{mix.mix} vs\N{NO-BREAK SPACE}{baseline}"
+            made.append(Row(name, compared_words(answer, mix), (series[baseline], series[mix.mix])))
+    return [row._replace(name=textwrap.fill(row.name, width)) for row in made]
 
 
 def draw_rows(axes: Axes, rows: Sequence[Row], answer: Answer, span: tuple[float, float], *, narrow: bool) -> None:
     """Draw rows into a panel with a logarithmic size axis, their words on the right or, if narrow, above the bars."""
+    look: dict[str, Any] = {"va": "center", "fontsize": style.SMALL + 0.5, "color": style.INK}
     for place, row in enumerate(rows):
-        if isinstance(row, Ratio):
-            _draw_ratio(axes, row, answer, place)
-            text = row.words
+        if len(row.series) > 1:
+            _draw_arrow(axes, row, answer, place)
         else:
-            transition, (smallest, largest) = row.transition, answer.tested(row.transition)
-            _draw_posterior(axes, row, place)
-            bar = bar_of(transition.relative, transition.verdict, smallest.size, largest.size)
-            if bar is not None and transition.points:
-                draw_bar(axes, bar, place, row.color, span, row.marker)
-            text = size_words(answer, transition)
-        axes.annotate(
-            text,
-            (1.0, place - ABOVE) if narrow else (OUTSIDE, place),
-            xycoords=("axes fraction", "data"),
-            va="center",
-            ha="right" if narrow else "left",
-            fontsize=style.SMALL + 0.5,
-            color=style.INK,
-        )
+            (series,) = row.series
+            _draw_posterior(axes, series, place)
+            smallest, largest = answer.tested(series.transition)
+            bar = bar_of(series.transition.relative, series.transition.verdict, smallest.size, largest.size)
+            if bar is not None and series.transition.points:
+                draw_bar(axes, bar, place, series.color, span, series.marker)
+        at, side = ((1.0, place - ABOVE), "right") if narrow else ((OUTSIDE, place), "left")
+        axes.annotate(row.words, at, xycoords=("axes fraction", "data"), ha=side, **look)
     axes.set_ylim(len(rows) - 0.4, -0.75 if narrow else -0.55)
-    axes.set_yticks(range(len(rows)), [row_name(row, narrow=narrow) for row in rows])
-    about = f"bars: transition at {LEVEL:.0%} of the asymptote, {CONFIDENCE:.0%} interval; shade: posterior"
-    axes.set_xlabel(answer.size_label if narrow else f"{answer.size_label}\n{about}")
+    axes.set_yticks(range(len(rows)), [row.name for row in rows])
+    about = f"\nbars: transition at {LEVEL:.0%} of the asymptote, {CONFIDENCE:.0%} interval; shade: posterior"
+    axes.set_xlabel(f"{answer.words.size} ({answer.size_axis})" + ("" if narrow else about))
     style.dress(axes, spines=("bottom",))
     axes.tick_params(axis="y", length=0, labelsize=style.TEXT)
 
 
-def row_name(row: Row, *, narrow: bool) -> str:
-    """Return the name of a row, wrapped to the width of its column."""
-    text = f"{row.mix.label} vs\N{NO-BREAK SPACE}{row.baseline.label}" if isinstance(row, Ratio) else row.label
-    return textwrap.fill(text, NARROW_NAME if narrow else NAME)
-
-
 def _draw_posterior(axes: Axes, series: Series, row: int) -> None:
     """Shade the posterior density in ln size, unless the transition is outside: its visible end would mislead."""
-    transition = series.transition
-    beyond = transition.verdict in (Verdict.ABOVE, Verdict.BELOW)
-    if transition.density is None or beyond or max(transition.density.weights) <= 0:
+    density = series.transition.density
+    beyond = series.transition.verdict in (Verdict.ABOVE, Verdict.BELOW)
+    if density is None or beyond or max(density.weights) <= 0:
         return
-    sizes, weights = np.array(transition.density.sizes), np.array(transition.density.weights)
-    height = SHADE * weights / weights.max()
-    visible = height > 0.01 * SHADE
-    axes.fill_between(
-        sizes, row - height, row + height, where=visible, color=series.color, alpha=0.16, linewidth=0, zorder=1
-    )
+    height = SHADE * np.array(density.weights) / max(density.weights)
+    look: dict[str, Any] = {"color": series.color, "alpha": 0.16, "linewidth": 0, "zorder": 1}
+    axes.fill_between(density.sizes, row - height, row + height, where=height > 0.01 * SHADE, **look)
 
 
-def _draw_ratio(axes: Axes, row: Ratio, answer: Answer, place: int) -> None:
-    """Draw an arrow from the baseline's transition to the mix's, if both are known."""
-    start, end = (_place(series.transition, answer) for series in (row.baseline, row.mix))
+def _draw_arrow(axes: Axes, row: Row, answer: Answer, place: int) -> None:
+    """Draw an arrow from the baseline's transition to the mix's, if both are known or beyond the tested sizes."""
+    ends, color = [], row.series[-1].color
+    for transition in (series.transition for series in row.series):
+        smallest, largest = answer.tested(transition)
+        beyond = {Verdict.ABOVE: largest.size, Verdict.BELOW: smallest.size}.get(transition.verdict)
+        ends.append(beyond if transition.relative.value is None else transition.relative.value)
+    start, end = ends
     if start is not None and end is not None and start != end:
         arrow = {"arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 0, "mutation_scale": 12, "linewidth": 1.8}
-        axes.annotate("", xy=(end, place), xytext=(start, place), arrowprops={"color": row.mix.color, **arrow})
-        axes.plot(start, place, marker="|", color=row.mix.color, markersize=8, markeredgewidth=1.6, zorder=3)
-
-
-def _place(transition: Transition, answer: Answer) -> float | None:
-    """Return the size at the transition, or the nearest tested size if the transition is outside."""
-    if transition.relative.value is not None:
-        return transition.relative.value
-    smallest, largest = answer.tested(transition)
-    if transition.verdict is Verdict.ABOVE:
-        return float(largest.size)
-    return float(smallest.size) if transition.verdict is Verdict.BELOW else None
+        axes.annotate("", xy=(end, place), xytext=(start, place), arrowprops={"color": color, **arrow})
+        axes.plot(start, place, marker="|", color=color, markersize=8, markeredgewidth=1.6, zorder=3)

@@ -1,4 +1,4 @@
-"""Forest plots of several sweeps or of a sweep's recipes, and a sweep's main figure."""
+"""A sweep's main figure, also for a paper, and forest plots of several sweeps or of a sweep's recipes."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter
 
+from orchestrator.errors import UserError
+from orchestrator.home.sweeps import Sweep
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures import style
 from orchestrator.report.figures.bars import bar_of, draw_bar, styles_of
 from orchestrator.report.figures.transitions import transitions_figure
 from orchestrator.report.rows import Row, targets
-from orchestrator.report.side_by_side import Compared, recipes_of
+from orchestrator.report.side_by_side import Compared, finding, recipes_of
 from orchestrator.report.words import numbers
 from orchestrator.report.words.findings import compared_words
 from orchestrator.space.spec import SweepSpec
-from orchestrator.transition.types import CONFIDENCE
+from orchestrator.transition.types import CONFIDENCE, LEVEL
 
 ROW_IN, HEAD_IN, EDGE = 0.3, 1.1, 1.25
 """Heights in inches of a row and of the rest of the figure; margin around the range of numbers, as a factor."""
@@ -37,6 +39,36 @@ def main_figure(spec: SweepSpec, answer: Answer, *, title: str | None = None) ->
 
 
 @style.own_style()
+def paper_figure(spec: SweepSpec, answer: Answer, width: float) -> Figure:
+    """Draw the main figure ``width`` inches wide in at least 7.5 points, without the question, which is in the caption.
+
+    Raises :class:`UserError` if several recipes do not fit.
+    """
+    if not answer.recipes:
+        return transitions_figure(spec, answer, title="", width_in=width)
+    if width < style.NARROW_IN:
+        least = f"{style.NARROW_IN:g} inches or more"
+        raise UserError(f"a figure of {len(answer.recipes)} recipes needs a --width of {least}")
+    figure = main_figure(spec, answer, title="")
+    figure.set_size_inches(width, figure.get_figheight())
+    return figure
+
+
+def caption(sweep: Sweep, answer: Answer) -> str:
+    """Return a caption with everything needed to read the figure on its own."""
+    runs, words = numbers.counted(answer.runs, "run"), answer.words
+    bars = f"transitions, at {LEVEL:.0%} of the asymptote, with {CONFIDENCE:.0%} intervals"
+    score = f"{words.final_score} of {answer.target}" + (f" ({answer.subject})" if answer.subject else "")
+    if answer.recipes:
+        drawn = f"Of {score[:1].lower()}{score[1:]}, from {runs}: {bars}."
+    else:
+        curves = f"Curves: posterior median of mean {words.score} with its {CONFIDENCE:.0%} band."
+        points = f"{score[:1].upper()}{score[1:]} against {answer.size_axis}; a point for each of {runs}."
+        drawn = f"{points} {curves} Below: {bars} and posteriors."
+    return f"{sweep.spec.question} {drawn} {' '.join(finding(answer))} Sweep {sweep.id}."
+
+
+@style.own_style()
 def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
     """Draw transitions in parameters, since sizes of different families share no axis, and comparisons in words."""
     groups = [targets(entry.answer, entry.label) for entry in compared]
@@ -47,9 +79,9 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
     for entry, group in zip(compared, groups, strict=True):
         lines.append((entry.label, ""))
         lines += [(row.mix, row) for row in group]
-        for mix in entry.answer.mixes:
-            if words := compared_words(entry.answer, mix):
-                lines.append((f"{mix.mix} vs {entry.answer.baseline_of(mix)}", words))
+        for mix in entry.answer.compared:
+            name = f"{mix.mix} vs {entry.answer.baseline_of(mix).mix}"
+            lines.append((name, compared_words(entry.answer, mix)))
     figure = style.new_figure(ROW_IN * len(lines) + HEAD_IN)
     axes = figure.subplots()
     for place, (name, row) in enumerate(lines):
@@ -59,15 +91,13 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
         elif isinstance(row, str):
             axes.text(0, place, textwrap.fill(row, WIDE_CHARACTERS), fontsize=style.SMALL + 0.5, **look)
         else:
-            text = _draw_row(axes, row, place, styles[row.mix].color, span)
+            text = _draw_row(axes, row, place, styles[row.mix][0], span)
             axes.text(1.04, place, textwrap.fill(text, CHARACTERS), fontsize=style.SMALL + 0.5, **look)
-    axes.set_xscale("log")
-    axes.set_xlim(*span)
-    axes.set_ylim(len(lines) - 0.4, -0.7)
+    axes.set(xscale="log", xlim=span, ylim=(len(lines) - 0.4, -0.7))
     axes.set_yticks(range(len(lines)), [textwrap.fill(name, CHARACTERS) if row else "" for name, row in lines])
     if span[1] < NARROW_SPAN * span[0]:  # Such a short axis contains few powers of ten, or none.
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: numbers.exact(value)))
+    axes.xaxis.set_major_formatter(lambda value, _: numbers.exact(value))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel(f"trainable parameters at the transition ({CONFIDENCE:.0%} interval; gray: sizes tested)")
     style.dress(axes, spines=("bottom",))

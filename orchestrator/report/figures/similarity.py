@@ -6,13 +6,11 @@ import logging
 import math
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colorbar import Colorbar
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from numpy.typing import NDArray
@@ -38,8 +36,8 @@ COLUMNS_IN = (0.2, 1.9, 3.75, 5.45)
 """Left edges of the panels in a row, in inches of a standard figure."""
 NAME = 22
 """Characters per line of a mix's name in an empty panel."""
-SCALE = (-1, -0.5, 0, 0.5, 1)
-"""Labels of a color bar."""
+BAR, SCALE = "cosine similarity", (-1, -0.5, 0, 0.5, 1)
+"""Label of a color bar, and labels of its ticks."""
 
 
 def save_similarity(run: Path, path: Path, title: str, words: Words) -> bool:
@@ -68,15 +66,15 @@ def similarity_figure(matrix: NDArray[Any], title: str, words: Words | None = No
     words = words or Words()
     figure = style.new_figure(FIGURE_IN)
     heat, plane = figure.subplots(1, 2)
-    _dress_bar(figure.colorbar(_heat_map(heat, matrix, words.item), ax=heat, ticks=SCALE))
+    style.dress_bar(figure.colorbar(_heat_map(heat, matrix, words.item), ax=heat, ticks=SCALE), BAR)
     _draw_plane(plane, matrix, words)
     style.title(figure, title)
     return figure
 
 
-def has_parity(matrix: NDArray[Any], words: Words) -> bool:
-    """Return whether even and odd items look different: residues modulo an even number."""
-    return words.cyclic and len(matrix) % 2 == 0
+def _odd(matrix: NDArray[Any], words: Words) -> list[int]:
+    """Return the odd items if they look different from even items: residues modulo an even number."""
+    return list(range(1, len(matrix), 2)) if words.cyclic and len(matrix) % 2 == 0 else []
 
 
 def _heat_map(axes: Axes, matrix: NDArray[np.float64], item: str) -> AxesImage:
@@ -88,23 +86,17 @@ def _heat_map(axes: Axes, matrix: NDArray[np.float64], item: str) -> AxesImage:
     return image
 
 
-def _dress_bar(bar: Colorbar) -> None:
-    bar.set_label("cosine similarity", fontsize=style.TEXT)
-    bar.ax.tick_params(labelsize=style.SMALL, width=0.6, length=2)
-    bar.outline.set_visible(False)
-
-
 def _draw_plane(axes: Axes, matrix: NDArray[Any], words: Words, *, small: bool = False) -> None:
     """Draw items at the first two principal components, joined in order. With parity, odd items are hollow."""
     variances, coordinates = principal(np.asarray(matrix, dtype=np.float64))
     shares, (x, y) = variances / max(variances.sum(), 1e-300), coordinates[:, :2].T
     axes.plot(x, y, color=style.FAINT, linewidth=0.8, zorder=1)
-    hollow = [has_parity(matrix, words) and item % 2 == 1 for item in range(len(matrix))]
-    fills = ["white" if is_hollow else style.INK for is_hollow in hollow]
+    hollow = _odd(matrix, words)
+    fills = ["white" if item in hollow else style.INK for item in range(len(matrix))]
     axes.scatter(x, y, s=70 if small else 150, c=fills, edgecolors=style.INK, linewidths=0.7, zorder=2)
     look: dict[str, Any] = {"ha": "center", "va": "center_baseline", "fontsize": style.SMALL, "zorder": 3}
-    for item, is_hollow in enumerate(hollow):
-        axes.text(x[item], y[item], str(item), color=style.INK if is_hollow else "white", **look)
+    for item in range(len(matrix)):
+        axes.text(x[item], y[item], str(item), color=style.INK if item in hollow else "white", **look)
     reach = (0.5 + MARGIN) * max(np.ptp(x), np.ptp(y), 1e-6)
     for set_limits, values in ((axes.set_xlim, x), (axes.set_ylim, y)):
         middle = (values.min() + values.max()) / 2
@@ -117,20 +109,19 @@ def _draw_plane(axes: Axes, matrix: NDArray[Any], words: Words, *, small: bool =
     axes.set_ylabel(f"{component} 2 ({shares[1]:.0%})")
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """The runs nearest to a mix's transition on both sides; if not ``bracketed``, those of the extreme sizes."""
 
     mix: str
     below: RunRecord | None
     above: RunRecord | None
-    bracketed: bool = True
+    bracketed: bool
 
 
-def pairs(answer: Answer, runs: Sequence[RunRecord]) -> tuple[Pair, ...]:
+def pairs(answer: Answer, runs: Sequence[RunRecord]) -> list[Pair]:
     """Return for each mix the runs next to its transition that have similarities, of median accuracy at their size."""
     usable = [run for run in runs if stands_for_its_size(run.config, run.outcome)]
-    return tuple(_pair(answer, mix, [run for run in usable if run.config.label == mix.mix]) for mix in answer.mixes)
+    return [_pair(answer, mix, [run for run in usable if run.config.label == mix.mix]) for mix in answer.mixes]
 
 
 def _pair(answer: Answer, mix: MixAnswer, runs: Sequence[RunRecord]) -> Pair:
@@ -149,7 +140,7 @@ def _pair(answer: Answer, mix: MixAnswer, runs: Sequence[RunRecord]) -> Pair:
         low, high = transition.low or 0, transition.high or math.inf
         below = [*(size for size in sizes[::-1] if size <= low), *(size for size in sizes[::-1] if size < value)]
         above = [*(size for size in sizes if size >= high), *(size for size in sizes if size >= value)]
-        return Pair(mix.mix, first(below), first(above))
+        return Pair(mix.mix, first(below), first(above), bracketed=True)
     smallest, largest = first(sizes), first(sizes[::-1])
     return Pair(mix.mix, smallest, None if largest is smallest else largest, bracketed=False)
 
@@ -176,19 +167,19 @@ def similarities_figure(answer: Answer, runs: Sequence[RunRecord]) -> Figure | N
                 missing = f"no run {word}\nits transition" if pair.bracketed else "no other run"
                 heat.set_axis_off()
                 plane.set_axis_off()
+                look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": style.SMALL, "color": style.GRAY}
                 text = f"{textwrap.fill(pair.mix, NAME)}:\n{missing}"
-                centered: dict[str, Any] = {"ha": "center", "va": "center", "transform": heat.transAxes}
-                heat.text(0.5, 0.5, text, fontsize=style.SMALL, color=style.GRAY, **centered)
+                heat.text(0.5, 0.5, text, transform=heat.transAxes, **look)
                 continue
             images.append(_heat_map(heat, matrix, ""))
             _draw_plane(plane, matrix, answer.words, small=True)
-            parity = parity or has_parity(matrix, answer.words)
+            parity = parity or bool(_odd(matrix, answer.words))
             side = f", {word}" if pair.bracketed else ""
             scored = f"seed {run.config.seed}, {answer.target} {run.outcome.accuracy[answer.target]:.2f}"
             text = f"{pair.mix}{side}: {answer.size_axis} {run.config.size}\n{scored}"
             heat.set_title(text, fontsize=style.SMALL + 0.5, loc="left", color=style.INK)
-    bar = panel(1.0, 0.45, 3.5, 0.08)
-    _dress_bar(figure.colorbar(images[0], cax=bar, orientation="horizontal", ticks=SCALE))
+    bar = figure.colorbar(images[0], cax=panel(1.0, 0.45, 3.5, 0.08), orientation="horizontal", ticks=SCALE)
+    style.dress_bar(bar, BAR)
     if parity:
         figure.text(4.9 / style.WIDTH_IN, 0.42 / height, "hollow: odd", fontsize=style.TEXT, color=style.INK)
     return figure

@@ -12,7 +12,7 @@ import os
 import re
 import textwrap
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
@@ -20,8 +20,11 @@ from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.colorbar import Colorbar
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from trainables.files import write_whole
 
@@ -99,6 +102,20 @@ def dress(axes: Axes, *, spines: tuple[str, ...] = ("left", "bottom")) -> None:
     axes.tick_params(labelsize=SMALL + 0.5, colors=INK, width=0.8, length=3)
     axes.xaxis.label.set_fontsize(TEXT)
     axes.yaxis.label.set_fontsize(TEXT)
+
+
+def label_ticks(axis: Axis, labels: Mapping[float, str]) -> None:
+    """Label these places of an axis and no others."""
+    axis.set_major_locator(FixedLocator([*labels]))
+    axis.set_minor_locator(NullLocator())
+    axis.set_ticklabels([*labels.values()])
+
+
+def dress_bar(bar: Colorbar, label: str) -> None:
+    """Label a color bar in the style of an axis."""
+    bar.set_label(label, fontsize=TEXT)
+    bar.ax.tick_params(labelsize=SMALL, width=0.6, length=2)
+    bar.outline.set_visible(False)
 
 
 @own_style()

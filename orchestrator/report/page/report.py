@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from markupsafe import Markup
 from matplotlib.figure import Figure
@@ -14,8 +13,7 @@ from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.report import table
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures.comparisons import main_figure
-from orchestrator.report.figures.learning import learning_figure
-from orchestrator.report.figures.probes import probe_figure
+from orchestrator.report.figures.panels import learning_figure, probe_figure
 from orchestrator.report.figures.similarity import similarities_figure
 from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.figures.transitions import transitions_figure
@@ -29,7 +27,7 @@ from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.explanation import how_sure, next_paragraph
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import SweepSpec
-from orchestrator.transition.types import LEVEL, Estimate, Verdict
+from orchestrator.transition.types import LEVEL, Estimate
 
 PHONE_IN = 3.8
 """Width of the main figure on narrow screens, in inches."""
@@ -40,7 +38,7 @@ def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], in
 
     ``state`` is the sweep's state in one word, and ``index`` the address of the page of all sweeps, if served.
     """
-    spec, sure = sweep.spec, how_sure(answer)
+    spec, sure, environment = sweep.spec, how_sure(answer), sweep.environment
     answered = table.answer_table(answer)
     return render(
         "report.html.j2",
@@ -55,16 +53,16 @@ def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], in
         words=answer.words,
         figures=_figures(spec, answer, runs),
         held_words=structure_words(answer, runs, spec.make_family()),
-        decided=any(mix.comparison is not None and mix.comparison.decided is not None for mix in answer.mixes),
+        decided=any(mix.is_decided for mix in answer.mixes),
         races=[
             (race.mix, str(race.size), str(race.pairs), _speed_up(race.spent), _speed_up(race.seconds))
             for race in speed_ups(spec, runs)
         ],
-        verdicts={mix.target.transition.verdict.value for mix in answer.mixes} - {Verdict.UNDECIDED.value},
+        verdicts={mix.target.transition.verdict.value for mix in answer.mixes},
         level=LEVEL,
         cost=numbers.cost(cost_of(spec, runs)),
         probes={
-            probe: _inline(probe_figure(answer, numbers), f"probe-{probe}", f"{probe}: {', '.join(numbers)}")
+            probe: _svg(f"probe-{probe}", f"{probe}: {', '.join(numbers)}", probe_figure(answer, numbers))
             for probe, numbers in sorted(probe_points(runs).items())
         },
         warnings=[*answered.caveats, *probe_notes(spec, runs)],
@@ -72,37 +70,33 @@ def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], in
         | {"probes": ", ".join(spec.probes) or "none", "family": spec.family, "profile": spec.profile or "none"},
         settings=flatten(spec.to_dict()["settings"]),
         runs=page_table(sweep, runs),
-        versions=sweep.environment.get("versions", {}),
-        source=_source(sweep.environment),
-        hardware=sweep.environment.get("hardware", "unknown"),
+        versions=environment.get("versions", {}),
+        git=environment.get("git"),
+        hardware=environment.get("hardware", "unknown"),
         space=spec.to_yaml(),
     )
 
 
 def _figures(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord]) -> dict[str, Markup | None]:
     """Return the figures by name, None for figures without content."""
-    axis, size, findings = f"{answer.words.score} of {answer.target}", answer.size_axis, " ".join(finding(answer))
-    figures = {
-        "curves": (main_figure(spec, answer, title=""), f"{axis} against {size}. {findings}"),
-        "narrow": (
-            None if answer.recipes else transitions_figure(spec, answer, title="", width_in=PHONE_IN),
-            f"{axis} against {size}. {findings}",
-        ),
-        "similarities": (
-            similarities_figure(answer, runs),
-            "Cosine similarities and principal components below and above each transition",
-        ),
-        "learning": (
-            learning_figure(spec, runs) if any(run.outcome.curve for run in runs) else None,
-            f"Validation {axis} over steps, a panel for each mix",
-        ),
-    }
-    return {name: None if figure is None else _inline(figure, name, label) for name, (figure, label) in figures.items()}
+    axis = f"{answer.words.score} of {answer.target}"
+    found = f"{axis} against {answer.size_axis}. {' '.join(finding(answer))}"
+    figures: dict[str, Markup | None] = dict.fromkeys(("narrow", "similarities", "learning"))
+    figures["curves"] = _svg("curves", found, main_figure(spec, answer, title=""))
+    if not answer.recipes:
+        narrow = transitions_figure(spec, answer, title="", width_in=PHONE_IN)
+        figures["narrow"] = _svg("narrow", found, narrow)
+    if (similarities := similarities_figure(answer, runs)) is not None:
+        label = "Cosine similarities and principal components below and above each transition"
+        figures["similarities"] = _svg("similarities", label, similarities)
+    if any(run.outcome.curve for run in runs):
+        label = f"Validation {axis} over steps, a panel for each mix"
+        figures["learning"] = _svg("learning", label, learning_figure(spec, runs))
+    return figures
 
 
-def _inline(figure: Figure, name: str, label: str) -> Markup:
-    """Return a figure as a safe element: matplotlib escapes the text in it."""
-    return Markup(inline_svg(figure, name, label))
+def _svg(name: str, label: str, figure: Figure) -> Markup:
+    return Markup(inline_svg(figure, name, label))  # Safe: matplotlib escapes the text in its figures.
 
 
 def _speed_up(estimate: Estimate) -> str:
@@ -110,10 +104,3 @@ def _speed_up(estimate: Estimate) -> str:
     sides = (estimate.value, estimate.low, estimate.high)
     value, low, high = ("-" if side is None else numbers.bare(side) for side in sides)
     return f"{value}{'' if estimate.value is None else 'x'} [{low}, {high}]"
-
-
-def _source(environment: dict[str, Any]) -> str:
-    git = environment.get("git")
-    if not git:
-        return "an installed package, not a checkout"
-    return f"commit {git['commit']}" + (", edited" if git["edited"] else "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from orchestrator.report.answer import Answer
 from orchestrator.report.words.changes import changed_words
@@ -18,8 +18,7 @@ WAITING = {"interrupted": "Resume the sweep: it was interrupted.", "running": "L
 """The next step of a sweep that has not ended."""
 
 
-@dataclass(frozen=True)
-class Paragraph:
+class Paragraph(NamedTuple):
     """A few sentences under a ``label``."""
 
     label: str
@@ -31,12 +30,13 @@ class Paragraph:
 
 def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...]:
     """Return a sweep in plain words. ``state`` is the state of the sweep in one word."""
-    if not any(mix.runs for mix in answer.mixes):
+    if not answer.runs:
         suffix = "" if state == "failed" else f" The sweep is {state}."
         return (_asked(spec, answer), Paragraph("Found", f"{sentences(answer)[0]}{suffix}"))
-    one = "All runs used one training recipe; another recipe may give another answer."
-    recipe = [] if answer.recipes else ["Settings were tuned for each mix." if answer.tuned else one]
-    lines = [*caveats(answer), *recipe]
+    lines = [*caveats(answer)]
+    if not answer.recipes:
+        one = "All runs used one training recipe; another recipe may give another answer."
+        lines.append("Settings were tuned for each mix." if answer.tuned else one)
     return (
         _asked(spec, answer),
         _found(answer, state),
@@ -48,7 +48,7 @@ def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...
 
 def how_sure(answer: Answer) -> tuple[Paragraph, ...]:
     """Return the evidence, and any seeds that disagree. Empty before the first run has ended."""
-    if not any(mix.runs for mix in answer.mixes):
+    if not answer.runs:
         return ()
     runs = [
         f"{mix.runs} of {called(mix)}{f' ({BY_HAND})' if mix.stopped else ''}"
@@ -81,8 +81,7 @@ def _asked(spec: SweepSpec, answer: Answer) -> Paragraph:
 
 
 def _found(answer: Answer, state: str) -> Paragraph:
-    ended = sum(mix.runs for mix in answer.mixes)
-    head = f"Found, from {counted(ended, 'run')}" + ("" if state == "finished" else f" (so far: the sweep is {state})")
+    so_far = "" if state == "finished" else f" (so far: the sweep is {state})"
     own = [f"{verdict_line(answer, mix)}." for mix in answer.mixes if mix.runs]
-    compared = any(mix.is_compared for mix in answer.mixes)
-    return Paragraph(head, " ".join([*(sentences(answer) if compared else ()), *own]))
+    texts = [*(sentences(answer) if answer.compared else ()), *own]
+    return Paragraph(f"Found, from {counted(answer.runs, 'run')}{so_far}", " ".join(texts))

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.findings import nothing_learned
 from orchestrator.report.words.numbers import exact, listed
 from orchestrator.report.words.transitions import MOST_LISTED, called, largest_tested, never_learned
 from orchestrator.space.spec import SweepSpec
@@ -17,12 +16,6 @@ from trainables.base import SettingsError
 
 MORE = 2
 """Factor by which the next step raises sizes, steps, seeds, runs and cost."""
-LOCATE = "locate"
-"""Aim of a search that also locates transitions."""
-PAIRS = "pairs"
-"""Searcher that compares mixes in pairs of runs."""
-LIMITS = ("max_runs", "max_cost")
-"""Settings that limit a search. Its next step raises them."""
 
 
 @dataclass(frozen=True)
@@ -52,35 +45,33 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
     if not ended:
         return None
     by_verdict = {verdict: [mix for mix in ended if mix.target.transition.verdict is verdict] for verdict in Verdict}
-    largest, smallest = spec.sizes[-1], spec.sizes[0]
+    largest, smallest, learned = spec.sizes[-1], spec.sizes[0], answer.words.learned
     tested = {share.size for mix in ended for share in mix.shares}
-    if nothing_learned(answer) and largest in tested and any(mix.spent for mix in answer.mixes):
-        return _longer(spec, f"nothing was {answer.words.learned} up to {largest_tested(answer, answer.mixes)}")
-    compared = [mix for mix in answer.mixes if mix.is_compared]
-    decided = all(mix.comparison is not None and mix.comparison.decided is not None for mix in compared)
-    if compared and decided and spec.search.settings.get("aim", LOCATE) != LOCATE:
-        return NextStep(
-            "Also locate the transitions.", (f"search.aim={LOCATE}", f"seeds={MORE * spec.seeds}", *_raised(spec))
-        )
+    if answer.nothing_learned and largest in tested and any(mix.spent for mix in answer.mixes):
+        return _longer(spec, f"nothing was {learned} up to {largest_tested(answer, answer.mixes)}")
+    undecided = [mix for mix in answer.compared if mix.comparison is not None and not mix.is_decided]
+    apart = [mix for mix in answer.compared if mix.comparison is None]
+    is_decided = answer.compared and not undecided and not apart
+    if is_decided and spec.search.settings.get("aim", "locate") != "locate":
+        return NextStep("Also locate the transitions.", ("search.aim=locate", *_raised(spec)))
     if above := by_verdict[Verdict.ABOVE]:
         return _other_size(spec, MORE * largest, f"{_names(above)} {_was(above)} {never_learned(answer, above)}")
     if below := by_verdict[Verdict.BELOW]:
-        because = f"{_names(below)} {_was(below)} already {answer.words.learned} at {exact(smallest)}"
+        because = f"{_names(below)} {_was(below)} already {learned} at {exact(smallest)}"
         return _other_size(spec, smallest // MORE, because)
     if by_verdict[Verdict.NEAR_FLOOR]:
         return NextStep(
             "More runs cannot decide this, because the most frequent answer alone scores too high. "
             "Use test data in which it is less common."
         )
-    if undecided := [mix for mix in answer.mixes if mix.comparison is not None and mix.comparison.decided is None]:
-        both = [*(answer.mix(answer.baseline_of(mix)) for mix in undecided), *undecided]
+    if undecided:
+        both = [*map(answer.baseline_of, undecided), *undecided]
         if len(undecided) > MOST_LISTED:
             return _continued(spec, both, f"no difference has been shown yet in {len(undecided)} comparisons")
         return _continued(spec, both, f"no difference between {_names(both)} has been shown yet")
-    if apart := [mix for mix in answer.mixes if mix.is_compared and mix.comparison is None]:
-        baselines = [answer.mix(answer.baseline_of(mix)) for mix in apart]
-        why = f"Compare in pairs: {_names([*baselines, *apart])} were not trained in pairs."
-        return NextStep(why, (f"search.method={PAIRS}",))
+    if apart:
+        names = _names([*map(answer.baseline_of, apart), *apart])
+        return NextStep(f"Compare in pairs: {names} were not trained in pairs.", ("search.method=pairs",))
     if unplaced := by_verdict[Verdict.UNDECIDED]:
         return _continued(spec, unplaced, f"the transition of {_names(unplaced)} is undecided")
     return None
@@ -126,18 +117,16 @@ def _can_train(spec: SweepSpec, size: int) -> bool:
 def _continued(spec: SweepSpec, mixes: Sequence[MixAnswer], because: str) -> NextStep:
     """Recommend twice the seeds and limits, and a size next to each transition of ``mixes``."""
     between = {size for mix in mixes if (size := _size_between(spec, mix)) is not None}
-    sizes = [_with_sizes(spec, between)] if between else []
-    return NextStep(
-        f"Continue with twice the runs: {because}.",
-        (f"seeds={MORE * spec.seeds}", *sizes, *_raised(spec)),
-        continues=True,
-    )
+    seeds, *limits = _raised(spec)
+    overrides = (seeds, *([_with_sizes(spec, between)] if between else []), *limits)
+    return NextStep(f"Continue with twice the runs: {because}.", overrides, continues=True)
 
 
 def _raised(spec: SweepSpec) -> list[str]:
-    """Return overrides that double every limit of the search."""
-    limits = {name: spec.search.settings.get(name) for name in LIMITS}
-    return [f"search.{name}={value * MORE:g}" for name, value in limits.items() if value is not None]
+    """Return overrides that double the seeds, then every limit of the search."""
+    limits = {name: spec.search.settings.get(name) for name in ("max_runs", "max_cost")}
+    raised = (f"search.{name}={value * MORE:g}" for name, value in limits.items() if value is not None)
+    return [f"seeds={MORE * spec.seeds}", *raised]
 
 
 def _size_between(spec: SweepSpec, mix: MixAnswer) -> int | None:

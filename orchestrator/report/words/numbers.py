@@ -30,11 +30,6 @@ def exact(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else number(value)
 
 
-def times(ratio: float) -> str:
-    """Return ``2.8x``."""
-    return f"{bare(ratio)}x"
-
-
 def bare(ratio: float) -> str:
     """Return two significant digits, or an integer from 10 on: ``0.83``, ``2.8``, ``12``."""
     if ratio >= 10:
@@ -79,12 +74,17 @@ def rough_duration(seconds: float) -> str:
     return f"{seconds / 86400:.1f} days"
 
 
+def scaled(value: float, units: Mapping[str, float], rest: str) -> str:
+    """Return a value in the first of these units that it reaches, or ``rest``: ``350 kB``, ``1.3 GB``, ``12M``."""
+    for name, unit in units.items():
+        if value >= unit:
+            return f"{value / unit:.{0 if value >= 10 * unit else 1}f}{name}"
+    return rest
+
+
 def size_on_disk(count: float) -> str:
     """Return ``350 kB``, ``12 MB`` or ``1.3 GB``."""
-    for unit, name in ((1e9, "GB"), (1e6, "MB")):
-        if count >= unit:
-            return f"{count / unit:.0f} {name}" if count >= 10 * unit else f"{count / unit:.1f} {name}"
-    return f"{count / 1e3:.0f} kB"
+    return scaled(count, {" GB": 1e9, " MB": 1e6}, f"{count / 1e3:.0f} kB")
 
 
 def moment(when: datetime) -> str:
@@ -94,14 +94,18 @@ def moment(when: datetime) -> str:
 
 def asked(spec: SweepSpec) -> dict[str, str]:
     """Return a sweep's question by label: target, mixes, recipes, budget, sizes, seeds, searcher."""
-    subject, (first, *others) = spec.make_family().subject(), spec.plain_mixes
-    baseline = f"{first} (baseline)" if spec.family_class.compares_mixes and others else first
+    family, (first, *others) = spec.family_class, spec.plain_mixes
+    subject, words = spec.make_family().subject(), family.words
     phased = dict.fromkeys(f"{arm.plain_name}: {phases_text(arm)}" for arm in spec.mixes if len(arm.phases) > 1)
-    examples = " and examples" if spec.family_class.compares_mixes else ""
+    examples = " and examples" if family.compares_mixes else ""
     as_much = f"as many examples of {spec.target} as {spec.baseline}"
+    learned, way = (
+        spec.search.settings.get("learned"),
+        "of the way from the best constant answer's score to a perfect score",
+    )
     return {
         "target": f"{spec.target}, {subject}" if subject else spec.target,
-        "mixes": ", ".join([baseline, *others]),
+        "mixes": ", ".join([f"{first} (baseline)" if family.compares_mixes and others else first, *others]),
         **({"phases": "; ".join(phased)} if phased else {}),
         **{f"recipe {name}": difference(spec.settings, recipe) for name, recipe in spec.recipe_settings.items()},
         "budget": {
@@ -111,29 +115,20 @@ def asked(spec: SweepSpec) -> dict[str, str]:
         }[spec.budget],
         spec.size_axis: " ".join(map(str, spec.sizes)),
         "seeds": " ".join(map(str, spec.seed_list)),
-        **_learned(spec),
+        **({words.learned: f"a {words.run} {learned:.0%} {way}"} if learned is not None else {}),
         "search": _search(spec.search.method, spec.search.settings),
-    }
-
-
-def _learned(spec: SweepSpec) -> dict[str, str]:
-    """Return the score from which a run counts as learned, empty for methods that do not use it."""
-    share, words = spec.search.settings.get("learned"), spec.family_class.words
-    if share is None:
-        return {}
-    return {
-        words.learned: f"a {words.run} {share:.0%} of the way from the best constant answer's score to a perfect score"
     }
 
 
 def _search(method: str, settings: Mapping[str, Any]) -> str:
     """Return a searcher with its settings: ``pairs (aim locate, max_cost 420 s per mix)``."""
     units = {"max_runs": " per mix", "max_cost": " s per mix"}
-    # The score that counts as learned has its own line.
-    given = ((name, value) for name, value in settings.items() if value is not None and name != "learned")
-    values = ((name, f"{value:g}" if isinstance(value, float) else value) for name, value in given)
-    named = ", ".join(f"{name} {value}{units.get(name, '')}" for name, value in values)
-    return f"{method} ({named})" if named else method
+    named = [
+        f"{name} {f'{value:g}' if isinstance(value, float) else value}{units.get(name, '')}"
+        for name, value in settings.items()
+        if value is not None and name != "learned"  # The score that counts as learned has its own line.
+    ]
+    return f"{method} ({', '.join(named)})" if named else method
 
 
 def cost(total: Cost) -> str:

@@ -9,8 +9,6 @@ from orchestrator.report.words.numbers import exact, listed, number
 from orchestrator.search.base import BY_HAND
 from orchestrator.transition.types import Estimate, Point, SizeShare, Transition, Verdict
 
-NO_SIZE = (Verdict.NEAR_FLOOR,)
-"""Verdicts without a size, and so without a number of parameters."""
 MOST_LISTED = 4
 """Maximum number of mixes, sizes or seeds named in one line."""
 LEVEL_TOP, LEVEL_RISE = 0.9, 0.1
@@ -29,15 +27,12 @@ def estimate(size: Estimate, smallest: float, largest: float, verdict: Verdict) 
 
     ``smallest`` and ``largest`` are the tested sizes in the estimate's unit. Values outside are only printed as bounds.
     """
-    if verdict is Verdict.ABOVE:
-        return f"above {exact(largest)}"
-    if verdict is Verdict.BELOW:
-        return f"below {exact(smallest)}"
-    if verdict is Verdict.NEAR_FLOOR:
-        return "not measurable"
+    below, above = f"below {exact(smallest)}", f"above {exact(largest)}"
+    known = {Verdict.ABOVE: above, Verdict.BELOW: below, Verdict.NEAR_FLOOR: "not measurable"}
+    if verdict in known:
+        return known[verdict]
     if verdict is Verdict.FOUND and size.value is not None and size.is_placed(smallest, largest):
-        low = f"below {exact(smallest)}" if size.low is None else number(size.low)
-        high = f"above {exact(largest)}" if size.high is None else number(size.high)
+        low, high = below if size.low is None else number(size.low), above if size.high is None else number(size.high)
         return f"{number(size.value)} [{low}, {high}]"
     if size.low is size.high is None and size.value is not None and smallest <= size.value <= largest:
         return f"undecided, about {number(size.value)}"
@@ -54,14 +49,13 @@ def size_words(answer: Answer, transition: Transition) -> str:
     """Return a transition on the size axis, or why there is none: ``34.4 [29.5, 44]``, ``above 64``."""
     smallest, largest = answer.tested(transition)
     words = estimate(transition.relative, smallest.size, largest.size, transition.verdict)
-    if transition.verdict is Verdict.NEAR_FLOOR and transition.floor is not None:
-        return f"{words} (a constant answer scores {transition.floor:.2f})"
-    return words
+    is_near_floor = transition.verdict is Verdict.NEAR_FLOOR
+    return f"{words} (a constant answer scores {transition.floor:.2f})" if is_near_floor else words
 
 
 def count_words(answer: Answer, task: TaskAnswer) -> str:
     """Return a transition in trainable parameters, or ``-`` for a verdict without a size."""
-    if task.transition.verdict in NO_SIZE:
+    if task.transition.verdict is Verdict.NEAR_FLOOR:
         return "-"
     smallest, largest = answer.tested(task.transition)
     return estimate(task.total, smallest.total, largest.total, task.transition.verdict)
@@ -69,20 +63,20 @@ def count_words(answer: Answer, task: TaskAnswer) -> str:
 
 def own_sentence(answer: Answer, mix: MixAnswer) -> str:
     """Return the answer to a mix's own question: ``add is learned at n_embed 14 [11, 28] and above``."""
-    transition, axis = mix.target.transition, answer.size_axis
+    name, transition, axis, learned = called(mix), mix.target.transition, answer.size_axis, answer.words.learned
     smallest, largest = answer.tested(transition)
     if not mix.runs:
-        return f"{called(mix)} has no run that ended"
+        return f"{name} has no run that ended"
     if transition.verdict is Verdict.FOUND and transition.relative.is_placed(smallest.size, largest.size):
-        return f"{called(mix)} is {answer.words.learned} at {axis} {size_words(answer, transition)} and above"
+        return f"{name} is {learned} at {axis} {size_words(answer, transition)} and above"
     if transition.verdict is Verdict.ABOVE:
-        return f"{called(mix)} was {never_learned(answer, (mix,))}"
+        return f"{name} was {never_learned(answer, (mix,))}"
     if transition.verdict is Verdict.BELOW:
-        return f"{called(mix)} was already {answer.words.learned} at {axis} {exact(smallest.size)}"
+        return f"{name} was already {learned} at {axis} {exact(smallest.size)}"
     if transition.verdict is Verdict.NEAR_FLOOR:
-        floor = f" already scores {transition.floor:.2f}" if transition.floor is not None else " scores nearly enough"
-        return f"{called(mix)} is not measurable: always giving the most frequent answer{floor}"
-    return f"{called(mix)}: transition {size_words(answer, transition)}"
+        scores = f"always giving the most frequent answer already scores {transition.floor:.2f}"
+        return f"{name} is not measurable: {scores}"
+    return f"{name}: transition {size_words(answer, transition)}"
 
 
 def never_learned(answer: Answer, mixes: Sequence[MixAnswer]) -> str:
@@ -103,13 +97,11 @@ def verdict_lines(answer: Answer) -> tuple[str, ...]:
 
 def verdict_line(answer: Answer, mix: MixAnswer) -> str:
     """Return a mix's own answer: ``add is learned at n_embed 34 [30, 44] and above; seeds that learned: 0/1 at 32``."""
-    transition = mix.target.transition
-    parts = [own_sentence(answer, mix)]
+    transition, seeds = mix.target.transition, ""
     if mix.shares and transition.verdict is not Verdict.NEAR_FLOOR:
-        parts.append(f"seeds that {answer.words.learned}: {_counts(mix.shares)}")
-    if level := level_words(answer, transition.points):
-        parts.append(level)
-    return "; ".join([*parts, *([BY_HAND] if mix.stopped else [])])
+        seeds = f"seeds that {answer.words.learned}: {_counts(mix.shares)}"
+    stopped = BY_HAND if mix.stopped else ""
+    return "; ".join(filter(None, (own_sentence(answer, mix), seeds, _level(answer, transition.points), stopped)))
 
 
 def _counts(shares: Sequence[SizeShare]) -> str:
@@ -129,24 +121,24 @@ def disagreement_words(answer: Answer) -> str:
     """Return seeds that disagree with others of their size: ``add 3/4 at 64 (not seed 3)``, or ``""``."""
     parts = []
     for mix in answer.mixes:
-        seeds: dict[int, dict[bool, list[int]]] = {}
+        sizes: dict[int, dict[bool, list[str]]] = {}
         for point in mix.target.transition.points:
-            by_outcome = seeds.setdefault(point.size, {True: [], False: []})
-            by_outcome[answer.has_learned(point.accuracy, point.floor)].append(point.seed)
-        mixed = [(size, both[True], both[False]) for size, both in seeds.items() if both[True] and both[False]]
+            seeds = sizes.setdefault(point.size, {True: [], False: []})
+            seeds[answer.has_learned(point.accuracy, point.floor)].append(str(point.seed))
         texts = []
-        for size, learned, not_learned in mixed[:MOST_LISTED]:
-            few, word = (learned, "only") if len(learned) <= len(not_learned) else (not_learned, "not")
-            names = listed([str(seed) for seed in few]) if len(few) <= MOST_LISTED else f"{len(few)} of them"
-            which = f"{word} seed{'s' if len(few) > 1 else ''} {names}"
-            texts.append(f"{len(learned)}/{len(learned) + len(not_learned)} at {exact(size)} ({which})")
-        more = f" and {len(mixed) - MOST_LISTED} more sizes" if len(mixed) > MOST_LISTED else ""
+        for size, seeds in sizes.items():
+            learned, tried = len(seeds[True]), len(seeds[True]) + len(seeds[False])
+            if 0 < learned < tried:
+                few, word = (seeds[True], "only") if 2 * learned <= tried else (seeds[False], "not")
+                names = listed(few) if len(few) <= MOST_LISTED else f"{len(few)} of them"
+                texts.append(f"{learned}/{tried} at {exact(size)} ({word} seed{'s' if len(few) > 1 else ''} {names})")
+        more = f" and {len(texts) - MOST_LISTED} more sizes" if len(texts) > MOST_LISTED else ""
         if texts:
-            parts.append(f"{called(mix)} {', '.join(texts)}{more}")
+            parts.append(f"{called(mix)} {', '.join(texts[:MOST_LISTED])}{more}")
     return "; ".join(parts)
 
 
-def level_words(answer: Answer, points: Sequence[Point]) -> str:
+def _level(answer: Answer, points: Sequence[Point]) -> str:
     """Return the level at larger sizes, ``accuracy .71 to .76 at n_embed 18 to 28``, or ``""`` if the runs learned."""
     largest = max((point.size for point in points), default=0)
     scores: dict[int, list[float]] = {}
