@@ -28,7 +28,7 @@ from orchestrator.catalogue.reading import StoredSweep, read_arrays, read_sweep,
 from orchestrator.environment import user_path, with_usable_size
 from orchestrator.errors import UserError, unknown
 from orchestrator.home.files import Home, check_home
-from orchestrator.home.sweeps import Sweep, Unreadable
+from orchestrator.home.sweeps import Sweep, UnreadableError
 from orchestrator.report.answer import Answer
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.numbers import counted, moment
@@ -213,8 +213,8 @@ def sweeps(home: str | Path | None = None) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).astype({"runs": "Int64", "disk_bytes": "Int64"})
 
 
-def _listed(sweep: StoredSweep | Unreadable) -> tuple[object, ...]:
-    if isinstance(sweep, Unreadable):
+def _listed(sweep: StoredSweep | UnreadableError) -> tuple[object, ...]:
+    if isinstance(sweep, UnreadableError):
         return (sweep.id, space_of(sweep.id), None, None, "unreadable", None, None, None, None, str(sweep))
     identity = (sweep.id, sweep.spec.name, sweep.spec.profile, changed_words(sweep.spec), sweep.state.value)
     return (*identity, sweep.counted, sweep_words(sweep), sweep.disk_bytes, sweep.begun, "")

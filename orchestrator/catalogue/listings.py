@@ -14,7 +14,7 @@ from orchestrator.catalogue.status import RunStatus, run_statuses, training_coun
 from orchestrator.cost import cost_of
 from orchestrator.home.journal import State
 from orchestrator.home.run_files import numbers_of
-from orchestrator.home.sweeps import RunRecord, Unreadable, failures
+from orchestrator.home.sweeps import RunRecord, UnreadableError, failures
 from orchestrator.report.rows import targets
 from orchestrator.report.table import plain_table
 from orchestrator.report.words import numbers
@@ -28,12 +28,12 @@ from trainables.base import Evaluation, Outcome, Words
 STATE_STYLES = {State.RUNNING: "yellow", State.FINISHED: "green", State.INTERRUPTED: "", State.FAILED: "red"}
 
 
-def sweeps_view(sweeps: Sequence[StoredSweep | Unreadable]) -> RenderableType:
+def sweeps_view(sweeps: Sequence[StoredSweep | UnreadableError]) -> RenderableType:
     """Return a paragraph per sweep (state, size, changes and transitions) and a line per unreadable sweep."""
     paragraphs: list[RenderableType] = []
     problems: list[str] = []
     for sweep in sweeps:
-        if isinstance(sweep, Unreadable):
+        if isinstance(sweep, UnreadableError):
             problems.append(f"unreadable: {sweep}")
             continue
         problems += sweep.damage

@@ -79,7 +79,7 @@ def in_training(
     unfinished: dict[str, Unfinished] = {}
     for directory in sorted(files.stacks.iterdir()):
         try:
-            members, curves = read_members(directory).requests, read_progress(directory)
+            (members, _), curves = read_members(directory), read_progress(directory)
             configs = [sweep.spec.config(request) for request in members if request.until is None]
         except (FileNotFoundError, NotADirectoryError):
             continue  # The stack has just ended, or is being written.

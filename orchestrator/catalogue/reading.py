@@ -16,7 +16,7 @@ from orchestrator.home.files import Home
 from orchestrator.home.journal import State, recall
 from orchestrator.home.run_files import DAMAGED_ARRAYS, directory_bytes
 from orchestrator.home.run_files import read_arrays as arrays_of
-from orchestrator.home.sweeps import RunRecord, Sweep, Unreadable, UnreadableError, sweep_in
+from orchestrator.home.sweeps import RunRecord, Sweep, UnreadableError, load_sweep
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.words.next_step import NextStep
 from orchestrator.space.spec import SweepSpec
@@ -99,21 +99,22 @@ class StoredSweep:
 def read_sweep(home: Home, given: str) -> StoredSweep:
     """Read the sweep of :func:`find_sweep`. Raises :class:`UserError`, or :class:`UnreadableError` if damaged."""
     stored = read_known(home, find_sweep(home, given))
-    if isinstance(stored, Unreadable):
-        raise UnreadableError(stored)
+    if isinstance(stored, UnreadableError):
+        raise stored
     return stored
 
 
-def read_sweeps(home: Home) -> list[StoredSweep | Unreadable]:
+def read_sweeps(home: Home) -> list[StoredSweep | UnreadableError]:
     """Return every sweep of a home, newest first, or the reason why it is unreadable."""
     return [read_known(home, sweep_id) for sweep_id in home.sweep_ids()]
 
 
-def read_known(home: Home, sweep_id: str) -> StoredSweep | Unreadable:
+def read_known(home: Home, sweep_id: str) -> StoredSweep | UnreadableError:
     """Return the sweep of this id, or the reason why it is unreadable."""
-    sweep = sweep_in(home, sweep_id)
-    if isinstance(sweep, Unreadable):
-        return sweep
+    try:
+        sweep = load_sweep(home, sweep_id)
+    except UnreadableError as error:
+        return error
     driven, memory = sweep.files.is_driven(), recall(sweep.files)
     runs = tuple(sweep.record(entry) for entry in memory.ended)
     damage = list(memory.damaged)
@@ -137,7 +138,7 @@ def find_run(home: Home, given: str) -> tuple[str, list[StoredSweep]]:
     holders: dict[str, list[StoredSweep]] = {}
     problems: list[str] = []
     for sweep in read_sweeps(home):
-        if isinstance(sweep, Unreadable):
+        if isinstance(sweep, UnreadableError):
             problems.append(str(sweep))
             continue
         problems += sweep.damage

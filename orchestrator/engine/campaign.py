@@ -96,7 +96,7 @@ class Campaign:
         self._logged_blocks = blocks
         self._files = sweep.files
         self._store = RunStore(self._files.home, self._files.id)
-        self._notes = StackNotes(self._files)
+        self._notes = StackNotes(self._files.stacks)
         self._retries = Retries()
         self.table.interrupted = [Stack(tuple(map(self.ticket, requests))) for requests in interrupted]
         for entry in known:

@@ -217,8 +217,8 @@ class StackWorker:
         if damage := self._checkpoints.check(self._job.stack_id):
             self._messages.append(damage)
             return None
-        members = read_members(newest)
-        if missing := members.ended.intersection(self._open):
+        _, ended = read_members(newest)
+        if missing := ended.intersection(self._open):
             flaw = f"it lacks the state of {', '.join(self._keys[place] for place in sorted(missing))}"
             self._messages.append(self._checkpoints.drop_damaged(self._job.stack_id, flaw))
             return None

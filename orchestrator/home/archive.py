@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import os
 import re
 import shutil
@@ -17,15 +16,22 @@ import tarfile
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from enum import StrEnum
-from pathlib import Path, PurePosixPath
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
 
 from orchestrator.errors import UserError
-from orchestrator.home.checkpoints import Checkpoints
-from orchestrator.home.files import PROBES, Home, SweepDirectory, flaw_of, make_home, remove_abandoned, whole_directory
+from orchestrator.home.checkpoints import Checkpoints, number_of
+from orchestrator.home.files import (
+    PROBES,
+    Home,
+    SweepDirectory,
+    flaw_of,
+    make_home,
+    remove_abandoned,
+    whole_directory,
+    whole_lines,
+)
 from orchestrator.home.journal import SCHEMA, Begun, read_journal
 from orchestrator.home.run_files import read_run
 from orchestrator.home.run_store import RunStore
@@ -33,10 +39,10 @@ from trainables.files import flush, write_whole
 
 MARK = "transition-sweeps.json"
 """First member of an archive, with the version of the layout."""
-LAYOUT = 1
-NAME = re.compile(r"\w[\w.-]*")
-"""Key of a run or id of a sweep."""
-FOLDERS = ("runs", "sweeps")
+LAYOUT = b'{"layout": 1}'
+"""Content of the mark."""
+PLAIN = re.compile(r"(runs|sweeps)/\w[\w.-]*(/[^./\\][^/\\]*)+")
+"""Path of a file of a run or sweep, without hidden parts or "..", after its key or id."""
 LEFT_OUT = (".lock", ".log", "stop.jsonl")
 """Suffixes of a sweep's files that are useful only on one machine."""
 DAMAGED = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile)
@@ -45,25 +51,16 @@ Content = list[tuple[str, bytes]]
 """Files by path in the archive."""
 
 
-@dataclass(frozen=True)
-class Exported:
-    """Numbers of runs and sweeps in an archive."""
+class Copied(NamedTuple):
+    """Numbers of runs and sweeps that an archive or a home received, including continued sweeps, and that it had."""
 
     runs: int
     sweeps: int
+    known_runs: int = 0
+    known_sweeps: int = 0
 
 
-@dataclass(frozen=True)
-class Imported:
-    """Numbers of runs and sweeps that a home received, including continued sweeps, and that it already had."""
-
-    runs: int
-    sweeps: int
-    known_runs: int
-    known_sweeps: int
-
-
-def export_home(home: Home, path: Path, warn: Callable[[str], object]) -> Exported:
+def export_home(home: Home, path: Path, warn: Callable[[str], object]) -> Copied:
     """Write a home to one file atomically. ``warn`` reports damaged runs, which are left out.
 
     If a sweep is running, the file has its finished runs but not its checkpoints.
@@ -75,33 +72,25 @@ def export_home(home: Home, path: Path, warn: Callable[[str], object]) -> Export
     if not (sweep_ids or store.stored_keys()):
         raise UserError(f"{home.root} has no runs and no sweeps: name another --home")
     runs = sweeps = 0
-    with _aside(path) as aside, tarfile.open(aside, "w:gz", compresslevel=1) as archive:
-        _add(archive, [(MARK, json.dumps({"layout": LAYOUT}).encode())])
-        for sweep_id in sweep_ids:
-            content = _sweep_content(home.sweep(sweep_id))
-            _add(archive, content)
-            sweeps += bool(content)
-        for key in store.stored_keys():  # After the sweeps, so that the archive has every run in a journal.
-            directory = store.directory(key)
-            if flaw := flaw_of(directory):
-                if store.has(key):  # Otherwise it was just removed.
-                    warn(f"{directory} is damaged ({flaw}) and was not exported")
-                continue
-            _add(archive, _files(directory, f"runs/{key}"))
-            runs += 1
-    return Exported(runs, sweeps)
-
-
-@contextmanager
-def _aside(path: Path) -> Iterator[Path]:
-    """Yield a temporary file, which replaces ``path`` if the block succeeds."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        yield aside
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as directory:
+        aside = Path(directory, path.name)
+        with tarfile.open(aside, "w:gz", compresslevel=1) as archive:
+            _add(archive, [(MARK, LAYOUT)])
+            for sweep_id in sweep_ids:
+                content = _sweep_content(home.sweep(sweep_id))
+                _add(archive, content)
+                sweeps += bool(content)
+            for key in store.stored_keys():  # After the sweeps, so that the archive has every run in a journal.
+                run = store.directory(key)
+                if flaw := flaw_of(run):
+                    if store.has(key):  # Otherwise it was just removed.
+                        warn(f"{run} is damaged ({flaw}) and was not exported")
+                    continue
+                _add(archive, _files(run, f"runs/{key}"))
+                runs += 1
         flush(aside)
         os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
+    return Copied(runs, sweeps)
 
 
 def _add(archive: tarfile.TarFile, content: Content) -> None:
@@ -134,15 +123,7 @@ def _sweep_content(files: SweepDirectory) -> Content:
     return content
 
 
-class _Relation(StrEnum):
-    NEW = "the home does not have it"
-    LONGER = "it continues the home's"
-    SAME = "the journals are equal"
-    KNOWN = "the home's continues it"
-    PARTED = "they continued separately"
-
-
-def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Imported:
+def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Copied:
     """Import an archive into a home. ``warn`` reports sweeps that were continued in both homes and stay unchanged.
 
     Everything is checked first. Runs come before the sweeps that name them, so an interrupted import can be repeated.
@@ -156,24 +137,29 @@ def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Import
         staged = Home(Path(directory))
         _unpack(path, staged)
         _check(path, staged)
-        sweeps = {sweep_id: _relation(staged.sweep(sweep_id), home.sweep(sweep_id)) for sweep_id in staged.sweep_ids()}
-        for sweep_id, relation in sweeps.items():
-            if relation is _Relation.LONGER and home.sweep(sweep_id).is_driven():
+        sweeps = [(staged.sweep(sweep_id), home.sweep(sweep_id)) for sweep_id in staged.sweep_ids()]
+        for theirs, ours in sweeps:
+            if ours.is_driven() and _continues(theirs, ours):
                 raise UserError(
-                    f"{sweep_id} is running here, and {path} has a longer version of it: stop it, then import"
+                    f"{ours.id} is running here, and {path} has a longer version of it: stop it, then import"
                 )
         taken = [_take_run(RunStore(staged).directory(key), RunStore(home)) for key in RunStore(staged).stored_keys()]
         new = 0
-        for sweep_id, relation in sweeps.items():
-            theirs, ours = staged.sweep(sweep_id), home.sweep(sweep_id)
-            if relation is _Relation.PARTED:
-                warn(f"{sweep_id} was continued both here and in {path}: its runs are imported, the sweep here is kept")
-            elif relation in (_Relation.NEW, _Relation.LONGER):
+        for theirs, ours in sweeps:
+            if _continues(theirs, ours):
                 _take_sweep(theirs, ours)
                 new += 1
-            elif relation is _Relation.SAME and not ours.is_driven():
-                new += _take_checkpoints(theirs, ours)
-    return Imported(sum(taken), new, len(taken) - sum(taken), len(sweeps) - new)
+            elif whole_lines(theirs.journal) == whole_lines(ours.journal):
+                new += not ours.is_driven() and _take_checkpoints(theirs, ours)
+            elif not _continues(ours, theirs):
+                warn(f"{ours.id} was continued both here and in {path}: its runs are imported, the sweep here is kept")
+    return Copied(sum(taken), new, len(taken) - sum(taken), len(sweeps) - new)
+
+
+def _continues(longer: SweepDirectory, shorter: SweepDirectory) -> bool:
+    """Return True if a sweep's journal contains that of its other version, which may be missing, and more lines."""
+    known, lines = whole_lines(shorter.journal), whole_lines(longer.journal)
+    return len(known) < len(lines) and lines[: len(known)] == known
 
 
 def _unpack(path: Path, staged: Home) -> None:
@@ -185,9 +171,12 @@ def _unpack(path: Path, staged: Home) -> None:
                 for number, member in enumerate(archive):
                     data = archive.extractfile(member) if member.isfile() else None
                     if number == 0:
-                        _check_mark(path, member.name, b"" if data is None else data.read())
+                        if member.name != MARK:
+                            raise UserError(f"{path} is not an exported home: it begins with {member.name!r}")
+                        if data is None or data.read() != LAYOUT:
+                            raise UserError(f"{path} was written by a later version of the program")
                         continue
-                    if data is None or not _is_plain(member.name):
+                    if data is None or not PLAIN.fullmatch(member.name):
                         raise UserError(f"{path} contains {member.name!r}, which is not a file of a run or a sweep")
                     target = staged.root / member.name
                     target.parent.mkdir(parents=True, exist_ok=True)
@@ -203,26 +192,6 @@ def _unpack(path: Path, staged: Home) -> None:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _check_mark(path: Path, name: str, content: bytes) -> None:
-    """Raise :class:`UserError` unless this is the first member of an archive with the current layout."""
-    try:
-        layout = json.loads(content)["layout"] if name == MARK else None
-    except (ValueError, KeyError, TypeError):
-        layout = None
-    if layout is None:
-        raise UserError(f"{path} is not an exported home: it begins with {name!r}")
-    if layout != LAYOUT:
-        raise UserError(f"{path} was written by a later version of the program; this one reads layout {LAYOUT}")
-
-
-def _is_plain(name: str) -> bool:
-    """Return True for a relative path without hidden parts or ".."."""
-    parts = PurePosixPath(name).parts
-    if len(parts) < 3 or parts[0] not in FOLDERS or not NAME.fullmatch(parts[1]):
-        return False
-    return "/".join(parts) == name and not any(part.startswith(".") or "\\" in part for part in parts)
-
-
 def _check(path: Path, staged: Home) -> None:
     """Raise :class:`UserError` unless every run is whole and this version can read every sweep."""
     for key in RunStore(staged).stored_keys():
@@ -236,19 +205,6 @@ def _check(path: Path, staged: Home) -> None:
             raise UserError(
                 f"{path}: sweep {files.id} cannot be read by this version of the program; nothing was imported"
             )
-
-
-def _relation(theirs: SweepDirectory, ours: SweepDirectory) -> _Relation:
-    """Compare the journals of a sweep in two homes, except incomplete last lines."""
-    if not ours.journal.is_file():
-        return _Relation.NEW
-    their_journal, our_journal = (files.journal.read_bytes() for files in (theirs, ours))
-    our_journal = our_journal[: our_journal.rfind(b"\n") + 1]
-    if our_journal == their_journal:
-        return _Relation.SAME
-    if our_journal.startswith(their_journal):
-        return _Relation.KNOWN
-    return _Relation.LONGER if their_journal.startswith(our_journal) else _Relation.PARTED
 
 
 def _take_run(source: Path, store: RunStore) -> bool:
@@ -299,7 +255,7 @@ def _take_checkpoints(theirs: SweepDirectory, ours: SweepDirectory) -> bool:
 
 
 def _number(checkpoint: Path | None) -> int:
-    return 0 if checkpoint is None else int(checkpoint.name.rpartition(".")[2])
+    return 0 if checkpoint is None else number_of(checkpoint)
 
 
 def _move(source: Path, target: Path) -> None:

@@ -6,12 +6,13 @@ import json
 import logging
 import os
 import shutil
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
-from orchestrator.home.files import SweepDirectory, flaw_of, seal, whole_directory
+from orchestrator.home.files import SweepDirectory, flaw_of, seal, whole_directory, whole_lines
 from orchestrator.search.base import Request
 from trainables.base import Evaluation
 from trainables.files import write_whole
@@ -21,7 +22,7 @@ log = logging.getLogger(__name__)
 CHECKPOINT = "checkpoint"
 """Directory of the learner's files in a checkpoint."""
 MEMBERS = "members.json"
-"""File with :class:`Members`, in the directory of a checkpoint or a stack in training."""
+"""File with a stack's requests, in the directory of a checkpoint or a stack in training."""
 PROGRESS = "progress.jsonl"
 """File next to :data:`MEMBERS` with the evaluations of a stack's runs, as JSON lines."""
 
@@ -40,27 +41,27 @@ class Checkpoints:
 
     def stacks(self) -> list[str]:
         """Return the ids of the stacks that have a checkpoint."""
-        return sorted({path.name.rpartition(".")[0] for path in self._whole()})
+        return sorted(self._whole())
 
     def newest(self, stack_id: str) -> Path | None:
         """Return the directory of a stack's newest checkpoint, or None without a checkpoint."""
-        numbers = self._numbers(stack_id)
-        return self._path(stack_id, numbers[-1]) if numbers else None
+        return next(reversed(self._whole()[stack_id]), None)
 
     @contextmanager
     def put(self, stack_id: str, requests: Sequence[Request], ended: Collection[int] = ()) -> Iterator[Path]:
         """Yield a directory for a stack's next checkpoint. Remove older checkpoints after it is complete."""
-        older = self._numbers(stack_id)
-        with whole_directory(self._path(stack_id, max(older, default=0) + 1)) as directory:
+        older = self._whole()[stack_id]
+        number = number_of(older[-1]) + 1 if older else 1
+        with whole_directory(self._root / f"{stack_id}.{number}") as directory:
             write_members(directory, requests, ended)
             yield directory
             seal(directory)
-        for number in older:
-            shutil.rmtree(self._path(stack_id, number))
+        for path in older:
+            shutil.rmtree(path)
 
     def drop(self, stack_id: str) -> None:
-        for number in self._numbers(stack_id):
-            shutil.rmtree(self._path(stack_id, number), ignore_errors=True)
+        for path in self._whole()[stack_id]:
+            shutil.rmtree(path, ignore_errors=True)
 
     def clear(self) -> None:
         """Remove all checkpoints. When a sweep ends, failed stacks still have some."""
@@ -84,62 +85,54 @@ class Checkpoints:
             if damage := self.check(stack_id):
                 log.warning(damage)
             elif (path := self.newest(stack_id)) is not None and (path / CHECKPOINT).is_dir():
-                stacks.append(list(read_members(path).requests))
+                stacks.append(read_members(path)[0])
         return stacks
 
-    def _numbers(self, stack_id: str) -> list[int]:
-        names = [path.name.rpartition(".") for path in self._whole()]
-        return sorted(int(number) for stack, _, number in names if stack == stack_id)
+    def _whole(self) -> defaultdict[str, list[Path]]:
+        """Return the complete checkpoints by stack, oldest first. Names of others begin with a dot."""
+        stacks: defaultdict[str, list[Path]] = defaultdict(list)
+        for path in sorted(self._root.glob("[!.]*.*"), key=number_of):
+            stacks[path.stem].append(path)
+        return stacks
 
-    def _whole(self) -> list[Path]:
-        """Return the complete checkpoints, whose names do not begin with a dot."""
-        return list(self._root.glob("[!.]*.*"))
 
-    def _path(self, stack_id: str, number: int) -> Path:
-        return self._root / f"{stack_id}.{number}"
+def number_of(checkpoint: Path) -> int:
+    """Return the number of a checkpoint in the order of its stack."""
+    return int(checkpoint.suffix[1:])
 
 
 class StackNotes:
     """The driver's notes on stacks in training, which other processes show. Losing them does not affect any run."""
 
-    def __init__(self, files: SweepDirectory) -> None:
-        self._files = files
+    def __init__(self, root: Path) -> None:
+        self._root = root
 
     def begin(self, stack_id: str, requests: Sequence[Request]) -> None:
         """Note that a stack is training. Remove an incomplete last line left by a full disk."""
-        write_members(self._files.stack(stack_id), requests)
-        if (path := self._files.stack(stack_id) / PROGRESS).exists():
+        write_members(self._root / stack_id, requests)
+        if (path := self._root / stack_id / PROGRESS).exists():
             os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
 
     def evaluated(self, stack_id: str, key: str, evaluation: Evaluation) -> None:
-        note_progress(self._files.stack(stack_id), [(key, evaluation)])
+        note_progress(self._root / stack_id, [(key, evaluation)])
 
     def split(self, stack_id: str, parts: Mapping[str, Sequence[Request]]) -> None:
         """Note that smaller stacks, given by id, continue a stack's runs."""
-        whole = self._files.stack(stack_id)
         for part, requests in parts.items():
-            if whole.is_dir():
-                shutil.copytree(whole, self._files.stack(part), dirs_exist_ok=True)
-            write_members(self._files.stack(part), requests)
+            if (self._root / stack_id).is_dir():
+                shutil.copytree(self._root / stack_id, self._root / part, dirs_exist_ok=True)
+            write_members(self._root / part, requests)
         self.end(stack_id)
 
     def end(self, stack_id: str) -> None:
         """Remove the notes of a stack whose runs have all ended."""
-        shutil.rmtree(self._files.stack(stack_id), ignore_errors=True)
+        shutil.rmtree(self._root / stack_id, ignore_errors=True)
 
 
-@dataclass(frozen=True)
-class Members:
-    """A stack's ``requests``, and the indices of runs that ``ended`` before the checkpoint, which lacks their state."""
-
-    requests: tuple[Request, ...]
-    ended: frozenset[int]
-
-
-def read_members(directory: Path) -> Members:
-    """Return the members from a stack's directory."""
+def read_members(directory: Path) -> tuple[list[Request], frozenset[int]]:
+    """Return a stack's requests, and the indices of runs that ended before the checkpoint, which lacks their state."""
     data = json.loads((directory / MEMBERS).read_text(encoding="utf-8"))
-    return Members(tuple(map(Request.from_json, data["requests"])), frozenset(data["ended"]))
+    return list(map(Request.from_json, data["requests"])), frozenset(data["ended"])
 
 
 def write_members(directory: Path, requests: Sequence[Request], ended: Collection[int] = ()) -> None:
@@ -157,11 +150,8 @@ def note_progress(directory: Path, evaluations: Iterable[tuple[str, Evaluation]]
 
 def read_progress(directory: Path) -> dict[str, tuple[Evaluation, ...]]:
     """Return the learning curves so far by run key. The last evaluation of a step counts; a partial line does not."""
-    path = directory / PROGRESS
     curves: dict[str, dict[int, Evaluation]] = {}
-    for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else ():
-        if line.endswith("\n"):
-            data = json.loads(line)
-            key = data.pop("key")
-            curves.setdefault(key, {})[data["step"]] = Evaluation(**data)
+    for data in map(json.loads, whole_lines(directory / PROGRESS)):
+        key = data.pop("key")
+        curves.setdefault(key, {})[data["step"]] = Evaluation(**data)
     return {key: tuple(curve[step] for step in sorted(curve)) for key, curve in curves.items()}

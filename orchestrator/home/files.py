@@ -45,66 +45,38 @@ class StopRequest:
         return f"run {self.key}" if self.key else self.mix or "the whole sweep"
 
 
-@dataclass(frozen=True)
 class SweepDirectory:
     """Directory of a sweep, with its files, its driver's lock, and stop requests."""
 
-    directory: Path
-
-    @property
-    def id(self) -> str:
-        return self.directory.name
-
-    @property
-    def home(self) -> Home:
-        return Home(self.directory.parent.parent)
-
-    @property
-    def spec(self) -> Path:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.id = directory.name
+        self.home = Home(directory.parent.parent)
+        self.spec = directory / "space.yaml"
         """Resolved search space (YAML)."""
-        return self.directory / "space.yaml"
-
-    @property
-    def family(self) -> Path:
+        self.family = directory / "family.json"
         """Description of the family (JSON), used when the family cannot be imported."""
-        return self.directory / "family.json"
-
-    @property
-    def journal(self) -> Path:
+        self.journal = directory / "journal.jsonl"
         """Log of the sweep, one event per JSON line."""
-        return self.directory / "journal.jsonl"
-
-    @property
-    def tune(self) -> Path:
+        self.tune = directory / "tune"
         """Files of Ray Tune, which are never read again."""
-        return self.directory / "tune"
-
-    @property
-    def checkpoints(self) -> Path:
+        self.checkpoints = directory / "checkpoints"
         """Checkpoints of stacks that train on this machine."""
-        return self.directory / "checkpoints"
-
-    @property
-    def stacks(self) -> Path:
+        self.stacks = directory / "stacks"
         """Progress of stacks in training, one directory per stack."""
-        return self.directory / "stacks"
-
-    def stack(self, stack_id: str) -> Path:
-        return self.stacks / stack_id
+        self._lock = directory / "driver.lock"
+        self._stop_requests = directory / "stop.jsonl"
 
     @contextmanager
     def driving(self) -> Iterator[None]:
         """Hold the sweep's lock. Raises :class:`UserError` if another process has it."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self._lock)
         try:
-            lock.acquire(timeout=LOCK_WAIT_S)
+            lock = FileLock(self._lock).acquire(timeout=LOCK_WAIT_S)
         except Timeout:
             raise self._driven() from None
-        try:
+        with lock:
             yield
-        finally:
-            lock.release()
 
     def is_driven(self) -> bool:
         """Return True if any process holds the sweep's lock. Does not write anything."""
@@ -127,31 +99,16 @@ class SweepDirectory:
 
     def request_stop(self, request: StopRequest) -> None:
         """Ask the sweep's driver to stop something, in a separate file because only the driver writes the journal."""
-        descriptor = os.open(self._stop_requests, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            os.write(descriptor, json.dumps(asdict(request)).encode() + b"\n")  # A single write keeps requests apart.
-        finally:
-            os.close(descriptor)
+        with self._stop_requests.open("ab", buffering=0) as file:  # A single write keeps requests apart.
+            file.write(json.dumps(asdict(request)).encode() + b"\n")
 
     def stop_requests(self) -> list[StopRequest]:
         """Return all requests since the sweep's driver started, except an incomplete last line."""
-        try:
-            text = self._stop_requests.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return []
-        return [StopRequest(**json.loads(line)) for line in text[: text.rfind("\n") + 1].splitlines()]
+        return [StopRequest(**json.loads(line)) for line in whole_lines(self._stop_requests)]
 
     def forget_stop_requests(self) -> None:
         """Drop the requests to an earlier driver. A driver calls this when it starts."""
         self._stop_requests.unlink(missing_ok=True)
-
-    @property
-    def _lock(self) -> Path:
-        return self.directory / "driver.lock"
-
-    @property
-    def _stop_requests(self) -> Path:
-        return self.directory / "stop.jsonl"
 
     def _driven(self) -> UserError:
         return UserError(f"{self.id} is being run by another process; wait for it or stop it")
@@ -267,6 +224,14 @@ def _checksum(path: Path) -> int:
         while part := file.read(1 << 20):
             checksum = zlib.crc32(part, checksum)
     return checksum
+
+
+def whole_lines(path: Path) -> list[bytes]:
+    """Return the lines of a file, except an incomplete last line left by a crash. A missing file has no lines."""
+    try:
+        return path.read_bytes().split(b"\n")[:-1]
+    except FileNotFoundError:
+        return []
 
 
 def remove_abandoned(parent: Path, pattern: str) -> None:

@@ -7,17 +7,18 @@ directory or, if the run failed and has no directory, in the journal.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, astuple, dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from orchestrator.home.files import SweepDirectory
+from orchestrator.home.files import SweepDirectory, whole_lines
 from orchestrator.home.run_files import read_run
 from orchestrator.search.base import Request
 from orchestrator.transition.evidence import Block
@@ -107,14 +108,6 @@ PLAIN: dict[str, type[Begun | Tuned | Stopped | Answered]] = {
 Entry = Begun | Ended | Asked | Tuned | Stopped | Answered
 
 
-@dataclass(frozen=True)
-class BadLine:
-    """A damaged line: its number, starting at 1, and the reason."""
-
-    number: int
-    why: str
-
-
 class State(StrEnum):
     """State: running (locked by a process), finished (has an answer), failed (only failed runs) or interrupted."""
 
@@ -157,126 +150,91 @@ class Memory:
         return State.FAILED if failed else State.INTERRUPTED
 
 
-class Journal:
+class Journal(io.FileIO):
     """Append-only file, open under the sweep's lock. Opening it removes an incomplete last line left by a crash."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("ab", buffering=0)
-        whole = path.read_bytes().rfind(b"\n") + 1
-        if whole < self._file.tell():
-            self._file.truncate(whole)
+        super().__init__(path, "a")
+        self.truncate(path.read_bytes().rfind(b"\n") + 1)
 
     def append(self, entry: Entry) -> None:
         """Write an entry and wait until it is on disk, or raise ``OSError`` and leave no part of the entry."""
-        line, before = to_line(entry), self._file.seek(0, os.SEEK_END)
+        line, before = to_line(entry), self.seek(0, os.SEEK_END)
         try:
             while line:  # A disk that becomes full writes a part of the line, then raises.
-                line = line[self._file.write(line) :]
-            os.fsync(self._file.fileno())
+                line = line[self.write(line) :]
+            os.fsync(self.fileno())
         except OSError:
-            self._file.truncate(before)
+            self.truncate(before)
             raise
 
-    def close(self) -> None:
-        self._file.close()
 
-    def __enter__(self) -> Journal:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.close()
-
-
-def read_journal(path: Path) -> Iterator[Entry | BadLine]:
-    """Yield the lines of a journal, except an incomplete last line. A missing file has no lines."""
-    if not path.exists():
-        return
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.endswith(b"\n"):
-                return
-            try:
-                yield _from_line(line)
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                yield BadLine(number, f"{type(error).__name__}: {error}")
+def read_journal(path: Path) -> Iterator[Entry | str]:
+    """Yield the lines of a journal, except an incomplete last line: an entry, or a message for a damaged line."""
+    for number, line in enumerate(whole_lines(path), start=1):
+        body, _, checksum = line.rpartition(CHECKSUM)
+        try:
+            if checksum != b'%08x"}' % zlib.crc32(body):
+                raise ValueError("its checksum does not match its content")
+            yield _from_json(json.loads(body + b"}"))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            yield f"{path}, line {number}, is damaged ({type(error).__name__}: {error}) and is ignored"
 
 
 def recall(files: SweepDirectory, *, runs: bool = True) -> Memory:
     """Read a sweep's journal and runs, and note damage. Without ``runs``, ``ended`` and ``trials`` are empty."""
-    damaged, lost = [], []
+    lines = list(read_journal(files.journal))
+    entries = [line for line in lines if not isinstance(line, str)]
+    damaged, lost = [line for line in lines if isinstance(line, str)], []
     last: dict[tuple[str, Request], Ended] = {}
-    blocks: dict[Block, None] = {}
-    stopped, answered, changed = set(), False, ""
-    for line in read_journal(files.journal):
-        if isinstance(line, BadLine):
-            damaged.append(f"{files.journal}, line {line.number}, is damaged ({line.why}) and is ignored")
-            continue
-        changed = line.at
-        if isinstance(line, Ended) and runs:
-            last.pop((line.key, line.request), None)  # If a failed run was trained again, the later line counts.
-            directory = files.home.runs / line.key
-            outcome = line.result or read_run(directory)
+    for entry in entries if runs else ():
+        if isinstance(entry, Ended):
+            last.pop((entry.key, entry.request), None)  # If a failed run was trained again, the later line counts.
+            directory = files.home.runs / entry.key
+            outcome = entry.result or read_run(directory)
             if isinstance(outcome, str):
                 damaged.append(f"{directory} is damaged ({outcome}), so the run is ignored")
-                lost.append(line.key)
+                lost.append(entry.key)
             else:
-                last[line.key, line.request] = replace(line, result=outcome)
-        elif isinstance(line, Asked):
-            blocks |= dict.fromkeys(line.blocks)
-        elif isinstance(line, Stopped):
-            stopped.add(line.mix)
-        answered |= isinstance(line, Answered)
+                last[entry.key, entry.request] = replace(entry, result=outcome)
     return Memory(
-        tuple(entry for entry in last.values() if entry.request.until is None),
-        tuple(entry for entry in last.values() if entry.request.until is not None),
-        tuple(blocks),
-        frozenset(stopped),
-        answered,
-        changed,
-        tuple(damaged),
-        tuple(lost),
+        ended=tuple(entry for entry in last.values() if entry.request.until is None),
+        trials=tuple(entry for entry in last.values() if entry.request.until is not None),
+        blocks=tuple(dict.fromkeys(block for entry in entries if isinstance(entry, Asked) for block in entry.blocks)),
+        stopped=frozenset(entry.mix for entry in entries if isinstance(entry, Stopped)),
+        answered=any(isinstance(entry, Answered) for entry in entries),
+        changed=entries[-1].at if entries else "",
+        damaged=tuple(damaged),
+        lost=tuple(lost),
     )
 
 
 def to_line(entry: Entry) -> bytes:
     """Return an entry as a line that ends with its checksum."""
-    body = json.dumps(_to_json(entry), separators=(",", ":")).encode().removesuffix(b"}")
+    values: dict[str, Any] = {"kind": type(entry).__name__.lower()}
+    if isinstance(entry, Ended):
+        request = {name: value for name, value in asdict(entry.request).items() if value not in (None, ())}
+        values |= {"key": entry.key, "request": request}
+        if entry.outcome.status is Status.FAILED:
+            values["outcome"] = entry.outcome.to_json()
+        values |= {"reused_from": entry.reused_from, "at": entry.at}
+    elif isinstance(entry, Asked):
+        values |= {"blocks": [astuple(block) for block in entry.blocks], "at": entry.at}
+    else:
+        values |= asdict(entry)
+    body = json.dumps(values, separators=(",", ":")).encode().removesuffix(b"}")
     return b'%b%b%08x"}\n' % (body, CHECKSUM, zlib.crc32(body))
 
 
-def _to_json(entry: Entry) -> dict[str, Any]:
-    if isinstance(entry, Ended):
-        failed = entry.outcome.status is Status.FAILED
-        return {
-            "kind": "ended",
-            "key": entry.key,
-            "request": {name: value for name, value in asdict(entry.request).items() if value not in (None, ())},
-            **({"outcome": entry.outcome.to_json()} if failed else {}),
-            "reused_from": entry.reused_from,
-            "at": entry.at,
-        }
-    if isinstance(entry, Asked):
-        return {"kind": "asked", "blocks": [astuple(block) for block in entry.blocks], "at": entry.at}
-    return {"kind": type(entry).__name__.lower(), **asdict(entry)}
-
-
-def _from_line(line: bytes) -> Entry:
-    body, _, checksum = line.rpartition(CHECKSUM)
-    if checksum != b'%08x"}\n' % zlib.crc32(body):
-        raise ValueError("its checksum does not match its content")
-    return _from_json(json.loads(body + b"}"))
-
-
-def _from_json(data: Mapping[str, Any]) -> Entry:
-    values = {name: value for name, value in data.items() if name != "kind"}
-    match data["kind"]:
-        case "ended":
-            failure = Outcome.from_json(values["outcome"]) if "outcome" in values else None
-            request = Request.from_json(values["request"])
-            return Ended(values["key"], request, failure, values["reused_from"], values["at"])
-        case "asked":
-            return Asked(tuple(Block(*block) for block in values["blocks"]), values["at"])
-        case kind if kind in PLAIN:
-            return PLAIN[kind](**values)
-    raise ValueError(f"unknown kind {data['kind']!r}, perhaps from a later version")
+def _from_json(values: dict[str, Any]) -> Entry:
+    kind = values.pop("kind")
+    if kind == "ended":
+        failure = Outcome.from_json(values["outcome"]) if "outcome" in values else None
+        request = Request.from_json(values["request"])
+        return Ended(values["key"], request, failure, values["reused_from"], values["at"])
+    if kind == "asked":
+        return Asked(tuple(Block(*block) for block in values["blocks"]), values["at"])
+    if kind in PLAIN:
+        return PLAIN[kind](**values)
+    raise ValueError(f"unknown kind {kind!r}, perhaps from a later version")

@@ -1,18 +1,17 @@
-"""Finished runs that a sweep can use without training: from its journal, from before a crash, or from another sweep."""
+"""Earlier sweeps: the one to resume, and finished runs that need no training."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from orchestrator.errors import UserError
-from orchestrator.home.files import SweepDirectory
+from orchestrator.errors import UserError, first_of
+from orchestrator.home.files import Home, SweepDirectory
 from orchestrator.home.journal import Asked, Ended, Journal, Memory, recall
-from orchestrator.home.resuming import differences_text
 from orchestrator.home.run_files import read_origin
 from orchestrator.home.run_store import RunStore
-from orchestrator.home.sweeps import Sweep
+from orchestrator.home.sweeps import Sweep, UnreadableError, load_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.differences import differences
 from orchestrator.space.spec import SweepSpec
@@ -20,6 +19,61 @@ from orchestrator.transition.evidence import Block, Run
 from trainables.base import Status
 
 log = logging.getLogger(__name__)
+
+
+def find_unfinished(spec: SweepSpec, home: Home) -> Sweep:
+    """Return the newest unfinished sweep with the same runs.
+
+    If all such sweeps have answers, return the newest, which may have died before it printed its answer.
+
+    Raises:
+        UserError: if no sweep matches, with the differences from the newest sweep with the same name.
+    """
+    closest, answered = "", None
+    for sweep in _of_space(spec, home):
+        different = differences(spec, sweep.spec)
+        if recall(sweep.files, runs=False).answered:
+            answered = answered or (None if different else sweep)
+            continue
+        if not different:
+            return sweep
+        closest = closest or f" The newest, {sweep.id}, differs in {differences_text(different)}."
+    if answered is not None:
+        log.info(f"{answered.id} already has an answer; here it is again")
+        return answered
+    raise UserError(f"no unfinished sweep of {spec.name} in {home.root} has these settings.{closest}")
+
+
+def newest_sweep(spec: SweepSpec, home: Home) -> Sweep | None:
+    """Return the newest sweep, finished or not, with the same runs."""
+    return next((sweep for sweep in _of_space(spec, home) if not differences(spec, sweep.spec)), None)
+
+
+def check_same(spec: SweepSpec, sweep: Sweep) -> None:
+    """Raise :class:`UserError` unless a sweep has the runs of this spec."""
+    different = differences(spec, sweep.spec)
+    if different:
+        raise UserError(
+            f"{sweep.id} cannot be resumed with these settings: they differ in {differences_text(different)}. "
+            "Repeat the settings it was started with, or leave --resume out: a new sweep reuses shared runs."
+        )
+
+
+def differences_text(different: Mapping[str, tuple[object, object]]) -> str:
+    """Return the first settings that differ, such as ``seeds (now 3, was 5)``."""
+    return first_of([f"{key} (now {mine!r}, was {theirs!r})" for key, (mine, theirs) in sorted(different.items())])
+
+
+def _of_space(spec: SweepSpec, home: Home) -> Iterator[Sweep]:
+    for sweep_id in home.sweep_ids():
+        if sweep_id.startswith(f"{spec.name}-"):
+            try:
+                sweep = load_sweep(home, sweep_id)
+            except UnreadableError as error:
+                log.info(f"skipped: {error}")
+                continue
+            if (sweep.spec.name, sweep.spec.variant) == (spec.name, spec.variant):
+                yield sweep
 
 
 def whole_runs(files: SweepDirectory) -> Memory:
@@ -40,9 +94,7 @@ def adopt_outcomes(sweep: Sweep, journal: Journal, known: Iterable[str]) -> list
     """Add runs that were stored before a crash to a sweep's journal, and return them."""
     already, store, adopted = set(known), RunStore(sweep.files.home, sweep.id), []
     for key, request in _usable(sweep.spec).items():
-        if key in already or not store.has(key):
-            continue
-        origin = read_origin(store.directory(key))
+        origin = None if key in already else read_origin(store.directory(key))
         if origin is not None and origin.sweep == sweep.id and (stored := store.find(key)) is not None:
             adopted.append(Ended(key, request, stored.outcome))
             journal.append(adopted[-1])

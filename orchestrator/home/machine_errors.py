@@ -6,23 +6,20 @@ import errno
 import re
 from collections.abc import Iterator
 
-DISK = {
-    errno.ENOSPC: ("is full", "free some space"),
-    errno.EDQUOT: ("has reached the quota of this user", "free some space"),
-    errno.EROFS: ("is read-only", "make it writable"),
-    errno.EIO: ("has read or write errors", "check its hardware"),
-    errno.ESTALE: ("has a stale file handle", "mount it again"),
-    errno.ENOTCONN: ("is disconnected from its server", "mount it again"),
-    errno.EFBIG: ("does not accept a file of this size", "raise the limit (`ulimit -f`)"),
+ERRORS = {
+    errno.ENOSPC: "the disk of {place} is full: free some space",
+    errno.EDQUOT: "the disk of {place} has reached the quota of this user: free some space",
+    errno.EROFS: "the disk of {place} is read-only: make it writable",
+    errno.EIO: "the disk of {place} has read or write errors: check its hardware",
+    errno.ESTALE: "the disk of {place} has a stale file handle: mount it again",
+    errno.ENOTCONN: "the disk of {place} is disconnected from its server: mount it again",
+    errno.EFBIG: "the disk of {place} does not accept a file of this size: raise the limit (`ulimit -f`)",
+    errno.EMFILE: "too many files are open in one process: raise the limit (`ulimit -n`)",
+    errno.ENFILE: "too many files are open on this machine: close other programs",
+    errno.EAGAIN: "no more processes or threads can be started: "
+    "raise the limit (`ulimit -u`, or the container's limit)",
 }
-"""State of the disk and remedy, by error number."""
-MORE_PROCESSES = "raise the limit (`ulimit -u`, or the container's limit)"
-SYSTEM = {
-    errno.EMFILE: ("too many files are open in one process", "raise the limit (`ulimit -n`)"),
-    errno.ENFILE: ("too many files are open on this machine", "close other programs"),
-    errno.EAGAIN: ("no more processes or threads can be started", MORE_PROCESSES),
-}
-"""State of the system and remedy, by error number."""
+"""State of the machine and remedy, by error number."""
 NO_THREAD = "can't start new thread"
 """Message of Python's ``threading``, which has no error number."""
 IN_RUST = re.compile(r"\(os error (\d+)\)")
@@ -33,21 +30,17 @@ SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
 
 def trouble_in(error: BaseException) -> int | None:
     """Return the number of the machine error behind an exception, or None for any other exception."""
-    machine_error = _machine_error(error)
-    return None if machine_error is None else _number(machine_error)
+    return next((number for number in map(_number, with_causes(error)) if number in ERRORS), None)
 
 
 def trouble_words(error: BaseException, place: object) -> str:
     """Return a sentence with the machine error behind an exception and its remedy, "" for other errors. ``place`` is
     the file or directory to name by default."""
-    machine_error = _machine_error(error)
-    if machine_error is None:
-        return ""
-    number = _number(machine_error) or 0
-    if number in SYSTEM:
-        return ": ".join(SYSTEM[number])
-    what, remedy = DISK[number]
-    return f"the disk of {getattr(machine_error, 'filename', None) or place} {what}: {remedy}"
+    for cause in with_causes(error):
+        number = _number(cause)
+        if number in ERRORS:
+            return ERRORS[number].format(place=getattr(cause, "filename", None) or place)
+    return ""
 
 
 def with_causes(error: BaseException) -> Iterator[BaseException]:
@@ -56,10 +49,6 @@ def with_causes(error: BaseException) -> Iterator[BaseException]:
     while cause is not None:
         yield cause
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
-
-
-def _machine_error(error: BaseException) -> BaseException | None:
-    return next((cause for cause in with_causes(error) if _number(cause) in DISK | SYSTEM), None)
 
 
 def _number(error: BaseException) -> int | None:

@@ -13,7 +13,7 @@ from typing import Any
 from orchestrator.errors import SweepError, UserError, unknown
 from orchestrator.home.environment import describe_environment
 from orchestrator.home.files import Home, StopRequest, SweepDirectory
-from orchestrator.home.journal import SCHEMA, BadLine, Begun, Ended, Journal, read_journal
+from orchestrator.home.journal import SCHEMA, Begun, Ended, Journal, read_journal
 from orchestrator.home.run_files import ProbeResult, read_results
 from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
@@ -108,14 +108,6 @@ def ask_to_stop(sweep: Sweep, request: StopRequest) -> None:
     sweep.files.request_stop(request)
 
 
-def load_sweep(home: Home, sweep_id: str) -> Sweep:
-    """Return the sweep with an id. Raises :class:`UnreadableError` if it cannot be read."""
-    sweep = sweep_in(home, sweep_id)
-    if isinstance(sweep, Unreadable):
-        raise UnreadableError(sweep)
-    return sweep
-
-
 def failures(runs: Iterable[RunRecord]) -> Iterator[tuple[RunRecord, ProbeResult]]:
     """Yield probe results with errors, each with its run."""
     for run in runs:
@@ -124,7 +116,7 @@ def failures(runs: Iterable[RunRecord]) -> Iterator[tuple[RunRecord, ProbeResult
 
 
 def write_spec(files: SweepDirectory, spec: SweepSpec) -> SweepSpec:
-    """Write a sweep's specification and return it as :func:`sweep_in` will read it. Raises :class:`UserError` if it
+    """Write a sweep's specification and return it as :func:`load_sweep` will read it. Raises :class:`UserError` if it
     could not be read again."""
     checked = spec.checked()
     runs = [checked.config(Request(checked.baseline.name, size, checked.seed)) for size in checked.sizes]
@@ -133,44 +125,33 @@ def write_spec(files: SweepDirectory, spec: SweepSpec) -> SweepSpec:
     return checked
 
 
-@dataclass(frozen=True)
-class Unreadable:
-    """A sweep that cannot be read, and the reason."""
-
-    id: str
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.id} cannot be read: {self.why}. Repair the file, or restore it from a backup."
-
-
 class UnreadableError(SweepError):
-    """Raised for a sweep that cannot be read."""
+    """The sweep ``id`` cannot be read, and ``why``."""
 
-    def __init__(self, unreadable: Unreadable) -> None:
-        super().__init__(str(unreadable))
-        self.unreadable = unreadable
+    def __init__(self, sweep_id: str, why: str) -> None:
+        super().__init__(f"{sweep_id} cannot be read: {why}. Repair the file, or restore it from a backup.")
+        self.id, self.why = sweep_id, why
 
 
-def sweep_in(home: Home, sweep_id: str) -> Sweep | Unreadable:
-    """Return the sweep with an id, or why it cannot be read."""
+def load_sweep(home: Home, sweep_id: str) -> Sweep:
+    """Return the sweep with an id. Raises :class:`UnreadableError` if it cannot be read."""
     files = home.sweep(sweep_id)
     try:
         begun = next(read_journal(files.journal), None)
-        if isinstance(begun, BadLine):  # Lost: the environment and the exact start.
+        if isinstance(begun, str):  # Lost: the environment and the exact start.
             written = datetime.fromtimestamp(files.spec.stat().st_mtime, UTC)
             begun = Begun(written.isoformat(timespec="seconds"))
         if not isinstance(begun, Begun):
-            return Unreadable(sweep_id, f"{files.journal} has no readable first line")
+            raise UnreadableError(sweep_id, f"{files.journal} has no readable first line")
         if begun.schema != SCHEMA:
             why = f"was written by another version of the program; this one reads schema {SCHEMA}"
-            return Unreadable(sweep_id, f"{files.journal} {why}")
+            raise UnreadableError(sweep_id, f"{files.journal} {why}")
         data = strict_yaml.read(files.spec.read_text(encoding="utf-8"), files.spec.name).data
         spec = parse(SweepSpec, data, _stand_in_for(files, data))
     except OSError as error:
-        return Unreadable(sweep_id, f"{error.filename}: {error.strerror}")
+        raise UnreadableError(sweep_id, f"{error.filename}: {error.strerror}") from error
     except ValueError as error:  # Not text, not YAML, or rejected by the family.
-        return Unreadable(sweep_id, f"{files.spec} cannot be used: {error}")
+        raise UnreadableError(sweep_id, f"{files.spec} cannot be used: {error}") from error
     return Sweep(files, spec, begun.created, begun.environment)
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.files import Home
 from orchestrator.home.journal import recall
-from orchestrator.home.sweeps import FIGURE, REPORT, Sweep, Unreadable, sweep_in
+from orchestrator.home.sweeps import FIGURE, REPORT, Sweep, UnreadableError, load_sweep
 from orchestrator.record.mlflow_tracker import MlflowTracker
 from orchestrator.record.store import (
     ARTIFACTS,
@@ -44,9 +44,10 @@ def sync(root: Path, console: Console) -> None:
         if home.sweep(sweep_id).is_driven():
             _print(console, f"{sweep_id} is running, so its own process records it")
             continue
-        sweep = sweep_in(home, sweep_id)
-        if isinstance(sweep, Unreadable):
-            unreadable.append(str(sweep))
+        try:
+            sweep = load_sweep(home, sweep_id)
+        except UnreadableError as error:
+            unreadable.append(str(error))
             continue
         with home.sweep(sweep_id).driving():
             count = _replay(sweep, tracker, console)

@@ -16,7 +16,7 @@ from orchestrator.catalogue.reading import StoredSweep, read_known
 from orchestrator.errors import UserError
 from orchestrator.home.files import Home
 from orchestrator.home.journal import State
-from orchestrator.home.sweeps import Unreadable
+from orchestrator.home.sweeps import UnreadableError
 from orchestrator.record.store import StoreError
 from orchestrator.report.figures.comparisons import forest_figure, main_figure
 from orchestrator.report.figures.style import inline_svg
@@ -163,12 +163,12 @@ class SweepPages:
             raise UserError(f"{sweep_id} cannot be read; `sweeps` lists the reason")
         return stored
 
-    def _stored(self, sweep_id: str) -> StoredSweep | Unreadable:
+    def _stored(self, sweep_id: str) -> StoredSweep | UnreadableError:
         return self._once("read", sweep_id, lambda: read_known(self._home, sweep_id))
 
     def _entry(self, sweep_id: str, links: Mapping[str, str], shown: bool) -> Entry:
         stored = self._stored(sweep_id)
-        if isinstance(stored, Unreadable):
+        if isinstance(stored, UnreadableError):
             return Entry(sweep_id, why=str(stored))
         answer, spec = stored.answer, stored.spec
         training: tuple[str, ...] = ()

@@ -14,8 +14,14 @@ from orchestrator.errors import UserError
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.files import Home, make_home, scratch
 from orchestrator.home.journal import Ended, Journal, Memory, recall
-from orchestrator.home.known_runs import adopt_outcomes, continued_blocks, reusable, reuse_runs
-from orchestrator.home.resuming import check_same, find_unfinished
+from orchestrator.home.known_runs import (
+    adopt_outcomes,
+    check_same,
+    continued_blocks,
+    find_unfinished,
+    reusable,
+    reuse_runs,
+)
 from orchestrator.home.sweeps import Sweep, load_sweep
 from orchestrator.record.store import Store, StoreError, check, choose
 from orchestrator.search.base import BY_HAND

@@ -16,7 +16,7 @@ from orchestrator.engine.probing import probe_runs
 from orchestrator.errors import SweepError
 from orchestrator.home.files import Home
 from orchestrator.home.journal import recall
-from orchestrator.home.resuming import newest_sweep
+from orchestrator.home.known_runs import newest_sweep
 from orchestrator.home.sweeps import Sweep
 from orchestrator.report.side_by_side import can_scale
 from orchestrator.report.statements import Row, judge, judge_law, not_run

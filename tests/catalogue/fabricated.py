@@ -95,7 +95,7 @@ def leave_run(runs: RunStore, key: str, config: RunConfig, outcome: Outcome) -> 
 def leave_stack(home: Home, sweep: Sweep, configs: list[RunConfig], evaluations: int) -> list[str]:
     """Write a stack in training. Return the keys of its runs."""
     family = sweep.spec.make_family()
-    directory = home.sweep(sweep.id).stack("stack")
+    directory = home.sweep(sweep.id).stacks / "stack"
     requests = [Request(config.mix.name, config.size, config.seed) for config in configs]
     write_members(directory, requests)
     keys = [family.key(config) for config in configs]

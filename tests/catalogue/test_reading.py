@@ -89,7 +89,7 @@ def test_a_torn_line_of_progress_is_ignored(tmp_path: Path) -> None:
     home = Home(tmp_path)
     sweep = write_sweep(home, runs=[], answered=False)
     leave_stack(home, sweep, runs_of(spec())[:1], evaluations=2)
-    with (home.sweep(sweep.id).stack("stack") / "progress.jsonl").open("a") as file:
+    with (home.sweep(sweep.id).stacks / "stack" / "progress.jsonl").open("a") as file:
         file.write('{"key": "torn", "st')
     (run,) = read_sweep(home, sweep.id).training
     assert run.step == 2

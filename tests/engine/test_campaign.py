@@ -241,8 +241,8 @@ def test_a_later_halving_never_raises_the_limit(files: Path) -> None:
 def test_a_stack_shows_its_evaluations_until_its_runs_have_ended(files: Path) -> None:
     campaign = make(files)
     stack = start(campaign)
-    shown = Home(files.parents[2]).sweep("logistic-1").stack(stack.id)
-    assert list(read_members(shown).requests) == list(stack.requests)
+    shown = Home(files.parents[2]).sweep("logistic-1").stacks / stack.id
+    assert read_members(shown)[0] == list(stack.requests)
     curve = tuple(Evaluation(step, 1 / step, {"add": step / 10}) for step in (1, 2, 3))
     key = stack.tickets[0].key
     for evaluation in curve:
@@ -262,7 +262,7 @@ def test_a_stopped_stack_still_shows_its_evaluations(files: Path) -> None:
     campaign.stopping = True
     campaign.stack_ended(stack.id)
     assert not campaign.training, "the live view's last word is that nothing trains"
-    shown = Home(files.parents[2]).sweep("logistic-1").stack(stack.id)
+    shown = Home(files.parents[2]).sweep("logistic-1").stacks / stack.id
     assert read_progress(shown) == {key: (Evaluation(1, 1.0, {"add": 0.1}),)}
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from orchestrator.errors import UserError
 from orchestrator.home import archive
-from orchestrator.home.archive import MARK, Exported, Imported, export_home, import_home
+from orchestrator.home.archive import MARK, Copied, export_home, import_home
 from orchestrator.home.files import Home
 from orchestrator.home.journal import State, recall
 from orchestrator.home.run_files import OUTCOME, ProbeResult, write_result
@@ -56,12 +56,12 @@ def test_an_exported_home_is_imported_unchanged_and_once(home: Home, file: Path,
     (home.root / "claims" / "key").write_text("begun-1")
     (home.root / "mlflow.db").write_bytes(b"a database")
     runs, new = len(RunStore(home).stored_keys()), Home(tmp_path / "new")
-    assert export_home(home, file, pytest.fail) == Exported(runs, 2)
-    assert import_home(new, file, pytest.fail) == Imported(runs, 2, 0, 0)
+    assert export_home(home, file, pytest.fail) == Copied(runs, 2)
+    assert import_home(new, file, pytest.fail) == Copied(runs, 2, 0, 0)
     assert contents(new) == contents(home) != {}
     assert sorted(path.name for path in new.root.iterdir()) == [".runs.lock", "runs", "sweeps"]
     assert {recall(new.sweep(item)).state for item in new.sweep_ids()} == {State.FINISHED, State.INTERRUPTED}
-    assert import_home(new, file, pytest.fail) == Imported(0, 0, runs, 2)
+    assert import_home(new, file, pytest.fail) == Copied(0, 0, runs, 2)
     assert contents(new) == contents(home)
 
 
@@ -233,12 +233,12 @@ def test_an_import_updates_continued_sweeps_and_keeps_diverged_ones(stopped: Sto
     memory = recall(stopped.files)
     assert (len(memory.ended), memory.answered, memory.damaged) == (12, True, ())
     assert not stopped.files.checkpoints.exists()
-    assert import_home(stopped.home, out, pytest.fail) == Imported(0, 0, stopped.done, 1)
+    assert import_home(stopped.home, out, pytest.fail) == Copied(0, 0, stopped.done, 1)
     assert command("run", stopped.space, "--engine=local", "--home", early, "--resume").code == 0
     warnings: list[str] = []
     journal = Home(early).sweep(stopped.files.id).journal
     before = journal.read_bytes()
-    assert import_home(Home(early), back, warnings.append) == Imported(0, 0, 12, 1)
+    assert import_home(Home(early), back, warnings.append) == Copied(0, 0, 12, 1)
     assert len(warnings) == 1
     assert "the sweep here is kept" in warnings[0]
     assert journal.read_bytes() == before

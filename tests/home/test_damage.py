@@ -15,7 +15,7 @@ from orchestrator.engine.worker import StackWorker
 from orchestrator.home.files import Home, SweepDirectory, flaw_of
 from orchestrator.home.journal import Begun, recall, to_line
 from orchestrator.home.run_files import ARRAYS, OUTCOME, WEIGHTS
-from orchestrator.home.sweeps import Unreadable, load_sweep, sweep_in
+from orchestrator.home.sweeps import UnreadableError, load_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
@@ -101,9 +101,9 @@ UNREADABLE: dict[str, tuple[Callable[[SweepDirectory], object], str]] = {
 def test_an_unreadable_sweep_is_reported_with_its_reason(kind: str, place: Place) -> None:
     damage, why = UNREADABLE[kind]
     damage(place.files)
-    result = sweep_in(Home(place.root), place.hurt)
-    assert isinstance(result, Unreadable)
-    assert why in str(result)
+    with pytest.raises(UnreadableError) as unreadable:
+        load_sweep(Home(place.root), place.hurt)
+    assert why in str(unreadable.value)
 
 
 def test_every_command_names_an_unreadable_sweep_and_shows_the_others(
@@ -193,7 +193,7 @@ def test_readers_name_a_damaged_run_and_leave_it_out(kind: str, run: Program, pl
 def test_a_stack_with_damaged_files_is_named(run: Program, place: Place) -> None:
     sweep = load_sweep(Home(place.root), place.hurt)
     leave_stack(Home(place.root), sweep, runs_of(sweep.spec)[KEPT : KEPT + 1], 3)
-    (place.files.stack("stack") / "members.json").write_text('{"requests": [')
+    (place.files.stacks / "stack" / "members.json").write_text('{"requests": [')
     the_rest_works(run, place)
     shown = run("status", place.hurt, "--home", place.root)
     assert (shown.code, "cannot be read" in shown.err) == (0, True)

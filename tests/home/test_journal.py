@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from orchestrator.home.files import Home
 from orchestrator.home.journal import (
     Answered,
-    BadLine,
     Begun,
     Ended,
     Journal,
@@ -103,4 +102,4 @@ def test_every_flipped_bit_is_detected(tmp_path_factory: pytest.TempPathFactory,
     actual = list(read_journal(path))
     assert actual[0] == lines[0]
     assert actual[-1] == lines[-1]
-    assert [type(item) for item in actual[1:-1]] in ([BadLine], [BadLine, BadLine])  # Two if the bit created a newline.
+    assert [type(item) for item in actual[1:-1]] in ([str], [str, str])  # Two if the bit created a newline.

@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.catalogue.reading import StoredSweep, read_sweeps
 from orchestrator.home.files import Home
-from orchestrator.home.sweeps import Unreadable
+from orchestrator.home.sweeps import UnreadableError
 from tests.cli.program import Program
 from trainables.base import Status
 
@@ -45,7 +45,7 @@ def test_every_stored_home_is_tested() -> None:
 
 def test_an_older_home_is_read_completely_or_refused_in_one_line(older: Path) -> None:
     for sweep in read_sweeps(Home(older)):
-        if isinstance(sweep, Unreadable):
+        if isinstance(sweep, UnreadableError):
             assert "was written by another version of the program" in str(sweep)
             assert len(str(sweep).splitlines()) == 1
             continue
@@ -92,7 +92,7 @@ def test_every_command_reads_an_older_home_or_refuses_it_in_one_line(older: Path
 
 def test_a_new_sweep_does_not_retrain_runs_of_an_older_home(older: Path, run: Program) -> None:
     [sweep] = read_sweeps(Home(older))
-    if isinstance(sweep, Unreadable):
+    if isinstance(sweep, UnreadableError):
         pytest.skip("this version refuses it")
     before = {path.name: json.loads((path / "origin.json").read_text()) for path in older.joinpath("runs").iterdir()}
     run("run", sweep.sweep.files.spec, "--engine=local", "--home", older).succeeded()

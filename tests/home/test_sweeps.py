@@ -10,7 +10,7 @@ import pytest
 from orchestrator.api import load, sweeps
 from orchestrator.catalogue.reading import StoredSweep, read_known
 from orchestrator.home.files import Home
-from orchestrator.home.sweeps import Unreadable, UnreadableError, create_sweep
+from orchestrator.home.sweeps import UnreadableError, create_sweep
 from tests.catalogue.fabricated import write_sweep
 from tests.families import LogisticSettings
 from tests.sweep.sweeps import spec
@@ -30,7 +30,7 @@ def test_a_sweep_whose_family_now_refuses_its_settings_reports_the_reason(
     monkeypatch.setattr(LogisticSettings, "__post_init__", refuse)
     after = read_known(home, sweep.id)
     assert isinstance(before, StoredSweep)
-    assert isinstance(after, Unreadable)
+    assert isinstance(after, UnreadableError)
     assert "settings.haste: haste is no longer allowed" in str(after)
 
 
