@@ -8,6 +8,7 @@ attention, fused AdamW, data on the device and no waiting for it between steps. 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,9 +20,9 @@ from trainables.transformer.architecture import ModelSettings, flops_per_token, 
 from trainables.transformer.gpu_step import CapturedStep
 from trainables.transformer.model import initialize
 from trainables.transformer.native.trainer import NativeTrainer
-from trainables.transformer.stack import StackState, StackTrainer
+from trainables.transformer.optimizer import StackState
+from trainables.transformer.stack import StackTrainer
 from trainables.transformer.training_settings import Precision, TrainingSettings
-from trainables.transformer.training_windows import WindowSampler
 
 STEPS = 1_000_000
 """Steps of the schedule, more than any benchmark takes."""
@@ -76,26 +77,17 @@ class Case:
 
     def stack(self, size: int, compile_step: bool | None = None) -> StackTrainer:
         """Return a stack of ``size`` runs with seeds 0, 1, ..., at step 0."""
-        text = self.text()
-        where = layout(self.model, self.width, self.shape.vocabulary)
-        models = [initialize(self.model, where, torch.Generator().manual_seed(seed)) for seed in range(size)]
-        sampler = WindowSampler(
-            [text] * size,
-            list(range(size)),
-            block=self.shape.block,
-            batch=self.shape.batch,
-            windows=self.training.windows,
-            device=torch.device(self.device),
-        )
-        state = StackState.start(torch.stack(models).to(self.device))
-        return StackTrainer(state, self.model, where, [self.training] * size, sampler, compile_step=compile_step)
+        return StackTrainer(*self._parts(size), compile_step=compile_step)
 
     def native(self) -> NativeTrainer:
         """Return one run of the native step, at step 0."""
+        return NativeTrainer(*self._parts(1))
+
+    def _parts(self, size: int) -> tuple[Any, ...]:
         where = layout(self.model, self.width, self.shape.vocabulary)
-        first = initialize(self.model, where, torch.Generator().manual_seed(0))
-        state = StackState.start(first.unsqueeze(0))
-        return NativeTrainer(state, self.model, where, [self.training], [self.text()], [0])
+        models = [initialize(self.model, where, torch.Generator().manual_seed(seed)) for seed in range(size)]
+        state = StackState.start(torch.stack(models).to(self.device))
+        return state, self.model, where, [self.training] * size, [self.text()] * size, list(range(size))
 
 
 class Block(nn.Module):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from trainables.tasks.datasets import Examples
 from trainables.tasks.held_out_tuples import HeldOut, Part
 from trainables.tasks.texts import make_dataset
 from trainables.transformer.family import TransformerFamily, TransformerSettings
-from trainables.transformer.generation import accuracies
+from trainables.transformer.generation import accuracies, write_by_drafts
 from trainables.transformer.learner import run_seed
 
 
@@ -121,7 +122,7 @@ class TransformerConformance:
         assert ended.outcome is not None
         model, data = family.load(runs[0], ended.weights), family.data(runs[0], data_cache)
         (scores,) = accuracies(
-            lambda tokens: model.logits(tokens[0]).unsqueeze(0),
+            partial(write_by_drafts, lambda tokens: model.logits(tokens[0]).unsqueeze(0)),
             [list(data.test.values())],
             family.settings.task.vocabulary(),
             torch.device("cpu"),

@@ -13,7 +13,7 @@ from torch.nn import functional
 from tests.trainables.trainers import TRAINING, VOCABULARY, make_trainer
 from trainables.transformer.architecture import ModelSettings, layout
 from trainables.transformer.model import forward, initialize
-from trainables.transformer.stack import StackState
+from trainables.transformer.optimizer import StackState
 from trainables.transformer.training_settings import Decay
 
 WIDTH = 12

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -64,21 +65,18 @@ def test_drafts_do_not_change_the_texts(
 ) -> None:
     model = untrained(0)
     with torch.no_grad():
-        texts = generation._lay_out(questions, WORDS.eos, torch.device("cpu"))
-        texts.keys = None if keys is None else torch.tensor(keys)
-        while not bool(texts.done.all()):
-            generation._extend(model, texts, WORDS.eos, tokens_a_pass)
-        _, height, width = texts.tokens.shape
+        tokens, begin = map(torch.from_numpy, generation.lay_out(questions, WORDS.eos))
+        generation.write_by_drafts(model, tokens, begin, WORDS.eos, keys, tokens_a_pass)
+        _, height, width = tokens.shape
         for row, sets in enumerate(questions):
             first, noise = 0, None
-            if texts.keys is not None:
+            if keys is not None:
                 places = torch.arange(height).unsqueeze(0)
-                noise = generation.gumbel(texts.keys[row : row + 1], places, width - 1, len(WORDS))[0]
+                noise = generation.gumbel(torch.tensor(keys[row : row + 1]), places, width - 1, len(WORDS))[0]
             for examples in sets:
                 mine = None if noise is None else noise[first:]
                 for place, expected in enumerate(naive(model, row, examples, width, mine)):
-                    written = texts.tokens[row, first + place, : len(expected)].tolist()
-                    assert written == expected
+                    assert tokens[row, first + place, : len(expected)].tolist() == expected
                 first += len(examples.answers)
 
 
@@ -99,7 +97,9 @@ def test_the_written_texts_determine_the_scores(questions: list[list[Examples]])
             logits[0, place].scatter_(1, target[: tokens.shape[2]].unsqueeze(1), 1.0)
         return logits
 
-    scores = generation.accuracies(model, [[solutions]], WORDS, torch.device("cpu"))
+    scores = generation.accuracies(
+        partial(generation.write_by_drafts, model), [[solutions]], WORDS, torch.device("cpu")
+    )
     assert scores == [[pytest.approx(1 - wrong.mean())]]
 
 
@@ -118,8 +118,10 @@ def test_the_longest_text_of_each_set_limits_its_texts(questions: list[list[Exam
             texts[:, place, : len(written)] = torch.tensor(written)[: texts.shape[2]]
         return torch.nn.functional.one_hot(texts[..., 1:], len(WORDS)).float()
 
-    alone = generation.accuracies(model, [[short]], WORDS, torch.device("cpu"))
-    stacked = generation.accuracies(model, [[short], [longer]], WORDS, torch.device("cpu"))
+    alone = generation.accuracies(partial(generation.write_by_drafts, model), [[short]], WORDS, torch.device("cpu"))
+    stacked = generation.accuracies(
+        partial(generation.write_by_drafts, model), [[short], [longer]], WORDS, torch.device("cpu")
+    )
     assert stacked[0] == alone[0] == [0.0]
 
 
@@ -133,7 +135,9 @@ def test_a_perfect_model_needs_one_pass(questions: list[list[Examples]]) -> None
         passes += 1
         return torch.nn.functional.one_hot(table[:, 1 : tokens.shape[2] + 1], len(WORDS)).float().unsqueeze(0)
 
-    scores = generation.accuracies(model, [[solutions]], WORDS, torch.device("cpu"))
+    scores = generation.accuracies(
+        partial(generation.write_by_drafts, model), [[solutions]], WORDS, torch.device("cpu")
+    )
     assert scores == [[1.0]]
     assert passes == 1
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.trainables.stacks import SETTINGS, config, family_of, make_learner
-from tests.trainables.trainers import MODEL, TEXT, TRAINING, VOCABULARY, losses, make_trainer
+from tests.trainables.trainers import MODEL, TEXT, TRAINING, VOCABULARY, losses, make_trainer, native_trainer, rows_of
 from trainables.base import Mix
 from trainables.tasks.listops import TaskSettings
 from trainables.tasks.texts import make_dataset
@@ -22,9 +25,9 @@ from trainables.transformer import generation, native
 from trainables.transformer.architecture import Layout, ModelSettings, layout
 from trainables.transformer.initialization import InitSettings
 from trainables.transformer.model import initialize
-from trainables.transformer.native.trainer import NativeTrainer, loss_and_gradient
-from trainables.transformer.stack import StackState, StackTrainer, stack_losses
-from trainables.transformer.training_settings import TrainingSettings
+from trainables.transformer.native.trainer import NativeTrainer, Shape
+from trainables.transformer.optimizer import StackState
+from trainables.transformer.stack import StackTrainer, stack_losses
 
 CLOSE = 1e-5
 """Tolerated distance from float64, as measured by ``farthest``."""
@@ -34,22 +37,24 @@ MANY = 3
 torch.set_num_threads(1)
 
 
-def native_trainer(
-    seeds: list[int],
-    *,
-    n_embed: int = 16,
-    model: ModelSettings = MODEL,
-    training: TrainingSettings = TRAINING,
-    rates: list[float] | None = None,
-    state: StackState | None = None,
-    frozen: list[set[str]] | None = None,
-) -> NativeTrainer:
-    """Return the native counterpart of ``make_trainer``."""
-    where = layout(model, n_embed, VOCABULARY)
-    models = [initialize(model, where, torch.Generator().manual_seed(seed)) for seed in seeds]
-    state = StackState.start(torch.stack(models)) if state is None else state
-    trainings = [replace(training, learning_rate=rate) for rate in rates or [training.learning_rate] * len(seeds)]
-    return NativeTrainer(state, model, where, trainings, [TEXT] * len(seeds), seeds, frozen=frozen or ())
+def native_gradient(
+    model: ModelSettings, where: Layout, parameters_P: torch.Tensor, tokens_BW: torch.Tensor, counted_BW: torch.Tensor
+) -> tuple[float, torch.Tensor]:
+    """Return one model's mean loss in predicting the counted tokens of its windows, and the gradient [P]."""
+    library = native.library()
+    assert library is not None
+    tokens, counted = tokens_BW.numpy().astype(np.uint16), counted_BW.numpy()
+    loss, gradient_P = np.empty(1, np.float32), torch.empty_like(parameters_P)
+    library.differentiate(
+        ctypes.byref(Shape.of(model, where)),
+        parameters_P.numpy().ctypes,
+        ctypes.c_int32(len(tokens)),
+        tokens.ctypes,
+        counted.ctypes,
+        loss.ctypes,
+        gradient_P.numpy().ctypes,
+    )
+    return float(loss[0]), gradient_P
 
 
 def noisy_model(model: ModelSettings, where: Layout, seed: int) -> torch.Tensor:
@@ -119,7 +124,7 @@ def test_loss_and_gradients_agree_with_torch(
     generator = torch.Generator().manual_seed(seed + 1)
     tokens = torch.randint(0, vocabulary, (batch, block + 1), generator=generator)
     counted = torch.rand(batch, block + 1, generator=generator) < counted_share
-    loss, gradient = loss_and_gradient(model, where, flat, tokens, counted)
+    loss, gradient = native_gradient(model, where, flat, tokens, counted)
     judge, exact = by_torch(model, where, flat, tokens, counted, torch.float64)
     single, inexact = by_torch(model, where, flat, tokens, counted, torch.float32)
     assert abs(loss - judge) <= CLOSE * max(judge, 1) + MANY * abs(single - judge)
@@ -138,19 +143,16 @@ TRAININGS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", TRAININGS)
 def test_training_follows_torch(name: str) -> None:
     """The first steps differ only by rounding; later ones drift apart as with any change in rounding."""
-    training, rates = replace(TRAINING, **TRAININGS[name]), [5e-3, 2e-3]
-    settings = [replace(training, learning_rate=rate) for rate in rates]
-    reference, native = make_trainer([3, 1], settings=settings), native_trainer([3, 1], training=training, rates=rates)
-    expected, got = losses(reference, 30), losses(native, 30)
+    settings = [replace(TRAINING, **TRAININGS[name], learning_rate=rate) for rate in (5e-3, 2e-3)]
+    expected, got = (losses(make([3, 1], settings=settings), 30) for make in (make_trainer, native_trainer))
     torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
     assert bool((got[-5:].mean(dim=0) < got[:5].mean(dim=0) - 0.2).all()), "nothing was learned"
 
 
 @pytest.mark.slow
 def test_long_training_ends_with_the_same_losses_as_torch() -> None:
-    training = replace(TRAINING, steps=500)
-    reference = losses(make_trainer([3, 1], settings=[training] * 2), 500)
-    got = losses(native_trainer([3, 1], training=training), 500)
+    settings = [replace(TRAINING, steps=500)] * 2
+    reference, got = (losses(make([3, 1], settings=settings), 500) for make in (make_trainer, native_trainer))
     torch.testing.assert_close(got[:200], reference[:200], rtol=2e-3, atol=1e-3)
     torch.testing.assert_close(got[-50:].mean(0), reference[-50:].mean(0), rtol=1e-2, atol=1e-2)
 
@@ -159,8 +161,7 @@ def test_a_run_has_the_same_bits_alone_in_a_stack_and_resumed() -> None:
     together, first = native_trainer([3, 1, 4], n_embed=13), native_trainer([1], n_embed=13)
     together.run(0, 25)
     first.run(0, 7)
-    tensors = {name: tensor.clone() for name, tensor in first.state.tensors().items()}
-    resumed = native_trainer([1], n_embed=13, state=StackState.of(tensors, 7, torch.device("cpu")))
+    resumed = native_trainer([1], n_embed=13, state=rows_of(first))
     resumed.run(7, 25)
     for name, tensor in resumed.state.tensors().items():
         assert torch.equal(tensor, together.state.tensors()[name][1:2]), name
@@ -170,12 +171,12 @@ def test_removed_runs_do_not_change_the_others() -> None:
     whole, thinned = native_trainer([3, 1, 4]), native_trainer([3, 1, 4])
     expected = losses(whole, 20)[:, [0, 2]]
     before = losses(thinned, 8)[:, [0, 2]]
-    thinned.keep(torch.tensor([0, 2]))
-    assert torch.equal(torch.cat((before, losses(thinned, 12, first=8))), expected)
+    after = losses(native_trainer([3, 4], state=rows_of(thinned, 0, 2)), 12, first=8)
+    assert torch.equal(torch.cat((before, after)), expected)
 
 
 def test_frozen_parts_keep_their_first_values() -> None:
-    trainer = native_trainer([3, 1], training=replace(TRAINING, decay="all"), frozen=[{"token", "0.qkv"}, set()])
+    trainer = native_trainer([3, 1], settings=[replace(TRAINING, decay="all")] * 2, frozen=[{"token", "0.qkv"}, set()])
     views = trainer._where.views(trainer.state.parameters_SP)
     before = {name: view.clone() for name, view in views.items()}
     trainer.run(0, 5)
@@ -241,18 +242,19 @@ def test_greedy_texts_agree_with_torch(spread: float, n_embed: int, activation: 
     trainer = NativeTrainer(StackState.start(torch.stack(first)), model, where, [TRAINING] * 2, [TEXT] * 2, [0, 1])
     joint, alone = (make_dataset(TASK, Mix.parse(mix), seed) for mix, seed in (("add+max", 0), ("add", 1)))
     questions = [list(joint.test.values()), list(alone.test.values())]
-    texts = generation._lay_out(questions, words.eos, torch.device("cpu"))
-    mine, begin = texts.tokens.clone(), texts.position.clone()
-    while not bool(texts.done.all()):
-        generation._extend(trainer.logits, texts, words.eos, generation.TOKENS_A_PASS)
+    theirs, begin = map(torch.from_numpy, generation.lay_out(questions, words.eos))
+    mine = theirs.clone()
+    by_torch = partial(generation.write_by_drafts, trainer.logits)
+    by_torch(theirs, begin.clone(), words.eos)
     trainer.write(mine, begin.clone(), words.eos)
     written = 0
-    for expected, got, start in zip(texts.tokens.flatten(0, 1), mine.flatten(0, 1), begin.flatten(), strict=True):
+    for expected, got, start in zip(theirs.flatten(0, 1), mine.flatten(0, 1), begin.flatten(), strict=True):
         ends = (expected[start:] == words.eos).nonzero()
         end = int(start + ends[0]) + 1 if len(ends) else len(expected)
         assert torch.equal(got[:end], expected[:end])
         written += end - int(start)
     assert written > 200
-    by_torch = generation.accuracies(trainer.logits, questions, words, torch.device("cpu"))
-    by_native = generation.accuracies(trainer.logits, questions, words, torch.device("cpu"), write=trainer.write)
-    assert by_native == by_torch
+    scores = [
+        generation.accuracies(write, questions, words, torch.device("cpu")) for write in (by_torch, trainer.write)
+    ]
+    assert scores[0] == scores[1]

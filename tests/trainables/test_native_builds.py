@@ -15,8 +15,7 @@ import pytest
 import torch
 
 from tests.cli.program import process
-from tests.trainables.test_native import native_trainer
-from tests.trainables.trainers import MODEL, TRAINING, VOCABULARY
+from tests.trainables.trainers import MODEL, TRAINING, VOCABULARY, native_trainer
 from trainables.transformer.native import trainer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,7 +43,9 @@ def trained() -> dict[str, torch.Tensor]:
     """Return parameters after some steps and texts written with them, by the names of the models."""
     ends: dict[str, torch.Tensor] = {}
     for name, model in MODELS.items():
-        runs = native_trainer([3, 1], n_embed=12, model=model, training=replace(TRAINING, batch=10, loss="answer"))
+        runs = native_trainer(
+            [3, 1], n_embed=12, model=model, settings=[replace(TRAINING, batch=10, loss="answer")] * 2
+        )
         runs.run(0, 20)
         texts = torch.arange(2 * 11 * model.block).reshape(2, 11, -1) % VOCABULARY
         runs.write(texts, torch.arange(2, 13).clamp(max=model.block).repeat(2, 1), end=VOCABULARY - 1)

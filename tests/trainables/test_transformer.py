@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from trainables.transformer import attention
+from trainables.transformer import model
 from trainables.transformer.architecture import ModelSettings, count_parameters, layout, parameter_shapes
 from trainables.transformer.initialization import InitSettings
 from trainables.transformer.model import forward, initialize
@@ -52,7 +52,7 @@ def test_attention_by_products_agrees_with_torchs_kernel(n_head: int, monkeypatc
     tokens = torch.randint(0, VOCABULARY, (2, 5, 9), generator=torch.Generator().manual_seed(0))
     results = []
     for short in (9, 8):
-        monkeypatch.setattr(attention, "SHORT_ROW", short)
+        monkeypatch.setattr(model, "SHORT_ROW", short)
         flat = (models(settings, 12, 2).double() * 10).requires_grad_()
         logits_SBTV = logits(settings, 12, flat, tokens)
         results.append((logits_SBTV, *torch.autograd.grad(logits_SBTV.square().sum(), flat)))
@@ -104,16 +104,16 @@ def test_initialization_has_the_given_spread_and_unit_gains() -> None:
 
 
 @pytest.mark.parametrize("most_rows", [1, 4, 5])
-def test_attention_split_into_halves_gives_the_same_bits(most_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attention_in_parts_gives_the_same_bits(most_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     generator = torch.Generator().manual_seed(0)
     qkv_SNK = torch.randn(2, 7 * 40, 3 * 8, generator=generator, requires_grad=True)
     weight = torch.randn(2, 7 * 40, 8, generator=generator)
 
     def attend() -> tuple[torch.Tensor, torch.Tensor]:
-        mixed = attention.attention(qkv_SNK, 7, 2, 0.5)
+        mixed = model.attention(qkv_SNK, 7, 2, 0.5)
         return mixed, torch.autograd.grad((mixed * weight).sum(), qkv_SNK)[0]
 
     whole = attend()
-    monkeypatch.setattr(attention, "MOST_ROWS", most_rows)
+    monkeypatch.setattr(model, "MOST_ROWS", most_rows)
     for expected, halved in zip(whole, attend(), strict=True):
         assert torch.equal(expected, halved)

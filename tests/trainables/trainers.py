@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,9 +12,9 @@ from trainables.tasks.datasets import Dataset
 from trainables.transformer.architecture import ModelSettings, layout
 from trainables.transformer.model import initialize
 from trainables.transformer.native.trainer import NativeTrainer
-from trainables.transformer.stack import StackState, StackTrainer
+from trainables.transformer.optimizer import StackState
+from trainables.transformer.stack import StackTrainer, Trainer
 from trainables.transformer.training_settings import TrainingSettings
-from trainables.transformer.training_windows import WindowSampler
 
 VOCABULARY = 13
 MODEL = ModelSettings(block=12, n_recurrence=2)
@@ -30,34 +31,40 @@ def text(seed: int = 0) -> Dataset:
 TEXT = text()
 
 
-def make_trainer(
+def parts(
     seeds: Sequence[int],
+    settings: Sequence[TrainingSettings] | None = None,
     *,
     device: str = "cpu",
     n_embed: int = 16,
     model: ModelSettings = MODEL,
-    settings: Sequence[TrainingSettings] | None = None,
-    compile_step: bool | None = None,
     state: StackState | None = None,
-) -> StackTrainer:
-    """Return a trainer of a stack of runs that differ in their seeds and, if given, in their settings; it starts at
-    step 0 unless ``state`` is given."""
+) -> tuple[Any, ...]:
+    """Return the arguments of a trainer of a stack of runs that differ in their seeds and, if given, in their settings;
+    it starts at step 0 unless ``state`` is given."""
     where = layout(model, n_embed, VOCABULARY)
     models = [initialize(model, where, torch.Generator().manual_seed(seed)) for seed in seeds]
-    settings = [TRAINING] * len(seeds) if settings is None else settings
-    sampler = WindowSampler(
-        [TEXT] * len(seeds),
-        list(seeds),
-        block=model.block,
-        batch=settings[0].batch,
-        windows=settings[0].windows,
-        device=torch.device(device),
-    )
     state = StackState.start(torch.stack(models).to(device)) if state is None else state
-    return StackTrainer(state, model, where, settings, sampler, compile_step=compile_step)
+    return state, model, where, settings or [TRAINING] * len(seeds), [TEXT] * len(seeds), list(seeds)
 
 
-def losses(trainer: StackTrainer | NativeTrainer, steps: int, first: int = 0) -> torch.Tensor:
+def make_trainer(seeds: Sequence[int], *, compile_step: bool | None = None, **given: Any) -> StackTrainer:
+    """Return torch's trainer of these :func:`parts`."""
+    return StackTrainer(*parts(seeds, **given), compile_step=compile_step)
+
+
+def native_trainer(seeds: Sequence[int], *, frozen: Sequence[Collection[str]] = (), **given: Any) -> NativeTrainer:
+    """Return the native trainer of these :func:`parts`."""
+    return NativeTrainer(*parts(seeds, **given), frozen=frozen)
+
+
+def rows_of(trainer: Trainer, *rows: int) -> StackState:
+    """Return a copy of the state of some runs, of all by default."""
+    state = trainer.state
+    return StackState.of(state.tensors(), rows or range(len(state.loss_S)), state.loss_steps, state.loss_S.device)
+
+
+def losses(trainer: Trainer, steps: int, first: int = 0) -> torch.Tensor:
     """Train step by step. Return the loss of every run at every step [K, S] on the CPU."""
     curve = []
     for step in range(first, first + steps):

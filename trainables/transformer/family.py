@@ -21,8 +21,6 @@ from trainables.transformer.architecture import (
     ModelSettings,
     count_parameters,
     flops_per_token,
-    named,
-    parameter_shapes,
     training_bytes,
 )
 from trainables.transformer.initialization import scale_warning
@@ -167,17 +165,9 @@ class TransformerFamily(Family):
         return training_bytes(model, size, self._vocabulary_size, training.batch, item)
 
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
-        from trainables.transformer.learner import Job, TransformerLearner  # Plans and reports do not need torch.
+        from trainables.transformer.learner import TransformerLearner  # Plans and reports do not need torch.
 
-        # Runs of one stack may have different tasks, for example other numbers of examples.
-        data = {(run.settings.task, run.mix, run.seed): self.data(run, cache) for run in runs}
-        jobs = []
-        for run in runs:
-            names = parameter_shapes(run.settings.model, run.size, self._vocabulary_size)
-            taken = frozenset(named(names, run.start.takes if run.start is not None else ()))
-            frozen = frozenset(named(names, run.frozen))
-            jobs.append(Job(self.key(run), run, data[run.settings.task, run.mix, run.seed], taken, frozen))
-        return TransformerLearner(jobs, self.settings.task.vocabulary(), device)
+        return TransformerLearner(self, runs, device, cache)
 
     def load(self, run: RunConfig, weights: Mapping[str, NDArray[Any]]) -> TrainedTransformer:
         from trainables.transformer.generation import TrainedTransformer

@@ -10,13 +10,12 @@ Sampling at temperature 1 adds noise to the logits: the largest logit plus Gumbe
 (Gumbel 1954; Maddison, Tarlow and Minka, NeurIPS 2014). The noise of a token depends only on its place, so drafts,
 passes and other runs of the stack do not change it.
 
-Shape suffixes: S stack, M expressions, W tokens of the longest expression.
+Shape suffixes: S stack, M expressions, K expressions of a pass, W tokens of the longest expression.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,39 +27,23 @@ from trainables.tasks.datasets import Examples
 from trainables.tasks.vocabulary import ExpressionVocabulary
 from trainables.transformer.architecture import ModelSettings, parameter_shapes
 from trainables.transformer.model import Change, forward
-from trainables.transformer.random_bits import GOLDEN, scramble
+from trainables.transformer.training_windows import GOLDEN, scramble
 
 Forward = Callable[[Tensor], Tensor]
 """``tokens [S, M, T] -> logits [S, M, T, V]``: every model of the stack on its own expressions."""
-Write = Callable[[Tensor, Tensor, int], None]
-"""``(tokens [S, M, W], position [S, M], eos)``: write every text greedily, in place, from its position on."""
+Write = Callable[[Tensor, Tensor, int, Sequence[int] | None], None]
+"""Function that writes texts in place, as :func:`write_by_drafts`: ``(tokens, begin, end, keys)``."""
 
 TOKENS_A_PASS = 65_536
 """Maximum number of tokens in a forward pass, unless a training step has more: about 0.8 GB at a width of 256."""
 
 
-@dataclass
-class _Texts:
-    """Texts that are being written.
-
-    ``tokens`` [S, M, W] are drafts, final before ``position`` [S, M]; ``done`` [S, M]. ``keys`` [S] seed the noise, or
-    are None for greedy texts.
-    """
-
-    tokens: Tensor
-    position: Tensor
-    done: Tensor
-    keys: Tensor | None = None
-
-
 def accuracies(
-    forward: Forward,
+    write: Write,
     questions: Sequence[Sequence[Examples]],
     vocabulary: ExpressionVocabulary,
     device: torch.device,
-    training_tokens: int = 0,
     keys: Sequence[int] | None = None,
-    write: Write | None = None,
 ) -> list[list[float]]:
     """Return the share of right answers of every model of the stack on each of its sets of expressions.
 
@@ -69,67 +52,72 @@ def accuracies(
 
     Args:
         questions: The sets of expressions of each stack row; rows may have different numbers of sets.
-        training_tokens: Tokens of the stack's training step. A forward pass may have as many: without a backward pass
-            they fit any device that trains the stack.
         keys: Signed 64-bit seeds, one for each stack row, to sample texts at temperature 1; None for greedy texts.
-        write: Writes greedy texts instead of these passes.
     """
-    texts = _lay_out(questions, vocabulary.eos, device)
-    if keys is not None:
-        texts.keys = torch.tensor(keys, dtype=torch.int64, device=device)
-    elif write is not None:
-        write(texts.tokens, texts.position, vocabulary.eos)
-        texts.done.fill_(True)
-    while not bool(texts.done.all()):
-        _extend(forward, texts, vocabulary.eos, max(TOKENS_A_PASS, training_tokens))
-    written_SMW = texts.tokens.cpu().numpy()
-    return [_score(written_SMW[row], sets, vocabulary) for row, sets in enumerate(questions)]
+    tokens_SMW, begin_SM = (torch.from_numpy(array).to(device) for array in lay_out(questions, vocabulary.eos))
+    write(tokens_SMW, begin_SM, vocabulary.eos, keys)
+    shares = []
+    for written_MW, sets in zip(tokens_SMW.cpu().numpy(), questions, strict=True):
+        texts = np.split(written_MW, np.cumsum([len(one.answers) for one in sets]))
+        shares.append([_score(text_MW, one, vocabulary) for text_MW, one in zip(texts, sets, strict=False)])
+    return shares
 
 
-def _lay_out(questions: Sequence[Sequence[Examples]], eos: int, device: torch.device) -> _Texts:
-    """Concatenate the sets of each row, and pad rows to the same height with texts that are done."""
+def lay_out(questions: Sequence[Sequence[Examples]], eos: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the solutions [S, M, W] of each row's sets, padded with ``eos``, and the first places to write [S, M]: W
+    for the rows that pad M."""
     height = max(sum(len(one.answers) for one in sets) for sets in questions)
     width = max(one.tokens.shape[1] for sets in questions for one in sets)
     tokens = np.full((len(questions), height, width), eos, dtype=np.int64)
-    position = np.full((len(questions), height), width, dtype=np.int64)
+    begin = np.full((len(questions), height), width, dtype=np.int64)
     for row, sets in enumerate(questions):
         first = 0
         for one in sets:
             last = first + len(one.answers)
             tokens[row, first:last, : one.tokens.shape[1]] = one.tokens
-            position[row, first:last] = one.prompt_lengths
+            begin[row, first:last] = one.prompt_lengths
             first = last
-    done = position == width
-    return _Texts(*(torch.from_numpy(array).to(device) for array in (tokens, position, done)))
+    return tokens, begin
 
 
-def _extend(forward: Forward, texts: _Texts, eos: int, most_tokens: int) -> None:
-    """Run a pass over unfinished texts; accept each draft up to its first wrong token, and correct that token."""
-    stack, _, width = texts.tokens.shape
-    unfinished = int((~texts.done).sum(dim=1).max())
-    count = min(unfinished, max(1, most_tokens // width // stack))
-    chosen_SK = texts.done.to(torch.uint8).argsort(dim=1, stable=True)[:, :count]
-    draft_SKW = texts.tokens.gather(1, chosen_SK.unsqueeze(-1).expand(-1, -1, width))
-    start_SK = texts.position.gather(1, chosen_SK)
-    was_done_SK = texts.done.gather(1, chosen_SK)
+def write_by_drafts(
+    forward: Forward,
+    tokens_SMW: Tensor,
+    begin_SM: Tensor,
+    end: int,
+    keys: Sequence[int] | None = None,
+    most_tokens: int = TOKENS_A_PASS,
+) -> None:
+    """Write every model's texts in place, each from ``begin_SM``, which changes, to its first ``end``.
 
-    own_SKW = draft_SKW.clone()
-    logits_SKWV = forward(draft_SKW[..., :-1])
-    if texts.keys is not None:
-        logits_SKWV = logits_SKWV.double() + gumbel(texts.keys, chosen_SK, *logits_SKWV.shape[2:])
-    own_SKW[..., 1:] = logits_SKWV.argmax(dim=-1)
-    index_W = torch.arange(width, device=draft_SKW.device)
-    fresh_SKW = index_W >= start_SK.unsqueeze(-1)
-    differs_SKW = (own_SKW != draft_SKW) & fresh_SKW
-    last_SK = torch.where(differs_SKW, index_W, width - 1).amin(dim=-1)
-    here_SKW = index_W == last_SK.unsqueeze(-1)
-    corrected_SKW = torch.where(here_SKW & ~was_done_SK.unsqueeze(-1), own_SKW, draft_SKW)
-    ended_SK = ((corrected_SKW == eos) & fresh_SKW & (index_W <= last_SK.unsqueeze(-1))).any(dim=-1)
-    done_SK = was_done_SK | ended_SK | (last_SK == width - 1)
+    The tokens after ``begin_SM`` are a draft, which saves time if it is right. A pass over unfinished texts accepts
+    each draft up to its first wrong token, and corrects that token.
 
-    texts.tokens.scatter_(1, chosen_SK.unsqueeze(-1).expand(-1, -1, width), corrected_SKW)
-    texts.position.scatter_(1, chosen_SK, last_SK + 1)
-    texts.done.scatter_(1, chosen_SK, done_SK)
+    Args:
+        keys: As of :func:`accuracies`.
+        most_tokens: Maximum number of tokens in a pass.
+    """
+    stack, _, width = tokens_SMW.shape
+    place_W = torch.arange(width, device=tokens_SMW.device)
+    while unfinished := int((begin_SM < width).sum(dim=1).max()):
+        count = min(unfinished, max(1, most_tokens // width // stack))
+        chosen_SK = (begin_SM == width).to(torch.uint8).argsort(dim=1, stable=True)[:, :count]
+        where_SKW = chosen_SK.unsqueeze(-1).expand(-1, -1, width)
+        draft_SKW = tokens_SMW.gather(1, where_SKW)
+        fresh_SKW = place_W >= begin_SM.gather(1, chosen_SK).unsqueeze(-1)
+
+        logits_SKTV = forward(draft_SKW[..., :-1])
+        if keys is not None:
+            key_S = torch.tensor(keys, dtype=torch.int64, device=tokens_SMW.device)
+            logits_SKTV = logits_SKTV.double() + gumbel(key_S, chosen_SK, *logits_SKTV.shape[2:])
+        own_SKW = torch.cat((draft_SKW[..., :1], logits_SKTV.argmax(dim=-1)), dim=-1)
+        wrong_SKW = (own_SKW != draft_SKW) & fresh_SKW
+        last_SK1 = torch.where(wrong_SKW, place_W, width - 1).amin(dim=-1, keepdim=True)
+        corrected_SKW = torch.where((place_W == last_SK1) & fresh_SKW, own_SKW, draft_SKW)
+        ended_SK = ((corrected_SKW == end) & fresh_SKW & (place_W <= last_SK1)).any(dim=-1)
+
+        tokens_SMW.scatter_(1, where_SKW, corrected_SKW)
+        begin_SM.scatter_(1, chosen_SK, torch.where(ended_SK, width, last_SK1.squeeze(-1) + 1))
 
 
 def gumbel(key_S: Tensor, text_SK: Tensor, positions: int, vocabulary: int) -> Tensor:
@@ -143,30 +131,20 @@ def gumbel(key_S: Tensor, text_SK: Tensor, positions: int, vocabulary: int) -> T
     return -(-uniform_SKTV.log()).log()
 
 
-def _score(text_MW: NDArray[np.int64], sets: Sequence[Examples], vocabulary: ExpressionVocabulary) -> list[float]:
-    shares, first = [], 0
-    for one in sets:
-        count = len(one.answers)
-        written = text_MW[first : first + count, : one.tokens.shape[1]]
-        ends = (written == vocabulary.eos) & (np.arange(written.shape[1]) >= one.prompt_lengths[:, None])
-        end = np.where(ends.any(axis=1), ends.argmax(axis=1), 0)
-        shares.append(float(_end_alike(written, end, one, vocabulary.equals).mean()))
-        first += count
-    return shares
-
-
-def _end_alike(text_MW: NDArray[np.int64], end_M: NDArray[np.int64], one: Examples, equals: int) -> NDArray[np.bool_]:
-    """Return True for each text that equals its solution from the last '=' to ``end_M``, the text's ``<eos>``."""
-    rows = np.arange(len(text_MW))
-    alike, in_answer = np.ones(len(rows), dtype=np.bool_), np.ones(len(rows), dtype=np.bool_)
-    back = 0
-    while in_answer.any():
-        back += 1
-        right = one.tokens[rows, one.lengths - 1 - back]
-        written = text_MW[rows, np.maximum(end_M - back, 0)]
-        alike &= (written == right) | ~in_answer
-        in_answer &= right != equals
-    return alike
+def _score(text_MW: NDArray[np.int64], one: Examples, vocabulary: ExpressionVocabulary) -> float:
+    """Return the share of texts that equal their solutions from the last '=' to ``<eos>``."""
+    text_MW = text_MW[:, : one.tokens.shape[1]]
+    place_W = np.arange(text_MW.shape[1])
+    ends_MW = (text_MW == vocabulary.eos) & (place_W >= one.prompt_lengths[:, None])
+    end_M = np.where(ends_MW.any(axis=1), ends_MW.argmax(axis=1), 0)
+    # Numbers of tokens before <eos>, up to the last '=' of each solution.
+    written_MW, right_MW = (
+        np.take_along_axis(tokens, np.maximum(end[:, None] - place_W[1:], 0), axis=1)
+        for tokens, end in ((text_MW, end_M), (one.tokens, one.lengths - 1))
+    )
+    is_equals_MW = right_MW == vocabulary.equals
+    before_MW = np.cumsum(is_equals_MW, axis=1) - is_equals_MW > 0
+    return float(((written_MW == right_MW) | before_MW).all(axis=1).mean())
 
 
 class TrainedTransformer:

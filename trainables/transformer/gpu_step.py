@@ -26,7 +26,7 @@ from filelock import FileLock
 from torch import Tensor
 from torch.nn import functional
 
-from trainables.transformer.architecture import ModelSettings
+from trainables.transformer.architecture import BIAS, ModelSettings
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -57,33 +57,22 @@ class CapturedStep:
         self._side = _side_stream(torch.cuda.current_device())
         self._graph: torch.cuda.CUDAGraph | None = None
 
-    @property
-    def recorded(self) -> bool:
-        return self._graph is not None
-
     def run(self, step: Callable[[], None]) -> None:
         """Run ``step`` once. Every call must pass the same step."""
         if self._graph is None and self._calls < WARM_UP_CALLS:
-            self._run_aside(step)
+            # Recording requires that earlier steps ran on another stream.
+            here = torch.cuda.current_stream()
+            self._side.wait_stream(here)
+            with torch.cuda.stream(self._side):
+                step()
+            here.wait_stream(self._side)
         else:
             if self._graph is None:
-                self._graph = self._record(step)
+                self._graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(self._graph, stream=self._side):
+                    step()
             self._graph.replay()
         self._calls += 1
-
-    def _run_aside(self, step: Callable[[], None]) -> None:
-        """Run the step on another stream, as recording requires of earlier steps."""
-        here = torch.cuda.current_stream()
-        self._side.wait_stream(here)
-        with torch.cuda.stream(self._side):
-            step()
-        here.wait_stream(self._side)
-
-    def _record(self, step: Callable[[], None]) -> torch.cuda.CUDAGraph:
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=self._side):
-            step()
-        return graph
 
 
 @functools.cache
@@ -118,9 +107,10 @@ def can_compile(device: torch.device) -> bool:
 
 def lacking() -> tuple[str, ...]:
     """Return the tools for compiled steps on a GPU that this machine lacks."""
+    compilers = (os.environ.get("CC", "cc"), "gcc", "clang")
     needs = {
         "Triton": find_spec("triton") is not None,
-        "a C compiler (gcc or clang)": _c_compiler() is not None,
+        "a C compiler (gcc or clang)": any(shutil.which(name) for name in compilers),
         "Python's headers (python3-dev)": Path(sysconfig.get_path("include"), "Python.h").is_file(),
     }
     return tuple(name for name, is_here in needs.items() if not is_here)
@@ -165,10 +155,6 @@ def compiling(form: Hashable) -> Iterator[None]:
         yield
 
 
-def _c_compiler() -> str | None:
-    return next((path for name in (os.environ.get("CC", "cc"), "gcc", "clang") if (path := shutil.which(name))), None)
-
-
 def pad_parameters(settings: ModelSettings, parameters: Mapping[str, Tensor], multiple: int) -> Mapping[str, Tensor]:
     """Return the stack of models with all inner widths, and the head's vocabulary, padded to a multiple.
 
@@ -177,51 +163,35 @@ def pad_parameters(settings: ModelSettings, parameters: Mapping[str, Tensor], mu
     kept and updated unpadded; padding is a part of each forward pass. Heads are padded one by one. Norm gains and their
     biases keep the true width, which the forward pass reads from them.
     """
-    stack, vocabulary, width = parameters["token"].shape
-    depth, hidden = width // settings.n_head, settings.feed_forward * width
-    if not any(_missing(size, multiple) for size in (width, depth, hidden, vocabulary)):
+    _, vocabulary, width = parameters["token"].shape
+    heads, depth = settings.n_head, width // settings.n_head
+    sizes = (width, depth, settings.feed_forward * width, vocabulary)
+    columns, within_head, within_hidden, words = (-size % multiple for size in sizes)
+    if not any((columns, within_head, within_hidden, words)):
         return parameters
-    columns, rows = (0, _missing(width, multiple)), (0, 0, 0, _missing(width, multiple))
-    within_head, within_hidden = _missing(depth, multiple), _missing(hidden, multiple)
-    padded = dict(parameters)
-    padded["token"] = functional.pad(parameters["token"], columns)
-    padded["position"] = functional.pad(parameters["position"], columns)
-    for layer in range(settings.n_layer):
-        qkv = parameters[f"{layer}.qkv"].view(stack, width, 3 * settings.n_head, depth)
-        padded[f"{layer}.qkv"] = functional.pad(functional.pad(qkv, (0, within_head)).flatten(2), rows)
-        out = parameters[f"{layer}.attention_out"].view(stack, settings.n_head, depth, width)
-        padded[f"{layer}.attention_out"] = functional.pad(
-            functional.pad(out, (0, 0, 0, within_head)).flatten(1, 2), columns
-        )
-        padded[f"{layer}.feed_forward_in"] = functional.pad(
-            parameters[f"{layer}.feed_forward_in"], (0, within_hidden, *rows[2:])
-        )
-        padded[f"{layer}.feed_forward_out"] = functional.pad(
-            parameters[f"{layer}.feed_forward_out"], (*columns, 0, within_hidden)
-        )
-    if settings.bias:
-        padded |= _padded_biases(settings, parameters, multiple)
-    if not settings.tied:
-        padded["head"] = functional.pad(parameters["head"], (0, _missing(vocabulary, multiple), *rows[2:]))
-    return padded
-
-
-def _padded_biases(settings: ModelSettings, parameters: Mapping[str, Tensor], multiple: int) -> dict[str, Tensor]:
-    stack, vocabulary, width = parameters["token"].shape
-    depth = width // settings.n_head
+    # Numbers of zeros before and after the last axis, then before and after the one before it.
+    zeros = {
+        "token": (0, columns),
+        "position": (0, columns),
+        "qkv": (0, 0, 0, columns),
+        "attention_out": (0, columns),
+        f"attention_out_{BIAS}": (0, columns),
+        "feed_forward_in": (0, within_hidden, 0, columns),
+        f"feed_forward_in_{BIAS}": (0, within_hidden),
+        "feed_forward_out": (0, columns, 0, within_hidden),
+        f"feed_forward_out_{BIAS}": (0, columns),
+        "head": (0, words, 0, columns),
+        # A tied head is the padded token embedding, whose vocabulary is not padded.
+        f"head_{BIAS}": (0, 0 if settings.tied else words),
+    }
     padded = {}
-    for layer in range(settings.n_layer):
-        qkv = parameters[f"{layer}.qkv_bias"].view(stack, 3 * settings.n_head, depth)
-        padded[f"{layer}.qkv_bias"] = functional.pad(qkv, (0, _missing(depth, multiple))).flatten(1)
-        for name in (f"{layer}.attention_out_bias", f"{layer}.feed_forward_in_bias", f"{layer}.feed_forward_out_bias"):
-            bias = parameters[name]
-            padded[name] = functional.pad(bias, (0, _missing(bias.shape[1], multiple)))
-    # A tied head is the padded token embedding, whose vocabulary is not padded.
-    beyond = 0 if settings.tied else _missing(vocabulary, multiple)
-    padded["head_bias"] = functional.pad(parameters["head_bias"], (0, beyond))
+    for name, parameter in parameters.items():
+        kind = name.rpartition(".")[2]
+        if kind in ("qkv", f"qkv_{BIAS}"):
+            parameter = functional.pad(
+                parameter.view(*parameter.shape[:-1], 3 * heads, depth), (0, within_head)
+            ).flatten(-2)
+        elif kind == "attention_out":
+            parameter = functional.pad(parameter.view(-1, heads, depth, width), (0, 0, 0, within_head)).flatten(1, 2)
+        padded[name] = functional.pad(parameter, zeros[kind]) if kind in zeros else parameter
     return padded
-
-
-def _missing(size: int, multiple: int) -> int:
-    """Return the number of columns that pad ``size`` to a multiple."""
-    return -size % multiple

@@ -9,15 +9,14 @@ block, four times). A block is x + attention(norm x), then x + feed_forward(norm
 same stream: x + attention(norm x) + feed_forward(norm x). With ``bias``, linear maps and norms have biases. Positions
 are learned.
 
-Shape suffixes: S stack, B rows, T positions, N = B*T, C n_embed, H heads, D = C/H, F feed-forward width, V vocabulary,
-P parameters of one model (padded).
+Shape suffixes: S stack, B rows (in attention, of all models), T positions, N = B*T, C n_embed, H heads, D = C/H,
+X = rows x heads, F feed-forward width, V vocabulary, P parameters of one model (padded).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -25,14 +24,15 @@ from torch import Tensor
 from torch.nn import functional
 
 from trainables.transformer.architecture import BIAS, GAIN, Layout, ModelSettings
-from trainables.transformer.attention import attention
 
 LARGEST_ONE_HOT = 256
 """Largest vocabulary that a GPU looks up by a matrix product."""
-
+SHORT_ROW = 32
+"""Longest row for whose attention a CPU uses matrix products."""
+MOST_ROWS = 65_535
+"""Maximum number of rows: attention kernels count them along a grid dimension of CUDA."""
 ROWS_OF_A_PART = 384
 """Minimum number of rows on a GPU for a part with a separate product (:func:`_product`)."""
-
 Sublayer = Literal["attention", "feed_forward"]
 Change = Callable[[Sublayer, int, Tensor], Tensor]
 """A function of sublayer, application (from 0) and update [S, B, T, C] that returns the update to use instead."""
@@ -56,36 +56,21 @@ def _norm(x_SNC: Tensor, width: int) -> Tensor:
     return functional.pad(normed_SNC, (0, x_SNC.shape[-1] - width)) if x_SNC.shape[-1] > width else normed_SNC
 
 
-@dataclass(frozen=True, eq=False)  # Torch up to 2.11 hashes it before its fields are set: hash by identity.
-class _Linear:
-    """A map of rows [S, N, C] to [S, N, K], with or without a bias [S, 1, K]."""
+def _after_norm(
+    parameters: Mapping[str, Tensor], norm: str, name: str, matrix_SCK: Tensor
+) -> tuple[Tensor, Tensor | None]:
+    """Return the matrix [S, C, K] and bias [S, 1, K] of the map ``name`` with the gain g and bias b of the preceding
+    norm folded in.
 
-    matrix_SCK: Tensor
-    bias_S1K: Tensor | None
-
-    @classmethod
-    def after_norm(cls, parameters: Mapping[str, Tensor], norm: str, name: str, matrix_SCK: Tensor) -> _Linear:
-        """Return the map ``name`` with the gain g and bias b of the preceding norm folded in.
-
-        (n g + b) W + c = n (g W) + (b W + c): two small products per step instead of passes over every token.
-        """
-        gain_SC = parameters[norm]
-        padding = matrix_SCK.shape[1] - gain_SC.shape[1]
-        folded_SCK = functional.pad(gain_SC, (0, padding)).unsqueeze(-1) * matrix_SCK
-        if f"{norm}_{BIAS}" not in parameters:
-            return cls(folded_SCK, None)
-        shift_S1C = functional.pad(parameters[f"{norm}_{BIAS}"], (0, padding)).unsqueeze(1)
-        return cls(folded_SCK, torch.baddbmm(parameters[f"{name}_{BIAS}"].unsqueeze(1), shift_S1C, matrix_SCK))
-
-    def __call__(self, x_SNC: Tensor) -> Tensor:
-        return _product(x_SNC, self.matrix_SCK, self.bias_S1K)
-
-
-def _add(stream_SNC: Tensor, x_SNK: Tensor, parameters: Mapping[str, Tensor], name: str) -> Tensor:
-    """Return the residual stream plus the map ``name`` of ``x``, with its bias if it has one."""
-    if f"{name}_{BIAS}" in parameters:
-        stream_SNC = stream_SNC + parameters[f"{name}_{BIAS}"].unsqueeze(1)
-    return _product(x_SNK, parameters[name], stream_SNC)
+    (n g + b) W + c = n (g W) + (b W + c): two small products per step instead of passes over every token.
+    """
+    gain_SC = parameters[norm]
+    padding = matrix_SCK.shape[1] - gain_SC.shape[1]
+    folded_SCK = functional.pad(gain_SC, (0, padding)).unsqueeze(-1) * matrix_SCK
+    if f"{norm}_{BIAS}" not in parameters:
+        return folded_SCK, None
+    shift_S1C = functional.pad(parameters[f"{norm}_{BIAS}"], (0, padding)).unsqueeze(1)
+    return folded_SCK, torch.baddbmm(parameters[f"{name}_{BIAS}"].unsqueeze(1), shift_S1C, matrix_SCK)
 
 
 def _parts(stack: int, rows: int, *, on_gpu: bool) -> int:
@@ -138,6 +123,35 @@ def _embed_by_product(table_SVC: Tensor, tokens_SN: Tensor) -> Tensor:
     return torch.bmm(chosen_SNV.to(table_SVC.dtype), functional.pad(table_SVC, (0, 0, 0, more)))
 
 
+def attention(qkv_SNK: Tensor, rows: int, n_head: int, scale: float) -> Tensor:
+    """Apply causal attention within each row; [S, N, 3C] -> [S, N, C]."""
+    stack, tokens, width3 = qkv_SNK.shape
+    # Split first: compiled with a dynamic stack axis, the gradient is then written once, by one kernel per block.
+    q_BHTD, k_BHTD, v_BHTD = (
+        part_SNC.view(stack, rows, tokens // rows, n_head, -1).flatten(0, 1).transpose(1, 2)
+        for part_SNC in qkv_SNK.chunk(3, dim=-1)
+    )
+    by_products = qkv_SNK.is_cpu and tokens // rows <= SHORT_ROW
+    mixed_BHTD = (_mix_by_products if by_products else _mix_by_kernel)(q_BHTD, k_BHTD, v_BHTD, scale)
+    return mixed_BHTD.transpose(1, 2).reshape(stack, tokens, width3 // 3)
+
+
+def _mix_by_kernel(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, scale: float) -> Tensor:
+    if len(q_BHTD) > MOST_ROWS:
+        halves = zip(*(part_BHTD.chunk(2) for part_BHTD in (q_BHTD, k_BHTD, v_BHTD)), strict=True)
+        return torch.cat([_mix_by_kernel(q, k, v, scale) for q, k, v in halves])
+    return functional.scaled_dot_product_attention(q_BHTD, k_BHTD, v_BHTD, is_causal=True, scale=scale)
+
+
+def _mix_by_products(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, scale: float) -> Tensor:
+    """Use matrix products, which are faster for short rows because these do not fill the blocks of torch's kernel."""
+    batch, heads, positions, _ = q_BHTD.shape
+    q_XTD, k_XTD, v_XTD = (part.flatten(0, 1) for part in (q_BHTD, k_BHTD, v_BHTD))
+    future_TT = q_XTD.new_full((positions, positions), -math.inf).triu(1)
+    score_XTT = torch.baddbmm(future_TT, q_XTD, k_XTD.transpose(1, 2), alpha=scale)
+    return torch.bmm(score_XTT.softmax(dim=-1), v_XTD).view(batch, heads, positions, -1)
+
+
 def forward(
     settings: ModelSettings, parameters: Mapping[str, Tensor], tokens_SBT: Tensor, change: Change | None = None
 ) -> Tensor:
@@ -154,27 +168,29 @@ def forward(
     scale = 1 / math.sqrt(n_embed // settings.n_head)
     activation = functional.relu if settings.activation == "relu" else functional.gelu
     layers = range(settings.n_layer)
-    into_attention = [_Linear.after_norm(p, f"{i}.attention_norm", f"{i}.qkv", p[f"{i}.qkv"]) for i in layers]
+    into_attention = [_after_norm(p, f"{i}.attention_norm", f"{i}.qkv", p[f"{i}.qkv"]) for i in layers]
     into_hidden = [
-        _Linear.after_norm(p, f"{i}.feed_forward_norm", f"{i}.feed_forward_in", p[f"{i}.feed_forward_in"])
-        for i in layers
+        _after_norm(p, f"{i}.feed_forward_norm", f"{i}.feed_forward_in", p[f"{i}.feed_forward_in"]) for i in layers
     ]
 
     def add(stream_SNC: Tensor, x_SNK: Tensor, sublayer: Sublayer, application: int, name: str) -> Tensor:
+        onto_SNC = stream_SNC if change is None else torch.zeros_like(stream_SNC)
+        if f"{name}_{BIAS}" in p:
+            onto_SNC = onto_SNC + p[f"{name}_{BIAS}"].unsqueeze(1)
+        sum_SNC = _product(x_SNK, p[name], onto_SNC)
         if change is None:
-            return _add(stream_SNC, x_SNK, p, name)
-        update_SNC = _add(torch.zeros_like(stream_SNC), x_SNK, p, name)
-        changed = change(sublayer, application, update_SNC.view(stack, rows, positions, -1))
-        return stream_SNC + changed.reshape(stream_SNC.shape)
+            return sum_SNC
+        update_SBTC = change(sublayer, application, sum_SNC.view(stack, rows, positions, -1))
+        return stream_SNC + update_SBTC.reshape(stream_SNC.shape)
 
     for application, layer in enumerate(settings.n_recurrence * list(layers)):
         normed_SNC = _norm(x_SNC, n_embed)
-        mixed_SNC = attention(into_attention[layer](normed_SNC), rows, settings.n_head, scale)
+        mixed_SNC = attention(_product(normed_SNC, *into_attention[layer]), rows, settings.n_head, scale)
         x_SNC = add(x_SNC, mixed_SNC, "attention", application, f"{layer}.attention_out")
         if not settings.parallel:
             normed_SNC = _norm(x_SNC, n_embed)
-        hidden_SNF = activation(into_hidden[layer](normed_SNC))
+        hidden_SNF = activation(_product(normed_SNC, *into_hidden[layer]))
         x_SNC = add(x_SNC, hidden_SNF, "feed_forward", application, f"{layer}.feed_forward_out")
-    head = _Linear.after_norm(p, "final_norm", "head", p["token"].transpose(1, 2) if settings.tied else p["head"])
-    logits_SNV = head(_norm(x_SNC, n_embed))[..., :vocabulary]
+    head = _after_norm(p, "final_norm", "head", p["token"].transpose(1, 2) if settings.tied else p["head"])
+    logits_SNV = _product(_norm(x_SNC, n_embed), *head)[..., :vocabulary]
     return logits_SNV.reshape(stack, rows, positions, -1)

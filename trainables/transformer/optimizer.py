@@ -1,32 +1,53 @@
-"""AdamW over a stack.
+"""The state of a stack and AdamW on it.
 
 Each row of the flat parameter matrix [S, P] is one run, which is clipped, scheduled and decayed independently
-(Loshchilov and Hutter 2019, algorithm 2). Needs no torch until a step is taken.
+(Loshchilov and Hutter 2019, algorithm 2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from trainables.transformer.training_settings import TrainingSettings
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 EPSILON = 1e-8
 
 
 @dataclass
-class AdamState:
-    """First and second moments of the gradient, float32 [S, P] each."""
+class StackState:
+    """Training state, float32: parameters [S, P], the moments of their gradients, and the loss summed over steps
+    [S]."""
 
+    parameters_SP: Tensor
     first_SP: Tensor
     second_SP: Tensor
+    loss_S: Tensor
+    loss_steps: int = 0
+
+    @classmethod
+    def start(cls, parameters_SP: Tensor) -> StackState:
+        first_SP, second_SP = torch.zeros_like(parameters_SP), torch.zeros_like(parameters_SP)
+        return cls(parameters_SP, first_SP, second_SP, parameters_SP.new_zeros(len(parameters_SP)))
+
+    @classmethod
+    def of(
+        cls, tensors: Mapping[str, Tensor], rows: Sequence[int], loss_steps: int, device: torch.device
+    ) -> StackState:
+        """Return a copy of these rows of the :meth:`tensors` of a stack."""
+        names = ("parameters", "first", "second", "loss")
+        parameters_SP, first_SP, second_SP, loss_S = (tensors[name][list(rows)].to(device) for name in names)
+        return cls(parameters_SP, first_SP, second_SP, loss_S, loss_steps)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the tensors by their names in checkpoints."""
+        moments = {"first": self.first_SP, "second": self.second_SP}
+        return {"parameters": self.parameters_SP, **moments, "loss": self.loss_S}
 
 
 def step_sizes(settings: Sequence[TrainingSettings], first: int, last: int) -> NDArray[np.float32]:
@@ -41,22 +62,16 @@ def step_sizes(settings: Sequence[TrainingSettings], first: int, last: int) -> N
     decay_S = np.array([one.weight_decay for one in settings])
     root_KS = np.broadcast_to(np.sqrt(1 - beta2**count_K1), rates_KS.shape)
     table = np.stack((rates_KS / (1 - beta1**count_K1), rates_KS * decay_S, root_KS), axis=1)
-    sizes: NDArray[np.float32] = table.astype(np.float32)
-    return sizes
+    return np.asarray(table, np.float32)
 
 
 def adamw_step(
-    parameters_SP: Tensor,
-    gradient_SP: Tensor,
-    state: AdamState,
-    settings: TrainingSettings,
-    sizes_3S: Tensor,
-    decayed_P: Tensor,
+    state: StackState, gradient_SP: Tensor, settings: TrainingSettings, sizes_3S: Tensor, decayed: Tensor
 ) -> None:
     """Take one step in place; ``gradient_SP`` is overwritten.
 
-    ``sizes_3S`` is the step's entry in :func:`step_sizes`. ``decayed_P`` is 1 for elements that weight decay applies to
-    and 0 for others; it has one row for all runs or a row for each run.
+    ``sizes_3S`` is the step's entry in :func:`step_sizes`. ``decayed``, [P] or [S, P], is 1 for elements that weight
+    decay applies to and 0 for others.
     """
     rate_S1, decay_S1, root_S1 = sizes_3S.unsqueeze(-1).unbind(0)
     norm_S = gradient_SP.norm(dim=1)
@@ -65,5 +80,5 @@ def adamw_step(
     state.second_SP.mul_(settings.beta2).addcmul_(gradient_SP, gradient_SP, value=1 - settings.beta2)
     denominator_SP = state.second_SP.sqrt().div_(root_S1).add_(EPSILON)
     step_SP = state.first_SP / denominator_SP * rate_S1
-    parameters_SP.mul_(1 - decay_S1 * decayed_P)
-    parameters_SP.sub_(step_SP)
+    state.parameters_SP.mul_(1 - decay_S1 * decayed)
+    state.parameters_SP.sub_(step_SP)

@@ -17,23 +17,6 @@ Windows = Literal["anywhere", "expression"]
 Precision = Literal["float32", "tf32", "bf16"]
 Decay = Literal["matrices", "all"]
 
-OUTSIDE_THE_GRADIENT = (
-    "steps",
-    "learning_rate",
-    "learning_rate_end",
-    "schedule",
-    "warmup_steps",
-    "weight_decay",
-    "beta1",
-    "beta2",
-    "clip",
-    "evaluate_every",
-    "stop_when_solved",
-    "decay",
-)
-"""Settings that act between steps or on a finished gradient. Other settings may shape the forward and backward pass,
-which is compiled for each of their values (stack.py)."""
-
 MOST_STEPS = 10**9
 """Maximum number of steps: twelve days for one run, at a millisecond per step."""
 MOST_WINDOWS = 2**20

@@ -1,7 +1,8 @@
 """Training windows, drawn by a counter-based generator in the manner of Salmon et al. (SC 2011).
 
 The draw of a row is a hash of (run, step, row), so it is the same alone and in a stack, on a CPU and on a GPU, and a
-resumed run needs only its step.
+resumed run needs only its step. The hash is SplitMix64's finalizer (Steele, Lea and Flood 2014) on tensors of signed
+64-bit words, which wrap as it requires.
 """
 
 from __future__ import annotations
@@ -14,13 +15,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trainables.tasks.datasets import Dataset
-from trainables.transformer.random_bits import GOLDEN, scramble, shifted
-from trainables.transformer.training_settings import Windows
+from trainables.transformer.training_settings import TrainingSettings
+
+GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
+"""2^64 over the golden ratio, as a signed word."""
 
 
-def random_bits(key_S1: Tensor, counter_B: Tensor) -> Tensor:
-    """Return 62 random bits [S, B] for each run's key (int64) and counter."""
-    return shifted(scramble(key_S1 + (counter_B + 1) * GOLDEN), 2)
+def shifted(word: Tensor, bits: int) -> Tensor:
+    """Shift words to the right, with zeros from the left."""
+    return (word >> bits) & ((1 << (64 - bits)) - 1)
+
+
+def scramble(word: Tensor) -> Tensor:
+    """Map words to words bijectively so that every output bit depends on every input bit."""
+    word = (word ^ shifted(word, 30)) * (0xBF58476D1CE4E5B9 - (1 << 64))
+    word = (word ^ shifted(word, 27)) * (0x94D049BB133111EB - (1 << 64))
+    return word ^ shifted(word, 31)
 
 
 def fitting_starts(text: Dataset, block: int) -> NDArray[np.int64]:
@@ -32,20 +42,18 @@ def fitting_starts(text: Dataset, block: int) -> NDArray[np.int64]:
 
 
 class WindowSampler:
-    """Draws each run's windows of ``block + 1`` tokens on the device. Runs with the same text object share its
-    memory."""
+    """Draws each run's windows of ``block + 1`` tokens on the device. ``keys`` are the runs' signed 64-bit seeds. Runs
+    with the same text object share its memory."""
 
     def __init__(
         self,
         texts: Sequence[Dataset],
         keys: Sequence[int],
-        *,
         block: int,
-        batch: int,
-        windows: Windows,
+        training: TrainingSettings,
         device: torch.device,
     ) -> None:
-        self._batch = batch
+        self._batch = training.batch
         self._span = torch.arange(block + 1, device=device)
         self._keys_S1 = torch.tensor(keys, dtype=torch.int64, device=device).unsqueeze(1)
         distinct = list({id(text): text for text in texts}.values())
@@ -54,17 +62,15 @@ class WindowSampler:
         narrow = np.int16 if tokens.max() <= np.iinfo(np.int16).max else np.int32
         self._tokens = torch.from_numpy(tokens.astype(narrow)).to(device)
         self._answer = torch.from_numpy(np.concatenate([text.answer for text in distinct])).to(device)
-        first_tokens = np.cumsum([0] + [len(text.tokens) for text in distinct])
         fitting = [fitting_starts(text, block) for text in distinct]
+        first_token = np.cumsum([0, *(len(text.tokens) for text in distinct[:-1])])
         self._begins: Tensor | None = None
-        if windows == "expression":
-            begins = [starts + first for starts, first in zip(fitting, first_tokens, strict=False)]
+        firsts, counts = first_token, [len(text.tokens) - block for text in distinct]
+        if training.windows == "expression":
+            begins = [starts + first for starts, first in zip(fitting, first_token, strict=True)]
             self._begins = torch.from_numpy(np.concatenate(begins)).to(device)
             counts = [len(starts) for starts in fitting]
-            firsts = np.cumsum([0, *counts])
-        else:
-            counts = [len(text.tokens) - block for text in distinct]
-            firsts = first_tokens
+            firsts = np.cumsum([0, *counts[:-1]])
         place = {id(text): i for i, text in enumerate(distinct)}
         which = [place[id(text)] for text in texts]
         self._first_S1 = torch.tensor([int(firsts[i]) for i in which], device=device).unsqueeze(1)
@@ -73,12 +79,8 @@ class WindowSampler:
     def draw(self, step: Tensor) -> tuple[Tensor, Tensor]:
         """Return tokens [S, B, block + 1] (int64) and their answer mask for ``step`` (a 0-d tensor, from 0)."""
         counter_B = step * self._batch + torch.arange(self._batch, device=self._keys_S1.device)
-        chosen_SB = self._first_S1 + random_bits(self._keys_S1, counter_B) % self._count_S1
+        bits_SB = shifted(scramble(self._keys_S1 + (counter_B + 1) * GOLDEN), 2)
+        chosen_SB = self._first_S1 + bits_SB % self._count_S1
         begin_SB = chosen_SB if self._begins is None else self._begins[chosen_SB]
         where_SBT = begin_SB.unsqueeze(-1) + self._span
         return self._tokens[where_SBT].long(), self._answer[where_SBT]
-
-    def keep(self, rows: Tensor) -> None:
-        self._keys_S1 = self._keys_S1[rows]
-        self._first_S1 = self._first_S1[rows]
-        self._count_S1 = self._count_S1[rows]

@@ -9,16 +9,14 @@ import ctypes
 from collections.abc import Collection, Sequence
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from trainables.tasks.datasets import Dataset
 from trainables.transformer.architecture import Layout, ModelSettings, flops_per_token
-from trainables.transformer.model import forward
 from trainables.transformer.native import MOST_WORDS, library
-from trainables.transformer.optimizer import step_sizes
-from trainables.transformer.stack import StackState, decayed_mask, trained_mask
+from trainables.transformer.optimizer import StackState, step_sizes
+from trainables.transformer.stack import Trainer
 from trainables.transformer.training_settings import TrainingSettings
 from trainables.transformer.training_windows import fitting_starts
 
@@ -71,7 +69,8 @@ class Text(ctypes.Structure):
         starts = np.ascontiguousarray(fitting_starts(text, block), np.int64)
         begins = starts if training.windows == "expression" else None
         count = len(tokens) - block if begins is None else len(begins)
-        made = cls(_address(tokens), _address(answer), _address(begins), count, key)
+        addresses = (None if array is None else array.ctypes.data for array in (tokens, answer, begins))
+        made = cls(*addresses, count, key)
         made.memory = tokens, answer, begins
         return made
 
@@ -92,11 +91,8 @@ class State(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_void_p) for name in ("parameters", "first", "second", "loss"))
 
 
-class NativeTrainer:
-    """Runs optimizer steps of a stack on the CPU, as :class:`~trainables.transformer.stack.StackTrainer` does.
-
-    A run has the same bits alone and in any stack. ``texts`` and ``keys`` are the arguments of ``WindowSampler``.
-    """
+class NativeTrainer(Trainer):
+    """Trains the runs of a stack one after the other; a run has the same bits alone and in any stack."""
 
     def __init__(
         self,
@@ -109,22 +105,16 @@ class NativeTrainer:
         *,
         frozen: Sequence[Collection[str]] = (),
     ) -> None:
+        super().__init__(state, model, where, settings, texts, keys, frozen=frozen)
         vocabulary, n_embed = where.shapes["token"]
         if (largest := max(int(text.tokens.max()) for text in texts)) >= min(vocabulary, MOST_WORDS):
             raise ValueError(f"a text has the token {largest}, outside the vocabulary of {vocabulary} tokens")
-        self.state = state
-        self._model = model
-        self._where = where
-        self._settings = tuple(settings)
         self._shape = Shape.of(model, where)
         self._texts = [Text.of(*pair, model.block, settings[0]) for pair in zip(texts, keys, strict=True)]
-        self._decayed_P = decayed_mask(where, settings[0].decay)
-        self._trained_SP = trained_mask(where, frozen, torch.device("cpu"))
         step_flops = settings[0].batch * model.block * flops_per_token(model, n_embed, vocabulary)
         self._steps_a_call = max(1, int(CALL_FLOPS / step_flops))
 
     def run(self, first: int, last: int) -> None:
-        """Train steps ``first`` .. ``last - 1`` (from 0)."""
         sizes_SK3 = np.ascontiguousarray(step_sizes(self._settings, first, last).transpose(2, 0, 1))
         for row in range(len(self._settings)):
             for begin in range(first, last, self._steps_a_call):
@@ -132,70 +122,32 @@ class NativeTrainer:
                 self._train(row, begin, end, sizes_SK3[row, begin - first :])
         self.state.loss_steps += last - first
 
-    def keep(self, rows: Tensor) -> None:
-        self.state.keep(rows)
-        self._settings = tuple(self._settings[int(row)] for row in rows)
-        self._texts = [self._texts[int(row)] for row in rows]
-        if self._trained_SP is not None:
-            self._trained_SP = self._trained_SP[rows].clone()
-
-    def logits(self, tokens_SMT: Tensor) -> Tensor:
-        with torch.no_grad():
-            return forward(self._model, self._where.views(self.state.parameters_SP), tokens_SMT)
-
-    def write(self, tokens_SMW: Tensor, begin_SM: Tensor, end: int) -> None:
-        """Write every model's texts in place by greedy decoding, each from ``begin_SM`` to its first ``end``.
-
-        The tokens after ``begin_SM`` are a draft, which saves time if it is right. W is at most ``block`` + 1; all
-        tensors are int64.
-        """
+    def write(self, tokens_SMW: Tensor, begin_SM: Tensor, end: int, keys: Sequence[int] | None = None) -> None:
+        """Write greedy texts natively, sampled ones by torch. W is at most ``block`` + 1."""
+        if keys is not None:
+            return super().write(tokens_SMW, begin_SM, end, keys)
         native, (_, count, width) = library(), tokens_SMW.shape
         assert native is not None
         assert width <= self._model.block + 1
-        assert tokens_SMW.is_contiguous()
-        assert begin_SM.is_contiguous()
-        shape, sizes = ctypes.byref(self._shape), (ctypes.c_int64(count), ctypes.c_int64(width))
-        for row, parameters_P in enumerate(self.state.parameters_SP):
-            tensors = (parameters_P, tokens_SMW[row], begin_SM[row])
-            parameters, tokens, begin = (ctypes.c_void_p(tensor.data_ptr()) for tensor in tensors)
-            if not native.write_texts(shape, parameters, *sizes, tokens, begin, ctypes.c_int64(end)):
+        for parameters_P, tokens_MW, begin_M in zip(self.state.parameters_SP, tokens_SMW, begin_SM, strict=True):
+            tensors = [_pointer(tensor) for tensor in (parameters_P, tokens_MW, begin_M)]
+            sizes = (ctypes.c_int64(count), ctypes.c_int64(width))
+            if not native.write_texts(ctypes.byref(self._shape), tensors[0], *sizes, *tensors[1:], ctypes.c_int64(end)):
                 raise MemoryError(NO_MEMORY)
 
     def _train(self, row: int, first: int, last: int, sizes_K3: NDArray[np.float32]) -> None:
         native, state, training = library(), self.state, self._settings[row]
         assert native is not None
-        trained = None if self._trained_SP is None else self._trained_SP[row].data_ptr()
+        trained = None if self._trained_SP is None else _pointer(self._trained_SP[row])
         weights = (training.clip, 1 - training.beta1, training.beta2, 1 - training.beta2)
-        optimizer = Optimizer(*weights, self._decayed_P.data_ptr(), trained)
-        moments = (state.adam.first_SP, state.adam.second_SP)
-        run = State(*(tensor[row].data_ptr() for tensor in (state.parameters_SP, *moments, state.loss_S)))
-        pointers = (ctypes.byref(each) for each in (self._shape, self._texts[row], optimizer, run))
-        shape, text, *rest = pointers
-        steps = (ctypes.c_int64(first), ctypes.c_int64(last), ctypes.c_void_p(_address(sizes_K3)))
+        optimizer = Optimizer(*weights, _pointer(self._decayed_P), trained)
+        run = State(*(_pointer(tensor[row]) for tensor in state.tensors().values()))
+        shape, text, *rest = (ctypes.byref(one) for one in (self._shape, self._texts[row], optimizer, run))
+        steps = (ctypes.c_int64(first), ctypes.c_int64(last), ctypes.c_void_p(sizes_K3.ctypes.data))
         if not native.train(shape, ctypes.c_int32(training.batch), text, *rest, *steps):
             raise MemoryError(NO_MEMORY)
 
 
-def loss_and_gradient(
-    model: ModelSettings, where: Layout, parameters_P: Tensor, tokens_BW: Tensor, counted_BW: Tensor
-) -> tuple[float, Tensor]:
-    """Return one model's mean loss in predicting the counted tokens of its windows, and the gradient [P]."""
-    native = library()
-    assert native is not None
-    tokens = np.ascontiguousarray(tokens_BW.numpy(), np.uint16)
-    counted = np.ascontiguousarray(counted_BW.numpy(), np.bool_)
-    parameters_P, gradient_P, loss = parameters_P.contiguous(), torch.empty_like(parameters_P), torch.empty(1)
-    native.differentiate(
-        ctypes.byref(Shape.of(model, where)),
-        ctypes.c_void_p(parameters_P.data_ptr()),
-        ctypes.c_int32(len(tokens)),
-        ctypes.c_void_p(_address(tokens)),
-        ctypes.c_void_p(_address(counted)),
-        ctypes.c_void_p(loss.data_ptr()),
-        ctypes.c_void_p(gradient_P.data_ptr()),
-    )
-    return float(loss), gradient_P
-
-
-def _address(array: NDArray[np.generic] | None) -> int | None:
-    return None if array is None else array.ctypes.data
+def _pointer(tensor: Tensor) -> ctypes.c_void_p:
+    assert tensor.is_contiguous()
+    return ctypes.c_void_p(tensor.data_ptr())
