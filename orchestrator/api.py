@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from orchestrator.catalogue.listings import sweep_words
-from orchestrator.catalogue.lookup import space_of
-from orchestrator.catalogue.reading import StoredSweep, read_arrays, read_sweep, read_sweeps
+from orchestrator.catalogue.reading import StoredSweep, read_arrays, read_sweep, read_sweeps, space_of
 from orchestrator.environment import user_path, with_usable_size
 from orchestrator.errors import UserError, unknown
 from orchestrator.home.files import Home, check_home

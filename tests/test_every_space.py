@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.catalogue.lookup import space_of, variant_of
+from orchestrator.catalogue.reading import space_of, variant_of
 from orchestrator.home.files import Home
 from orchestrator.space.expected import LAW, expectations_of
 from orchestrator.space.files import names

@@ -1,7 +1,9 @@
-"""Sweeps read from disk: a single sweep, or all sweeps of a home, even if some are damaged."""
+"""Sweeps read from disk, by names or ids as typed, with their runs in training, even if some are damaged."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -9,9 +11,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from orchestrator.catalogue.lookup import Unfinished, find_sweep, in_training
 from orchestrator.commands import command_line
-from orchestrator.errors import SweepError, UserError, first_of
+from orchestrator.errors import SweepError, UserError, did_you_mean, first_of
+from orchestrator.home.checkpoints import read_members, read_progress
 from orchestrator.home.files import Home
 from orchestrator.home.journal import State, recall
 from orchestrator.home.run_files import DAMAGED_ARRAYS, directory_bytes
@@ -21,7 +23,85 @@ from orchestrator.report.answer import Answer, answer
 from orchestrator.report.words.next_step import NextStep
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.evidence import Block
-from trainables.base import Status
+from trainables.base import Evaluation, RunConfig, Status
+
+
+def find_sweep(home: Home, given: str) -> str:
+    """Return a sweep's id from its id, space (the newest) or unique prefix. Raises :class:`UserError`."""
+    ids = home.sweep_ids()
+    if given in ids:
+        return given
+    if not ids:
+        raise UserError(f"no sweep {given!r} was found: {home.root} has no sweeps")
+    of_space = [sweep_id for sweep_id in ids if space_of(sweep_id) == given]
+    if of_space:
+        return of_space[0]  # Ids are sorted, newest first.
+    matches = [sweep_id for sweep_id in ids if given and sweep_id.startswith(given)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise UserError(f"{given!r} matches {len(matches)} sweeps: {first_of(matches)}. Give more of the id.")
+    hint = did_you_mean(given, [*ids, *map(space_of, ids)])
+    raise UserError(f"there is no sweep {given!r} in {home.root}.{hint} Its sweeps, newest first: {first_of(ids)}.")
+
+
+def space_of(sweep_id: str) -> str:
+    """Return the space in a sweep's id, which is ``NAME[-VARIANT]-DATE-TIME-DIGITS``. Names do not contain dashes."""
+    return sweep_id.partition("-")[0]
+
+
+def variant_of(sweep_id: str) -> str:
+    """Return the variant in a sweep's id, ``""`` without variants."""
+    return "-".join(sweep_id.split("-")[1:-3])
+
+
+def find_variants(home: Home, given: str) -> list[str]:
+    """Return the newest sweep of each variant, oldest first, or the result of :func:`find_sweep` for other names."""
+    newest: dict[str, str] = {}
+    for sweep_id in home.sweep_ids():
+        if space_of(sweep_id) == given:
+            newest.setdefault(variant_of(sweep_id), sweep_id)
+    variants = [sweep_id for variant, sweep_id in newest.items() if variant]
+    return variants[::-1] or [find_sweep(home, given)]
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A run that has begun but not ended, with its learning curve so far."""
+
+    key: str
+    config: RunConfig
+    curve: tuple[Evaluation, ...]
+
+    @property
+    def step(self) -> int:
+        """Step of the last evaluation."""
+        return self.curve[-1].step if self.curve else 0
+
+
+def in_training(
+    sweep: Sweep, ended: Collection[str], warn: Callable[[str], object] = warnings.warn
+) -> tuple[Unfinished, ...]:
+    """Return the runs on disk except ``ended`` (keys) and tuning. ``warn`` receives a message per unreadable stack."""
+    files, family = sweep.files, sweep.spec.make_family()
+    if not files.stacks.is_dir():
+        return ()
+    unfinished: dict[str, Unfinished] = {}
+    for directory in sorted(files.stacks.iterdir()):
+        try:
+            (members, _), curves = read_members(directory), read_progress(directory)
+            configs = [sweep.spec.config(request) for request in members if request.until is None]
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # The stack has just ended, or is being written.
+        except (ValueError, KeyError, TypeError) as error:
+            message = f"{type(error).__name__}: {error}"
+            warn(f"{directory} cannot be read ({message}); `run --resume` moves it aside")
+            continue
+        for config in configs:
+            key = family.key(config)
+            if key not in ended:
+                unfinished[key] = Unfinished(key, config, curves.get(key, ()))
+    return tuple(unfinished.values())
 
 
 @dataclass(frozen=True)

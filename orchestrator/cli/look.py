@@ -13,10 +13,8 @@ import typer
 from rich.text import Text
 
 from orchestrator.catalogue import export
-from orchestrator.catalogue.listings import run_view, status_view, sweeps_view
-from orchestrator.catalogue.lookup import find_variants
-from orchestrator.catalogue.reading import StoredSweep, find_run, read_sweeps
-from orchestrator.catalogue.status import status_json
+from orchestrator.catalogue.listings import run_view, status_json, status_view, sweeps_view
+from orchestrator.catalogue.reading import StoredSweep, find_run, find_variants, read_sweeps
 from orchestrator.cli.options import (
     SWEEP_HELP,
     HomeOption,
@@ -30,7 +28,7 @@ from orchestrator.engine.probing import probe_runs
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.files import Home
 from orchestrator.home.journal import State
-from orchestrator.home.sweeps import REPORT, Unreadable
+from orchestrator.home.sweeps import REPORT, UnreadableError
 from orchestrator.record import store
 from orchestrator.report.side_by_side import can_scale, scaling_words
 from orchestrator.report.table import comparison_view
@@ -49,7 +47,7 @@ def sweeps_command(home: HomeOption = HOME, json_: Json = False) -> None:
     if json_:
         values = [
             {"id": sweep.id, "state": "unreadable", "why": sweep.why}
-            if isinstance(sweep, Unreadable)
+            if isinstance(sweep, UnreadableError)
             else {key: value for key, value in status_json(sweep).items() if key != "runs"}
             for sweep in sweeps
         ]

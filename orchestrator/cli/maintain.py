@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from orchestrator.catalogue.listings import sweep_words
-from orchestrator.catalogue.lookup import space_of
+from orchestrator.catalogue.reading import space_of
 from orchestrator.cli.options import HomeOption, OneSweep, open_sweep, warn
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.archive import export_home, import_home
@@ -91,7 +91,7 @@ def rm_command(
     try:
         stored = open_sweep(sweep, home)
     except UnreadableError as error:  # An unreadable sweep can still be deleted.
-        files = Home(home.resolve()).sweep(error.unreadable.id)
+        files = Home(home.resolve()).sweep(error.id)
         running, freed = files.is_driven(), size_on_disk(directory_bytes(files.directory))
         lines = [f"{error}", f"{files.id}: {freed}"]
     else:

@@ -31,7 +31,7 @@ from orchestrator.cli.options import (
 from orchestrator.errors import UserError, unknown
 from orchestrator.home.files import Home, StopRequest
 from orchestrator.home.journal import recall
-from orchestrator.home.resuming import newest_sweep
+from orchestrator.home.known_runs import newest_sweep
 from orchestrator.home.sweeps import ask_to_stop
 from orchestrator.report import table
 from orchestrator.report.statements import HEADER, markdown, over_table, summary

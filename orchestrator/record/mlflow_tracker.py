@@ -26,7 +26,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 from orchestrator.home.journal import State
 from orchestrator.home.run_files import read_origin
 from orchestrator.home.sweeps import RunRecord, Sweep
-from orchestrator.record import content, transition_content
+from orchestrator.record import content
 from orchestrator.record.content import Content
 from orchestrator.record.store import (
     DATABASE,
@@ -39,7 +39,6 @@ from orchestrator.record.store import (
     settle_client,
     store_errors,
 )
-from orchestrator.record.tracker import Tracker
 from orchestrator.report.answer import Answer
 from orchestrator.report.drawn import drawn
 from trainables.base import Status
@@ -62,8 +61,13 @@ Held = dict[str, tuple[str, str]]
 """Mix and digest of the records with one identity, by MLflow run id. The digest of an incomplete record is ""."""
 
 
-class MlflowTracker(Tracker):
-    """Records sweeps in an MLflow store, which it opens with the first record."""
+class MlflowTracker:
+    """Records sweeps in an MLflow store, which it opens with the first record. A single thread calls it.
+
+    Every method raises ``StoreError`` if the store fails. Every method is idempotent: it looks a record up by its
+    identity (the sweep's id, the run's key) before creating it. Replaying a log, any number of times, completes
+    unfinished records or rebuilds a lost store.
+    """
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -80,11 +84,13 @@ class MlflowTracker(Tracker):
         self._warned: set[str] = set()
 
     def begin(self, sweep: Sweep) -> None:
+        """Record that a sweep is running, also after an interruption."""
         with self._storing(sweep):
             self._begin(sweep)
 
     def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
-        """Record a run. If another sweep of the home trained it, skip it: that sweep has the record."""
+        """Record a run that ended, with its files. Skip it if another sweep of the home has the record, because it
+        trained the run."""
         with self._storing(sweep):
             origin, at_ms = read_origin(run.directory), _ms(run.at or sweep.created)
             self._ended_ms[sweep.id] = max(self._ended_ms.get(sweep.id, 0), at_ms)
@@ -95,12 +101,13 @@ class MlflowTracker(Tracker):
             self._keep(sweep, content.run_content(sweep, run), end_ms, partial(_picture, sweep, run), status)
 
     def end(self, sweep: Sweep, answer: Answer, ending: State, files: Sequence[Path] = ()) -> None:
+        """Record the answer of a sweep. A later call for the same sweep replaces it."""
         with self._storing(sweep):
             run_id, end_ms = self._sweep_run(sweep), self._ended_ms.get(sweep.id, _ms(sweep.created))
             for mix in answer.mixes:
                 if mix.runs:
-                    self._keep(sweep, transition_content.transition_content(sweep, answer, mix), end_ms)
-            recorded = transition_content.answer_content(sweep, answer, ending)
+                    self._keep(sweep, content.transition_content(sweep, answer, mix), end_ms)
+            recorded = content.answer_content(sweep, answer, ending)
             self._fill(sweep, run_id, replace(recorded, files={path.name: path for path in files}), end_ms, end_ms)
             tags = {**recorded.tags, NOTE: recorded.note}
             self._client.log_batch(run_id, tags=[RunTag(key, value[:LONGEST_TAG]) for key, value in tags.items()])

@@ -6,12 +6,15 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from orchestrator.home.journal import State
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.record.store import Store, StoreError
-from orchestrator.record.tracker import Tracker
 from orchestrator.report.answer import Answer
+
+if TYPE_CHECKING:
+    from orchestrator.record.mlflow_tracker import MlflowTracker
 
 RETRY_S = 30.0
 """Seconds to wait after a failed write."""
@@ -27,11 +30,11 @@ class Recorder:
     resumed sweep or `sync` writes them. ``open_tracker`` is called in the thread with the first record.
     """
 
-    def __init__(self, open_tracker: Callable[[], Tracker], *, retry_s: float = RETRY_S) -> None:
+    def __init__(self, open_tracker: Callable[[], MlflowTracker], *, retry_s: float = RETRY_S) -> None:
         self._open = open_tracker
         self._retry_s = retry_s
-        self._tracker: Tracker | None = None
-        self._calls: deque[Callable[[Tracker], None]] = deque()
+        self._tracker: MlflowTracker | None = None
+        self._calls: deque[Callable[[MlflowTracker], None]] = deque()
         self._changed = threading.Condition()
         self._closed = False
         self._failure = ""
@@ -73,7 +76,7 @@ class Recorder:
         self._thread.join(timeout_s)
         return self.waiting
 
-    def _put(self, call: Callable[[Tracker], None]) -> None:
+    def _put(self, call: Callable[[MlflowTracker], None]) -> None:
         with self._changed:
             if self._closed:
                 raise RuntimeError("the recorder is closed")
@@ -97,7 +100,7 @@ class Recorder:
                     self._failure = ""
                     self._calls.popleft()
 
-    def _next(self) -> Callable[[Tracker], None] | None:
+    def _next(self) -> Callable[[MlflowTracker], None] | None:
         """Return the oldest record, or None after the last. It stays in the queue until it is written."""
         with self._changed:
             self._changed.wait_for(lambda: self._calls or self._closed)
@@ -107,7 +110,7 @@ class Recorder:
 def recorder_of(store: Store) -> Recorder:
     """Return a recorder that writes to an MLflow store."""
 
-    def open_tracker() -> Tracker:
+    def open_tracker() -> MlflowTracker:
         try:
             from orchestrator.record.mlflow_tracker import MlflowTracker  # MLflow takes 2 s to import.
         except ModuleNotFoundError as error:

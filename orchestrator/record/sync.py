@@ -24,7 +24,6 @@ from orchestrator.record.store import (
     opened,
     store_errors,
 )
-from orchestrator.record.tracker import Tracker
 from orchestrator.report.answer import answer
 from orchestrator.report.words.numbers import counted
 
@@ -91,7 +90,7 @@ def _print(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def _replay(sweep: Sweep, tracker: Tracker, console: Console) -> int:
+def _replay(sweep: Sweep, tracker: MlflowTracker, console: Console) -> int:
     """Pass a sweep's whole log to the tracker, and return the number of its runs."""
     memory = recall(sweep.files)
     for damage in memory.damaged:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -11,22 +12,23 @@ from typing import Any, TypeVar
 from markupsafe import Markup
 
 from orchestrator.catalogue.export import compared, page_of
-from orchestrator.catalogue.lookup import Unfinished, in_training
-from orchestrator.catalogue.reading import StoredSweep, read_known
+from orchestrator.catalogue.reading import StoredSweep, Unfinished, in_training, read_known
 from orchestrator.errors import UserError
 from orchestrator.home.files import Home
 from orchestrator.home.journal import State
 from orchestrator.home.sweeps import UnreadableError
 from orchestrator.record.store import StoreError
+from orchestrator.report.answer import Answer
+from orchestrator.report.figures.bars import bar_of, styles_of
 from orchestrator.report.figures.comparisons import forest_figure, main_figure
 from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.page import render
+from orchestrator.report.rows import targets
 from orchestrator.report.side_by_side import can_scale, comparison_sentences, finding, scaling_words
 from orchestrator.report.table import comparison_table
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.explanation import Paragraph, how_sure
 from orchestrator.report.words.transitions import verdict_lines
-from orchestrator.site.intervals import intervals, spans
 from orchestrator.transition.types import CONFIDENCE, LEVEL
 
 REFRESH_S = 30
@@ -219,3 +221,54 @@ def age(now: datetime, then: datetime) -> str:
             plural = "s" if word == "day" and count > 1 else ""
             return f"{count} {word}{plural} ago"
     return "just now"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """One mix of a sweep. Places on the axis are in percent.
+
+    Attributes:
+        words: The transition, such as ``34.4 [29.5, 44]``.
+        compared: The comparison with the baseline, ``""`` for the baseline.
+        color: Color of the mix in every figure.
+        ends: Ends of the bar, None without a bar. An open end is at the edge of the axis.
+        is_open: True if an end of the bar is open.
+        value: The estimate, None if unknown.
+    """
+
+    mix: str
+    words: str
+    compared: str
+    color: str
+    ends: tuple[float, float] | None
+    is_open: bool
+    value: float | None
+
+
+def spans(answers: Iterable[Answer]) -> dict[str, tuple[float, float]]:
+    """Return the ends of each size axis over all answers that use it."""
+    sizes: dict[str, list[float]] = {}
+    for answer in answers:
+        sizes.setdefault(answer.size_axis, []).extend(count.size for count in answer.counts)
+    return {axis: (min(values), max(values)) for axis, values in sizes.items()}
+
+
+def intervals(answer: Answer, span: tuple[float, float]) -> tuple[Interval, ...]:
+    """Return the mixes of an answer as bars on a logarithmic axis from ``span[0]`` to ``span[1]``."""
+    colors = styles_of(mix.mix for mix in answer.mixes)
+
+    def place(size: float) -> float:
+        share = math.log(size / span[0]) / math.log(span[1] / span[0]) if span[1] > span[0] else 0.5
+        return round(100 * min(max(share, 0.0), 1.0), 1)
+
+    made = []
+    for row in targets(answer):
+        transition = row.task.transition
+        bar = bar_of(transition.relative, transition.verdict, row.smallest.size, row.largest.size)
+        ends, is_open, value = None, False, None
+        if bar is not None and transition.points and not bar.low is bar.high is None:
+            ends = (0.0 if bar.low is None else place(bar.low), 100.0 if bar.high is None else place(bar.high))
+            is_open = bar.low is None or bar.high is None
+            value = None if bar.value is None else place(bar.value)
+        made.append(Interval(row.mix, row.size_words, row.compared, colors[row.mix][0], ends, is_open, value))
+    return tuple(made)

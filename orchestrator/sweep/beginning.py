@@ -63,7 +63,7 @@ def resumed_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
     """Return the sweep to resume, by a prefix of its id, or the newest unfinished one if the id is ""."""
     if sweep_id == "":
         return find_unfinished(spec, home)
-    from orchestrator.catalogue.lookup import find_sweep  # A new sweep does not need it.
+    from orchestrator.catalogue.reading import find_sweep  # A new sweep does not need it.
 
     sweep = load_sweep(home, find_sweep(home, sweep_id))
     check_same(spec, sweep)
@@ -72,7 +72,7 @@ def resumed_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
 
 def extended_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
     """Return the sweep whose runs a new sweep reuses. Raises :class:`UserError` if none can be reused."""
-    from orchestrator.catalogue.lookup import find_sweep
+    from orchestrator.catalogue.reading import find_sweep
 
     older = load_sweep(home, find_sweep(home, sweep_id))
     continued = spec.model_copy(update={"salt": older.spec.salt})

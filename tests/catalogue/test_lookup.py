@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.catalogue.lookup import find_sweep
-from orchestrator.catalogue.reading import find_run
+from orchestrator.catalogue.reading import find_run, find_sweep
 from orchestrator.errors import UserError
 from orchestrator.home.files import Home
 from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep

@@ -155,7 +155,7 @@ def test_reading_loads_neither_torch_nor_ray_nor_mlflow(tmp_path: Path) -> None:
     code = (
         "from pathlib import Path\n"
         "from orchestrator.catalogue.reading import read_sweep\nfrom orchestrator.home.files import Home\n"
-        "from orchestrator.catalogue.status import status_json\n"
+        "from orchestrator.catalogue.listings import status_json\n"
         f"status_json(read_sweep(Home(Path({str(tmp_path)!r})), 'logistic'))"
     )
     assert imported(code, "torch", "ray", "mlflow", "pandas", "matplotlib") == []

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console, RenderableType
 
-from orchestrator.catalogue.listings import run_view, status_view, sweeps_view
+from orchestrator.catalogue.listings import run_view, status_json, status_view, sweeps_view
 from orchestrator.catalogue.reading import find_run, read_sweep
-from orchestrator.catalogue.status import status_json
 from orchestrator.cost import cost_of, run_seconds
 from orchestrator.home.files import Home
 from orchestrator.home.sweeps import RunRecord

@@ -12,15 +12,15 @@ import pytest
 
 from orchestrator.home.journal import State
 from orchestrator.home.sweeps import RunRecord, Sweep
+from orchestrator.record.mlflow_tracker import MlflowTracker
 from orchestrator.record.recorder import MOST_WAITING, Recorder, recorder_of
 from orchestrator.record.store import Store, StoreError
-from orchestrator.record.tracker import Tracker
 from orchestrator.report.answer import Answer
 from tests.record.samples import Finished, finish
 from tests.waiting import wait_for
 
 
-class Notebook(Tracker):
+class Notebook(MlflowTracker):
     """A tracker that writes calls down after ``before`` returns."""
 
     def __init__(self, before: Callable[[], None] = lambda: None) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.catalogue.reading import read_sweep
 from orchestrator.home.files import Home
-from orchestrator.record.transition_content import answer_content
+from orchestrator.record.content import answer_content
 from orchestrator.report.answer import Answer, answer, is_rarer_with_size
 from orchestrator.report.figures.comparisons import caption, main_figure
 from orchestrator.report.side_by_side import (

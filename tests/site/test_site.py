@@ -25,8 +25,7 @@ from orchestrator.home.sweeps import ask_to_stop
 from orchestrator.record.store import StoreError
 from orchestrator.report.answer import Count
 from orchestrator.report.table import answer_table, comparison_rows
-from orchestrator.site.intervals import intervals, spans
-from orchestrator.site.pages import SweepPages, age
+from orchestrator.site.pages import SweepPages, age, intervals, spans
 from orchestrator.site.server import free_port, serving
 from orchestrator.transition.types import Estimate, Point, Verdict
 from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
