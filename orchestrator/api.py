@@ -14,31 +14,36 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
+from rich.console import Console
 
+from orchestrator.catalogue import export
 from orchestrator.catalogue.listings import sweep_words
 from orchestrator.catalogue.reading import StoredSweep, read_arrays, read_sweep, read_sweeps, space_of
 from orchestrator.environment import user_path, with_usable_size
 from orchestrator.errors import UserError, unknown
 from orchestrator.home.files import Home, check_home
 from orchestrator.home.sweeps import Sweep, UnreadableError
+from orchestrator.report import table
 from orchestrator.report.answer import Answer
+from orchestrator.report.side_by_side import Compared
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.numbers import counted, moment
+from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.python_options import from_python, home_from_python
+from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
-    from rich.console import Console
 
 FIGURES = ("posterior", "curves", "transitions", "embeddings")
 """Kinds of :meth:`SweepResults.figure`. The first three draw the DataFrame with the same name."""
@@ -48,8 +53,6 @@ class PrintedAnswer(Answer):
     """An answer that a notebook displays like the command line."""
 
     def __repr__(self) -> str:
-        from orchestrator.report import table
-
         return table.plain(table.answer_table(self))
 
 
@@ -77,8 +80,7 @@ class SweepResults:
     @cached_property
     def answer(self) -> PrintedAnswer:
         """Findings as values: intervals, posteriors, comparisons. Its ``repr`` is the printed answer."""
-        answer = self._stored.answer
-        return PrintedAnswer(**{field.name: getattr(answer, field.name) for field in fields(answer)})
+        return PrintedAnswer(**vars(self._stored.answer))
 
     @property
     def damage(self) -> tuple[str, ...]:
@@ -88,30 +90,22 @@ class SweepResults:
     @cached_property
     def runs(self) -> pd.DataFrame:
         """One row per run that ended. :mod:`orchestrator.catalogue.export` explains the columns."""
-        from orchestrator.catalogue.export import runs_frame
-
-        return runs_frame(self._stored)
+        return export.runs_frame(self._stored)
 
     @cached_property
     def curves(self) -> pd.DataFrame:
         """Learning curves, one row per evaluation and task."""
-        from orchestrator.catalogue.export import curves_frame
-
-        return curves_frame(self._stored)
+        return export.curves_frame(self._stored)
 
     @cached_property
     def posterior(self) -> pd.DataFrame:
         """Mean accuracy by size for each mix with a transition: median and 90% band."""
-        from orchestrator.catalogue.export import posterior_frame
-
-        return posterior_frame(self._stored)
+        return export.posterior_frame(self._stored)
 
     @cached_property
     def transitions(self) -> pd.DataFrame:
         """Transition, interval, verdict and comparison, one row per mix and task."""
-        from orchestrator.catalogue.export import transitions_frame
-
-        return transitions_frame(self._stored)
+        return export.transitions_frame(self._stored)
 
     def arrays(self, run: str) -> dict[str, NDArray[Any]]:
         """Return the arrays of a trained model and its probes, by name.
@@ -134,7 +128,6 @@ class SweepResults:
         from orchestrator.report.figures import comparisons
         from orchestrator.report.figures.panels import learning_figure
         from orchestrator.report.figures.similarity import similarities_figure
-        from orchestrator.report.side_by_side import Compared
 
         answer, spec, runs = self.answer, self.spec, self._stored.runs
         if kind == "posterior":
@@ -143,35 +136,29 @@ class SweepResults:
             return learning_figure(spec, runs, spec.question)
         if kind == "transitions":
             return comparisons.forest_figure([Compared(self.id, answer)], spec.question)
-        if kind == "embeddings":
-            figure = similarities_figure(answer, runs)
-            if figure is None:
-                raise UserError(f"no run of {self.id} has an array 'similarity' yet")
-            return figure
-        raise unknown("figure", kind, FIGURES)
+        if kind != "embeddings":
+            raise unknown("figure", kind, FIGURES)
+        figure = similarities_figure(answer, runs)
+        if figure is None:
+            raise UserError(f"no run of {self.id} has an array 'similarity' yet")
+        return figure
 
     def report(self, path: str | Path) -> Path:
         """Write the report as one self-contained HTML file, and return its path."""
-        from orchestrator.catalogue.export import write_report
-
-        return write_report(self._stored, user_path(path))
+        return export.write_report(self._stored, user_path(path))
 
     def export(self, directory: str | Path) -> list[Path]:
         """Write :attr:`runs`, :attr:`curves` and :attr:`transitions` as Parquet and CSV into a new directory."""
-        from orchestrator.catalogue.export import export
-
-        return export(self._stored, user_path(directory))
+        return export.export(self._stored, user_path(directory))
 
     def __repr__(self) -> str:
         return f"<sweep {self.id}: {self.state}, {counted(self._stored.counted, 'run')}; {sweep_words(self._stored)}>"
 
     def _repr_html_(self) -> str:
-        from orchestrator.report import table
-
         answered = table.answer_table(self.answer)
         head = "".join(f"<th>{escape(cell)}</th>" for cell in answered.header)
-        lead = ("".join(f"<td>{escape(cell)}</td>" for cell in row.cells) for row in answered.rows if row.lead)
-        rows = "".join(f"<tr>{cells}</tr>" for cells in lead)
+        cells = [[f"<td>{escape(cell)}</td>" for cell in row.cells] for row in answered.rows if row.lead]
+        rows = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
         lines = "<br>".join(map(escape, answered.sentences))
         return (
             f"<b>{escape(self.id)}</b>, {self.state}, started {moment(self._stored.begun)}<br>"
@@ -235,11 +222,6 @@ def run(space: SweepSpec | str | Path, *, console: Console | None = None, **opti
         UserError: for invalid arguments.
         SweepError: if a part fails.
     """
-    from rich.console import Console
-
-    from orchestrator.space.spaces import load_space
-    from orchestrator.sweep.run import run_sweep
-
     home = options.pop("home", None)
     checked = RunOptions(**from_python(options), home=_home(home).root).started()
     if not isinstance(space, SweepSpec | str | Path):

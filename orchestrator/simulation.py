@@ -10,7 +10,7 @@ import heapq
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,6 @@ from orchestrator.search.results import points, stack_cost
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import LEVEL
 
-REFERENCE = "grid"
-"""Method to which costs and times are relative."""
 FLOOR, ASYMPTOTE, SCATTER = 0.1, 0.97, 0.01
 """Accuracies of runs that do not learn and of runs that do, and the standard deviation around both."""
 SLOPES = (3.0, 60.0)
@@ -42,10 +40,6 @@ class Trace:
     cost: float
     wall: float
     busy: float
-
-    @property
-    def runs(self) -> int:
-        return len(self.results)
 
 
 def simulate(searcher: Searcher, world: World, workers: int = 1, stack: int = 1) -> Trace:
@@ -135,14 +129,13 @@ def compare(
     rng = np.random.default_rng(seed)
     drawn = [{mix: _draw(problem, rng) for mix in problem.mixes} for _ in range(sweeps)]
 
-    def traces(method: str, settings: Mapping[str, Any]) -> list[Trace]:
-        searchers = [make_searcher(method, problem, **settings) for _ in drawn]
-        return [
-            simulate(searcher, _world(truths, costs), workers, stack)
-            for searcher, truths in zip(searchers, drawn, strict=True)
-        ]
+    def trace(searcher: Searcher, truths: Mapping[str, Truth]) -> Trace:
+        return simulate(searcher, lambda run: truths[run.mix].run(run, costs[run.size]), workers, stack)
 
-    grid = traces(REFERENCE, {})
+    def traces(method: str, settings: Mapping[str, Any]) -> list[Trace]:
+        return [trace(make_searcher(method, problem, **settings), truths) for truths in drawn]
+
+    grid = traces("grid", {})
     return [_tried(method, problem, traces(method, settings), grid, drawn) for method, settings in methods.items()]
 
 
@@ -152,11 +145,7 @@ def _draw(problem: Problem, rng: np.random.Generator) -> Truth:
     slope = math.exp(rng.uniform(math.log(SLOPES[0]), math.log(SLOPES[1])))
     truth = Truth(0.0, slope, int(rng.integers(2**32)))
     wanted = rng.uniform(smallest + margin, largest - margin)
-    return Truth(wanted - math.log(truth.transition), slope, truth.key)
-
-
-def _world(truths: Mapping[str, Truth], costs: Mapping[int, float]) -> World:
-    return lambda request: truths[request.mix].run(request, costs[request.size])
+    return replace(truth, midpoint=wanted - math.log(truth.transition))
 
 
 def _tried(
@@ -172,7 +161,7 @@ def _tried(
             held.append(known and (estimate.low or 0.0) <= truth.transition <= (estimate.high or math.inf))
     return Tried(
         method,
-        runs=float(np.mean([trace.runs for trace in traces])),
+        runs=float(np.mean([len(trace.results) for trace in traces])),
         cost=sum(trace.cost for trace in traces) / sum(trace.cost for trace in grid),
         wall=sum(trace.wall for trace in traces) / sum(trace.wall for trace in grid),
         busy=float(np.mean([trace.busy for trace in traces])),

@@ -37,7 +37,7 @@ class Learning(Observation):
 
 
 def observe_learning(outcome: Outcome, target: str) -> Learning | None:
-    """Return when the target was learned, from a run's curve, or None for a failed run, which is not evidence."""
+    """Return when the target was learned, or None for a failed run, which is not evidence."""
     if outcome.status is Status.FAILED:
         return None
     accuracy = outcome.curve[-1].accuracy[target] if outcome.curve else 0.0
@@ -57,12 +57,12 @@ def learned_at(curve: Sequence[Evaluation], task: str) -> float | None:
 
 
 def beats(learned: int, written: int, of: int) -> bool:
-    """Return True if a trial is reliably better than the settings as written.
+    """Return True if a trial, with which ``learned`` of ``of`` runs learned, is reliably better than the settings as
+    written, with which ``written`` of as many did.
 
-    ``learned`` of ``of`` runs learned with the trial, and ``written`` of as many without it. The probability that more
-    of all runs learn with the trial must be at least :data:`SURE`. With uniform priors the two shares are order
-    statistics of ``of + 1`` uniform numbers each, so it is a ratio of whole numbers: it counts the orders in which at
-    most ``learned`` numbers of the first kind precede number ``written + 1`` of the second kind.
+    The probability that more of all runs learn with the trial must be at least :data:`SURE`. With uniform priors the
+    two shares are order statistics of ``of + 1`` uniform numbers each, so it is a ratio of whole numbers: it counts the
+    orders in which at most ``learned`` numbers of the first kind precede number ``written + 1`` of the second kind.
     """
     more = sum(math.comb(k + written, k) * math.comb(2 * of + 1 - k - written, of + 1 - k) for k in range(learned + 1))
     return 100 * more >= SURE * math.comb(2 * of + 2, of + 1)
@@ -91,6 +91,16 @@ class Trial:
         """Mean steps to learn over the runs that learned, or infinity if none did."""
         steps = [run.learned_at for run in self.runs.values() if run.learned_at is not None]
         return sum(steps) / len(steps) if steps else math.inf
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """Sorting key of the best trials: more runs learned, then fewer steps."""
+        return -self.learned, self.mean_steps
+
+    def first(self, count: int) -> Trial:
+        """Return the trial with only its first requests."""
+        requests = self.requests[:count]
+        return Trial(self.values, requests, {run: self.runs[run] for run in requests if run in self.runs})
 
     def __str__(self) -> str:
         """Return text such as ``3 of 4 runs learned, in 2390 steps (training.learning_rate 0.0031)``."""
@@ -133,8 +143,7 @@ class Study:
     @property
     def best(self) -> Trial:
         """The trial to use after the tuning: the settings as written unless another trial beats them."""
-        whole = [trial for trial in self.trials if not trial.missing]
-        best = min(whole, key=lambda trial: (-trial.learned, trial.mean_steps))
+        best = min((trial for trial in self.trials if not trial.missing), key=lambda trial: trial.rank)
         return best if self._may_win(best.learned) else self.written
 
     @property
@@ -158,11 +167,6 @@ class Study:
         why = f"({as_written}; better with a probability of at least {SURE}%)"
         return f"tuned {self.mix}: {values_text(best.values)}, {learned} {why}"
 
-    def at_smallest_size(self, trial: Trial) -> Trial:
-        """Return a trial with only its runs at the smallest size, which every trial trains."""
-        settings = {} if trial is self.written else trial.values
-        return self._trial(trial.values, settings, self._cells[: self.tune.seeds])
-
     def _may_win(self, learned: int) -> bool:
         return beats(learned, self.written.learned, len(self._cells))
 
@@ -171,19 +175,15 @@ class Study:
         if trial is self.written or not trial.missing:
             return trial.missing
         # Only the smallest size decides, so that the result does not depend on the order in which runs end.
-        small = self.at_smallest_size(trial)
+        small = trial.first(self.tune.seeds)
         failed = 0 if small.missing else len(small.requests) - small.learned
         hopeless = not self._may_win(len(self._cells) - failed)
         return [] if self.written.missing or hopeless else small.missing or trial.missing
 
-    def _trial(
-        self, values: dict[str, float], settings: Mapping[str, float], cells: Sequence[tuple[int, int]] = ()
-    ) -> Trial:
-        """Return a trial at these cells, by default at all. ``settings`` is empty for the settings as written."""
-        requests = tuple(
-            Request(self.mix, size, seed, values=tuple(settings.items()), until=LEARNED)
-            for size, seed in cells or self._cells
-        )
+    def _trial(self, values: dict[str, float], settings: Mapping[str, float]) -> Trial:
+        """Return a trial with its outcomes so far. ``settings`` is empty for the settings as written."""
+        given = tuple(settings.items())
+        requests = tuple(Request(self.mix, size, seed, values=given, until=LEARNED) for size, seed in self._cells)
         ended = {request: self._results.get(request) for request in requests}
         return Trial(values, requests, {request: run for request, run in ended.items() if isinstance(run, Learning)})
 
@@ -225,14 +225,12 @@ def suggested_values(study: Study, count: int) -> list[dict[str, float]]:
     # Optuna seeds numpy's RandomState, which takes 32 bits. A constant liar keeps a wave's suggestions apart.
     sampler = optuna.samplers.TPESampler(seed=tune.seed % 2**32, n_startup_trials=1, constant_liar=True)
     optimizer = optuna.create_study(direction="minimize", sampler=sampler)
-    inside = [
-        trial
+    small = [
+        trial.first(tune.seeds)
         for trial in study.trials
         if all(span.low <= trial.values[path] <= span.high for path, span in tune.settings.items())
     ]
-    small = {id(trial): study.at_smallest_size(trial) for trial in inside}
-    inside.sort(key=lambda trial: (-small[id(trial)].learned, small[id(trial)].mean_steps))
-    for rank, trial in enumerate(inside):
+    for rank, trial in enumerate(sorted(small, key=lambda trial: trial.rank)):
         optimizer.add_trial(optuna.trial.create_trial(params=trial.values, distributions=spans, value=float(rank)))
     return [dict(optimizer.ask(spans).params) for _ in range(count)]
 

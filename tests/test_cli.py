@@ -318,7 +318,7 @@ def test_ui_serves_the_record_on_loopback_and_ends_its_servers(run: Program, uni
         finally:
             server.send_signal(signal.SIGTERM)
         assert server.wait(60) == 0
-        assert f"http://127.0.0.1:{own}/ until" in lines[0]
+        assert f"http://127.0.0.1:{own}/." in lines[0]
     assert "units" in experiments
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(("127.0.0.1", port), timeout=5)

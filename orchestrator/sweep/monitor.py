@@ -13,7 +13,7 @@ from orchestrator.engine.runs import Run
 from orchestrator.report.words.transitions import estimate
 from orchestrator.search.results import points
 from orchestrator.sweep.time_left import time_left
-from orchestrator.terminal.snapshot import Counts, RunProgress, Snapshot, SoFar, by_size
+from orchestrator.terminal.live_view import RunProgress, Snapshot, SoFar, by_size
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Verdict
 from trainables.base import Status
@@ -85,10 +85,7 @@ class Monitor:
             size_axis=spec.size_axis,
             sizes=spec.sizes,
             mixes=tuple(campaign.searcher.progress()),
-            counts={
-                mix: Counts(count[Status.FINISHED], count[Status.DIVERGED], count[Status.FAILED])
-                for mix, count in counts.items()
-            },
+            counts=counts,
             in_flight=tuple(map(self._progress, training)),
             trained_s=sum(outcome.measures.get("seconds", 0.0) for outcome in here),
             steps_per_s=self._steps_per_s(sum(run.steps for run in here) + sum(run.step for run in training)),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Self
 
+import numpy as np
 from rich.console import Console, ConsoleRenderable, Group, RenderableType
 from rich.control import Control
 from rich.live import Live
@@ -17,7 +20,8 @@ from rich.text import Text
 from orchestrator.report.table import plain_table
 from orchestrator.report.words.numbers import bad_runs, duration, number, rough_duration
 from orchestrator.search.base import MixProgress
-from orchestrator.terminal.snapshot import Counts, RunProgress, Snapshot, posterior_bar
+from orchestrator.transition.types import Density
+from trainables.base import Status
 
 REFRESHES_PER_S = 2.0
 STATUS_EVERY_S = 30.0
@@ -28,7 +32,66 @@ MOST_CELLS = 8
 """Maximum number of lines for runs in training, so that the view fits a small terminal."""
 SOON_S = 1.0
 """Fewer remaining seconds than this count as none."""
-LATE = "longer than expected"
+BAR_CELLS = 18
+UNLEARNED, OPEN, LEARNED = ("·", "dim"), ("░", "yellow"), ("━", "green")
+"""Signs for known and unknown sizes, with styles. They are flat, so that nothing improbable looks probable."""
+HEIGHTS = "▁▂▃▄▅▆▇█"
+"""Heights for the probability of the transition in a cell, relative to the most probable cell."""
+PROBABLE = 0.02
+"""Cells below this probability show a sign instead of a height."""
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """A run in training, with the target's last ``accuracy`` and an upper bound ``left_s``, None while unknown."""
+
+    mix: str
+    size: int
+    seed: int
+    step: int
+    steps: int
+    accuracy: float | None
+    left_s: float | None = None
+
+
+@dataclass(frozen=True)
+class SoFar:
+    """A mix's transition so far, in the answer table's ``words``. ``posterior`` is from :func:`by_size`."""
+
+    words: str
+    found: bool
+    posterior: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A sweep at one moment.
+
+    ``counts`` has the number of ended runs of each mix, and ``so_far`` the mixes with runs. ``left_s`` is the time
+    left; at 0 the estimate has run out, and no run has ended since. ``trained_s`` is the training time of ended
+    runs, and ``grid_s`` the time of every size with every seed, None while unknown. ``steps_per_s`` counts
+    optimizer steps of all runs together over the last minute.
+    """
+
+    size_axis: str
+    sizes: tuple[int, ...]
+    mixes: tuple[MixProgress, ...]
+    counts: Mapping[str, Counter[Status]] = field(default_factory=dict)
+    in_flight: tuple[RunProgress, ...] = ()
+    elapsed_s: float = 0.0
+    left_s: float = 0.0
+    trained_s: float = 0.0
+    grid_s: float | None = None
+    steps_per_s: float | None = None
+    so_far: Mapping[str, SoFar] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def by_size(density: Density, sizes: Sequence[int]) -> tuple[float, ...]:
+    """Return the probability of a transition at each size (above the previous size) and, last, above all sizes."""
+    places = np.searchsorted(sizes, density.sizes)
+    masses = np.bincount(places, density.weights, minlength=len(sizes))[: len(sizes)].tolist()
+    return (*masses, max(0.0, 1.0 - sum(masses)))
 
 
 class LiveView:
@@ -44,7 +107,6 @@ class LiveView:
         self._console = console
         self._snapshot = snapshot
         self._status_every_s = status_every_s
-        self._lock = threading.Lock()
         self._last = ""
         self._warned: set[str] = set()
         self._stop = threading.Event()
@@ -54,7 +116,9 @@ class LiveView:
     def __enter__(self) -> Self:
         if self._console.is_terminal and not self._console.is_dumb_terminal:
             self._live = _ResizableLive(
-                console=self._console, get_renderable=self._render, refresh_per_second=REFRESHES_PER_S
+                console=self._console,
+                get_renderable=lambda: render(self._snapshot(), self._last, self._console.width),
+                refresh_per_second=REFRESHES_PER_S,
             )
             self._live.start(refresh=True)
         else:
@@ -72,16 +136,9 @@ class LiveView:
 
     def run_ended(self, mix: str, size: int, seed: int, outcome: str) -> None:
         """Show that a run ended: as a separate line without a terminal, else as the view's last line."""
-        line = f"{mix} {size} seed {seed}: {outcome}"
+        self._last = f"{mix} {size} seed {seed}: {outcome}"
         if self._live is None:
-            self._print(line)
-        with self._lock:
-            self._last = line
-
-    def _render(self) -> RenderableType:
-        with self._lock:
-            last = self._last
-        return render(self._snapshot(), last, self._console.width)
+            self._print(self._last)
 
     def _write_status(self) -> None:
         while not self._stop.wait(self._status_every_s):
@@ -123,16 +180,28 @@ class _ResizableLive(Live):
 
 def render(snapshot: Snapshot, last: str, width: int) -> RenderableType:
     """Return the live view, times first because a low terminal cuts the end. ``last`` describes the last ended run."""
-    parts: list[RenderableType] = [Text(times_words(snapshot), "bold"), _mixes(snapshot, width)]
+    parts: list[RenderableType] = [Text(_times(snapshot), "bold"), _mixes(snapshot, width)]
     if snapshot.in_flight:
         parts.append(_in_training(snapshot, width))
-    bad = {name: bad_runs(counts.diverged, counts.failed) for name, counts in snapshot.counts.items()}
+    bad = {name: bad_runs(counts[Status.DIVERGED], counts[Status.FAILED]) for name, counts in snapshot.counts.items()}
     parts += [Text(f"{name}: {text}", style="yellow") for name, text in bad.items() if text]
     parts += [Text(warning, style="yellow") for warning in snapshot.warnings]
     if last:
         parts.append(Text(f"last: {last}", style="dim", no_wrap=True, overflow="ellipsis"))
-    parts.append(Text(cost_words(snapshot), "dim"))
-    return Group(*parts)
+    return Group(*parts, Text(_costs(snapshot), "dim"))
+
+
+def status_line(snapshot: Snapshot) -> str:
+    """Return a snapshot as a line of plain text."""
+    parts = []
+    cells = _training_cells(snapshot.in_flight)
+    for mix in snapshot.mixes:
+        own = [(size, runs) for (name, size), runs in cells.items() if name == mix.mix]
+        scores = ", ".join(f"{size}: {_accuracies(runs)} at {_share(runs):.0%}" for size, runs in own)
+        training = f"{sum(len(runs) for _, runs in own)} now" + (f" ({scores})" if scores else "")
+        done = snapshot.counts.get(mix.mix, Counter()).total()
+        parts.append(f"{mix.mix} {_transition(snapshot, mix)}, {done} done, {training}")
+    return "; ".join([*parts, _times(snapshot), _costs(snapshot)])
 
 
 def _mixes(snapshot: Snapshot, width: int) -> Table:
@@ -144,15 +213,38 @@ def _mixes(snapshot: Snapshot, width: int) -> Table:
         column.no_wrap = True
     for mix in snapshot.mixes:
         so_far = snapshot.so_far.get(mix.mix)
-        bar = [posterior_bar(snapshot.sizes, so_far.posterior if so_far else (), mix.low, mix.high)] if bars else []
+        bar = [_posterior_bar(snapshot.sizes, so_far.posterior if so_far else (), mix)] if bars else []
         table.add_row(
             Text(mix.mix),
             *bar,
-            Text(transition_words(snapshot, mix), "green" if mix.done and so_far and so_far.found else ""),
-            str(snapshot.counts.get(mix.mix, Counts()).total),
+            Text(_transition(snapshot, mix), "green" if mix.done and so_far and so_far.found else ""),
+            str(snapshot.counts.get(mix.mix, Counter()).total()),
             str(sum(run.mix == mix.mix for run in snapshot.in_flight)),
         )
     return table
+
+
+def _posterior_bar(sizes: Sequence[int], posterior: Sequence[float], mix: MixProgress) -> Text:
+    """Return the sizes as cells, with heights for the probability that the transition is there.
+
+    Improbable cells show whether they do not learn, are open, or learn. ``>`` is a transition beyond all sizes. Sizes
+    may share a cell, which is open if one of them is. ``posterior`` is from :func:`by_size`, or empty.
+    """
+    count = min(BAR_CELLS, len(sizes))
+    cells = [slice(cell * len(sizes) // count, (cell + 1) * len(sizes) // count) for cell in range(count)]
+    shares = [sum(posterior[cell]) for cell in cells]
+    bar = Text()
+    for cell, share in zip(cells, shares, strict=True):
+        sign, style = OPEN
+        if mix.low is not None and sizes[cell][-1] <= mix.low:
+            sign, style = UNLEARNED
+        elif mix.high is not None and sizes[cell][0] >= mix.high:
+            sign, style = LEARNED
+        height = min(int(share / max(PROBABLE, *shares) * len(HEIGHTS)), len(HEIGHTS) - 1)
+        bar.append(HEIGHTS[height] if share >= PROBABLE else sign, style)
+    if posterior:
+        bar.append(">" if posterior[-1] >= PROBABLE else " ", OPEN[1])
+    return bar
 
 
 def _in_training(snapshot: Snapshot, width: int) -> Table:
@@ -161,7 +253,7 @@ def _in_training(snapshot: Snapshot, width: int) -> Table:
     for column in table.columns[1:3]:
         column.no_wrap, column.justify = True, "right"
     table.columns[3].no_wrap, table.columns[3].overflow = True, "ellipsis"
-    cells = training_cells(snapshot.in_flight)
+    cells = _training_cells(snapshot.in_flight)
     for (mix, size), runs in list(cells.items())[:MOST_CELLS]:
         left = [run.left_s for run in runs if run.left_s is not None]
         times = duration(max(left)) if left else "-"
@@ -171,7 +263,7 @@ def _in_training(snapshot: Snapshot, width: int) -> Table:
     return table
 
 
-def training_cells(in_flight: Iterable[RunProgress]) -> dict[tuple[str, int], list[RunProgress]]:
+def _training_cells(in_flight: Iterable[RunProgress]) -> dict[tuple[str, int], list[RunProgress]]:
     """Return the runs in training by mix and size, ordered by seed."""
     cells: dict[tuple[str, int], list[RunProgress]] = {}
     for run in sorted(in_flight, key=lambda run: (run.mix, run.size, run.seed)):
@@ -180,7 +272,6 @@ def training_cells(in_flight: Iterable[RunProgress]) -> dict[tuple[str, int], li
 
 
 def _accuracies(runs: Iterable[RunProgress]) -> str:
-    """Return the last accuracies: ``0.35 0.80 -``."""
     return " ".join("-" if run.accuracy is None else f"{run.accuracy:.2f}" for run in runs)
 
 
@@ -189,48 +280,30 @@ def _share(runs: Sequence[RunProgress]) -> float:
     return sum(run.step / max(run.steps, 1) for run in runs) / len(runs)
 
 
-def status_line(snapshot: Snapshot) -> str:
-    """Return a snapshot as a line of plain text."""
-    parts = []
-    cells = training_cells(snapshot.in_flight)
-    for mix in snapshot.mixes:
-        now = sum(run.mix == mix.mix for run in snapshot.in_flight)
-        done = snapshot.counts.get(mix.mix, Counts()).total
-        own = ((size, runs) for (name, size), runs in cells.items() if name == mix.mix)
-        scores = ", ".join(f"{size}: {_accuracies(runs)} at {_share(runs):.0%}" for size, runs in own)
-        training = f"{now} now ({scores})" if scores else f"{now} now"
-        parts.append(f"{mix.mix} {transition_words(snapshot, mix)}, {done} done, {training}")
-    return "; ".join([*parts, times_words(snapshot), cost_words(snapshot)])
-
-
-def transition_words(snapshot: Snapshot, mix: MixProgress) -> str:
+def _transition(snapshot: Snapshot, mix: MixProgress) -> str:
     """Return the verdict so far, or the open range: ``24-40``, ``above 24``, ``up to 40``, ``not yet``."""
     if mix.mix in snapshot.so_far:
         return snapshot.so_far[mix.mix].words
-    if mix.low is not None and mix.high is not None:
-        return f"{mix.low}-{mix.high}"
     if mix.low is not None:
-        return f"above {mix.low}"
+        return f"above {mix.low}" if mix.high is None else f"{mix.low}-{mix.high}"
     return "not yet" if mix.high is None else f"up to {mix.high}"
 
 
-def times_words(snapshot: Snapshot) -> str:
-    """Return ``3 min 20 s elapsed, about 6 min left``."""
-    return f"{duration(snapshot.elapsed_s)} elapsed, {_left(snapshot)}"
-
-
-def _left(snapshot: Snapshot) -> str:
-    """Return the time left in words. Once the estimate has run out, report how long the current runs still need."""
-    if snapshot.left_s >= SOON_S:
-        return f"about {rough_duration(snapshot.left_s)} left"
-    if not snapshot.in_flight:
-        return "about to end"
+def _times(snapshot: Snapshot) -> str:
+    """Return ``3 min 20 s elapsed, about 6 min left``. Once the estimate has run out, report how long the current runs
+    still need."""
     training_s = max((run.left_s for run in snapshot.in_flight if run.left_s is not None), default=0.0)
-    known = f": up to {duration(training_s)} for runs in training" if training_s >= SOON_S else ""
-    return f"{LATE}{known}"
+    if snapshot.left_s >= SOON_S:
+        left = f"about {rough_duration(snapshot.left_s)} left"
+    elif not snapshot.in_flight:
+        left = "about to end"
+    else:
+        known = f": up to {duration(training_s)} for runs in training" if training_s >= SOON_S else ""
+        left = f"longer than expected{known}"
+    return f"{duration(snapshot.elapsed_s)} elapsed, {left}"
 
 
-def cost_words(snapshot: Snapshot) -> str:
+def _costs(snapshot: Snapshot) -> str:
     """Return ``1 h 05 min in ended runs, 34% of the whole grid; 12,300 steps per second in total``."""
     text = f"{duration(snapshot.trained_s)} in ended runs"
     if snapshot.grid_s:

@@ -145,7 +145,7 @@ def draw(cell: Cell, play: Play, key: int, *, locate: bool = True) -> Drawn:
     comparison = compare(pairs, spec.make_family().parameters, spec.search.settings.get("error", ERROR))
     intervals = {mix: (result.relative.low, result.relative.high) for mix, result in transitions.items()}
     verdicts = {mix: result.verdict for mix, result in transitions.items()}
-    return Drawn(trace.runs, trace.cost, verdicts, intervals, comparison.decided, comparison.at_least)
+    return Drawn(len(trace.results), trace.cost, verdicts, intervals, comparison.decided, comparison.at_least)
 
 
 def cells(*, same: bool, shifted: Sequence[float] = ()) -> list[Cell]:

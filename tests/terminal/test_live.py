@@ -12,6 +12,7 @@ import subprocess
 import sys
 import termios
 import threading
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,9 +21,9 @@ import pytest
 from rich.console import Console
 
 from orchestrator.search.base import MixProgress
-from orchestrator.terminal.live_view import LiveView, render, status_line
-from orchestrator.terminal.snapshot import Counts, RunProgress, Snapshot, SoFar
+from orchestrator.terminal.live_view import LiveView, RunProgress, Snapshot, SoFar, render, status_line
 from tests.waiting import wait_for
+from trainables.base import Status
 
 ROOT = Path(__file__).resolve().parents[2]
 SNAPSHOT = Snapshot(
@@ -33,7 +34,11 @@ SNAPSHOT = Snapshot(
         MixProgress("add+prod", None, 16, 7, done=False, note="looking down"),
         MixProgress("add+max", 12, 16, 0, done=True, note="transition bracketed"),
     ),
-    counts={"add": Counts(6, 1, 1), "add+prod": Counts(3), "add+max": Counts(9)},
+    counts={
+        "add": Counter({Status.FINISHED: 6, Status.DIVERGED: 1, Status.FAILED: 1}),
+        "add+prod": Counter({Status.FINISHED: 3}),
+        "add+max": Counter({Status.FINISHED: 9}),
+    },
     in_flight=(
         RunProgress("add", 32, 0, 1200, 3000, 0.35, 90),
         RunProgress("add", 32, 1, 1200, 3000, 0.8, 100),
