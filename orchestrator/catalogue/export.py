@@ -36,8 +36,7 @@ from typing import TYPE_CHECKING
 from orchestrator.catalogue.reading import StoredSweep
 from orchestrator.errors import UserError
 from orchestrator.home.files import whole_directory
-from orchestrator.report.rows import rows
-from orchestrator.report.run_table import COLUMNS, MEASURE, NUMBERS, run_values
+from orchestrator.report.rows import COLUMNS, MEASURE, NUMBERS, rows, run_values
 from orchestrator.report.side_by_side import Compared
 from trainables.files import write_whole
 

@@ -39,8 +39,7 @@ from orchestrator.home.files import PROBES
 from orchestrator.home.run_files import array_files
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.rows import Row, rows
-from orchestrator.report.run_table import MEASURE, run_values
+from orchestrator.report.rows import MEASURE, Row, rows, run_values
 from orchestrator.report.side_by_side import finding
 from orchestrator.report.table import answer_table, plain
 from orchestrator.report.words.changes import changed_words

@@ -28,8 +28,6 @@ class Bounds(NamedTuple):
 
     def over(self, other: Bounds) -> Bounds:
         """Return the ratio to another number greater than 0."""
-        if math.isinf(self.high) and math.isinf(other.high):
-            return Bounds(0.0, math.inf)
         return Bounds(self.low / other.high, self.high / other.low)
 
 
@@ -69,9 +67,8 @@ def median(ratios: Sequence[Bounds]) -> Estimate:
     # The largest k such that the k-th smallest and k-th largest contain the median with this confidence.
     k = int(binom.ppf(QUANTILES[0], len(ratios), 0.5))
     low, high = (lows[k - 1], highs[-k]) if k > 0 else (0.0, math.inf)
-    return Estimate(
-        least if math.isclose(least, most) else None, low if low > 0 else None, high if math.isfinite(high) else None
-    )
+    value = least if math.isclose(least, most) else None
+    return Estimate(value, low if low > 0 else None, high if math.isfinite(high) else None)
 
 
 def _middle(ordered: Sequence[float]) -> float:

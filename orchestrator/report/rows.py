@@ -1,15 +1,28 @@
-"""The table of results, one row per mix and task, for terminal, page, exports and MLflow."""
+"""Tables of results, a row per mix and task, and of runs, for terminal, page, exports, Python and MLflow."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from orchestrator.home.run_files import numbers_of
+from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.report.answer import Answer, Count, MixAnswer, TaskAnswer
 from orchestrator.report.words.findings import compared_words
 from orchestrator.report.words.numbers import bad_runs
 from orchestrator.report.words.transitions import count_words, size_words
 from orchestrator.transition.types import Estimate
+
+MEASURE = "measure/"
+"""Prefix of measures whose names clash with other columns."""
+COLUMNS = (
+    *("sweep", "space", "variant", "profile", "key", "mix", "size", "seed", "status", "steps"),
+    *("seconds", "accuracy", "floor", "parameters", "core_parameters", "reused_from"),
+)
+"""Exported columns that every run has. :mod:`orchestrator.catalogue.export` explains them."""
+NUMBERS = ("seconds", "accuracy", "floor", "parameters", "core_parameters")
+"""Columns of floats, missing if unknown."""
 
 
 @dataclass(frozen=True)
@@ -48,23 +61,19 @@ class Row:
             "task": self.task.task,
             "is_target": self.is_target,
             "verdict": transition.verdict.value,
-            **_estimate("", transition.relative),
-            **_estimate("_parameters", self.task.total),
-            **_estimate("_core_parameters", self.task.core),
-            **_estimate("_absolute", transition.absolute),
+            **_ends("", transition.relative),
+            **_ends("_parameters", self.task.total),
+            **_ends("_core_parameters", self.task.core),
+            **_ends("_absolute", transition.absolute),
             "p_above": transition.p_above,
             "p_below": transition.p_below,
             "tested_from": self.smallest.size,
             "tested_to": self.largest.size,
-            "runs": mix.runs,
-            "diverged": mix.diverged,
-            "failed": mix.failed,
+            **{name: getattr(mix, name) for name in ("runs", "diverged", "failed")},
             "decided": comparison and str(comparison.decided or ""),
             "evidence": comparison and comparison.evidence,
             "evidence_highest": comparison and comparison.highest,
-            "at_least": comparison and comparison.at_least,
-            "at_least_core": comparison and comparison.at_least_core,
-            "pairs": comparison and comparison.pairs,
+            **{name: comparison and getattr(comparison, name) for name in ("at_least", "at_least_core", "pairs")},
             "synergy": ratio and ratio.value,
             "synergy_low": ratio and ratio.low,
             "synergy_high": ratio and ratio.high,
@@ -98,5 +107,25 @@ def targets(answer: Answer, label: str = "") -> tuple[Row, ...]:
     return tuple(row for row in rows(answer, label) if row.is_target)
 
 
-def _estimate(unit: str, estimate: Estimate) -> dict[str, float | None]:
+def _ends(unit: str, estimate: Estimate) -> dict[str, float | None]:
     return {f"transition{unit}": estimate.value, f"low{unit}": estimate.low, f"high{unit}": estimate.high}
+
+
+def run_values(sweep: Sweep, runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
+    """Return :data:`COLUMNS` of each run, then the score and floor of every task, probes' numbers, and measures."""
+    spec, family = sweep.spec, sweep.spec.make_family()
+    values = []
+    for run in runs:
+        config, outcome, count = run.config, run.outcome, family.parameters(run.config.size)
+        about = (sweep.id, spec.name, spec.variant, spec.profile, run.key, config.label, config.size, config.seed)
+        scores = (outcome.accuracy.get(spec.target), outcome.floor.get(spec.target))
+        ended = (outcome.status.value, outcome.steps, outcome.measures.get("seconds"), *scores)
+        row = dict(zip(COLUMNS, (*about, *ended, count.total, count.core, run.found_in), strict=True))
+        row |= {f"test_accuracy/{task}": accuracy for task, accuracy in outcome.accuracy.items()}
+        row |= {f"floor/{task}": floor for task, floor in outcome.floor.items()}
+        row |= numbers_of(run.directory)
+        for name, value in outcome.measures.items():
+            if name != "seconds":
+                row[f"{MEASURE}{name}" if name in COLUMNS or "/" in name else name] = value
+        values.append(row)
+    return values

@@ -29,10 +29,6 @@ class Compared:
     along: str = ""
     place: float | None = None
 
-    @property
-    def name(self) -> str:
-        return self.variant or self.label
-
 
 def recipes_of(answer: Answer) -> list[Compared]:
     """Return an answer under each of its recipes, or ``[]`` for a single recipe."""
@@ -52,13 +48,12 @@ def comparison_sentences(compared: Sequence[Compared], kind: str) -> list[str]:
     ``kind`` names what is compared, such as ``recipe``.
     """
     outcomes: dict[tuple[str, str], dict[str, str]] = {}
-    names = Counter(entry.name for entry in compared)
+    variants = Counter(entry.variant for entry in compared)
     for entry in compared:
-        answer = entry.answer
-        name = entry.name if names[entry.name] == 1 else entry.label
+        answer, is_named = entry.answer, entry.variant and variants[entry.variant] == 1
         for mix in answer.compared:
             mixes = (mix.mix, answer.baseline_of(mix).mix)
-            outcomes.setdefault(mixes, {})[name] = outcome_words(answer, mix)
+            outcomes.setdefault(mixes, {})[entry.variant if is_named else entry.label] = outcome_words(answer, mix)
     same = len({(entry.answer.target, entry.answer.baseline) for entry in compared}) == 1
     if same and len(compared) > 1 and outcomes:
         return [_sentence(mix, baseline, by_name, kind) for (mix, baseline), by_name in outcomes.items()]

@@ -14,9 +14,8 @@ from rich.text import Text
 from orchestrator.report.answer import Answer
 from orchestrator.report.rows import Row, rows, targets
 from orchestrator.report.side_by_side import Compared, comparison_sentences, finding, recipes_of
-from orchestrator.report.words.findings import caveats, conditions, evidence_words
+from orchestrator.report.words.findings import conditions, evidence_words
 from orchestrator.report.words.next_step import NextStep
-from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.transition.types import CONFIDENCE, LEVEL
 
 PLAIN_WIDTH = 200
@@ -32,16 +31,13 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class AnswerTable:
-    """An answer in words. ``learned``, ``notes`` and ``caveats`` are only in the report.
+    """An answer in words.
 
     Attributes:
         head: Description of the columns.
         sentences: The findings, one line each.
         evidence: The evidence of each comparison and its meaning, ``""`` without comparisons.
         conditions: Unequal budgets and mixes stopped by hand, one line each.
-        caveats: Everything that qualifies the findings, conditions included, one line each.
-        learned: Each mix's own answer with the runs that learned, by size.
-        notes: Definitions for readers.
     """
 
     head: str
@@ -50,9 +46,6 @@ class AnswerTable:
     sentences: tuple[str, ...]
     evidence: str
     conditions: tuple[str, ...]
-    caveats: tuple[str, ...]
-    learned: tuple[str, ...]
-    notes: tuple[str, ...]
 
 
 def answer_table(answer: Answer) -> AnswerTable:
@@ -74,23 +67,7 @@ def answer_table(answer: Answer) -> AnswerTable:
         sentences=finding(answer),
         evidence=evidence_words(answer),
         conditions=conditions(answer),
-        caveats=caveats(answer),
-        learned=verdict_lines(answer),
-        notes=tuple(_notes(answer)),
     )
-
-
-def _notes(answer: Answer) -> list[str]:
-    words, notes = answer.words, []
-    if any(mix.shares for mix in answer.mixes):
-        notes.append(
-            f"{words.learned}: a run {answer.learned:.0%} of the way from the best constant answer's score to a "
-            f"perfect score. At the sizes in the table, mean {words.score} reaches {LEVEL:.0%} of its asymptote."
-        )
-    if any(mix.budget != 1 for mix in answer.mixes):
-        notes.append(f"x2 (x3, ...): that many times the steps and examples, so that {answer.target} gets its share.")
-    notes += [f"recipe {recipe.name}: {recipe.changes}" for recipe in answer.recipes]
-    return [*notes, *answer.tuned]
 
 
 def render(table: AnswerTable, step: NextStep | None = None) -> Group:

@@ -19,7 +19,7 @@ from orchestrator.home.journal import State
 from orchestrator.home.sweeps import UnreadableError
 from orchestrator.record.store import StoreError
 from orchestrator.report.answer import Answer
-from orchestrator.report.figures.bars import bar_of, styles_of
+from orchestrator.report.figures.transitions import bar_of, styles_of
 from orchestrator.report.figures.comparisons import forest_figure, main_figure
 from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.page import render

@@ -13,8 +13,9 @@ from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.home.files import Home
 from orchestrator.home.sweeps import Sweep
 from orchestrator.report import table
-from orchestrator.report.run_table import page_table
 from orchestrator.report.words.explanation import how_sure, next_paragraph
+from orchestrator.report.words.findings import caveats
+from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.space.spaces import load_space
 from tests.catalogue.fabricated import diverged, failed, runs_of, write_sweep
 from tests.sweep.sweeps import spec
@@ -96,12 +97,11 @@ def test_the_answer_in_words_comes_first(whole: tuple[StoredSweep, str]) -> None
     places = [text.index(part) for part in (sweep.sweep.spec.question, contents.sentences[0], "Every run is a point")]
     assert places == sorted(places)
     for line in (
-        *contents.learned,
+        *verdict_lines(sweep.answer),
         *contents.sentences,
-        *contents.caveats,
+        *caveats(sweep.answer),
         *(point.text for point in how_sure(sweep.answer)),
         next_paragraph(sweep.sweep.spec, sweep.answer, sweep.state.value).text,
-        *contents.notes,
     ):
         assert " ".join(line.split()) in text
     for row in contents.rows:
@@ -118,11 +118,13 @@ def test_the_page_has_every_section(whole: tuple[StoredSweep, str]) -> None:
     assert "curve.midpoint" in page.text
     assert f" of training in {len(sweep.runs)} runs; the whole grid: about " in page.text
     assert f"python -m orchestrator run {sweep.sweep.spec.name}.yaml" in page.text
-    table = page_table(sweep.sweep, sweep.runs)
-    for (head, _), cells in zip(table.heads, zip(*(cells for _, cells in table.rows), strict=True), strict=True):
-        assert head in page.text
-        assert all(cell in page.text for cell in cells)
-    assert all(run.key in page.text for run in sweep.runs)
+    assert "mix units seed status steps seconds add other tasks parameters trained in run" in page.text
+    for run in sweep.runs:
+        config, scores = run.config, [f"{score:.3f}" for score in run.outcome.accuracy.values()]
+        others = [f"{task} {score}" for task, score in zip(run.outcome.accuracy, scores, strict=True) if task != "add"]
+        cells = (config.label, config.size, config.seed, "finished", 20, f"{config.size / 10:.0f}", scores[0], *others)
+        parameters = f"{sweep.spec.make_family().parameters(config.size).total:,.0f}"
+        assert " ".join(map(str, (*cells, parameters, "here", run.key))) in page.text
     assert re.search(r"\bnav \{[^}]*position: sticky", html)
     assert '<nav aria-label="Contents"><a href="#' in html
     assert '<link rel="icon" href="data:' in html, "a browser would ask the server for one"

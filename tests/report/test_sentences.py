@@ -15,6 +15,8 @@ from scipy.stats import fisher_exact
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.table import answer_table
 from orchestrator.report.words.explanation import explain
+from orchestrator.report.words.findings import caveats
+from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.transition.evidence import Block, Direction
 from orchestrator.transition.types import Transition, Verdict
 from tests.report.samples import SIZES, config, diverged, failed, make_spec
@@ -314,9 +316,9 @@ def test_every_sentence_agrees_with_the_runs(seed: int) -> None:
     next_steps = [part.text for part in explain(SPEC, case.answer, "finished") if part.label == "Next"]
     for kinds, sentences in (
         (SENTENCES, table.sentences),
-        (CAVEATS, table.caveats),
-        (OWN, [line.partition(";")[0] for line in table.learned]),
-        ({LINE: tried}, table.learned),
+        (CAVEATS, caveats(case.answer)),
+        (OWN, [line.partition(";")[0] for line in verdict_lines(case.answer)]),
+        ({LINE: tried}, verdict_lines(case.answer)),
         (EVIDENCE, [table.evidence] if table.evidence else []),
         (NEXT, next_steps),
     ):

@@ -24,7 +24,9 @@ from orchestrator.home.journal import Answered, Journal
 from orchestrator.home.sweeps import ask_to_stop
 from orchestrator.record.store import StoreError
 from orchestrator.report.answer import Count
-from orchestrator.report.table import answer_table, comparison_rows
+from orchestrator.report.side_by_side import finding
+from orchestrator.report.table import comparison_rows
+from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.site.pages import SweepPages, age, intervals, spans
 from orchestrator.site.server import free_port, serving
 from orchestrator.transition.types import Estimate, Point, Verdict
@@ -67,8 +69,8 @@ def test_every_sweep_is_shown_with_answer_state_figure_and_report(served: tuple[
         html.count("Transition: the size at which the mean score reaches 80% of its asymptote, with its 90% interval")
         == 1
     )
-    answered = answer_table(read_sweep(home, finished.id).answer)
-    for line in (*answered.learned, answered.sentences[0]):
+    answer = read_sweep(home, finished.id).answer
+    for line in (*verdict_lines(answer), finding(answer)[0]):
         assert line in cards[finished.id]
     assert "finished</span>" in cards[finished.id]
     assert "So far: " in cards[begun.id]

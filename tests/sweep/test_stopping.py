@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.catalogue.reading import read_sweep
 from orchestrator.home.files import Home
-from orchestrator.report.table import answer_table
+from orchestrator.report.words.findings import caveats
 from orchestrator.report.words.transitions import verdict_line
 from orchestrator.site.pages import SweepPages
 from orchestrator.space.spaces import load_space
@@ -55,7 +55,7 @@ def test_a_mix_is_stopped_from_another_terminal_and_marked_in_the_answer(tmp_pat
     assert joint.runs < 3
     assert verdict_line(result, joint).endswith("; stopped by hand")
     note = "add+prod was stopped by hand."
-    assert note in answer_table(result).caveats
+    assert note in caveats(result)
     assert note in output
     [sweep_id] = Home(tmp_path).sweep_ids()
     assert read_sweep(Home(tmp_path), sweep_id).answer == result

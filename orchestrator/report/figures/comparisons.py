@@ -14,8 +14,7 @@ from orchestrator.errors import UserError
 from orchestrator.home.sweeps import Sweep
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures import style
-from orchestrator.report.figures.bars import bar_of, draw_bar, styles_of
-from orchestrator.report.figures.transitions import transitions_figure
+from orchestrator.report.figures.transitions import bar_of, draw_bar, styles_of, transitions_figure
 from orchestrator.report.rows import Row, targets
 from orchestrator.report.side_by_side import Compared, finding, recipes_of
 from orchestrator.report.words import numbers

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures import style
-from orchestrator.report.figures.bars import styles_of
-from orchestrator.report.figures.transitions import size_span
+from orchestrator.report.figures.transitions import size_span, styles_of
 from orchestrator.report.probed import ProbePoint
 from orchestrator.space.evidence import is_evidence
 from orchestrator.space.spec import SweepSpec

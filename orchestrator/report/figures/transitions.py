@@ -1,22 +1,23 @@
-"""Accuracy against size: every run, and the curve, band and intervals of one posterior."""
+"""Accuracy against size: every run and the curve of its posterior, and transitions as bars with their intervals."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
-from itertools import pairwise
-from typing import Any
+from collections.abc import Iterable, Sequence
+from itertools import cycle, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from orchestrator.report.answer import Answer, Count
-from orchestrator.report.figures import bars, style
-from orchestrator.report.figures.bars import Series
+from orchestrator.report.figures import style
+from orchestrator.report.words.findings import compared_words
 from orchestrator.report.words.numbers import scaled
+from orchestrator.report.words.transitions import size_words
 from orchestrator.space.spec import SweepSpec
-from orchestrator.transition.types import Point
+from orchestrator.transition.types import CONFIDENCE, LEVEL, Estimate, Point, Transition, Verdict
 
 TICK_GAP, WIDE_TICK_GAP = 0.055, 0.08
 """Minimum distance between size labels, and between parameter labels, as shares of the axis (in ln size)."""
@@ -36,6 +37,42 @@ DOT, ALIKE, ROOM = 0.012, 0.03, 0.5
 most ``ROOM`` of the gap to the next size."""
 USUAL_NAME, LETTER_IN, PANEL_IN = 15, 0.075, 4.6
 """Characters of a row name that fit, inches for each further character, and the usual width of the panel in inches."""
+SHADE = 0.26
+"""Half the height of the highest posterior, as a share of a row."""
+ABOVE = 0.42
+"""Distance from a bar to the words above it in a narrow figure, as a share of a row."""
+OUTSIDE = 1.03
+"""Left edge of the words, in panel widths. It leaves room for the arrow of an open end."""
+NAME, NARROW_NAME = 22, 14
+"""Characters per line of a row's name, in a wide and in a narrow figure."""
+
+
+class Series(NamedTuple):
+    """The target's transition in a mix, with the color and marker of the mix in every figure of a sweep."""
+
+    label: str
+    transition: Transition
+    color: str
+    marker: str
+
+
+class Row(NamedTuple):
+    """A transition or, with two series, a decided comparison: an arrow from the baseline's transition to the mix's."""
+
+    name: str
+    words: str
+    series: tuple[Series, ...]
+
+
+def _mix_series(answer: Answer) -> dict[str, Series]:
+    """Return the target's curve in each mix."""
+    styles = styles_of(mix.mix for mix in answer.mixes)
+    return {mix.mix: Series(mix.mix, mix.target.transition, *styles[mix.mix]) for mix in answer.mixes}
+
+
+def styles_of(names: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Return a color and a marker for each name, in the order of first appearance."""
+    return dict(zip(dict.fromkeys(names), zip(cycle(style.COLORS), cycle(style.MARKERS), strict=False), strict=False))
 
 
 @style.own_style()
@@ -44,7 +81,7 @@ def transitions_figure(
 ) -> Figure:
     """Draw accuracy of the target against size for every mix, under the question or another ``title``."""
     narrow = width_in < style.NARROW_IN
-    series, rows = list(bars.mix_series(answer).values()), bars.rows(answer, narrow=narrow)
+    series, rows = list(_mix_series(answer).values()), _rows(answer, narrow=narrow)
     curves_in, row_in, words_in = NARROW_HEIGHTS_IN if narrow else HEIGHTS_IN
     strip = ROWS_EDGES_IN + row_in * len(rows)
     figure = style.new_figure(curves_in + strip + words_in, width_in)
@@ -57,7 +94,7 @@ def transitions_figure(
     longest = max(len(line) for row in rows for line in row.name.split("\n"))
     room = width_in - max(0, longest - USUAL_NAME) * LETTER_IN * style.WIDTH_IN / PANEL_IN
     _finish_curves(curves, labeled_sizes(answer, room, WIDE_TICK_GAP), span, answer)
-    bars.draw_rows(below, rows, answer, span, narrow=narrow)
+    _draw_rows(below, rows, answer, span, narrow=narrow)
     shown = labeled_sizes(answer, room)
     style.label_ticks(below.xaxis, {count.size: str(count.size) for count in shown})
     if head := spec.question if title is None else title:
@@ -112,12 +149,12 @@ def _name_curves(axes: Axes, series: Sequence[Series]) -> None:
     free, outside = 1.03 - LABEL_GAP / 2, axes.get_yaxis_transform()
     look: dict[str, Any] = {"transform": outside, "va": "center", "fontsize": style.TEXT, "color": style.INK}
     for _, line in sorted(ends, key=lambda pair: -pair[0]):
-        name = textwrap.fill(line.label, bars.NAME)
+        name = textwrap.fill(line.label, NAME)
         half = LABEL_GAP / 2 * (name.count("\n") + 1)
         height, free = free - half, free - 2 * half
         mark: dict[str, Any] = {"color": line.color, "markersize": 5, "transform": outside, "clip_on": False}
-        axes.plot(bars.OUTSIDE, height, line.marker, **mark)
-        axes.text(bars.OUTSIDE + 0.02, height, name, **look)
+        axes.plot(OUTSIDE, height, line.marker, **mark)
+        axes.text(OUTSIDE + 0.02, height, name, **look)
 
 
 def _draw_floor(axes: Axes, series: Sequence[Series]) -> None:
@@ -151,3 +188,93 @@ def labeled_sizes(answer: Answer, width_in: float = style.WIDTH_IN, apart: float
         if all(abs(np.log(count.size / other.size)) >= gap for other in labeled):
             labeled.append(count)
     return sorted(labeled, key=lambda count: count.size)
+
+
+def bar_of(estimate: Estimate, verdict: Verdict, smallest: float, largest: float) -> Estimate | None:
+    """Return the bar of a transition within the tested sizes, None for a verdict without a size. Open ends are None."""
+    if verdict is Verdict.NEAR_FLOOR:
+        return None
+    if verdict is Verdict.ABOVE:
+        return Estimate(None, largest, None)
+    if verdict is Verdict.BELOW:
+        return Estimate(None, None, smallest)
+    return Estimate(estimate.value if verdict is Verdict.FOUND else None, estimate.low, estimate.high)
+
+
+def draw_bar(
+    axes: Axes, bar: Estimate, height: float, color: str, span: tuple[float, float], marker: str = "o"
+) -> None:
+    """Draw a bar and its value. Open ends are arrows at the edges of ``span``; with both open, the value is hollow."""
+    known = [end for end in (bar.low, bar.high) if end is not None]
+    if len(known) == 2:
+        axes.plot(known, [height] * 2, color=color, linewidth=2.2, solid_capstyle="butt", zorder=2)
+    for end, edge, far, arrow in ((bar.low, span[0], span[1], "<"), (bar.high, span[1], span[0], ">")):
+        if end is not None:
+            axes.plot(end, height, marker="|", color=color, markersize=8, markeredgewidth=1.6, zorder=3)
+            continue
+        start = known[0] if known else far
+        axes.plot([start, edge], [height] * 2, color=color, linewidth=1.8, linestyle=(0, (1, 1)), zorder=2)
+        axes.plot(edge, height, marker=arrow, color=color, markersize=6, clip_on=False, zorder=3)
+    if bar.value is not None:
+        fill = color if known else "white"
+        axes.plot(bar.value, height, marker=marker, color=color, markerfacecolor=fill, markersize=6.5, zorder=4)
+
+
+def _rows(answer: Answer, *, narrow: bool) -> list[Row]:
+    """Return a row per mix, then one per decided comparison. Names are wrapped to the width of their column."""
+    series, width = _mix_series(answer), NARROW_NAME if narrow else NAME
+    made = [Row(mix, size_words(answer, curve.transition), (curve,)) for mix, curve in series.items()]
+    for mix in answer.mixes:
+        if mix.is_decided:
+            baseline = answer.baseline_of(mix).mix
+            name = f"{mix.mix} vs\N{NO-BREAK SPACE}{baseline}"
+            made.append(Row(name, compared_words(answer, mix), (series[baseline], series[mix.mix])))
+    return [row._replace(name=textwrap.fill(row.name, width)) for row in made]
+
+
+def _draw_rows(axes: Axes, rows: Sequence[Row], answer: Answer, span: tuple[float, float], *, narrow: bool) -> None:
+    """Draw rows into a panel with a logarithmic size axis, their words on the right or, if narrow, above the bars."""
+    look: dict[str, Any] = {"va": "center", "fontsize": style.SMALL + 0.5, "color": style.INK}
+    for place, row in enumerate(rows):
+        if len(row.series) > 1:
+            _draw_arrow(axes, row, answer, place)
+        else:
+            (series,) = row.series
+            _draw_posterior(axes, series, place)
+            smallest, largest = answer.tested(series.transition)
+            bar = bar_of(series.transition.relative, series.transition.verdict, smallest.size, largest.size)
+            if bar is not None and series.transition.points:
+                draw_bar(axes, bar, place, series.color, span, series.marker)
+        at, side = ((1.0, place - ABOVE), "right") if narrow else ((OUTSIDE, place), "left")
+        axes.annotate(row.words, at, xycoords=("axes fraction", "data"), ha=side, **look)
+    axes.set_ylim(len(rows) - 0.4, -0.75 if narrow else -0.55)
+    axes.set_yticks(range(len(rows)), [row.name for row in rows])
+    about = f"\nbars: transition at {LEVEL:.0%} of the asymptote, {CONFIDENCE:.0%} interval; shade: posterior"
+    axes.set_xlabel(f"{answer.words.size} ({answer.size_axis})" + ("" if narrow else about))
+    style.dress(axes, spines=("bottom",))
+    axes.tick_params(axis="y", length=0, labelsize=style.TEXT)
+
+
+def _draw_posterior(axes: Axes, series: Series, row: int) -> None:
+    """Shade the posterior density in ln size, unless the transition is outside: its visible end would mislead."""
+    density = series.transition.density
+    beyond = series.transition.verdict in (Verdict.ABOVE, Verdict.BELOW)
+    if density is None or beyond or max(density.weights) <= 0:
+        return
+    height = SHADE * np.array(density.weights) / max(density.weights)
+    look: dict[str, Any] = {"color": series.color, "alpha": 0.16, "linewidth": 0, "zorder": 1}
+    axes.fill_between(density.sizes, row - height, row + height, where=height > 0.01 * SHADE, **look)
+
+
+def _draw_arrow(axes: Axes, row: Row, answer: Answer, place: int) -> None:
+    """Draw an arrow from the baseline's transition to the mix's, if both are known or beyond the tested sizes."""
+    ends, color = [], row.series[-1].color
+    for transition in (series.transition for series in row.series):
+        smallest, largest = answer.tested(transition)
+        beyond = {Verdict.ABOVE: largest.size, Verdict.BELOW: smallest.size}.get(transition.verdict)
+        ends.append(beyond if transition.relative.value is None else transition.relative.value)
+    start, end = ends
+    if start is not None and end is not None and start != end:
+        arrow = {"arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 0, "mutation_scale": 12, "linewidth": 1.8}
+        axes.annotate("", xy=(end, place), xytext=(start, place), arrowprops={"color": color, **arrow})
+        axes.plot(start, place, marker="|", color=color, markersize=8, markeredgewidth=1.6, zorder=3)

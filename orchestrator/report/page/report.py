@@ -20,11 +20,12 @@ from orchestrator.report.figures.transitions import transitions_figure
 from orchestrator.report.page import render
 from orchestrator.report.probed import probe_notes, probe_points, structure_words
 from orchestrator.report.races import speed_ups
-from orchestrator.report.run_table import page_table
 from orchestrator.report.side_by_side import finding
 from orchestrator.report.words import numbers
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.explanation import how_sure, next_paragraph
+from orchestrator.report.words.findings import caveats
+from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import LEVEL, Estimate
@@ -39,7 +40,7 @@ def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], in
     ``state`` is the sweep's state in one word, and ``index`` the address of the page of all sweeps, if served.
     """
     spec, sure, environment = sweep.spec, how_sure(answer), sweep.environment
-    answered = table.answer_table(answer)
+    family = spec.make_family()
     return render(
         "report.html.j2",
         sweep=sweep,
@@ -48,11 +49,13 @@ def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], in
         changes=changed_words(spec),
         begun=f"{datetime.fromisoformat(sweep.created).astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         index=index,
-        answered=answered,
+        answer=answer,
+        answered=table.answer_table(answer),
+        verdict_lines=verdict_lines(answer),
         judged=(*sure, next_paragraph(spec, answer, state)) if sure else (),
         words=answer.words,
         figures=_figures(spec, answer, runs),
-        held_words=structure_words(answer, runs, spec.make_family()),
+        held_words=structure_words(answer, runs, family),
         decided=any(mix.is_decided for mix in answer.mixes),
         races=[
             (race.mix, str(race.size), str(race.pairs), _speed_up(race.spent), _speed_up(race.seconds))
@@ -65,11 +68,13 @@ def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], in
             probe: _svg(f"probe-{probe}", f"{probe}: {', '.join(numbers)}", probe_figure(answer, numbers))
             for probe, numbers in sorted(probe_points(runs).items())
         },
-        warnings=[*answered.caveats, *probe_notes(spec, runs)],
+        warnings=[*caveats(answer), *probe_notes(spec, runs)],
         asked=numbers.asked(spec)
         | {"probes": ", ".join(spec.probes) or "none", "family": spec.family, "profile": spec.profile or "none"},
         settings=flatten(spec.to_dict()["settings"]),
-        runs=page_table(sweep, runs),
+        runs=sorted(runs, key=lambda run: (run.config.label, run.config.size, run.config.seed)),
+        exact=numbers.exact,
+        parameters=family.parameters,
         versions=environment.get("versions", {}),
         git=environment.get("git"),
         hardware=environment.get("hardware", "unknown"),

@@ -30,16 +30,27 @@ class Paragraph(NamedTuple):
 
 def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...]:
     """Return a sweep in plain words. ``state`` is the state of the sweep in one word."""
+    sizes = f"{answer.size_axis} {exact(answer.counts[0].size)} to {exact(answer.counts[-1].size)}"
+    changes = "; ".join(filter(None, (sizes, changed_words(spec))))
+    mixes = listed([called(mix) for mix in answer.mixes])
+    asked = Paragraph(
+        "Asked",
+        f"{spec.question} Target {answer.target}; mixes {mixes}; sizes {changes}. "
+        f"The transition is the size at which mean {answer.words.score} reaches {LEVEL:.0%} of its asymptote.",
+    )
     if not answer.runs:
         suffix = "" if state == "failed" else f" The sweep is {state}."
-        return (_asked(spec, answer), Paragraph("Found", f"{sentences(answer)[0]}{suffix}"))
+        return (asked, Paragraph("Found", f"{sentences(answer)[0]}{suffix}"))
+    so_far = "" if state == "finished" else f" (so far: the sweep is {state})"
+    own = [f"{verdict_line(answer, mix)}." for mix in answer.mixes if mix.runs]
+    found = " ".join([*(sentences(answer) if answer.compared else ()), *own])
     lines = [*caveats(answer)]
     if not answer.recipes:
         one = "All runs used one training recipe; another recipe may give another answer."
         lines.append("Settings were tuned for each mix." if answer.tuned else one)
     return (
-        _asked(spec, answer),
-        _found(answer, state),
+        asked,
+        Paragraph(f"Found, from {counted(answer.runs, 'run')}{so_far}", found),
         *how_sure(answer),
         *([Paragraph("Caveats", " ".join(lines))] if lines else []),
         next_paragraph(spec, answer, state),
@@ -50,13 +61,9 @@ def how_sure(answer: Answer) -> tuple[Paragraph, ...]:
     """Return the evidence, and any seeds that disagree. Empty before the first run has ended."""
     if not answer.runs:
         return ()
-    runs = [
-        f"{mix.runs} of {called(mix)}{f' ({BY_HAND})' if mix.stopped else ''}"
-        for mix in answer.mixes
-        if mix.runs or mix.stopped
-    ]
+    shown, counts = [mix for mix in answer.mixes if mix.runs or mix.stopped], [mix.runs for mix in answer.mixes]
+    runs = [f"{mix.runs} of {called(mix)}{f' ({BY_HAND})' if mix.stopped else ''}" for mix in shown]
     if len(runs) > MOST_LISTED:
-        counts = [mix.runs for mix in answer.mixes]
         runs = [f"{sum(counts)}, {min(counts)} to {max(counts)} per mix"]
     parts = [evidence_words(answer), estimate_words(answer), f"Runs: {listed(runs)}."]
     sure = Paragraph("How sure", " ".join(part for part in parts if part))
@@ -67,21 +74,3 @@ def how_sure(answer: Answer) -> tuple[Paragraph, ...]:
 def next_paragraph(spec: SweepSpec, answer: Answer, state: str) -> Paragraph:
     """Return the next step."""
     return Paragraph("Next", WAITING.get(state) or str(next_step(spec, answer) or "No run is needed."))
-
-
-def _asked(spec: SweepSpec, answer: Answer) -> Paragraph:
-    sizes = f"{answer.size_axis} {exact(answer.counts[0].size)} to {exact(answer.counts[-1].size)}"
-    mixes = listed([called(mix) for mix in answer.mixes])
-    changes = changed_words(spec)
-    return Paragraph(
-        "Asked",
-        f"{spec.question} Target {answer.target}; mixes {mixes}; sizes {sizes}{f'; {changes}' if changes else ''}. "
-        f"The transition is the size at which mean {answer.words.score} reaches {LEVEL:.0%} of its asymptote.",
-    )
-
-
-def _found(answer: Answer, state: str) -> Paragraph:
-    so_far = "" if state == "finished" else f" (so far: the sweep is {state})"
-    own = [f"{verdict_line(answer, mix)}." for mix in answer.mixes if mix.runs]
-    texts = [*(sentences(answer) if answer.compared else ()), *own]
-    return Paragraph(f"Found, from {counted(answer.runs, 'run')}{so_far}", " ".join(texts))

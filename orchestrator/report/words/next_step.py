@@ -55,20 +55,19 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
     if is_decided and spec.search.settings.get("aim", "locate") != "locate":
         return NextStep("Also locate the transitions.", ("search.aim=locate", *_raised(spec)))
     if above := by_verdict[Verdict.ABOVE]:
-        return _other_size(spec, MORE * largest, f"{_names(above)} {_was(above)} {never_learned(answer, above)}")
+        because = f"{_names(above)} {'was' if len(above) == 1 else 'were'} {never_learned(answer, above)}"
+        return _other_size(spec, MORE * largest, because)
     if below := by_verdict[Verdict.BELOW]:
-        because = f"{_names(below)} {_was(below)} already {learned} at {exact(smallest)}"
+        because = f"{_names(below)} {'was' if len(below) == 1 else 'were'} already {learned} at {exact(smallest)}"
         return _other_size(spec, smallest // MORE, because)
     if by_verdict[Verdict.NEAR_FLOOR]:
-        return NextStep(
-            "More runs cannot decide this, because the most frequent answer alone scores too high. "
-            "Use test data in which it is less common."
-        )
+        why = "More runs cannot decide this, because the most frequent answer alone scores too high."
+        return NextStep(f"{why} Use test data in which it is less common.")
     if undecided:
         both = [*map(answer.baseline_of, undecided), *undecided]
-        if len(undecided) > MOST_LISTED:
-            return _continued(spec, both, f"no difference has been shown yet in {len(undecided)} comparisons")
-        return _continued(spec, both, f"no difference between {_names(both)} has been shown yet")
+        many = f"no difference has been shown yet in {len(undecided)} comparisons"
+        few = f"no difference between {_names(both)} has been shown yet"
+        return _continued(spec, both, many if len(undecided) > MOST_LISTED else few)
     if apart:
         names = _names([*map(answer.baseline_of, apart), *apart])
         return NextStep(f"Compare in pairs: {names} were not trained in pairs.", ("search.method=pairs",))
@@ -79,10 +78,6 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
 
 def _names(mixes: Sequence[MixAnswer]) -> str:
     return listed(list(dict.fromkeys(called(mix) for mix in mixes)))
-
-
-def _was(mixes: Sequence[MixAnswer]) -> str:
-    return "was" if len(mixes) == 1 else "were"
 
 
 def _longer(spec: SweepSpec, because: str) -> NextStep:
