@@ -131,7 +131,7 @@ class SweepResults:
 
         answer, spec, runs = self.answer, self.spec, self._stored.runs
         if kind == "posterior":
-            return comparisons.main_figure(spec, answer)
+            return comparisons.main_figure(answer, spec.question)
         if kind == "curves":
             return learning_figure(spec, runs, spec.question)
         if kind == "transitions":

@@ -198,7 +198,7 @@ class SweepPages:
 
 
 def _figure(stored: StoredSweep) -> str:
-    svg = inline_svg(main_figure(stored.spec, stored.answer, title=""), "main", stored.spec.question)
+    svg = inline_svg(main_figure(stored.answer), "main", stored.spec.question)
     style = f"{render('palette.css.j2')} svg {{ font-family: sans-serif; }} svg text {{ fill: var(--ink); }}"
     return svg.replace(">", f"><style>{style}</style>", 1)
 

@@ -107,7 +107,7 @@ def draw(sweep: Sweep, result: Answer, runs: Sequence[RunRecord]) -> list[Path]:
         from orchestrator.report.figures.comparisons import main_figure
         from orchestrator.report.figures.style import save_both
 
-        return save_both(main_figure(sweep.spec, result), directory, Path(FIGURE).stem)
+        return save_both(main_figure(result, sweep.spec.question), directory, Path(FIGURE).stem)
 
     def report() -> list[Path]:
         from orchestrator.report.page.report import page

@@ -41,7 +41,7 @@ def points(figure: Figure) -> int:
 
 
 def test_every_run_is_a_point_and_every_transition_is_labelled(answer: Answer) -> None:
-    figure = transitions_figure(make_spec(), answer)
+    figure = transitions_figure(answer, make_spec().question)
     assert points(figure) == len(bracketed())
     text = texts(figure)
     for mix in answer.mixes:
@@ -59,7 +59,7 @@ def test_every_run_is_a_point_and_every_transition_is_labelled(answer: Answer) -
 def test_equally_accurate_runs_are_drawn_side_by_side() -> None:
     runs = [Point(16, seed, 0.99, 0.1) for seed in range(5)] + [Point(32, 0, 0.99, 0.1), Point(32, 1, 0.2, 0.1)]
     above = replace(transition(Verdict.ABOVE), points=tuple(runs))
-    figure = transitions_figure(make_spec(), make_answer(above, above))
+    figure = transitions_figure(make_answer(above, above))
     first, second = [dots for dots in figure.axes[0].collections if len(np.asarray(dots.get_offsets())) == len(runs)]
     places = [(float(x), float(y)) for dots in (first, second) for x, y in np.asarray(dots.get_offsets())]
     assert len(set(places)) == len(places), "no run covers another, not even of another mix"
@@ -70,7 +70,7 @@ def test_equally_accurate_runs_are_drawn_side_by_side() -> None:
 
 def test_the_curve_agrees_with_the_reported_transition(answer: Answer) -> None:
     """The curve passes 80% of its asymptote at the reported transition, within its own band."""
-    figure = transitions_figure(make_spec(), answer)
+    figure = transitions_figure(answer)
     for mix in answer.mixes:
         estimate = mix.target.transition
         low, high = answer.tested(estimate)
@@ -87,7 +87,7 @@ def test_the_curve_agrees_with_the_reported_transition(answer: Answer) -> None:
 
 
 def test_a_decided_comparison_is_drawn_as_an_arrow(answer: Answer) -> None:
-    figure = transitions_figure(make_spec(), answer)
+    figure = transitions_figure(answer)
     (arrow,) = [text for text in figure.axes[1].texts if getattr(text, "arrow_patch", None) is not None]
     assert isinstance(arrow, Annotation)
     values = [mix.target.transition.relative.value for mix in answer.mixes]
@@ -98,14 +98,14 @@ def test_a_decided_comparison_is_drawn_as_an_arrow(answer: Answer) -> None:
 def test_an_undecided_comparison_has_no_arrow() -> None:
     alone, helped = (transition(Verdict.FOUND, Estimate(value, 8.0, 64.0)) for value in (33.0, 20.0))
     open_answer = make_answer(alone, helped, compared([(20, True, False)]))
-    below = transitions_figure(make_spec(), open_answer).axes[1]
+    below = transitions_figure(open_answer).axes[1]
     assert not [text for text in below.texts if getattr(text, "arrow_patch", None) is not None]
     assert not [line for line in below.lines if sorted(np.asarray(line.get_xdata())) == [20.0, 33.0]]
     assert [tick.get_text() for tick in below.get_yticklabels()] == ["add", "add+prod"], "no empty row for a ratio"
 
 
 def test_names_are_outside_the_panel_and_there_is_no_legend(answer: Answer) -> None:
-    figure = transitions_figure(make_spec(), answer)
+    figure = transitions_figure(answer)
     assert all(axes.get_legend() is None for axes in figure.axes)
     figure.draw_without_rendering()
     right = figure.axes[0].get_window_extent().x1
@@ -125,7 +125,7 @@ def test_names_are_outside_the_panel_and_there_is_no_legend(answer: Answer) -> N
 def test_open_transitions_are_drawn_and_named(verdict: Verdict, relative: Estimate, label: str, tmp_path: Path) -> None:
     unsure = replace(transition(verdict, relative), density=Density((8.0, 16.0, 32.0), (0.2, 0.3, 0.1), 0.4))
     answer = make_answer(unsure, unsure)
-    figure = transitions_figure(make_spec(), answer)
+    figure = transitions_figure(answer)
     assert len(figure.axes[1].collections) == (2 if verdict is Verdict.UNDECIDED else 0), "shades within the sizes"
     assert answer.curve(unsure, [16.0]) is None
     assert max(len(np.asarray(line.get_xdata())) for line in figure.axes[0].lines) <= 2  # Only the line of the floor.
@@ -156,7 +156,7 @@ def test_png_and_svg_are_complete_and_reproducible(tmp_path: Path) -> None:
 
 def test_long_names_leave_room_for_the_sizes(answer: Answer) -> None:
     long = replace(answer.mixes[1], mix="max+med, then add on its embeddings")
-    figure = transitions_figure(make_spec(), replace(answer, mixes=(answer.mixes[0], long)))
+    figure = transitions_figure(replace(answer, mixes=(answer.mixes[0], long)))
     figure.draw_without_rendering()
     (above,) = figure.axes[0].child_axes
     for axes in (above, figure.axes[1]):

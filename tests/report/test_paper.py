@@ -24,7 +24,7 @@ def bracketed_answer() -> Answer:
 
 @pytest.mark.parametrize("width", [3.3, 7.0])
 def test_text_is_readable_and_inside_the_figure(answer: Answer, width: float) -> None:
-    figure = paper_figure(make_spec(), answer, width)
+    figure = paper_figure(answer, width)
     figure.draw_without_rendering()
     assert figure.get_figwidth() == width
     texts = [text for axes in figure.axes for text in axes.texts if text.get_text()]
@@ -39,8 +39,8 @@ def test_text_is_readable_and_inside_the_figure(answer: Answer, width: float) ->
 
 
 def test_fonts_are_embedded(answer: Answer, tmp_path: Path) -> None:
-    pdf = save(paper_figure(make_spec(), answer, 3.3), tmp_path / "figure.pdf").read_bytes()
-    svg = save(paper_figure(make_spec(), answer, 3.3), tmp_path / "figure.svg").read_text()
+    pdf = save(paper_figure(answer, 3.3), tmp_path / "figure.pdf").read_bytes()
+    svg = save(paper_figure(answer, 3.3), tmp_path / "figure.svg").read_text()
     assert b"/FontFile2" in pdf
     assert b"/Type3" not in pdf
     box = re.search(rb"/MediaBox \[ ([\d. ]+) \]", pdf)

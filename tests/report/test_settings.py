@@ -48,8 +48,8 @@ def every_figure(tmp_path_factory: pytest.TempPathFactory) -> Any:
         similarities = similarities_figure(answer, runs)
         assert similarities is not None
         figures = [
-            main_figure(spec, answer),
-            paper_figure(spec, answer, 3.3),
+            main_figure(answer),
+            paper_figure(answer, 3.3),
             forest_figure([Compared("one", answer)]),
             learning_figure(spec, runs),
             similarities,

@@ -19,7 +19,6 @@ from orchestrator.report.rows import Row, targets
 from orchestrator.report.side_by_side import Compared, finding, recipes_of
 from orchestrator.report.words import numbers
 from orchestrator.report.words.findings import compared_words
-from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import CONFIDENCE, LEVEL
 
 ROW_IN, HEAD_IN, EDGE = 0.3, 1.1, 1.25
@@ -30,25 +29,23 @@ CHARACTERS, WIDE_CHARACTERS = 26, 72
 """Characters per line: next to the bars, and across the whole panel."""
 
 
-def main_figure(spec: SweepSpec, answer: Answer, *, title: str | None = None) -> Figure:
-    """Draw accuracy against size, or a forest plot of several recipes, under the question or another ``title``."""
-    if answer.recipes:
-        return forest_figure(recipes_of(answer), spec.question if title is None else title)
-    return transitions_figure(spec, answer, title=title)
+def main_figure(answer: Answer, title: str = "") -> Figure:
+    """Draw accuracy against size, or a forest plot of several recipes."""
+    return forest_figure(recipes_of(answer), title) if answer.recipes else transitions_figure(answer, title)
 
 
 @style.own_style()
-def paper_figure(spec: SweepSpec, answer: Answer, width: float) -> Figure:
+def paper_figure(answer: Answer, width: float) -> Figure:
     """Draw the main figure ``width`` inches wide in at least 7.5 points, without the question, which is in the caption.
 
     Raises :class:`UserError` if several recipes do not fit.
     """
     if not answer.recipes:
-        return transitions_figure(spec, answer, title="", width_in=width)
+        return transitions_figure(answer, width_in=width)
     if width < style.NARROW_IN:
         least = f"{style.NARROW_IN:g} inches or more"
         raise UserError(f"a figure of {len(answer.recipes)} recipes needs a --width of {least}")
-    figure = main_figure(spec, answer, title="")
+    figure = main_figure(answer)
     figure.set_size_inches(width, figure.get_figheight())
     return figure
 
@@ -101,8 +98,7 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
     axes.set_xlabel(f"trainable parameters at the transition ({CONFIDENCE:.0%} interval; gray: sizes tested)")
     style.dress(axes, spines=("bottom",))
     axes.tick_params(axis="y", length=0, labelsize=style.TEXT, pad=9)
-    if title:
-        style.title(figure, title)
+    style.title(figure, title)
     return figure
 
 

@@ -90,8 +90,7 @@ def learning_figure(spec: SweepSpec, runs: Sequence[RunRecord], title: str = "")
         bar.set_ticks(ticks := _spread(spec.sizes), labels=[str(size) for size in ticks])
         bar.ax.minorticks_off()
         style.dress_bar(bar, spec.size_axis)
-    if title:
-        style.title(figure, title)
+    style.title(figure, title)
     return figure
 
 

@@ -89,8 +89,9 @@ def new_figure(height_in: float, width_in: float = WIDTH_IN) -> Figure:
 
 
 def title(figure: Figure, text: str) -> None:
-    """Put a title at the top left of the figure, wrapped to its width."""
-    figure.suptitle(textwrap.fill(text, TITLE_CHARACTERS), fontsize=TITLE, color=INK, x=0.01, ha="left")
+    """Put a title at the top left of the figure, wrapped to its width, unless it is empty."""
+    if text:
+        figure.suptitle(textwrap.fill(text, TITLE_CHARACTERS), fontsize=TITLE, color=INK, x=0.01, ha="left")
 
 
 def dress(axes: Axes, *, spines: tuple[str, ...] = ("left", "bottom")) -> None:

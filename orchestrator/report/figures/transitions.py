@@ -16,7 +16,6 @@ from orchestrator.report.figures import style
 from orchestrator.report.words.findings import compared_words
 from orchestrator.report.words.numbers import scaled
 from orchestrator.report.words.transitions import size_words
-from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import CONFIDENCE, LEVEL, Estimate, Point, Transition, Verdict
 
 TICK_GAP, WIDE_TICK_GAP = 0.055, 0.08
@@ -24,10 +23,8 @@ TICK_GAP, WIDE_TICK_GAP = 0.055, 0.08
 HEIGHTS_IN, NARROW_HEIGHTS_IN = (3.2, 0.4, 1.25), (1.7, 0.46, 0.85)
 """Heights in inches of the curves' panel, of a row below it, and of the words around them. A narrow figure has a row's
 words above its bar."""
-ROWS_EDGES_IN = 0.12
-"""Margins of the panel of rows in inches."""
-EDGE = 0.06
-"""Margin outside the smallest and largest size, as a share of the axis (in ln size)."""
+ROWS_EDGES_IN, EDGE = 0.12, 0.06
+"""Margins of the panel of rows in inches, and outside the sizes as a share of the axis (in ln size)."""
 CURVE_SIZES = 48
 """Number of sizes at which a curve is computed."""
 LABEL_GAP = 0.055
@@ -37,10 +34,8 @@ DOT, ALIKE, ROOM = 0.012, 0.03, 0.5
 most ``ROOM`` of the gap to the next size."""
 USUAL_NAME, LETTER_IN, PANEL_IN = 15, 0.075, 4.6
 """Characters of a row name that fit, inches for each further character, and the usual width of the panel in inches."""
-SHADE = 0.26
-"""Half the height of the highest posterior, as a share of a row."""
-ABOVE = 0.42
-"""Distance from a bar to the words above it in a narrow figure, as a share of a row."""
+SHADE, ABOVE = 0.26, 0.42
+"""Half the height of the highest posterior, and distance from a bar to the words above it, as shares of a row."""
 OUTSIDE = 1.03
 """Left edge of the words, in panel widths. It leaves room for the arrow of an open end."""
 NAME, NARROW_NAME = 22, 14
@@ -64,24 +59,17 @@ class Row(NamedTuple):
     series: tuple[Series, ...]
 
 
-def _mix_series(answer: Answer) -> dict[str, Series]:
-    """Return the target's curve in each mix."""
-    styles = styles_of(mix.mix for mix in answer.mixes)
-    return {mix.mix: Series(mix.mix, mix.target.transition, *styles[mix.mix]) for mix in answer.mixes}
-
-
 def styles_of(names: Iterable[str]) -> dict[str, tuple[str, str]]:
     """Return a color and a marker for each name, in the order of first appearance."""
     return dict(zip(dict.fromkeys(names), zip(cycle(style.COLORS), cycle(style.MARKERS), strict=False), strict=False))
 
 
 @style.own_style()
-def transitions_figure(
-    spec: SweepSpec, answer: Answer, *, title: str | None = None, width_in: float = style.WIDTH_IN
-) -> Figure:
-    """Draw accuracy of the target against size for every mix, under the question or another ``title``."""
+def transitions_figure(answer: Answer, title: str = "", *, width_in: float = style.WIDTH_IN) -> Figure:
+    """Draw accuracy of the target against size for every mix, and below it the transitions as bars."""
     narrow = width_in < style.NARROW_IN
-    series, rows = list(_mix_series(answer).values()), _rows(answer, narrow=narrow)
+    rows = _rows(answer, narrow=narrow)
+    series = [row.series[0] for row in rows if len(row.series) == 1]
     curves_in, row_in, words_in = NARROW_HEIGHTS_IN if narrow else HEIGHTS_IN
     strip = ROWS_EDGES_IN + row_in * len(rows)
     figure = style.new_figure(curves_in + strip + words_in, width_in)
@@ -95,10 +83,8 @@ def transitions_figure(
     room = width_in - max(0, longest - USUAL_NAME) * LETTER_IN * style.WIDTH_IN / PANEL_IN
     _finish_curves(curves, labeled_sizes(answer, room, WIDE_TICK_GAP), span, answer)
     _draw_rows(below, rows, answer, span, narrow=narrow)
-    shown = labeled_sizes(answer, room)
-    style.label_ticks(below.xaxis, {count.size: str(count.size) for count in shown})
-    if head := spec.question if title is None else title:
-        style.title(figure, head)
+    style.label_ticks(below.xaxis, {count.size: str(count.size) for count in labeled_sizes(answer, room)})
+    style.title(figure, title)
     return figure
 
 
@@ -222,7 +208,8 @@ def draw_bar(
 
 def _rows(answer: Answer, *, narrow: bool) -> list[Row]:
     """Return a row per mix, then one per decided comparison. Names are wrapped to the width of their column."""
-    series, width = _mix_series(answer), NARROW_NAME if narrow else NAME
+    styles, width = styles_of(mix.mix for mix in answer.mixes), NARROW_NAME if narrow else NAME
+    series = {mix.mix: Series(mix.mix, mix.target.transition, *styles[mix.mix]) for mix in answer.mixes}
     made = [Row(mix, size_words(answer, curve.transition), (curve,)) for mix, curve in series.items()]
     for mix in answer.mixes:
         if mix.is_decided:

@@ -87,9 +87,9 @@ def _figures(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord]) -> dict
     axis = f"{answer.words.score} of {answer.target}"
     found = f"{axis} against {answer.size_axis}. {' '.join(finding(answer))}"
     figures: dict[str, Markup | None] = dict.fromkeys(("narrow", "similarities", "learning"))
-    figures["curves"] = _svg("curves", found, main_figure(spec, answer, title=""))
+    figures["curves"] = _svg("curves", found, main_figure(answer))
     if not answer.recipes:
-        narrow = transitions_figure(spec, answer, title="", width_in=PHONE_IN)
+        narrow = transitions_figure(answer, width_in=PHONE_IN)
         figures["narrow"] = _svg("narrow", found, narrow)
     if (similarities := similarities_figure(answer, runs)) is not None:
         label = "Cosine similarities and principal components below and above each transition"
