@@ -32,7 +32,7 @@ from orchestrator.home.files import Home, check_home
 from orchestrator.home.sweeps import Sweep, UnreadableError
 from orchestrator.report import table
 from orchestrator.report.answer import Answer
-from orchestrator.report.side_by_side import Compared
+from orchestrator.report.side_by_side import Compared, finding
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.numbers import counted, moment
 from orchestrator.space.spaces import load_space
@@ -53,7 +53,7 @@ class PrintedAnswer(Answer):
     """An answer that a notebook displays like the command line."""
 
     def __repr__(self) -> str:
-        return table.plain(table.answer_table(self))
+        return table.plain(self)
 
 
 class SweepResults:
@@ -159,7 +159,7 @@ class SweepResults:
         head = "".join(f"<th>{escape(cell)}</th>" for cell in answered.header)
         cells = [[f"<td>{escape(cell)}</td>" for cell in row.cells] for row in answered.rows if row.lead]
         rows = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
-        lines = "<br>".join(map(escape, answered.sentences))
+        lines = "<br>".join(map(escape, finding(self.answer)))
         return (
             f"<b>{escape(self.id)}</b>, {self.state}, started {moment(self._stored.begun)}<br>"
             f"{escape(self.spec.question)}"

@@ -18,7 +18,7 @@ from orchestrator.catalogue.reading import read_sweep
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.files import Home
 from orchestrator.report.answer import Answer
-from orchestrator.report.table import answer_table, plain
+from orchestrator.report.table import plain
 from tests.catalogue.fabricated import failed, runs_of, write_sweep
 from tests.cli.program import imported
 from tests.scripted import FAMILY, events
@@ -47,7 +47,7 @@ def test_a_sweep_is_loaded_with_all_its_contents(home: Path, tmp_path: Path) -> 
     assert s.report(tmp_path / "report.html").read_text().startswith("<!doctype html>")
     assert len(s.export(tmp_path / "tables")) == 7
     assert s.id in repr(s)
-    assert repr(s.answer) == plain(answer_table(read_sweep(Home(home), s.id).answer))
+    assert repr(s.answer) == plain(read_sweep(Home(home), s.id).answer)
     assert s.spec.question in s._repr_html_()
 
 

@@ -110,7 +110,7 @@ def run_command(space: SpaceName, options: RunOptions) -> None:
     print_start(specs[0], hardware, console, options.plan_line)
     answer = run_sweep(specs[0], options, console)
     if console.quiet:
-        typer.echo(table.plain(table.answer_table(answer), next_step(specs[0], answer)))
+        typer.echo(table.plain(answer, next_step(specs[0], answer)))
 
 
 class _Output(Console):

@@ -41,7 +41,7 @@ from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.rows import MEASURE, Row, rows, run_values
 from orchestrator.report.side_by_side import finding
-from orchestrator.report.table import answer_table, plain
+from orchestrator.report.table import plain
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.findings import compared_words, sentence
 from orchestrator.report.words.next_step import next_step
@@ -224,7 +224,7 @@ def _curve(answer: Answer, mix: MixAnswer) -> list[Sample]:
 
 def answer_content(sweep: Sweep, answer: Answer, state: str) -> Content:
     """Return the additions to a sweep's record when it ends."""
-    text = plain(answer_table(answer), next_step(sweep.spec, answer))
+    text = plain(answer, next_step(sweep.spec, answer))
     head = "" if state == "finished" else f"This sweep is **{state}**; this is the answer of its runs so far.\n\n"
     return Content(
         name=sweep.id,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from rich.console import Console, Group, RenderableType
@@ -29,49 +28,34 @@ class Line(NamedTuple):
     lead: bool = True
 
 
-@dataclass(frozen=True)
-class AnswerTable:
-    """An answer in words.
-
-    Attributes:
-        head: Description of the columns.
-        sentences: The findings, one line each.
-        evidence: The evidence of each comparison and its meaning, ``""`` without comparisons.
-        conditions: Unequal budgets and mixes stopped by hand, one line each.
-    """
+class AnswerTable(NamedTuple):
+    """The table of an answer. ``head`` describes its columns."""
 
     head: str
     header: tuple[str, ...]
     rows: tuple[Line, ...]
-    sentences: tuple[str, ...]
-    evidence: str
-    conditions: tuple[str, ...]
 
 
 def answer_table(answer: Answer) -> AnswerTable:
-    """Return an answer in words."""
+    """Return the transitions of an answer as a table."""
     recipes = recipes_of(answer)
     subject = f", {answer.subject}" if answer.subject else ""
-    columns = ("mix", answer.size_axis, answer.words.parameters, "runs")
+    header: tuple[str, ...] = ("mix", answer.size_axis, answer.words.parameters, "runs")
     if recipes:
+        header = ("recipe", *header, "compared")
         lines = [Line((row.label, *_cells(row), row.compared)) for row in comparison_rows(recipes)]
     else:
         lines = [
             Line((row.name, row.size_words, row.count_words, row.runs_words if row.is_target else ""), row.is_target)
             for row in sorted(rows(answer), key=lambda row: not row.is_target)
         ]
-    return AnswerTable(
-        head=f"{answer.target}{subject}: size at {LEVEL:.0%} of the asymptote, with {CONFIDENCE:.0%} intervals",
-        header=("recipe", *columns, "compared") if recipes else columns,
-        rows=tuple(lines),
-        sentences=finding(answer),
-        evidence=evidence_words(answer),
-        conditions=conditions(answer),
-    )
+    head = f"{answer.target}{subject}: size at {LEVEL:.0%} of the asymptote, with {CONFIDENCE:.0%} intervals"
+    return AnswerTable(head, header, tuple(lines))
 
 
-def render(table: AnswerTable, step: NextStep | None = None) -> Group:
-    """Return the answer for a terminal."""
+def render(answer: Answer, step: NextStep | None = None) -> Group:
+    """Return the answer for a terminal: table, findings, evidence, and what qualifies them."""
+    table, evidence = answer_table(answer), evidence_words(answer)
     grid = plain_table(*table.header)
     for row in table.rows:
         if row.lead:
@@ -79,17 +63,17 @@ def render(table: AnswerTable, step: NextStep | None = None) -> Group:
     return Group(
         Text(table.head, style="dim"),
         grid,
-        *(Text(sentence, style="bold") for sentence in table.sentences),
-        *([Text(table.evidence)] if table.evidence else []),
-        *(Text(condition, style="yellow") for condition in table.conditions),
+        *(Text(sentence, style="bold") for sentence in finding(answer)),
+        *([Text(evidence)] if evidence else []),
+        *(Text(condition, style="yellow") for condition in conditions(answer)),
         *([Text(f"next    {step.why}")] if step else []),
     )
 
 
-def plain(table: AnswerTable, step: NextStep | None = None) -> str:
+def plain(answer: Answer, step: NextStep | None = None) -> str:
     """Return the answer as plain text, without a trailing newline."""
     console = Console(width=PLAIN_WIDTH, file=io.StringIO(), color_system=None)
-    for part in render(table, step).renderables:
+    for part in render(answer, step).renderables:
         console.print(part, soft_wrap=isinstance(part, Text), markup=False, highlight=False)
     assert isinstance(console.file, io.StringIO)
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())

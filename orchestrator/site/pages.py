@@ -19,9 +19,9 @@ from orchestrator.home.journal import State
 from orchestrator.home.sweeps import UnreadableError
 from orchestrator.record.store import StoreError
 from orchestrator.report.answer import Answer
-from orchestrator.report.figures.transitions import bar_of, styles_of
 from orchestrator.report.figures.comparisons import forest_figure, main_figure
 from orchestrator.report.figures.style import inline_svg
+from orchestrator.report.figures.transitions import bar_of, styles_of
 from orchestrator.report.page import render
 from orchestrator.report.rows import targets
 from orchestrator.report.side_by_side import can_scale, comparison_sentences, finding, scaling_words

@@ -120,12 +120,11 @@ def draw(sweep: Sweep, result: Answer, runs: Sequence[RunRecord]) -> list[Path]:
 
 def print_answer(result: Answer, console: Console) -> None:
     """Print the table of an answer, between empty lines."""
-    rows = table.answer_table(result)
     console.print()
     if console.is_terminal:
-        console.print(table.render(rows))
+        console.print(table.render(result))
     else:
-        console.print(table.plain(rows), markup=False, highlight=False, soft_wrap=True)
+        console.print(table.plain(result), markup=False, highlight=False, soft_wrap=True)
     console.print()
 
 

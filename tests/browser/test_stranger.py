@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.home.files import Home
-from orchestrator.report.table import answer_table
+from orchestrator.report.side_by_side import finding
 from orchestrator.site.pages import SweepPages
 from orchestrator.site.server import serving
 from tests.browser.chromium import Page
@@ -51,12 +51,12 @@ def is_on_the_first_screen(page: Page, element: str) -> None:
 
 
 def test_question_and_answer_are_on_the_first_screen(site: Served, page: Page) -> None:
-    table = answer_table(site.sweep.answer)
+    sentence = finding(site.sweep.answer)[0]
     page.open(site.address)
-    shown = page.wait(site.sweep.spec.question, table.sentences[0], "finished")
+    shown = page.wait(site.sweep.spec.question, sentence, "finished")
     assert "Evidence" in shown
     page.wait_for("document.images[0].complete && document.images[0].naturalHeight > 0")
-    assert table.sentences[0] in str(page.run("return document.images[0].alt"))
+    assert sentence in str(page.run("return document.images[0].alt"))
     for element in ("h2", ".answer", ".said", "figure img", ".links"):
         is_on_the_first_screen(page, f"document.querySelector('{element}')")
 
@@ -111,6 +111,6 @@ def test_pages_are_accessible_in_both_schemes(site: Served, page: Page, kind: st
 def test_the_report_shows_the_same_without_its_script(site: Served, page: Page) -> None:
     with page.without_script():
         page.open(f"{site.address}sweep/{site.sweep.id}")
-        page.wait(answer_table(site.sweep.answer).sentences[0], "How sure", "seeds disagree")
+        page.wait(finding(site.sweep.answer)[0], "How sure", "seeds disagree")
         for section in ("curves", "similarities"):
             page.wait_for(f"document.querySelector('#{section} svg').getBoundingClientRect().height > 100")

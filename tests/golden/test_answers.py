@@ -59,7 +59,7 @@ RATIO = Synergy(2.9, 2.0, 4.9)
 
 def shown(result: Answer) -> str:
     """Return the answer as the terminal prints it."""
-    return plain(answer_table(result), next_step(make_spec(), result))
+    return plain(result, next_step(make_spec(), result))
 
 
 def explained(result: Answer) -> str:
@@ -121,7 +121,7 @@ def test_a_real_answer(snapshot: SnapshotAssertion) -> None:
 def test_nothing_learned_asks_for_a_longer_budget(snapshot: SnapshotAssertion) -> None:
     spec = make_spec(sizes=(8, 12))
     result = answer(spec, train(spec, list(product(("add", "add+prod"), (8, 12)))))
-    assert plain(answer_table(result), next_step(spec, result)) == snapshot
+    assert plain(result, next_step(spec, result)) == snapshot
 
 
 @pytest.mark.parametrize("width", [80, 160])

@@ -12,7 +12,8 @@ from orchestrator.catalogue.export import page_of
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.home.files import Home
 from orchestrator.home.sweeps import Sweep
-from orchestrator.report import table
+from orchestrator.report.side_by_side import finding
+from orchestrator.report.table import answer_table
 from orchestrator.report.words.explanation import how_sure, next_paragraph
 from orchestrator.report.words.findings import caveats
 from orchestrator.report.words.transitions import verdict_lines
@@ -92,19 +93,20 @@ def test_the_page_loads_no_other_resources(whole: tuple[StoredSweep, str]) -> No
 
 def test_the_answer_in_words_comes_first(whole: tuple[StoredSweep, str]) -> None:
     sweep, html = whole
-    contents = table.answer_table(sweep.answer)
     text = outline(html).text
-    places = [text.index(part) for part in (sweep.sweep.spec.question, contents.sentences[0], "Every run is a point")]
+    places = [
+        text.index(part) for part in (sweep.sweep.spec.question, finding(sweep.answer)[0], "Every run is a point")
+    ]
     assert places == sorted(places)
     for line in (
         *verdict_lines(sweep.answer),
-        *contents.sentences,
+        *finding(sweep.answer),
         *caveats(sweep.answer),
         *(point.text for point in how_sure(sweep.answer)),
         next_paragraph(sweep.sweep.spec, sweep.answer, sweep.state.value).text,
     ):
         assert " ".join(line.split()) in text
-    for row in contents.rows:
+    for row in answer_table(sweep.answer).rows:
         for cell in row.cells:
             assert cell.strip() in text
 

@@ -13,9 +13,9 @@ import pytest
 from scipy.stats import fisher_exact
 
 from orchestrator.report.answer import Answer, answer
-from orchestrator.report.table import answer_table
+from orchestrator.report.side_by_side import finding
 from orchestrator.report.words.explanation import explain
-from orchestrator.report.words.findings import caveats
+from orchestrator.report.words.findings import caveats, evidence_words
 from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.transition.evidence import Block, Direction
 from orchestrator.transition.types import Transition, Verdict
@@ -312,14 +312,13 @@ def is_true(case: Case, text: str, kinds: dict[str, Check]) -> bool:
 @pytest.mark.parametrize("seed", [*range(100), 256])  # 256: most sizes fail, the largest is learned.
 def test_every_sentence_agrees_with_the_runs(seed: int) -> None:
     case = Case(seed)
-    table = answer_table(case.answer)
     next_steps = [part.text for part in explain(SPEC, case.answer, "finished") if part.label == "Next"]
     for kinds, sentences in (
-        (SENTENCES, table.sentences),
+        (SENTENCES, finding(case.answer)),
         (CAVEATS, caveats(case.answer)),
         (OWN, [line.partition(";")[0] for line in verdict_lines(case.answer)]),
         ({LINE: tried}, verdict_lines(case.answer)),
-        (EVIDENCE, [table.evidence] if table.evidence else []),
+        (EVIDENCE, [text for text in [evidence_words(case.answer)] if text]),
         (NEXT, next_steps),
     ):
         assert [sentence for sentence in sentences if not is_true(case, sentence, kinds)] == []
@@ -330,4 +329,4 @@ def test_a_median_outside_the_tried_sizes_is_not_a_finding(seed: int) -> None:
     alone = make_spec(mixes=(BASELINE,))
     result = answer(alone, [run.ended for run in sweep(seed) if run.mix == BASELINE])
     assert result.mixes[0].target.transition.verdict is Verdict.UNDECIDED
-    assert answer_table(result).sentences[0].startswith("add: transition undecided, at ")
+    assert finding(result)[0].startswith("add: transition undecided, at ")

@@ -17,6 +17,7 @@ from orchestrator.report.figures.comparisons import caption, main_figure
 from orchestrator.report.side_by_side import (
     Compared,
     comparison_sentences,
+    finding,
     recipes_of,
 )
 from orchestrator.report.table import answer_table
@@ -243,7 +244,7 @@ def test_an_answer_about_several_recipes_is_worded_the_same_everywhere(twice: tu
 def test_nothing_learned_under_any_recipe_is_reported_once() -> None:
     swept = make_spec(recipes={"slow": {"haste": 2.0}, "fast": {"haste": 9.0}})
     runs = [(swept.config(Request(arm.name, 128, seed)), failed_at(0.1)) for arm in swept.mixes for seed in (0, 1)]
-    assert answer_table(answer(swept, runs)).sentences == ("Nothing was learned up to units 128.",)
+    assert finding(answer(swept, runs)) == ("Nothing was learned up to units 128.",)
 
 
 def test_runs_of_many_mixes_are_counted_in_one_line() -> None:

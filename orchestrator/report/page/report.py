@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 
 from orchestrator.cost import cost_of
 from orchestrator.home.sweeps import RunRecord, Sweep
-from orchestrator.report import table
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.figures.panels import learning_figure, probe_figure
@@ -21,6 +20,7 @@ from orchestrator.report.page import render
 from orchestrator.report.probed import probe_notes, probe_points, structure_words
 from orchestrator.report.races import speed_ups
 from orchestrator.report.side_by_side import finding
+from orchestrator.report.table import answer_table
 from orchestrator.report.words import numbers
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.explanation import how_sure, next_paragraph
@@ -50,7 +50,8 @@ def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], in
         begun=f"{datetime.fromisoformat(sweep.created).astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         index=index,
         answer=answer,
-        answered=table.answer_table(answer),
+        answered=answer_table(answer),
+        sentences=finding(answer),
         verdict_lines=verdict_lines(answer),
         judged=(*sure, next_paragraph(spec, answer, state)) if sure else (),
         words=answer.words,
