@@ -130,7 +130,7 @@ def figure_command(
     _check_picture(output)
     stored = open_sweep(sweep, home)
     path = output or stored.sweep.files.directory / "figure.pdf"
-    typer.echo(f"figure  {style.save(comparisons.paper_figure(stored.answer, width), path)}")
+    typer.echo(f"figure  {style.save(comparisons.main_figure(stored.answer, width_in=width), path)}")
     typer.echo(f"\n{comparisons.caption(stored.sweep, stored.answer)}")
 
 

@@ -92,10 +92,8 @@ def compare(expected: Expectation, answer: Answer, mix: MixAnswer, seen: Mapping
     else:
         sizes, other_sizes = [run.size for run in own], [run.size for run in other]
         if len(set(sizes)) == len(set(other_sizes)) == 1 and sizes[0] != other_sizes[0]:
-            known = (
-                f"{expected.number} is known only at size {sizes[0]} for {mix.mix}, and {other_sizes[0]} for {baseline}"
-            )
-            return known, Agreement.UNDECIDED
+            text = f"{expected.number} is known only at size {sizes[0]} for {mix.mix}"
+            return f"{text}, and {other_sizes[0]} for {baseline}", Agreement.UNDECIDED
         difference, how = at_equal_size(one, two, sizes, other_sizes), "at equal size"
     claimed, opposite = difference.above, difference.below
     if expected.finds == "lower":

@@ -14,13 +14,10 @@ from tests.report.samples import SIZES, bracketed, config, diverged, failed, in_
 
 def test_both_transitions_and_their_ratio_are_found() -> None:
     result = answer(make_spec(), bracketed())
-    alone, joint = result.mix("add").target, result.mix("add+prod").target
-    for task, midpoint in ((alone, 40), (joint, 20)):
-        assert task.transition.verdict is Verdict.FOUND
-        low, value, high = task.transition.relative.low, task.transition.relative.value, task.transition.relative.high
-        assert low is not None
-        assert value is not None
-        assert high is not None
+    for mix, midpoint in (("add", 40), ("add+prod", 20)):
+        found = result.mix(mix).target.transition
+        assert found.verdict is Verdict.FOUND
+        low, value, high = (end or 0.0 for end in (found.relative.low, found.relative.value, found.relative.high))
         # 80% of the asymptote lies a little above the midpoint.
         assert low <= value <= high
         assert midpoint < value < 1.35 * midpoint

@@ -1,7 +1,8 @@
-"""Figures: their contents, and that files are complete."""
+"""Figures: their contents, the runs that they show, and that files are complete and readable."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -9,16 +10,27 @@ from pathlib import Path
 import matplotlib.image
 import numpy as np
 import pytest
-from matplotlib.collections import PathCollection
+from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
+from orchestrator.catalogue.reading import StoredSweep, read_sweep
+from orchestrator.home.files import Home
+from orchestrator.home.sweeps import create_sweep
 from orchestrator.report.answer import Answer, answer
-from orchestrator.report.figures.similarity import similarity_figure
+from orchestrator.report.figures import style
+from orchestrator.report.figures.comparisons import caption, forest_figure, main_figure
+from orchestrator.report.figures.panels import learning_figure
+from orchestrator.report.figures.similarity import pairs, similarities_figure, similarity_figure
 from orchestrator.report.figures.style import save, save_both
 from orchestrator.report.figures.transitions import CURVE_SIZES, transitions_figure
+from orchestrator.report.side_by_side import Compared
+from orchestrator.report.table import comparison_rows
 from orchestrator.transition.types import Density, Estimate, Point, Verdict
+from tests.catalogue.fabricated import failed, runs_of, write_sweep
+from tests.golden.test_answers import FEWER
 from tests.report.samples import NOWHERE, bracketed, compared, in_order, make_answer, make_spec, transition
+from tests.sweep.sweeps import spec
 
 
 @pytest.fixture(scope="module", name="answer")
@@ -45,15 +57,10 @@ def test_every_run_is_a_point_and_every_transition_is_labelled(answer: Answer) -
     assert points(figure) == len(bracketed())
     text = texts(figure)
     for mix in answer.mixes:
-        value = mix.target.transition.relative.value
-        assert value is not None
-        assert f"{value:.1f} [" in text
+        assert f"{mix.target.transition.relative.value:.1f} [" in text
         assert mix.mix in text
-    assert "test accuracy of add" in text
-    assert "size (units)\nbars: transition" in text
-    assert "\nparameters\n" in text
-    assert "\nbest constant answer\n" in text
-    assert make_spec().question in text
+    parts = ("test accuracy of add", "size (units)\nbars: transition", "\nparameters\n", "\nbest constant answer\n")
+    assert all(part in text for part in (*parts, make_spec().question))
 
 
 def test_equally_accurate_runs_are_drawn_side_by_side() -> None:
@@ -70,20 +77,19 @@ def test_equally_accurate_runs_are_drawn_side_by_side() -> None:
 
 def test_the_curve_agrees_with_the_reported_transition(answer: Answer) -> None:
     """The curve passes 80% of its asymptote at the reported transition, within its own band."""
-    figure = transitions_figure(answer)
+    axes = transitions_figure(answer).axes[0]
     for mix in answer.mixes:
         estimate = mix.target.transition
-        low, high = answer.tested(estimate)
-        curve = answer.curve(estimate, np.geomspace(low.size, high.size, CURVE_SIZES).tolist())
-        value = estimate.relative.value
+        curve = answer.curve(estimate, np.geomspace(8, 128, CURVE_SIZES).tolist())
         assert curve is not None
-        assert value is not None
-        assert np.interp(np.log(value), np.log(curve.sizes), curve.middle) == pytest.approx(estimate.level, abs=0.02)
+        assert estimate.relative.value is not None
+        level = np.interp(np.log(estimate.relative.value), np.log(curve.sizes), curve.middle)
+        assert level == pytest.approx(estimate.level, abs=0.02)
         assert all(low <= middle <= high for low, middle, high in zip(curve.low, curve.middle, curve.high, strict=True))
         assert [curve.sizes[0], curve.sizes[-1]] == pytest.approx([8, 128])
-        drawn = [line for line in figure.axes[0].lines if len(np.asarray(line.get_xdata())) == len(curve.sizes)]
-        assert any(np.asarray(line.get_ydata(), float) == pytest.approx(curve.middle) for line in drawn)
-    assert figure.axes[0].get_xscale() == "log"
+        drawn = [np.asarray(line.get_ydata(), float) for line in axes.lines]
+        assert any(len(line) == len(curve.middle) and line == pytest.approx(curve.middle) for line in drawn)
+    assert axes.get_xscale() == "log"
 
 
 def test_a_decided_comparison_is_drawn_as_an_arrow(answer: Answer) -> None:
@@ -114,15 +120,17 @@ def test_names_are_outside_the_panel_and_there_is_no_legend(answer: Answer) -> N
 
 
 @pytest.mark.parametrize(
-    ("verdict", "relative", "label"),
+    ("verdict", "relative", "label", "arrows"),
     [
-        (Verdict.ABOVE, Estimate(None, 64.0, None), "above 64"),
-        (Verdict.BELOW, Estimate(None, None, 8.0), "below 8"),
-        (Verdict.UNDECIDED, Estimate(None, 16.0, None), "undecided, at least 16"),
-        (Verdict.UNDECIDED, NOWHERE, "undecided"),
+        (Verdict.ABOVE, Estimate(None, 64.0, None), "above 64", {">"}),
+        (Verdict.BELOW, Estimate(None, None, 8.0), "below 8", {"<"}),
+        (Verdict.UNDECIDED, Estimate(None, 16.0, None), "undecided, at least 16", {">"}),
+        (Verdict.UNDECIDED, NOWHERE, "undecided", {"<", ">"}),
     ],
 )
-def test_open_transitions_are_drawn_and_named(verdict: Verdict, relative: Estimate, label: str, tmp_path: Path) -> None:
+def test_open_transitions_are_drawn_and_named(
+    verdict: Verdict, relative: Estimate, label: str, arrows: set[str]
+) -> None:
     unsure = replace(transition(verdict, relative), density=Density((8.0, 16.0, 32.0), (0.2, 0.3, 0.1), 0.4))
     answer = make_answer(unsure, unsure)
     figure = transitions_figure(answer)
@@ -130,16 +138,7 @@ def test_open_transitions_are_drawn_and_named(verdict: Verdict, relative: Estima
     assert answer.curve(unsure, [16.0]) is None
     assert max(len(np.asarray(line.get_xdata())) for line in figure.axes[0].lines) <= 2  # Only the line of the floor.
     assert label in texts(figure).splitlines()
-    arrows = [line.get_marker() for line in figure.axes[1].lines if line.get_marker() in ("<", ">")]
-    assert (
-        set(arrows)
-        == {
-            Verdict.ABOVE: {">"},
-            Verdict.BELOW: {"<"},
-            Verdict.UNDECIDED: {">"} if relative.low else {"<", ">"},
-        }[verdict]
-    )
-    assert save(figure, tmp_path / "figure.png").stat().st_size > 10_000
+    assert {line.get_marker() for line in figure.axes[1].lines} & {"<", ">"} == arrows
 
 
 def test_png_and_svg_are_complete_and_reproducible(tmp_path: Path) -> None:
@@ -164,3 +163,151 @@ def test_long_names_leave_room_for_the_sizes(answer: Answer) -> None:
         assert len(boxes) > 3
         assert all(box.x1 < other.x0 for box, other in pairwise(boxes))
     assert figure.axes[0].get_window_extent().width > 0.5 * figure.bbox.width
+
+
+@pytest.mark.parametrize("width", [3.3, 7.0])
+def test_text_is_readable_and_inside_the_figure(answer: Answer, width: float) -> None:
+    figure = main_figure(answer, width_in=width)
+    figure.draw_without_rendering()
+    assert figure.get_figwidth() == width
+    texts = [text for axes in figure.axes for text in axes.texts if text.get_text()]
+    assert min(float(text.get_fontsize()) for text in texts) >= 7.5
+    assert all(
+        figure.bbox.padded(1).contains(*corner) for text in texts for corner in text.get_window_extent().corners()
+    )
+    if width == 3.3:
+        assert figure.get_figheight() < 4.2
+    words = [text.get_window_extent() for text in figure.axes[1].texts]
+    assert not any(box.overlaps(other) for place, box in enumerate(words) for other in words[place + 1 :])
+
+
+def test_fonts_are_embedded(answer: Answer, tmp_path: Path) -> None:
+    pdf = save(main_figure(answer, width_in=3.3), tmp_path / "figure.pdf").read_bytes()
+    svg = save(main_figure(answer, width_in=3.3), tmp_path / "figure.svg").read_text()
+    assert b"/FontFile2" in pdf
+    assert b"/Type3" not in pdf
+    box = re.search(rb"/MediaBox \[ ([\d. ]+) \]", pdf)
+    assert box is not None
+    assert np.fromstring(box[1].decode(), sep=" ")[2] == pytest.approx(3.3 * 72, abs=0.5)
+    assert "test accuracy of add</text>" in svg
+
+
+def test_the_caption_names_the_sweep(answer: Answer, tmp_path: Path) -> None:
+    sweep = create_sweep(spec(question="Does 100 % of A_1 help?"), Home(tmp_path))
+    text = caption(sweep, answer)
+    assert text.startswith("Does 100 % of A_1 help? Test accuracy of add")
+    assert f"{len(bracketed())} runs" in text
+    assert sweep.id in text
+
+
+@pytest.fixture(scope="module", name="stored")
+def stored_sweep(tmp_path_factory: pytest.TempPathFactory) -> StoredSweep:
+    home = Home(tmp_path_factory.mktemp("figures"))
+    return read_sweep(home, write_sweep(home).id)
+
+
+def test_shown_runs_are_on_both_sides_of_the_interval(stored: StoredSweep) -> None:
+    for pair in pairs(stored.answer, stored.runs):
+        interval = stored.answer.mix(pair.mix).target.transition.relative
+        below, above = (run for run in (pair.below, pair.above) if run is not None)
+        assert interval.low is not None
+        assert interval.high is not None
+        assert below.config.size <= interval.low < interval.high <= above.config.size
+        assert below.config.mix.name == pair.mix
+
+
+def test_without_a_transition_the_smallest_and_largest_sizes_are_shown(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    runs = [run for run in runs_of(spec()) if run.size in (8, 12)]
+    stored = read_sweep(home, write_sweep(home, spec(sizes=[8, 12]), runs=runs).id)
+    for pair in pairs(stored.answer, stored.runs):
+        assert [run.config.size for run in (pair.below, pair.above) if run is not None] == [8, 12]
+        assert not pair.bracketed
+
+
+def test_panels_name_size_and_accuracy_and_share_a_scale(stored: StoredSweep) -> None:
+    figure = similarities_figure(stored.answer, stored.runs)
+    assert figure is not None
+    text = texts(figure) + "".join(axes.get_title(loc="left") for axes in figure.axes)
+    assert re.search(r"add\+prod, above: units \d+\nseed \d+, add \d\.\d\d", text)
+    assert "cosine similarity" in text
+    assert "PC 1 (" in text
+    assert {image.get_clim() for axes in figure.axes for image in axes.images} == {(-1.0, 1.0)}
+
+
+def test_without_embeddings_there_are_no_panels(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    stored = read_sweep(home, write_sweep(home, runs=runs_of(spec())[:1], outcomes={0: failed()}).id)
+    assert similarities_figure(stored.answer, stored.runs) is None
+
+
+def test_every_run_has_a_learning_curve_that_ends_in_its_score(stored: StoredSweep) -> None:
+    figure = learning_figure(stored.spec, stored.runs, "title")
+    panels = [axes for axes in figure.axes if axes.get_title(loc="left")]
+    assert [axes.get_title(loc="left") for axes in panels] == ["add", "add+prod"]
+    drawn = [collection for axes in panels for collection in axes.collections]
+    lines = [len(lines.get_segments()) for lines in drawn if isinstance(lines, LineCollection)]
+    assert sum(lines) == points(figure) == len(stored.runs)
+    assert "steps" in texts(figure)
+
+
+def test_learning_curves_of_a_single_size_have_no_color_bar(tmp_path: Path) -> None:
+    home, wanted = Home(tmp_path), spec(sizes=[8])
+    stored = read_sweep(home, write_sweep(home, wanted, runs=runs_of(wanted)).id)
+    assert wanted.size_axis not in texts(learning_figure(stored.spec, stored.runs))
+    assert spec().size_axis in texts(learning_figure(spec(), stored.runs))
+
+
+def test_the_forest_plot_has_a_row_per_mix_and_arrows_for_open_ends() -> None:
+    located = transition(Verdict.FOUND, Estimate(20.0, 18.0, 24.0))
+    above = transition(Verdict.ABOVE, Estimate(None, 64.0, None))
+    answer = make_answer(above, located, FEWER)
+    compared = [Compared("one", answer), Compared("two", answer)]
+    rows = comparison_rows(compared)
+    assert [(row.label, row.mix) for row in rows] == [
+        (name, mix) for name in ("one", "two") for mix in ("add", "add+prod")
+    ]
+    assert (rows[1].size_words, rows[1].compared) == ("20 [18, 24]", "fewer parameters (80:1)")
+    figure = forest_figure(compared, "title")
+    (axes,) = figure.axes
+    markers = [line.get_marker() for line in axes.lines]
+    assert (markers.count(">"), markers.count("<")) == (2, 0)
+    named = ("one", "two", "above 640", "200 [180, 240]", "trainable parameters", "add+prod vs add")
+    assert all(part in texts(figure) for part in (*named, "fewer parameters (80:1)"))
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_the_forest_plot_draws_every_verdict(verdict: Verdict, tmp_path: Path) -> None:
+    estimate = transition(verdict, NOWHERE)
+    figure = forest_figure([Compared("only", make_answer(estimate, estimate))])
+    assert save(figure, tmp_path / "forest.png").stat().st_size > 5000
+
+
+def test_inline_figures_have_unique_ids(stored: StoredSweep) -> None:
+    first, again, other = (
+        style.inline_svg(learning_figure(stored.spec, stored.runs), name, "a <label>") for name in ("a", "a", "b")
+    )
+    assert first == again
+    assert first.startswith("<svg ")
+    assert first.rstrip().endswith("</svg>")
+    ids, others = (set(re.findall(r'\bid="([^"]+)"', svg)) for svg in (first, other))
+    assert ids
+    assert not ids & others
+    assert set(re.findall(r'(?:url\(#|href="#)([^")]+)', first)) <= ids
+    assert "<text" in first, "text stays text"
+    assert 'aria-label="a &lt;label&gt;"' in first
+    assert "#262626" not in first, "ink is the page's"
+
+
+def test_an_interval_open_on_both_sides_has_no_solid_point() -> None:
+    both = transition(Verdict.FOUND, Estimate(14.0, None, None))
+    answer = make_answer(both, both)
+    (axes,) = forest_figure([Compared("one", answer)]).axes
+    at = [line for line in axes.lines if list(np.asarray(line.get_xdata())) == [140.0]]
+    assert [line.get_markerfacecolor() for line in at] == ["white", "white"]
+
+
+def test_notebooks_display_figures_automatically(stored: StoredSweep) -> None:
+    figure = learning_figure(stored.spec, stored.runs)
+    assert isinstance(figure, style.Picture)
+    assert figure._repr_png_().startswith(b"\x89PNG")

@@ -19,8 +19,8 @@ from orchestrator.report.words.findings import caveats, evidence_words
 from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.transition.evidence import Block, Direction
 from orchestrator.transition.types import Transition, Verdict
-from tests.report.samples import SIZES, config, diverged, failed, make_spec
-from trainables.base import Outcome, RunConfig, Status
+from tests.report.samples import SIZES, config, diverged, failed, make_spec, scored
+from trainables.base import Outcome, RunConfig
 
 BASELINE, MIX = MIXES = ("add", "add+prod")
 SPEC = make_spec()
@@ -43,8 +43,7 @@ class Run:
         run = config(self.mix, self.size, self.seed)
         if self.accuracy < 0:
             return run, failed() if self.accuracy == FAILED else diverged(run)
-        tasks = run.mix.tasks
-        return run, Outcome(Status.FINISHED, 3, dict.fromkeys(tasks, self.accuracy), dict.fromkeys(tasks, 0.1))
+        return run, scored(run, self.accuracy)
 
 
 def sweep(seed: int) -> list[Run]:

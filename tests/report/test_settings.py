@@ -15,7 +15,7 @@ from cycler import cycler
 from orchestrator.catalogue.reading import read_sweep
 from orchestrator.home.files import Home
 from orchestrator.report.figures import style
-from orchestrator.report.figures.comparisons import forest_figure, main_figure, paper_figure
+from orchestrator.report.figures.comparisons import forest_figure, main_figure
 from orchestrator.report.figures.panels import learning_figure
 from orchestrator.report.figures.similarity import similarities_figure
 from orchestrator.report.side_by_side import Compared
@@ -49,7 +49,7 @@ def every_figure(tmp_path_factory: pytest.TempPathFactory) -> Any:
         assert similarities is not None
         figures = [
             main_figure(answer),
-            paper_figure(answer, 3.3),
+            main_figure(answer, width_in=3.3),
             forest_figure([Compared("one", answer)]),
             learning_figure(spec, runs),
             similarities,

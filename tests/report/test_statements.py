@@ -32,21 +32,23 @@ from orchestrator.sweep.reproduce import entropies
 from orchestrator.transition.evidence import Comparison
 from orchestrator.transition.types import SizeShare
 from tests.golden.test_answers import COMPARISONS, FEWER
-from tests.report.samples import bracketed, make_spec, train
-from trainables.base import Evaluation, Outcome, RunConfig, Status
+from tests.report.samples import bracketed, make_spec, scored, train
+from trainables.base import Evaluation, Outcome, Status
 
 ANSWER = answer(make_spec(), bracketed())
 ENTROPY = {"add": math.log(6), "prod": 1.4, "max": 1.3}
+LOW, HIGH = [0.10, 0.12, 0.11, 0.09], [0.50, 0.52, 0.51, 0.49]
 PROD_FIRST, ADD_FIRST, TOGETHER = ({"add": a, "prod": p} for a, p in ((500, 250), (250, math.inf), (250, 250)))
 
 
-def about(mix: str) -> Expectation:
-    return Expectation(claim="it is learned", source="a test", finds="transition", mix=mix)
+def expected(finds: str, **more: Any) -> Expectation:
+    number = {"number": "separation/mod2", "mix": "add+prod"} if finds in ("higher", "lower") else {}
+    return parse(Expectation, {"claim": "C", "source": "S", "finds": finds} | number | more)
 
 
 @pytest.mark.parametrize(("mix", "named"), [("*", ["add+prod"]), ("add", ["add"])])
 def test_a_located_transition_agrees_even_for_the_baseline(mix: str, named: list[str]) -> None:
-    rows = judge("space", "", [about(mix)], answer(make_spec(), bracketed()))
+    rows = judge("space", "", [expected("transition", mix=mix)], ANSWER)
     assert [row.about for row in rows] == named
     assert {row.agreement for row in rows} == {Agreement.AGREES}
     assert rows[0].result.startswith("units ")
@@ -57,9 +59,8 @@ def with_comparison(comparison: Comparison | None) -> Answer:
     return replace(ANSWER, mixes=(ANSWER.mixes[0], replace(ANSWER.mixes[1], comparison=comparison)))
 
 
-def verdict(comparison: Comparison | None, **fields: Any) -> Agreement:
-    statement = Expectation.model_validate({"claim": "A", "source": "B", "finds": "fewer"} | fields)
-    return judge("space", "", [statement], with_comparison(comparison))[0].agreement
+def verdict(comparison: Comparison | None, finds: str = "fewer", **fields: Any) -> Agreement:
+    return judge("space", "", [expected(finds, **fields)], with_comparison(comparison))[0].agreement
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def verdict(comparison: Comparison | None, **fields: Any) -> Agreement:
 )
 def test_only_evidence_decides_a_statement(kind: str, fewer: Agreement, no_fewer: Agreement) -> None:
     comparison = COMPARISONS[kind]
-    assert [verdict(comparison, finds=finds) for finds in ("fewer", "no fewer")] == [fewer, no_fewer]
+    assert [verdict(comparison, finds) for finds in ("fewer", "no fewer")] == [fewer, no_fewer]
 
 
 @pytest.mark.parametrize(
@@ -91,8 +92,7 @@ def test_parameters_stay_undecided_if_learning_becomes_rarer_with_size() -> None
     shares = tuple(SizeShare(size, learned, 6) for size, learned in ((8, 0), (16, 6), (32, 5), (64, 0)))
     given = with_comparison(FEWER)
     rarer = replace(given, mixes=(given.mixes[0], replace(given.mixes[1], shares=shares)))
-    statement = Expectation.model_validate({"claim": "A", "source": "B", "finds": "fewer"})
-    (row,) = judge("space", "", [statement], rarer)
+    (row,) = judge("space", "", [expected("fewer")], rarer)
     assert row.agreement is Agreement.UNDECIDED
     assert "learned more often (80:1)" in row.result
 
@@ -101,9 +101,8 @@ def test_a_failed_control_leaves_a_statement_undecided() -> None:
     spec = make_spec(sizes=(8, 12, 16))
     above = answer(spec, train(spec, [("add", 16), ("add", 12)], seeds=3))
     given = replace(above, mixes=(above.mixes[0], replace(above.mixes[1], comparison=FEWER)))
-    fields = {"claim": "A", "source": "B", "finds": "fewer"}
-    assert judge("space", "", [Expectation.model_validate(fields)], given)[0].agreement is Agreement.AGREES
-    (row,) = judge("space", "", [Expectation.model_validate(fields | {"control": "add"})], given)
+    assert judge("space", "", [expected("fewer")], given)[0].agreement is Agreement.AGREES
+    (row,) = judge("space", "", [expected("fewer", control="add")], given)
     assert row.agreement is Agreement.UNDECIDED
     assert row.result.endswith("; its control, add, was not learned: above 16")
 
@@ -141,31 +140,16 @@ def test_statements_are_judged_separately_for_each_recipe() -> None:
     cells = [(mix.name, size) for mix in spec.mixes for size in spec.sizes]
     runs = [(spec.config(Request(mix, size, seed)), size) for mix, size in cells for seed in (0, 1)]
     far = {config.label: "far" in config.label for config, _ in runs}
-    ended = [(config, accurate(config, 0.1 if far[config.label] else 0.97 * (size > 30))) for config, size in runs]
+    ended = [(config, scored(config, 0.1 if far[config.label] else 0.97 * (size > 30))) for config, size in runs]
     result = answer(spec, ended)
-    fields = {"claim": "A", "source": "B", "finds": "no fewer", "mix": "add+prod", "control": "add"}
-    rows = judge("space", "", [Expectation.model_validate(fields)], result)
-    assert ["its control" in row.result for row in rows] == [False, True]
-    rows = judge("space", "", [Expectation.model_validate(fields | {"control": "add @ far"})], result)
-    assert ["its control" in row.result for row in rows] == [True, True]
-    transition = Expectation.model_validate({"claim": "A", "source": "B", "finds": "transition"})
-    rows = judge("space", "", [transition], result)
+    for control, failed in (("add", [False, True]), ("add @ far", [True, True])):
+        rows = judge("space", "", [expected("no fewer", mix="add+prod", control=control)], result)
+        assert ["its control" in row.result for row in rows] == failed
+    rows = judge("space", "", [expected("transition")], result)
     assert [row.about for row in rows] == ["add+prod @ near", "add+prod @ far"]
-    below = Expectation.model_validate(
-        {"claim": "A", "source": "B", "mix": "add+prod", "finds": "exponent below", "limit": 1}
-    )
+    below = expected("exponent below", mix="add+prod", limit=1)
     both = [Compared(str(place), result, "space", str(place), "curve.midpoint", place) for place in (1.0, 2.0)]
     assert [row.about for row in judge_law("space", below, both)] == ["add+prod @ near", "add+prod @ far"]
-
-
-def accurate(config: RunConfig, accuracy: float) -> Outcome:
-    tasks = config.mix.tasks
-    return Outcome(Status.FINISHED, 3, dict.fromkeys(tasks, accuracy), dict.fromkeys(tasks, 0.1))
-
-
-def expected(finds: str, **more: Any) -> Expectation:
-    written = {"claim": "C", "source": "S", "mix": "add+prod", "finds": finds, "number": "separation/mod2"}
-    return parse(Expectation, written | more)
 
 
 def seen(values: Sequence[float], sizes: Sequence[int] = (), name: str = "separation/mod2") -> list[Seen]:
@@ -177,9 +161,6 @@ def seen(values: Sequence[float], sizes: Sequence[int] = (), name: str = "separa
 
 def judged(expectation: Expectation, alone: list[Seen], joint: list[Seen]) -> tuple[str, Agreement]:
     return compare(expectation, ANSWER, ANSWER.mix("add+prod"), {"add": alone, "add+prod": joint})
-
-
-LOW, HIGH = [0.10, 0.12, 0.11, 0.09], [0.50, 0.52, 0.51, 0.49]
 
 
 @pytest.mark.parametrize(
@@ -262,13 +243,13 @@ def test_intervals_agree_with_scipy() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"finds": "higher", "number": ""},
-        {"finds": "fewer"},
-        {"finds": "fewer", "number": "", "than": "a/b"},
+        {"number": ""},
+        {"finds": "fewer", "number": "mod/2"},
+        {"finds": "fewer", "than": "a/b"},
         {"number": "mod2"},
-        {"finds": "fewer", "number": "", "factor": 0.5},
-        {"finds": "fewer", "number": "", "factor": (7, 2)},
-        {"finds": "no fewer", "number": "", "factor": 2},
+        {"finds": "fewer", "factor": 0.5},
+        {"finds": "fewer", "factor": (7, 2)},
+        {"finds": "no fewer", "factor": 2},
     ],
 )
 def test_a_statement_that_compares_nothing_is_refused(wrong: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -33,21 +33,11 @@ from orchestrator.sweep.run_options import RunOptions
 from orchestrator.transition.evidence import Direction
 from orchestrator.transition.types import Estimate, SizeShare, Verdict
 from tests.golden.test_answers import COMPARISONS, LEARNED, SMALLER, VERDICTS
-from tests.report.samples import SIZES, bracketed, config, make_answer, make_spec
+from tests.report.samples import SIZES, bracketed, config, make_answer, make_spec, scored
 from tests.sweep.sweeps import printed, quiet, spec
-from trainables.base import Outcome, RunConfig, Status
 
 SPEC = make_spec()
 LISTED = ", ".join(map(str, SIZES))
-
-
-def outcomes(runs: list[tuple[str, int, int, float]]) -> list[tuple[RunConfig, Outcome]]:
-    ended = []
-    for mix, size, seed, accuracy in runs:
-        run = config(mix, size, seed)
-        tasks = run.mix.tasks
-        ended.append((run, Outcome(Status.FINISHED, 2, dict.fromkeys(tasks, accuracy), dict.fromkeys(tasks, 0.1))))
-    return ended
 
 
 @pytest.mark.parametrize(("first", "second"), list(product(VERDICTS, VERDICTS)))
@@ -68,19 +58,19 @@ def with_verdicts(*verdicts: Verdict, comparison: str = "fewer") -> Answer:
     mixes = []
     for mix, verdict in zip(plain.mixes, verdicts, strict=True):
         target = replace(mix.target, transition=replace(mix.target.transition, verdict=verdict))
-        compared = None if mix.synergy is None else COMPARISONS[comparison]
+        compared = COMPARISONS[comparison] if mix.is_compared else None
         mixes.append(replace(mix, tasks=(target, *mix.tasks[1:]), comparison=compared))
     return replace(plain, mixes=tuple(mixes))
 
 
 def never_learned(spent: bool = True) -> Answer:
     above = with_verdicts(Verdict.ABOVE, Verdict.ABOVE, comparison="neither")
-    nothing = [tuple(replace(share, learned=0) for share in mix.shares) for mix in above.mixes]
-    mixes = [replace(mix, shares=shares, spent=spent) for mix, shares in zip(above.mixes, nothing, strict=True)]
-    return replace(above, mixes=tuple(mixes))
+    nothing = tuple(SizeShare(size, 0, 2) for size in SIZES)
+    return replace(above, mixes=tuple(replace(mix, shares=nothing, spent=spent) for mix in above.mixes))
 
 
 TUNED = {"haste": 2.0}
+TWO = {"slow": {"haste": 2.0}, "fast": {"haste": 9.0}}
 OPEN_QUESTION = with_verdicts(Verdict.FOUND, Verdict.FOUND, comparison="alike")
 
 
@@ -126,27 +116,22 @@ def test_the_next_step_follows_from_the_answer(
 
 
 def test_a_run_that_used_all_its_steps_spent_its_budget() -> None:
-    runs = [("add", 8, 0, 0.1), ("add", 16, 0, 0.97), ("add", 16, 1, 0.1)]
+    runs = [(config("add", 8), 0.1), (config("add", 16), 0.97), (config("add", 16, 1), 0.1)]
     for steps, spent in ((3, True), (2, False)):
-        ended = [(run, replace(outcome, steps=steps)) for run, outcome in outcomes(runs)]
-        assert answer(SPEC, ended).mixes[0].spent is spent
+        assert answer(SPEC, [(run, scored(run, score, steps)) for run, score in runs]).mixes[0].spent is spent
 
 
 def test_an_arm_keeps_its_recipe_when_it_trains_longer() -> None:
-    recipes = {"slow": {"haste": 2.0}, "fast": {"haste": 9.0}}
-    swept = make_spec(recipes=recipes, mixes=("add", "add+prod @ fast"))
-    result = answer(
-        swept, [(swept.config(Request(arm.name, 128, seed)), failed_at(0.1)) for arm in swept.mixes for seed in (0, 1)]
-    )
-    step = next_step(swept, result)
+    step = next_step(*unlearned(recipes=TWO, mixes=("add", "add+prod @ fast")))
     assert step is not None
     assert step.overrides == ("mixes=[add x2 @ slow, add x2 @ fast, add+prod x2 @ fast]",)
 
 
-def failed_at(accuracy: float) -> Outcome:
-    """Return the outcome of a run that used its three steps."""
-    tasks = ("add", "prod")
-    return Outcome(Status.FINISHED, 3, dict.fromkeys(tasks, accuracy), dict.fromkeys(tasks, 0.1))
+def unlearned(**changes: object) -> tuple[SweepSpec, Answer]:
+    """Return a sweep of several recipes, and its answer if no run of the largest size learns."""
+    swept = make_spec(**changes)
+    runs = [swept.config(Request(arm.name, 128, seed)) for arm in swept.mixes[:5] for seed in (0, 1)]
+    return swept, answer(swept, [(run, scored(run, 0.1)) for run in runs])
 
 
 def test_a_size_without_an_interval_is_not_a_transition() -> None:
@@ -195,20 +180,19 @@ def test_learning_becomes_rarer_with_size_only_if_chance_cannot_explain_it() -> 
     ],
 )
 def test_a_sentence_about_several_recipes_counts_them(kinds: tuple[str, ...], counts: str) -> None:
-    compared = [
-        Compared(label, make_answer(LEARNED, SMALLER, COMPARISONS[kind]))
-        for label, kind in zip("abc", kinds, strict=False)
+    assert comparison_sentences(several("abc", kinds), "recipe") == [f"add+prod against add: {counts}"]
+
+
+def several(labels: Iterable[str], kinds: Iterable[str], variant: str = "") -> list[Compared]:
+    return [
+        Compared(label, make_answer(LEARNED, SMALLER, COMPARISONS[kind]), variant=variant)
+        for label, kind in zip(labels, kinds, strict=False)
     ]
-    assert comparison_sentences(compared, "recipe") == [f"add+prod against add: {counts}"]
 
 
 def test_sweeps_of_one_variant_are_named_by_their_labels() -> None:
-    compared = [
-        Compared(label, make_answer(LEARNED, SMALLER, COMPARISONS[kind]), variant="mod6")
-        for label, kind in (("first", "fewer"), ("second", "more"))
-    ]
     sentence = "add+prod against add: fewer parameters in 1 (first), more parameters in 1 (second) of 2 sweeps."
-    assert comparison_sentences(compared, "sweep") == [sentence]
+    assert comparison_sentences(several(("first", "second"), ("fewer", "more"), "mod6"), "sweep") == [sentence]
 
 
 @pytest.fixture(scope="module", name="twice")
@@ -242,15 +226,12 @@ def test_an_answer_about_several_recipes_is_worded_the_same_everywhere(twice: tu
 
 
 def test_nothing_learned_under_any_recipe_is_reported_once() -> None:
-    swept = make_spec(recipes={"slow": {"haste": 2.0}, "fast": {"haste": 9.0}})
-    runs = [(swept.config(Request(arm.name, 128, seed)), failed_at(0.1)) for arm in swept.mixes for seed in (0, 1)]
-    assert finding(answer(swept, runs)) == ("Nothing was learned up to units 128.",)
+    assert finding(unlearned(recipes=TWO)[1]) == ("Nothing was learned up to units 128.",)
 
 
 def test_runs_of_many_mixes_are_counted_in_one_line() -> None:
-    swept = make_spec(recipes={name: {"haste": haste} for haste, name in enumerate(("a", "b", "c", "d"), start=2)})
-    runs = [(swept.config(Request(arm.name, 128, seed)), failed_at(0.1)) for arm in swept.mixes[:5] for seed in (0, 1)]
-    assert how_sure(answer(swept, runs))[0].text.endswith("Runs: 10, 0 to 2 per mix.")
+    recipes = {name: {"haste": haste} for haste, name in enumerate("abcd", start=2)}
+    assert how_sure(unlearned(recipes=recipes)[1])[0].text.endswith("Runs: 10, 0 to 2 per mix.")
 
 
 @pytest.mark.parametrize(
@@ -278,10 +259,7 @@ def test_numbers_are_formatted_for_people(words: Callable[[float], str], texts: 
     ],
 )
 def test_undecided_evidence_names_the_direction_it_favors(evidence: float, leans: Direction, words: str) -> None:
-    mixes = [
-        mix
-        if mix.comparison is None
-        else replace(mix, comparison=replace(mix.comparison, evidence=evidence, leans=leans))
-        for mix in OPEN_QUESTION.mixes
-    ]
-    assert evidence_words(replace(OPEN_QUESTION, mixes=tuple(mixes))).startswith(words)
+    alone, joint = OPEN_QUESTION.mixes
+    assert joint.comparison is not None
+    joint = replace(joint, comparison=replace(joint.comparison, evidence=evidence, leans=leans))
+    assert evidence_words(replace(OPEN_QUESTION, mixes=(alone, joint))).startswith(words)

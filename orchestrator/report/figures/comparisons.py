@@ -1,4 +1,4 @@
-"""A sweep's main figure, also for a paper, and forest plots of several sweeps or of a sweep's recipes."""
+"""A sweep's main figure and its caption, and forest plots of several sweeps or of a sweep's recipes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
@@ -29,25 +28,17 @@ CHARACTERS, WIDE_CHARACTERS = 26, 72
 """Characters per line: next to the bars, and across the whole panel."""
 
 
-def main_figure(answer: Answer, title: str = "") -> Figure:
-    """Draw accuracy against size, or a forest plot of several recipes."""
-    return forest_figure(recipes_of(answer), title) if answer.recipes else transitions_figure(answer, title)
-
-
-@style.own_style()
-def paper_figure(answer: Answer, width: float) -> Figure:
-    """Draw the main figure ``width`` inches wide in at least 7.5 points, without the question, which is in the caption.
+def main_figure(answer: Answer, title: str = "", width_in: float = style.WIDTH_IN) -> Figure:
+    """Draw accuracy against size, or a forest plot of several recipes, in at least 7.5 points.
 
     Raises :class:`UserError` if several recipes do not fit.
     """
     if not answer.recipes:
-        return transitions_figure(answer, width_in=width)
-    if width < style.NARROW_IN:
+        return transitions_figure(answer, title, width_in)
+    if width_in < style.NARROW_IN:
         least = f"{style.NARROW_IN:g} inches or more"
         raise UserError(f"a figure of {len(answer.recipes)} recipes needs a --width of {least}")
-    figure = main_figure(answer)
-    figure.set_size_inches(width, figure.get_figheight())
-    return figure
+    return forest_figure(recipes_of(answer), title, width_in)
 
 
 def caption(sweep: Sweep, answer: Answer) -> str:
@@ -65,7 +56,7 @@ def caption(sweep: Sweep, answer: Answer) -> str:
 
 
 @style.own_style()
-def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
+def forest_figure(compared: Sequence[Compared], title: str = "", width_in: float = style.WIDTH_IN) -> Figure:
     """Draw transitions in parameters, since sizes of different families share no axis, and comparisons in words."""
     groups = [targets(entry.answer, entry.label) for entry in compared]
     ends = [end for group in groups for row in group for end in (row.smallest.total, row.largest.total)]
@@ -78,7 +69,7 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
         for mix in entry.answer.compared:
             name = f"{mix.mix} vs {entry.answer.baseline_of(mix).mix}"
             lines.append((name, compared_words(entry.answer, mix)))
-    figure = style.new_figure(ROW_IN * len(lines) + HEAD_IN)
+    figure = style.new_figure(ROW_IN * len(lines) + HEAD_IN, width_in)
     axes = figure.subplots()
     for place, (name, row) in enumerate(lines):
         look: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "color": style.INK}
@@ -87,7 +78,12 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
         elif isinstance(row, str):
             axes.text(0, place, textwrap.fill(row, WIDE_CHARACTERS), fontsize=style.SMALL + 0.5, **look)
         else:
-            text = _draw_row(axes, row, place, styles[row.mix][0], span)
+            smallest, largest = row.smallest.total, row.largest.total
+            axes.plot([smallest, largest], [place, place], color=style.FAINT, linewidth=1, zorder=1)
+            bar = bar_of(row.task.total, row.task.transition.verdict, smallest, largest)
+            if bar is not None and row.answer.runs:
+                draw_bar(axes, bar, place, styles[row.mix][0], span)
+            text = row.size_words if bar is None else row.count_words
             axes.text(1.04, place, textwrap.fill(text, CHARACTERS), fontsize=style.SMALL + 0.5, **look)
     axes.set(xscale="log", xlim=span, ylim=(len(lines) - 0.4, -0.7))
     axes.set_yticks(range(len(lines)), [textwrap.fill(name, CHARACTERS) if row else "" for name, row in lines])
@@ -100,12 +96,3 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
     axes.tick_params(axis="y", length=0, labelsize=style.TEXT, pad=9)
     style.title(figure, title)
     return figure
-
-
-def _draw_row(axes: Axes, row: Row, place: int, color: str, span: tuple[float, float]) -> str:
-    """Draw one transition and return its words."""
-    axes.plot([row.smallest.total, row.largest.total], [place, place], color=style.FAINT, linewidth=1, zorder=1)
-    bar = bar_of(row.task.total, row.task.transition.verdict, row.smallest.total, row.largest.total)
-    if bar is not None and row.answer.runs:
-        draw_bar(axes, bar, place, color, span)
-    return row.size_words if bar is None else row.count_words

@@ -65,7 +65,7 @@ def styles_of(names: Iterable[str]) -> dict[str, tuple[str, str]]:
 
 
 @style.own_style()
-def transitions_figure(answer: Answer, title: str = "", *, width_in: float = style.WIDTH_IN) -> Figure:
+def transitions_figure(answer: Answer, title: str = "", width_in: float = style.WIDTH_IN) -> Figure:
     """Draw accuracy of the target against size for every mix, and below it the transitions as bars."""
     narrow = width_in < style.NARROW_IN
     rows = _rows(answer, narrow=narrow)

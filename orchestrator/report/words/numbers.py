@@ -19,10 +19,8 @@ def number(value: float) -> str:
     if value == 0:
         return "0"
     digits = 2 - math.floor(math.log10(abs(value)))
-    rounded = round(value, digits)
-    if abs(rounded) >= 1000:
-        return f"{rounded:,.0f}"
-    return f"{rounded:.{max(digits, 0)}f}".rstrip("0").rstrip(".") if digits > 0 else f"{rounded:.0f}"
+    text = f"{round(value, digits):,.{max(digits, 0)}f}"
+    return text.rstrip("0").rstrip(".") if digits > 0 else text
 
 
 def exact(value: float) -> str:
