@@ -22,7 +22,7 @@ from orchestrator.report.words import numbers
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.numbers import bad_runs, counted, moment, size_on_disk
 from orchestrator.report.words.transitions import verdict_line
-from orchestrator.space.settings import flatten, plain_settings
+from orchestrator.space.settings import flatten, plain_value
 from orchestrator.transition.types import CONFIDENCE, LEVEL, Verdict
 from trainables.base import Evaluation, Outcome, Words
 
@@ -189,7 +189,7 @@ def run_view(key: str, sweeps: Sequence[StoredSweep]) -> RenderableType:
         facts |= _outcome_facts(ended.outcome, spec.family_class.words)
         facts |= {name: f"{value:.3g}" for name, value in numbers_of(ended.directory).items()}
         facts["files"] = str(ended.directory) if ended.directory.is_dir() else "none"
-    facts |= {key: str(value) for key, value in flatten(plain_settings(config.settings)).items()}
+    facts |= {key: str(value) for key, value in flatten(plain_value(config.settings)).items()}
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")

@@ -46,7 +46,7 @@ from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.findings import compared_words, sentence
 from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.transitions import verdict_lines
-from orchestrator.space.settings import flatten, plain_settings
+from orchestrator.space.settings import flatten, plain_value
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import LEVEL
 from trainables.base import Status
@@ -247,7 +247,7 @@ def metric_name(text: str) -> str:
 
 def with_settings(spec: SweepSpec, identity: Mapping[str, str], resolved: Any = None) -> dict[str, str]:
     """Return ``identity`` with the sweep's settings, or the settings ``resolved`` for a run, by dotted name."""
-    values = plain_settings(spec.settings if resolved is None else resolved)
+    values = plain_value(spec.settings if resolved is None else resolved)
     settings = {key: str(value) for key, value in flatten(values).items()}
     if clash := sorted(settings.keys() & identity.keys()):
         raise ValueError(f"the family {spec.family!r} has settings with reserved names: {', '.join(clash)}")

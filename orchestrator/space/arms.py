@@ -19,7 +19,7 @@ Fairness = Literal["total", "target", "both"]
 class WrittenPhase(BaseModel):
     """A phase in a search space."""
 
-    model_config = STRICT | {"frozen": True}
+    model_config = STRICT
 
     mix: Any
     """Tasks of this phase: ``add+prod`` or ``{add: 2, prod: 1}``."""
@@ -36,7 +36,7 @@ class WrittenPhase(BaseModel):
 class WrittenArm(BaseModel):
     """An arm in a search space that has a name or several phases."""
 
-    model_config = STRICT | {"frozen": True}
+    model_config = STRICT
 
     name: str = Field(max_length=200, pattern=ONE_LINE)
     """Name of the arm, on one line."""
@@ -48,6 +48,19 @@ class WrittenArm(BaseModel):
     """Multiple of the settings' steps and examples."""
     recipe: str = ""
     """Name of a recipe; by default the arm is trained under all of them."""
+
+    def arm(self) -> Arm:
+        """Return the arm. Raises ``ValueError``."""
+        if (self.mix is None) == (not self.phases):
+            raise ValueError(f"the arm {self.name} needs either a mix or phases")
+        phases = self.phases or [WrittenPhase(mix=self.mix)]
+        shares = [phase.share for phase in phases]
+        rest = max(0.0, 1.0 - sum(share or 0.0 for share in shares)) / max(1, shares.count(None))
+        made = (
+            Phase(read_mix(phase.mix), phase.share or rest, _parts(phase.takes), _parts(phase.frozen), phase.size)
+            for phase in phases
+        )
+        return Arm(tuple(made), self.budget, self.recipe, self.name)
 
 
 def read_arm(value: Any) -> Arm:
@@ -62,8 +75,8 @@ def read_arm(value: Any) -> Arm:
         arm = value if isinstance(value, Arm) else Arm.parse(value)
         phases = tuple(replace(phase, mix=_rounded(phase.mix)) for phase in arm.phases)
         return replace(arm, phases=phases, budget=float(f"{arm.budget:.6g}"))
-    if isinstance(value, Mapping) and ("phases" in value or ("mix" in value and "name" in value)):
-        return _in_full(parse(WrittenArm, value))
+    if isinstance(value, Mapping) and ("phases" in value or {"mix", "name"} <= value.keys()):
+        return parse(WrittenArm, value).arm()
     return Arm.of(read_mix(value))
 
 
@@ -118,8 +131,7 @@ def with_budgets(arms: tuple[Arm, ...], target: str, fairness: Fairness) -> tupl
     matched = [arm.with_as_much(target, arms[0]) for arm in arms]
     if fairness == "target":
         return tuple(matched)
-    pairs = [pair for arm, other in zip(arms, matched, strict=True) for pair in (arm, other)]
-    return tuple(dict.fromkeys(pairs))
+    return tuple(dict.fromkeys(arm for pair in zip(arms, matched, strict=True) for arm in pair))
 
 
 def with_recipes(arms: tuple[Arm, ...], recipes: Mapping[str, Any]) -> tuple[Arm, ...]:
@@ -130,25 +142,6 @@ def with_recipes(arms: tuple[Arm, ...], recipes: Mapping[str, Any]) -> tuple[Arm
     if not recipes or all(arm.recipe for arm in arms):
         return arms
     return tuple(replace(arm, recipe=recipe) for recipe in recipes for arm in arms if arm.recipe in ("", recipe))
-
-
-def _in_full(written: WrittenArm) -> Arm:
-    if (written.mix is None) == (not written.phases):
-        raise ValueError(f"the arm {written.name} needs either a mix or phases")
-    phases = written.phases or [WrittenPhase(mix=written.mix)]
-    shares = [phase.share for phase in phases]
-    rest = max(0.0, 1.0 - sum(share or 0.0 for share in shares)) / max(1, shares.count(None))
-    made = tuple(
-        Phase(
-            read_mix(phase.mix),
-            rest if phase.share is None else phase.share,
-            _parts(phase.takes),
-            _parts(phase.frozen),
-            phase.size,
-        )
-        for phase in phases
-    )
-    return Arm(made, written.budget, written.recipe, written.name)
 
 
 def _parts(value: Sequence[str] | str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrator.errors import did_you_mean, unknown
 from orchestrator.space.mistakes import InvalidDataError, Key, Mistake, explain
-from orchestrator.space.settings import flatten, plain_settings, resolve
+from orchestrator.space.settings import flatten, plain_value, resolve
 from orchestrator.space.tuning import Tune
 from orchestrator.transition.evidence import bar
 from trainables.base import Family, RunConfig, SettingsError, Start
@@ -126,7 +126,7 @@ def in_recipes(
 
 def in_along(along: str, settings: Any) -> Iterator[Mistake]:
     """Refuse a setting by which variants cannot be ordered."""
-    values = flatten(plain_settings(settings), "settings.")
+    values = flatten(plain_value(settings), "settings.")
     numbers = [name for name, value in values.items() if _positive(value)]
     if along and along not in numbers:
         yield Mistake(("along",), str(unknown("positive number in the settings", along, numbers)))

@@ -41,7 +41,7 @@ class Expectation(BaseModel):
     means all except the baseline. ``variant`` is a pattern (``prime_*``).
     """
 
-    model_config = STRICT | {"frozen": True}
+    model_config = STRICT
 
     claim: str = Field(min_length=1)
     source: str = Field(min_length=1)

@@ -49,7 +49,7 @@ class Hardware:
 class Needs(BaseModel):
     """The hardware that a profile needs. A profile with ``asked`` is chosen only by name."""
 
-    model_config = STRICT | {"frozen": True}
+    model_config = STRICT
 
     gpu: bool = False
     cpus: int = Field(default=1, ge=1)

@@ -26,21 +26,22 @@ Key = tuple[str | int, ...]
 
 T = TypeVar("T")
 
-STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """Pattern of names of search spaces, profiles and variants, which become directories and experiment names."""
-
 ONE_LINE = "^.+$"
 """Pattern of text for one line of a table."""
-
-YAML_WORDS = (
-    (f"match pattern '{ONE_LINE}'", "be text on one line"),
-    ("Input should be", "must be"),
-    ("String should", "must"),
-    ("a valid array", "a list"),
-    ("an object", "a mapping"),
-)
+YAML_WORDS = {
+    f"match pattern '{ONE_LINE}'": "be text on one line",
+    "Input should be": "must be",
+    "String should": "must",
+    "a valid array": "a list",
+    "an object": "a mapping",
+}
+"""Pydantic's words, and ours for the end of a sentence about a key."""
+LONGEST_VALUE = 60
+"""Maximum number of characters of a value in a message."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Mistake:
 class InvalidDataError(ValueError):
     """Invalid data, with at least one of ``mistakes``."""
 
-    def __init__(self, mistakes: list[Mistake]) -> None:
+    def __init__(self, *mistakes: Mistake) -> None:
         texts = (f"{dotted(one.key)}: {one.message}" if one.key else one.message for one in mistakes)
         super().__init__("; ".join(texts))
         self.mistakes = mistakes
@@ -63,23 +64,22 @@ class InvalidDataError(ValueError):
 
 def dotted(key: Key) -> str:
     """Return a key as text: ``settings.task.modulus``, ``mixes[1]``."""
-    text = ""
-    for part in key:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in key).removeprefix(".")
 
 
-def parse(kind: type[T], data: Any, context: object = None) -> T:
+def parse(kind: type[T], data: Any, context: object = None, at: Key = ()) -> T:
     """Return an instance of ``kind`` (a pydantic model or a standard dataclass) made from plain data.
 
-    Unknown keys are refused at every depth. Validators get the ``context``. Raises :class:`InvalidDataError`.
+    Unknown keys are refused at every depth. Validators get the ``context``. Raises :class:`InvalidDataError`, whose
+    keys begin with ``at``.
     """
     holder = _holder(typing.cast(Hashable, kind))
     try:
-        parsed = holder.model_validate_json(json.dumps({"value": data}), strict=True, context=context)
+        parsed = holder.model_validate_json(json.dumps({"value": data}), context=context)
         return typing.cast(T, parsed.value)  # type: ignore[attr-defined]
     except ValidationError as error:
-        raise InvalidDataError(list(mistakes(error, kind))) from error
+        mistakes = [replace(mistake, key=at + mistake.key) for mistake in _mistakes(error, kind)]
+        raise InvalidDataError(*mistakes) from error
 
 
 @cache
@@ -88,8 +88,7 @@ def _holder(kind: Any) -> type[BaseModel]:
     return create_model("Holder", __config__=STRICT, value=(kind, ...))
 
 
-def mistakes(error: ValidationError, kind: Any) -> Iterator[Mistake]:
-    """Yield the mistakes that an error reports about the ``value`` of a holder of ``kind``."""
+def _mistakes(error: ValidationError, kind: Any) -> Iterator[Mistake]:
     for details in error.errors():
         key: Key = details["loc"][1:]
         cause = details.get("ctx", {}).get("error")
@@ -105,7 +104,11 @@ def mistakes(error: ValidationError, kind: Any) -> Iterator[Mistake]:
         elif details["type"] == "value_error":
             yield Mistake(key, str(cause))
         else:
-            yield Mistake(key, f"{_in_yaml_words(details['msg'])}; got {_short(details['input'])}")
+            message, given = details["msg"], repr(details["input"])
+            for theirs, ours in YAML_WORDS.items():
+                message = message.replace(theirs, ours)
+            short = given if len(given) <= LONGEST_VALUE else f"{given[: LONGEST_VALUE - 3]}..."
+            yield Mistake(key, f"{message}; got {short}")
 
 
 def _settings_key(kind: Any, key: Key, named: str) -> Key:
@@ -118,11 +121,10 @@ def _settings_key(kind: Any, key: Key, named: str) -> Key:
 
 def explain(error: SettingsError) -> str:
     """Return the message of an error, with its allowed values and the nearest match if the error lists them."""
-    text = str(error)
     if not error.allowed:
-        return text
+        return str(error)
     hint = did_you_mean(error.given, error.allowed) if error.given else ""
-    return f"{text}.{hint} Allowed: {', '.join(error.allowed)}"
+    return f"{error}.{hint} Allowed: {', '.join(error.allowed)}"
 
 
 def unknown_key(allowed: Sequence[str], hint: str) -> str:
@@ -160,15 +162,3 @@ def field_types(kind: Any) -> dict[str, Any]:
         hints = typing.get_type_hints(kind)
         return {field.name: hints[field.name] for field in dataclasses.fields(kind) if field.init}
     return {}
-
-
-def _in_yaml_words(message: str) -> str:
-    """Translate pydantic's "Input should be a valid array" into the end of a sentence about a key."""
-    for theirs, ours in YAML_WORDS:
-        message = message.replace(theirs, ours)
-    return message
-
-
-def _short(value: Any, limit: int = 60) -> str:
-    text = repr(value)
-    return text if len(text) <= limit else text[: limit - 3] + "..."

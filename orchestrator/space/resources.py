@@ -36,7 +36,7 @@ def _gpu_share(value: Any) -> float | Literal["auto"]:
 class Resources(BaseModel):
     """Resources of a stack of runs, which do not change results."""
 
-    model_config = STRICT | {"frozen": True}
+    model_config = STRICT
 
     cpu_per_stack: float = Field(default=1.0, ge=0.01, le=MOST_CORES)
     """Cores of a stack; may be a fraction."""

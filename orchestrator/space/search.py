@@ -22,7 +22,7 @@ FORMER = {"bayes": "pairs"}
 class Search(BaseModel):
     """The searcher of a sweep. ``settings`` are keyword arguments of ``orchestrator.search.registry.make_searcher``."""
 
-    model_config = STRICT | {"frozen": True}
+    model_config = STRICT
 
     method: str
     settings: dict[str, Any]
@@ -32,19 +32,17 @@ class Search(BaseModel):
     def _from_flat(cls, data: Any) -> Any:
         if not isinstance(data, Mapping):
             return data
-        method = data.get("method", DEFAULT_METHOD)
-        if not isinstance(method, str):
-            raise InvalidDataError(
-                [Mistake(("method",), f"must be text; got {method!r}; allowed: {', '.join(METHODS)}")]
-            )
+        own = dict(data)
+        method = str(own.pop("method", DEFAULT_METHOD))
+        message = ""
         if method in FORMER:
             message = (
                 f"{method!r} existed only in earlier versions; write method: {FORMER[method]}, with its own settings"
             )
-            raise InvalidDataError([Mistake(("method",), message)])
-        if method not in METHODS:
-            raise InvalidDataError([Mistake(("method",), str(unknown("search method", method, METHODS)))])
-        own = {key: value for key, value in data.items() if key != "method"}
+        elif method not in METHODS:
+            message = str(unknown("search method", method, METHODS))
+        if message:
+            raise InvalidDataError(Mistake(("method",), message))
         return {"method": method, "settings": asdict(parse(settings_type(method), own))}
 
     @model_serializer
@@ -68,7 +66,7 @@ class SizeRange(BaseModel):
     Sizes are log-spaced and rounded to the nearest multiple. Duplicates are dropped, so there may be fewer sizes.
     """
 
-    model_config = STRICT | {"frozen": True}
+    model_config = STRICT
 
     smallest: int = Field(alias="from", ge=1)
     largest: int = Field(alias="to", ge=1)

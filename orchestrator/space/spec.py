@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Any, Self
@@ -26,7 +27,7 @@ from orchestrator.space.arms import Fairness, read_arm, with_budgets, with_recip
 from orchestrator.space.mistakes import NAME, STRICT, InvalidDataError, Mistake, parse
 from orchestrator.space.resources import Resources
 from orchestrator.space.search import Search, SizeRange
-from orchestrator.space.settings import flatten, plain_settings, plain_value, python_numbers, resolve
+from orchestrator.space.settings import flatten, plain_value, resolve
 from orchestrator.space.tuning import LARGEST_SEED, Tune
 from orchestrator.transition.evidence import LEARNED
 from trainables.base import Family, RunConfig, Until, load_family
@@ -35,6 +36,8 @@ from trainables.contract.runs import salted
 from trainables.probes.base import load_probe
 
 DEFAULT_FAMILY = "listops"
+LISTED = Field(strict=False)
+"""A tuple that may be written as a list."""
 
 
 class SweepSpec(BaseModel):
@@ -43,7 +46,7 @@ class SweepSpec(BaseModel):
     ``settings`` is an instance of the family's ``Settings``, and ``variant`` the name of a variant (space/spaces.py).
     """
 
-    model_config = STRICT | {"frozen": True, "arbitrary_types_allowed": True}
+    model_config = STRICT | {"arbitrary_types_allowed": True}
 
     name: str
     """Name of the space and its sweeps; by default the file's name."""
@@ -59,10 +62,10 @@ class SweepSpec(BaseModel):
     recipes: dict[str, Any] = Field(default_factory=dict)
     """Other settings, by name: ``{slow: {settings: {training: {learning_rate: 1.0e-4}}}}``. ``mixes`` then
     contains every mix once for each recipe, and each mix is compared with the baseline under the same recipe."""
-    mixes: tuple[Annotated[Arm, PlainValidator(read_arm), PlainSerializer(written)], ...]
+    mixes: Annotated[tuple[Annotated[Arm, PlainValidator(read_arm), PlainSerializer(written)], ...], LISTED]
     """Tasks to train together, such as ``[add, add+prod, "add:2+max"]``, or arms with a name and phases. The first mix
     is the baseline."""
-    sizes: tuple[Annotated[int, Field(ge=1)], ...]
+    sizes: Annotated[tuple[Annotated[int, Field(ge=1)], ...], LISTED]
     """Sizes of models, values of the family's ``size_axis``: a list, or a range such as ``{from: 8, to: 256, count: 16,
     multiple_of: 4}``."""
     seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
@@ -75,7 +78,7 @@ class SweepSpec(BaseModel):
     """Settings to tune for each mix before the sweep."""
     tuned: dict[str, dict[str, float]] = Field(default_factory=dict)
     """Tuned settings: by mix, a number for each dotted name."""
-    probes: tuple[str, ...] = Field(default=None, validate_default=True)
+    probes: tuple[str, ...] = Field(default=None, validate_default=True, strict=False)
     """Probes of every trained model (trainables/probes/); by default the family's."""
     resources: Resources = Field(default_factory=Resources)
     profile: str = ""
@@ -90,8 +93,8 @@ class SweepSpec(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _python_numbers(cls, data: Any) -> Any:
-        return python_numbers(data)
+    def _plain(cls, data: Any) -> Any:
+        return plain_value(data)
 
     @field_validator("name", "variant")
     @classmethod
@@ -113,11 +116,6 @@ class SweepSpec(BaseModel):
             for name, overlay in value.items()
         }
 
-    @field_validator("mixes", mode="before")
-    @classmethod
-    def _mix_list(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
-
     @field_validator("mixes")
     @classmethod
     def _distinct_mixes(cls, value: tuple[Arm, ...], info: ValidationInfo) -> tuple[Arm, ...]:
@@ -125,18 +123,14 @@ class SweepSpec(BaseModel):
             raise ValueError("at least one mix is needed, such as [add, add+prod]")
         value = with_budgets(value, info.data.get("target", ""), info.data.get("budget", "total"))
         value = with_recipes(value, info.data.get("recipes", {}))
-        names = [mix.name for mix in value]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"the mix {name} is named twice")
+        if twice := _repeated(mix.name for mix in value):
+            raise ValueError(f"the mix {twice} is named twice")
         return value
 
     @field_validator("sizes", mode="before")
     @classmethod
     def _written_out(cls, value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return parse(SizeRange, value).sizes()
-        return tuple(value) if isinstance(value, list) else value
+        return parse(SizeRange, value).sizes() if isinstance(value, Mapping) else value
 
     @field_validator("sizes")
     @classmethod
@@ -150,27 +144,23 @@ class SweepSpec(BaseModel):
     @field_validator("family")
     @classmethod
     def _known_family(cls, value: str, info: ValidationInfo) -> str:
-        missing = sorted(_family_class(value, info).__abstractmethods__)
-        if missing:
+        if missing := sorted(_family_class(value, info).__abstractmethods__):
             raise ValueError(f"{value!r} is not a complete family: it lacks {', '.join(missing)}")
         return value
 
     @field_validator("probes", mode="before")
     @classmethod
-    def _probe_list(cls, value: Any, info: ValidationInfo) -> Any:
-        if value is None:
-            return _family_class(info.data["family"], info).probes if "family" in info.data else ()
-        return tuple(value) if isinstance(value, list) else value
+    def _of_family(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is not None:
+            return value
+        return _family_class(info.data["family"], info).probes if "family" in info.data else ()
 
     @field_validator("probes")
     @classmethod
     def _distinct_probes(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        if info.context is not None:  # Probes of a family that cannot be imported are often in the same module.
-            return value
-        names = [load_probe(probe).name for probe in value]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"two probes have the name {name!r}; their results would be in one file")
+        # Probes of a family that cannot be imported are often in the same module.
+        if info.context is None and (twice := _repeated(load_probe(probe).name for probe in value)):
+            raise ValueError(f"two probes have the name {twice!r}; their results would be in one file")
         return value
 
     @field_validator("settings", mode="before")
@@ -178,15 +168,14 @@ class SweepSpec(BaseModel):
     def _family_settings(cls, value: Any, info: ValidationInfo) -> Any:
         if "family" not in info.data:
             return value  # The family is reported as wrong, and its settings are unknown.
-        kind = _family_class(info.data["family"], info).Settings
-        # Workers read plain values, where an integer in place of a float would change the run's key.
-        return parse(kind, plain_settings(value) if isinstance(value, kind) else value)
+        # From plain values, because workers read those, and an integer in place of a float would change a run's key.
+        return parse(_family_class(info.data["family"], info).Settings, value)
 
     @model_validator(mode="after")
     def _fits_together(self, info: ValidationInfo) -> SweepSpec:
         self._stand_in = info.context
         if mistakes := self._mistakes():
-            raise InvalidDataError(mistakes)
+            raise InvalidDataError(*mistakes)
         return self
 
     def _mistakes(self) -> list[Mistake]:
@@ -263,7 +252,7 @@ class SweepSpec(BaseModel):
     @property
     def place_along(self) -> float | None:
         """Value of the setting ``along``, or None."""
-        return float(flatten(plain_settings(self.settings), "settings.")[self.along]) if self.along else None
+        return float(flatten(plain_value(self.settings), "settings.")[self.along]) if self.along else None
 
     @property
     def plain_mixes(self) -> tuple[str, ...]:
@@ -328,34 +317,32 @@ class SweepSpec(BaseModel):
         """Return the sweep as plain JSON values: a search space without profiles."""
         absent = {name for name in ("variant", "along", "salt") if not getattr(self, name)}
         values = self.model_dump(mode="json", exclude={"settings", *absent}, warnings="error")
-        return values | {"settings": plain_settings(self.settings)}
+        return values | {"settings": plain_value(self.settings)}
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a checked copy. Pydantic's skips checks and keeps stale derived values. Raises :class:`UserError`."""
         if update is None:
             return super().model_copy(deep=deep)
-        return self._read(self.to_dict() | {name: plain_value(value) for name, value in update.items()})
+        try:
+            return parse(type(self), self.to_dict() | plain_value(update))
+        except InvalidDataError as error:
+            raise UserError(f"this specification cannot be used: {error}") from error
+        except (PydanticSerializationError, TypeError, AttributeError) as error:
+            raise UserError(f"this specification has a value that cannot be written to a file: {error}") from error
 
     def checked(self) -> Self:
         """Return the sweep, checked like a file because ``model_construct`` skips checks. Raises :class:`UserError`."""
-        try:
-            text = self.to_yaml()
-        except (PydanticSerializationError, TypeError, AttributeError) as error:
-            raise UserError(f"this specification has a value that cannot be written to a file: {error}") from error
-        return self._read(strict_yaml.read(text, "the specification").data)
-
-    @classmethod
-    def _read(cls, data: Mapping[str, Any]) -> Self:
-        try:
-            return parse(cls, data)
-        except InvalidDataError as error:
-            raise UserError(f"this specification cannot be used: {error}") from error
+        return self.model_copy(update={})
 
     def to_yaml(self) -> str:
         """Return a search space that resolves to this sweep on any machine."""
         data = self.to_dict()
-        ordered = {field: data[field] for field in type(self).model_fields if field in data}
-        return strict_yaml.write(ordered)
+        return strict_yaml.write({field: data[field] for field in type(self).model_fields if field in data})
+
+
+def _repeated(names: Iterable[str]) -> str:
+    """Return the first name that occurs twice, or ``""``."""
+    return next((name for name, count in Counter(names).items() if count > 1), "")
 
 
 def _family_class(name: str, info: ValidationInfo) -> type[Family]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, field_serializer, field_validator, model_serializer, model_validator
+from pydantic import BaseModel, Field, field_serializer, field_validator, model_validator
 
-from orchestrator.space.mistakes import STRICT, InvalidDataError, Key, Mistake, parse
+from orchestrator.space.mistakes import STRICT, InvalidDataError, Mistake, parse
 from orchestrator.space.overlays import merge, nested
 
 FIRST_SEED = 1_000_000
@@ -22,7 +21,7 @@ MOST_TRIALS = 1_000
 class Range(BaseModel):
     """``{from: 0.0005, to: 0.02, scale: log}``: the values of a setting to try, evenly on its scale."""
 
-    model_config = STRICT | {"frozen": True}
+    model_config = STRICT
 
     low: float = Field(alias="from")
     high: float = Field(alias="to")
@@ -36,10 +35,6 @@ class Range(BaseModel):
             raise ValueError(f"a range on a log scale must begin above 0; 'from' is {self.low:g}")
         return self
 
-    @model_serializer
-    def _as_written(self) -> dict[str, Any]:
-        return {"from": self.low, "to": self.high, "scale": self.scale}
-
     def at(self, place: float) -> float:
         """Return the value at a place in [0, 1], evenly on the scale."""
         if self.scale == "linear":
@@ -51,7 +46,7 @@ class Range(BaseModel):
 class Tune(BaseModel):
     """Settings to tune for each mix, and the runs to tune them with."""
 
-    model_config = STRICT | {"frozen": True}
+    model_config = STRICT
 
     settings: dict[str, Range]
     """Ranges of the numbers to tune, nested like the family's settings; in Python by their dotted names."""
@@ -71,13 +66,13 @@ class Tune(BaseModel):
     def _by_path(cls, value: Any) -> Any:
         if not isinstance(value, Mapping) or not value:
             raise ValueError("must have a range for at least one setting, such as training: {learning_rate: {from: ...")
-        return {".".join(map(str, key)): span for key, span in _ranges(value, ())}
+        return {".".join(key): span for key, span in _ranges(value, ())}
 
     @field_serializer("settings")
     def _nested(self, value: dict[str, Range]) -> dict[str, Any]:
         written: dict[str, Any] = {}
         for path, span in value.items():
-            written = merge(written, nested(path.split("."), span.model_dump()))
+            written = merge(written, nested(path.split("."), span.model_dump(by_alias=True)))
         return written
 
     @field_validator("sizes", mode="before")
@@ -102,19 +97,13 @@ class Tune(BaseModel):
         return tuple(range(self.seed, self.seed + self.seeds))
 
 
-def _ranges(value: Mapping[str, Any], above: Key) -> Iterator[tuple[Key, Range]]:
+def _ranges(value: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Range]]:
     """Yield every range inside nested mappings, with its path. Raises :class:`InvalidDataError`."""
     for name, inner in value.items():
         key = (*above, name)
-        if isinstance(inner, Range):
-            yield tuple(str(name).split(".")), inner
-        elif not isinstance(inner, Mapping):
-            raise InvalidDataError([Mistake(key, f"must be a range such as {{from: 0.1, to: 1}}; got {inner!r}")])
-        elif inner.keys() & {"from", "to", "scale"}:
-            try:
-                yield key, parse(Range, inner)
-            except InvalidDataError as error:
-                mistakes = [replace(mistake, key=key + mistake.key) for mistake in error.mistakes]
-                raise InvalidDataError(mistakes) from error
+        if not isinstance(inner, Mapping):
+            raise InvalidDataError(Mistake(key, f"must be a range such as {{from: 0.1, to: 1}}; got {inner!r}"))
+        if inner.keys() & {"from", "to", "scale"}:
+            yield key, parse(Range, inner, at=key)
         else:
             yield from _ranges(inner, key)
