@@ -204,8 +204,8 @@ class Tuner(Searcher):
         wanted = [request for mix in self.problem.mixes for request in self.study(mix).wanted]
         return [request for request in wanted if request not in self.results and request not in pending][:limit]
 
-    def progress(self) -> list[MixProgress]:
-        return [self.study(mix).progress() for mix in self.problem.mixes]
+    def progress_of(self, mix: str) -> MixProgress:
+        return self.study(mix).progress()
 
     def study(self, mix: str) -> Study:
         return Study(self._spec, mix, self.results, self._suggested)

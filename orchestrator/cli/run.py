@@ -40,7 +40,7 @@ from orchestrator.report.words.numbers import counted, duration
 from orchestrator.space.expected import Expectation, expectations_of
 from orchestrator.space.files import names
 from orchestrator.space.hardware import Hardware
-from orchestrator.space.spaces import comments_of, open_space
+from orchestrator.space.spaces import open_space, written
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.strict_yaml import commented
 from orchestrator.sweep.beginning import check_begin, one_ray
@@ -64,9 +64,9 @@ def show_command(
     if space is None:
         print_spaces([open_space(name) for name in names()], Console())
         return
-    written = resolve(space, options).to_yaml()
-    comments = comments_of(space, options.profile, options.assignments, variant=options.variant)
-    typer.echo(commented(written, comments), nl=False)
+    resolved = resolve(space, options).to_yaml()
+    values = written(space, options.profile, options.assignments, variant=options.variant)
+    typer.echo(commented(resolved, values.comments), nl=False)
 
 
 @with_options(SizedOptions)

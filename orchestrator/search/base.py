@@ -162,7 +162,7 @@ def check_range(name: str, value: float, least: float, most: float) -> None:
 
 
 class Searcher(ABC):
-    """Base of searchers. A subclass decides in :meth:`choose` and :meth:`progress`; this class keeps the state.
+    """Base of searchers. A subclass decides in :meth:`choose` and :meth:`progress_of`; this class keeps the state.
 
     Attributes:
         Settings: Frozen dataclass of the settings, which are passed as keywords.
@@ -193,8 +193,15 @@ class Searcher(ABC):
         """
 
     @abstractmethod
+    def progress_of(self, mix: str) -> MixProgress:
+        """Return the state of a mix that the user did not stop."""
+
     def progress(self) -> list[MixProgress]:
         """Return the state of each mix, in the problem's order."""
+        return [
+            replace(state, runs_left=0, done=True, note=BY_HAND) if state.mix in self.stopped else state
+            for state in map(self.progress_of, self.problem.mixes)
+        ]
 
     @property
     def stack(self) -> int:
@@ -234,14 +241,7 @@ class Searcher(ABC):
     def stop(self, mix: str) -> None:
         """Request no more runs of a mix and do not wait for its runs. All its results are kept, even later ones."""
         self.stopped |= {mix}
-        for request in [request for request in self._pending if request.mix == mix]:
-            del self._pending[request]
-
-    def as_stopped(self, progress: MixProgress) -> MixProgress:
-        """Return the progress of a mix, marked as done if the user stopped the mix."""
-        if progress.mix not in self.stopped:
-            return progress
-        return replace(progress, runs_left=0, done=True, note=BY_HAND)
+        self._pending = {request: None for request in self._pending if request.mix != mix}
 
     def branch(self) -> Self:
         """Return an independent copy. Results reported to either searcher do not affect the other."""

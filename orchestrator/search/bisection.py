@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -15,17 +14,6 @@ from orchestrator.transition.types import LEVEL
 
 ASYMPTOTE = 0.88
 """Minimum median accuracy at the largest size for its mean to count as an asymptote."""
-
-
-@dataclass(frozen=True)
-class _State:
-    """State of one mix: the next ``size`` to decide, or None at the end, and the indices of the largest size known not
-    to learn (``low``, at least -1) and the smallest size known to learn (``high``, at most the number of sizes)."""
-
-    size: int | None
-    low: int
-    high: int
-    note: str
 
 
 class Bisection(Searcher):
@@ -41,52 +29,50 @@ class Bisection(Searcher):
     Settings: ClassVar[type[SearchSettings]] = SearchSettings
 
     def choose(self, pending: Sequence[Request], limit: int) -> Sequence[Request]:
-        mixes = [mix for mix in self.problem.mixes if mix not in self.stopped]
-        sizes = [(mix, size) for mix in mixes if (size := self._state(mix).size) is not None]
-        runs = [run for mix, size in sizes for run in cell_runs(self.problem, mix, size)]
-        taken = set(pending)
-        free = [run for run in runs if run not in self.results and run not in taken]
+        taken = {*self.results, *pending}
+        sizes = {mix: self._replay(mix)[0] for mix in self.problem.mixes if mix not in self.stopped}
+        runs = [run for mix, size in sizes.items() if size is not None for run in cell_runs(self.problem, mix, size)]
         # Seed by seed (stack by stack), so that mixes do not wait for each other if workers are few.
         rank = {seed: place // self.stack for place, seed in enumerate(self.problem.seeds)}
-        return sorted(free, key=lambda run: rank[run.seed])[:limit]
+        return sorted([run for run in runs if run not in taken], key=lambda run: rank[run.seed])[:limit]
 
-    def progress(self) -> list[MixProgress]:
-        return [self.as_stopped(self._progress(mix)) for mix in self.problem.mixes]
+    def progress_of(self, mix: str) -> MixProgress:
+        return self._replay(mix)[1]
 
-    def _progress(self, mix: str) -> MixProgress:
-        state, sizes = self._state(mix), self.problem.sizes
-        low = sizes[state.low] if state.low >= 0 else None
-        high = sizes[state.high] if state.high < len(sizes) else None
-        if state.size is None:
-            return MixProgress(mix, low, high, 0, True, state.note)
-        # After the current size, the undecided sizes are halved until none is left.
-        undecided = len(sizes) - 1 if high is None else state.high - state.low - 1
-        decisions = math.ceil(math.log2(undecided + 1)) + (high is None)
-        ended = len(ended_runs(self.problem, self.results, mix, state.size))
-        return MixProgress(mix, low, high, decisions * len(self.problem.seeds) - ended, False, state.note)
+    def _replay(self, mix: str) -> tuple[int | None, MixProgress]:
+        """Return the size to decide next, or None at the end, and the mix's progress.
 
-    def _state(self, mix: str) -> _State:
-        """Replay the decisions. Each needs all seeds of its size, so the order of results does not matter."""
-        sizes = self.problem.sizes
+        Each decision needs all seeds of its size, so the order of results does not matter.
+        """
+        sizes, seeds = self.problem.sizes, self.problem.seeds
+        # Indices of the largest size known not to learn (or -1) and the smallest known to learn (or their number).
         low, high, top = -1, len(sizes), 0.0
+
+        def state(runs_left: int, done: bool, note: str) -> MixProgress:
+            failed, learned = sizes[low] if low >= 0 else None, sizes[high] if high < len(sizes) else None
+            return MixProgress(mix, failed, learned, runs_left, done, note)
+
         while high - low > 1:
-            index = len(sizes) - 1 if high == len(sizes) else (low + high) // 2
-            size = sizes[index]
-            ended = ended_runs(self.problem, self.results, mix, size)
-            if len(ended) < len(self.problem.seeds):
-                return _State(size, low, high, f"running size {size}")
+            is_first = high == len(sizes)
+            index = len(sizes) - 1 if is_first else (low + high) // 2
+            ended = ended_runs(self.problem, self.results, mix, sizes[index])
+            if len(ended) < len(seeds):
+                # After the current size, the undecided sizes are halved until none is left.
+                undecided = len(sizes) - 1 if is_first else high - low - 1
+                decisions = math.ceil(math.log2(undecided + 1)) + is_first
+                return sizes[index], state(decisions * len(seeds) - len(ended), False, f"running size {sizes[index]}")
             accuracies = [result.accuracy for result in ended if result is not None]
             if not accuracies:
-                return _State(None, low, high, f"stopped: every run at size {size} failed")
+                return None, state(0, True, f"stopped: every run at size {sizes[index]} failed")
             mean = float(np.mean(accuracies))
-            if high == len(sizes):
+            if is_first:
                 top = mean
                 if float(np.median(accuracies)) < ASYMPTOTE:
-                    return _State(None, index, high, f"not learned at size {size}: mean accuracy {mean:.2f}")
+                    low = index
+                    return None, state(0, True, f"not learned at size {sizes[index]}: mean accuracy {mean:.2f}")
             if mean >= LEVEL * top:
                 high = index
             else:
                 low = index
-        if low < 0:
-            return _State(None, low, high, f"learned at the smallest size, {sizes[0]}")
-        return _State(None, low, high, f"between {sizes[low]} and {sizes[high]}")
+        note = f"between {sizes[low]} and {sizes[high]}" if low >= 0 else f"learned at the smallest size, {sizes[0]}"
+        return None, state(0, True, note)

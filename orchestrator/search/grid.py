@@ -59,15 +59,11 @@ class Grid(Searcher):
         for stack in self._stacks[self._first_open :]:
             free = [run for run in stack if not (run in self.results or run in taken or run.mix in self.stopped)]
             if chosen and len(chosen) + len(free) > limit:
-                # Leaving a worker idle is better than training half a stack.
-                break
+                break  # Leaving a worker idle is better than training half a stack.
             chosen += free
         return chosen[:limit]
 
-    def progress(self) -> list[MixProgress]:
-        return [self.as_stopped(self._progress(mix)) for mix in self.problem.mixes]
-
-    def _progress(self, mix: str) -> MixProgress:
+    def progress_of(self, mix: str) -> MixProgress:
         low, high = bracket(self.problem, self.results, mix)
         runs = [run for stack in self._stacks for run in stack if run.mix == mix]
         left = sum(run not in self.results for run in runs)

@@ -141,10 +141,8 @@ class PairDesign:
 def divergence(p: Floats, q: Floats) -> Floats:
     """Return the expected growth of the log evidence from a pair: twice the Jensen-Shannon divergence, in nats."""
     middle = (p + q) / 2
-    result: Floats = _kl(p, middle) + _kl(q, middle)
-    return result
+    return _kl(p, middle) + _kl(q, middle)
 
 
 def _kl(p: Floats, q: Floats) -> Floats:
-    result: Floats = p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))
-    return result
+    return p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from orchestrator.search.base import (
     EvidenceSettings,
@@ -30,6 +30,8 @@ RAISING = 2 / 3
 """Share of a mix's budget for raising a factor if transitions are also to be located."""
 MOST_ODDS = 1e6
 """Largest evidence that is displayed as a number."""
+_pair_design = lru_cache(maxsize=256)(PairDesign)
+"""Returns an equal earlier design if there is one, because its results are already computed."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,8 @@ class Pairs(Searcher):
             chosen += decision.start(items)
         return chosen
 
-    def progress(self) -> list[MixProgress]:
-        decision = _Decision(self, ())
-        return [self.as_stopped(decision.progress(mix)) for mix in self.problem.mixes]
+    def progress_of(self, mix: str) -> MixProgress:
+        return _Decision(self, ()).progress(mix)
 
 
 class _Decision:
@@ -180,18 +181,10 @@ class _Decision:
         pairs = tuple(pair_of(block, self._learned) for block in blocks)
         runs = [run for block, complete in zip(blocks, pairs, strict=True) if complete for run in block.runs]
         costs = tuple((run[1], cost) for run in runs if (cost := self._run_cost.get(run, 0.0)) > 0)
-        design: PairDesign = _reused(PairDesign(self._problem, *pair, blocks, pairs, costs, self._settings.error))
-        return design
+        return _pair_design(self._problem, *pair, blocks, pairs, costs, self._settings.error)
 
     def _transition(self, mix: str) -> TransitionDesign:
-        design: TransitionDesign = _reused(TransitionDesign.of(self._problem, mix, self._learned))
-        return design
-
-
-@lru_cache(maxsize=256)
-def _reused(design: Any) -> Any:
-    """Return an equal earlier design if there is one, because its results are already computed."""
-    return design
+        return TransitionDesign.of(self._problem, mix, self._learned)
 
 
 def _odds(evidence: float) -> str:

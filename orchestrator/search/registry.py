@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from orchestrator.errors import unknown
-from orchestrator.search.base import Problem, Searcher, SearchSettings
+from orchestrator.search.base import Problem, Searcher
 from orchestrator.search.bisection import Bisection
 from orchestrator.search.grid import Grid
 from orchestrator.search.pairs import Pairs
@@ -15,13 +14,6 @@ METHODS: dict[str, type[Searcher]] = {
     "bisection": Bisection,
     "grid": Grid,
 }
-
-
-def settings_type(method: str) -> type[SearchSettings]:
-    """Return the settings dataclass of a method. Raises :class:`UserError` if the method is unknown."""
-    if method not in METHODS:
-        raise unknown("search method", method, METHODS, where="search.method")
-    return METHODS[method].Settings
 
 
 def make_searcher(method: str, problem: Problem, **settings: Any) -> Searcher:

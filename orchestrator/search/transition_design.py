@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -64,11 +64,11 @@ class TransitionDesign:
     mix: str
     outcomes: tuple[tuple[int, bool], ...]
 
-    @classmethod
-    def of(cls, problem: Problem, mix: str, learned: Mapping[Run, bool | None]) -> TransitionDesign:
+    @staticmethod
+    def of(problem: Problem, mix: str, learned: Mapping[Run, bool | None]) -> TransitionDesign:
         """Return the design of a mix, given whether each run of all mixes learned (None if it failed)."""
         runs = sorted(run for run, outcome in learned.items() if run[0] == mix and outcome is not None)
-        return cls(problem, mix, tuple((run[1], bool(learned[run])) for run in runs))
+        return _cached(problem, mix, tuple((run[1], bool(learned[run])) for run in runs))
 
     @cached_property
     def surrogate(self) -> Surrogate:
@@ -175,3 +175,7 @@ class TransitionDesign:
         low, median, high = min(low, math.log(under)), math.exp(median), max(high, math.log(over))
         gaps = [math.log(large / small) for small, large in pairwise(self.problem.sizes) if small <= median < large]
         return high - low <= max([PRECISION, *(COARSE * gap for gap in gaps)])
+
+
+_cached = lru_cache(maxsize=256)(TransitionDesign)
+"""Returns an equal earlier design if there is one, because its results are already computed."""

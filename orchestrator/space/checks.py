@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from orchestrator.errors import did_you_mean, unknown
@@ -11,20 +10,11 @@ from orchestrator.space.mistakes import InvalidDataError, Key, Mistake, explain
 from orchestrator.space.settings import flatten, plain_value, resolve
 from orchestrator.space.tuning import Tune
 from orchestrator.transition.evidence import bar
-from trainables.base import Family, RunConfig, SettingsError, Start
+from trainables.base import Family, RunConfig, SettingsError
 from trainables.contract.arms import ALL, Arm
 
 CLEAR = 0.1
 """Minimum distance above the best constant answer's accuracy at which a run may count as learned."""
-MOST_RUNS = 100_000
-"""Maximum number of runs of the whole grid, because planning and resuming iterate over them."""
-
-
-def in_number(mixes: int, sizes: int, seeds: int) -> Iterator[Mistake]:
-    """Refuse a grid with too many runs."""
-    if (runs := mixes * sizes * seeds) > MOST_RUNS:
-        grid = f"{mixes} mixes x {sizes} sizes x {seeds} seeds are {runs} runs"
-        yield Mistake(("seeds",), f"{grid}; a sweep may have at most {MOST_RUNS}")
 
 
 def in_mixes(mixes: Sequence[Arm], target: str, family: Family) -> Iterator[Mistake]:
@@ -49,11 +39,11 @@ def in_mixes(mixes: Sequence[Arm], target: str, family: Family) -> Iterator[Mist
 def in_bar(learned: float, target: str, family: Family) -> Iterator[Mistake]:
     """Refuse a target on which the best constant answer nearly counts as learned."""
     constant = family.best_constant(target) if target in family.tasks() else None
-    if constant is not None and bar(constant, learned) - constant < CLEAR:
+    if constant is not None and (needed := bar(constant, learned)) - constant < CLEAR:
         yield Mistake(
             ("target",),
             f"cannot be measured: the best constant answer scores {constant:.2f} on {target}, and a run counts as "
-            f"learned at {bar(constant, learned):.2f} or more. Choose a target whose most frequent answer is rarer",
+            f"learned at {needed:.2f} or more. Choose a target whose most frequent answer is rarer",
         )
 
 
@@ -71,7 +61,17 @@ def in_tune(
     tune: Tune, mixes: Sequence[Arm], sizes: Sequence[int], seeds: Iterable[int], family: Family
 ) -> Iterator[Mistake]:
     """Refuse a tuning that does not fit the sweep's mixes, sizes and seeds."""
-    yield from _in_ranges(tune, family)
+    for path, span in tune.settings.items():
+        key: Key = ("tune", "settings", *path.split("."))
+        if path not in family.tunable:
+            hint = did_you_mean(path, family.tunable)
+            yield Mistake(key, f"there is no such setting to tune.{hint} {_tunable(family)}")
+            continue
+        for end in (span.low, span.high):
+            try:
+                family.adjusted({path: end})
+            except SettingsError as error:
+                yield Mistake(key, explain(error))
     if phased := [mix.name for mix in mixes if len(mix.phases) > 1]:
         yield Mistake(("tune",), f"only arms of one phase can be tuned; {phased[0]} has several")
     if overlap := sorted(set(tune.seed_list) & set(seeds)):
@@ -88,27 +88,10 @@ def in_tune(
             yield Mistake(("tune", "sizes"), explain(error))
 
 
-def _in_ranges(tune: Tune, family: Family) -> Iterator[Mistake]:
-    """Refuse ranges with invalid ends or of settings that cannot be tuned."""
-    for path, span in tune.settings.items():
-        key: Key = ("tune", "settings", *path.split("."))
-        if path not in family.tunable:
-            hint = did_you_mean(path, family.tunable)
-            yield Mistake(key, f"there is no such setting to tune.{hint} {_tunable(family)}")
-            continue
-        for end in (span.low, span.high):
-            try:
-                family.adjusted({path: end})
-            except SettingsError as error:
-                yield Mistake(key, explain(error))
-
-
 def _tunable(family: Family) -> str:
-    return (
-        f"Allowed: {', '.join(family.tunable)}"
-        if family.tunable
-        else f"The family {family.name} has no settings to tune"
-    )
+    if not family.tunable:
+        return f"The family {family.name} has no settings to tune"
+    return f"Allowed: {', '.join(family.tunable)}"
 
 
 def in_recipes(
@@ -118,22 +101,18 @@ def in_recipes(
     try:
         resolve(recipes, family, sizes)
     except InvalidDataError as error:
-        yield from (replace(mistake, key=("recipes", *mistake.key)) for mistake in error.mistakes)
-        return
-    if recipes and tune is not None:
-        yield Mistake(("tune",), "a search space can have tune: or recipes:, not both")
+        yield from error.mistakes
+    else:
+        if recipes and tune is not None:
+            yield Mistake(("tune",), "a search space can have tune: or recipes:, not both")
 
 
 def in_along(along: str, settings: Any) -> Iterator[Mistake]:
     """Refuse a setting by which variants cannot be ordered."""
     values = flatten(plain_value(settings), "settings.")
-    numbers = [name for name, value in values.items() if _positive(value)]
+    numbers = [name for name, value in values.items() if type(value) in (int, float) and value > 0]
     if along and along not in numbers:
         yield Mistake(("along",), str(unknown("positive number in the settings", along, numbers)))
-
-
-def _positive(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
 
 
 def in_sizes(
@@ -164,32 +143,21 @@ def in_sizes(
 
 def check_parts(family: Family, run: RunConfig) -> None:
     """Check the parts phases take over or freeze. Raises :class:`SettingsError` if a part is missing or unsuitable."""
+    arm = f"the arm {run.label}"
     for phase in run.phases:
+        start = phase.start
+        takes = start.takes if start is not None else ()
         if phase.frozen and (ALL in phase.frozen or set(phase.frozen) >= set(family.parts or (ALL,))):
-            raise SettingsError(f"the arm {run.label} has a phase in which everything is frozen", key="arms")
-        named = (*phase.frozen, *(phase.start.takes if phase.start is not None else ()))
-        for part in named:
-            if part != ALL and part not in family.parts:
-                raise SettingsError(
-                    f"the arm {run.label} names the part {part!r}, which models of the family {family.name} lack",
-                    key="arms",
-                    given=part,
-                    allowed=(ALL, *family.parts),
-                )
-        if phase.start is not None and phase.start.donor.size != phase.size:
-            _check_resized(family, run, phase.start)
-        if (phase.start is not None or phase.frozen) and not family.parts:
+            raise SettingsError(f"{arm} has a phase in which everything is frozen", key="arms")
+        for part in (*phase.frozen, *takes):
+            if part not in (ALL, *family.parts):
+                message = f"{arm} names the part {part!r}, which models of the family {family.name} lack"
+                raise SettingsError(message, key="arms", given=part, allowed=(ALL, *family.parts))
+        if start is not None and start.donor.size != phase.size:
+            for part in [part for part in takes if part not in family.resizable]:
+                can = ", ".join(family.resizable) or "none"
+                other = f"a model of another size, {start.donor.size}; parts that fit another size: {can}"
+                message = f"{arm} takes {part!r} over from {other}"
+                raise SettingsError(message, key="arms", given=part, allowed=family.resizable)
+        if (start is not None or phase.frozen) and not family.parts:
             raise SettingsError(f"the family {family.name} trains in one phase, with nothing frozen", key="arms")
-
-
-def _check_resized(family: Family, run: RunConfig, start: Start) -> None:
-    for part in start.takes:
-        if part not in family.resizable:
-            can = ", ".join(family.resizable) or "none"
-            raise SettingsError(
-                f"the arm {run.label} takes {part!r} over from a model of another size, {start.donor.size}; parts "
-                f"that fit another size: {can}",
-                key="arms",
-                given=part,
-                allowed=family.resizable,
-            )

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, Field, model_validator
 
 from orchestrator.space.files import SpaceFile
-from orchestrator.space.mistakes import STRICT, InvalidDataError, parse
+from orchestrator.space.mistakes import STRICT
 
 Finding = Literal["fewer", "no fewer", "transition", "exponent below", "higher", "lower", "peaked first"]
 LAW, INSIDE, ORDER, COMPARED = ("exponent below",), ("higher", "lower"), ("peaked first",), ("fewer", "no fewer")
@@ -91,15 +91,7 @@ def expectations_of(file: SpaceFile) -> tuple[Expectation, ...]:
     """Return the statements in the space's own file. Raises ``UserError`` with the line of a mistake."""
     if not isinstance(file.expects, list):
         file.values.refuse(("expects",), "must be a list of statements, each with claim, source and finds")
-    return tuple(_read(file, place, written) for place, written in enumerate(file.expects))
-
-
-def _read(file: SpaceFile, place: int, written: Any) -> Expectation:
-    try:
-        return parse(Expectation, written)
-    except InvalidDataError as error:
-        mistake = error.mistakes[0]
-        file.values.refuse(("expects", place, *mistake.key), mistake.message)
+    return tuple(file.values.read(list[Expectation], "expects")) if file.expects else ()
 
 
 def about(expected: Sequence[Expectation], variant: str) -> list[Expectation]:

@@ -14,7 +14,6 @@ from orchestrator.environment import user_path
 from orchestrator.errors import UserError, did_you_mean, unknown
 from orchestrator.space import strict_yaml
 from orchestrator.space.hardware import Needs
-from orchestrator.space.mistakes import InvalidDataError, parse
 from orchestrator.space.overlays import Origin, Values
 
 PACKAGE = "search_spaces"
@@ -78,11 +77,7 @@ def read_space(name_or_path: str) -> SpaceFile:
     if like is not None and is_path(like):
         like = str(Path(source).parent / user_path(like))
     for profile in values.names("profile", ()):
-        try:
-            parse(Needs, values.data["profiles"][profile].get("needs") or {})
-        except InvalidDataError as error:
-            for mistake in error.mistakes:
-                values.refuse(("profiles", profile, "needs", *mistake.key), mistake.message)
+        values.read(Needs, "profiles", profile, "needs")  # Report mistakes in every profile.
     return SpaceFile(source, values, like)
 
 

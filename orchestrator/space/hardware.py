@@ -1,19 +1,29 @@
-"""The hardware of this machine, and the hardware that a profile needs. torch is slow, so import it only for a GPU."""
+"""The hardware of this machine, and the hardware that a profile needs. torch is slow, so import it only for a GPU.
+
+A container, a batch system or the shell may limit memory and CPU time. Linux keeps such limits in control groups
+(cgroups), version 1 or 2: see ``Documentation/admin-guide/cgroup-v1`` and ``cgroup-v2.rst`` of the kernel.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from orchestrator.space.container import limits
 from orchestrator.space.mistakes import STRICT
 
 GPU_DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia/version", "/dev/dxg", "/dev/kfd")
 """On Linux a GPU driver implies one of these: NVIDIA (bare, in a container, under WSL) or AMD."""
+GROUPS = Path("/sys/fs/cgroup")
+"""Mount point of the control groups."""
+OWN_GROUPS = Path("/proc/self/cgroup")
+"""The groups of this process, one per line: ``hierarchy:controllers:path``."""
 
 
 @dataclass(frozen=True)
@@ -72,20 +82,14 @@ def detect() -> Hardware:
     """Return the hardware that this process may use, which is less than the machine's in a container or batch job."""
     gpus, name, gpu_memory_gb = _gpus()
     machine, limit = whole_machine(), limits()
-    cpus = min(_allowed_cores(), limit.cpus)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else machine.cpus
     memory_bytes = min(1e9 * machine.memory_gb, limit.memory_bytes)
-    return Hardware(max(1, int(cpus)), memory_bytes / 1e9, gpus, name, gpu_memory_gb)
+    return Hardware(max(1, int(min(cores, limit.cpus))), memory_bytes / 1e9, gpus, name, gpu_memory_gb)
 
 
 def whole_machine() -> Hardware:
     """Return the cores and the memory of the whole machine."""
     return Hardware(os.cpu_count() or 1, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9)
-
-
-def _allowed_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _gpus() -> tuple[int, str, float]:
@@ -98,3 +102,61 @@ def _gpus() -> tuple[int, str, float]:
         return 0, "", 0.0
     first = torch.cuda.get_device_properties(0)
     return torch.cuda.device_count(), first.name, first.total_memory / 1e9
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits on memory in bytes and on CPU time in cores; infinite without a limit."""
+
+    memory_bytes: float = math.inf
+    cpus: float = math.inf
+
+
+def limits(groups: Path = GROUPS, own: Path = OWN_GROUPS) -> Limits:
+    """Return the limits of this process, from its control groups and the shell (``ulimit -v``).
+
+    A process is limited by its group and all parent groups.
+    """
+    found = [_limits_of(group) for group in _groups(groups, own)]
+    memory = min((limit.memory_bytes for limit in found), default=math.inf)
+    return Limits(min(memory, _address_space()), min((limit.cpus for limit in found), default=math.inf))
+
+
+def _groups(groups: Path, own: Path) -> Iterator[Path]:
+    """Yield the directories of this process's groups and of their parents."""
+    lines = []
+    with suppress(OSError):  # Not Linux, or /proc is hidden.
+        lines = own.read_text(encoding="utf-8").splitlines()
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        # A path outside the container is not visible below the mount point.
+        parts = [] if ".." in path else path.strip("/").split("/")
+        for name in {controllers, *controllers.split(",")}:  # Version 2 does not name controllers.
+            yield from (groups.joinpath(name, *parts[:length]) for length in range(len(parts) + 1))
+
+
+def _limits_of(group: Path) -> Limits:
+    memory = [_numbers(group / name) for name in ("memory.max", "memory.high", "memory.limit_in_bytes")]
+    quotas = [_numbers(group / "cpu.max"), _numbers(group / "cpu.cfs_quota_us") + _numbers(group / "cpu.cfs_period_us")]
+    return Limits(
+        min((limit for numbers in memory for limit in numbers), default=math.inf),
+        # A quota of -1 is no limit.
+        min((quota[0] / quota[1] for quota in quotas if len(quota) == 2 and quota[0] > 0), default=math.inf),
+    )
+
+
+def _numbers(path: Path) -> list[float]:
+    """Return the numbers in a group's file, with ``max`` as infinity, or an empty list if there is no such file."""
+    with suppress(OSError, ValueError):
+        return [float(word.replace("max", "inf")) for word in path.read_text(encoding="ascii").split()]
+    return []
+
+
+def _address_space() -> float:
+    """Return the shell's limit on a process's memory in bytes."""
+    if sys.platform == "win32":
+        return math.inf
+    import resource  # Not available on Windows.
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return math.inf if soft == resource.RLIM_INFINITY else float(soft)

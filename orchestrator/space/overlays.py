@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from orchestrator.errors import UserError
 from orchestrator.space import strict_yaml
-from orchestrator.space.mistakes import NAME, Key, dotted
+from orchestrator.space.mistakes import NAME, InvalidDataError, Key, T, dotted, parse
 
 MOST_OVERLAYS = 100
 """Maximum number of profiles of a file, and of variants of a search space, each of which is a sweep."""
@@ -60,7 +60,7 @@ class Assignment:
         """Return the assignment as an overlay. Raises ``UserError``."""
         document = strict_yaml.read(self.value, self.given)
         origin = Origin(self.given, sets=self.key)
-        return Values(nested(self.key, document.data), {(*self.key, *key): origin for key in [(), *document.lines]})
+        return Values(nested(self.key, document.data), {(*self.key, *key): origin for key in [(), *document.marks]})
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,13 @@ class Values:
     @classmethod
     def of_file(cls, source: str, document: strict_yaml.Document) -> Values:
         """Return the values of a file that contains a mapping."""
-        comments = document.comments
-        lines = {key: Origin(source, line, comment=comments.get(key, "")) for key, line in document.lines.items()}
+        lines = {key: Origin(source, line, comment=comment) for key, (line, comment) in document.marks.items()}
         return cls(document.data, lines | {(): Origin(source)})
+
+    @property
+    def comments(self) -> dict[Key, str]:
+        """The comments in files, by key."""
+        return {key: origin.comment for key, origin in self.origins.items() if origin.comment}
 
     def under(self, over: Values) -> Values:
         """Return these values with ``over`` on top: mappings are merged, everything else is replaced."""
@@ -132,7 +136,7 @@ class Values:
     def place(self, key: Key) -> str:
         """Return the place of ``key`` for a message: the command line, or the nearest enclosing key in a file."""
         if key and key not in self.origins:
-            key = next((over for over in self._overridden() if _within(over, key)), key)
+            key = next((over for over in self._options() if over[: len(key)] == key), key)
         origin = next(self.origins[key[:length]] for length in range(len(key), -1, -1) if key[:length] in self.origins)
         return str(origin) if not key or origin.sets == key else f"{origin}, {dotted(key)}"
 
@@ -140,11 +144,21 @@ class Values:
         """Raise ``UserError`` with the place of ``key``."""
         raise UserError(f"{self.place(key)}: {message}")
 
-    def overridden(self, key: Key) -> bool:
-        """Return True if the command line set ``key`` or a key above it."""
-        return any(_within(key, over) for over in self._overridden())
+    def read(self, kind: type[T], *key: str) -> T:
+        """Return the value of a key as an instance of ``kind``, by default an empty one. Raises ``UserError``."""
+        value: Any = self.data
+        for part in key:
+            value = value.get(part) or {}
+        try:
+            return parse(kind, value, at=key)
+        except InvalidDataError as error:
+            self.refuse(error.mistakes[0].key, error.mistakes[0].message)
 
-    def _overridden(self) -> Iterator[Key]:
+    def is_set(self, key: str) -> bool:
+        """Return True if the command line set a top-level key or a key below it."""
+        return any(key in over[:1] for over in self._options())
+
+    def _options(self) -> Iterator[Key]:
         return (origin.sets for origin in self.origins.values() if origin.sets is not None)
 
 
@@ -167,7 +181,3 @@ def _merges(old: Any, new: Any) -> bool:
     if not isinstance(old, Mapping) or not isinstance(new, Mapping):
         return False
     return all(new.get(name, old.get(name)) == old.get(name) for name in CHOICES)
-
-
-def _within(key: Key, top: Key) -> bool:
-    return key[: len(top)] == top

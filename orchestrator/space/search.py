@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, model_serializer, model_validator
 
 from orchestrator.errors import unknown
 from orchestrator.search.base import AUTO
-from orchestrator.search.registry import METHODS, settings_type
+from orchestrator.search.registry import METHODS
 from orchestrator.space.mistakes import STRICT, InvalidDataError, Mistake, parse
 
 DEFAULT_METHOD = "pairs"
@@ -43,7 +43,7 @@ class Search(BaseModel):
             message = str(unknown("search method", method, METHODS))
         if message:
             raise InvalidDataError(Mistake(("method",), message))
-        return {"method": method, "settings": asdict(parse(settings_type(method), own))}
+        return {"method": method, "settings": asdict(parse(METHODS[method].Settings, own))}
 
     @model_serializer
     def _flat(self) -> dict[str, Any]:

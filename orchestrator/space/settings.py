@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import asdict, is_dataclass
 from typing import Any
 
 from pydantic import BaseModel
@@ -59,16 +59,17 @@ def resolve(recipes: Mapping[str, Any], family: Family, sizes: tuple[int, ...]) 
         except InvalidDataError as error:
             mistakes += error.mistakes
             continue
+        key = ("recipes", name)
         other, described = type(family)(settings), described_fields(settings)
         # Compare as run keys do: a recipe that sets a default explicitly is the same recipe.
         same = next((earlier for earlier, own in resolved.items() if described_fields(own) == described), None)
         # Recipes are compared by a task's transitions in parameters.
         if other.tasks() != family.tasks() or other.subject() != family.subject():
-            mistakes.append(Mistake((name,), "changes the task; write variants: to do that"))
+            mistakes.append(Mistake(key, "changes the task; write variants: to do that"))
         elif any(other.parameters(size) != family.parameters(size) for size in sizes):
-            mistakes.append(Mistake((name,), "changes the number of parameters; write variants: to do that"))
+            mistakes.append(Mistake(key, "changes the number of parameters; write variants: to do that"))
         elif same is not None:
-            mistakes.append(Mistake((name,), f"has the same settings as recipe {same!r}"))
+            mistakes.append(Mistake(key, f"has the same settings as recipe {same!r}"))
         resolved[name] = settings
     if mistakes:
         raise InvalidDataError(*mistakes)
@@ -77,17 +78,18 @@ def resolve(recipes: Mapping[str, Any], family: Family, sizes: tuple[int, ...]) 
 
 def _settings(name: str, overlay: Any, family: Family) -> Any:
     """Return the family's settings under one recipe. Raises :class:`InvalidDataError`."""
+    key = ("recipes", name)
     if not NAME.fullmatch(name) or len(name) > LONGEST_NAME:
         allowed = f"letters and digits, and '_', '.', '=', '-' and ',' between them; at most {LONGEST_NAME} characters"
-        raise InvalidDataError(Mistake((name,), f"a recipe's name may contain {allowed}; got {name!r}"))
+        raise InvalidDataError(Mistake(key, f"a recipe's name may contain {allowed}; got {name!r}"))
     if not isinstance(overlay, Mapping) or not isinstance(overlay.get("settings"), Mapping):
         form = "{settings: {training: {learning_rate: 1.0e-4}}}"
-        raise InvalidDataError(Mistake((name,), f"must have settings, such as {form}; got {overlay!r}"))
-    if others := [key for key in overlay if key != "settings"]:
+        raise InvalidDataError(Mistake(key, f"must have settings, such as {form}; got {overlay!r}"))
+    if others := [other for other in overlay if other != "settings"]:
         message = "a recipe may contain only settings: to change other keys, write variants:"
-        raise InvalidDataError(Mistake((name, others[0]), message))
+        raise InvalidDataError(Mistake((*key, others[0]), message))
     merged = merge(plain_value(family.settings), overlay["settings"])
-    return parse(type(family).Settings, merged, at=(name, "settings"))
+    return parse(type(family).Settings, merged, at=(*key, "settings"))
 
 
 def difference(settings: Any, recipe: Any) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from orchestrator.search.registry import METHODS, settings_type
+from orchestrator.search.registry import METHODS
 from orchestrator.space.arms import WrittenArm, WrittenPhase
 from orchestrator.space.expected import Expectation
 from orchestrator.space.mistakes import field_types
@@ -79,7 +79,7 @@ def _search() -> Iterator[Entry]:
     yield Entry("search.method", ", ".join(METHODS), DEFAULT_METHOD, "How the runs are chosen.")
     methods: dict[Entry, list[str]] = {}
     for method in METHODS:
-        for entry in _entries(settings_type(method), "search."):
+        for entry in _entries(METHODS[method].Settings, "search."):
             methods.setdefault(entry, []).append(method)
     for entry, names in methods.items():
         form = entry.form if len(names) == len(METHODS) else f"{entry.form} (method {' or '.join(names)})"

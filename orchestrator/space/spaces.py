@@ -147,9 +147,9 @@ def load_space(
     variant: str | None = None,
 ) -> SweepSpec:
     """Return a sweep with profile, ``key.path=value`` overrides and variant. Raises ``UserError`` with all mistakes."""
-    values = _written(name_or_path, profile, overrides, hardware, variant)
+    values = written(name_or_path, profile, overrides, hardware, variant)
     for key, option in CHOSEN_BY.items():
-        if values.overridden((key,)):  # The profile's label alone would change, not its values.
+        if values.is_set(key):  # The profile's label alone would change, not its values.
             values.refuse((key,), f"cannot be set here: choose it with {option} NAME")
     try:
         return parse(SweepSpec, values.data)
@@ -157,26 +157,14 @@ def load_space(
         raise UserError("\n".join(_describe(values, mistake) for mistake in error.mistakes)) from error
 
 
-def comments_of(
+def written(
     name_or_path: str,
     profile: str | None = None,
     overrides: Sequence[str | Assignment] = (),
     hardware: Hardware | None = None,
     variant: str | None = None,
-) -> dict[Key, str]:
-    """Return the comments in the files on a sweep's values (see :func:`load_space`), by key."""
-    values = _written(name_or_path, profile, overrides, hardware, variant)
-    return {key: origin.comment for key, origin in values.origins.items() if origin.comment}
-
-
-def _written(
-    name_or_path: str,
-    profile: str | None,
-    overrides: Sequence[str | Assignment],
-    hardware: Hardware | None,
-    variant: str | None,
 ) -> Values:
-    """Return all values of a sweep as written. Raises ``UserError``."""
+    """Return all values of a sweep (see :func:`load_space`) as written. Raises ``UserError``."""
     space = open_space(name_or_path)
     expectations_of(space.files[0])  # Report mistakes in `expects` now, not after the sweep.
     return _in_variant(space.in_profile(profile, hardware), variant).under_options(overrides)

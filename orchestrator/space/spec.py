@@ -36,6 +36,8 @@ from trainables.contract.runs import salted
 from trainables.probes.base import load_probe
 
 DEFAULT_FAMILY = "listops"
+MOST_RUNS = 100_000
+"""Maximum number of runs of the whole grid, because planning and resuming iterate over them."""
 LISTED = Field(strict=False)
 """A tuple that may be written as a list."""
 
@@ -180,8 +182,9 @@ class SweepSpec(BaseModel):
 
     def _mistakes(self) -> list[Mistake]:
         """Return every mistake in how the values fit together."""
-        if too_many := [*checks.in_number(len(self.mixes), len(self.sizes), self.seeds)]:
-            return too_many
+        if (runs := len(self.cells) * self.seeds) > MOST_RUNS:
+            grid = f"{len(self.mixes)} mixes x {len(self.sizes)} sizes x {self.seeds} seeds are {runs} runs"
+            return [Mistake(("seeds",), f"{grid}; a sweep may have at most {MOST_RUNS}")]
         family, tune = self.make_family(), self.tune
         mistakes = [
             *checks.in_mixes(self.mixes, self.target, family),

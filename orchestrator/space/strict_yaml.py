@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
@@ -23,14 +23,17 @@ class Document:
     """Content of a YAML text: plain values, and the line (from 1) and comment of each key by its path."""
 
     data: Any
-    lines: dict[Key, int]
-    comments: dict[Key, str] = field(default_factory=dict)
+    marks: dict[Key, tuple[int, str]]
 
 
 LIKE_SPACE = re.compile("[\u00a0\u2000-\u200b\u202f\u3000]")
 """Characters of word processors and web pages that look like a space but are letters in YAML."""
 COMMENT = re.compile(r":?\s+#\s*(\S.*)")
 """The rest of a line after a key or its value."""
+
+
+CHANGED = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int")
+"""Types that the safe loader recognizes in too many texts."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -56,11 +59,7 @@ def _finite(loader: _Loader, node: yaml.ScalarNode) -> float | str:
 
 _Loader.add_constructor("tag:yaml.org,2002:float", _finite)
 _Loader.yaml_implicit_resolvers = {
-    first: [
-        resolver
-        for resolver in resolvers
-        if resolver[0] not in ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int")
-    ]
+    first: [(tag, pattern) for tag, pattern in resolvers if tag not in CHANGED]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 _Loader.add_implicit_resolver(  # In YAML 1.1 010 is 8, and 1:30 is 90.
@@ -78,9 +77,8 @@ def read(text: str, source: str) -> Document:
         node = loader.get_single_node()
         if node is None:
             return Document(None, {})
-        lines = dict(_lines(node, (), source))
-        comments = dict(_comments(node, (), text.splitlines()))
-        return Document(loader.construct_document(node), lines, comments)
+        marks = dict(_marks(node, (), source, text.splitlines()))
+        return Document(loader.construct_document(node), marks)
     except UserError:
         raise
     except yaml.MarkedYAMLError as error:
@@ -110,63 +108,51 @@ def write(data: Mapping[str, Any]) -> str:
 def commented(text: str, comments: Mapping[Key, str]) -> str:
     """Return a YAML text with these comments after its keys."""
     rows = text.splitlines()
-    node = yaml.compose(text, _Loader)
-    for key, row in _last_rows(node, ()) if node is not None else ():
+    for key, row in _last_rows(yaml.compose(text, _Loader), ()):
         if key in comments:
             rows[row] += f" # {comments[key]}"
     return "\n".join(rows) + "\n"
 
 
-def _last_rows(node: yaml.Node, key: Key) -> Iterator[tuple[Key, int]]:
+def _last_rows(node: yaml.Node | None, key: Key) -> Iterator[tuple[Key, int]]:
     """Yield the row (from 0) for each key's comment: the key's for a mapping, else the last, because lists may wrap."""
-    if isinstance(node, yaml.MappingNode):
-        for name, value in node.value:
-            path, has_rows = (*key, name.value), isinstance(value, yaml.MappingNode) and not value.flow_style
-            yield path, (name.start_mark if has_rows else value.end_mark).line
-            yield from _last_rows(value, path)
+    for name, value in node.value if isinstance(node, yaml.MappingNode) else ():
+        path, has_rows = (*key, name.value), isinstance(value, yaml.MappingNode) and not value.flow_style
+        yield path, (name.start_mark if has_rows else value.end_mark).line
+        yield from _last_rows(value, path)
 
 
 class _Dumper(yaml.SafeDumper):
     """The safe dumper, with lists on one line."""
 
-
-def _flow_list(dumper: _Dumper, value: list[Any]) -> yaml.Node:
-    return dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=True)
-
-
-_Dumper.add_representer(list, _flow_list)
+    def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> yaml.SequenceNode:
+        return super().represent_sequence(tag, sequence, flow_style=True)
 
 
-def _lines(node: yaml.Node, key: Key, source: str) -> Iterator[tuple[Key, int]]:
-    """Yield the line of every key and list entry below ``node``. Refuse duplicate keys."""
-    yield key, node.start_mark.line + 1
+def _marks(node: yaml.Node, key: Key, source: str, rows: list[str]) -> Iterator[tuple[Key, tuple[int, str]]]:
+    """Yield line and comment of every key and list entry below ``node``. Refuse duplicate keys.
+
+    Of several keys on a line, the outermost has the comment.
+    """
     if isinstance(node, yaml.SequenceNode):
         for place, entry in enumerate(node.value):
-            yield from _lines(entry, (*key, place), source)
+            yield (*key, place), (entry.start_mark.line + 1, "")
+            yield from _marks(entry, (*key, place), source, rows)
     elif isinstance(node, yaml.MappingNode):
         first: dict[str, int] = {}
         for name, value in node.value:
             line = name.start_mark.line + 1
+            where = f"{source}, line {line}"
             if not isinstance(name, yaml.ScalarNode) or name.tag != "tag:yaml.org,2002:str":
-                merge = isinstance(name, yaml.ScalarNode) and name.value == "<<"
-                why = (
-                    "merge keys (<<) are not allowed: use `like:` to inherit"
-                    if merge
-                    else "a key must be text (put it in quotes)"
-                )
-                raise UserError(f"{source}, line {line}: {why}")
+                why = "a key must be text (put it in quotes)"
+                if name.value == "<<":
+                    why = "merge keys (<<) are not allowed: use `like:` to inherit"
+                raise UserError(f"{where}: {why}")
+            path = (*key, name.value)
             if name.value in first:
-                path = dotted((*key, name.value))
-                raise UserError(f"{source}, line {line}: {path} is written twice; first on line {first[name.value]}")
+                raise UserError(f"{where}: {dotted(path)} is written twice; first on line {first[name.value]}")
             first[name.value] = line
-            yield from _lines(value, (*key, name.value), source)
-            yield (*key, name.value), line
-
-
-def _comments(node: yaml.Node, key: Key, rows: list[str]) -> Iterator[tuple[Key, str]]:
-    """Yield the comment at the end of each key's line below ``node``, for the outermost of several keys on a line."""
-    for name, value in node.value if isinstance(node, yaml.MappingNode) else ():
-        end = value.end_mark if value.end_mark.line == name.start_mark.line else name.end_mark
-        if (comment := COMMENT.fullmatch(rows[end.line][end.column :])) is not None:
-            yield (*key, name.value), comment[1]
-        yield from _comments(value, (*key, name.value), rows)
+            end = value.end_mark if value.end_mark.line == name.start_mark.line else name.end_mark
+            comment = COMMENT.fullmatch(rows[end.line][end.column :])
+            yield path, (line, comment[1] if comment else "")
+            yield from _marks(value, path, source, rows)

@@ -17,24 +17,39 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
-from scipy.special import expit, logit
+from numpy.typing import NDArray
+from scipy.special import betainc, expit, logit, ndtr
 
-from orchestrator.transition.scatter import (
-    ASYMPTOTES,
-    NEAR_FLOOR,
-    NEAR_TOP,
-    OUTLIER,
-    Crossing,
-    Floats32,
-    learned,
-    normal,
-    not_learned,
-    part_of_the_way,
-    share_probabilities,
-)
 from orchestrator.transition.types import LEVEL, Floats, Point
+
+Floats32 = NDArray[np.float32]
+
+ASYMPTOTES = np.array([0.90, 0.93, 0.96, 0.99])
+NEAR_FLOOR, NEAR_TOP = 0.06, 0.02
+"""Standard deviations of accuracy for runs that did not learn, and for runs that did. The former is larger because
+small tasks have small test sets."""
+PARTLY, PARTLY_BELOW = 0.1, 0.75
+"""Among runs that did not learn: the share that ended part of the way up, and the accuracy below which these runs end.
+They do not count as learned, so they do not raise the mean accuracy of a curve."""
+MISTAKEN, SHORTFALL = 0.05, (0.05, 0.06)
+"""Among runs that learned: the share with mistakes, and the mean and deviation of their distance from the asymptote."""
+OUTLIER = 0.03
+"""Density of an accuracy that no curve explains."""
+CONCENTRATION = 2.0
+"""Parameter c of the distribution of the shares that runs learn, Beta(c s, c (1 - s)) around the curve's share s."""
+SHARES = 8
+"""Number of equal steps of the share. Accuracy has a distribution at 0, at 1, and around each step in between."""
+BLUR = 0.03
+"""Standard deviation of the accuracy of a run around its share of the rise."""
+TABLE = 513
+"""Number of points on the curve, evenly spaced in the logit, at which the beta distribution is tabulated."""
+LOGITS = 12.0
+"""Largest logit of the table."""
+BINS = 4096
+"""Number of bins of a crossing for quantiles, each about 0.002 in ln size."""
 
 SLOPES = np.geomspace(2.5, 80.0, 9)
 LAPSES = np.array([0.005, 0.03, 0.06])
@@ -66,22 +81,21 @@ FAINTEST = np.float32(-80.0)
 """Minimum log likelihood relative to the best, at the limit of single precision."""
 
 
-def curves_for(sizes: Iterable[int], floor: float) -> Curves:
-    """Return the cached curves for candidate ``sizes`` and the ``floor`` of a constant answer, rounded to 0.01."""
-    candidates = list(sizes)
-    return _curves(min(candidates), max(candidates), round(min(max(floor, 0.01), HIGHEST_FLOOR), 2))
+class Crossing:
+    """Crossing of each curve with a level, in ln size, in :data:`BINS` equal bins."""
 
+    def __init__(self, place: Floats) -> None:
+        self.start, stop = float(place.min()), float(place.max()) + 1e-9
+        self.width = (stop - self.start) / BINS
+        self.bin: NDArray[np.intp] = ((place - self.start) / self.width).astype(np.intp)
 
-@lru_cache(maxsize=16)
-def _curves(smallest: int, largest: int, floor: float) -> Curves:
-    return Curves(smallest, largest, floor)
+    def masses(self, weights: Floats) -> Floats:
+        return np.bincount(self.bin, weights=weights, minlength=BINS).astype(np.float64)
 
 
 def _rounded(log_D: Floats32) -> Floats32:
-    log_D *= ROUNDING
-    np.rint(log_D, out=log_D)
-    log_D /= ROUNDING
-    return log_D
+    rounded_D: Floats32 = np.rint(log_D * ROUNDING) / ROUNDING
+    return rounded_D
 
 
 class Curves:
@@ -97,7 +111,6 @@ class Curves:
         self.shape = (len(KINDS), count, len(SLOPES), len(LAPSES), len(self.floors), len(ASYMPTOTES))
         self.cells = math.prod(self.shape)
         self.all_cells = self.cells + len(LUCK) * len(self.floors)
-        self._share: dict[float, Floats] = {}
 
     @cached_property
     def log_prior(self) -> Floats:
@@ -124,23 +137,21 @@ class Curves:
 
     def share(self, size: float) -> Floats:
         """Return the height of each logistic at a size, in (0, 1): M x K."""
-        if size not in self._share:
-            self._share[size] = expit(SLOPES * (math.log(size) - self.midpoints[:, None]))
-        return self._share[size]
+        share: Floats = expit(SLOPES * (math.log(size) - self.midpoints[:, None]))
+        return share
 
     def log_likelihood(self, size: float, accuracy: float) -> Floats32:
         """Return the tempered log likelihood of a run's accuracy in each cell, without a shift of the size."""
         not_learned_F = not_learned(accuracy, self.floors)
-        density = np.empty(self.all_cells, np.float32)
-        kinds = density[: self.cells].reshape(self.shape)
-        self._all_or_nothing(size, accuracy, not_learned_F, out=kinds[0])
-        self._shares(size, accuracy, not_learned_F, out=kinds[1])
-        self._graded(size, accuracy, not_learned_F, out=kinds[2])
         near_top = float(learned(accuracy).mean())
-        density[self.cells :] = (LUCK[:, None] * near_top + (1 - LUCK[:, None]) * not_learned_F + OUTLIER).ravel()
-        np.log(density, out=density)
-        density *= TEMPER
-        return _rounded(density)
+        flat_RF = LUCK[:, None] * near_top + (1 - LUCK[:, None]) * not_learned_F + OUTLIER
+        kinds = (
+            self._all_or_nothing(size, accuracy, not_learned_F),
+            self._lapsing(self._shares(size, accuracy, not_learned_F), not_learned_F),
+            self._lapsing(self._graded(size, accuracy), not_learned_F),
+        )
+        density = np.concatenate([*(kind.ravel() for kind in kinds), flat_RF.ravel().astype(np.float32)])
+        return _rounded(np.log(density) * TEMPER)
 
     def averaged(self, log_D: Floats32) -> Floats32:
         """Return the log likelihood of all runs of one size, averaged over the shifts of the size."""
@@ -159,38 +170,31 @@ class Curves:
 
     # Small arrays are broadcast over floors and asymptotes first, so that numpy's inner loops have 24 cells, not 4.
 
-    def _all_or_nothing(self, size: float, accuracy: float, not_learned_F: Floats32, out: Floats32) -> None:
+    def _all_or_nothing(self, size: float, accuracy: float, not_learned_F: Floats32) -> Floats32:
         learned_A = (learned(accuracy) + OUTLIER).astype(np.float32)
         learned_MKL = (self.share(size)[..., None] * (1 - LAPSES)).astype(np.float32)
-        np.multiply(learned_MKL[..., None, None], learned_A - not_learned_F[:, None], out=out)
-        out += np.repeat(not_learned_F + np.float32(OUTLIER), len(ASYMPTOTES)).reshape(-1, len(ASYMPTOTES))
+        rise_MKLFA: Floats32 = learned_MKL[..., None, None] * (learned_A - not_learned_F[:, None])
+        return rise_MKLFA + _over_asymptotes(not_learned_F + np.float32(OUTLIER))
 
-    def _shares(self, size: float, accuracy: float, not_learned_F: Floats32, out: Floats32) -> None:
-        density_SFA = np.concatenate(
-            [
-                np.broadcast_to(not_learned_F[:, None], (1, len(self.floors), len(ASYMPTOTES))),
-                part_of_the_way(accuracy, self.floors),
-                np.broadcast_to(learned(accuracy), (1, len(self.floors), len(ASYMPTOTES))),
-            ]
-        ).astype(np.float32)
+    def _shares(self, size: float, accuracy: float, not_learned_F: Floats32) -> Floats32:
+        nothing_FA = _over_asymptotes(not_learned_F)
+        all_FA = np.broadcast_to(learned(accuracy), nothing_FA.shape)
+        density_SFA = np.concatenate([[nothing_FA], part_of_the_way(accuracy, self.floors), [all_FA]])
         steps_MKS = _steps_at(self, size)
-        density_MKFA = (steps_MKS @ density_SFA.reshape(len(density_SFA), -1)).reshape(
-            *steps_MKS.shape[:2], len(self.floors), len(ASYMPTOTES)
-        )
-        self._lapsing(density_MKFA, not_learned_F, out)
+        density_MKC = steps_MKS @ density_SFA.astype(np.float32).reshape(len(density_SFA), -1)
+        density_MKFA: Floats32 = density_MKC.reshape(*steps_MKS.shape[:2], *nothing_FA.shape)
+        return density_MKFA
 
-    def _graded(self, size: float, accuracy: float, not_learned_F: Floats32, out: Floats32) -> None:
+    def _graded(self, size: float, accuracy: float) -> Floats32:
         risen_MKFA, deviation_MKFA = _graded_at(self, size)
-        above_F = (accuracy - self.floors).astype(np.float32)
-        missed_MKFA = np.repeat(above_F, len(ASYMPTOTES)).reshape(-1, len(ASYMPTOTES)) - risen_MKFA
-        near_MKFA = normal(missed_MKFA, np.float32(0), deviation_MKFA) * np.float32(1 - OUTLIER)
-        self._lapsing(near_MKFA, not_learned_F, out)
+        missed_MKFA = _over_asymptotes((accuracy - self.floors).astype(np.float32)) - risen_MKFA
+        near_MKFA: Floats32 = normal(missed_MKFA, np.float32(0), deviation_MKFA) * np.float32(1 - OUTLIER)
+        return near_MKFA
 
-    def _lapsing(self, density_MKFA: Floats32, not_learned_F: Floats32, out: Floats32) -> None:
+    def _lapsing(self, density_MKFA: Floats32, not_learned_F: Floats32) -> Floats32:
         lapses_L = LAPSES.astype(np.float32)
-        np.multiply(density_MKFA[:, :, None], 1 - lapses_L[:, None, None], out=out)
-        lapsed_LF = lapses_L[:, None] * not_learned_F + np.float32(OUTLIER)
-        out += np.repeat(lapsed_LF, len(ASYMPTOTES), axis=1).reshape(*lapsed_LF.shape, -1)
+        lapsed_LFA = _over_asymptotes(lapses_L[:, None] * not_learned_F + np.float32(OUTLIER))
+        return density_MKFA[:, :, None] * (1 - lapses_L[:, None, None]) + lapsed_LFA
 
     def _crossing(self, level_LFA: Floats) -> Crossing:
         """Return where the mean accuracy of each curve reaches a level: M x K x L x F x A, flat."""
@@ -225,10 +229,22 @@ class Curves:
         return self._crossing(np.full_like(self.tops, LEVEL))
 
 
+def curves_for(sizes: Iterable[int], floor: float) -> Curves:
+    """Return the cached curves for candidate ``sizes`` and the ``floor`` of a constant answer, rounded to 0.01."""
+    candidates = list(sizes)
+    return _cached(min(candidates), max(candidates), round(min(max(floor, 0.01), HIGHEST_FLOOR), 2))
+
+
+_cached = lru_cache(maxsize=16)(Curves)
+
+
+def _over_asymptotes(values: Floats32) -> Floats32:
+    return np.repeat(values[..., None], len(ASYMPTOTES), axis=-1)
+
+
 @lru_cache(maxsize=64)
 def _graded_at(curves: Curves, size: float) -> tuple[Floats32, Floats32]:
-    """Return the rise above the floor on each graded curve and the scatter of runs: M x K x F x A. Cached for searches
-    with dozens of sizes and many runs at each."""
+    """Return the rise above the floor on each graded curve and the scatter of runs: M x K x F x A."""
     share_MK11 = curves.share(size)[..., None, None].astype(np.float32)
     rise_FA = (ASYMPTOTES - curves.floors[:, None]).astype(np.float32)
     ends_MK11 = np.float32(NEAR_FLOOR) + np.float32(NEAR_TOP - NEAR_FLOOR) * share_MK11
@@ -240,3 +256,54 @@ def _graded_at(curves: Curves, size: float) -> tuple[Floats32, Floats32]:
 def _steps_at(curves: Curves, size: float) -> Floats32:
     """Return the probability of each step of the share that a run of a size learns: M x K x S."""
     return share_probabilities(curves.share(size))
+
+
+def normal(value: Any, mean: Any, deviation: Any) -> Any:
+    """Return the density of a normal distribution."""
+    scaled = (value - mean) / deviation
+    return np.exp(-0.5 * (scaled * scaled)) / (deviation * math.sqrt(2 * math.pi))
+
+
+def learned(accuracy: float) -> Floats:
+    """Return the density of the accuracy of a run that learned: A."""
+    mean, deviation = SHORTFALL
+    mistaken_A = normal(accuracy, ASYMPTOTES - mean, deviation)
+    density_A: Floats = (1 - MISTAKEN) * normal(accuracy, ASYMPTOTES, NEAR_TOP) + MISTAKEN * mistaken_A
+    return density_A
+
+
+def not_learned(accuracy: float, floors: Floats) -> Floats32:
+    """Return the density of the accuracy of a run that did not learn: F."""
+    partly_F = ((floors < accuracy) & (accuracy < PARTLY_BELOW)) / (PARTLY_BELOW - floors)
+    density_F: Floats = (1 - PARTLY) * normal(accuracy, floors, NEAR_FLOOR) + PARTLY * partly_F
+    return density_F.astype(np.float32)
+
+
+def part_of_the_way(accuracy: float, floors: Floats) -> Floats:
+    """Return the density of the accuracy of a run around each step of the share except 0 and 1: S - 2 x F x A."""
+    edges_S = (np.arange(SHARES) + 0.5) / SHARES
+    rise_FA = ASYMPTOTES - floors[:, None]
+    below_SFA = ndtr((accuracy - floors[:, None] - edges_S[:, None, None] * rise_FA) / BLUR)
+    density_SFA: Floats = (below_SFA[:-1] - below_SFA[1:]) * SHARES / rise_FA
+    return density_SFA
+
+
+@lru_cache(maxsize=1)
+def _table() -> tuple[Floats, Floats]:
+    """Return logits of points on the curve, and the probability of each step of the share there: 513 and 513 x S."""
+    places = np.linspace(-LOGITS, LOGITS, TABLE)
+    at = expit(places)[:, None]
+    edges_S = (np.arange(SHARES) + 0.5) / SHARES
+    below = betainc(CONCENTRATION * at, CONCENTRATION * (1 - at), edges_S)
+    steps = np.diff(np.concatenate([np.zeros_like(at), below, np.ones_like(at)], axis=1), axis=1)
+    return places, steps
+
+
+def share_probabilities(curve: Floats) -> Floats32:
+    """Return the probability of each step of the share at points on the curve in (0, 1), along a new last axis S."""
+    places, steps = _table()
+    at = (logit(np.clip(curve, expit(-LOGITS), expit(LOGITS))) - places[0]) / (places[1] - places[0])
+    below = np.minimum(at.astype(np.intp), TABLE - 2)
+    weight = (at - below)[..., None]
+    probabilities: Floats = steps[below] * (1 - weight) + steps[below + 1] * weight
+    return probabilities.astype(np.float32)

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from orchestrator.transition.curves import KINDS, LUCK, curves_for
-from orchestrator.transition.scatter import BINS, Crossing
+from orchestrator.transition.curves import BINS, KINDS, LUCK, Crossing, curves_for
 from orchestrator.transition.types import QUANTILES, Density, Floats, Point
 
 DENSITY_BINS = 96
@@ -41,8 +40,7 @@ class Posterior:
         self.flat = float((weights[self.curves.cells :].reshape(len(LUCK), -1).sum(axis=1) / total).sum())
 
     def _cumulative(self, crossing: Crossing) -> Floats:
-        cumulative: Floats = np.minimum(np.cumsum(crossing.masses(self.weights)), 1.0)
-        return cumulative
+        return np.minimum(np.cumsum(crossing.masses(self.weights)), 1.0)
 
     def quantiles(self, crossing: Crossing, probabilities: Sequence[float]) -> list[float]:
         """Return quantiles of a crossing in ln size, infinite if they fall on flat curves."""

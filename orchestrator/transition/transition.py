@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from orchestrator.transition.curves import Crossing
 from orchestrator.transition.posterior import Posterior
-from orchestrator.transition.scatter import Crossing
 from orchestrator.transition.types import (
     LEVEL,
     NEAR_LEVEL,

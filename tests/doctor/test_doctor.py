@@ -20,7 +20,7 @@ from orchestrator.doctor import gpu, machine
 from orchestrator.doctor.machine import Finding, Verdict, examined, ok
 from orchestrator.report.figures import style
 from orchestrator.space import hardware
-from orchestrator.space.container import Limits
+from orchestrator.space.hardware import Limits
 from tests.cli.program import command
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.space import hardware
-from orchestrator.space.container import Limits, limits
+from orchestrator.space.hardware import Limits, limits
 
 ROOT = Path(__file__).resolve().parents[2]
 GB = 10**9
@@ -56,7 +56,7 @@ def tree(root: Path, own: str, **files: str) -> Limits:
 def test_limits_come_from_a_process_groups_and_their_parents(
     own: str, files: dict[str, str], expected: Limits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.space.container._address_space", lambda: math.inf)
+    monkeypatch.setattr("orchestrator.space.hardware._address_space", lambda: math.inf)
     assert tree(tmp_path, own, **files) == expected
 
 
