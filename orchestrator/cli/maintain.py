@@ -111,7 +111,8 @@ def _delete(files: SweepDirectory, home: Path) -> int:
     """Delete the record, then the files. Return the number of records. An interrupted deletion can be repeated."""
     from orchestrator.record.mlflow_tracker import remove_sweep
 
-    chosen = store.opened(home)
+    chosen = store.choose(home)
+    store.check(chosen)
     with files.driving():
         try:
             records = remove_sweep(chosen, space_of(files.id), files.id)

@@ -141,16 +141,6 @@ def array_files(directory: Path) -> list[Path]:
     return [*([own] if own.is_file() else []), *sorted((directory / PROBES).glob("[!.]*.npz"))]
 
 
-def read_array(directory: Path, name: str) -> NDArray[Any] | None:
-    """Return an array of a run, from its family or the first probe with this name, or None if the run lacks it."""
-    for path in array_files(directory):
-        with np.load(path, allow_pickle=False) as arrays:
-            if name in arrays.files:
-                array: NDArray[Any] = arrays[name]
-                return array
-    return None
-
-
 def read_arrays(directory: Path) -> dict[str, NDArray[Any]]:
     """Return all arrays of a run by name, or by ``PROBE/NAME`` if the family or an earlier probe uses the name."""
     result: dict[str, NDArray[Any]] = {}

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 from mlflow import MlflowClient
-from mlflow.entities import Metric, Param, Run, RunTag, ViewType
+from mlflow.entities import Experiment, Metric, Param, Run, RunTag, ViewType
 from mlflow.exceptions import MlflowException
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
@@ -72,16 +72,13 @@ class MlflowTracker:
     def __init__(self, store: Store) -> None:
         self.store = store
         settle_client()
-        self._experiments: dict[str, str] = {}
-        self._in_home: dict[str, bool] = {}
-        """Whether a home contains the artifacts of an experiment, by experiment name."""
+        self._experiments: dict[str, Experiment] = {}
         self._sweeps: dict[str, str] = {}
         """MLflow runs by sweep id. Dropped after a failure, so that the store is read again."""
         self._nested: dict[str, dict[tuple[str, str], Held]] = {}
         """Records in each sweep, by kind and key or mix."""
         self._ended_ms: dict[str, int] = {}
         """End of each sweep's last run, which replays do not change."""
-        self._warned: set[str] = set()
 
     def begin(self, sweep: Sweep) -> None:
         """Record that a sweep is running, also after an interruption."""
@@ -126,7 +123,7 @@ class MlflowTracker:
     def _begin(self, sweep: Sweep) -> str:
         """Find or create the sweep's MLflow run, complete it, set it to running and return its id."""
         recorded = content.sweep_content(sweep)
-        runs = all_runs(self._client, [self._experiment(sweep)], f"tags.sweep = '{sweep.id}'")
+        runs = all_runs(self._client, [self._experiment(sweep).experiment_id], f"tags.sweep = '{sweep.id}'")
         run = next((run for run in runs if run.data.tags["kind"] == "sweep"), None)
         run = run or self._create(sweep, recorded, {}, _ms(sweep.created))
         missing = {key: value for key, value in recorded.params.items() if key not in run.data.params}
@@ -161,21 +158,16 @@ class MlflowTracker:
             tags = {MLFLOW_PARENT_RUN_ID: parent, DIGEST: recorded.digest}
             same = self._create(sweep, recorded, tags, start_ms).info.run_id
             with tempfile.TemporaryDirectory() as place:
-                figures = drawn("a figure of the record", partial(draw, Path(place)), self._warn) if draw else None
+                figures = drawn("a figure of the record", partial(draw, Path(place)), _warn_once) if draw else None
                 files = {**(figures or {}), **recorded.files}
                 self._fill(sweep, same, replace(recorded, files=files), start_ms, end_ms)
             self._client.set_terminated(same, status, end_ms)
         held[same] = mine, recorded.digest
 
-    def _warn(self, message: str) -> None:
-        if message not in self._warned:
-            self._warned.add(message)
-            log.warning(message)
-
     def _create(self, sweep: Sweep, recorded: Content, tags: dict[str, str], start_ms: int) -> Run:
         all_tags = {**recorded.tags, **tags, NOTE: recorded.note}
         shortened = {key: value[:LONGEST_TAG] for key, value in all_tags.items()}
-        return self._client.create_run(self._experiment(sweep), start_ms, shortened, recorded.name)
+        return self._client.create_run(self._experiment(sweep).experiment_id, start_ms, shortened, recorded.name)
 
     def _fill(self, sweep: Sweep, run_id: str, recorded: Content, start_ms: int, end_ms: int) -> None:
         """Write parameters, metrics and artifacts. Repeating the call adds nothing."""
@@ -200,7 +192,7 @@ class MlflowTracker:
         """Store the files of a directory as a run's artifacts. Artifacts of a home go to this process's path of the
         home. MLflow would use the path of the last process that opened the record, which may mount it elsewhere."""
         name = sweep.spec.name
-        if self.store.artifacts is None or not self._in_home[name]:
+        if self.store.artifacts is None or not is_in_home(name, self._experiment(sweep).artifact_location):
             self._client.log_artifacts(run_id, staged)
         else:
             shutil.copytree(staged, self.store.artifacts / name / run_id / "artifacts", dirs_exist_ok=True)
@@ -208,28 +200,24 @@ class MlflowTracker:
     def _sweep_run(self, sweep: Sweep) -> str:
         return self._sweeps.get(sweep.id) or self._begin(sweep)
 
-    def _experiment(self, sweep: Sweep) -> str:
-        """Return the id of the sweep's experiment. Create it, or restore it from MLflow's trash, if necessary."""
+    def _experiment(self, sweep: Sweep) -> Experiment:
+        """Return the sweep's experiment. Create it, or restore it from MLflow's trash, if necessary."""
         name = sweep.spec.name
         if name not in self._experiments:
             experiment = self._client.get_experiment_by_name(name)
             if experiment is None:
-                experiment = self._client.get_experiment(self._create_experiment(sweep))
+                tags = {NOTE: content.experiment_note(sweep.spec), KIND: "custom_model_development"}
+                try:
+                    self._client.create_experiment(name, self.store.location_of(name), tags)
+                except MlflowException as error:  # Another sweep may have created it first.
+                    if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                        raise
+                experiment = self._client.get_experiment_by_name(name)
+                assert experiment is not None, "it was just created"
             if experiment.lifecycle_stage == "deleted":
                 self._client.restore_experiment(experiment.experiment_id)
-            self._in_home[name] = is_in_home(name, experiment.artifact_location)
-            self._experiments[name] = str(experiment.experiment_id)
+            self._experiments[name] = experiment
         return self._experiments[name]
-
-    def _create_experiment(self, sweep: Sweep) -> str:
-        name, tags = sweep.spec.name, {NOTE: content.experiment_note(sweep.spec), KIND: "custom_model_development"}
-        try:
-            return str(self._client.create_experiment(name, self.store.location_of(name), tags))
-        except MlflowException as error:
-            experiment = self._client.get_experiment_by_name(name)  # Another sweep may have created it first.
-            if error.error_code != "RESOURCE_ALREADY_EXISTS" or experiment is None:
-                raise
-            return str(experiment.experiment_id)
 
     @cached_property
     def _client(self) -> MlflowClient:
@@ -262,6 +250,11 @@ def remove_sweep(store: Store, experiment: str, sweep_id: str) -> int:
             if for_good is not None:
                 for_good(run.info.run_id)
         return len(runs)
+
+
+@cache
+def _warn_once(message: str) -> None:
+    log.warning(message)
 
 
 def _identity(tags: Mapping[str, str]) -> tuple[str, str]:

@@ -107,17 +107,12 @@ class Recorder:
             return self._calls[0] if self._calls else None
 
 
-def recorder_of(store: Store) -> Recorder:
-    """Return a recorder that writes to an MLflow store."""
-
-    def open_tracker() -> MlflowTracker:
-        try:
-            from orchestrator.record.mlflow_tracker import MlflowTracker  # MLflow takes 2 s to import.
-        except ModuleNotFoundError as error:
-            if error.name != "mlflow":
-                raise
-            raise StoreError("MLflow is not installed, so nothing is recorded in it") from None
-
-        return MlflowTracker(store)
-
-    return Recorder(open_tracker)
+def open_mlflow(store: Store) -> MlflowTracker:
+    """Return a tracker of an MLflow store. Raises :class:`StoreError` without MLflow."""
+    try:
+        from orchestrator.record.mlflow_tracker import MlflowTracker  # MLflow takes 2 s to import.
+    except ModuleNotFoundError as error:
+        if error.name != "mlflow":
+            raise
+        raise StoreError("MLflow is not installed, so nothing is recorded in it") from None
+    return MlflowTracker(store)

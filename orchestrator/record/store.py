@@ -117,13 +117,6 @@ def choose(home: Path, environment: Mapping[str, str] = os.environ) -> Store:
     return Store(sqlite_uri(home / DATABASE), home / ARTIFACTS)
 
 
-def opened(home: Path) -> Store:
-    """Return the store of a home after a :func:`check`, with its errors."""
-    store = choose(home)
-    check(store)
-    return store
-
-
 def check(store: Store) -> None:
     """Raise :class:`StoreError` unless the store responds within seconds and accepts the login, or :class:`UserError`
     for an unsupported kind of URI."""

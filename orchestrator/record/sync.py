@@ -21,7 +21,6 @@ from orchestrator.record.store import (
     check,
     choose,
     make_database,
-    opened,
     store_errors,
 )
 from orchestrator.report.answer import answer
@@ -37,7 +36,8 @@ def sync(root: Path, console: Console) -> None:
     """Record all sweeps of a home that are not running, except complete records. Raises :class:`SweepError` if the
     store fails, and at the end if some sweeps could not be read."""
     home = _home(root)
-    store = opened(home.root)
+    store = choose(home.root)
+    check(store)
     tracker, unreadable = MlflowTracker(store), []
     for sweep_id in home.sweep_ids():
         if home.sweep(sweep_id).is_driven():

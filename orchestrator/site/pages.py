@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -27,7 +27,7 @@ from orchestrator.report.rows import targets
 from orchestrator.report.side_by_side import can_scale, comparison_sentences, finding, scaling_words
 from orchestrator.report.table import comparison_table
 from orchestrator.report.words.changes import changed_words
-from orchestrator.report.words.explanation import Paragraph, how_sure
+from orchestrator.report.words.explanation import how_sure
 from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.transition.types import CONFIDENCE, LEVEL
 
@@ -41,34 +41,6 @@ SHOWN = 30
 """Number of sweeps with answer and figure. A figure takes half a second, so older sweeps only have links."""
 MOST_COMPARED = 12
 """Maximum number of sweeps to compare on a page."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A sweep on the page.
-
-    Attributes:
-        stored: The sweep, or None if it is unreadable because of ``why``.
-        links: Addresses in the record, by name.
-        training: Runs in training, in words.
-        stopping: Requests to stop, in words.
-    """
-
-    id: str
-    stored: StoredSweep | None = None
-    why: str = ""
-    about: str = ""
-    headline: str = ""
-    verdicts: tuple[str, ...] = ()
-    paragraphs: tuple[Paragraph, ...] = ()
-    figure: str = ""
-    links: Mapping[str, str] = field(default_factory=dict)
-    training: tuple[str, ...] = ()
-    stopping: tuple[str, ...] = ()
-
-    @property
-    def state(self) -> str:
-        return "unreadable" if self.stored is None else self.stored.state.value
 
 
 Links = Callable[[], Mapping[str, Mapping[str, str]]]
@@ -98,15 +70,15 @@ class SweepPages:
                 self._entry(sweep_id, links.get(sweep_id, {}), place < SHOWN)
                 for place, sweep_id in enumerate(self._home.sweep_ids())
             ]
-        running = any(entry.state == "running" for entry in entries)
-        axes = spans(entry.stored.answer for entry in entries if entry.stored is not None)
+        running = any(entry["state"] == "running" for entry in entries)
+        axes = spans(entry["stored"].answer for entry in entries if entry["stored"])
         now = datetime.now(UTC)
         return render(
             "index.html.j2",
             entries=entries,
             home=self._home.root,
             notes=notes,
-            legend=HOW_TO_READ if any(entry.verdicts for entry in entries) else "",
+            legend=HOW_TO_READ if any(entry["verdicts"] for entry in entries) else "",
             refresh=REFRESH_S if running else None,
             intervals=lambda answer: intervals(answer, axes[answer.size_axis]),
             age=lambda when: age(now, when),
@@ -168,33 +140,31 @@ class SweepPages:
     def _stored(self, sweep_id: str) -> StoredSweep | UnreadableError:
         return self._once("read", sweep_id, lambda: read_known(self._home, sweep_id))
 
-    def _entry(self, sweep_id: str, links: Mapping[str, str], shown: bool) -> Entry:
+    def _entry(self, sweep_id: str, links: Mapping[str, str], shown: bool) -> dict[str, Any]:
+        """Return a sweep on the page for its template, with runs in training and requests to stop in words."""
         stored = self._stored(sweep_id)
+        entry: dict[str, Any] = {"id": sweep_id, "links": links, "training": (), "stopping": ()}
         if isinstance(stored, UnreadableError):
-            return Entry(sweep_id, why=str(stored))
+            empty: dict[str, Any] = {"stored": None, "about": "", "verdicts": (), "figure": "", "links": {}}
+            return entry | empty | {"state": "unreadable", "why": str(stored)}
         answer, spec = stored.answer, stored.spec
-        training: tuple[str, ...] = ()
-        stopping: tuple[str, ...] = ()
         if stored.state is State.RUNNING:
             ended = frozenset(run.key for run in stored.runs)
             unfinished = in_training(stored.sweep, ended, lambda text: None)  # Skip files being written.
-            training = tuple(_training_words(run, spec.size_axis, spec.target) for run in unfinished)
+            entry["training"] = [_training_words(run, spec.size_axis, spec.target) for run in unfinished]
             requests = stored.sweep.files.stop_requests()
-            stopping = tuple(
+            entry["stopping"] = [
                 str(request) for request in requests if request.mix not in stored.stopped and request.key not in ended
-            )
-        return Entry(
-            sweep_id,
-            stored,
-            about=", ".join(filter(None, (spec.title, spec.profile, answer.subject, changed_words(spec)))),
-            headline=" ".join(finding(answer)) if shown else "see its report for the answer",
-            verdicts=verdict_lines(answer) if shown else (),
-            paragraphs=how_sure(answer) if shown else (),
-            figure=f"figure/{sweep_id}.svg?{len(stored.runs)}" if shown and stored.runs else "",
-            links=links,
-            training=training,
-            stopping=stopping,
-        )
+            ]
+        return entry | {
+            "stored": stored,
+            "state": stored.state.value,
+            "about": ", ".join(filter(None, (spec.title, spec.profile, answer.subject, changed_words(spec)))),
+            "headline": " ".join(finding(answer)) if shown else "see its report for the answer",
+            "verdicts": verdict_lines(answer) if shown else (),
+            "paragraphs": how_sure(answer) if shown else (),
+            "figure": f"figure/{sweep_id}.svg?{len(stored.runs)}" if shown and stored.runs else "",
+        }
 
 
 def _figure(stored: StoredSweep) -> str:

@@ -6,7 +6,7 @@ import errno
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -84,16 +84,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST, explain="Open this page at 127.0.0.1 or localhost.")
             return
         path, _, query = self.path.partition("?")
-        if (page := _page(self.server.pages, path.removeprefix("/"), query)) is None:
-            self.send_error(HTTPStatus.NOT_FOUND)
-            return
-        make, kind = page
         try:
-            body = make()
+            self._send(*_page(self.server.pages, path.removeprefix("/"), query))
         except SweepError as error:
             self.send_error(HTTPStatus.NOT_FOUND, explain=str(error))
-            return
-        self._send(body, kind)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Send a page that explains the error."""
@@ -120,15 +114,15 @@ class _Handler(BaseHTTPRequestHandler):
         """Print nothing: the terminal shows the address, not every request."""
 
 
-def _page(pages: SweepPages, path: str, query: str) -> tuple[Callable[[], str], str] | None:
-    """Return a function that makes the page of a path, and the page's type, or None for an unknown path."""
+def _page(pages: SweepPages, path: str, query: str) -> tuple[str, str]:
+    """Return the page of a path and its type. Raises :class:`UserError` for an unknown path."""
     folder, _, name = path.partition("/")
     if path == "":
-        return pages.index, HTML
+        return pages.index(), HTML
     if path == "compare":
-        return lambda: pages.compare(parse_qs(query).get("sweep", [])), HTML
+        return pages.compare(parse_qs(query).get("sweep", [])), HTML
     if folder == "sweep" and name:
-        return lambda: pages.report(name), HTML
+        return pages.report(name), HTML
     if folder == "figure" and name.endswith(".svg"):
-        return lambda: pages.figure(name.removesuffix(".svg")), SVG
-    return None
+        return pages.figure(name.removesuffix(".svg")), SVG
+    raise UserError("Nothing matches the given URI")

@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 from rich.console import Console
 
@@ -16,7 +17,7 @@ from orchestrator.home.files import Home, make_home
 from orchestrator.home.journal import Journal
 from orchestrator.home.known_runs import whole_runs
 from orchestrator.home.sweeps import RunRecord, create_sweep
-from orchestrator.record.recorder import Recorder, recorder_of
+from orchestrator.record.recorder import Recorder, open_mlflow
 from orchestrator.report.answer import Answer
 from orchestrator.space import hardware
 from orchestrator.space.spec import SweepSpec
@@ -78,7 +79,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         if sweep.spec.tune is not None and not sweep.spec.tuned:
             sweep = tuned(sweep, memory, journal, engine, sizing, options)
         known = known_runs(sweep, memory, extended, journal, retry_failed=options.retry_failed)
-        recorder = recorder_of(store)
+        recorder = Recorder(partial(open_mlflow, store))
         recorder.begin(sweep)
 
         campaign = campaign_of(sweep, journal, known, slots=engine.slots, sizing=sizing)

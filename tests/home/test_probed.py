@@ -14,7 +14,6 @@ from orchestrator.home.run_files import (
     ProbeResult,
     is_due,
     numbers_of,
-    read_array,
     read_arrays,
     read_results,
     result_files,
@@ -36,7 +35,7 @@ def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_a_later_result_replaces_an_older_one_with_its_arrays(tmp_path: Path) -> None:
     write_result(tmp_path, ProbeResult("firing", 1, {"mean": 0.25}), {"by_room": np.arange(3.0)})
     write_result(tmp_path, ProbeResult("firing", 2, error="Traceback\nValueError: no\n"), {})
-    assert read_array(tmp_path, "by_room") is None
+    assert read_arrays(tmp_path) == {}
     assert read_results(tmp_path)["firing"].reason == "ValueError: no"
     assert numbers_of(tmp_path) == {}
 
@@ -64,7 +63,6 @@ def test_arrays_of_the_family_come_before_arrays_of_probes(tmp_path: Path) -> No
     assert set(arrays) == {"embedding", "b/embedding", "similarity", "c/similarity"}
     assert arrays["embedding"].shape == (2, 2)
     assert (arrays["similarity"][0], arrays["c/similarity"][0]) == (2.0, 3.0)
-    assert read_array(tmp_path, "similarity") == 2.0
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"name": "firing"}', "[]"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.home.environment import describe_environment
+from orchestrator.home.sweeps import describe_environment
 
 
 @pytest.mark.parametrize("name", ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"])

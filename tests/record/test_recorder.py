@@ -13,7 +13,7 @@ import pytest
 from orchestrator.home.journal import State
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.record.mlflow_tracker import MlflowTracker
-from orchestrator.record.recorder import MOST_WAITING, Recorder, recorder_of
+from orchestrator.record.recorder import MOST_WAITING, Recorder, open_mlflow
 from orchestrator.record.store import Store, StoreError
 from orchestrator.report.answer import Answer
 from tests.record.samples import Finished, finish
@@ -140,7 +140,7 @@ def test_without_mlflow_records_wait_and_the_warning_names_it(
 ) -> None:
     monkeypatch.delitem(sys.modules, "orchestrator.record.mlflow_tracker", raising=False)
     monkeypatch.setitem(sys.modules, "mlflow", None)  # Its import now raises ModuleNotFoundError.
-    recorder = recorder_of(Store(f"sqlite:///{tmp_path}/mlflow.db", tmp_path))
+    recorder = Recorder(lambda: open_mlflow(Store(f"sqlite:///{tmp_path}/mlflow.db", tmp_path)))
     recorder.begin(finished.sweep)
     wait_for(lambda: recorder.warning != "", 60)
     assert recorder.warning == "MLflow is not installed, so nothing is recorded in it; records waiting: 1"

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
-from orchestrator.home.run_files import DAMAGED_ARRAYS, read_array
+from orchestrator.home.run_files import DAMAGED_ARRAYS, read_arrays
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.figures import style
@@ -51,7 +51,7 @@ def save_similarity(run: Path, path: Path, title: str, words: Words) -> bool:
 def similarity_of(run: Path) -> NDArray[np.float64] | None:
     """Return the cosine similarities [n, n] of a run or its probe. None if missing or damaged (with a warning)."""
     try:
-        array = read_array(run, SIMILARITY)
+        array = read_arrays(run).get(SIMILARITY)
     except DAMAGED_ARRAYS as error:
         log.warning("The arrays in %s are damaged (%s): the figure omits them", run, error)
         return None
