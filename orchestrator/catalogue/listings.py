@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -15,7 +15,7 @@ from orchestrator.catalogue.reading import StoredSweep
 from orchestrator.cost import cost_of
 from orchestrator.home.journal import State
 from orchestrator.home.run_files import numbers_of
-from orchestrator.home.sweeps import RunRecord, UnreadableError, failures
+from orchestrator.home.sweeps import UnreadableError, failures
 from orchestrator.report.rows import targets
 from orchestrator.report.table import plain_table
 from orchestrator.report.words import numbers
@@ -24,68 +24,53 @@ from orchestrator.report.words.numbers import bad_runs, counted, moment, size_on
 from orchestrator.report.words.transitions import verdict_line
 from orchestrator.space.settings import flatten, plain_value
 from orchestrator.transition.types import CONFIDENCE, LEVEL, Verdict
-from trainables.base import Evaluation, Outcome, Words
+from trainables.base import Evaluation
 
 STATE_STYLES = {State.RUNNING: "yellow", State.FINISHED: "green", State.INTERRUPTED: "", State.FAILED: "red"}
 
 
-@dataclass(frozen=True)
-class RunStatus:
-    """Status of a run: the last reported ``step``, and ``accuracy`` on the target at the last evaluation or the end."""
-
-    key: str
-    mix: str
-    size: int
-    seed: int
-    status: str
-    step: int
-    accuracy: float | None
-
-
-def run_statuses(stored: StoredSweep) -> list[RunStatus]:
-    """Return the ended runs, then the runs in training or interrupted."""
+def run_statuses(stored: StoredSweep) -> list[dict[str, Any]]:
+    """Return the ended runs, then the runs in training or interrupted, with the last accuracy on the target."""
     target, unfinished = stored.spec.target, "training" if stored.state is State.RUNNING else "interrupted"
     ended = [(run.key, run.config, run.outcome.status.value, run.outcome.steps, run.outcome) for run in stored.runs]
     begun = [
         (run.key, run.config, unfinished, run.step, run.curve[-1] if run.curve else None) for run in stored.training
     ]
     return [
-        RunStatus(key, run.label, run.size, run.seed, status, step, None if last is None else last.accuracy.get(target))
+        {"key": key, "mix": run.label, "size": run.size, "seed": run.seed, "status": status, "step": step}
+        | {"accuracy": None if last is None else last.accuracy.get(target)}
         for key, run, status, step, last in [*ended, *begun]
     ]
 
 
-def training_count(stored: StoredSweep, mix: str) -> int:
-    """Return the number of runs of a mix that train now."""
-    return sum(run.config.label == mix for run in stored.training) if stored.state is State.RUNNING else 0
+def mix_statuses(stored: StoredSweep) -> list[dict[str, Any]]:
+    """Return the progress of each mix. ``done`` counts the runs behind its transition, ``training`` those that train
+    now."""
+    training = [run.config.label for run in stored.training] if stored.state is State.RUNNING else []
+    return [
+        {
+            "mix": row.mix,
+            "done": row.answer.runs,
+            "learned": row.answer.learned,
+            "diverged": row.answer.diverged,
+            "failed": row.answer.failed,
+            "training": training.count(row.mix),
+            "verdict": row.task.transition.verdict.value,
+            "transition": row.size_words,
+            "parameters": row.count_words,
+            "value": row.task.transition.relative.value,
+            "low": row.task.transition.relative.low,
+            "high": row.task.transition.relative.high,
+            "words": verdict_line(stored.answer, row.answer),
+        }
+        for row in targets(stored.answer)
+    ]
 
 
 def status_json(stored: StoredSweep) -> dict[str, Any]:
-    """Return the progress of a sweep as plain JSON values, with names that do not change between versions.
-
-    For a mix, ``done`` counts the runs behind its transition. Times are ISO 8601 in UTC.
-    """
+    """Return the progress of a sweep as plain JSON values, with names that do not change between versions. Times are
+    ISO 8601 in UTC."""
     spec, cost = stored.spec, cost_of(stored.spec, stored.runs)
-    mixes = []
-    for row in targets(stored.answer):
-        mix, transition = row.answer, row.task.transition
-        mixes.append(
-            {
-                "mix": mix.mix,
-                "done": mix.runs,
-                "learned": mix.learned,
-                "diverged": mix.diverged,
-                "failed": mix.failed,
-                "training": training_count(stored, mix.mix),
-                "verdict": transition.verdict.value,
-                "transition": row.size_words,
-                "parameters": row.count_words,
-                "value": transition.relative.value,
-                "low": transition.relative.low,
-                "high": transition.relative.high,
-                "words": verdict_line(stored.answer, mix),
-            }
-        )
     return {
         "id": stored.id,
         "question": spec.question,
@@ -97,8 +82,8 @@ def status_json(stored: StoredSweep) -> dict[str, Any]:
         "size_axis": spec.size_axis,
         "sizes": spec.sizes,
         "target": spec.target,
-        "mixes": mixes,
-        "runs": [asdict(run) for run in run_statuses(stored)],
+        "mixes": mix_statuses(stored),
+        "runs": run_statuses(stored),
         "cost": asdict(cost) | {"share": cost.share},
         "damage": stored.damage,
         "disk_bytes": stored.disk_bytes,
@@ -129,14 +114,14 @@ def sweep_words(stored: StoredSweep) -> str:
 
 def status_view(stored: StoredSweep, *, runs: bool = False) -> RenderableType:
     """Return a sweep with a row per mix and, with ``runs``, a row per run."""
-    spec, answer, words = stored.spec, stored.answer, stored.answer.words
+    spec, words, mixes, statuses = stored.spec, stored.answer.words, mix_statuses(stored), run_statuses(stored)
     table = plain_table("mix", spec.size_axis, words.parameters, "done", words.learned, "now")
     for place, column in enumerate(table.columns[1:]):
         column.no_wrap, column.justify = True, "right" if place > 1 else "left"
-    for row in targets(answer):
-        style = "green" if row.task.transition.verdict is Verdict.FOUND else ""
-        cells = (str(row.answer.runs), str(row.answer.learned), str(training_count(stored, row.mix)))
-        table.add_row(Text(row.mix), Text(row.size_words, style=style), Text(row.count_words), *cells)
+    for mix in mixes:
+        transition = Text(mix["transition"], style="green" if mix["verdict"] == Verdict.FOUND else "")
+        counts = [str(mix[name]) for name in ("done", "learned", "training")]
+        table.add_row(Text(mix["mix"]), transition, Text(mix["parameters"]), *counts)
     changes = changed_words(spec)
     parts: list[RenderableType] = [
         Text(f"{stored.id}: {spec.question}", style="bold"),
@@ -147,61 +132,62 @@ def status_view(stored: StoredSweep, *, runs: bool = False) -> RenderableType:
         ),
         table,
     ]
-    parts += [Text(verdict_line(answer, mix)) for mix in answer.mixes if mix.runs]
-    bad = {mix.mix: bad_runs(mix.diverged, mix.failed) for mix in answer.mixes}
+    parts += [Text(mix["words"]) for mix in mixes if mix["done"]]
+    bad = {mix["mix"]: bad_runs(mix["diverged"], mix["failed"]) for mix in mixes}
     parts += [Text(f"{mix}: {text}", style="yellow") for mix, text in bad.items() if text]
-    statuses = run_statuses(stored)
-    parts += [Text(_training_line(run)) for run in statuses if run.status in ("training", "interrupted")]
+    for run in statuses:
+        if run["status"] in ("training", "interrupted"):
+            score = "no evaluation yet" if run["accuracy"] is None else f"step {run['step']}, {run['accuracy']:.2f}"
+            parts.append(
+                Text(f"  {run['status']} {run['key']}: {run['mix']} {run['size']} seed {run['seed']}: {score}")
+            )
     parts.append(Text(numbers.cost(cost_of(spec, stored.runs)), style="dim"))
     reached = f"{spec.size_axis} at which {words.score} of {spec.target} is {LEVEL:.0%} of its asymptote"
     parts.append(Text(f"{reached}, with {CONFIDENCE:.0%} intervals"))
     if runs:
         every = plain_table("run", "mix", spec.size_axis, "seed", "status", "step", spec.target)
-        for run in sorted(statuses, key=lambda run: (run.mix, run.size, run.seed)):
-            accuracy = "-" if run.accuracy is None else f"{run.accuracy:.2f}"
-            every.add_row(run.key, Text(run.mix), str(run.size), str(run.seed), run.status, str(run.step), accuracy)
+        for run in sorted(statuses, key=lambda run: (run["mix"], run["size"], run["seed"])):
+            accuracy = "-" if run["accuracy"] is None else f"{run['accuracy']:.2f}"
+            every.add_row(*(Text(str(value)) for value in [*run.values()][:-1]), accuracy)
         parts.append(every)
     return Group(*parts)
-
-
-def _training_line(run: RunStatus) -> str:
-    accuracy = "no evaluation yet" if run.accuracy is None else f"step {run.step}, {run.accuracy:.2f}"
-    return f"  {run.status} {run.key}: {run.mix} {run.size} seed {run.seed}: {accuracy}"
 
 
 def run_view(key: str, sweeps: Sequence[StoredSweep]) -> RenderableType:
     """Return a run of these sweeps: settings, outcome, learning curve, traceback."""
     stored, spec = sweeps[0], sweeps[0].spec
-    ended = {run.key: run for run in stored.runs}.get(key)
-    begun = {run.key: run for run in stored.training}.get(key)
+    ended = next((run for run in stored.runs if run.key == key), None)
+    begun = next((run for run in stored.training if run.key == key), None)
     run = ended or begun
     assert run is not None, "the sweeps have it"
-    config = run.config
     facts = {
         "run": key,
         "sweep": ", ".join(sweep.id for sweep in sweeps),
-        "mix": config.label,
-        spec.size_axis: str(config.size),
-        "seed": str(config.seed),
-        "status": _status_words(stored, ended),
+        "mix": run.config.label,
+        spec.size_axis: str(run.config.size),
+        "seed": str(run.config.seed),
+        "status": "training" if stored.state is State.RUNNING else "interrupted; `run --resume` continues the run",
     }
+    curve, errors = begun.curve if begun else (), []
     if ended is not None:
-        facts |= _outcome_facts(ended.outcome, spec.family_class.words)
+        outcome, score = ended.outcome, spec.family_class.words.final_score
+        facts["status"] = f"{outcome.status}" + (f", trained in {ended.found_in}" if ended.found_in else "")
+        facts["steps"] = str(outcome.steps)
+        for task, accuracy in outcome.accuracy.items():
+            facts[f"{score} of {task}"] = f"{accuracy:.3f} (best constant answer {outcome.floor[task]:.3f})"
+        facts |= {name: f"{value:.6g}" for name, value in outcome.measures.items()}
         facts |= {name: f"{value:.3g}" for name, value in numbers_of(ended.directory).items()}
         facts["files"] = str(ended.directory) if ended.directory.is_dir() else "none"
-    facts |= {key: str(value) for key, value in flatten(plain_value(config.settings)).items()}
+        curve, errors = outcome.curve, [outcome.error.strip()] if outcome.error else []
+        errors += [f"the probe {result.name} failed:\n{result.error.strip()}" for _, result in failures([ended])]
+    facts |= {key: str(value) for key, value in flatten(plain_value(run.config.settings)).items()}
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for label, value in facts.items():
         table.add_row(label, Text(value))
-    curve = ended.outcome.curve if ended else begun.curve if begun else ()
-    parts: list[RenderableType] = [table, Text(), _curve_table(curve)]
-    if ended is not None and ended.outcome.error:
-        parts += [Text(), Text(ended.outcome.error.strip(), style="red")]
-    for _, result in failures([ended] if ended is not None else []):
-        parts += [Text(), Text(f"the probe {result.name} failed:\n{result.error.strip()}", style="red")]
-    return Group(*parts)
+    tracebacks = [part for error in errors for part in (Text(), Text(error, style="red"))]
+    return Group(table, Text(), _curve_table(curve), *tracebacks)
 
 
 def _curve_table(curve: Sequence[Evaluation]) -> RenderableType:
@@ -217,16 +203,3 @@ def _curve_table(curve: Sequence[Evaluation]) -> RenderableType:
     for column in table.columns:
         column.justify = "right"
     return table
-
-
-def _status_words(stored: StoredSweep, ended: RunRecord | None) -> str:
-    if ended is None:
-        return "training" if stored.state is State.RUNNING else "interrupted; `run --resume` continues the run"
-    return f"{ended.outcome.status}" + (f", trained in {ended.found_in}" if ended.found_in else "")
-
-
-def _outcome_facts(outcome: Outcome, words: Words) -> dict[str, str]:
-    facts = {"steps": str(outcome.steps)}
-    for task, accuracy in outcome.accuracy.items():
-        facts[f"{words.final_score} of {task}"] = f"{accuracy:.3f} (best constant answer {outcome.floor[task]:.3f})"
-    return facts | {name: f"{value:.6g}" for name, value in outcome.measures.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
@@ -79,9 +78,7 @@ class Unfinished:
         return self.curve[-1].step if self.curve else 0
 
 
-def in_training(
-    sweep: Sweep, ended: Collection[str], warn: Callable[[str], object] = warnings.warn
-) -> tuple[Unfinished, ...]:
+def in_training(sweep: Sweep, ended: Collection[str], warn: Callable[[str], object]) -> tuple[Unfinished, ...]:
     """Return the runs on disk except ``ended`` (keys) and tuning. ``warn`` receives a message per unreadable stack."""
     files, family = sweep.files, sweep.spec.make_family()
     if not files.stacks.is_dir():
@@ -94,14 +91,11 @@ def in_training(
         except (FileNotFoundError, NotADirectoryError):
             continue  # The stack has just ended, or is being written.
         except (ValueError, KeyError, TypeError) as error:
-            message = f"{type(error).__name__}: {error}"
-            warn(f"{directory} cannot be read ({message}); `run --resume` moves it aside")
+            warn(f"{directory} cannot be read ({type(error).__name__}: {error}); `run --resume` moves it aside")
             continue
-        for config in configs:
-            key = family.key(config)
-            if key not in ended:
-                unfinished[key] = Unfinished(key, config, curves.get(key, ()))
-    return tuple(unfinished.values())
+        keys = map(family.key, configs)
+        unfinished |= {key: Unfinished(key, run, curves.get(key, ())) for key, run in zip(keys, configs, strict=True)}
+    return tuple(run for run in unfinished.values() if run.key not in ended)
 
 
 @dataclass(frozen=True)
