@@ -110,11 +110,7 @@ def export(stored: StoredSweep, directory: Path) -> list[Path]:
     except OSError as error:
         why = f"{str(directory)!r} cannot be created ({error.strerror}); name another directory with --output"
         raise UserError(why) from error
-    tables = {
-        "runs": runs_frame(stored),
-        "curves": curves_frame(stored),
-        "transitions": transitions_frame(stored),
-    }
+    tables = {"runs": runs_frame(stored), "curves": curves_frame(stored), "transitions": transitions_frame(stored)}
     with whole_directory(directory) as aside:
         aside.chmod(0o755)
         for name, table in tables.items():

@@ -79,7 +79,13 @@ class Sweep:
 
 def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
     """Create a sweep on disk. A ``fresh`` sweep has different keys, so it does not reuse runs of other sweeps."""
-    files, now = _new_directory(home, "-".join(filter(None, (spec.name, spec.variant))))
+    name = "-".join(filter(None, (spec.name, spec.variant)))
+    while True:
+        now = datetime.now(UTC)  # The last four digits of the id order sweeps that start in the same second.
+        files = home.sweep(f"{name}-{now:%Y%m%d-%H%M%S}-{(now.microsecond << 16) // 1_000_000:04x}")
+        with suppress(FileExistsError):
+            files.directory.mkdir(parents=True)
+            break
     if fresh:
         spec = spec.model_copy(update={"salt": files.id})
     begun = Begun(now.isoformat(timespec="seconds"), describe_environment())
@@ -87,17 +93,6 @@ def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
     with Journal(files.journal) as journal:
         journal.append(begun)
     return Sweep(files, spec, begun.created, begun.environment)
-
-
-def _new_directory(home: Home, name: str) -> tuple[SweepDirectory, datetime]:
-    """Create a directory for a sweep, and return it with the time. The last four digits of the id order sweeps that
-    start in the same second."""
-    while True:
-        now = datetime.now(UTC)
-        files = home.sweep(f"{name}-{now:%Y%m%d-%H%M%S}-{(now.microsecond << 16) // 1_000_000:04x}")
-        with suppress(FileExistsError):
-            files.directory.mkdir(parents=True)
-            return files, now
 
 
 def describe_environment() -> dict[str, Any]:
@@ -131,12 +126,11 @@ def _run_git(directory: Path, *words: str) -> str | None:
     """Return the output of a git command, or None if it fails. Git hooks set variables that name another repository."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
-        done = subprocess.run(
-            ["git", *words], cwd=directory, env=environment, capture_output=True, text=True, timeout=10, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        return subprocess.run(
+            ["git", *words], cwd=directory, env=environment, capture_output=True, text=True, timeout=10, check=True
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def ask_to_stop(sweep: Sweep, request: StopRequest) -> None:

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from types import FrameType
 from urllib.parse import quote
 
 from mlflow import MlflowClient
@@ -71,7 +70,7 @@ def serve(store: Store, port: int) -> int:
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "PYTHONSAFEPATH": "1",
     }
-    before = signal.signal(signal.SIGTERM, _interrupt)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     # The web server imports mlflow from its working directory first, whatever the settings.
     server = subprocess.Popen(command, env=settings, cwd=environment.private_directory(), start_new_session=True)
     try:
@@ -85,17 +84,9 @@ def serve(store: Store, port: int) -> int:
 
 def _end(server: subprocess.Popen[bytes]) -> None:
     """Stop a server and its children with SIGTERM, then with SIGKILL after :data:`END_S` or another interruption."""
-    _signal_all(server, signal.SIGTERM)
-    with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
-        server.wait(END_S)
-    _signal_all(server, signal.SIGKILL)
-    server.wait()
-
-
-def _signal_all(server: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # The group has already ended. macOS raises the second error.
-        os.killpg(server.pid, number)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+    for number, patience_s in ((signal.SIGTERM, END_S), (signal.SIGKILL, None)):
+        # The group may have ended already. macOS raises the second error.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(server.pid, number)
+        with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
+            server.wait(patience_s)

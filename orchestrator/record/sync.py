@@ -14,15 +14,7 @@ from orchestrator.home.files import Home
 from orchestrator.home.journal import recall
 from orchestrator.home.sweeps import FIGURE, REPORT, Sweep, UnreadableError, load_sweep
 from orchestrator.record.mlflow_tracker import MlflowTracker
-from orchestrator.record.store import (
-    ARTIFACTS,
-    DATABASE,
-    VARIABLE,
-    check,
-    choose,
-    make_database,
-    store_errors,
-)
+from orchestrator.record.store import ARTIFACTS, DATABASE, VARIABLE, check, choose, make_database, store_errors
 from orchestrator.report.answer import answer
 from orchestrator.report.words.numbers import counted
 

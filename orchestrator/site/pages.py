@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -193,28 +192,6 @@ def age(now: datetime, then: datetime) -> str:
     return "just now"
 
 
-@dataclass(frozen=True)
-class Interval:
-    """One mix of a sweep. Places on the axis are in percent.
-
-    Attributes:
-        words: The transition, such as ``34.4 [29.5, 44]``.
-        compared: The comparison with the baseline, ``""`` for the baseline.
-        color: Color of the mix in every figure.
-        ends: Ends of the bar, None without a bar. An open end is at the edge of the axis.
-        is_open: True if an end of the bar is open.
-        value: The estimate, None if unknown.
-    """
-
-    mix: str
-    words: str
-    compared: str
-    color: str
-    ends: tuple[float, float] | None
-    is_open: bool
-    value: float | None
-
-
 def spans(answers: Iterable[Answer]) -> dict[str, tuple[float, float]]:
     """Return the ends of each size axis over all answers that use it."""
     sizes: dict[str, list[float]] = {}
@@ -223,8 +200,11 @@ def spans(answers: Iterable[Answer]) -> dict[str, tuple[float, float]]:
     return {axis: (min(values), max(values)) for axis, values in sizes.items()}
 
 
-def intervals(answer: Answer, span: tuple[float, float]) -> tuple[Interval, ...]:
-    """Return the mixes of an answer as bars on a logarithmic axis from ``span[0]`` to ``span[1]``."""
+def intervals(answer: Answer, span: tuple[float, float]) -> list[dict[str, Any]]:
+    """Return the mixes of an answer as bars for the template, on a logarithmic axis from ``span[0]`` to ``span[1]``.
+
+    Places on the axis are in percent. ``ends`` is None without a bar; an open end is at the edge of the axis.
+    """
     colors = styles_of(mix.mix for mix in answer.mixes)
 
     def place(size: float) -> float:
@@ -240,5 +220,6 @@ def intervals(answer: Answer, span: tuple[float, float]) -> tuple[Interval, ...]
             ends = (0.0 if bar.low is None else place(bar.low), 100.0 if bar.high is None else place(bar.high))
             is_open = bar.low is None or bar.high is None
             value = None if bar.value is None else place(bar.value)
-        made.append(Interval(row.mix, row.size_words, row.compared, colors[row.mix][0], ends, is_open, value))
-    return tuple(made)
+        words = {"mix": row.mix, "words": row.size_words, "compared": row.compared, "color": colors[row.mix][0]}
+        made.append(words | {"ends": ends, "is_open": is_open, "value": value})
+    return made

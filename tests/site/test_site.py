@@ -139,7 +139,7 @@ def test_bars_share_the_axis_of_all_sweeps(
     bars = {size_axis: intervals(made, (8.0, 128.0)) for size_axis in axis}[made.size_axis]
     assert axis == {made.size_axis: (4, 256)}
     bar = bars[0]
-    assert (bar.ends, bar.is_open, bar.value) == (ends, is_open, value)
+    assert (bar["ends"], bar["is_open"], bar["value"]) == (ends, is_open, value)
 
 
 def test_links_work_and_an_outage_is_reported(home: Home) -> None:
