@@ -82,8 +82,7 @@ def test_the_table_of_transitions_agrees_with_the_answer(stored: StoredSweep) ->
     assert list(frame["is_target"]) == [True, True, False]
 
 
-def test_without_ended_runs_tables_are_empty_with_the_same_columns(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_without_ended_runs_tables_are_empty_with_the_same_columns(home: Home) -> None:
     stored = read_sweep(home, write_sweep(home, runs=[], answered=False).id)
     assert tuple(frames.runs_frame(stored).columns) == RUNS
     assert frames.curves_frame(stored).empty

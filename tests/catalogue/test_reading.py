@@ -1,4 +1,4 @@
-"""Reading a sweep from disk in every state: running, interrupted, finished or failed."""
+"""Sweeps and runs are found by the names users type, and read from disk in every state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.catalogue.reading import find_run, read_arrays, read_sweep
+from orchestrator.catalogue.reading import find_run, find_sweep, read_arrays, read_sweep
 from orchestrator.errors import UserError
 from orchestrator.home.files import Home
 from orchestrator.home.journal import State
@@ -23,8 +23,7 @@ from tests.sweep.sweeps import spec
 LONG_AGO = datetime(2001, 2, 3, tzinfo=UTC)
 
 
-def test_a_finished_sweep_is_read_completely(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_a_finished_sweep_is_read_completely(home: Home) -> None:
     sweep = write_sweep(home)
     stored = read_sweep(home, "logistic")
     assert stored.id == sweep.id
@@ -41,16 +40,14 @@ def test_a_finished_sweep_is_read_completely(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("answered", [True, False])
-def test_a_locked_sweep_is_reported_as_running(tmp_path: Path, answered: bool) -> None:
-    home = Home(tmp_path)
+def test_a_locked_sweep_is_reported_as_running(home: Home, answered: bool) -> None:
     sweep = write_sweep(home, answered=answered)
     with home.sweep(sweep.id).driving():
         assert read_sweep(home, sweep.id).state is State.RUNNING
     assert read_sweep(home, sweep.id).state is (State.FINISHED if answered else State.INTERRUPTED)
 
 
-def test_a_sweep_whose_runs_all_failed_is_reported_as_failed(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_a_sweep_whose_runs_all_failed_is_reported_as_failed(home: Home) -> None:
     runs = runs_of(spec())[:2]
     assert read_sweep(home, write_sweep(home, runs=runs, outcomes={0: failed()}, answered=False).id).state is (
         State.INTERRUPTED
@@ -74,8 +71,7 @@ def test_a_copied_home_shows_the_same_times(tmp_path: Path) -> None:
     assert None not in ends
 
 
-def test_runs_in_training_show_their_progress(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_runs_in_training_show_their_progress(home: Home) -> None:
     runs = runs_of(spec())
     sweep = write_sweep(home, runs=runs[:3], answered=False)
     keys = leave_stack(home, sweep, runs[2:5], evaluations=4)
@@ -85,8 +81,7 @@ def test_runs_in_training_show_their_progress(tmp_path: Path) -> None:
     assert training[0].curve[-1].accuracy["add"] == pytest.approx(0.4)
 
 
-def test_a_torn_line_of_progress_is_ignored(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_a_torn_line_of_progress_is_ignored(home: Home) -> None:
     sweep = write_sweep(home, runs=[], answered=False)
     leave_stack(home, sweep, runs_of(spec())[:1], evaluations=2)
     with (home.sweep(sweep.id).stacks / "stack" / "progress.jsonl").open("a") as file:
@@ -95,8 +90,7 @@ def test_a_torn_line_of_progress_is_ignored(tmp_path: Path) -> None:
     assert run.step == 2
 
 
-def test_checking_the_lock_never_blocks_a_driver(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_checking_the_lock_never_blocks_a_driver(home: Home) -> None:
     files = home.sweep(write_sweep(home, runs=[], answered=False).id)
     with files.driving():
         pass
@@ -117,8 +111,7 @@ def test_checking_the_lock_never_blocks_a_driver(tmp_path: Path) -> None:
         watcher.join()
 
 
-def test_arrays_of_a_run_are_read_unless_it_failed(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_arrays_of_a_run_are_read_unless_it_failed(home: Home) -> None:
     runs = runs_of(spec())[:2]
     stored = read_sweep(home, write_sweep(home, runs=runs, outcomes={1: failed()}).id)
     arrays = read_arrays(stored.runs[0])
@@ -128,8 +121,7 @@ def test_arrays_of_a_run_are_read_unless_it_failed(tmp_path: Path) -> None:
         read_arrays(stored.runs[1])
 
 
-def test_a_run_is_found_by_its_key_or_a_prefix(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_a_run_is_found_by_its_key_or_a_prefix(home: Home) -> None:
     stored = read_sweep(home, write_sweep(home).id)
     first = stored.runs[0]
     assert stored.run(first.key[:10]) is first
@@ -149,8 +141,7 @@ def test_a_run_of_two_arms_is_stored_and_found_once(tmp_path: Path) -> None:
     assert stored.disk_bytes == directory_bytes(sweep.files.directory) + directory_bytes(home.runs)
 
 
-def test_reading_loads_neither_torch_nor_ray_nor_mlflow(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_reading_loads_neither_torch_nor_ray_nor_mlflow(home: Home, tmp_path: Path) -> None:
     write_sweep(home, runs=runs_of(spec())[:1])
     code = (
         "from pathlib import Path\n"
@@ -159,3 +150,68 @@ def test_reading_loads_neither_torch_nor_ray_nor_mlflow(tmp_path: Path) -> None:
         f"status_json(read_sweep(Home(Path({str(tmp_path)!r})), 'logistic'))"
     )
     assert imported(code, "torch", "ray", "mlflow", "pandas", "matplotlib") == []
+
+
+IDS = (
+    "alone-20260101-000000-aaaa",
+    "logistic-20260101-000000-bbbb",
+    "logistic-20260102-000000-cccc",
+    "logistic_two-20260103-000000-dddd",
+)
+
+
+@pytest.fixture
+def named(tmp_path: Path) -> Home:
+    for name in IDS:
+        directory = tmp_path / "sweeps" / name
+        directory.mkdir(parents=True)
+        (directory / "journal.jsonl").touch()
+    return Home(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (IDS[1], IDS[1]),
+        ("logistic", IDS[2]),
+        ("logistic_two", IDS[3]),
+        ("al", IDS[0]),
+        ("logistic-20260101", IDS[1]),
+        ("logistic_", IDS[3]),
+    ],
+)
+def test_id_space_and_prefix_find_a_sweep(named: Home, given: str, expected: str) -> None:
+    assert find_sweep(named, given) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "parts"),
+    [
+        ("logist", ["matches 3 sweeps", *IDS[1:]]),
+        ("logistic-2026", ["matches 2 sweeps"]),
+        ("lgistic", ["there is no sweep 'lgistic'", "Did you mean 'logistic'?", IDS[0]]),
+        ("", ["there is no sweep ''"]),
+        ("../sweeps/" + IDS[0], ["there is no sweep"]),
+    ],
+)
+def test_names_that_match_none_or_several_are_explained(named: Home, given: str, parts: list[str]) -> None:
+    with pytest.raises(UserError) as raised:
+        find_sweep(named, given)
+    for part in parts:
+        assert part in str(raised.value)
+
+
+def test_a_run_is_found_in_every_sweep_that_has_it_and_while_it_trains(home: Home) -> None:
+    sweep_spec = spec()
+    first, second = runs_of(sweep_spec)[:2]
+    sweeps = [write_sweep(home, sweep_spec, runs=[first]).id for _ in range(2)]
+    (training,) = leave_stack(home, write_sweep(home, sweep_spec, runs=[], answered=False), [second], 2)
+    key = sweep_spec.make_family().key(first)
+    key_found, holding = find_run(home, key[:8])
+    assert key_found == key
+    assert {sweep.id for sweep in holding} == set(sweeps)
+    assert find_run(home, training)[0] == training
+    with pytest.raises(UserError, match="there is no run 'zz'"):
+        find_run(home, "zz")
+    with pytest.raises(UserError, match="there is no run ''"):
+        find_run(home, "")

@@ -32,8 +32,7 @@ def shown(view: RenderableType, width: int = 200) -> str:
     return console.file.getvalue()
 
 
-def test_the_status_of_a_finished_sweep_has_findings_and_savings(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_the_status_of_a_finished_sweep_has_findings_and_savings(home: Home) -> None:
     sweep_spec = spec()
     runs = [run for run in runs_of(sweep_spec) if run.size in (16, 24, 48, 64)]
     stored = read_sweep(home, write_sweep(home, sweep_spec, runs=runs).id)
@@ -50,8 +49,7 @@ def test_the_status_of_a_finished_sweep_has_findings_and_savings(tmp_path: Path)
     assert "1 min 01 s of training in 16 runs; the whole grid: about 2 min 00 s in 32 runs, 2.0 times as much" in text
 
 
-def test_the_status_of_a_running_sweep_has_runs_in_training(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_the_status_of_a_running_sweep_has_runs_in_training(home: Home) -> None:
     runs = runs_of(spec())
     sweep = write_sweep(home, runs=runs[:2], answered=False)
     (key,) = leave_stack(home, sweep, [runs[4]], evaluations=3)
@@ -67,16 +65,14 @@ def test_the_status_of_a_running_sweep_has_runs_in_training(tmp_path: Path) -> N
     assert [mix["training"] for mix in interrupted["mixes"]] == [0, 0], "nothing trains now"
 
 
-def test_without_ended_runs_there_is_no_cost(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_without_ended_runs_there_is_no_cost(home: Home) -> None:
     stored = read_sweep(home, write_sweep(home, runs=[], answered=False).id)
     cost = status_json(stored)["cost"]
     assert (cost["spent_s"], cost["grid_s"], cost["share"]) == (0, None, None)
     assert "0 s of training in 0 runs; the whole grid has 32" in shown(status_view(stored))
 
 
-def test_the_json_status_has_the_values_of_the_table(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_the_json_status_has_the_values_of_the_table(home: Home) -> None:
     runs = runs_of(spec())
     outcomes = {0: failed(), 1: diverged(runs[1])}
     stored = read_sweep(home, write_sweep(home, runs=runs, outcomes=outcomes).id)
@@ -92,8 +88,7 @@ def test_the_json_status_has_the_values_of_the_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("width", [60, 80, 160])
-def test_every_row_fits_the_terminal(tmp_path: Path, width: int) -> None:
-    home = Home(tmp_path)
+def test_every_row_fits_the_terminal(home: Home, width: int) -> None:
     specs = (spec(), spec(name="a_search_space_of_a_longer_name", mixes=["add", "add:2+prod:3"]))
     for stored in [read_sweep(home, write_sweep(home, sweep_spec).id) for sweep_spec in specs]:
         lines = shown(status_view(stored, runs=True), width).splitlines()
@@ -124,16 +119,14 @@ def test_sweeps_of_one_space_are_distinguished_by_their_changes(
     assert changed_words(spec(name="add_vs_add_prod")) == "", "it only has the name of a shipped space"
 
 
-def test_a_failed_run_shows_its_traceback(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_a_failed_run_shows_its_traceback(home: Home) -> None:
     stored = read_sweep(home, write_sweep(home, runs=runs_of(spec())[:1], outcomes={0: failed()}, answered=False).id)
     assert sentences(stored.answer) == ("Every run so far failed.",)
     assert [part.text for part in explain(stored.spec, stored.answer, "failed")][1:] == ["Every run so far failed."]
     assert "ZeroDivisionError: by zero" in shown(run_view(*find_run(home, stored.runs[0].key)))
 
 
-def test_a_run_shows_settings_scores_and_files(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_a_run_shows_settings_scores_and_files(home: Home) -> None:
     stored = read_sweep(home, write_sweep(home, runs=runs_of(spec())[-1:]).id)
     text = shown(run_view(*find_run(home, stored.runs[0].key)))
     assert text.isascii()
@@ -141,8 +134,7 @@ def test_a_run_shows_settings_scores_and_files(tmp_path: Path) -> None:
         assert part in text
 
 
-def test_unmeasured_sizes_follow_the_power_law(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_unmeasured_sizes_follow_the_power_law(home: Home) -> None:
     runs = [run for run in runs_of(spec()) if run.size in (16, 64)]
     cost = cost_of(spec(), read_sweep(home, write_sweep(home, runs=runs).id).runs)
     assert cost.grid_s == pytest.approx(4 * 300 / 10, rel=0.01)
