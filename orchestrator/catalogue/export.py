@@ -44,9 +44,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CURVE_COLUMNS = ("sweep", "key", "mix", "size", "seed", "step", "loss", "task", "accuracy")
-POSTERIOR_COLUMNS = ("sweep", "mix", "size", "median", "low", "high")
-EXPLAINED = "columns.txt"
-"""File of the exported directory that explains the columns."""
 
 
 def runs_frame(stored: StoredSweep) -> pd.DataFrame:
@@ -97,7 +94,7 @@ def posterior_frame(stored: StoredSweep) -> pd.DataFrame:
         if curve is not None:
             values = zip(curve.sizes, curve.middle, curve.low, curve.high, strict=True)
             points += [(stored.id, mix.mix, int(size), *value) for size, *value in values]
-    return pd.DataFrame(points, columns=list(POSTERIOR_COLUMNS))
+    return pd.DataFrame(points, columns=["sweep", "mix", "size", "median", "low", "high"])
 
 
 def export(stored: StoredSweep, directory: Path) -> list[Path]:
@@ -116,7 +113,7 @@ def export(stored: StoredSweep, directory: Path) -> list[Path]:
         for name, table in tables.items():
             table.to_parquet(aside / f"{name}.parquet", index=False)
             table.to_csv(aside / f"{name}.csv", index=False)
-        (aside / EXPLAINED).write_text(f"{(__doc__ or '').strip()}\n", encoding="utf-8")
+        (aside / "columns.txt").write_text(f"{(__doc__ or '').strip()}\n", encoding="utf-8")
     return sorted(directory.iterdir())
 
 

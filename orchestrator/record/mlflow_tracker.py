@@ -10,7 +10,7 @@ import logging
 import shutil
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -93,9 +93,7 @@ class MlflowTracker:
             self._ended_ms[sweep.id] = max(self._ended_ms.get(sweep.id, 0), at_ms)
             if run.found_in not in ("", sweep.id) and sweep.files.home.sweep(run.found_in).directory.is_dir():
                 return
-            status = "FAILED" if run.outcome.status is Status.FAILED else "FINISHED"
-            end_ms = _ms(origin.ended) if origin else at_ms
-            self._keep(sweep, content.run_content(sweep, run), end_ms, partial(_picture, sweep, run), status)
+            self._keep(sweep, content.run_content(sweep, run), _ms(origin.ended) if origin else at_ms, run)
 
     def end(self, sweep: Sweep, answer: Answer, ending: State, files: Sequence[Path] = ()) -> None:
         """Record the answer of a sweep. A later call for the same sweep replaces it."""
@@ -137,15 +135,8 @@ class MlflowTracker:
         self._sweeps[sweep.id], self._nested[sweep.id] = run.info.run_id, nested
         return self._sweeps[sweep.id]
 
-    def _keep(
-        self,
-        sweep: Sweep,
-        recorded: Content,
-        end_ms: int,
-        draw: Callable[[Path], dict[str, Path]] | None = None,
-        status: str = "FINISHED",
-    ) -> None:
-        """Write a complete nested record, with the files from ``draw``, unless the store has it. Delete other records
+    def _keep(self, sweep: Sweep, recorded: Content, end_ms: int, run: RunRecord | None = None) -> None:
+        """Write a complete nested record, with a picture of the ``run``, unless the store has it. Delete other records
         with its identity, except those of another arm that shares the run."""
         parent, held = self._sweep_run(sweep), self._nested[sweep.id][_identity(recorded.tags)]
         mine = recorded.params.get("mix", "")
@@ -158,10 +149,11 @@ class MlflowTracker:
             tags = {MLFLOW_PARENT_RUN_ID: parent, DIGEST: recorded.digest}
             same = self._create(sweep, recorded, tags, start_ms).info.run_id
             with tempfile.TemporaryDirectory() as place:
-                figures = drawn("a figure of the record", partial(draw, Path(place)), _warn_once) if draw else None
+                figures = drawn("a figure of the record", partial(_picture, sweep, run, Path(place)), _warn_once)
                 files = {**(figures or {}), **recorded.files}
                 self._fill(sweep, same, replace(recorded, files=files), start_ms, end_ms)
-            self._client.set_terminated(same, status, end_ms)
+            failed = run is not None and run.outcome.status is Status.FAILED
+            self._client.set_terminated(same, "FAILED" if failed else "FINISHED", end_ms)
         held[same] = mine, recorded.digest
 
     def _create(self, sweep: Sweep, recorded: Content, tags: dict[str, str], start_ms: int) -> Run:
@@ -262,14 +254,14 @@ def _identity(tags: Mapping[str, str]) -> tuple[str, str]:
     return tags["kind"], tags.get("run_key") or tags.get("mix", "")
 
 
-def _picture(sweep: Sweep, run: RunRecord, place: Path) -> dict[str, Path]:
+def _picture(sweep: Sweep, run: RunRecord | None, place: Path) -> dict[str, Path]:
     """Draw a run's similarities, but only for the first seed of each size: a picture takes 120 ms, as long as the rest
     of the record. Unlike the best seed, the first is the same in every replay."""
     from orchestrator.report.figures.similarity import SIMILARITY, save_similarity
 
-    config, path = run.config, place / f"{SIMILARITY}.png"
-    if config.seed != sweep.spec.seed:
+    if run is None or run.config.seed != sweep.spec.seed:
         return {}
+    config, path = run.config, place / f"{SIMILARITY}.png"
     title = f"{config.label}, {sweep.spec.size_axis} {config.size}, seed {config.seed}"
     return {path.name: path} if save_similarity(run.directory, path, title, sweep.spec.family_class.words) else {}
 

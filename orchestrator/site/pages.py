@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -48,27 +47,25 @@ Made = TypeVar("Made")
 
 
 class SweepPages:
-    """Reads a home for its pages. Thread-safe: a lock serializes requests."""
+    """Reads a home for its pages, in one thread at a time."""
 
     def __init__(self, home: Home, links: Links = dict) -> None:
         self._home = home
         self._links = links
-        self._lock = threading.Lock()
         self._cache: dict[tuple[str, str], tuple[object, Any]] = {}
         """Signature and result by kind and sweep."""
 
     def index(self) -> str:
         """Return the page of all sweeps."""
         notes: list[str] = []
-        with self._lock:
-            try:
-                links = self._links()
-            except StoreError as error:
-                links, notes = {}, [f"MLflow's record cannot be read: {error}"]
-            entries = [
-                self._entry(sweep_id, links.get(sweep_id, {}), place < SHOWN)
-                for place, sweep_id in enumerate(self._home.sweep_ids())
-            ]
+        try:
+            links = self._links()
+        except StoreError as error:
+            links, notes = {}, [f"MLflow's record cannot be read: {error}"]
+        entries = [
+            self._entry(sweep_id, links.get(sweep_id, {}), place < SHOWN)
+            for place, sweep_id in enumerate(self._home.sweep_ids())
+        ]
         running = any(entry["state"] == "running" for entry in entries)
         axes = spans(entry["stored"].answer for entry in entries if entry["stored"])
         now = datetime.now(UTC)
@@ -85,24 +82,25 @@ class SweepPages:
 
     def report(self, sweep_id: str) -> str:
         """Return the report of a sweep. Raises :class:`UserError` if the sweep is missing or unreadable."""
-        return self._page("report", sweep_id, lambda stored: page_of(stored, index=f"../#{stored.id}"))
+        stored = self._readable(sweep_id)
+        return self._once("report", sweep_id, lambda: page_of(stored, index=f"../#{sweep_id}"))
 
     def figure(self, sweep_id: str) -> str:
         """Return the figure of a sweep as SVG without its question. Raises :class:`UserError` as :meth:`report`."""
-        return self._page("figure", sweep_id, _figure)
+        stored = self._readable(sweep_id)
+        return self._once("figure", sweep_id, lambda: _figure(stored))
 
     def compare(self, ids: Sequence[str]) -> str:
         """Return the page that compares several sweeps. Raises :class:`UserError` for fewer than two, or too many."""
         chosen = list(dict.fromkeys(ids))
         if not 2 <= len(chosen) <= MOST_COMPARED:
             raise UserError(f"{len(chosen)} sweeps are selected: select 2 to {MOST_COMPARED} on the page of all sweeps")
-        with self._lock:
-            stored = [self._readable(sweep_id) for sweep_id in chosen]
-            answers = compared(stored)
-            kind = "variant" if all(entry.variant for entry in answers) else "sweep"
-            header, rows = comparison_table(answers, kind)
-            findings = comparison_sentences(answers, kind)
-            svg = inline_svg(forest_figure(answers), "compared", " ".join(findings))
+        stored = [self._readable(sweep_id) for sweep_id in chosen]
+        answers = compared(stored)
+        kind = "variant" if all(entry.variant for entry in answers) else "sweep"
+        header, rows = comparison_table(answers, kind)
+        findings = comparison_sentences(answers, kind)
+        svg = inline_svg(forest_figure(answers), "compared", " ".join(findings))
         return render(
             "compare.html.j2",
             labels={sweep.id: entry.label for sweep, entry in zip(stored, answers, strict=True)},
@@ -121,11 +119,6 @@ class SweepPages:
             cached = self._cache[kind, sweep_id] = (signature, make())
         made: Made = cached[1]
         return made
-
-    def _page(self, kind: str, sweep_id: str, make: Callable[[StoredSweep], str]) -> str:
-        with self._lock:
-            stored = self._readable(sweep_id)
-            return self._once(kind, sweep_id, lambda: make(stored))
 
     def _readable(self, sweep_id: str) -> StoredSweep:
         """Return a sweep of the home. Raises :class:`UserError` if the sweep is missing or unreadable."""

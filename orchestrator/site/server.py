@@ -68,7 +68,7 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, port: int, pages: SweepPages) -> None:
         super().__init__((HOST, port), _Handler)
-        self.pages = pages
+        self.pages, self.lock = pages, threading.Lock()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print the error of a failed request, unless the browser closed the connection."""
@@ -85,7 +85,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         path, _, query = self.path.partition("?")
         try:
-            self._send(*_page(self.server.pages, path.removeprefix("/"), query))
+            with self.server.lock:
+                body, kind = _page(self.server.pages, path.removeprefix("/"), query)
+            self._send(body, kind)
         except SweepError as error:
             self.send_error(HTTPStatus.NOT_FOUND, explain=str(error))
 
