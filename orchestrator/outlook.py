@@ -20,7 +20,7 @@ CONTINUATIONS = 20
 """Number of simulated continuations, which estimate the share that decides to within about 0.1."""
 
 
-def outlook(searcher: Pairs, continuations: int = CONTINUATIONS) -> dict[tuple[str, str], float]:
+def outlook(searcher: Pairs) -> dict[tuple[str, str], float]:
     """Return the probability that each comparison is decided after a search has used up its limits.
 
     Each continuation draws a learning curve for every mix, given the mix's runs, and lets the searcher finish on these
@@ -28,7 +28,6 @@ def outlook(searcher: Pairs, continuations: int = CONTINUATIONS) -> dict[tuple[s
 
     Args:
         searcher: A search with its results and blocks so far, and with the extended limits.
-        continuations: Number of continuations to simulate.
 
     Returns:
         Share of continuations that decide each comparison, by mix and baseline, in [0, 1].
@@ -39,7 +38,7 @@ def outlook(searcher: Pairs, continuations: int = CONTINUATIONS) -> dict[tuple[s
     costs = cost_model(searcher.results)
     cost = {size: costs.cost(size) for size in problem.sizes}
     chance_DS = {
-        mix: TransitionDesign.of(problem, mix, learned).surrogate.draw(problem.sizes, rng.random(continuations))
+        mix: TransitionDesign.of(problem, mix, learned).surrogate.draw(problem.sizes, rng.random(CONTINUATIONS))
         for mix in problem.mixes
     }
     decided = dict.fromkeys(problem.comparisons, 0)
@@ -47,7 +46,7 @@ def outlook(searcher: Pairs, continuations: int = CONTINUATIONS) -> dict[tuple[s
     def parameters(size: float) -> Parameters:
         return Parameters(size**2, size**2)  # Only factors depend on parameters, and no factor is needed here.
 
-    for draw in range(continuations):
+    for draw in range(CONTINUATIONS):
         chance = {mix: dict(zip(problem.sizes, chances[draw], strict=True)) for mix, chances in chance_DS.items()}
         branch = searcher.branch()
         trace = simulate(branch, _world(chance, cost, draw))
@@ -56,7 +55,7 @@ def outlook(searcher: Pairs, continuations: int = CONTINUATIONS) -> dict[tuple[s
             own = [block for block in branch.blocks if (block.mix, block.baseline) == pair]
             comparison = compare(counted(own, outcomes), parameters, settings.error)
             decided[pair] += comparison.decided is not None
-    return {pair: count / continuations for pair, count in decided.items()}
+    return {pair: count / CONTINUATIONS for pair, count in decided.items()}
 
 
 def continued(searcher: Pairs) -> Pairs:

@@ -14,17 +14,15 @@ from orchestrator.space.spec import SweepSpec
 from trainables.base import RunConfig
 
 STACK_FLOPS = 5e11
-"""Operations per step of a whole stack on a GPU above which a larger stack gains little. On an H100, going from 16 to
-64 runs at n_embed 64 (1.8e11 to 7.3e11 operations) raised throughput by a factor of 1.45; larger stacks were not
-measured."""
+"""Operations per step of a stack on a GPU above which a larger one gains little. On an H100, going from 16 to 64 runs
+at n_embed 64 (1.8e11 to 7.3e11 operations) raised throughput by a factor of 1.45; more were not measured."""
 LARGEST = 256
 """Largest stack chosen on a GPU. On an H100, going from 16 to 64 runs at n_embed 16 raised throughput by a factor of
 2.0; 256 were not tried."""
 FULL = 0.9
 """Share of a stack's memory that its runs may use. Libraries use some of the rest."""
 CONTEXT_BYTES = 1e9
-"""Approximate memory in bytes that each process uses on a GPU in addition to its tensors, for its context and kernels,
-at compute capability 9."""
+"""Approximate memory that a process uses on a GPU for its context and kernels, at compute capability 9."""
 AUTO_GPU_SHARE = 0.5
 """Share of a GPU per process if ``auto``, so that another process trains while one starts or compiles. A single stack
 in training kept an H100 busy 98% of the time; two at once were not measured."""
@@ -68,8 +66,7 @@ def next_stack(wanted: Sequence[Ticket], free: int, max_stack: int) -> Stack:
     It has the most urgent run and others with its shape. If there are fewer shapes than idle slots, the runs are
     spread, so that slots are not idle while another slot trains a large stack.
     """
-    first_shape = wanted[0].shape
-    mates = [ticket for ticket in wanted if ticket.shape == first_shape]
+    mates = [ticket for ticket in wanted if ticket.shape == wanted[0].shape]
     other_shapes = len({ticket.shape for ticket in wanted}) - 1
     spread = math.ceil(len(mates) / max(1, free - other_shapes))
     return Stack(tuple(mates[: min(max_stack, spread)]))
@@ -80,8 +77,7 @@ class StackSizes:
     step and the memory of a run. A stack that still runs out of memory is halved (engine/worker.py)."""
 
     def __init__(self, spec: SweepSpec, hardware: Hardware) -> None:
-        self._spec = spec
-        self._family = spec.make_family()
+        self._spec, self._family = spec, spec.make_family()
         self._bytes = stack_bytes(spec.resources, hardware)
 
     def most(self, size: int) -> int:
@@ -119,14 +115,9 @@ def stack_bytes(resources: Resources, hardware: Hardware) -> float:
         # A cluster may have no cores yet and add them on demand.
         share = min(1.0, resources.cpu_per_stack / hardware.cpus) if hardware.cpus else 0.0
         return 1e9 * hardware.memory_gb * share
-    return gpu_bytes(resources.gpus, 1e9 * hardware.gpu_memory_gb)
-
-
-def gpu_bytes(share: float, total_bytes: float) -> float:
-    """Return the bytes of a GPU that a process with this share may fill with tensors. The CUDA context is subtracted
-    from the share, because shares sum to 1 without it; at least a tenth of the share remains."""
-    mine = min(1.0, share) * total_bytes
-    return max(mine - CONTEXT_BYTES, mine / 10)
+    # The context is subtracted from the share, because shares sum to 1 without it; at least a tenth of it remains.
+    share_bytes = min(1.0, resources.gpus) * 1e9 * hardware.gpu_memory_gb
+    return max(share_bytes - CONTEXT_BYTES, share_bytes / 10)
 
 
 def settled(spec: SweepSpec, hardware: Hardware) -> SweepSpec:

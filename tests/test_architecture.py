@@ -102,7 +102,6 @@ def test_decisions_use_no_files_clock_or_scheduler(folder: str) -> None:
 ROOMS = (
     "errors",
     "environment",
-    "commands",
     "supervisor",
     "transition",
     "search",

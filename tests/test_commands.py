@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.commands import command_line
+from orchestrator.environment import command_line
 
 INTERPRETER = Path(sys.executable)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from orchestrator.cost import run_seconds
 from orchestrator.search.base import Request
 from orchestrator.space.differences import differences
 from orchestrator.space.hardware import Hardware
+from orchestrator.space.resources import Resources
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import (
@@ -19,10 +22,10 @@ from orchestrator.stacks import (
     Stack,
     StackSizes,
     Ticket,
-    gpu_bytes,
     largest_stack,
     next_stack,
     settled,
+    stack_bytes,
 )
 from trainables.base import Mix, RunConfig
 
@@ -128,8 +131,8 @@ def test_processes_that_share_a_gpu_share_its_speed() -> None:
 
 @pytest.mark.parametrize("processes", [1, 2, 4, 8])
 def test_processes_on_one_gpu_leave_room_for_each_others_contexts(processes: int) -> None:
-    total = 150e9
-    share = gpu_bytes(1 / processes, total)
-    assert 0 < share < total / processes
-    assert processes * (share + CONTEXT_BYTES) <= total * (1 + 1e-9)
-    assert gpu_bytes(0.1, 8e9) == pytest.approx(0.08e9)
+    share = stack_bytes(Resources(gpu_per_stack=1 / processes), replace(SERVER, gpu_memory_gb=150))
+    assert 0 < share < 150e9 / processes
+    assert processes * (share + CONTEXT_BYTES) <= 150e9 * (1 + 1e-9)
+    small = replace(SERVER, gpu_memory_gb=8)
+    assert stack_bytes(Resources(gpu_per_stack=0.1), small) == pytest.approx(0.08e9)

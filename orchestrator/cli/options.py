@@ -21,9 +21,6 @@ from orchestrator.space.spaces import load_space, open_space, variant_names
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run_options import RunOptions, SpaceOptions
 
-PIPED_WIDTH = 200
-"""Columns if the output is not a terminal, so that tables do not wrap."""
-
 
 def _path(given: str | Path) -> Path:
     try:
@@ -43,9 +40,9 @@ def _home(given: str | Path) -> Path:
     return home
 
 
-def path_option(help: str, metavar: str = "PATH") -> Any:
+def path_option(help: str) -> Any:
     """Return an option that names a file or directory to write."""
-    return typer.Option(parser=_path, metavar=metavar, help=help)
+    return typer.Option(parser=_path, metavar="PATH", help=help)
 
 
 SpaceName = Annotated[str, typer.Argument(metavar="NAME_OR_FILE", help="A search space's name, or a YAML file.")]
@@ -140,6 +137,6 @@ def warn(text: str) -> None:
 
 
 def wide_console() -> Console:
-    """Return a console that does not fold lines unless the output is a terminal."""
+    """Return a console with wide lines, so that tables do not fold, unless the output is a terminal."""
     console = Console()
-    return console if console.is_terminal else Console(width=PIPED_WIDTH)
+    return console if console.is_terminal else Console(width=200)

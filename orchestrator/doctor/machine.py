@@ -139,16 +139,13 @@ def software() -> Finding:
 
 def unmet(requirements: Sequence[str], installed: Mapping[str, str]) -> list[str]:
     """Return the unmet requirements (PEP 508, without extras), each in a few words."""
-    missing_or_wrong = []
-    for requirement in map(Requirement, requirements):
-        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
-            continue
-        version = installed.get(canonicalize_name(requirement.name))
-        if version is None:
-            missing_or_wrong.append(f"{requirement.name} is missing")
-        elif not requirement.specifier.contains(version, prereleases=True):
-            missing_or_wrong.append(f"{requirement.name} {version} is not {requirement.specifier}")
-    return missing_or_wrong
+    needed = [need for need in map(Requirement, requirements) if not need.marker or need.marker.evaluate({"extra": ""})]
+    versions = [(need, installed.get(canonicalize_name(need.name))) for need in needed]
+    return [
+        f"{need.name} is missing" if version is None else f"{need.name} {version} is not {need.specifier}"
+        for need, version in versions
+        if version is None or not need.specifier.contains(version, prereleases=True)
+    ]
 
 
 def machine_part() -> Finding:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from orchestrator.commands import command_line
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
+from orchestrator.environment import command_line
 from orchestrator.errors import UserError
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.files import Home, make_home, scratch
