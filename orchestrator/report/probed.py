@@ -47,9 +47,7 @@ def structure_words(answer: Answer, runs: Sequence[RunRecord], family: Family) -
         probed = ((run.config.size, _structures(run, family)) for run in own)
         sides = _sides(mix, [(size, found) for size, found in probed if found is not None])
         if any(sides.values()):
-            found = [
-                (kind, is_doubtful) for group in sides.values() for one in group for kind, is_doubtful in one.items()
-            ]
+            found = [pair for group in sides.values() for one in group for pair in one.items()]
             counts = " and ".join(_counted(kind, sides) for kind in dict(found))
             sentences.append(f"{called(mix)}: {counts or 'no structure beyond chance'}.")
             doubtful |= {kind for kind, is_doubtful in found if is_doubtful}
@@ -70,14 +68,12 @@ def _counted(kind: str, sides: Mapping[str, Sequence[Structures]]) -> str:
 
 def _sides(mix: MixAnswer, runs: Sequence[tuple[int, Structures]]) -> dict[str, list[Structures]]:
     """Return the runs below and above the transition's interval, or all runs under ``""`` without a transition."""
-    transition = mix.target.transition
-    value = transition.relative.value
-    if transition.verdict is not Verdict.FOUND or value is None:
+    placed, value = mix.target.transition.relative, mix.target.transition.relative.value
+    if mix.target.transition.verdict is not Verdict.FOUND or value is None:
         return {"": [structures for _, structures in runs]}
-    low, high = transition.relative.low or value, transition.relative.high or value
     return {
-        "below": [structures for size, structures in runs if size <= low],
-        "above": [structures for size, structures in runs if size >= high],
+        "below": [structures for size, structures in runs if size <= (placed.low or value)],
+        "above": [structures for size, structures in runs if size >= (placed.high or value)],
     }
 
 
@@ -134,7 +130,6 @@ def probe_notes(spec: SweepSpec, runs: Sequence[RunRecord]) -> list[str]:
     if missing := [name for name in names if any(name not in own for own in results)]:
         runs_without = sum(any(name not in own for name in missing) for own in results)
         have = f"The probe {missing[0]} has" if len(missing) == 1 else f"The probes {listed(missing)} have"
-        sentences.append(
-            f"{have} not run on {counted(runs_without, 'run')}; `probe SWEEP` computes the missing results."
-        )
+        without = f"{have} not run on {counted(runs_without, 'run')}"
+        sentences.append(f"{without}; `probe SWEEP` computes the missing results.")
     return sentences

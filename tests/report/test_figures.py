@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import matplotlib.image
 import numpy as np
 import pytest
+from cycler import cycler
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
@@ -31,6 +36,9 @@ from tests.catalogue.fabricated import failed, runs_of, write_sweep
 from tests.golden.test_answers import FEWER
 from tests.report.samples import NOWHERE, bracketed, compared, in_order, make_answer, make_spec, transition
 from tests.sweep.sweeps import spec
+from trainables.base import Words
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module", name="answer")
@@ -142,14 +150,14 @@ def test_open_transitions_are_drawn_and_named(
 
 
 def test_png_and_svg_are_complete_and_reproducible(tmp_path: Path) -> None:
-    figure = similarity_figure(np.eye(6), "add, n_embed 8")
+    figure = similarity_figure(np.eye(6), "add, n_embed 8", Words())
     png, svg = save_both(figure, tmp_path / "new", "similarity")
     image = matplotlib.image.imread(png)
     assert image.shape[1] == 1120
     assert image[..., :3].std() > 0.05
     assert svg.read_text().rstrip().endswith("</svg>")
     assert sorted(path.name for path in png.parent.iterdir()) == ["similarity.png", "similarity.svg"]
-    again = save(similarity_figure(np.eye(6), "add, n_embed 8"), tmp_path / "again.png")
+    again = save(similarity_figure(np.eye(6), "add, n_embed 8", Words()), tmp_path / "again.png")
     assert again.read_bytes() == png.read_bytes()
 
 
@@ -311,3 +319,57 @@ def test_notebooks_display_figures_automatically(stored: StoredSweep) -> None:
     figure = learning_figure(stored.spec, stored.runs)
     assert isinstance(figure, style.Picture)
     assert figure._repr_png_().startswith(b"\x89PNG")
+
+
+SETTINGS: dict[Any, Any] = {
+    "text.usetex": True,
+    "svg.fonttype": "path",
+    "axes.unicode_minus": False,
+    "savefig.bbox": "tight",
+    "figure.autolayout": True,
+    "font.family": "cursive",
+    "xtick.direction": "in",
+    "axes.prop_cycle": cycler(color=["red"]),
+    "axes.spines.top": False,
+    "lines.linewidth": 9,
+    "image.cmap": "jet",
+}
+
+
+def test_a_matplotlibrc_does_not_change_figures(stored: StoredSweep) -> None:
+    def drawn() -> list[str]:
+        similarities = similarities_figure(stored.answer, stored.runs)
+        assert similarities is not None
+        figures = [
+            main_figure(stored.answer),
+            main_figure(stored.answer, width_in=3.3),
+            forest_figure([Compared("one", stored.answer)]),
+            learning_figure(stored.spec, stored.runs),
+            similarities,
+        ]
+        return [style.inline_svg(figure, "one", "a figure") for figure in figures]
+
+    undisturbed = drawn()
+    with matplotlib.rc_context(SETTINGS):
+        before = dict(matplotlib.rcParams)
+        assert drawn() == undisturbed
+        assert dict(matplotlib.rcParams) == before
+
+
+def test_files_have_no_date_even_if_source_date_epoch_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
+    for suffix in ("png", "svg", "pdf"):
+        assert style.save(style.new_figure(1.0), tmp_path / f"figure.{suffix}").stat().st_size > 100
+    assert os.environ["SOURCE_DATE_EPOCH"] == "yesterday"
+
+
+@pytest.mark.parametrize("backend", ["module://no_such_package.backend", "no such backend"])
+def test_a_missing_backend_does_not_prevent_drawing(backend: str, tmp_path: Path) -> None:
+    (tmp_path / "rc").write_text("backend: TkAgg\nlines.linewidth: 77\n")
+    code = (
+        "from orchestrator.report.figures import style\nimport matplotlib\n"
+        f"style.save(style.new_figure(1.0), __import__('pathlib').Path({str(tmp_path / 'figure.png')!r}))\n"
+    )
+    chosen = {"MPLBACKEND": backend, "MATPLOTLIBRC": str(tmp_path / "rc")}
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=os.environ | chosen, check=True, timeout=120)
+    assert (tmp_path / "figure.png").is_file()

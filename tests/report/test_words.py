@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -23,33 +22,20 @@ from orchestrator.report.side_by_side import (
 from orchestrator.report.table import answer_table
 from orchestrator.report.words import numbers
 from orchestrator.report.words.explanation import how_sure
-from orchestrator.report.words.findings import evidence_words, odds, sentences
+from orchestrator.report.words.findings import odds
 from orchestrator.report.words.next_step import next_step
 from orchestrator.search.base import Request
 from orchestrator.site.pages import SweepPages
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
-from orchestrator.transition.evidence import Direction
-from orchestrator.transition.types import Estimate, SizeShare, Verdict
-from tests.golden.test_answers import COMPARISONS, LEARNED, SMALLER, VERDICTS
+from orchestrator.transition.types import SizeShare, Verdict
+from tests.golden.test_answers import COMPARISONS, LEARNED, SMALLER
 from tests.report.samples import SIZES, bracketed, config, make_answer, make_spec, scored
 from tests.sweep.sweeps import printed, quiet, spec
 
 SPEC = make_spec()
 LISTED = ", ".join(map(str, SIZES))
-
-
-@pytest.mark.parametrize(("first", "second"), list(product(VERDICTS, VERDICTS)))
-def test_only_pairs_support_a_claim_about_parameters(first: Verdict, second: Verdict) -> None:
-    """Two transitions do not, however far apart they are."""
-    for name, comparison in COMPARISONS.items():
-        (sentence,) = sentences(make_answer(VERDICTS[first], VERDICTS[second], comparison))
-        if sentence.startswith("Nothing was learned"):
-            continue  # The made-up comparisons do not apply here.
-        claims = "needs" in sentence or "more often than" in sentence
-        assert claims == (comparison is not None and comparison.decided is not None), name
-        assert not ("parameters" in sentence and "units [" in sentence), "sizes and parameters stay apart"
 
 
 def with_verdicts(*verdicts: Verdict, comparison: str = "fewer") -> Answer:
@@ -132,14 +118,6 @@ def unlearned(**changes: object) -> tuple[SweepSpec, Answer]:
     swept = make_spec(**changes)
     runs = [swept.config(Request(arm.name, 128, seed)) for arm in swept.mixes[:5] for seed in (0, 1)]
     return swept, answer(swept, [(run, scored(run, 0.1)) for run in runs])
-
-
-def test_a_size_without_an_interval_is_not_a_transition() -> None:
-    result = with_verdicts(Verdict.FOUND, Verdict.FOUND)
-    target = result.mixes[0].target
-    bare = replace(target, transition=replace(target.transition, relative=Estimate(30.7, None, None)))
-    alone = replace(result, mixes=(replace(result.mixes[0], tasks=(bare,)),))
-    assert sentences(alone) == ("add: transition undecided, about 30.7.",)
 
 
 @pytest.mark.parametrize(
@@ -248,18 +226,3 @@ def test_runs_of_many_mixes_are_counted_in_one_line() -> None:
 )
 def test_numbers_are_formatted_for_people(words: Callable[[float], str], texts: dict[float, str]) -> None:
     assert {value: words(value) for value in texts} == texts
-
-
-@pytest.mark.parametrize(
-    ("evidence", "leans", "words"),
-    [
-        (6.1, Direction.MORE, "Evidence 6.1:1 (toward more) from 5 pairs."),
-        (6.1, Direction.FEWER, "Evidence 6.1:1 (toward fewer) from 5 pairs."),
-        (1.9, Direction.MORE, "Evidence 1.9:1 from 5 pairs."),
-    ],
-)
-def test_undecided_evidence_names_the_direction_it_favors(evidence: float, leans: Direction, words: str) -> None:
-    alone, joint = OPEN_QUESTION.mixes
-    assert joint.comparison is not None
-    joint = replace(joint, comparison=replace(joint.comparison, evidence=evidence, leans=leans))
-    assert evidence_words(replace(OPEN_QUESTION, mixes=(alone, joint))).startswith(words)

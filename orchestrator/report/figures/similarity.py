@@ -30,10 +30,9 @@ SIMILARITY = "similarity"
 MOST_LABELS = 16
 MARGIN = 0.12
 """Margin around the points of a plane, as a share of their spread."""
-FIGURE_IN, PANEL_IN, WORDS_IN, BAR_IN = 3.5, 1.3, 0.6, 0.65
-"""Heights in inches: the figure of a run, the panels of a mix, the words around them, and the color bar."""
-COLUMNS_IN = (0.2, 1.9, 3.75, 5.45)
-"""Left edges of the panels in a row, in inches of a standard figure."""
+FIGURE_IN, PANEL_IN, WORDS_IN, BAR_IN, COLUMNS_IN = 3.5, 1.3, 0.6, 0.65, (0.2, 1.9, 3.75, 5.45)
+"""Heights in inches of the figure of a run, of the panels of a mix, of the words around them and of the color bar, and
+left edges of the panels in a row."""
 NAME = 22
 """Characters per line of a mix's name in an empty panel."""
 BAR, SCALE = "cosine similarity", (-1, -0.5, 0, 0.5, 1)
@@ -61,9 +60,8 @@ def similarity_of(run: Path) -> NDArray[np.float64] | None:
 
 
 @style.own_style()
-def similarity_figure(matrix: NDArray[Any], title: str, words: Words | None = None) -> Figure:
+def similarity_figure(matrix: NDArray[np.float64], title: str, words: Words) -> Figure:
     """Draw cosine similarities [n, n] as a heat map, and their first two principal components."""
-    words = words or Words()
     figure = style.new_figure(FIGURE_IN)
     heat, plane = figure.subplots(1, 2)
     style.dress_bar(figure.colorbar(_heat_map(heat, matrix, words.item), ax=heat, ticks=SCALE), BAR)
@@ -72,9 +70,9 @@ def similarity_figure(matrix: NDArray[Any], title: str, words: Words | None = No
     return figure
 
 
-def _odd(matrix: NDArray[Any], words: Words) -> list[int]:
+def _odd(matrix: NDArray[np.float64], words: Words) -> range:
     """Return the odd items if they look different from even items: residues modulo an even number."""
-    return list(range(1, len(matrix), 2)) if words.cyclic and len(matrix) % 2 == 0 else []
+    return range(1, len(matrix), 2) if words.cyclic and len(matrix) % 2 == 0 else range(0)
 
 
 def _heat_map(axes: Axes, matrix: NDArray[np.float64], item: str) -> AxesImage:
@@ -86,27 +84,24 @@ def _heat_map(axes: Axes, matrix: NDArray[np.float64], item: str) -> AxesImage:
     return image
 
 
-def _draw_plane(axes: Axes, matrix: NDArray[Any], words: Words, *, small: bool = False) -> None:
+def _draw_plane(axes: Axes, matrix: NDArray[np.float64], words: Words, *, small: bool = False) -> None:
     """Draw items at the first two principal components, joined in order. With parity, odd items are hollow."""
-    variances, coordinates = principal(np.asarray(matrix, dtype=np.float64))
+    variances, coordinates = principal(matrix)
     shares, (x, y) = variances / max(variances.sum(), 1e-300), coordinates[:, :2].T
     axes.plot(x, y, color=style.FAINT, linewidth=0.8, zorder=1)
-    hollow = _odd(matrix, words)
-    fills = ["white" if item in hollow else style.INK for item in range(len(matrix))]
+    odd = _odd(matrix, words)
+    fills = ["white" if item in odd else style.INK for item in range(len(matrix))]
     axes.scatter(x, y, s=70 if small else 150, c=fills, edgecolors=style.INK, linewidths=0.7, zorder=2)
     look: dict[str, Any] = {"ha": "center", "va": "center_baseline", "fontsize": style.SMALL, "zorder": 3}
-    for item in range(len(matrix)):
-        axes.text(x[item], y[item], str(item), color=style.INK if item in hollow else "white", **look)
+    for item, fill in enumerate(fills):
+        axes.text(x[item], y[item], str(item), color=style.INK if fill == "white" else "white", **look)
     reach = (0.5 + MARGIN) * max(np.ptp(x), np.ptp(y), 1e-6)
-    for set_limits, values in ((axes.set_xlim, x), (axes.set_ylim, y)):
-        middle = (values.min() + values.max()) / 2
-        set_limits(middle - reach, middle + reach)
-    axes.set_aspect("equal")
-    axes.set(xticks=[], yticks=[])
-    style.dress(axes)
+    middles = [(values.min() + values.max()) / 2 for values in (x, y)]
+    xlim, ylim = ((middle - reach, middle + reach) for middle in middles)
+    axes.set(xlim=xlim, ylim=ylim, aspect="equal", xticks=[], yticks=[])
     component = "PC" if small else "principal component"
-    axes.set_xlabel(f"{component} 1 ({shares[0]:.0%})")
-    axes.set_ylabel(f"{component} 2 ({shares[1]:.0%})")
+    axes.set(xlabel=f"{component} 1 ({shares[0]:.0%})", ylabel=f"{component} 2 ({shares[1]:.0%})")
+    style.dress(axes)
 
 
 class Pair(NamedTuple):

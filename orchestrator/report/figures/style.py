@@ -23,8 +23,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.colorbar import Colorbar
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import FixedLocator, NullLocator
+from matplotlib.ticker import NullLocator
 
 from trainables.files import write_whole
 
@@ -52,7 +51,6 @@ TITLE, TEXT, SMALL = 10.0, 9.0, 7.5
 """Font sizes in points. SMALL, the smallest, is readable in print."""
 TITLE_CHARACTERS = 84
 """Characters of a title that fit the standard width."""
-
 
 _drawing = threading.RLock()
 
@@ -83,9 +81,7 @@ class Picture(Figure):
 
 def new_figure(height_in: float, width_in: float = WIDTH_IN) -> Figure:
     """Return an empty figure with an automatic layout."""
-    figure = Picture(figsize=(width_in, height_in), dpi=DPI, facecolor="white")
-    figure.set_layout_engine(ConstrainedLayoutEngine())
-    return figure
+    return Picture(figsize=(width_in, height_in), dpi=DPI, facecolor="white", layout="constrained")
 
 
 def title(figure: Figure, text: str) -> None:
@@ -107,9 +103,8 @@ def dress(axes: Axes, *, spines: tuple[str, ...] = ("left", "bottom")) -> None:
 
 def label_ticks(axis: Axis, labels: Mapping[float, str]) -> None:
     """Label these places of an axis and no others."""
-    axis.set_major_locator(FixedLocator([*labels]))
+    axis.set_ticks([*labels], labels=[*labels.values()])
     axis.set_minor_locator(NullLocator())
-    axis.set_ticklabels([*labels.values()])
 
 
 def dress_bar(bar: Colorbar, label: str) -> None:

@@ -18,12 +18,9 @@ ANY_MACHINE = Hardware(1, 1)
 
 
 def changed_words(spec: SweepSpec) -> str:
-    """Return the settings that differ from the shipped search space: ``changed: steps 50, seeds 3``.
-
-    Return ``""`` if none differ, or if the space is not shipped or only shares its name with a shipped space.
-    """
+    """Return the settings that differ from the shipped search space: ``changed: steps 50, seeds 3``, or ``""``."""
     shipped = _shipped(spec.name, spec.profile, spec.variant)
-    if shipped is None or shipped.family != spec.family:
+    if shipped is None or shipped.family != spec.family:  # A space that only shares its name with a shipped one.
         return ""
     changed = [
         f"{key.rpartition('.')[2]} {_text(value)}"
@@ -47,8 +44,7 @@ def _shipped(name: str, profile: str, variant: str) -> SweepSpec | None:
 
 def _text(value: object) -> str:
     """Return a value in a few characters, such as ``8 to 64`` for a list of numbers."""
-    if value is None:
-        return "unset"
-    if isinstance(value, list) and len(value) > 2 and all(isinstance(item, int) for item in value):
-        return f"{value[0]} to {value[-1]}"
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        are_numbers = len(value) > 2 and all(isinstance(item, int) for item in value)
+        return f"{value[0]} to {value[-1]}" if are_numbers else " ".join(map(str, value))
+    return "unset" if value is None else str(value)

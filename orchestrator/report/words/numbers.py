@@ -54,8 +54,7 @@ def listed(names: Sequence[str]) -> str:
 
 def duration(seconds: float) -> str:
     """Return ``45 s``, ``3 min 20 s`` or ``1 h 05 min``."""
-    whole = max(0, round(seconds))
-    minutes, rest = divmod(whole, 60)
+    minutes, rest = divmod(max(0, round(seconds)), 60)
     if minutes >= 60:
         return f"{minutes // 60} h {minutes % 60:02d} min"
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

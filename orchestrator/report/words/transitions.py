@@ -36,13 +36,13 @@ def estimate(size: Estimate, smallest: float, largest: float, verdict: Verdict) 
         return f"{number(size.value)} [{low}, {high}]"
     if size.low is size.high is None and size.value is not None and smallest <= size.value <= largest:
         return f"undecided, about {number(size.value)}"
-    least = None if size.low is None or size.low < smallest else min(size.low, largest)
-    most = None if size.high is None or size.high > largest else max(size.high, smallest)
-    if least is not None and most is not None:
-        return f"undecided [{number(least)}, {number(most)}]"
-    if least is not None:
-        return f"undecided, at least {number(least)}"
-    return "undecided" if most is None else f"undecided, at most {number(most)}"
+    least = None if size.low is None or size.low < smallest else number(min(size.low, largest))
+    most = None if size.high is None or size.high > largest else number(max(size.high, smallest))
+    if least and most:
+        return f"undecided [{least}, {most}]"
+    if least:
+        return f"undecided, at least {least}"
+    return f"undecided, at most {most}" if most else "undecided"
 
 
 def size_words(answer: Answer, transition: Transition) -> str:
