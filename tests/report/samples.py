@@ -8,10 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from orchestrator.catalogue.reading import StoredSweep, read_sweep
+from orchestrator.home.files import Home
 from orchestrator.report.answer import Answer, Count, MixAnswer, TaskAnswer
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.evidence import Block, Comparison, Pair, compare
 from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Transition, Verdict
+from tests.catalogue.fabricated import write_sweep
 from tests.families import LogisticFamily
 from trainables.base import Arm, Outcome, RunConfig, Status
 
@@ -137,3 +140,8 @@ def make_answer(first: Made, second: Made, comparison: Comparison | None = None,
 def _times(estimate: Estimate, factor: float) -> Estimate:
     sides = (estimate.value, estimate.low, estimate.high)
     return Estimate(*(None if side is None else side * factor for side in sides))
+
+
+def written(path: Path, sweep_spec: SweepSpec | None = None, **changes: Any) -> StoredSweep:
+    """Write a sweep under ``path`` as :func:`write_sweep`, and read it."""
+    return read_sweep(Home(path), write_sweep(Home(path), sweep_spec, **changes).id)

@@ -19,7 +19,7 @@ from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
-from orchestrator.catalogue.reading import StoredSweep, read_sweep
+from orchestrator.catalogue.reading import StoredSweep
 from orchestrator.home.files import Home
 from orchestrator.home.sweeps import create_sweep
 from orchestrator.report.answer import Answer, answer
@@ -32,9 +32,9 @@ from orchestrator.report.figures.transitions import CURVE_SIZES, transitions_fig
 from orchestrator.report.side_by_side import Compared
 from orchestrator.report.table import comparison_rows
 from orchestrator.transition.types import Density, Estimate, Point, Verdict
-from tests.catalogue.fabricated import failed, runs_of, write_sweep
+from tests.catalogue.fabricated import failed, runs_of
 from tests.golden.test_answers import FEWER
-from tests.report.samples import NOWHERE, bracketed, compared, in_order, make_answer, make_spec, transition
+from tests.report.samples import NOWHERE, bracketed, compared, in_order, make_answer, make_spec, transition, written
 from tests.sweep.sweeps import spec
 from trainables.base import Words
 
@@ -210,8 +210,7 @@ def test_the_caption_names_the_sweep(answer: Answer, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module", name="stored")
 def stored_sweep(tmp_path_factory: pytest.TempPathFactory) -> StoredSweep:
-    home = Home(tmp_path_factory.mktemp("figures"))
-    return read_sweep(home, write_sweep(home).id)
+    return written(tmp_path_factory.mktemp("figures"))
 
 
 def test_shown_runs_are_on_both_sides_of_the_interval(stored: StoredSweep) -> None:
@@ -225,9 +224,7 @@ def test_shown_runs_are_on_both_sides_of_the_interval(stored: StoredSweep) -> No
 
 
 def test_without_a_transition_the_smallest_and_largest_sizes_are_shown(tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    runs = [run for run in runs_of(spec()) if run.size in (8, 12)]
-    stored = read_sweep(home, write_sweep(home, spec(sizes=[8, 12]), runs=runs).id)
+    stored = written(tmp_path, spec(sizes=[8, 12]))
     for pair in pairs(stored.answer, stored.runs):
         assert [run.config.size for run in (pair.below, pair.above) if run is not None] == [8, 12]
         assert not pair.bracketed
@@ -244,8 +241,7 @@ def test_panels_name_size_and_accuracy_and_share_a_scale(stored: StoredSweep) ->
 
 
 def test_without_embeddings_there_are_no_panels(tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    stored = read_sweep(home, write_sweep(home, runs=runs_of(spec())[:1], outcomes={0: failed()}).id)
+    stored = written(tmp_path, runs=runs_of(spec())[:1], outcomes={0: failed()})
     assert similarities_figure(stored.answer, stored.runs) is None
 
 
@@ -260,9 +256,8 @@ def test_every_run_has_a_learning_curve_that_ends_in_its_score(stored: StoredSwe
 
 
 def test_learning_curves_of_a_single_size_have_no_color_bar(tmp_path: Path) -> None:
-    home, wanted = Home(tmp_path), spec(sizes=[8])
-    stored = read_sweep(home, write_sweep(home, wanted, runs=runs_of(wanted)).id)
-    assert wanted.size_axis not in texts(learning_figure(stored.spec, stored.runs))
+    stored = written(tmp_path, spec(sizes=[8]))
+    assert spec().size_axis not in texts(learning_figure(stored.spec, stored.runs))
     assert spec().size_axis in texts(learning_figure(spec(), stored.runs))
 
 

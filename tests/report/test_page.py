@@ -9,16 +9,15 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalogue.export import page_of
-from orchestrator.catalogue.reading import StoredSweep, read_sweep
-from orchestrator.home.files import Home
-from orchestrator.home.sweeps import Sweep
+from orchestrator.catalogue.reading import StoredSweep
 from orchestrator.report.side_by_side import finding
 from orchestrator.report.table import answer_table
 from orchestrator.report.words.explanation import how_sure, next_paragraph
 from orchestrator.report.words.findings import caveats
 from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.space.spaces import load_space
-from tests.catalogue.fabricated import diverged, failed, runs_of, write_sweep
+from tests.catalogue.fabricated import diverged, failed, runs_of
+from tests.report.samples import written
 from tests.sweep.sweeps import spec
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
@@ -67,13 +66,9 @@ def outline(html: str) -> Outline:
     return parsed
 
 
-def stored(sweep: Sweep) -> StoredSweep:
-    return read_sweep(sweep.files.home, sweep.id)
-
-
 @pytest.fixture(scope="module", name="whole")
 def whole_page(tmp_path_factory: pytest.TempPathFactory) -> tuple[StoredSweep, str]:
-    sweep = stored(write_sweep(Home(tmp_path_factory.mktemp("page"))))
+    sweep = written(tmp_path_factory.mktemp("page"))
     return sweep, page_of(sweep)
 
 
@@ -141,13 +136,13 @@ def test_the_same_sweep_gives_the_same_page(whole: tuple[StoredSweep, str]) -> N
 
 def test_user_text_is_escaped(tmp_path: Path) -> None:
     evil = "Does </script><script>alert(1)</script> & \"quoting\" 'help'?"
-    html = page_of(stored(write_sweep(Home(tmp_path), spec(question=evil), runs=runs_of(spec())[:2])))
+    html = page_of(written(tmp_path, spec(question=evil), runs=runs_of(spec())[:2]))
     assert "<script>alert" not in html
     assert evil in outline(html).text
 
 
 def test_sweeps_without_runs_have_pages(tmp_path: Path) -> None:
-    empty = outline(page_of(stored(write_sweep(Home(tmp_path), runs=[], answered=False))))
+    empty = outline(page_of(written(tmp_path, runs=[], answered=False)))
     assert empty.seen.count("svg") == 2
     assert "interrupted" in empty.text
 
@@ -157,11 +152,11 @@ def test_caveats_come_right_after_the_answer(tmp_path: Path, whole: tuple[Stored
     runs, quick = runs_of(spec()), load_space("add_vs_add_prod", "smoke")
     for sweep, lines in (
         (
-            write_sweep(Home(tmp_path), runs=runs[:3], outcomes={0: failed(), 1: diverged(runs[1])}),
+            written(tmp_path, runs=runs[:3], outcomes={0: failed(), 1: diverged(runs[1])}),
             ("1 run diverged and counts as not learned.", "1 run failed and counts as no evidence."),
         ),
-        (write_sweep(Home(tmp_path / "begun"), quick, runs=[], answered=False), ("This sweep tests only",)),
+        (written(tmp_path / "begun", quick, runs=[], answered=False), ("This sweep tests only",)),
     ):
-        html = page_of(stored(sweep))
+        html = page_of(sweep)
         places = [html.index(part) for part in (">Caveats<", *(f"<div>{line}" for line in lines), 'id="curves"')]
         assert places == sorted(places)

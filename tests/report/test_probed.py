@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.catalogue.reading import StoredSweep, read_sweep
-from orchestrator.home.files import Home
+from orchestrator.catalogue.reading import StoredSweep
 from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import Answer
@@ -20,7 +19,7 @@ from orchestrator.report.figures.panels import probe_figure
 from orchestrator.report.probed import probe_notes, probe_points, structure_words
 from orchestrator.space.spaces import load_space
 from orchestrator.transition.types import Estimate, Verdict
-from tests.catalogue.fabricated import write_sweep
+from tests.report.samples import written
 from tests.sweep.sweeps import spec
 from trainables.probes.nulls import grouping_count
 
@@ -29,8 +28,7 @@ FAMILY = load_space("add_vs_add_prod", "quick").make_family()
 
 @pytest.fixture(name="probed")
 def probed_sweep(tmp_path: Path) -> StoredSweep:
-    home = Home(tmp_path)
-    return read_sweep(home, write_sweep(home, spec(sizes=[8, 16], probes=["similarity"])).id)
+    return written(tmp_path, spec(sizes=[8, 16], probes=["similarity"]))
 
 
 def leave(run: RunRecord, error: str = "", **numbers: float) -> None:
@@ -73,8 +71,7 @@ def test_failures_and_runs_without_probes_are_reported(probed: StoredSweep) -> N
 
 @pytest.fixture(name="stored")
 def stored_sweep(tmp_path: Path) -> StoredSweep:
-    home = Home(tmp_path)
-    return read_sweep(home, write_sweep(home).id)
+    return written(tmp_path)
 
 
 def numbers(parity: float, order: float) -> dict[str, float]:
@@ -99,8 +96,7 @@ def words(stored: StoredSweep, answer: Answer | None = None) -> str:
 
 @pytest.fixture(scope="module", name="many")
 def sweep_of_many_runs(tmp_path_factory: pytest.TempPathFactory) -> StoredSweep:
-    home = Home(tmp_path_factory.mktemp("many"))
-    return read_sweep(home, write_sweep(home, spec(seeds=4)).id)
+    return written(tmp_path_factory.mktemp("many"), spec(seeds=4))
 
 
 @given(st.data())
