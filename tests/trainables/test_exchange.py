@@ -27,7 +27,7 @@ from tests.trainables.stacks import PERMUTATIONS, SETTINGS
 from trainables.probes.base import Probed, load_probe
 from trainables.probes.exchange import answers_after, drawn, independent
 from trainables.probes.transformer_probe import answers, last_steps
-from trainables.tasks.listops import ListOps, Vocabulary
+from trainables.tasks.listops import ListOps
 from trainables.tasks.permutations import Permutations
 from trainables.transformer.architecture import parameter_shapes
 from trainables.transformer.family import TransformerFamily
@@ -106,7 +106,11 @@ def test_only_groups_respected_by_the_operation_are_exchanged(task: str, modulus
 
 def noise(seed: int, family: ListOps = TWO) -> TrainedTransformer:
     """Return a model with random weights."""
-    rng, settings, vocabulary = np.random.default_rng(seed), family.settings.model, len(Vocabulary(6))
+    rng, settings, vocabulary = (
+        np.random.default_rng(seed),
+        family.settings.model,
+        len(family.settings.task.vocabulary()),
+    )
     shapes = parameter_shapes(settings, 12, vocabulary)
     weights = {name: rng.normal(size=shape) for name, shape in shapes.items()}
     return TrainedTransformer(settings, 12, vocabulary, weights)

@@ -11,7 +11,7 @@ import torch
 
 from trainables.base import Mix
 from trainables.tasks.datasets import Examples
-from trainables.tasks.listops import TaskSettings, Vocabulary
+from trainables.tasks.listops import TaskSettings
 from trainables.tasks.texts import make_dataset
 from trainables.transformer import generation
 from trainables.transformer.architecture import ModelSettings, layout
@@ -21,7 +21,7 @@ from trainables.transformer.model import forward, initialize
 TASK = TaskSettings(
     modulus=6, depth=2, held_out_fraction=0.2, train_examples=100, test_examples=12, validation_examples=12
 )
-WORDS = Vocabulary(6)
+WORDS = TASK.vocabulary()
 
 
 @pytest.fixture(scope="module")

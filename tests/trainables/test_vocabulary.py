@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 
 from tests.trainables.spelling import tokens
-from trainables.tasks import permutation_groups
-from trainables.tasks.listops import Vocabulary
+from trainables.tasks import listops, permutations
 from trainables.tasks.operations import OPERATIONS
-from trainables.tasks.permutations import TaskSettings
 
-S3 = TaskSettings(group="S3").vocabulary()
+S3 = permutations.TaskSettings(group="S3").vocabulary()
 
 
 def test_numbers_come_first_and_every_operation_has_a_token() -> None:
-    vocabulary = Vocabulary(6, tuple(OPERATIONS))
+    vocabulary = listops.TaskSettings(modulus=6, operations=tuple(OPERATIONS)).vocabulary()
     assert vocabulary.words == (*"012345", *OPERATIONS, "(", ")", "=", "<eos>")
     assert [vocabulary.operation(name) for name in OPERATIONS] == list(range(6, 6 + len(OPERATIONS)))
     for name in ("5", "(", "sum"):
@@ -26,7 +24,7 @@ def test_numbers_come_first_and_every_operation_has_a_token() -> None:
 def test_the_vocabulary_of_a_group_contains_elements_answers_and_operations() -> None:
     elements = ("[0 1 2]", "[0 2 1]", "[1 0 2]", "[1 2 0]", "[2 0 1]", "[2 1 0]")
     answers = ("0", "1", "2", "+", "-", "#1", "#2", "#3")
-    assert S3.words == (*elements, *answers, *permutation_groups.OPERATIONS, "(", ")", "=", "<eos>")
+    assert S3.words == (*elements, *answers, *permutations.OPERATIONS, "(", ")", "=", "<eos>")
     assert S3.items == 6
 
 

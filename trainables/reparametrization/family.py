@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError, Words
 from trainables.contract.settings import described_fields, digest_of, require
@@ -23,10 +23,8 @@ from trainables.reparametrization.settings import (
     FEWEST,
     HISTORY,
     METHODS,
-    PLANE,
     REPARAMETRIZED,
     DiffusionSettings,
-    GraphRaceSettings,
     HomologySettings,
     ReparametrizationSettings,
     SynchronizationSettings,
@@ -39,11 +37,9 @@ LOSS = 3
 """Operations per number of a quadratic loss with known gradient: a sum, a product, and the total sum."""
 
 
-@dataclass(frozen=True)
-class Operations:
+class Operations(NamedTuple):
     """Operations of a problem, per node: ``evaluation`` (loss and gradient, the unit of work), ``hessian``, and
-    ``product`` of the Hessian with a direction. ``entries`` is the mean number of entries per row of a graph's
-    matrices."""
+    ``product`` of the Hessian with a direction. ``entries`` is the mean number of entries per row of a matrix."""
 
     entries: float
     evaluation: float
@@ -68,15 +64,12 @@ class RaceFamily(Family):
         learned="won",
     )
     settings: ReparametrizationSettings
-    numbers: ClassVar[int] = 1
-    """Unknowns per node."""
-    quadratic: ClassVar[bool] = False
-    """True if the loss is quadratic, so that the gradient follows from products with the Hessian."""
     problem_class: ClassVar[type[Problem]]
 
+    @property
     @abstractmethod
     def operations(self) -> Operations:
-        """Return the operations of the problem, from its formulas."""
+        """Operations of the problem, from its formulas."""
 
     def problem(self, nodes: int, seed: int) -> Problem:
         return self.problem_class.drawn(self.settings, nodes, seed)
@@ -88,10 +81,16 @@ class RaceFamily(Family):
         require(size >= FEWEST, "sizes", size, f"at least {FEWEST} nodes")
         if max(mix.ratios.values()) > 1:
             raise SettingsError(f"all methods of a race count equally; leave out the weights in {mix}", key="mixes")
+        numbers, width = self.problem_class.numbers, self.settings.network.width
+        if width < numbers and set(mix.tasks) & set(REPARAMETRIZED):
+            raise SettingsError(
+                f"width is {width}; with fewer than {numbers} features per point the network's output lies on a line",
+                key="settings.network.width",
+            )
 
     def subject(self) -> str:
-        settings, race = self.settings, self.settings.race
-        graphs = settings.graph.kind if isinstance(settings, GraphRaceSettings) else "clouds of points"
+        race, graph = self.settings.race, getattr(self.settings, "graph", None)
+        graphs = graph.kind if graph else "clouds of points"
         by = f", by {race.factor:g}x" if race.factor > 1 else ""
         return f"{graphs}, to {race.tolerance:g} of the first loss{by} in {race.counted}"
 
@@ -100,7 +99,8 @@ class RaceFamily(Family):
         return [note] if self.settings.race.counted == "steps" else []
 
     def parameters(self, size: float) -> Parameters:
-        return Parameters(self.numbers * size, self.numbers * size)
+        unknowns = self.problem_class.numbers * size
+        return Parameters(unknowns, unknowns)
 
     def scaled(self, steps: float, examples: float) -> Any:
         race = self.settings.race
@@ -110,7 +110,7 @@ class RaceFamily(Family):
         return int(run.settings.race.steps)
 
     def flops(self, run: RunConfig) -> float:
-        unit, by_steps = self.operations().evaluation, run.settings.race.counted == "steps"
+        unit, by_steps = self.operations.evaluation, run.settings.race.counted == "steps"
         a_step = [unit + self._step_flops(name) if by_steps else unit for name in run.mix.tasks]
         return float(run.settings.race.steps * sum(a_step) * run.size)
 
@@ -119,12 +119,14 @@ class RaceFamily(Family):
         return f"{self.size_axis}-{run.size}-{digest_of([run.mix.tasks, shared])[:8]}"
 
     def memory(self, size: int) -> float:
-        """Count the bytes of matrices (three times), pairs of L-BFGS, and features of all layers with gradients."""
-        network = self.settings.network
-        matrices = 3 * 20 * self.operations().entries
-        pairs = 8 * 2 * 2 * HISTORY * self.numbers
+        """Count the bytes of matrices (three times), pairs of L-BFGS, features of all layers with gradients, and a
+        triangulation: 10^5 points took 65 MB."""
+        network, problem = self.settings.network, self.problem_class
+        matrices = 3 * 20 * self.operations.entries
+        pairs = 8 * 2 * 2 * HISTORY * problem.numbers
         features = 8 * 6 * network.width * (network.depth + 2)
-        return size * (2 * matrices + pairs + features)
+        triangulation = 1000 if problem is CloudProblem else 0
+        return size * (2 * matrices + pairs + features + triangulation)
 
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
         # Imported here because it loads torch (for checkpoints), which planning does not need.
@@ -143,34 +145,35 @@ class RaceFamily(Family):
 
         On a quadratic loss conjugate gradients need no evaluation: their product also gives the new gradient.
         """
-        known = method == "cg" and self.quadratic
+        numbers, known = self.problem_class.numbers, method == "cg" and self.problem_class.quadratic
         if self.settings.race.counted == "steps":
             return Price(0.0, 0.0 if known else 1.0, 0.0, 1.0)
-        own, unit = self.operations(), self.operations().evaluation
+        entries, unit, hessian, product = self.operations
         # A network computes the Hessian, its scale, the propagation, and the first output.
-        setup = own.hessian + 4 * own.entries + self._forward_flops() if method in REPARAMETRIZED else 0.0
+        setup = hessian + 4 * entries + self._forward_flops() if method in REPARAMETRIZED else 0.0
         # Conjugate gradients take a product, and two inner products and three sums per number.
-        product = own.product + 10 * self.numbers
-        look = LOSS * self.numbers if known else unit
+        product += 10 * numbers
+        look = LOSS * numbers if known else unit
         return Price(setup / unit, look / unit, self._step_flops(method) / unit, product / unit)
 
     def _step_flops(self, method: str) -> float:
         """Return the operations of a step, per node, in addition to its evaluation and its products."""
-        if method == "newton":
-            return self.operations().hessian
-        if method == "cg":  # Jacobi's preconditioner, and the previous direction's share.
-            return self.operations().hessian + 3 * self.numbers
-        if method == "lbfgs":  # Two loops over the pairs, with an inner product and a sum in each, and a new pair.
-            return self.numbers * (8 * HISTORY + 8)
-        if method not in REPARAMETRIZED:
-            return self.numbers * UPDATE[method]
-        return 2 * self._forward_flops() + self.numbers + self.settings.network.width * UPDATE["adam"]
+        hessian, numbers = self.operations.hessian, self.problem_class.numbers
+        if method in REPARAMETRIZED:
+            return 2 * self._forward_flops() + numbers + self.settings.network.width * UPDATE["adam"]
+        return {
+            "newton": hessian,
+            "cg": hessian + 3 * numbers,  # Jacobi's preconditioner, and the previous direction's share.
+            # Two loops over the pairs, with an inner product and a sum in each, and a new pair.
+            "lbfgs": numbers * (8 * HISTORY + 8),
+            **{name: numbers * update for name, update in UPDATE.items()},
+        }[method]
 
     def _forward_flops(self) -> float:
-        network = self.settings.network
+        network, numbers = self.settings.network, self.problem_class.numbers
         width = network.width
-        layer = 2 * width * (self.operations().entries + (network.residual == "series"))
-        return network.depth * layer + (2 * width * self.numbers if width > self.numbers else 0)
+        layer = 2 * width * (self.operations.entries + (network.residual == "series"))
+        return network.depth * layer + (2 * width * numbers if width > numbers else 0)
 
 
 class HeatDiffusion(RaceFamily):
@@ -178,13 +181,13 @@ class HeatDiffusion(RaceFamily):
 
     name = "heat_diffusion"
     version = 2
-    quadratic = True
     problem_class = HeatProblem
     Settings = DiffusionSettings
     settings: DiffusionSettings
 
+    @property
     def operations(self) -> Operations:
-        """Count a product with the Hessian (a product and a sum per entry), the source, and :data:`LOSS`."""
+        """A product with the Hessian takes a product and a sum per entry; the gradient also the source."""
         entries = self.settings.graph.neighbors + 1
         return Operations(entries, 2 * entries + 1 + LOSS, 0.0, 2 * entries)
 
@@ -198,9 +201,10 @@ class Synchronization(RaceFamily):
     Settings = SynchronizationSettings
     settings: SynchronizationSettings
 
+    @property
     def operations(self) -> Operations:
-        """Count per edge. The loss takes a difference and its half, a sine and a cosine, the loss and its sum, and both
-        ends' sums; the Hessian a cosine and three more; its product a difference, its factor, and both ends' sums."""
+        """Per edge, the loss takes a difference and its half, a sine and a cosine, the loss and its sum, and both ends'
+        sums; the Hessian a cosine and three more; its product a difference, its factor, and both ends' sums."""
         neighbors = self.settings.graph.neighbors
         edges = neighbors / 2
         return Operations(neighbors + 1, edges * (4 + 2 * SINE + 4 + 3 + 4), edges * (SINE + 3), edges * 4)
@@ -211,25 +215,15 @@ class PersistentHomology(RaceFamily):
 
     name = "persistent_homology"
     version = 2
-    numbers = PLANE
     problem_class = CloudProblem
     Settings = HomologySettings
     settings: HomologySettings
 
-    def check(self, mix: Mix, size: int) -> None:
-        super().check(mix, size)
-        if self.settings.network.width < PLANE and set(mix.tasks) & set(REPARAMETRIZED):
-            width = f"width is {self.settings.network.width}; with fewer than {PLANE} features per point the network's"
-            raise SettingsError(f"{width} output lies on a line", key="settings.network.width")
-
+    @property
     def operations(self) -> Operations:
-        """Count per edge. For each of a point's three edges in the triangulation (Euler's maximum) the loss takes a
-        squared distance with a comparison (5) and an in-circle test (29), without sorting and joining. For an edge of
-        the tree it takes a difference, its length, its distance from the scale, the loss, and both ends' sums; the
-        Hessian its entry and both ends' sums; its product a difference, the part along the edge, the rest, and both
-        ends' sums."""
+        """For each of a point's three edges in the triangulation (Euler's maximum) the loss takes a squared distance
+        with a comparison (5) and an in-circle test (29), without sorting and joining. For an edge of the tree it takes
+        a difference, its length, its distance from the scale, the loss, and both ends' sums; the Hessian its entry and
+        both ends' sums; its product a difference, the part along the edge, the rest, and both ends' sums."""
         evaluation = 3 * (5 + 29) + 2 + 4 + 1 + 2 + 3 + 4
         return Operations(3.0, evaluation, 3 + 2, 2 + 5 + 2 + 2 + 2 + 4)
-
-    def memory(self, size: int) -> float:
-        return super().memory(size) + 1000 * size  # For the triangulation: 10^5 points took 65 MB.

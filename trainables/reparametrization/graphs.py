@@ -1,4 +1,4 @@
-"""Graphs as sparse matrices, sums over their edges, and minimum spanning trees of points in the plane.
+"""Graphs as edges and sparse matrices, sums over edges, and minimum spanning trees of points in the plane.
 
 The classes of H0 of a Vietoris-Rips filtration die at the lengths of the minimum spanning tree's edges (Edelsbrunner
 and Harer 2010, Computational Topology, chapter VII). The tree is a part of the Delaunay triangulation (Shamos and Hoey
@@ -20,7 +20,7 @@ from trainables.reparametrization.settings import GraphSettings
 
 Floats = NDArray[np.float64]
 Edges = NDArray[np.int64]
-"""Both ends of every edge, [E, 2]."""
+"""Both ends of every edge, [E, 2], the smaller end first, in ascending order."""
 
 
 def rng_of(purpose: str, nodes: int, seed: int) -> np.random.Generator:
@@ -29,52 +29,35 @@ def rng_of(purpose: str, nodes: int, seed: int) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(digest[:16], "big"))
 
 
-def adjacency(settings: GraphSettings, nodes: int, rng: np.random.Generator) -> Any:
-    """Return the adjacency matrix [nodes, nodes] of a graph without loops: scipy CSR, float64, sorted indices."""
-    ends = _grid(nodes) if settings.kind == "grid" else _small_world(settings, nodes, rng)
-    matrix = weighted(ends, np.ones(len(ends)), nodes)
-    matrix.data[:] = 1.0  # Duplicate edges were summed.
-    return matrix
-
-
-def weighted(ends: Edges, weights: Floats, nodes: int) -> Any:
-    """Return the symmetric matrix [nodes, nodes] of edges with weights: scipy CSR, sorted indices."""
-    rows, columns = np.concatenate([ends, ends[:, ::-1]]).T
-    matrix = sparse.coo_matrix((np.tile(weights, 2), (rows, columns)), shape=(nodes, nodes)).tocsr()
-    matrix.sort_indices()
-    return matrix
-
-
-def laplacian(weights: Any) -> Any:
-    """Return ``D - W`` of a symmetric matrix of edge weights: scipy CSR, sorted indices."""
-    matrix = (sparse.diags(np.asarray(weights.sum(axis=1)).ravel()) - weights).tocsr()
-    matrix.sort_indices()
-    return matrix
-
-
-def edges(matrix: Any) -> Edges:
-    """Return every edge of a symmetric matrix once, with the smaller end first, in ascending order."""
-    upper = sparse.triu(matrix, k=1).tocoo()
-    return _once(np.stack([upper.row, upper.col], axis=1), matrix.shape[0])
-
-
-def _grid(nodes: int) -> Edges:
-    """Return the edges of a nearly square grid, whose last row may be short."""
-    across = math.isqrt(nodes - 1) + 1
+def edges(settings: GraphSettings, nodes: int, rng: np.random.Generator) -> Edges:
+    """Return the edges of a graph without loops; every node has one."""
     node = np.arange(nodes)
-    right = node[(node % across != across - 1) & (node + 1 < nodes)]
-    down = node[node + across < nodes]
-    return np.concatenate([np.stack([right, right + 1], 1), np.stack([down, down + across], 1)])
-
-
-def _small_world(settings: GraphSettings, nodes: int, rng: np.random.Generator) -> Edges:
-    node = np.arange(nodes)
+    if settings.kind == "grid":  # Nearly square; the last row may be short.
+        width = math.isqrt(nodes - 1) + 1
+        right = node[(node % width != width - 1) & (node + 1 < nodes)]
+        down = node[node + width < nodes]
+        return _once(np.concatenate([np.stack([right, right + 1], 1), np.stack([down, down + width], 1)]), nodes)
     ends = np.concatenate([np.stack([node, (node + far) % nodes], 1) for far in range(1, settings.degree // 2 + 1)])
     moved = rng.random(len(ends)) < settings.rewired
     ends[moved, 1] = rng.integers(nodes, size=int(moved.sum()))
     ends = ends[ends[:, 0] != ends[:, 1]]
     lone = np.setdiff1d(node, ends)  # A node that lost all of its edges is joined to the next node.
-    return np.concatenate([ends, np.stack([lone, (lone + 1) % nodes], 1)])
+    return _once(np.concatenate([ends, np.stack([lone, (lone + 1) % nodes], 1)]), nodes)
+
+
+def csr(matrix: Any) -> Any:
+    """Return a matrix as scipy CSR with sorted indices."""
+    compressed = matrix.tocsr()
+    compressed.sort_indices()
+    return compressed
+
+
+def laplacian(ends: Edges, weights: Floats | float, nodes: int) -> Any:
+    """Return ``D - W`` [nodes, nodes] of the matrix W of edges with weights: scipy CSR, sorted indices."""
+    rows, columns = np.concatenate([ends, ends[:, ::-1]]).T
+    both = np.tile(np.broadcast_to(weights, len(ends)), 2)
+    matrix = csr(sparse.coo_matrix((both, (rows, columns)), shape=(nodes, nodes)))
+    return csr(sparse.diags(np.asarray(matrix.sum(axis=1)).ravel()) - matrix)
 
 
 def across(ends: Edges, x_ND: Floats) -> Floats:
@@ -90,22 +73,21 @@ def gathered(ends: Edges, edge_ED: Floats, nodes: int) -> Floats:
 
 
 def spanning_tree(points: Floats) -> Edges:
-    """Return the minimum spanning tree of at least two finite points in the plane, [N - 1, 2], in ascending order.
+    """Return the minimum spanning tree of at least two finite points in the plane, [N - 1, 2].
 
-    The smaller end comes first. Among equal lengths, the edge with the smaller ends counts as shorter.
+    Among equal lengths, the edge with the smaller ends counts as shorter.
     """
     candidates = _candidates(points)
-    far = across(candidates, points)
     # Use ranks instead of lengths, because scipy ignores an edge of length 0.
     rank = np.empty(len(candidates))
-    rank[np.argsort(np.hypot(far[:, 0], far[:, 1]), kind="stable")] = np.arange(1, len(candidates) + 1)
+    rank[np.argsort(np.hypot(*across(candidates, points).T), kind="stable")] = np.arange(1, len(candidates) + 1)
     begin = np.searchsorted(candidates[:, 0], np.arange(len(points) + 1))
     graph = sparse.csr_matrix((rank, candidates[:, 1], begin), shape=(len(points), len(points)))
     tree = sparse.csgraph.minimum_spanning_tree(graph).tocoo()
     return _once(np.stack([tree.row, tree.col], axis=1), len(points))
 
 
-def deaths(points: Floats) -> NDArray[np.float64]:
+def deaths(points: Floats) -> Floats:
     """Return the scales at which the classes of H0 of a cloud die, ascending, [N - 1]; the last class never dies."""
     return np.sort(np.hypot(*across(spanning_tree(points), points).T))
 

@@ -53,12 +53,6 @@ class Race:
     def standings(self) -> dict[str, Standing]:
         return {name: method.standing for name, method in self.methods.items()}
 
-    def advance(self, until: int) -> None:
-        for method in self.methods.values():
-            begun = computing_s(torch.device("cpu"))
-            method.run(until)
-            method.standing.seconds += computing_s(torch.device("cpu")) - begun
-
 
 class RaceLearner(Learner):
     """Runs races of one mix, on graphs of one size, on the CPU. A step is the budget that every method has so far."""
@@ -69,15 +63,16 @@ class RaceLearner(Learner):
 
     def advance(self) -> list[Report]:
         self._spent = min(self._spent + self._settings.evaluate_every, self._settings.steps)
-        for index in self._active:
-            self._races[index].advance(self._spent)
+        for method in (method for index in self._active for method in self._races[index].methods.values()):
+            begun = computing_s(torch.device("cpu"))
+            method.run(self._spent)
+            method.standing.seconds += computing_s(torch.device("cpu")) - begun
         reports = [self._report(index) for index in self._active]
         self._active = [report.index for report in reports if report.outcome is None]
         return reports
 
     def _report(self, index: int) -> Report:
-        race = self._races[index]
-        standings = race.standings
+        race, standings = self._races[index], self._races[index].standings
         scores = ahead(standings, self._settings)
         # A geometric mean, because gaps span orders of magnitude.
         gaps = [max(one.gap, 1e-300) if math.isfinite(one.gap) else 1e300 for one in standings.values()]
@@ -87,17 +82,14 @@ class RaceLearner(Learner):
         race.curve.append(evaluation)
         if not is_over(standings, self._spent, self._settings):
             return Report(index, evaluation)
-        floor, curve, measures = dict.fromkeys(scores, 0.0), tuple(race.curve), self._measures(standings)
-        outcome = Outcome(Status.FINISHED, self._spent, scores, floor, curve, measures, data=race.digest)
-        return Report(index, evaluation, outcome)
-
-    def _measures(self, standings: Mapping[str, Standing]) -> dict[str, float]:
         measures = {"seconds": sum(one.seconds for one in standings.values())}
         for name, one in standings.items():
             measures |= {f"spent_{name}": one.spent, f"steps_{name}": one.steps, f"seconds_{name}": one.seconds}
             arrived = one.arrives_within(self._settings.steps)
             measures |= {f"arrived_{name}": float(arrived), f"broken_{name}": float(one.broken)}
-        return measures
+        floor, curve = dict.fromkeys(scores, 0.0), tuple(race.curve)
+        outcome = Outcome(Status.FINISHED, self._spent, scores, floor, curve, measures, data=race.digest)
+        return Report(index, evaluation, outcome)
 
     def save(self, directory: Path) -> None:
         arrays: dict[str, NDArray[Any]] = {}

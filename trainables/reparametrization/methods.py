@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from trainables.base import RunConfig
 from trainables.reparametrization.graphs import Floats, rng_of
 from trainables.reparametrization.network import Network, propagation
-from trainables.reparametrization.problems import Problem
+from trainables.reparametrization.problems import Curvature, Problem
 from trainables.reparametrization.settings import HISTORY, REPARAMETRIZED, ReparametrizationSettings
 
 MOMENTUM, BETAS, EPSILON = 0.9, (0.9, 0.999), 1e-8
@@ -31,8 +31,7 @@ LOOSE, MOST_PRODUCTS = 0.5, 200
 descend from their first product on, so too few products only cost steps."""
 
 
-@dataclass(frozen=True)
-class Price:
+class Price(NamedTuple):
     """Prices of a method, in units of the race: ``setup``, ``look`` (loss and gradient), ``step`` (without its look)
     and ``product`` (with the Hessian)."""
 
@@ -46,8 +45,8 @@ class Price:
 class Standing:
     """State of one method in one race.
 
-    ``spent`` is in units of the race. ``gap`` is the loss above the solution's, as a share of the first. A ``broken``
-    method had a loss that is not finite.
+    ``spent`` is in units of the race; ``gap`` is the loss above the solution's, as a share of the first, and not finite
+    for a ``broken`` method.
     """
 
     spent: float = 0.0
@@ -80,10 +79,10 @@ class Method(ABC):
 
     def run(self, until: float) -> None:
         """Take steps until the method has ended or its next step would exceed ``until``."""
-        standing, least = self.standing, self.price.look + self.price.step
+        least = self.price.look + self.price.step
         # The squares of a diverging method overflow, and it counts as broken.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            while not standing.ended and standing.spent + least <= until:
+            while not self.standing.ended and self.standing.spent + least <= until:
                 self._step()
 
     @abstractmethod
@@ -91,10 +90,8 @@ class Method(ABC):
         """Take one step and update the standing."""
 
     def _note(self, loss: float) -> None:
-        standing = self.standing
-        standing.gap = loss / self.first
-        standing.arrived = standing.gap <= self.tolerance
-        standing.broken = not math.isfinite(standing.gap)
+        standing, gap = self.standing, loss / self.first
+        standing.gap, standing.arrived, standing.broken = gap, gap <= self.tolerance, not math.isfinite(gap)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         return {name: np.asarray(getattr(self, name)) for name in self.kept}
@@ -127,23 +124,22 @@ class Descent(Method):
         self._note(loss)
         # A method that has arrived pays only for this look.
         standing.spent += self.price.look + (0.0 if standing.ended else self.price.step)
-        if not standing.ended:
-            standing.steps += 1
-            gradient_P = gradient_ND.ravel() if network is None else network.pullback(gradient_ND)
-            self.parameters = self.parameters - self._move(gradient_P)
-
-    def _move(self, gradient_P: Floats) -> Floats:
-        """Return the optimizer's step [P], to be subtracted from the parameters."""
+        if standing.ended:
+            return
+        standing.steps += 1
+        gradient_P = gradient_ND.ravel() if network is None else network.pullback(gradient_ND)
         if self._optimizer == "momentum":
             self.moments = MOMENTUM * self.moments + gradient_P
-            return np.asarray(self._rate * self.moments[0])
+            self.parameters = self.parameters - self._rate * self.moments[0]
+            return
         first, second = self.moments
         first *= BETAS[0]
         first += (1 - BETAS[0]) * gradient_P
         second *= BETAS[1]
         second += (1 - BETAS[1]) * gradient_P * gradient_P
-        unbias, root = (1 - beta**self.standing.steps for beta in BETAS)
-        return np.asarray(self._rate / unbias * first / (np.sqrt(second) / math.sqrt(root) + EPSILON))
+        unbias, root = (1 - beta**standing.steps for beta in BETAS)
+        move_P = self._rate / unbias * first / (np.sqrt(second) / math.sqrt(root) + EPSILON)
+        self.parameters = self.parameters - move_P
 
 
 class LineSearch(Method):
@@ -237,8 +233,8 @@ class Lbfgs(LineSearch):
     def _moved(self, step_ND: Floats, change_ND: Floats) -> None:
         # Skip pairs without curvature, so that directions descend.
         if np.vdot(step_ND, change_ND) > 1e-12 * np.linalg.norm(step_ND) * np.linalg.norm(change_ND):
-            new = np.stack([step_ND.ravel(), change_ND.ravel()])[None]
-            self.pairs = np.concatenate([self.pairs.reshape(-1, 2, step_ND.size), new])[-HISTORY:]
+            pairs = self.pairs.reshape(-1, 2, step_ND.size)
+            self.pairs = np.concatenate([pairs, [[step_ND.ravel(), change_ND.ravel()]]])[-HISTORY:]
 
     def _failed(self) -> None:
         self.pairs = self.pairs[:0]
@@ -257,7 +253,7 @@ class Newton(LineSearch):
         return direction_ND
 
 
-def newton_direction(product: Callable[[Floats], Floats], gradient_ND: Floats, first: float) -> tuple[Floats, int]:
+def newton_direction(product: Curvature, gradient_ND: Floats, first: float) -> tuple[Floats, int]:
     """Return a direction d [N, D] with ``H d`` near minus the gradient, and the number of products with H.
 
     This is algorithm 7.1 of Nocedal and Wright 2006. ``first`` is the length of the first gradient. The residual is at
@@ -289,13 +285,12 @@ SEARCHING: dict[str, type[LineSearch]] = {"cg": ConjugateGradients, "lbfgs": Lbf
 def method_of(name: str, problem: Problem, run: RunConfig, price: Price) -> Method:
     """Return the method with this name, at the start of a run's problem."""
     settings: ReparametrizationSettings = run.settings
-    tolerance = settings.race.tolerance
+    tolerance, network = settings.race.tolerance, None
     if name in SEARCHING:
         return SEARCHING[name](problem, price, tolerance)
-    rate = float(getattr(settings.rates, name))
-    if name not in REPARAMETRIZED:
-        return Descent(problem, price, tolerance, name, rate, None)
-    nodes, numbers = problem.start.shape
-    matrix = propagation(name, problem, settings.network, rng_of("shuffle", nodes, run.seed))
-    network = Network(settings.network, matrix, numbers, rng_of("network", nodes, run.seed))
-    return Descent(problem, price, tolerance, "adam", rate, network)
+    if name in REPARAMETRIZED:
+        nodes, numbers = problem.start.shape
+        matrix = propagation(name, problem, settings.network, rng_of("shuffle", nodes, run.seed))
+        network = Network(settings.network, matrix, numbers, rng_of("network", nodes, run.seed))
+    optimizer = "adam" if network else name
+    return Descent(problem, price, tolerance, optimizer, float(getattr(settings.rates, name)), network)

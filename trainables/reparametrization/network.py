@@ -5,9 +5,7 @@ with H the Hessian at the start and D the sums of absolute values in its rows (t
 and scale are ours), or from a control in place of H. If the unknowns are ``R z``, gradient descent on z moves them
 against ``R R'`` times the gradient, which is Newton's step if ``R = H^-1/2``. The series of R in P, cut off at the
 depth and scaled to 1 for H = 0, is ``residual: series`` (M is P). With ``halves`` M is ``(1 + P) / 2``, and the output
-is the last layer.
-
-Shapes: N nodes, C features per node, D numbers per node, P features of all nodes.
+is the last layer. Shapes: N nodes, C features per node, D numbers per node, P features of all nodes.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sparse
 
-from trainables.reparametrization.graphs import Floats
+from trainables.reparametrization.graphs import Floats, csr
 from trainables.reparametrization.problems import Problem
 from trainables.reparametrization.settings import NetworkSettings
 
@@ -36,9 +34,7 @@ def propagation(rule: str, problem: Problem, settings: NetworkSettings, rng: np.
     # With this scale the matrix has no eigenvalue above 1 (Gershgorin).
     scale = sparse.diags(1 / np.sqrt(np.asarray(np.abs(matrix).sum(axis=1)).ravel()))
     share = 0.5 if settings.residual == "halves" else 1.0
-    propagated = (sparse.eye(matrix.shape[0]) - share * (scale @ matrix @ scale)).tocsr()
-    propagated.sort_indices()
-    return propagated
+    return csr(sparse.eye(matrix.shape[0]) - share * (scale @ matrix @ scale))
 
 
 def series(depth: int) -> list[float]:
@@ -48,20 +44,19 @@ def series(depth: int) -> list[float]:
 
 
 class Network:
-    """The network of one problem. Its ``features_P`` start from N(0, 1)."""
+    """The network of one problem with D = ``numbers``. Its ``features_P`` start from N(0, 1)."""
 
     def __init__(self, settings: NetworkSettings, matrix: Any, numbers: int, rng: np.random.Generator) -> None:
-        self._matrix, self._nodes = matrix, matrix.shape[0]
-        self.features_P = rng.standard_normal(self._nodes * settings.width)
+        self._matrix, depth = matrix, settings.depth
+        self.features_P = rng.standard_normal(matrix.shape[0] * settings.width)
         # Each number is read from its own features; columns have length 1.
         owners_DC = np.arange(settings.width) % numbers == np.arange(numbers)[:, None]
         self._readout_CD: Floats = np.asarray(owners_DC / np.sqrt(owners_DC.sum(axis=1, keepdims=True))).T
-        depth = settings.depth
         self._shares = series(depth) if settings.residual == "series" else [0.0] * depth + [1.0]
 
     def __call__(self, features_P: Floats) -> Floats:
         """Return the output [N, D]."""
-        h_NC = features_P.reshape(self._nodes, -1)
+        h_NC = features_P.reshape(self._matrix.shape[0], -1)
         read_NC = self._shares[0] * h_NC
         for share in self._shares[1:]:
             h_NC = self._matrix @ h_NC

@@ -25,14 +25,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sparse
 import scipy.sparse.linalg as linear
 
 from trainables.reparametrization import graphs
-from trainables.reparametrization.graphs import Edges, Floats, across, gathered, laplacian, rng_of, weighted
+from trainables.reparametrization.graphs import Edges, Floats, across, csr, gathered, laplacian, rng_of
 from trainables.reparametrization.settings import PLANE, DiffusionSettings, HomologySettings, SynchronizationSettings
 
 Curvature = Callable[[Floats], Floats]
@@ -48,6 +48,11 @@ class Problem(ABC):
     size, so rounding would become a full step.
     """
 
+    numbers: ClassVar[int] = 1
+    """Unknowns per node, D."""
+    quadratic: ClassVar[bool] = False
+    """True if the loss is quadratic, so that the gradient follows from products with the Hessian."""
+
     start: Floats
     solution: Floats
     hessian: Any
@@ -56,7 +61,7 @@ class Problem(ABC):
     @classmethod
     @abstractmethod
     def drawn(cls, settings: Any, nodes: int, seed: int) -> Self:
-        """Return the problem of a graph with this many nodes."""
+        """Return the problem of a graph with this many nodes, including nodes whose values are given."""
 
     @abstractmethod
     def evaluate(self, x_ND: Floats) -> tuple[float, Floats]:
@@ -73,8 +78,7 @@ class Problem(ABC):
     def digest(self) -> str:
         digest = hashlib.sha256()
         for value in (getattr(self, field.name) for field in fields(self)):
-            parts = (value.data, value.indices, value.indptr) if sparse.issparse(value) else (np.asarray(value),)
-            for part in parts:
+            for part in (value.data, value.indices, value.indptr) if sparse.issparse(value) else (value,):
                 digest.update(np.ascontiguousarray(part).tobytes())
         return digest.hexdigest()[:32]
 
@@ -85,16 +89,17 @@ class HeatProblem(Problem):
     ``held_at`` of the held nodes. Free nodes start from N(0, 1): from a common temperature most gradients would be 0,
     and Adam would turn their rounding errors into full steps."""
 
+    quadratic = True
+
     source: Floats
     held_at: Floats
 
     @classmethod
     def drawn(cls, settings: DiffusionSettings, nodes: int, seed: int) -> HeatProblem:
-        """Return the problem of a graph with this many nodes, including held nodes."""
-        heat, bare = settings.heat, graphs.adjacency(settings.graph, nodes, rng_of("graph", nodes, seed))
+        heat, ends = settings.heat, graphs.edges(settings.graph, nodes, rng_of("graph", nodes, seed))
         rng = rng_of("heat", nodes, seed)
-        ends = graphs.edges(bare)
-        whole = laplacian(weighted(ends, np.exp(heat.spread * rng.standard_normal(len(ends))), nodes))
+        bare = laplacian(ends, 1.0, nodes)
+        whole = laplacian(ends, np.exp(heat.spread * rng.standard_normal(len(ends))), nodes)
         held = np.sort(rng.choice(nodes, heat.held, replace=False))
         held_at = rng.standard_normal(heat.held)
         free = np.setdiff1d(np.arange(nodes), held)
@@ -102,17 +107,11 @@ class HeatProblem(Problem):
         parts, part = sparse.csgraph.connected_components(bare, directed=False)
         leak = np.zeros(nodes)
         leak[[int(np.argmax(part == one)) for one in np.setdiff1d(np.arange(parts), part[held])]] = 1.0
-        hessian = (whole + sparse.diags(leak)).tocsr()[free][:, free].tocsr()
-        hessian.sort_indices()
+        hessian = csr((whole + sparse.diags(leak)).tocsr()[free][:, free])
         source = -(whole[free][:, held] @ held_at)
-        return cls(
-            start=rng.standard_normal((len(free), 1)),
-            solution=solve(hessian, source)[:, None],
-            hessian=hessian,
-            laplacian=laplacian(bare)[free][:, free].tocsr(),
-            source=source[:, None],
-            held_at=held_at,
-        )
+        start = rng.standard_normal((len(free), 1))
+        solution = solve(hessian, source)[:, None]
+        return cls(start, solution, hessian, bare[free][:, free].tocsr(), source[:, None], held_at)
 
     def evaluate(self, x_ND: Floats) -> tuple[float, Floats]:
         """Return the loss ``1/2 e' H e`` of the error e, and its gradient."""
@@ -145,16 +144,13 @@ class PhaseProblem(Problem):
 
     @classmethod
     def drawn(cls, settings: SynchronizationSettings, nodes: int, seed: int) -> PhaseProblem:
-        oscillators, bare = settings.oscillators, graphs.adjacency(settings.graph, nodes, rng_of("graph", nodes, seed))
-        rng = rng_of("phases", nodes, seed)
-        ends = graphs.edges(bare)
+        oscillators, rng = settings.oscillators, rng_of("phases", nodes, seed)
+        ends = graphs.edges(settings.graph, nodes, rng_of("graph", nodes, seed))
         coupling = np.exp(oscillators.spread * rng.standard_normal(len(ends)))
-        start = oscillators.arc * rng.random(nodes)
+        start = oscillators.arc * rng.random((nodes, 1))
         # An edge that spans more than a quarter circle bends the other way: the Hessian at the start has both signs.
-        bent = coupling * np.cos(start[ends[:, 0]] - start[ends[:, 1]])
-        solution = np.full((nodes, 1), start.mean())
-        hessian = laplacian(weighted(ends, bent, nodes))
-        return cls(start[:, None], solution, hessian, laplacian(bare), ends, coupling)
+        hessian = laplacian(ends, coupling * np.cos(across(ends, start)[:, 0]), nodes)
+        return cls(start, np.full((nodes, 1), start.mean()), hessian, laplacian(ends, 1.0, nodes), ends, coupling)
 
     def evaluate(self, x_ND: Floats) -> tuple[float, Floats]:
         """Return loss and gradient. With ``1 - cos d = 2 sin(d/2)^2`` for a difference d, nothing cancels."""
@@ -169,8 +165,7 @@ class PhaseProblem(Problem):
 
     def diagonal(self, x_ND: Floats) -> Floats:
         """Return the sum of each node's couplings, an upper bound that is exact at a common phase."""
-        sums_N = np.bincount(self.ends.ravel(), np.repeat(self.coupling, 2), len(x_ND))
-        return sums_N[:, None].astype(np.float64)
+        return np.bincount(self.ends.ravel(), np.repeat(self.coupling, 2), len(x_ND)).astype(np.float64)[:, None]
 
 
 class Springs(NamedTuple):
@@ -186,7 +181,7 @@ class Springs(NamedTuple):
         """Return the springs of the minimum spanning tree, each of length ``scale``."""
         tree = graphs.spanning_tree(points)
         far_ED = across(tree, points)
-        length_E = np.hypot(far_ED[:, 0], far_ED[:, 1])
+        length_E = np.hypot(*far_ED.T)
         # Points in the same place have no direction and do not move.
         inverse_E = np.divide(1.0, length_E, out=np.zeros_like(length_E), where=length_E > 0)
         across_E = np.where(length_E > 0, 1 - scale * inverse_E, 0.0)
@@ -202,6 +197,8 @@ class CloudProblem(Problem):
     network moves points in all of them.
     """
 
+    numbers = PLANE
+
     scale: float
 
     def __post_init__(self) -> None:
@@ -213,13 +210,9 @@ class CloudProblem(Problem):
         scale = settings.diagram.deaths * float(graphs.deaths(start).mean())
         springs = Springs.of(start, scale)
         # An edge's block of the Hessian is 1 along the edge and ``1 - t / length`` across it.
-        return cls(
-            start=start,
-            solution=np.stack([scale * np.arange(nodes), np.zeros(nodes)], axis=1),
-            hessian=laplacian(weighted(springs.tree, (1 + springs.across_E) / 2, nodes)),
-            laplacian=laplacian(weighted(springs.tree, np.ones(nodes - 1), nodes)),
-            scale=scale,
-        )
+        hessian = laplacian(springs.tree, (1 + springs.across_E) / 2, nodes)
+        solution = np.stack([scale * np.arange(nodes), np.zeros(nodes)], axis=1)
+        return cls(start, solution, hessian, laplacian(springs.tree, 1.0, nodes), scale)
 
     def evaluate(self, x_ND: Floats) -> tuple[float, Floats]:
         if not np.isfinite(x_ND).all():

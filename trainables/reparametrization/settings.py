@@ -9,7 +9,6 @@ from typing import Any, Literal
 from trainables.contract.settings import require
 
 Kind = Literal["grid", "small_world"]
-Counted = Literal["work", "steps"]
 Residual = Literal["halves", "series"]
 
 REPARAMETRIZED = ("hessian", "laplacian", "random")
@@ -35,9 +34,9 @@ class GraphSettings:
         even = 2 <= self.degree < FEWEST // 2 and self.degree % 2 == 0
         require(even, "graph.degree", self.degree, f"even, from 2 to {FEWEST // 2 - 2}")
         require(0 <= self.rewired <= 1, "graph.rewired", self.rewired, "in [0, 1]")
-        for name, value in (("degree", self.degree), ("rewired", self.rewired)):
-            fits = self.kind != "grid" or value == getattr(GraphSettings, name)
-            require(fits, f"graph.{name}", value, "left out: a grid does not use it")
+        for name in ("degree", "rewired"):
+            fits = self.kind != "grid" or getattr(self, name) == getattr(GraphSettings, name)
+            require(fits, f"graph.{name}", getattr(self, name), "left out: a grid does not use it")
 
     @property
     def neighbors(self) -> float:
@@ -56,7 +55,7 @@ class RaceSettings:
     factor: float = 1.0
     """A method is *ahead* when it has arrived and every rival spent more than this many times as much, whether or not
     the rival arrived. A race that the budget leaves open counts as not ahead."""
-    counted: Counted = "work"
+    counted: Literal["work", "steps"] = "work"
     """Unit of cost. ``work``: the floating-point operations of one loss and gradient of the plain problem. ``steps``:
     every step, every evaluation of a line search and every product with the Hessian counts as one."""
     patience: float = 30.0
@@ -84,8 +83,8 @@ class NetworkSettings:
     ``series``: the output combines all layers with the coefficients of an inverse square root (network.py)."""
 
     def __post_init__(self) -> None:
-        for name in ("width", "depth"):
-            require(getattr(self, name) >= 1, f"network.{name}", getattr(self, name), "at least 1")
+        require(self.width >= 1, "network.width", self.width, "at least 1")
+        require(self.depth >= 1, "network.depth", self.depth, "at least 1")
 
     def described(self) -> dict[str, Any]:
         """Name in run keys and shapes of stacks that no weights are trained: earlier versions had a choice."""
@@ -122,13 +121,6 @@ class ReparametrizationSettings:
 
 
 @dataclass(frozen=True)
-class GraphRaceSettings(ReparametrizationSettings):
-    """Settings of the problems whose graph is given."""
-
-    graph: GraphSettings = field(default_factory=GraphSettings)
-
-
-@dataclass(frozen=True)
 class HeatSettings:
     """The problem of ``heat_diffusion``."""
 
@@ -150,8 +142,7 @@ class OscillatorSettings:
 
     arc: float = 2.8
     """Phases start uniformly in this arc (radians). Below half a circle the gradient flow of any connected graph
-    reaches one common phase; above it, a method may get stuck elsewhere and never
-    arrive."""
+    reaches one common phase; above it, a method may get stuck elsewhere and never arrive."""
     spread: float = 1.0
     """Standard deviation of ln coupling."""
 
@@ -173,16 +164,18 @@ class DiagramSettings:
 
 
 @dataclass(frozen=True)
-class DiffusionSettings(GraphRaceSettings):
+class DiffusionSettings(ReparametrizationSettings):
     """Settings of ``heat_diffusion``."""
 
+    graph: GraphSettings = field(default_factory=GraphSettings)
     heat: HeatSettings = field(default_factory=HeatSettings)
 
 
 @dataclass(frozen=True)
-class SynchronizationSettings(GraphRaceSettings):
+class SynchronizationSettings(ReparametrizationSettings):
     """Settings of ``synchronization``."""
 
+    graph: GraphSettings = field(default_factory=GraphSettings)
     oscillators: OscillatorSettings = field(default_factory=OscillatorSettings)
 
 

@@ -60,14 +60,15 @@ class Dataset:
     def digest(self) -> str:
         """Hash of all arrays, for the record. It is the same on every machine."""
         content = hashlib.sha256()
-        for name, array in sorted(_arrays(self).items()):
+        for name, array in sorted(self._arrays().items()):
             content.update(f"{name} {array.dtype} {array.shape}".encode())
             content.update(np.ascontiguousarray(array).tobytes())
         return content.hexdigest()[:32]
 
     def write(self, path: Path) -> None:
         """Write the dataset to a file. The file's content depends only on the dataset."""
-        arrays = _arrays(self) | {CASES: np.array(list(self.cases.values()), dtype=np.int64)}
+        # The counts of cases are not part of the digest.
+        arrays = self._arrays() | {"cases": np.array(list(self.cases.values()), dtype=np.int64)}
         write_whole(path, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
 
     @classmethod
@@ -85,26 +86,16 @@ class Dataset:
             test={task: examples(f"test-{task}") for task in tasks},
             mixed=examples("mixed") if "mixed-tokens" in arrays else None,
             nodes=dict(zip(tasks, arrays["nodes"].tolist(), strict=True)),
-            cases=dict(zip(tasks, arrays[CASES].tolist(), strict=True)),
+            cases=dict(zip(tasks, arrays["cases"].tolist(), strict=True)),
         )
 
-
-CASES = "cases"
-"""Name in the file of the counts of ``cases``, which are not part of the digest."""
-
-
-def _arrays(dataset: Dataset) -> dict[str, NDArray[Any]]:
-    """Return all arrays of a dataset by name, with ``nodes`` in the order of the mix."""
-    arrays: dict[str, NDArray[Any]] = {
-        "tokens": dataset.tokens,
-        "answer": dataset.answer,
-        "starts": dataset.starts,
-        "nodes": np.array(list(dataset.nodes.values()), dtype=np.int64),
-    }
-    sets = {f"validation-{task}": examples for task, examples in dataset.validation.items()}
-    sets |= {f"test-{task}": examples for task, examples in dataset.test.items()}
-    if dataset.mixed is not None:
-        sets["mixed"] = dataset.mixed
-    for name, examples in sets.items():
-        arrays |= {f"{name}-{field.name}": getattr(examples, field.name) for field in fields(examples)}
-    return arrays
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """Return all arrays by name, with ``nodes`` in the order of the mix."""
+        nodes = np.array(list(self.nodes.values()), dtype=np.int64)
+        arrays = {"tokens": self.tokens, "answer": self.answer, "starts": self.starts, "nodes": nodes}
+        sets = {f"validation-{task}": examples for task, examples in self.validation.items()}
+        sets |= {f"test-{task}": examples for task, examples in self.test.items()}
+        sets |= {} if self.mixed is None else {"mixed": self.mixed}
+        for name, examples in sets.items():
+            arrays |= {f"{name}-{field.name}": getattr(examples, field.name) for field in fields(examples)}
+        return arrays

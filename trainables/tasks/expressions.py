@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -87,11 +87,11 @@ class ExpressionTask(ABC):
         least, most = HELD_OUT_RANGE
         self._require("held_out_fraction", least <= self.held_out_fraction <= most, f"from {least:g} to {most:g}")
         for name in ("train_examples", "validation_examples", "test_examples"):
-            count = getattr(self, name)
-            fits = count is None or 1 <= count <= MOST_EXAMPLES
+            fits = getattr(self, name) is None or 1 <= getattr(self, name) <= MOST_EXAMPLES
             self._require(name, fits, f"at least 1 and at most {MOST_EXAMPLES}")
-        self._check_size()
-        self._check_held_out()
+        if mistake := next(self._mistakes(), None):
+            name, message = mistake
+            raise SettingsError(message, key=f"task.{name}", given=str(getattr(self, name)))
 
     def _require(self, name: str, holds: bool, rule: str) -> None:
         require(holds, f"task.{name}", getattr(self, name), rule)
@@ -128,14 +128,6 @@ class ExpressionTask(ABC):
     def held_out_tuples(self) -> int:
         """Number of held-out tuples (with ``unordered``, multisets), validation and test together."""
         return int(self.held_out_fraction * self.tuple_count + 1e-9)
-
-    @property
-    def eligible_tuples(self) -> int:
-        """Number of tuples (with ``unordered``, multisets) that can be held out."""
-        if self.held_out_numbers == "any":
-            return self.tuple_count
-        choose = math.comb if self.held_out == "unordered" else math.perm
-        return choose(self.value_count, self.max_arguments)
 
     @property
     def held_out_share(self) -> float:
@@ -175,51 +167,32 @@ class ExpressionTask(ABC):
             clean = (sum(counts) - fraction * counts[-1]) / len(counts)
         return clean
 
-    def _check_size(self) -> None:
-        # Check this first: it bounds the numbers of the next check.
-        if self.value_count**self.max_arguments > MOST_TUPLES:
-            raise SettingsError(
-                f"{self.max_arguments} arguments out of {self.value_count} {self.value_word}s make more than "
-                f"{MOST_TUPLES} tuples; lower task.max_arguments or {self.values_setting}",
-                key="task.max_arguments",
-                given=str(self.max_arguments),
-            )
+    def _mistakes(self) -> Iterator[tuple[str, str]]:
+        """Yield the settings that do not fit the others, and why. The first rule bounds the numbers of the next."""
+        k, count, words = self.max_arguments, self.value_count, f"{self.value_word}s"
+        unordered = self.held_out == "unordered"
+        if count**k > MOST_TUPLES:
+            lower = f"lower task.max_arguments or {self.values_setting}"
+            yield "max_arguments", f"{k} arguments out of {count} {words} make more than {MOST_TUPLES} tuples; {lower}"
         if self.levels >= 14 or self.longest_text > LONGEST_TEXT_TOKENS:
-            raise SettingsError(
-                f"task.depth {self.depth} with task.max_arguments {self.max_arguments} allows expressions of more than "
-                f"{LONGEST_TEXT_TOKENS} tokens; lower either",
-                key="task.depth",
-                given=str(self.depth),
-            )
-
-    def _check_held_out(self) -> None:
-        of = f"{self.value_count}^{self.max_arguments} tuples"
-        if self.held_out == "unordered":
-            of = f"{self.tuple_count} multisets of {self.max_arguments} {self.value_word}s"
-        if self.held_out_tuples < FEWEST_HELD_OUT:
-            wrong = (
-                f"is {self.held_out_tuples}; a meaningful accuracy needs at least {FEWEST_HELD_OUT}: raise the "
-                f"fraction, {self.values_setting} or task.max_arguments"
-            )
-        elif self.held_out_tuples > self.eligible_tuples:
-            wrong = (
-                f"is {self.held_out_tuples}, but only {self.eligible_tuples} have {self.max_arguments} different "
-                f"{self.value_word}s: lower the fraction, raise {self.values_setting} or set "
-                "task.held_out_numbers=any"
-            )
-        elif self.share_clean(self.held_out_share) < RAREST_TRAINED:
-            wrong = (
-                f"leaves under {RAREST_TRAINED:.0%} of all expressions for training: lower the fraction, task.depth or "
-                "task.nesting"
-            )
-        elif 1 - self.share_clean(self.held_out_share / 2) < RAREST_HELD_OUT:
-            rarest = f"1 in {1 / RAREST_HELD_OUT:.0f} expressions"
-            wrong = f"is too few: fewer than {rarest} has such a tuple; raise the fraction"
-        else:
-            return
-        given = f"{self.held_out_fraction:g}"
-        key = "task.held_out_fraction"
-        raise SettingsError(f"{key} {given} of {of} {wrong}", key=key, given=given)
+            allowed = f"allows expressions of more than {LONGEST_TEXT_TOKENS} tokens; lower either"
+            yield "depth", f"task.depth {self.depth} with task.max_arguments {k} {allowed}"
+        of = f"{self.tuple_count} multisets of {k} {words}" if unordered else f"{count}^{k} tuples"
+        held, number = f"task.held_out_fraction {self.held_out_fraction:g} of {of}", self.held_out_tuples
+        if number < FEWEST_HELD_OUT:
+            wrong = f"is {number}; a meaningful accuracy needs at least {FEWEST_HELD_OUT}: raise the fraction, "
+            yield "held_out_fraction", f"{held} {wrong}{self.values_setting} or task.max_arguments"
+        distinct = (math.comb if unordered else math.perm)(count, k)
+        if self.held_out_numbers == "distinct" and number > distinct:
+            wrong = f"is {number}, but only {distinct} have {k} different {words}"
+            other = f"lower the fraction, raise {self.values_setting} or set task.held_out_numbers=any"
+            yield "held_out_fraction", f"{held} {wrong}: {other}"
+        if self.share_clean(self.held_out_share) < RAREST_TRAINED:
+            wrong = f"leaves under {RAREST_TRAINED:.0%} of all expressions for training"
+            yield "held_out_fraction", f"{held} {wrong}: lower the fraction, task.depth or task.nesting"
+        if 1 - self.share_clean(self.held_out_share / 2) < RAREST_HELD_OUT:
+            wrong = f"is too few: fewer than 1 in {1 / RAREST_HELD_OUT:.0f} expressions has such a tuple"
+            yield "held_out_fraction", f"{held} {wrong}; raise the fraction"
 
     @abstractmethod
     def tasks(self) -> tuple[str, ...]:
@@ -262,9 +235,7 @@ class ExpressionTask(ABC):
         """Raise :class:`SettingsError` (key ``mixes``) for a task that does not exist or cannot be trained."""
         for task in mix.tasks:
             if task not in self.tasks():
-                raise SettingsError(
-                    f"there is no operation {task!r}", key="mixes", given=task, allowed=tuple(self.tasks())
-                )
+                raise SettingsError(f"there is no operation {task!r}", key="mixes", given=task, allowed=self.tasks())
 
     def stackable(self) -> Any:
         """Return a plain value that runs of one stack share: everything that decides the tokens and the scoring."""
@@ -272,18 +243,16 @@ class ExpressionTask(ABC):
 
     def with_examples(self, factor: float) -> Self:
         """Return the task with ``factor`` (positive) times the training examples."""
-        if factor == 1:
-            return self
-        return replace(self, train_examples=max(1, round(self.training_examples * factor)))
+        examples = max(1, round(self.training_examples * factor))
+        return self if factor == 1 else replace(self, train_examples=examples)
 
     def warnings(self) -> list[str]:
         """Return caveats about results with these settings."""
         warnings = []
-        count = self.held_out_tuples
-        if count < FEW_HELD_OUT:
+        if self.held_out_tuples < FEW_HELD_OUT:
             ordered = f"{self.value_word} tuples"
             kind = f"multisets of {self.max_arguments} {self.value_word}s" if self.held_out == "unordered" else ordered
-            scored = count - count // 2
+            scored = math.ceil(self.held_out_tuples / 2)
             warnings.append(
                 f"This sweep tests only {scored} {kind}, so accuracy moves in steps of {1 / scored:.2g}. "
                 "Raise settings.task.held_out_fraction to test more."

@@ -40,10 +40,13 @@ class HeldOut:
         self._powers = self._values ** np.arange(self._length)[::-1]
         rng = stream(seed, "held-out")
         rng.integers(2**64, dtype=np.uint64)  # No longer used, but drawn so that each seed keeps its tuples.
-        every_Nk = np.indices((self._values,) * self._length, dtype=np.int16).reshape(self._length, -1).T
-        kinds_Mk, kind_N = every_Nk, np.arange(len(every_Nk))
-        if self._unordered:
-            kinds_Mk, kind_N = _multisets(every_Nk, self._powers)
+        kinds_Mk = np.indices((self._values,) * self._length, dtype=np.int16).reshape(self._length, -1).T
+        kind_N = np.arange(len(kinds_Mk))
+        if self._unordered:  # Multisets, each ascending, in colexicographic order.
+            ascending_Nk = np.sort(kinds_Mk, axis=1)
+            _, first, which_N = np.unique(ascending_Nk @ self._powers, return_index=True, return_inverse=True)
+            order = np.lexsort(ascending_Nk[first].T)
+            kinds_Mk, kind_N = ascending_Nk[first][order], np.argsort(order)[which_N]
         candidates = np.arange(len(kinds_Mk))
         if settings.held_out_numbers == "distinct":
             candidates = candidates[(np.diff(np.sort(kinds_Mk, axis=1), axis=1) != 0).all(axis=1)]
@@ -81,13 +84,3 @@ class HeldOut:
         rows = windows[((windows >= 0) & (windows < self._values)).all(axis=1)].astype(np.int64)
         different = np.unique(np.sort(rows, axis=1) if self._unordered else rows, axis=0)
         return int(np.count_nonzero(self.part(different) == part))
-
-
-def _multisets(every_Nk: NDArray[np.int16], powers: Integers) -> tuple[NDArray[np.int16], Integers]:
-    """Return all multisets [M, k] in colexicographic order, each ascending, and each tuple's multiset among them
-    [N]."""
-    ascending_Nk = np.sort(every_Nk, axis=1)
-    _, first, which_N = np.unique(ascending_Nk @ powers, return_index=True, return_inverse=True)
-    multisets = ascending_Nk[first]
-    order = np.lexsort(multisets.T)
-    return multisets[order], np.argsort(order)[which_N]

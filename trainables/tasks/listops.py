@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from trainables.base import SettingsError, Words
 from trainables.contract.settings import ADDED_LATER
 from trainables.contract.tables import Function
+from trainables.tasks import stream
 from trainables.tasks.expressions import ExpressionTask
-from trainables.tasks.operations import FIRST_OPERATIONS, OPERATIONS, build_function
+from trainables.tasks.operations import FIRST_OPERATIONS, OPERATIONS
 from trainables.tasks.vocabulary import ExpressionVocabulary
 from trainables.transformer.family import TransformerFamily, TransformerSettings
-
-
-class Vocabulary(ExpressionVocabulary):
-    """The tokens for one modulus, the same for every mix: numbers (ids 0..n-1), ``operations``, ``( ) = <eos>``."""
-
-    def __init__(self, modulus: int, operations: Sequence[str] = FIRST_OPERATIONS) -> None:
-        super().__init__(tuple(map(str, range(modulus))), tuple(operations))
 
 
 @dataclass(frozen=True)
@@ -65,11 +58,11 @@ class TaskSettings(ExpressionTask):
     def values_in_order(self) -> bool:
         return True
 
-    def vocabulary(self) -> Vocabulary:
-        return Vocabulary(self.modulus, self.operations)
+    def vocabulary(self) -> ExpressionVocabulary:
+        return ExpressionVocabulary([str(number) for number in range(self.modulus)], self.operations)
 
     def function(self, operation: str, seed: int) -> Function:
-        return build_function(operation, self.modulus, seed)
+        return OPERATIONS[operation].build(self.modulus, stream(seed, "operation", operation))
 
     def blind(self) -> tuple[str, ...]:
         return tuple(name for name in self.operations if OPERATIONS[name].commutative)
@@ -94,7 +87,7 @@ class ListOps(TransformerFamily):
     settings: ListOpsSettings
 
     def grouping_words(self) -> dict[str, str]:
-        words = {
-            name: f"numbers of different remainders modulo {name.removeprefix('mod')}" for name in self.groupings()
+        return {
+            name: "even and odd numbers" if name == "mod2" else f"numbers of different remainders modulo {name[3:]}"
+            for name in self.groupings()
         }
-        return words | ({"mod2": "even and odd numbers"} if "mod2" in words else {})

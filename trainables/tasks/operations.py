@@ -6,27 +6,26 @@ Shapes: ``arguments`` is an int64 array [..., k] of numbers in 0..n-1, k >= 2; a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from trainables.contract.tables import Function, Integers, fold
-from trainables.tasks import stream
+
+Build = Callable[[int, np.random.Generator], Function]
 
 
-@dataclass(frozen=True)
-class Operation:
+class Operation(NamedTuple):
     """An operation. ``build(modulus, rng)`` returns its function; only random tables use ``rng``.
 
     The value of a ``commutative`` operation does not depend on the order of its arguments.
     """
 
-    name: str
-    build: Callable[[int, np.random.Generator], Function]
+    build: Build
     commutative: bool
 
 
-def _plain(function: Callable[[Integers, int], Integers]) -> Callable[[int, np.random.Generator], Function]:
+def _plain(function: Callable[[Integers, int], Integers]) -> Build:
     """Return ``build`` for an operation without a random table, from its function of (arguments, modulus)."""
     return lambda modulus, _: lambda arguments: function(arguments, modulus)
 
@@ -61,25 +60,17 @@ def _relabelled_sum(modulus: int, rng: np.random.Generator) -> Function:
     return lambda arguments: labels[arguments.sum(axis=-1) % modulus]
 
 
-OPERATIONS: dict[str, Operation] = {
-    operation.name: operation
-    for operation in (
-        Operation("max", _plain(lambda arguments, _: arguments.max(axis=-1)), commutative=True),
-        Operation("min", _plain(lambda arguments, _: arguments.min(axis=-1)), commutative=True),
-        Operation("med", _plain(_median), commutative=True),
-        Operation("add", _plain(lambda arguments, modulus: arguments.sum(axis=-1) % modulus), commutative=True),
-        Operation("prod", _plain(_product), commutative=True),
-        Operation("nadd", _plain(_alternating_sum), commutative=False),
-        Operation("shuffled_add", _shuffled_sum, commutative=False),
-        Operation("relabelled_add", _relabelled_sum, commutative=True),
-    )
+OPERATIONS = {
+    "max": Operation(_plain(lambda arguments, _: arguments.max(axis=-1)), commutative=True),
+    "min": Operation(_plain(lambda arguments, _: arguments.min(axis=-1)), commutative=True),
+    "med": Operation(_plain(_median), commutative=True),
+    "add": Operation(_plain(lambda arguments, modulus: arguments.sum(axis=-1) % modulus), commutative=True),
+    "prod": Operation(_plain(_product), commutative=True),
+    "nadd": Operation(_plain(_alternating_sum), commutative=False),
+    "shuffled_add": Operation(_shuffled_sum, commutative=False),
+    "relabelled_add": Operation(_relabelled_sum, commutative=True),
 }
 """All operations by name."""
 FIRST_OPERATIONS = ("max", "min", "med", "add", "prod", "nadd", "shuffled_add", "relabelled_add")
 """Operations in the default vocabulary. Do not add to it: the number of tokens is part of a model's shape, and so of
 every run's key."""
-
-
-def build_function(name: str, modulus: int, seed: int) -> Function:
-    """Return the function of an operation modulo ``modulus``; random tables depend only on ``seed`` and ``modulus``."""
-    return OPERATIONS[name].build(modulus, stream(seed, "operation", name))

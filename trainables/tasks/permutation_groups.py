@@ -1,13 +1,7 @@
-"""Finite permutation groups by name (``S4``, ``A5``, ``C6``, ``D4``), and the operations on their elements.
+"""Finite permutation groups by name (``S4``, ``A5``, ``C6``, ``D4``).
 
 The points are 0..d-1; a permutation is written as its images: ``[1 0 2]`` is 0 -> 1, 1 -> 0, 2 -> 2. In a product the
-left factor acts first, (a b)(i) = b(a(i)), as in sympy.
-
-An operation is a function of the product of its arguments: ``product`` itself, or one of its properties (the auxiliary
-operations on sub-blocks of arXiv 2505.18369). To add an operation, add its name at the end of ``OPERATIONS`` and its
-codes. Codes of results are, in order: the N elements, the d points, even and odd, the orders of elements (ascending).
-
-Shapes: N elements, d points.
+left factor acts first, (a b)(i) = b(a(i)), as in sympy. Shapes: N elements, d points.
 """
 
 from __future__ import annotations
@@ -26,11 +20,6 @@ from trainables.contract.tables import Integers, fold
 
 LARGEST_ORDER = 1_000
 """Limit of N, because a product table of N x N numbers is kept; S6 has 720 elements, S7 5040."""
-OPERATIONS = ("product", "image", "sign", "order", "coset")
-"""All operations by name, in the order of their tokens."""
-GIVE_ELEMENTS = ("product", "coset")
-"""Operations whose result is an element."""
-SIGNS = ("+", "-")
 FORMS = (
     "S<n> (all permutations of n points), A<n> (the even ones), C<n> (the rotations of n points) or D<n> (the 2n "
     "symmetries of a polygon with n corners, n at least 3)"
@@ -71,36 +60,16 @@ class Group:
             power = np.where(not_yet, self.table[power, every], 0)
         return orders
 
-    @property
-    def known_orders(self) -> Integers:
-        """Different orders of elements, ascending."""
-        return np.unique(self.orders)
-
-    def codes(self, operation: str, point: int, subgroup: Integers | None) -> Integers | None:
-        """Return the code of an operation for each product, [N], or None without the ``subgroup`` that it needs.
-
-        ``image`` is the image of ``point``, and ``coset`` the first element of the left coset x H of ``subgroup``.
-        """
-        points, signs = self.order, self.order + self.points
-        match operation:
-            case "product":
-                return np.arange(self.order)
-            case "image":
-                return points + self.images[:, point]
-            case "sign":
-                return signs + is_odd(self.images)
-            case "order":
-                return signs + len(SIGNS) + np.searchsorted(self.known_orders, self.orders)
-            case "coset":
-                return None if subgroup is None else self.table[:, subgroup].min(axis=1)
-        raise KeyError(operation)
+    def product(self, arguments: Integers) -> Integers:
+        """Return the products [...] of elements [..., k]; the first element acts first."""
+        return fold(lambda left, right: self.table[left, right], arguments)
 
     def subgroup(self, name: str) -> Integers:
         """Return the elements, ascending, of a named subgroup that acts on the first points and fixes all others.
 
         Raises :class:`SettingsError` (key ``task.subgroup``) if the name is unknown or an element is not in the group.
         """
-        kind, points = parse(name, key="task.subgroup")
+        kind, points = _parse(name, key="task.subgroup")
         # A subgroup's order divides the group's; any other may be far too large to list.
         if points <= self.points and self.order % _order(kind, points) == 0:
             places = {row.tobytes(): place for place, row in enumerate(self.images)}
@@ -122,7 +91,7 @@ def named_group(name: str) -> Group:
 
     Raises :class:`SettingsError` (key ``task.group``) for an unknown name or another number of elements.
     """
-    kind, points = parse(name, key="task.group")
+    kind, points = _parse(name, key="task.group")
     order = _order(kind, points)
     if not 2 <= order <= LARGEST_ORDER:
         size = order if order < 10**9 else "too many"
@@ -132,11 +101,15 @@ def named_group(name: str) -> Group:
             given=name,
         )
     images = np.unique(_elements(kind, points), axis=0)
-    return Group(name, images, _product_table(images))
+    first = min(_FIRST_POINTS, points)
+    weights = points ** np.arange(first)[::-1]
+    codes = images[:, :first] @ weights  # Ascending, since elements are in lexicographic order.
+    table = np.stack([np.searchsorted(codes, images[:, row[:first]] @ weights) for row in images])
+    return Group(name, images, table)
 
 
-def parse(name: str, *, key: str) -> tuple[str, int]:
-    """Return the kind of a named group and its number of points. Raises :class:`SettingsError` with this ``key``."""
+def _parse(name: str, *, key: str) -> tuple[str, int]:
+    """Return the kind of a named group and its number of points."""
     match = _NAME.fullmatch(name) if isinstance(name, str) else None
     if match is None or (match[1] == "D" and int(match[2]) < 3):
         raise SettingsError(f"{key} {name!r} is not a group; give {FORMS}", key=key, given=str(name))
@@ -144,11 +117,10 @@ def parse(name: str, *, key: str) -> tuple[str, int]:
 
 
 def _order(kind: str, points: int) -> int:
-    if kind in "SA":
-        # The factorial of 30 is already far above the limit.
-        count = math.factorial(min(points, 30))
-        return count if kind == "S" or points == 1 else count // 2
-    return points if kind == "C" else 2 * points
+    if kind in "CD":
+        return points if kind == "C" else 2 * points
+    count = math.factorial(min(points, 30))  # The factorial of 30 is already far above the limit.
+    return count if kind == "S" or points == 1 else count // 2
 
 
 def _elements(kind: str, points: int) -> Integers:
@@ -167,15 +139,3 @@ def is_odd(images: Integers) -> NDArray[np.bool_]:
         inversions += (images[:, place + 1 :] < images[:, place, None]).sum(axis=1)
     odd: NDArray[np.bool_] = inversions % 2 == 1
     return odd
-
-
-def _product_table(images: Integers) -> Integers:
-    first = min(_FIRST_POINTS, images.shape[1])
-    weights = images.shape[1] ** np.arange(first)[::-1]
-    codes = images[:, :first] @ weights  # Ascending, since elements are in lexicographic order.
-    return np.stack([np.searchsorted(codes, images[:, row[:first]] @ weights) for row in images])
-
-
-def product(group: Group, arguments: Integers) -> Integers:
-    """Return the products [...] of elements [..., k]; the first element acts first."""
-    return fold(lambda left, right: group.table[left, right], arguments)

@@ -1,5 +1,10 @@
 """Permutation products as a family: transformers of any width on mixes of operations on the elements of a group (the
-second testbed of arXiv 2505.18369)."""
+second testbed of arXiv 2505.18369).
+
+An operation is a function of the product of its arguments: ``product`` itself, or one of its properties (the auxiliary
+operations on sub-blocks of the paper). To add an operation, add its name at the end of ``OPERATIONS`` and its codes.
+Codes of results are, in order: the N elements, the d points, even and odd, the orders of elements (ascending).
+"""
 
 from __future__ import annotations
 
@@ -12,20 +17,15 @@ import numpy as np
 from trainables.base import Mix, SettingsError, Words
 from trainables.contract.tables import Function, Integers
 from trainables.tasks.expressions import ExpressionTask
-from trainables.tasks.permutation_groups import GIVE_ELEMENTS, OPERATIONS, SIGNS, Group, named_group, product
+from trainables.tasks.permutation_groups import is_odd, named_group
 from trainables.tasks.vocabulary import ExpressionVocabulary
 from trainables.transformer.family import TransformerFamily, TransformerSettings
 
-
-class Vocabulary(ExpressionVocabulary):
-    """The tokens for one group, the same for every mix: elements (``[1 0 2]``), points (``0``), signs (``+``, ``-``),
-    orders (``#2``), all operations, ``( ) = <eos>``."""
-
-    def __init__(self, group: Group) -> None:
-        elements = [f"[{' '.join(map(str, row))}]" for row in group.images.tolist()]
-        points = map(str, range(group.points))
-        orders = (f"#{order}" for order in group.known_orders.tolist())
-        super().__init__(elements, OPERATIONS, (*points, *SIGNS, *orders))
+OPERATIONS = ("product", "image", "sign", "order", "coset")
+"""All operations by name, in the order of their tokens."""
+GIVE_ELEMENTS = ("product", "coset")
+"""Operations whose result is an element."""
+SIGNS = ("+", "-")
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,8 @@ class TaskSettings(ExpressionTask):
     def subject(self) -> str:
         return f"group {self.group}"
 
-    def vocabulary(self) -> Vocabulary:
+    def vocabulary(self) -> ExpressionVocabulary:
+        """Return elements (``[1 0 2]``), points (``0``), signs, orders (``#2``), operations and ``( ) = <eos>``."""
         return _vocabulary(self.group)
 
     def stackable(self) -> Any:
@@ -105,7 +106,7 @@ class TaskSettings(ExpressionTask):
     def function(self, operation: str, seed: int) -> Function:
         group, codes = named_group(self.group), self._codes(operation)
         assert codes is not None, "the mix was checked"
-        return lambda arguments: codes[product(group, arguments)]
+        return lambda arguments: codes[group.product(arguments)]
 
     def gives_values(self, operation: str) -> bool:
         return operation in GIVE_ELEMENTS
@@ -114,19 +115,34 @@ class TaskSettings(ExpressionTask):
         """Return the operations that agree on a thousand random products and on the same factors in another order."""
         group, rng = named_group(self.group), np.random.default_rng(0)
         factors = rng.integers(group.order, size=(1000, self.max_arguments))
-        one, other = product(group, factors), product(group, rng.permuted(factors, axis=1))
+        one, other = group.product(factors), group.product(rng.permuted(factors, axis=1))
         codes_of = {name: codes for name in OPERATIONS if (codes := self._codes(name)) is not None}
         return tuple(name for name, codes in codes_of.items() if np.ptp(codes) and (codes[one] == codes[other]).all())
 
     def _codes(self, operation: str) -> Integers | None:
+        """Return the code of an operation for each product, [N], or None without the subgroup that it needs."""
         group = named_group(self.group)
-        subgroup = None if self.subgroup is None else group.subgroup(self.subgroup)
-        return group.codes(operation, self.point, subgroup)
+        signs = group.order + group.points
+        match operation:
+            case "product":
+                return np.arange(group.order)
+            case "image":
+                return group.order + group.images[:, self.point]
+            case "sign":
+                return signs + is_odd(group.images)
+            case "order":
+                return signs + len(SIGNS) + np.searchsorted(np.unique(group.orders), group.orders)
+            case "coset":
+                return None if self.subgroup is None else group.table[:, group.subgroup(self.subgroup)].min(axis=1)
+        raise KeyError(operation)
 
 
 @lru_cache
-def _vocabulary(group: str) -> Vocabulary:
-    return Vocabulary(named_group(group))
+def _vocabulary(group_name: str) -> ExpressionVocabulary:
+    group = named_group(group_name)
+    elements = [f"[{' '.join(map(str, row))}]" for row in group.images.tolist()]
+    orders = (f"#{order}" for order in np.unique(group.orders).tolist())
+    return ExpressionVocabulary(elements, OPERATIONS, (*map(str, range(group.points)), *SIGNS, *orders))
 
 
 @dataclass(frozen=True)

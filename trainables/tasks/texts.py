@@ -9,8 +9,7 @@ text, T the most reduction steps of an expression.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,12 +18,13 @@ from numpy.typing import NDArray
 
 from trainables.base import Mix, SettingsError
 from trainables.contract.settings import digest_of
+from trainables.contract.tables import Integers
 from trainables.tasks import stream
 from trainables.tasks.datasets import Dataset, Examples
 from trainables.tasks.expressions import RAREST_HELD_OUT, ExpressionTask
 from trainables.tasks.held_out_tuples import HeldOut, Part
-from trainables.tasks.trees import Draw, Trees, count_operations, evaluate, flat, grow, part_of, select
-from trainables.tasks.vocabulary import ExpressionVocabulary, Tokens
+from trainables.tasks.trees import Level, Trees, count_operations, evaluate, flat, grow, part_of
+from trainables.tasks.vocabulary import Tokens
 
 BATCH = 8_192
 """Expressions generated at once. Another number gives other data."""
@@ -36,89 +36,66 @@ LAYOUT_VERSION = 4
 """Raise it when the file format of a dataset changes."""
 
 
-@dataclass(frozen=True)
-class Texts:
-    """Solutions from prompt to ``<eos>``, one after the other.
-
-    ``tokens`` [L]; ``lengths`` [B] count the tokens of each, ``<eos>`` included; ``prompt_lengths`` [B] count the
-    tokens up to the first ``=`` (included); ``answers`` [B] are the token ids of the results.
-    """
-
-    tokens: Tokens
-    lengths: NDArray[np.int64]
-    prompt_lengths: NDArray[np.int64]
-    answers: NDArray[np.int64]
-
-    @classmethod
-    def join(cls, texts: Sequence[Texts]) -> Texts:
-        return cls(*(np.concatenate([getattr(text, one.name) for text in texts]) for one in fields(cls)))
-
-
 class Expressions:
     """Generator of the expressions of one mix, with the held-out tuples and tables of one seed.
 
-    Raises :class:`SettingsError` (key ``mixes``) for an operation that does not exist or cannot be trained.
+    It returns examples whose ``tokens`` [L] are one text after the other, without padding. Raises
+    :class:`SettingsError` (key ``mixes``) for an operation that does not exist or cannot be trained.
     """
 
     def __init__(self, settings: ExpressionTask, mix: Mix, seed: int) -> None:
         settings.check_mix(mix)
-        self.settings = settings
-        self.mix = mix
-        self.vocabulary = settings.vocabulary()
+        self.settings, self.mix, self.vocabulary = settings, mix, settings.vocabulary()
         self.held_out = HeldOut(settings, seed)
         self._functions = [settings.function(task, seed) for task in mix.tasks]
-        inner = tuple(place for place, task in enumerate(mix.tasks) if settings.gives_values(task))
-        self._draw = Draw(mix.shares, inner)
-
-    @property
-    def nests(self) -> bool:
+        self._inner = [place for place, task in enumerate(mix.tasks) if settings.gives_values(task)]
+        self.nests = settings.levels > 1 and bool(self._inner)
         """True if an operation may be an argument of another operation."""
-        return self.settings.levels > 1 and len(self._draw.inner) > 0
 
-    def sample(self, part: Part, count: int, rng: np.random.Generator) -> tuple[Texts, dict[str, int]]:
+    def sample(self, part: Part, count: int, rng: np.random.Generator) -> tuple[Examples, dict[str, int]]:
         """Return ``count`` random expressions of one part, and the number of nodes of each operation in them.
 
         ``TRAINED`` expressions contain no held-out tuple in any step. ``VALIDATION`` expressions contain a tuple held
         out for validation and none for the test; ``TEST`` expressions contain a tuple held out for the test. Raises
         :class:`SettingsError` (key ``task.held_out_fraction``) if almost no random expression fits the part.
         """
-        texts: list[Texts] = []
+        texts: list[Examples] = []
         nodes = np.zeros(len(self.mix.tasks), dtype=np.int64)
         missing, batches = count, 0
         while missing:
             self._check_yield(part, count - missing, batches)
-            trees = grow(self.settings, self._draw, BATCH, rng)
+            trees = grow(self.settings, self.mix.shares, self._inner, BATCH, rng)
             evaluate(trees, self._functions)
             chosen = np.flatnonzero(part_of(trees, self.held_out) == part)[:missing]
             batches += 1
             if len(chosen):
-                trees = select(trees, chosen)
+                trees = tuple(Level._make(array[chosen] for array in level) for level in trees)
                 texts.append(self.render(trees))
                 nodes += count_operations(trees, len(nodes))
                 missing -= len(chosen)
-        return Texts.join(texts), dict(zip(self.mix.tasks, nodes.tolist(), strict=True))
+        arrays = (np.concatenate([getattr(text, field.name) for text in texts]) for field in fields(Examples))
+        return Examples(*arrays), dict(zip(self.mix.tasks, nodes.tolist(), strict=True))
 
-    def flat(self, arguments: NDArray[np.int64]) -> Texts:
+    def flat(self, arguments: Integers) -> Examples:
         """Return the texts of the mix's first operation on each of these argument lists [B, max_arguments]."""
         trees = flat(arguments)
         evaluate(trees, self._functions)
         return self.render(trees)
 
-    def render(self, trees: Trees) -> Texts:
+    def render(self, trees: Trees) -> Examples:
+        """Return the solutions of evaluated expressions."""
         tokens, birth, death = self._items(trees)
         lengths = (death - birth).sum(axis=1, dtype=np.int64)
         prompt_lengths = ((birth == 0) & (death > 0)).sum(axis=1, dtype=np.int64)
-        steps = death.max(axis=1)
+        step = np.arange(death.max(), dtype=birth.dtype)[:, None]
+        rows = max(1, MASK_CELLS // (tokens.shape[1] * len(step)))
         pieces = []
-        start = 0
-        while start < len(tokens):
-            rows = slice(start, start + max(1, MASK_CELLS // (tokens.shape[1] * int(steps.max()))))
-            step = np.arange(steps[rows].max(), dtype=birth.dtype)[:, None]
+        for start in range(0, len(tokens), rows):
+            part = slice(start, start + rows)
             # Row-major order of [B, T, W] is the order of the text: expression, step, place in the step.
-            visible = (birth[rows, None, :] <= step) & (step < death[rows, None, :])
-            pieces.append(np.broadcast_to(tokens[rows, None, :], visible.shape)[visible])
-            start = rows.stop
-        return Texts(np.concatenate(pieces), lengths, prompt_lengths, trees[0].value[:, 0].copy())
+            visible = (birth[part, None, :] <= step) & (step < death[part, None, :])
+            pieces.append(np.broadcast_to(tokens[part, None, :], visible.shape)[visible])
+        return Examples(np.concatenate(pieces), prompt_lengths, lengths, trees[0].value[:, 0].copy())
 
     def _items(self, trees: Trees) -> tuple[Tokens, NDArray[np.int16], NDArray[np.int16]]:
         """Return every token that an expression ever shows, in the order of the line, and the steps that show it.
@@ -190,6 +167,7 @@ def _reduction_steps(trees: Trees) -> list[NDArray[np.int16]]:
 def make_dataset(settings: ExpressionTask, mix: Mix, seed: int) -> Dataset:
     """Return the dataset, a pure function of the arguments (seed >= 0). Raises :class:`SettingsError` if impossible."""
     expressions = Expressions(settings, mix, seed)
+    eos = expressions.vocabulary.eos
     described = [f"{task}:{share:.12f}" for task, share in zip(mix.tasks, mix.shares, strict=True)]
     texts, nodes = expressions.sample(Part.TRAINED, settings.training_examples, stream(seed, "train", *described))
     starts = np.cumsum(texts.lengths) - texts.lengths
@@ -197,58 +175,50 @@ def make_dataset(settings: ExpressionTask, mix: Mix, seed: int) -> Dataset:
     mixed = None
     if len(mix.tasks) > 1 and expressions.nests:
         drawn, _ = expressions.sample(Part.TEST, settings.test_examples, stream(seed, "mixed", *described))
-        mixed = _examples(drawn, expressions.vocabulary)
+        mixed = _padded(drawn, eos)
     alone = {task: Expressions(settings, Mix.of({task: 1.0}), seed) for task in mix.tasks}
-    test = {task: _held_out(alone[task], Part.TEST, seed) for task in mix.tasks}
+    validation = {task: _held_out(one, Part.VALIDATION, seed) for task, one in alone.items()}
+    test = {task: _held_out(one, Part.TEST, seed) for task, one in alone.items()}
     return Dataset(
         tokens=texts.tokens,
         answer=place >= np.repeat(texts.prompt_lengths, texts.lengths),
         starts=starts,
-        validation={task: _held_out(alone[task], Part.VALIDATION, seed) for task in mix.tasks},
-        test=test,
+        validation={task: _padded(examples, eos) for task, examples in validation.items()},
+        test={task: _padded(examples, eos) for task, examples in test.items()},
         mixed=mixed,
         nodes=nodes,
-        cases={task: _cases(alone[task], test[task]) for task in mix.tasks},
+        # Every text ends with <eos>, so no tuple spans two texts.
+        cases={
+            task: expressions.held_out.cases(expressions.vocabulary.arguments(examples.tokens), Part.TEST)
+            for task, examples in test.items()
+        },
     )
 
 
 def _held_out(expressions: Expressions, part: Part, seed: int) -> Examples:
     settings = expressions.settings
     count = settings.test_examples if part is Part.TEST else settings.validation_examples
-    if not expressions.nests:
-        # All operations share these tuples.
-        texts = expressions.flat(expressions.held_out.tuples(part, count, stream(seed, "tuples", part.name)))
-    else:
-        texts, _ = expressions.sample(part, count, stream(seed, part.name, expressions.mix.name))
-    return _examples(texts, expressions.vocabulary)
+    if expressions.nests:
+        return expressions.sample(part, count, stream(seed, part.name, expressions.mix.name))[0]
+    # All operations share these tuples.
+    return expressions.flat(expressions.held_out.tuples(part, count, stream(seed, "tuples", part.name)))
 
 
-def _cases(expressions: Expressions, examples: Examples) -> int:
-    # Every row ends with <eos>, so no tuple spans two rows.
-    return expressions.held_out.cases(expressions.vocabulary.arguments(examples.tokens.reshape(-1)), Part.TEST)
-
-
-def _examples(texts: Texts, vocabulary: ExpressionVocabulary) -> Examples:
-    tokens = np.full((len(texts.lengths), int(texts.lengths.max())), vocabulary.eos, dtype=vocabulary.dtype)
+def _padded(texts: Examples, eos: int) -> Examples:
+    tokens = np.full((len(texts.lengths), int(texts.lengths.max())), eos, dtype=texts.tokens.dtype)
     tokens[np.arange(tokens.shape[1]) < texts.lengths[:, None]] = texts.tokens
-    return Examples(tokens, texts.prompt_lengths, texts.lengths, texts.answers)
+    return replace(texts, tokens=tokens)
 
 
 def load_dataset(task: ExpressionTask, mix: Mix, seed: int, cache: Path) -> Dataset:
     """Return the dataset of (task, mix, seed), from ``cache`` or made there. Several processes may call this at once.
 
+    Its file is named by a hash of everything that decides the data, including numpy's version.
+
     Raises:
         SettingsError: The task cannot make data for this mix.
         OSError: The directory cannot be written.
     """
-    path = cache / f"{_name(task, mix, seed)}.safetensors"
-    if not path.is_file():
-        make_dataset(task, mix, seed).write(path)
-    return Dataset.read(path, mix.tasks)
-
-
-def _name(task: ExpressionTask, mix: Mix, seed: int) -> str:
-    """Return the name of a dataset: a hash of everything that decides the data, including numpy's version."""
     described = {
         "generator": task.generator_version,
         "layout": LAYOUT_VERSION,
@@ -258,4 +228,7 @@ def _name(task: ExpressionTask, mix: Mix, seed: int) -> str:
         "mix": {name: f"{share:.12f}" for name, share in zip(mix.tasks, mix.shares, strict=True)},
         "seed": seed,
     }
-    return f"{task.kind}-{digest_of(described)[:24]}"
+    path = cache / f"{task.kind}-{digest_of(described)[:24]}.safetensors"
+    if not path.is_file():
+        make_dataset(task, mix, seed).write(path)
+    return Dataset.read(path, mix.tasks)

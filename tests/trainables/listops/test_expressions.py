@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from tests.trainables.listops import naive
 from tests.trainables.spelling import spelt, tokens
 from trainables.base import Mix, SettingsError
+from trainables.tasks.datasets import Examples
 from trainables.tasks.held_out_tuples import Part
 from trainables.tasks.listops import TaskSettings
-from trainables.tasks.operations import OPERATIONS, build_function
-from trainables.tasks.texts import Expressions, Texts
-from trainables.tasks.trees import Draw, evaluate, grow, part_of
+from trainables.tasks.operations import OPERATIONS
+from trainables.tasks.texts import Expressions
+from trainables.tasks.trees import evaluate, grow, part_of
 from trainables.tasks.vocabulary import ExpressionVocabulary
 
 SHAPES: list[dict[str, Any]] = [
@@ -34,19 +35,19 @@ SHAPES: list[dict[str, Any]] = [
 ]
 
 
-def lines(texts: Texts, vocabulary: ExpressionVocabulary) -> list[str]:
+def lines(texts: Examples, vocabulary: ExpressionVocabulary) -> list[str]:
     ends = np.cumsum(texts.lengths)
     return [spelt(vocabulary, tokens) for tokens in np.split(texts.tokens, ends[:-1])]
 
 
-def evaluator(modulus: int, seed: int) -> naive.Evaluate:
+def evaluator(settings: TaskSettings, seed: int) -> naive.Evaluate:
     """Return an evaluator in plain Python; operations with a table use the product's function, which has its own
     tests."""
 
     def evaluate(operation: str, arguments: Any) -> int:
         if operation.endswith("_add"):
-            return int(build_function(operation, modulus, seed)(np.array(arguments)))
-        return naive.value(operation, arguments, modulus)
+            return int(settings.function(operation, seed)(np.array(arguments)))
+        return naive.value(operation, arguments, settings.modulus)
 
     return evaluate
 
@@ -71,7 +72,7 @@ def test_every_step_is_correct_and_every_window_belongs_to_its_part(
         lines(texts, expressions.vocabulary), texts.lengths, texts.prompt_lengths, texts.answers, strict=True
     ):
         prompt = line.split("=")[0]
-        assert line == naive.solution(prompt, evaluator(settings.modulus, seed))
+        assert line == naive.solution(prompt, evaluator(settings, seed))
         assert line.endswith(f"={answer}<eos>")
         assert length <= settings.longest_text
         assert prompt_length == len(tokens(expressions.vocabulary, prompt + "="))
@@ -115,8 +116,8 @@ def test_shares_nesting_and_numbers_follow_the_settings() -> None:
 def test_the_share_of_clean_expressions_is_predicted(shape: dict[str, Any]) -> None:
     settings = TaskSettings(**shape)
     expressions = Expressions(settings, Mix.parse("add"), 0)
-    trees = grow(settings, Draw((1.0,), (0,)), 40_000, np.random.default_rng(0))
-    evaluate(trees, [build_function("add", settings.modulus, 0)])
+    trees = grow(settings, (1.0,), (0,), 40_000, np.random.default_rng(0))
+    evaluate(trees, [settings.function("add", 0)])
     parts = part_of(trees, expressions.held_out)
     every = np.indices((settings.modulus,) * settings.max_arguments).reshape(settings.max_arguments, -1).T
     of_tuples = expressions.held_out.part(every)

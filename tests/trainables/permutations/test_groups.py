@@ -10,8 +10,8 @@ from sympy.combinatorics import Permutation
 
 from tests.trainables.permutations.oracle import Oracle, sympy_group, within
 from trainables.base import Mix, SettingsError
-from trainables.tasks.permutation_groups import GIVE_ELEMENTS, OPERATIONS, named_group, product
-from trainables.tasks.permutations import TaskSettings, Vocabulary
+from trainables.tasks.permutation_groups import named_group
+from trainables.tasks.permutations import GIVE_ELEMENTS, OPERATIONS, TaskSettings
 
 NAMES = ("S2", "S3", "S4", "S5", "A3", "A4", "A5", "C2", "C6", "D3", "D4", "D5")
 
@@ -35,13 +35,13 @@ def test_operations_agree_with_sympy(name: str, subgroup: str, operation: str) -
     group = named_group(name)
     point = group.points - 1
     oracle = Oracle(group.points, point, within(sympy_group(subgroup), group.points))
-    words = Vocabulary(group).words
-    codes = group.codes(operation, point, group.subgroup(subgroup))
-    assert codes is not None
+    settings = TaskSettings(group=name, subgroup=subgroup, point=point, held_out_fraction=0.2)
+    words = settings.vocabulary().words
     batch = np.random.default_rng(1).integers(group.order, size=(40, 4))
-    for factors, value in zip(batch, product(group, batch), strict=True):
+    codes = settings.function(operation, 0)(batch)
+    for factors, code in zip(batch, codes, strict=True):
         theirs = [Permutation(group.images[factor].tolist()) for factor in factors]
-        assert words[codes[value]] == oracle.value(operation, theirs)
+        assert words[code] == oracle.value(operation, theirs)
     if operation in GIVE_ELEMENTS:
         assert codes.max() < group.order
 

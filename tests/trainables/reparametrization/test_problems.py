@@ -7,12 +7,12 @@ from collections.abc import Callable
 import networkx
 import numpy as np
 import pytest
-import scipy.sparse as sparse
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import linkage
+from scipy.sparse.csgraph import connected_components
 
 from trainables.contract.settings import SettingsError
-from trainables.reparametrization.graphs import adjacency, deaths, laplacian, spanning_tree
+from trainables.reparametrization.graphs import deaths, edges, laplacian, spanning_tree
 from trainables.reparametrization.problems import CloudProblem, HeatProblem, PhaseProblem, Problem
 from trainables.reparametrization.settings import (
     DiagramSettings,
@@ -26,20 +26,19 @@ from trainables.reparametrization.settings import (
 Array = NDArray[np.float64]
 
 
-def of(kind: Kind, nodes: int = 200, seed: int = 0, **settings: float) -> sparse.csr_matrix:
-    return adjacency(GraphSettings(kind, **settings), nodes, np.random.default_rng(seed))  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("kind", ["grid", "small_world"])
 @pytest.mark.parametrize("nodes", [16, 17, 200])
 def test_graphs_are_simple_symmetric_and_connected(kind: Kind, nodes: int) -> None:
-    matrix = of(kind, nodes)
+    ends = edges(GraphSettings(kind), nodes, np.random.default_rng(0))
+    assert (ends[:, 0] < ends[:, 1]).all()
+    assert (np.unique(ends, axis=0) == ends).all()
+    matrix = laplacian(ends, 1.0, nodes)
     assert matrix.shape == (nodes, nodes)
     assert abs(matrix - matrix.T).nnz == 0
-    assert set(matrix.data) == {1.0}
-    assert matrix.diagonal().sum() == 0
-    assert sparse.csgraph.connected_components(matrix)[0] == 1
-    assert np.abs(laplacian(matrix).sum(axis=1)).max() < 1e-12
+    assert matrix.nnz == nodes + 2 * len(ends)
+    assert set(matrix.data[matrix.data < 0]) == {-1.0}
+    assert connected_components(matrix)[0] == 1
+    assert np.abs(matrix.sum(axis=1)).max() < 1e-12
 
 
 def test_invalid_settings_are_refused() -> None:
