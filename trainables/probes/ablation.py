@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,44 +44,45 @@ class Reliance(TransformerProbe):
 
     def ask(self, family: Family, run: RunConfig, model: TrainedTransformer, data: Dataset) -> Probed:
         means, share = _written(model, data)
-        numbers = {"attention": float(share.mean())}
         changes: dict[str, Change | None] = {"whole": None}
         for sublayer in SUBLAYERS:
             changes[f"no_{sublayer}"] = _replacing(sublayer, None)
-            changes[f"mean_{sublayer}"] = _replacing(sublayer, means[sublayer])
+            changes[f"mean_{sublayer}"] = _replacing(sublayer, means)
+        numbers = {"attention": float(share.mean())}
         for name, change in changes.items():
-            shares = accuracy(model, data, change)
-            numbers |= {f"{task}.{name}": value for task, value in shares.items()}
+            numbers |= {f"{task}.{name}": value for task, value in accuracy(model, data, change).items()}
         return Probed(numbers, {"attention_share": share})
 
 
-def _written(model: TrainedTransformer, data: Dataset) -> tuple[dict[Sublayer, list[Tensor]], NDArray[np.float64]]:
+def _written(
+    model: TrainedTransformer, data: Dataset
+) -> tuple[dict[tuple[Sublayer, int], Tensor], NDArray[np.float64]]:
     """Return each sublayer's mean update [C] in each application, and attention's share of the mean squares."""
-    updates: dict[Sublayer, list[list[Tensor]]] = {sublayer: [] for sublayer in SUBLAYERS}
-
+    updates: dict[tuple[Sublayer, int], list[Tensor]] = defaultdict(list)
     for task, tokens in questions_of(data).items():
-        lengths = torch.from_numpy(np.array(data.test[task].lengths[: len(tokens)]))
-        present = torch.arange(tokens.shape[1]) < lengths[:, None]
+        present = np.arange(tokens.shape[1]) < data.test[task].lengths[: len(tokens), None]
 
-        def record(sublayer: Sublayer, application: int, update: Tensor, present: Tensor = present) -> Tensor:
-            recorded = updates[sublayer]
-            if application == len(recorded):
-                recorded.append([])
-            recorded[application].append(update[0, present])
+        def record(
+            sublayer: Sublayer, application: int, update: Tensor, present: NDArray[np.bool_] = present
+        ) -> Tensor:
+            updates[sublayer, application].append(update[0, torch.from_numpy(present)])
             return update
 
         model.logits(tokens, record)
-    whole = {sublayer: [torch.cat(parts) for parts in recorded] for sublayer, recorded in updates.items()}
-    squares = {name: np.array([float((update**2).mean()) for update in recorded]) for name, recorded in whole.items()}
-    share = squares["attention"] / np.maximum(squares["attention"] + squares["feed_forward"], 1e-30)
-    return {name: [update.mean(dim=0) for update in recorded] for name, recorded in whole.items()}, share
+    whole = {place: torch.cat(parts) for place, parts in updates.items()}
+    attention, feed_forward = (
+        np.array([float((update**2).mean()) for (writer, _), update in whole.items() if writer == sublayer])
+        for sublayer in SUBLAYERS
+    )
+    share = attention / np.maximum(attention + feed_forward, 1e-30)
+    return {place: update.mean(dim=0) for place, update in whole.items()}, share
 
 
-def _replacing(sublayer: Sublayer, means: list[Tensor] | None) -> Change:
+def _replacing(sublayer: Sublayer, means: Mapping[tuple[Sublayer, int], Tensor] | None) -> Change:
     def change(writer: Sublayer, application: int, update: Tensor) -> Tensor:
         if writer != sublayer:
             return update
-        return torch.zeros_like(update) if means is None else means[application].expand_as(update)
+        return torch.zeros_like(update) if means is None else means[writer, application].expand_as(update)
 
     return change
 
@@ -112,13 +115,15 @@ class Destruction(TransformerProbe):
         groupings = family.groupings()
         if not groupings:
             return Probed()
-        table_VC = model.parameters["token"]
+        table_VC, items = model.parameters["token"], len(next(iter(groupings.values())))
+        embedding = table_VC[:items].double()
 
         def without(labels: NDArray[Any]) -> tuple[dict[str, float], float]:
-            embedding = table_VC[: len(labels)].double().numpy()
-            directions = separating(embedding, labels)
-            changed_VC = _projected(table_VC, len(labels), directions)
-            return accuracy(model, data, token=changed_VC), removed(embedding, directions)
+            directions = separating(embedding.numpy(), labels)
+            basis = torch.from_numpy(directions)
+            changed = embedding - (embedding - embedding.mean(dim=0)) @ basis.T @ basis  # The mean stays.
+            changed_VC = torch.cat([changed.to(table_VC.dtype), table_VC[items:]])
+            return accuracy(model, data, token=changed_VC), removed(embedding.numpy(), directions)
 
         rng = np.random.default_rng(run.seed)
         numbers = {f"{task}.whole": share for task, share in accuracy(model, data).items()}
@@ -149,11 +154,3 @@ def removed(embedding: NDArray[Any], directions: NDArray[np.float64]) -> float:
     """Return the share of the variance of [n, C] along orthonormal directions [k, C], in [0, 1]."""
     centered = embedding - embedding.mean(axis=0)
     return float(((centered @ directions.T) ** 2).sum() / max(float((centered**2).sum()), 1e-30))
-
-
-def _projected(table_VC: Tensor, items: int, directions: NDArray[np.float64]) -> Tensor:
-    """Remove these directions from the items' rows of a table; the mean of the rows does not change."""
-    rows = table_VC[:items].double()
-    mean, basis = rows.mean(dim=0), torch.from_numpy(directions)
-    moved = rows - (rows - mean) @ basis.T @ basis
-    return torch.cat([moved.to(table_VC.dtype), table_VC[items:]])

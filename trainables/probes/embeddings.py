@@ -15,7 +15,6 @@ from trainables.probes.base import Probe, Probed
 from trainables.probes.nulls import p_value
 
 Floats = NDArray[np.float64]
-Pairs = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 KEPT = 3
 """Number of principal components to keep."""
@@ -68,13 +67,11 @@ def cosines(embedding: NDArray[Any]) -> NDArray[Any]:
 
 def ring_numbers(similarity: NDArray[Any]) -> dict[str, float]:
     """Return ``ring`` and ``ends`` of cosine similarities [n, n], or nothing for n < 4, where all are neighbors."""
-    count = len(similarity)
-    if count < 4:
+    if len(similarity) < FEWEST:
         return {}
-    first, second = np.triu_indices(count, 1)
+    first, second = np.triu_indices(len(similarity), 1)
     pairs = np.asarray(similarity, np.float64)[first, second]
-    apart = second - first
-    neighbors = (apart == 1) | (apart == count - 1)
+    neighbors = np.isin(second - first, (1, len(similarity) - 1))
     others = float(pairs[~neighbors].mean())
     return {"ring": float(pairs[neighbors].mean()) - others, "ends": float(similarity[0, -1]) - others}
 
@@ -103,17 +100,17 @@ class Components(EmbeddingProbe):
         return Probed(numbers, {"components": coordinates})
 
 
-def principal(similarity: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def principal(similarity: NDArray[Any]) -> tuple[Floats, Floats]:
     """Return variances [n], descending, and coordinates [n, 3] of a similarity matrix [n, n].
 
     This is classical scaling (Gower 1966, Biometrika 53:325). The largest coordinate of an axis is made positive.
     """
-    count, kept = len(similarity), min(KEPT, len(similarity))
+    count = len(similarity)
     centering = np.eye(count) - 1 / count
     values, vectors = np.linalg.eigh(centering @ similarity @ centering)
     variances = np.maximum(values[::-1], 0)
     coordinates = np.zeros((count, KEPT))
-    coordinates[:, :kept] = (vectors[:, ::-1] * np.sqrt(variances))[:, :kept]
+    coordinates[:, :count] = (vectors[:, ::-1] * np.sqrt(variances))[:, :KEPT]
     largest = np.abs(coordinates).argmax(axis=0)
     signs = np.where(coordinates[largest, np.arange(KEPT)] < 0, -1.0, 1.0)
     return variances, coordinates * signs
@@ -141,52 +138,28 @@ class Separation(EmbeddingProbe):
         if count < FEWEST:
             return Probed()
         similarity = cosines(embedding - embedding.mean(axis=0))
-        pairs = np.triu_indices(count, 1)
-        scores: dict[str, tuple[Floats, Floats]] = {
-            name: (similarity, _same_or_not(np.array(labels), pairs))
-            for name, labels in family.groupings().items()
-            if _has_both(labels)
-        }
+        first, second = np.triu_indices(count, 1)
+        # Both scores are weighted sums over pairs; reordering the items permutes the values under fixed weights.
+        scores: dict[str, tuple[Floats, Floats]] = {}
+        for name, labels in family.groupings().items():
+            same = np.array(labels)[first] == np.array(labels)[second]
+            if same.any() and not same.all():
+                scores[name] = similarity, np.where(same, 1 / same.sum(), -1 / (~same).sum())
         if family.items_in_order():
-            scores["order"] = _ranked(similarity, pairs), _nearness(pairs)
+            ranks = np.zeros_like(similarity)
+            ranks[first, second] = _standard_ranks(similarity[first, second])
+            scores["order"] = ranks + ranks.T, _standard_ranks(first - second) / len(first)
         rng = np.random.default_rng(0)
         orders = np.array([np.arange(count), *(rng.permutation(count) for _ in range(SHUFFLES))])
         numbers: dict[str, float] = {}
         for name, (values, weights) in scores.items():
-            score, *null = values[orders[:, pairs[0]], orders[:, pairs[1]]] @ weights
+            score, *null = values[orders[:, first], orders[:, second]] @ weights
             numbers |= {name: float(score), f"{name}.p": p_value(score, null)}
         return Probed(numbers)
 
 
-# Both scores are weighted sums over pairs of items; reordering the items permutes the values under fixed weights.
-
-
-def _same_or_not(labels: NDArray[Any], pairs: Pairs) -> Floats:
-    """Return weights that turn a sum over pairs into their mean within groups of ``labels`` [n] minus the mean
-    across."""
-    same = labels[pairs[0]] == labels[pairs[1]]
-    weights: Floats = np.where(same, 1 / same.sum(), -1 / (~same).sum())
-    return weights
-
-
-def _nearness(pairs: Pairs) -> Floats:
-    """Return weights that turn a sum over standardized ranks of pairs into their correlation with ranks of -|i - j|."""
-    return _standard(rankdata(pairs[0] - pairs[1])) / len(pairs[0])
-
-
-def _ranked(similarity: Floats, pairs: Pairs) -> Floats:
-    """Return the standardized rank of every pair's similarity as a symmetric matrix [n, n]."""
-    ranks = np.zeros_like(similarity)
-    ranks[pairs] = _standard(rankdata(similarity[pairs]))
-    return ranks + ranks.T
-
-
-def _standard(values: Floats) -> Floats:
-    """Subtract the mean and divide by the standard deviation; return zeros if all values are equal."""
-    spread = values.std()
-    return (values - values.mean()) / spread if spread else np.zeros_like(values)
-
-
-def _has_both(labels: tuple[int, ...]) -> bool:
-    groups = set(labels)
-    return 1 < len(groups) < len(labels)
+def _standard_ranks(values: NDArray[Any]) -> Floats:
+    """Return the values' ranks minus their mean, divided by their standard deviation; zeros if all are equal."""
+    ranks: Floats = rankdata(values)
+    spread = ranks.std()
+    return (ranks - ranks.mean()) / spread if spread else np.zeros_like(ranks)

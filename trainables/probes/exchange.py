@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -86,37 +84,38 @@ class Exchange(TransformerProbe):
                 exchanges = drawn(questions, before, labels, run.settings.task.function(task, run.seed), rng)
                 if len(exchanges.rows) < FEWEST:
                     continue
-                ask = partial(answers_after, model, questions, exchanges, codes)
-                after = ask(shifts(model, questions, exchanges, labels, labels))
-                effects = {"moved": _moved(after, exchanges, labels)}
-                null = [
-                    float(_moved(ask(shifts(model, questions, exchanges, labels, other)), exchanges, labels).mean())
-                    for other in other_groupings(labels, rng, OTHERS)
-                ]
-                if null:
+                after, *others = (
+                    answers_after(model, questions, exchanges, codes, shifts(model, questions, exchanges, along))
+                    for along in (labels, *other_groupings(labels, rng, OTHERS))
+                )
+                effects = {"moved": group_of(after, labels, items) == exchanges.predicted}
+                if others:
+                    null = [float((group_of(other, labels, items) == exchanges.predicted).mean()) for other in others]
                     numbers[f"{task}.others_{name}"] = float(np.mean(null))
                     numbers[f"{task}.moved_{name}.p"] = p_value(float(effects["moved"].mean()), null)
+                own = before[exchanges.rows]
                 if apart := [other for other in known.values() if independent(other, labels)]:
-                    effects["kept"] = _kept(after, before[exchanges.rows], apart)
+                    same = [group_of(after, other, items) == group_of(own, other, items) for other in apart]
+                    effects["kept"] = np.all(same, axis=0)
                     effects["only"] = effects["moved"] & effects["kept"]
                 numbers |= {f"{task}.{number}_{name}": float(effect.mean()) for number, effect in effects.items()}
-                if codes == items:
-                    arrays.setdefault("exchanged", _shares(before[exchanges.rows], after, items))
+                if codes == items and "exchanged" not in arrays:
+                    counts = np.zeros((items, items))
+                    np.add.at(counts, (own, after), 1)
+                    arrays["exchanged"] = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
         return Probed(numbers, arrays)
 
 
-@dataclass(frozen=True)
-class Exchanges:
+class Exchanges(NamedTuple):
     """M exchanges, each of which moves an argument to another group.
 
-    In the question ``rows`` [M], the argument at the position ``places`` [M] moves from the group ``own`` [M] to
-    ``given`` [M]. The answer should then be in the group ``predicted`` [M].
+    In the question ``rows`` [M], the argument at the position ``places`` [M] moves by ``steps`` [M] groups in the
+    sorted list of groups. The answer should then be in the group ``predicted`` [M].
     """
 
     rows: Integers
     places: Integers
-    own: Integers
-    given: Integers
+    steps: Integers
     predicted: Integers
 
 
@@ -129,7 +128,7 @@ def drawn(
     """
     right = group_of(questions.answers, labels, len(labels))
     groups, first = np.unique(labels, return_index=True)
-    exchanges: list[Integers] = []
+    exchanges: list[list[int]] = []
     for row in np.flatnonzero(group_of(before, labels, len(labels)) == right):
         places = questions.places[row]
         arguments = questions.tokens[row].numpy()[places]
@@ -138,31 +137,26 @@ def drawn(
         exchanged[argument, :, argument] = first
         predicted = group_of(function(exchanged), labels, len(labels))
         if (predicted[argument, own] != right[row]).any():
-            return Exchanges(*np.empty((5, 0), np.int64))
+            return Exchanges(*np.empty((4, 0), np.int64))
         for place, mine, results in zip(places, own, predicted, strict=True):
             if len(others := np.flatnonzero(results != right[row])):
                 given = rng.choice(others)
-                exchanges.append(np.array([row, place, groups[mine], groups[given], results[given]]))
+                exchanges.append([row, place, given - mine, results[given]])
     chosen = rng.permutation(len(exchanges))[:ASKED]
-    return Exchanges(*np.array(exchanges, np.int64).reshape(-1, 5)[chosen].T)
+    return Exchanges(*np.array(exchanges, np.int64).reshape(-1, 4)[chosen].T)
 
 
-def shifts(
-    model: TrainedTransformer, questions: LastSteps, exchanges: Exchanges, labels: Integers, along: Integers
-) -> Floats:
+def shifts(model: TrainedTransformer, questions: LastSteps, exchanges: Exchanges, along: Integers) -> Floats:
     """Return the shifts of the arguments' embeddings [M, C] by the groups' means of the grouping ``along`` [n].
 
-    If ``along`` is ``labels``, these are mean(given) - mean(own). In another grouping, each argument moves from its own
-    group by as many groups as in ``labels``, around the list of groups.
+    For the grouping of the exchanges these are mean(given) - mean(own). In another grouping, each argument moves from
+    its own group by as many groups, around the list of groups.
     """
     embedding = model.parameters["token"][: len(along)].double().numpy()
     groups = np.unique(along)
     means = np.stack([embedding[along == group].mean(axis=0) for group in groups])
-    known = np.unique(labels)
-    steps = np.searchsorted(known, exchanges.given) - np.searchsorted(known, exchanges.own)
-    items = questions.tokens.numpy()[exchanges.rows, exchanges.places]
-    of = np.searchsorted(groups, along[items])
-    shift_MC: Floats = means[(of + steps) % len(groups)] - means[of]
+    of = np.searchsorted(groups, along[questions.tokens.numpy()[exchanges.rows, exchanges.places]])
+    shift_MC: Floats = means[(of + exchanges.steps) % len(groups)] - means[of]
     return shift_MC
 
 
@@ -189,22 +183,3 @@ def independent(one: Integers, other: Integers) -> bool:
     pairs = np.stack([one, other])
     counts = np.unique(pairs, axis=1, return_counts=True)[1]
     return len(counts) == len(np.unique(one)) * len(np.unique(other)) and bool((counts == counts[0]).all())
-
-
-def _moved(after: Integers, exchanges: Exchanges, labels: Integers) -> NDArray[np.bool_]:
-    moved: NDArray[np.bool_] = group_of(after, labels, len(labels)) == exchanges.predicted
-    return moved
-
-
-def _kept(after: Integers, before: Integers, groupings: list[Integers]) -> NDArray[np.bool_]:
-    """Return True for each answer [M] that stays in the group of the earlier answer in all of these groupings."""
-    same = [group_of(after, labels, len(labels)) == group_of(before, labels, len(labels)) for labels in groupings]
-    kept: NDArray[np.bool_] = np.all(same, axis=0)
-    return kept
-
-
-def _shares(before: Integers, after: Integers, items: int) -> Floats:
-    counts = np.zeros((items, items))
-    np.add.at(counts, (before, after), 1)
-    shares: Floats = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    return shares

@@ -48,8 +48,7 @@ class Mistakes(TransformerProbe):
     def ask(self, family: Family, run: RunConfig, model: TrainedTransformer, data: Dataset) -> Probed:
         items = run.settings.task.vocabulary().items
         groupings = {name: np.array(labels) for name, labels in family.groupings().items()}
-        numbers: dict[str, float] = {}
-        shares = []
+        numbers, shares = {}, []
         for task, questions in last_steps(run, data).items():
             if questions.answers.max() >= items:
                 continue  # This task's results are signs or points rather than items.
@@ -71,8 +70,7 @@ def kept(given: Integers, right: Integers, groupings: Mapping[str, Integers]) ->
     if wrong.sum() < FEWEST:
         return {}
     given, right = given[wrong], right[wrong]
-    numbers: dict[str, float] = {}
-    rng = np.random.default_rng(0)
+    numbers, rng = {}, np.random.default_rng(0)
     for name, labels in groupings.items():
         share, chance = _kept(given, right, labels)
         numbers |= {name: share, f"{name}.chance": chance}

@@ -26,10 +26,10 @@ def other_groupings(labels: Integers, rng: np.random.Generator, most: int = OTHE
     With all of them a :func:`p_value` is exact.
     """
     wanted = min(most, grouping_count(labels) - 1)
-    groupings = {_canonical(labels): labels}
+    groupings = {(labels[:, None] == labels).tobytes(): labels}  # By the pairs of items in one group.
     while len(groupings) <= wanted:
         drawn = rng.permutation(labels)
-        groupings.setdefault(_canonical(drawn), drawn)
+        groupings.setdefault((drawn[:, None] == drawn).tobytes(), drawn)
     return list(groupings.values())[1:]
 
 
@@ -38,9 +38,3 @@ def grouping_count(labels: Sequence[int] | Integers) -> int:
     sizes = np.unique(labels, return_counts=True)[1].tolist()
     alike = math.prod(map(math.factorial, Counter(sizes).values()))
     return math.factorial(len(labels)) // math.prod(map(math.factorial, sizes)) // alike
-
-
-def _canonical(labels: Integers) -> tuple[int, ...]:
-    """Number the groups in the order of their first items."""
-    first = {label: place for place, label in enumerate(dict.fromkeys(labels.tolist()))}
-    return tuple(first[label] for label in labels.tolist())

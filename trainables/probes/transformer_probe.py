@@ -18,7 +18,7 @@ from torch import Tensor
 from trainables.base import Family, RunConfig
 from trainables.contract.tables import Integers
 from trainables.probes.base import Probe, Probed
-from trainables.tasks.datasets import Dataset, Examples
+from trainables.tasks.datasets import Dataset
 from trainables.transformer.generation import TrainedTransformer
 from trainables.transformer.model import Change
 
@@ -59,21 +59,13 @@ def accuracy(
     Greedy generation would write exactly these solutions, and might reach a right answer through a wrong step. This
     score is stricter, and takes one pass instead of one pass per wrong token.
     """
-    return {
-        task: _right(model.logits(tokens_MT, change, **parameters), tokens_MT, data.test[task])
-        for task, tokens_MT in questions_of(data).items()
-    }
-
-
-def _right(logits_MTV: Tensor, tokens_MT: Tensor, examples: Examples) -> float:
-    chosen = logits_MTV[:, :-1].argmax(dim=-1) == tokens_MT[:, 1:]
-    place = torch.arange(1, tokens_MT.shape[1])
-    begin, end = (
-        torch.from_numpy(np.array(lengths[:ASKED], np.int64))[:, None]
-        for lengths in (examples.prompt_lengths, examples.lengths)
-    )
-    solution = (place >= begin) & (place < end)
-    return float((chosen | ~solution).all(dim=1).double().mean())
+    shares = {}
+    for task, tokens_MT in questions_of(data).items():
+        right_MT = model.logits(tokens_MT, change, **parameters)[:, :-1].argmax(dim=-1) == tokens_MT[:, 1:]
+        place, examples = np.arange(1, tokens_MT.shape[1]), data.test[task]
+        in_solution = (place >= examples.prompt_lengths[:ASKED, None]) & (place < examples.lengths[:ASKED, None])
+        shares[task] = float((right_MT.numpy() | ~in_solution).all(axis=1).mean())
+    return shares
 
 
 @dataclass(frozen=True)
@@ -91,24 +83,22 @@ class LastSteps:
     answers: Integers
 
 
-def last_steps(run: RunConfig, data: Dataset) -> Mapping[str, LastSteps]:
+def last_steps(run: RunConfig, data: Dataset) -> dict[str, LastSteps]:
     """Return the last steps of the first 300 different test expressions, by task."""
-    vocabulary = run.settings.task.vocabulary()
-    return {name: _of(examples, vocabulary.items, vocabulary.equals) for name, examples in data.test.items()}
-
-
-def _of(examples: Examples, items: int, equals: int) -> LastSteps:
-    tokens_MT = examples.tokens.astype(np.int64)
-    # A random sample repeats short questions.
-    rows = np.sort(np.unique(tokens_MT, axis=0, return_index=True)[1])[:ASKED]
-    tokens_MT = tokens_MT[rows]
-    ends = [np.flatnonzero(row == equals) for row in tokens_MT]
-    begins = [at[-2] + 1 if len(at) > 1 else 0 for at in ends]
-    places = tuple(
-        begin + np.flatnonzero(row[begin : at[-1]] < items)
-        for row, begin, at in zip(tokens_MT, begins, ends, strict=True)
-    )
-    return LastSteps(torch.from_numpy(tokens_MT), np.array([at[-1] for at in ends]), places, examples.answers[rows])
+    vocabulary, steps = run.settings.task.vocabulary(), {}
+    for task, examples in data.test.items():
+        # A random sample repeats short questions.
+        rows = np.sort(np.unique(examples.tokens, axis=0, return_index=True)[1])[:ASKED]
+        tokens_MT = examples.tokens[rows].astype(np.int64)
+        ends = [np.flatnonzero(row == vocabulary.equals) for row in tokens_MT]
+        begins = [at[-2] + 1 if len(at) > 1 else 0 for at in ends]
+        places = tuple(
+            begin + np.flatnonzero(row[begin : at[-1]] < vocabulary.items)
+            for row, begin, at in zip(tokens_MT, begins, ends, strict=True)
+        )
+        equals = np.array([at[-1] for at in ends])
+        steps[task] = LastSteps(torch.from_numpy(tokens_MT), equals, places, examples.answers[rows])
+    return steps
 
 
 def answers(model: TrainedTransformer, questions: LastSteps, codes: int) -> Integers:
