@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from trainables.tasks.vocabulary import ExpressionVocabulary, Tokens
+from trainables.tasks.expressions import ExpressionVocabulary, Tokens
 
 PIECE = re.compile(r"\[[0-9 ]+\]|#?[0-9]+|[a-z_]+|[()=+-]|<eos>")
 

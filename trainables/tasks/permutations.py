@@ -16,9 +16,8 @@ import numpy as np
 
 from trainables.base import Mix, SettingsError, Words
 from trainables.contract.tables import Function, Integers
-from trainables.tasks.expressions import ExpressionTask
+from trainables.tasks.expressions import ExpressionTask, ExpressionVocabulary
 from trainables.tasks.permutation_groups import is_odd, named_group
-from trainables.tasks.vocabulary import ExpressionVocabulary
 from trainables.transformer.family import TransformerFamily, TransformerSettings
 
 OPERATIONS = ("product", "image", "sign", "order", "coset")

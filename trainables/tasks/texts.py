@@ -21,10 +21,9 @@ from trainables.contract.settings import digest_of
 from trainables.contract.tables import Integers
 from trainables.tasks import stream
 from trainables.tasks.datasets import Dataset, Examples
-from trainables.tasks.expressions import RAREST_HELD_OUT, ExpressionTask
+from trainables.tasks.expressions import RAREST_HELD_OUT, ExpressionTask, Tokens
 from trainables.tasks.held_out_tuples import HeldOut, Part
 from trainables.tasks.trees import Level, Trees, count_operations, evaluate, flat, grow, part_of
-from trainables.tasks.vocabulary import Tokens
 
 BATCH = 8_192
 """Expressions generated at once. Another number gives other data."""
@@ -34,6 +33,9 @@ MASK_CELLS = 2**22
 """Cells of the visibility mask that ``render`` makes at once. They bound memory and do not change the result."""
 LAYOUT_VERSION = 4
 """Raise it when the file format of a dataset changes."""
+
+
+Steps = NDArray[np.int16]
 
 
 class Expressions:
@@ -97,40 +99,28 @@ class Expressions:
             pieces.append(np.broadcast_to(tokens[part, None, :], visible.shape)[visible])
         return Examples(np.concatenate(pieces), prompt_lengths, lengths, trees[0].value[:, 0].copy())
 
-    def _items(self, trees: Trees) -> tuple[Tokens, NDArray[np.int16], NDArray[np.int16]]:
+    def _items(self, trees: Trees) -> tuple[Tokens, Steps, Steps]:
         """Return every token that an expression ever shows, in the order of the line, and the steps that show it.
 
         The three arrays [B, W] are token, first step, and step after the last (equal to the first if it is never
         shown). An operation reduced in step t shows its name and brackets before t, and its value from t until its
         parent is reduced.
         """
-        v = self.vocabulary
-        names = np.array([v.operation(task) for task in self.mix.tasks], dtype=v.dtype)
+        v, k = self.vocabulary, self.settings.max_arguments
+        names = np.array([v.operation(task) for task in self.mix.tasks])
         reduced = _reduction_steps(trees)
-        k = self.settings.max_arguments
         ends = [reduced[0] + 1] + [
             np.repeat(parent, k, axis=1) * level.present for parent, level in zip(reduced, trees[1:], strict=False)
         ]
-        start = np.zeros_like(ends[-1])[:, :, None]
-        items = [trees[-1].value[:, :, None].astype(v.dtype), start, ends[-1][:, :, None]]
+        items = _item(trees[-1].value, 0, ends[-1])
         for level, step, end in reversed(list(zip(trees[:-1], reduced, ends, strict=False))):
-            before, after, never = step[:, :, None], end[:, :, None], np.zeros_like(step)[:, :, None]
-            sign = np.zeros_like(before, dtype=v.dtype)
-            value = level.value[:, :, None].astype(v.dtype)
-            tokens, birth, death = (array.reshape(*step.shape, -1) for array in items)
-            items = [
-                np.concatenate([names[level.operation][:, :, None], sign + v.open, tokens, sign + v.close, value], 2),
-                np.concatenate([never, never, birth, never, before], axis=2),
-                np.concatenate([before, before, death, before, after], axis=2),
-            ]
-        tokens, birth, death = (array[:, 0] for array in items)
-        total, none = reduced[0], np.zeros_like(reduced[0])
-        sign = np.zeros_like(none, dtype=v.dtype)
-        return (
-            np.concatenate([tokens, sign + v.equals, sign + v.eos], axis=1),
-            np.concatenate([birth, none, total], axis=1),
-            np.concatenate([death, total, total + 1], axis=1),
-        )
+            name, opened, closed = (_item(token, 0, step) for token in (names[level.operation], v.open, v.close))
+            inside = items.reshape(3, *step.shape, -1)
+            items = np.concatenate([name, opened, inside, closed, _item(level.value, step, end)], axis=-1)
+        total = reduced[0]
+        items = np.concatenate([items, _item(v.equals, 0, total), _item(v.eos, total, total + 1)], axis=-1)
+        tokens, birth, death = items[:, :, 0]
+        return tokens.astype(v.dtype), birth.astype(np.int16), death.astype(np.int16)
 
     def _check_yield(self, part: Part, drawn: int, batches: int) -> None:
         if batches < GIVE_UP_AFTER or drawn >= RAREST_HELD_OUT * batches * BATCH:
@@ -145,7 +135,12 @@ class Expressions:
         )
 
 
-def _reduction_steps(trees: Trees) -> list[NDArray[np.int16]]:
+def _item(token: Integers | int, birth: Steps | int, death: Steps) -> NDArray[np.int32]:
+    """Return a token and its steps for each slot, [3, B, S, 1]."""
+    return np.stack(np.broadcast_arrays(token, birth, death)).astype(np.int32)[..., None]
+
+
+def _reduction_steps(trees: Trees) -> list[Steps]:
     """Return the step (1, 2, ...) in which each operation is reduced, 0 for all other slots; one [B, S] per level.
 
     An operation is reduced right after the last operation inside it; operations in earlier arguments come first.
