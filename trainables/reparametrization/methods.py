@@ -32,12 +32,11 @@ descend from their first product on, so too few products only cost steps."""
 
 
 class Price(NamedTuple):
-    """Prices of a method, in units of the race: ``setup``, ``look`` (loss and gradient), ``step`` (without its look)
-    and ``product`` (with the Hessian)."""
+    """Prices of a method, in units of the race; ``product`` is with the Hessian."""
 
     setup: float
-    look: float
-    step: float
+    look: float  # Loss and gradient.
+    step: float  # Without its look.
     product: float = 0.0
 
 
@@ -164,10 +163,10 @@ class LineSearch(Method):
 
     def _step(self) -> None:
         direction_ND, standing = self._direction(), self.standing
-        slope, length = float(np.vdot(direction_ND, self.gradient)), 1.0
+        slope = float(np.vdot(direction_ND, self.gradient))
         standing.spent += self.price.step
         standing.steps += 1
-        for _ in range(HALVINGS):
+        for length in (SHRINK**halvings for halvings in range(HALVINGS)):
             tried_ND = self.x + length * direction_ND
             loss, gradient_ND = self.problem.evaluate(tried_ND)
             standing.spent += self.price.look
@@ -175,7 +174,6 @@ class LineSearch(Method):
                 self._moved(tried_ND - self.x, gradient_ND - self.gradient)
                 self.x, self.loss, self.gradient = tried_ND, loss, gradient_ND
                 break
-            length *= SHRINK
         else:
             self._failed()
         self._note(self.loss)
@@ -217,13 +215,12 @@ class Lbfgs(LineSearch):
 
     def _direction(self) -> Floats:
         """Return minus the pairs' inverse Hessian times the gradient; without pairs, a step of length 1."""
-        q_P = self.gradient.ravel().copy()
-        scale, alphas = 1 / float(np.linalg.norm(q_P)), []
+        q_P, alphas = self.gradient.ravel().copy(), []
+        scale = 1 / float(np.linalg.norm(q_P))
         for step_P, change_P in self.pairs[::-1]:
             alphas.append(float(step_P @ q_P) / float(step_P @ change_P))
             q_P -= alphas[-1] * change_P
-        if len(self.pairs):
-            step_P, change_P = self.pairs[-1]
+        for step_P, change_P in self.pairs[-1:]:
             scale = float(step_P @ change_P) / float(change_P @ change_P)
         q_P *= scale
         for (step_P, change_P), alpha in zip(self.pairs, reversed(alphas), strict=True):

@@ -87,7 +87,7 @@ class NetworkSettings:
         require(self.depth >= 1, "network.depth", self.depth, "at least 1")
 
     def described(self) -> dict[str, Any]:
-        """Name in run keys and shapes of stacks that no weights are trained: earlier versions had a choice."""
+        """Add that no weights are trained, a choice in earlier versions, so that run keys stay the same."""
         return asdict(self) | {"train_weights": False}
 
 
