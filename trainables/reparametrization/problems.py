@@ -13,9 +13,7 @@ sum_d (d - t)^2`` over the deaths d, the lengths of the minimum spanning tree's 
 force of springs of length t along the tree, which changes as points move (Gabrielsson et al. 2020, AISTATS, PMLR 108,
 1553; Carriere et al. 2021, ICML, PMLR 139, 1294). It is 0 if all deaths are t, for example for points t apart on a
 line. For a fixed tree nothing else is stationary: a leaf's only edge pulls at it unless it is t long. Loops (H1) have
-no such solution.
-
-Shapes: N nodes of a graph, D numbers per node, E edges.
+no such solution. Shapes: N nodes of a graph, D numbers per node, E edges.
 """
 
 from __future__ import annotations

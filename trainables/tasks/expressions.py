@@ -139,13 +139,11 @@ class ExpressionTask(ABC):
 
     @property
     def longest_text(self) -> int:
-        """Tokens of the longest possible text from prompt to ``<eos>``: 60 for depth 2 and 3 arguments.
-
-        The largest tree has N = 1 + k + ... + k**(levels-1) operations. Reducing one replaces its k + 3 tokens (name,
-        brackets, k values) by one, so the steps have 1 + (k + 2) j tokens for j = N..0, joined by N ``=``.
-        """
+        """Tokens of the longest possible text from prompt to ``<eos>``: 60 for depth 2 and 3 arguments."""
         k = self.max_arguments
         operations: int = sum(k**level for level in range(self.levels))
+        # Reducing an operation replaces its k + 3 tokens (name, brackets, k values) by one, so the steps have
+        # 1 + (k + 2) j tokens for j = operations..0, joined by ``=``.
         return operations + 1 + (k + 2) * operations * (operations + 1) // 2 + operations + 1
 
     @property
@@ -174,11 +172,8 @@ class ExpressionTask(ABC):
         return TRAIN_EXAMPLES_PER_VALUE * self.value_count if self.train_examples is None else self.train_examples
 
     def described(self) -> dict[str, Any]:
-        """Return everything that decides the data, for run keys.
-
-        Two marks separate runs from runs of earlier versions, in which ``unordered`` meant a share of ordered tuples,
-        and a hash chose among many tuples.
-        """
+        """Return everything that decides the data, for run keys."""
+        # In earlier versions ``unordered`` meant a share of ordered tuples, and a hash chose among many tuples.
         marks = {"held_out": "multisets"} if self.held_out == "unordered" else {}
         marks |= {"tuples": "listed"} if self.value_count**self.max_arguments > MOST_ASKED else {}
         return described_fields(self) | marks
@@ -186,15 +181,14 @@ class ExpressionTask(ABC):
     def share_clean(self, fraction: float) -> float:
         """Return the share of random expressions that avoid held-out tuples, a ``fraction`` of all ordered tuples.
 
-        Values are uniform; with ``unordered`` this is the mean over seeds. The share is computed from the innermost
-        level out: an operation is clean if each nested argument is clean and its own argument list is not held out.
-        Only argument lists of the maximum length can be held out.
+        Values are uniform; with ``unordered`` this is the mean over seeds.
         """
-        k = self.max_arguments
         clean = 1.0
+        # From the innermost level out: an operation is clean if each nested argument is clean and its own argument list
+        # is not held out. Only lists of the maximum length can be.
         for level in reversed(range(self.levels)):
             argument = 1.0 if level == self.levels - 1 else 1 - self.nesting + self.nesting * clean
-            counts = [argument**count for count in range(2, k + 1)]
+            counts = [argument**count for count in range(2, self.max_arguments + 1)]
             clean = (sum(counts) - fraction * counts[-1]) / len(counts)
         return clean
 
@@ -255,8 +249,8 @@ class ExpressionTask(ABC):
 
     def tables(self, tasks: Sequence[str], seed: int) -> dict[str, Integers]:
         """Return the values of each operation for every ordered tuple of min(max_arguments, 3) values."""
-        places = np.indices((self.value_count,) * min(self.max_arguments, 3))
-        return {task: self.function(task, seed)(np.moveaxis(places, 0, -1)) for task in tasks}
+        places = np.moveaxis(np.indices((self.value_count,) * min(self.max_arguments, 3)), 0, -1)
+        return {task: self.function(task, seed)(places) for task in tasks}
 
     def gives_values(self, operation: str) -> bool:
         """Return True if the result of an operation is a value, so that it can be an argument of another operation."""
@@ -279,16 +273,15 @@ class ExpressionTask(ABC):
 
     def warnings(self) -> list[str]:
         """Return caveats about results with these settings."""
-        warnings = []
+        warnings, unordered = [], self.held_out == "unordered"
         if self.held_out_tuples < FEW_HELD_OUT:
-            ordered = f"{self.value_word} tuples"
-            kind = f"multisets of {self.max_arguments} {self.value_word}s" if self.held_out == "unordered" else ordered
-            scored = math.ceil(self.held_out_tuples / 2)
+            word, scored = self.value_word, math.ceil(self.held_out_tuples / 2)
+            kind = f"multisets of {self.max_arguments} {word}s" if unordered else f"{word} tuples"
             warnings.append(
                 f"This sweep tests only {scored} {kind}, so accuracy moves in steps of {1 / scored:.2g}. "
                 "Raise settings.task.held_out_fraction to test more."
             )
-        if self.held_out == "ordered" and self.blind():
+        if not unordered and self.blind():
             warnings.append(
                 "In this sweep a test example may be a training example with its arguments in another order. "
                 "Set settings.task.held_out=unordered to exclude that."

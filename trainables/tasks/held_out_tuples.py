@@ -64,11 +64,8 @@ class HeldOut:
     def tuples(self, part: Part, limit: int, rng: np.random.Generator) -> Integers:
         """Return the tuples [T, k] of one part in ascending order, each once; every order of a multiset is a tuple.
 
-        If there are more than :data:`MOST_ASKED` tuples in all, return a random sample of at most ``limit``.
-
-        Accuracy over these tuples means the same for ordered and unordered tuples and for all operations: the share of
-        equally likely held-out tuples with a right answer. Orders of one multiset are not independent, least of all for
-        ``add``; :meth:`cases` counts the independent cases.
+        If there are more than :data:`MOST_ASKED` tuples in all, return a random sample of at most ``limit``. Orders of
+        one multiset are not independent, least of all for ``add``; :meth:`cases` counts the independent cases.
         """
         numbers = np.flatnonzero(self._table_N == part)
         if len(self._table_N) > MOST_ASKED:

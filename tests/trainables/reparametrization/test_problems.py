@@ -20,6 +20,7 @@ from trainables.reparametrization.settings import (
     GraphSettings,
     HomologySettings,
     Kind,
+    RaceSettings,
     SynchronizationSettings,
 )
 
@@ -41,14 +42,20 @@ def test_graphs_are_simple_symmetric_and_connected(kind: Kind, nodes: int) -> No
     assert np.abs(matrix.sum(axis=1)).max() < 1e-12
 
 
-def test_invalid_settings_are_refused() -> None:
-    with pytest.raises(SettingsError, match="must be even"):
-        GraphSettings(degree=3)
-    for given in ({"degree": 6}, {"rewired": 0.2}):
-        with pytest.raises(SettingsError, match="a grid does not use it"):
-            GraphSettings("grid", **given)
-    with pytest.raises(SettingsError, match="must be above 0"):
-        DiagramSettings(0.0)
+@pytest.mark.parametrize(
+    ("kind", "given", "message"),
+    [
+        (GraphSettings, {"degree": 3}, "must be even"),
+        (GraphSettings, {"degree": 6}, "a grid does not use it"),
+        (GraphSettings, {"rewired": 0.2}, "a grid does not use it"),
+        (DiagramSettings, {"deaths": 0.0}, "must be above 0"),
+        (RaceSettings, {"factor": 40}, "patience is .*it must be at least factor"),
+        (RaceSettings, {"tolerance": 1.0}, "must be in"),
+    ],
+)
+def test_invalid_settings_are_refused(kind: Callable[..., object], given: dict[str, float], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        kind(**given)
 
 
 def heat(kind: Kind = "grid", nodes: int = 100, seed: int = 0) -> HeatProblem:
