@@ -8,15 +8,26 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 
 from tests.chaos.disturbed import LostError
 from tests.chaos.faults import FAULTS, small_disk
-from tests.chaos.ground import Ground, OwnRay, kept_ray
-from tests.chaos.played import Played, table, totals
-from tests.chaos.rounds import ROUNDS_A_SWEEP, RUNS, Counted, Round, Truth, play, truth
+from tests.chaos.ground import KeptRay, OwnRay
+from tests.chaos.rounds import (
+    ROUNDS_A_SWEEP,
+    RUNS,
+    Counted,
+    Played,
+    Round,
+    Truth,
+    play,
+    table,
+    totals,
+    truth,
+)
 
 OWN = 0.25
 """Share of faults for which a sweep starts its own Ray although a shared cluster would do: starting Ray is slow."""
@@ -35,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wanted_spec = parser.parse_args(arguments)
     rng = np.random.default_rng(wanted_spec.seed)
     begun, played = time.monotonic(), list[Played]()
-    with tempfile.TemporaryDirectory(prefix="chaos-") as name, kept_ray() as cluster:
+    with tempfile.TemporaryDirectory(prefix="chaos-") as name, closing(KeptRay()) as cluster:
         directory = Path(name)
         expected = truth(directory / "truth")
         waiting = drawn(wanted_spec.rounds, _kinds(directory), rng)
@@ -83,7 +94,7 @@ def _kinds(directory: Path) -> list[str]:
     return kinds
 
 
-def _sweep(faults: Sequence[str], ground: Ground, expected: Truth, place: Path, rng: np.random.Generator) -> Played:
+def _sweep(faults: Sequence[str], ground: OwnRay, expected: Truth, place: Path, rng: np.random.Generator) -> Played:
     """Run a sweep with these faults. Print its output if its result is wrong or a fault had no visible effect."""
     (place / "disk").mkdir(parents=True)
     rounds = list[Round]()

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from orchestrator.home.files import Home, SweepDirectory
-from tests.chaos.ground import Ground
+from tests.chaos.ground import OwnRay
 from tests.chaos.program import LOOK_EVERY_S, PATIENCE_S, Program, journalled
 
 RESUMES = 3
@@ -24,7 +24,7 @@ class LostError(Exception):
 class Disturbed:
     """The successive programs that drive one sweep. Their output goes to ``log``."""
 
-    def __init__(self, space: Path, home: Path, log: Path, ground: Ground) -> None:
+    def __init__(self, space: Path, home: Path, log: Path, ground: OwnRay) -> None:
         self.home, self.log, self.ground = home, log, ground
         self.resumes = 0
         self._space = space

@@ -29,26 +29,6 @@ SEEN_WITHIN_S = 60.0
 """Longest wait for an effect that other processes must detect, in seconds."""
 
 
-def kill_driver(sweep: Disturbed, rng: np.random.Generator) -> bool:
-    return _kill(sweep.program.driver)
-
-
-def kill_worker(sweep: Disturbed, rng: np.random.Generator) -> bool:
-    return _kill(sweep.worker)
-
-
-def kill_raylet(sweep: Disturbed, rng: np.random.Generator) -> bool:
-    return _kill(sweep.program.raylet)
-
-
-def kill_gcs(sweep: Disturbed, rng: np.random.Generator) -> bool:
-    return _kill(sweep.program.gcs)
-
-
-def pull_the_plug(sweep: Disturbed, rng: np.random.Generator) -> bool:
-    return _kill(*sweep.processes)
-
-
 def ask_to_stop(sweep: Disturbed, rng: np.random.Generator) -> bool:
     sweep.program.process.send_signal(signal.SIGTERM)
     return sweep.program.end() != 0
@@ -152,11 +132,13 @@ FULL = r"the disk of .* is full"
 LOST = "Ray died|the driver exited with code"
 STOPPED = r"Stopped; \d+ runs? kept|stopped immediately, as requested"
 FAULTS: dict[str, Fault] = {
-    "SIGKILL of the driver": Fault(kill_driver, r"was killed \(SIGKILL\)", any_time=True),
-    "SIGKILL of a worker": Fault(kill_worker),
-    "SIGKILL of the raylet": Fault(kill_raylet, LOST, own=True),
-    "SIGKILL of the GCS": Fault(kill_gcs, LOST, own=True),
-    "SIGKILL of everything": Fault(pull_the_plug, own=True, any_time=True),
+    "SIGKILL of the driver": Fault(
+        lambda sweep, rng: _kill(sweep.program.driver), r"was killed \(SIGKILL\)", any_time=True
+    ),
+    "SIGKILL of a worker": Fault(lambda sweep, rng: _kill(sweep.worker)),
+    "SIGKILL of the raylet": Fault(lambda sweep, rng: _kill(sweep.program.raylet), LOST, own=True),
+    "SIGKILL of the GCS": Fault(lambda sweep, rng: _kill(sweep.program.gcs), LOST, own=True),
+    "SIGKILL of everything": Fault(lambda sweep, rng: _kill(*sweep.processes), own=True, any_time=True),
     "node lost, another joins": Fault(lose_node, cluster=True),
     "SIGTERM": Fault(ask_to_stop, STOPPED),
     "preemption: SIGTERM to all, 30 s": Fault(preempt, STOPPED, own=True),

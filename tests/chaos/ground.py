@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
+from unittest.mock import patch
 
 import psutil
 from ray.cluster_utils import Cluster
@@ -14,44 +13,33 @@ from tests.chaos.program import ENVIRONMENT, PATIENCE_S, RAYLET, WORKER, Program
 
 QUICK = {"RAY_health_check_initial_delay_ms": "1000", "RAY_health_check_period_ms": "500"}
 """Check nodes every half second instead of every three seconds. Five failed checks in a row are a dead node."""
-
 HEAD = {"num_cpus": 0, "include_dashboard": False, "no_monitor": True}
 """Options of the head, which does not train and starts as few processes as possible."""
 
 
-class Ground(Protocol):
-    """The Ray that a sweep runs on."""
+class OwnRay:
+    """The Ray that a sweep runs on: each program starts and stops its own."""
 
-    words: tuple[str, ...]
+    words: tuple[str, ...] = ()
     """Options of ``run`` that select it."""
 
     def workers(self, program: Program) -> list[psutil.Process]:
         """Return the current training processes, the newest last."""
-
-    def processes(self, program: Program) -> list[psutil.Process]:
-        """Return all current processes of the sweep."""
-
-
-class OwnRay:
-    """Each program starts and stops its own Ray."""
-
-    words: tuple[str, ...] = ()
-
-    def workers(self, program: Program) -> list[psutil.Process]:
         return program.workers
 
     def processes(self, program: Program) -> list[psutil.Process]:
+        """Return all current processes of the sweep."""
         return program.family
 
 
-class KeptRay:
+class KeptRay(OwnRay):
     """A cluster started by this process: a head without cores and a training node."""
 
     def __init__(self) -> None:
-        with _environment():
+        with patch.dict(os.environ, ENVIRONMENT | QUICK):
             self._cluster = Cluster(initialize_head=True, head_node_args=HEAD | {"wait": False})
         self._node = self._joined()
-        self.words: tuple[str, ...] = ("--address", str(self._cluster.address))
+        self.words = ("--address", str(self._cluster.address))
 
     def workers(self, program: Program) -> list[psutil.Process]:
         """Return all training processes, including live processes of a killed driver."""
@@ -66,37 +54,13 @@ class KeptRay:
         self._cluster.remove_node(self._node, allow_graceful=False)
         self._node = self._joined()
 
-    def shutdown(self) -> None:
+    def close(self) -> None:
         self._cluster.shutdown()
 
     def _joined(self) -> Any:
         """Add a training node and wait for the cluster to register it, which on a busy machine outlasts Ray's own
         wait."""
-        with _environment():
+        with patch.dict(os.environ, ENVIRONMENT | QUICK):
             node = self._cluster.add_node(wait=False, num_cpus=2)
         self._cluster.wait_for_nodes(timeout=PATIENCE_S)
         return node
-
-
-@contextmanager
-def kept_ray() -> Iterator[KeptRay]:
-    cluster = KeptRay()
-    try:
-        yield cluster
-    finally:
-        cluster.shutdown()
-
-
-@contextmanager
-def _environment() -> Iterator[None]:
-    """Set the environment in which a node's workers can import the family of these sweeps."""
-    changed = ENVIRONMENT | QUICK
-    before = {name: os.environ.get(name) for name in changed}
-    os.environ.update(changed)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name)
-            if value is not None:
-                os.environ[name] = value

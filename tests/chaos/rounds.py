@@ -1,16 +1,17 @@
-"""A sweep with several faults, ``--resume`` until it has an answer, and a comparison of its results."""
+"""A sweep with several faults, ``--resume`` until it has an answer; a comparison of its results, and a summary."""
 
 from __future__ import annotations
 
 import io
 import sqlite3
+import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
@@ -23,7 +24,7 @@ from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
 from tests.chaos.disturbed import Disturbed
 from tests.chaos.faults import FAULTS, in_time
-from tests.chaos.ground import Ground
+from tests.chaos.ground import OwnRay
 from tests.chaos.paced import MIXES, SIZES, SPACE, write_space
 from tests.chaos.program import journalled
 
@@ -105,7 +106,7 @@ def truth(directory: Path, **changes: Any) -> Truth:
 
 def play(
     faults: Sequence[str],
-    ground: Ground,
+    ground: OwnRay,
     expected: Truth,
     directory: Path,
     rng: np.random.Generator,
@@ -144,8 +145,7 @@ def grouped(faults: Sequence[str], rng: np.random.Generator) -> list[list[str]]:
     return groups
 
 
-@dataclass(frozen=True)
-class _Made:
+class _Made(NamedTuple):
     """A fault that was made, or could not be. ``log_length`` and ``resumes`` are the values before it."""
 
     fault: str
@@ -178,7 +178,7 @@ def _make(faults: Sequence[str], sweep: Disturbed, rng: np.random.Generator) -> 
             _was_reported(item, sweep),
             after - item.resumes,
             ended - item.at,
-            early=place > 0,
+            early=item is not made[0],
         )
         for place, (item, after) in enumerate(zip(made, resumes, strict=True))
     ]
@@ -225,3 +225,49 @@ def answer_in(output: str) -> str:
     """Return the last printed answer up to its empty line, or ``""``; the text below differs between interfaces."""
     _, result, rest = output.rpartition(": size at ")
     return rest.partition("\n")[2].partition("\n\n")[0].strip() if result else ""
+
+
+@dataclass(frozen=True)
+class Played:
+    """A sweep: its faults, its result and its duration in seconds."""
+
+    rounds: tuple[Round, ...]
+    counted: Counted
+    seconds: float
+
+    @property
+    def seen(self) -> int:
+        """Number of faults that had an effect."""
+        return sum(item.seen for item in self.rounds)
+
+
+def table(played: Sequence[Played]) -> str:
+    """Return a Markdown table with a row for each kind of fault."""
+    lines = [
+        "| fault | made and seen | with own Ray | before recovery from another | not seen | --resume by hand "
+        "| s to next run: median, max |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    rounds = [item for game in played for item in game.rounds]
+    for name in [*FAULTS, "all"]:
+        of_kind = [item for item in rounds if name in (item.fault, "all")]
+        if seen := [item for item in of_kind if item.seen]:
+            times = [item.seconds for item in seen]
+            lines.append(
+                f"| {name} | {len(seen)} | {sum(item.own for item in seen)} | {sum(item.early for item in seen)} "
+                f"| {len(of_kind) - len(seen)} | {sum(item.resumes for item in seen)} "
+                f"| {statistics.median(times):.1f}, {max(times):.1f} |"
+            )
+    return "\n".join(lines)
+
+
+def totals(played: Sequence[Played]) -> str:
+    """Summarize all sweeps."""
+    counted = [item.counted for item in played]
+    lost, doubled, changed = (sum(getattr(item, name) for item in counted) for name in ("lost", "doubled", "changed"))
+    other = sum(not item.same_answer for item in counted)
+    seen, seconds = sum(item.seen for item in played), sum(item.seconds for item in played)
+    return (
+        f"{len(played)} sweeps of {RUNS} runs: {lost} runs lost, {doubled} doubled, {changed} changed, {other} "
+        f"different answers; {seen} faults seen in {seconds:.0f} s: {seconds / max(1, seen):.1f} s per fault"
+    )

@@ -13,9 +13,21 @@ from orchestrator.home.files import CONTENTS, Home, seal
 from orchestrator.home.run_files import OUTCOME
 from tests.chaos.__main__ import drawn, main, not_seen
 from tests.chaos.faults import FAULTS
-from tests.chaos.played import Played, table, totals
 from tests.chaos.program import journalled
-from tests.chaos.rounds import MOST_TOGETHER, ROUNDS_A_SWEEP, RUNS, Counted, Round, answer_in, count, grouped, truth
+from tests.chaos.rounds import (
+    MOST_TOGETHER,
+    ROUNDS_A_SWEEP,
+    RUNS,
+    Counted,
+    Played,
+    Round,
+    answer_in,
+    count,
+    grouped,
+    table,
+    totals,
+    truth,
+)
 
 
 def test_every_kind_of_fault_occurs_before_any_repeats() -> None:

@@ -128,7 +128,7 @@ def drawn(
     """
     right = group_of(questions.answers, labels, len(labels))
     groups, first = np.unique(labels, return_index=True)
-    exchanges: list[list[int]] = []
+    exchanges: list[Integers] = []
     for row in np.flatnonzero(group_of(before, labels, len(labels)) == right):
         places = questions.places[row]
         arguments = questions.tokens[row].numpy()[places]
@@ -141,7 +141,7 @@ def drawn(
         for place, mine, results in zip(places, own, predicted, strict=True):
             if len(others := np.flatnonzero(results != right[row])):
                 given = rng.choice(others)
-                exchanges.append([row, place, given - mine, results[given]])
+                exchanges.append(np.array([row, place, given - mine, results[given]]))
     chosen = rng.permutation(len(exchanges))[:ASKED]
     return Exchanges(*np.array(exchanges, np.int64).reshape(-1, 4)[chosen].T)
 

@@ -70,7 +70,8 @@ def kept(given: Integers, right: Integers, groupings: Mapping[str, Integers]) ->
     if wrong.sum() < FEWEST:
         return {}
     given, right = given[wrong], right[wrong]
-    numbers, rng = {}, np.random.default_rng(0)
+    numbers: dict[str, float] = {}
+    rng = np.random.default_rng(0)
     for name, labels in groupings.items():
         share, chance = _kept(given, right, labels)
         numbers |= {name: share, f"{name}.chance": chance}
