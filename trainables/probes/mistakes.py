@@ -48,7 +48,8 @@ class Mistakes(TransformerProbe):
     def ask(self, family: Family, run: RunConfig, model: TrainedTransformer, data: Dataset) -> Probed:
         items = run.settings.task.vocabulary().items
         groupings = {name: np.array(labels) for name, labels in family.groupings().items()}
-        numbers, shares = {}, []
+        numbers: dict[str, float] = {}
+        shares = []
         for task, questions in last_steps(run, data).items():
             if questions.answers.max() >= items:
                 continue  # This task's results are signs or points rather than items.
