@@ -4,7 +4,9 @@ In Python (names are loaded on first use, so that importing the package is fast)
 
     import orchestrator as o
 
+    o.sweeps()                           # all of them
     s = o.load("add_vs_add_prod")        # or o.run("add_vs_add_prod", profile="smoke")
+    s.answer                             # the answer as a table and in words
     s.transitions, s.runs, s.curves      # DataFrames
     s.figure("posterior")                # a matplotlib Figure
 """

@@ -1,14 +1,4 @@
-"""Sweeps from Python, in a notebook or in a script that makes a figure.
-
-import orchestrator as o
-
-o.sweeps()                                   # all of them
-s = o.load("add_vs_add_prod")                # the newest sweep of a search space, or any by its id
-s.answer                                     # the answer as a table and in words
-s.transitions                                # a DataFrame
-s.figure("posterior")                        # a matplotlib Figure
-s = o.run("add_vs_add_prod", profile="smoke")
-"""
+"""Sweeps from Python, in a notebook or in a script that makes a figure (see ``orchestrator/__init__.py``)."""
 
 from __future__ import annotations
 
@@ -116,15 +106,9 @@ class SweepResults:
         return read_arrays(self._stored.run(run))
 
     def figure(self, kind: str = "posterior") -> Figure:
-        """Return a figure, which can be saved with ``.savefig``.
-
-        Args:
-            kind: ``posterior`` (accuracy against size), ``curves`` (accuracy over steps), ``transitions`` (in
-                parameters, like ``compare``) or ``embeddings`` (similarities below and above each transition).
-
-        Raises:
-            UserError: for an unknown kind, or if there is nothing to draw yet.
-        """
+        """Return a figure: ``posterior`` (accuracy against size), ``curves`` (accuracy over steps), ``transitions`` (in
+        parameters, like ``compare``) or ``embeddings`` (similarities below and above each transition). Raises
+        ``UserError`` for an unknown kind, or if there is nothing to draw yet."""
         from orchestrator.report.figures import comparisons
         from orchestrator.report.figures.panels import learning_figure
         from orchestrator.report.figures.similarity import similarities_figure
@@ -207,8 +191,7 @@ def _listed(sweep: StoredSweep | UnreadableError) -> tuple[object, ...]:
 
 
 def run(space: SweepSpec | str | Path, *, console: Console | None = None, **options: Any) -> SweepResults:
-    """Run a sweep, show its progress as on the command line, and return the results. An interrupted sweep can be
-    resumed.
+    """Run a sweep, show its progress as on the command line, and return the results.
 
     If this process is already connected to Ray, Ray keeps running. Signals are handled only in the main thread.
 
@@ -218,9 +201,7 @@ def run(space: SweepSpec | str | Path, *, console: Console | None = None, **opti
             such as ``profile="smoke"``, ``overrides={"seeds": 5}``, ``home``, ``engine="local"`` or ``max_time=3600``
             (seconds). ``resume=True`` continues the newest unfinished sweep with the same settings.
 
-    Raises:
-        UserError: for invalid arguments.
-        SweepError: if a part fails.
+    Raises ``UserError`` for invalid arguments, and ``SweepError`` if a part fails. Then the sweep can be resumed.
     """
     home = options.pop("home", None)
     checked = RunOptions(**from_python(options), home=_home(home).root).started()

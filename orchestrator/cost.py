@@ -36,8 +36,7 @@ Torch: fitted to float32 training of ListOps models with 1,200 to 116,000 parame
 expect a factor of three elsewhere). Native step: whole runs of the profile `laptop`, two at a time on two cores: 20 s
 at n_embed 16, 23 at 18, 29 at 20, 38 at 24 and 51 at 28 (within 4%). GPU: stacks of 64 runs of the profile `paper` on
 an H100 in float32, 239 us per run and step at n_embed 16, 316 at 32 and 554 at 64 (within 8%), measured before the
-gradients of matrices were computed in parts (trainables/transformer/model.py). A run in a stack of ten took 813 us at
-32.
+gradients of matrices were computed in parts (trainables/transformer/model.py).
 """
 STARTUP_S = 15.0
 """Seconds to start Ray and the workers."""
@@ -157,8 +156,7 @@ def _tuning(spec: SweepSpec, at_once: int) -> tuple[int, float]:
 
 
 def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]]:
-    """Return the number of runs that the searcher requests at each size, for each of several assumed transitions.
-    ``seconds`` of a run by size matter to searchers that consider cost."""
+    """Return the number of runs that the searcher requests by size, for each of several assumed transitions."""
     # All recipes are searched in the same way, so the first represents all.
     problem = problem_of(spec, spec.baseline.recipe)
     mixes = problem.mixes
@@ -175,8 +173,7 @@ def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]
 
 
 def stacks_at_once(spec: SweepSpec, hardware: Hardware) -> int:
-    """Return the number of stacks that train at the same time. If GPUs are missing, assume a machine that has them;
-    other code refuses to run the sweep."""
+    """Return the number of stacks that train at the same time, on a machine with GPUs if they are missing here."""
     machines = hardware.machines or (Machine(hardware.cpus, hardware.gpus),)
     if found := sum(map(spec.resources.stacks_on, machines)):
         return found
@@ -187,8 +184,7 @@ def stacks_at_once(spec: SweepSpec, hardware: Hardware) -> int:
 def played_to_the_end(
     searcher: Searcher, transitions: Mapping[str, float], seconds: Mapping[int, float]
 ) -> Counter[int]:
-    """Return the number of further runs that a searcher requests by size, without pending runs. Runs of a mix learn at
-    and above its value in ``transitions``."""
+    """Return the number of further runs that a searcher requests by size, if runs learn from ``transitions`` on."""
 
     def tell(request: Request) -> None:
         accuracy = LEARNED if request.size >= transitions[request.mix] else UNLEARNED
@@ -257,9 +253,8 @@ class Cost:
 def cost_of(spec: SweepSpec, runs: Iterable[RunRecord]) -> Cost:
     """Return the cost of a sweep's runs.
 
-    The cost of a cell of the full grid is the mean over its runs. Without any, it is the mean over the runs of its
-    size, and without these, a power law fitted to the measured sizes. Earlier phases add the same share as in these
-    runs.
+    A cell of the full grid costs the mean of its runs, without any that of its size, else a power law fitted to the
+    measured sizes. Earlier phases add the same share as in these runs.
     """
     ended = [(run, run.outcome.measures.get("seconds", 0.0)) for run in runs]
     # Counts are as in the table, but the seconds include first phases.

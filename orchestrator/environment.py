@@ -143,11 +143,8 @@ def settle_user() -> None:
 
 
 def private_directory() -> Path:
-    """Create and return a directory of this user in the system's temporary directory.
-
-    Raises:
-        UserError: if it cannot be created, or if others could write to it and so change what is trained.
-    """
+    """Create and return a directory of this user in the system's temporary directory. Raises :class:`UserError` if it
+    cannot be created, or if others could write to it and so change what is trained."""
     path = Path(tempfile.gettempdir()) / f"orchestrator-{os.getuid()}"
     try:
         path.mkdir(mode=0o700, exist_ok=True)
@@ -169,8 +166,7 @@ def is_writable(directory: Path) -> bool:
 
 
 def user_path(given: str | Path) -> Path:
-    """Return a path with ``~`` expanded, also in ``--home=~/x``. Raises :class:`UserError` for an unknown user's
-    home."""
+    """Return a path with ``~`` expanded, also in ``--home=~/x``. Raises :class:`UserError` for an unknown user."""
     try:
         return Path(given).expanduser()
     except RuntimeError:

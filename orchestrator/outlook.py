@@ -23,14 +23,9 @@ CONTINUATIONS = 20
 def outlook(searcher: Pairs) -> dict[tuple[str, str], float]:
     """Return the probability that each comparison is decided after a search has used up its limits.
 
-    Each continuation draws a learning curve for every mix, given the mix's runs, and lets the searcher finish on these
-    curves. The seed is fixed, so equal runs give equal results.
-
-    Args:
-        searcher: A search with its results and blocks so far, and with the extended limits.
-
-    Returns:
-        Share of continuations that decide each comparison, by mix and baseline, in [0, 1].
+    Each continuation draws a learning curve for every mix, given the mix's runs, and lets ``searcher``, which has the
+    extended limits, finish on these curves. Return the share of continuations that decide each comparison, by mix and
+    baseline, in [0, 1]. The seed is fixed, so equal runs give equal results.
     """
     problem, settings = searcher.problem, searcher.settings
     rng = np.random.default_rng(0)

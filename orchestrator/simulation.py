@@ -33,8 +33,7 @@ World = Callable[[Request], Observation | None]
 
 @dataclass(frozen=True)
 class Trace:
-    """A simulated search: its ``results``, the ``cost`` of its stacks, its time (``wall``, in the same unit), and the
-    share of the workers' time spent on runs (``busy``, in [0, 1])."""
+    """A simulated search: its ``cost``, its time (``wall``, in the same unit), and the workers' share of busy time."""
 
     results: Results
     cost: float

@@ -63,8 +63,7 @@ def stack_id(shape: str, keys: Sequence[str]) -> str:
 def next_stack(wanted: Sequence[Ticket], free: int, max_stack: int) -> Stack:
     """Return the stack to start now, with ``free`` idle slots and ``wanted`` (not empty) in order of urgency.
 
-    It has the most urgent run and others with its shape. If there are fewer shapes than idle slots, the runs are
-    spread, so that slots are not idle while another slot trains a large stack.
+    It has the most urgent run and others with its shape, spread over idle slots if there are fewer shapes than these.
     """
     mates = [ticket for ticket in wanted if ticket.shape == wanted[0].shape]
     other_shapes = len({ticket.shape for ticket in wanted}) - 1

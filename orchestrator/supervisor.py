@@ -2,9 +2,7 @@
 resumes the sweep from the journal.
 
 Through a pipe the driver sends its parent the sweep's id and, before a normal exit, a message that it has ended. If the
-parent dies, the driver dies too.
-
-Signals from a terminal or batch system stop a sweep, and Ctrl-Z suspends it.
+parent dies, the driver dies too. Signals from a terminal or batch system stop a sweep, and Ctrl-Z suspends it.
 """
 
 from __future__ import annotations

@@ -45,8 +45,7 @@ def observe_learning(outcome: Outcome, target: str) -> Learning | None:
 
 
 def learned_at(curve: Sequence[Evaluation], task: str) -> float | None:
-    """Return the step at which a learning curve first reaches :data:`LEARNED`, or None. The curve is interpolated
-    between its points and starts with accuracy 0 at step 0."""
+    """Return the interpolated step at which a curve, 0 at step 0, first reaches :data:`LEARNED`, or None."""
     step, accuracy = 0.0, 0.0
     for point in curve:
         reached = point.accuracy[task]
@@ -78,12 +77,10 @@ class Trial:
 
     @property
     def missing(self) -> list[Request]:
-        """Runs that have not ended."""
         return [request for request in self.requests if request not in self.runs]
 
     @property
     def learned(self) -> int:
-        """Number of runs that learned."""
         return sum(run.learned_at is not None for run in self.runs.values())
 
     @property
@@ -148,7 +145,7 @@ class Study:
 
     @property
     def result(self) -> dict[str, float]:
-        """Settings for the mix, empty if the space's settings are the best."""
+        """Settings for the mix, empty if those as written are the best."""
         return {} if self.best is self.written else self.best.values
 
     def progress(self) -> MixProgress:
@@ -189,8 +186,7 @@ class Study:
 
 
 class Tuner(Searcher):
-    """Requests the runs of every mix's study, with results from :func:`observe_learning`. A failed run is not requested
-    again; the driver of the tuning stops."""
+    """Requests the runs of every mix's study, with results from :func:`observe_learning`."""
 
     Settings: ClassVar[type[SearchSettings]] = SearchSettings
 
@@ -212,8 +208,8 @@ class Tuner(Searcher):
 
 
 def suggested_values(study: Study, count: int) -> list[dict[str, float]]:
-    """Return ``count`` values from Optuna's tree-structured Parzen estimator, given a study whose trials have ended.
-    Only their order counts: more runs learned at the smallest size, then fewer steps."""
+    """Return ``count`` values from Optuna's tree-structured Parzen estimator, given the rank of a study's ended trials
+    at the smallest size."""
     import optuna  # Takes a second to import, and few sweeps tune.
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)

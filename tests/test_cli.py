@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import errno
 import re
+import shlex
 import shutil
 import signal
 import socket
-import subprocess
 import sys
-import textwrap
 import urllib.error
 import urllib.request
 from contextlib import suppress
@@ -20,11 +19,9 @@ import typer
 
 from orchestrator.cli.main import describe, with_bare_resume
 from orchestrator.errors import SweepError, UserError
-from tests.cli.program import Program, imported, line, process, separate, started
+from tests.cli.program import ROOT, Program, imported, line, process, separate, started
 from tests.record.servers import experiments_at, free_port
 from tests.waiting import wait_for
-
-ROOT = Path(__file__).resolve().parent.parent
 
 UNITS = """
 question: Does it work?
@@ -42,13 +39,6 @@ def units(tmp_path: Path) -> str:
     path = tmp_path / "units.yaml"
     path.write_text(UNITS)
     return str(path)
-
-
-def is_one_clear_message(err: str) -> bool:
-    return err.startswith("error: ") and "Traceback" not in err
-
-
-# -- what the commands print ----------------------------------------------------------------------------------------
 
 
 def test_show_lists_every_space_with_its_question_and_profiles(run: Program) -> None:
@@ -129,9 +119,6 @@ def test_a_sweep_of_an_outside_family_runs_resumes_extends_and_syncs(run: Progra
     assert f"{sweep}: {trained} runs in sqlite:///" in run("sync").succeeded()
 
 
-# -- mistakes: exit code 2 ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -142,7 +129,6 @@ def test_a_sweep_of_an_outside_family_runs_resumes_extends_and_syncs(run: Progra
         (["ui", "--port", "http"], ["Invalid value for '--port'", "a valid integer"]),
         (["ui"], ["there is no record in 'results' yet"]),
         (["sync"], ["has no sweep yet"]),
-        (["run", "add_vs_add_prdo"], ["unknown search space 'add_vs_add_prdo'. Did you mean 'add_vs_add_prod'?"]),
         (
             ["show", "add_vs_add_prod", "--stack", "many"],
             ["--stack many: must be a whole number from 1 to 4096, or auto; got 'many'"],
@@ -154,9 +140,9 @@ def test_a_sweep_of_an_outside_family_runs_resumes_extends_and_syncs(run: Progra
 )
 def test_a_mistake_on_the_command_line_is_explained(run: Program, arguments: list[str], expected: list[str]) -> None:
     message = run(*arguments, *(["--engine=local"] if "smoke" in arguments else [])).refused()
-    assert is_one_clear_message(message)
-    for part in expected:
-        assert part in message
+    assert message.startswith("error: ")
+    assert all(part in message for part in expected)
+    assert "Traceback" not in message
 
 
 def test_a_sweep_that_needs_a_gpu_is_refused_without_one(
@@ -178,9 +164,6 @@ def test_a_mistake_exits_with_2_and_prints_only_to_stderr() -> None:
     ]
 
 
-# -- failures: exit code 1 ------------------------------------------------------------------------------------------
-
-
 def test_an_unreachable_tracking_server_stops_a_sweep_before_it_begins(
     run: Program, units: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,21 +171,16 @@ def test_an_unreachable_tracking_server_stops_a_sweep_before_it_begins(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     ended = run("run", units, "--engine=local")
     assert ended.code == 1
-    assert is_one_clear_message(ended.err)
-    assert "cannot be reached" in ended.err
+    assert re.fullmatch(r"error: .*cannot be reached.*\n", ended.err)
     assert "secret" not in ended.out + ended.err
     assert not Path("results/sweeps").exists()
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
 def test_a_full_disk_is_reported_in_one_line(units: str) -> None:
-    with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            line("show", units), cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False
-        )
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: the disk is full")
-    assert "Traceback" not in done.stderr
+    done = process(["bash", "-c", f"{shlex.join(line('show', units))} > /dev/full"])
+    assert done.code == 1
+    assert re.fullmatch("error: the disk is full.*\n", done.err)
 
 
 def test_a_bug_is_reported_in_one_line_and_debug_shows_the_traceback(run: Program, units: str) -> None:
@@ -279,28 +257,12 @@ def test_an_installed_wheel_contains_the_search_spaces(tmp_path: Path) -> None:
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    build = [sys.executable, "-m", "pip", "wheel", str(source), "--no-deps", "--no-build-isolation", "-q", "-w"]
-    subprocess.run([*build, str(tmp_path)], check=True)
+    pip, target = [sys.executable, "-m", "pip"], str(tmp_path / "installed")
+    process([*pip, "wheel", source, "--no-deps", "--no-build-isolation", "-q", "-w", tmp_path]).succeeded()
     (wheel,) = tmp_path.glob("*.whl")
-    target = tmp_path / "installed"
-    subprocess.run(
-        [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(target), str(wheel)], check=True
-    )
-    output = process(
-        [
-            sys.executable,
-            "-I",
-            "-c",
-            textwrap.dedent(f"""
-            import sys
-            sys.path.insert(0, {str(target)!r})
-            from orchestrator.cli.main import main
-            main(["show"])
-            """),
-        ],
-        cwd=tmp_path,
-    ).succeeded()
-    assert "add_vs_add_prod" in output
+    process([*pip, "install", "-q", "--no-deps", "--target", target, wheel]).succeeded()
+    code = f"import sys; sys.path.insert(0, {target!r}); from orchestrator.cli.main import main; main(['show'])"
+    assert "add_vs_add_prod" in process([sys.executable, "-I", "-c", code], cwd=tmp_path).succeeded()
 
 
 @pytest.mark.slow

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.cli.program import process
+from tests.cli.program import ROOT, process
 from trainables import SimpleSettings
 from trainables.contract.conformance import case_of, findings
 
-ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 

@@ -17,8 +17,8 @@ from mlflow.entities import Run
 
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Ended, recall
+from tests.cli.program import ROOT, process
 from tests.cli.program import Ended as EndedProgram
-from tests.cli.program import process
 from tests.waiting import wait_for
 
 COMMAND = [sys.executable, "-m", "orchestrator", "run"]
@@ -136,21 +136,14 @@ def test_a_family_that_raises_fails_only_its_own_run_with_its_error(tmp_path: Pa
         "name: brittle\nquestion: What breaks?\nfamily: 'brittle:Brittle'\ntarget: add\nmixes: [add]\nsizes: [8, 16]\n"
         "seeds: 2\nsearch: {method: grid}\nresources: {max_stack: 2}\n"
     )
-    root = Path(__file__).resolve().parent.parent
     words = [*COMMAND, "space.yaml", "--home", str(tmp_path / "home")]
-    done = process(words, cwd=tmp_path, environment=os.environ | {"PYTHONPATH": str(root)}, within_s=280)
+    done = process(words, cwd=tmp_path, environment=os.environ | {"PYTHONPATH": str(ROOT)}, within_s=280)
     assert done.code == 0, done.err
     runs = {(entry.request.size, entry.request.seed): entry for entry in entries(tmp_path / "home")}
-    assert {cell: entry.outcome.status.value for cell, entry in runs.items()} == {
-        (8, 0): "finished",
-        (8, 1): "finished",
-        (16, 0): "finished",
-        (16, 1): "failed",
-    }
+    statuses = {cell: entry.outcome.status.value for cell, entry in runs.items()}
+    assert statuses == dict.fromkeys([(8, 0), (8, 1), (16, 0)], "finished") | {(16, 1): "failed"}
     assert "seed 1 is cursed" in runs[16, 1].outcome.error
     assert re.search(r"^add .* 3 \(1 failed\)$", done.out, re.MULTILINE), done.out
     [explained] = re.findall(r"^explain (?:.* )?-m orchestrator (explain .*)$", done.err + done.out, re.MULTILINE)
-    output = process(
-        [sys.executable, "-m", "orchestrator", *shlex.split(explained)], cwd=tmp_path, within_s=280
-    ).succeeded()
+    output = process([*COMMAND[:-1], *shlex.split(explained)], cwd=tmp_path, within_s=280).succeeded()
     assert "1 run failed and counts as no evidence." in " ".join(output.split())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,13 +13,11 @@ from pathlib import Path
 import pytest
 
 from orchestrator import environment
-from orchestrator.environment import hiding, is_foreign, settle_user, user_path
+from orchestrator.environment import command_line, hiding, is_foreign, settle_user, user_path
 from orchestrator.errors import UserError
 from orchestrator.space.files import read_space
-from tests.cli.program import Ended, process
+from tests.cli.program import ROOT, Ended, process
 from tests.sweep.sweeps import spec
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.mark.parametrize(
@@ -196,3 +195,26 @@ def test_a_tilde_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert read_space("~/asked.yaml").source == str(tmp_path / "asked.yaml")
     with pytest.raises(UserError, match="no user has that name"):
         user_path("~nobody-of-this-name/x")
+
+
+INTERPRETER = Path(sys.executable)
+
+
+def test_a_shell_that_finds_this_python_needs_no_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", os.pathsep.join([str(INTERPRETER.parent), os.defpath]))
+    assert command_line("run", "a space.yaml") == "python -m orchestrator run 'a space.yaml'"
+
+
+def test_another_python_on_the_path_is_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Environments link to one file, so a link to the same Python elsewhere does not have this program."""
+    (tmp_path / "python").symlink_to(INTERPRETER.resolve())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert command_line("status") == f"{shlex.quote(sys.executable)} -m orchestrator status"
+
+
+def test_an_environment_below_the_working_directory_is_named_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    project = INTERPRETER.parents[2]
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.chdir(project)
+    assert command_line("status") == f"{INTERPRETER.relative_to(project)} -m orchestrator status"

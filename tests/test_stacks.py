@@ -94,9 +94,7 @@ def test_a_requested_stack_size_has_precedence() -> None:
 
 
 @given(
-    flops=st.floats(0, 1e15),
-    run_bytes=st.sampled_from([0.0, 1e6, 1e9, 1e12]),
-    memory=st.sampled_from([0.0, 8e9, 1e12]),
+    flops=st.floats(0, 1e15), run_bytes=st.sampled_from([0.0, 1e6, 1e9, 1e12]), memory=st.sampled_from([0.0, 8e9, 1e12])
 )
 def test_a_stack_is_a_power_of_two_that_fits(flops: float, run_bytes: float, memory: float) -> None:
     stack = largest_stack(flops, run_bytes, memory)

@@ -15,15 +15,7 @@ from rich.text import Text
 from orchestrator.catalogue import export
 from orchestrator.catalogue.listings import run_view, status_json, status_view, sweeps_view
 from orchestrator.catalogue.reading import StoredSweep, find_run, find_variants, read_sweeps
-from orchestrator.cli.options import (
-    SWEEP_HELP,
-    HomeOption,
-    OneSweep,
-    no_sweep,
-    open_sweep,
-    path_option,
-    wide_console,
-)
+from orchestrator.cli.options import SWEEP_HELP, HomeOption, OneSweep, no_sweep, open_sweep, path_option, wide_console
 from orchestrator.engine.probing import probe_runs
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.files import Home
@@ -73,8 +65,7 @@ def status_command(
 
 
 def logs_command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's key or its beginning.")],
-    home: HomeOption = HOME,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's key or its beginning.")], home: HomeOption = HOME
 ) -> None:
     """Show one run: settings, learning curve, traceback."""
     wide_console().print(run_view(*find_run(Home(home.resolve()), run)))
@@ -178,9 +169,7 @@ def print_comparison(sweeps: Sequence[StoredSweep], output: Path | None = None) 
 
 
 def export_command(
-    sweep: OneSweep,
-    output: Annotated[Path, path_option("The directory to create.")],
-    home: HomeOption = HOME,
+    sweep: OneSweep, output: Annotated[Path, path_option("The directory to create.")], home: HomeOption = HOME
 ) -> None:
     """Write runs, curves and transitions as Parquet and CSV."""
     for path in export.export(open_sweep(sweep, home), output):

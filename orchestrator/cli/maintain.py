@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -26,15 +25,10 @@ from orchestrator.report.words.numbers import counted, size_on_disk
 from orchestrator.sweep.run_options import HOME
 
 
-class Direction(StrEnum):
-    """Directions of a copy."""
-
-    EXPORT = "export"
-    IMPORT = "import"
-
-
 def home_command(
-    direction: Annotated[Direction, typer.Argument(metavar="export|import", help="Write the file, or read it.")],
+    direction: Annotated[
+        Literal["export", "import"], typer.Argument(metavar="export|import", help="Write the file, or read it.")
+    ],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file, such as home.tar.gz.")],
     home: HomeOption = HOME,
 ) -> None:
@@ -50,7 +44,7 @@ def home_command(
       home import home.tar.gz --home results
     """
     place = Home(home.resolve())
-    if direction is Direction.EXPORT:
+    if direction == "export":
         if file.is_dir() or not file.absolute().parent.is_dir():
             raise UserError(f"{file} cannot be written: name a file in a directory that exists, such as home.tar.gz")
         written = export_home(place, file, warn)

@@ -209,8 +209,7 @@ def _key(stored: StoredSweep, given: str) -> str:
 
 def reproduce_command(
     spaces: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[SPACE]...", help="Search spaces; by default all shipped ones."),
+        list[str] | None, typer.Argument(metavar="[SPACE]...", help="Search spaces; by default all shipped ones.")
     ] = None,
     profile: Annotated[str, typer.Option(help="The profile in which to run each search space.")] = "laptop",
     overrides: Annotated[

@@ -10,10 +10,9 @@ import platform
 import shutil
 import statistics
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -85,21 +84,6 @@ def examined(checks: Sequence[Check]) -> Iterator[Finding]:
             first_line = next(iter(str(error).strip().splitlines()), "")
             finding = wrong(f"{type(error).__name__}: {first_line}", "the check failed: fix this error")
         yield replace(finding, name=name, seconds=round(time.monotonic() - begun, 2))
-
-
-def at_once(checks: Sequence[Check]) -> list[Check]:
-    """Return the same checks. Calling any of them starts all of them at the same time."""
-    lock, futures = threading.Lock(), dict[str, Future[Finding]]()
-
-    def result(name: str) -> Finding:
-        with lock:
-            if not futures:
-                pool = ThreadPoolExecutor(len(checks))
-                futures.update({own_name: pool.submit(check) for own_name, check in checks})
-                pool.shutdown(wait=False)
-        return futures[name].result()
-
-    return [(name, partial(result, name)) for name, _ in checks]
 
 
 def machine_checks(home: Path) -> list[Check]:

@@ -290,8 +290,7 @@ def _transition(snapshot: Snapshot, mix: MixProgress) -> str:
 
 
 def _times(snapshot: Snapshot) -> str:
-    """Return ``3 min 20 s elapsed, about 6 min left``. Once the estimate has run out, report how long the current runs
-    still need."""
+    """Return ``3 min 20 s elapsed, about 6 min left``, or after that what the runs in training still need."""
     training_s = max((run.left_s for run in snapshot.in_flight if run.left_s is not None), default=0.0)
     if snapshot.left_s >= SOON_S:
         left = f"about {rough_duration(snapshot.left_s)} left"

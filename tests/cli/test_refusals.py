@@ -60,13 +60,7 @@ def test_a_running_sweep_named_by_a_prefix_is_refused(run: Program, tmp_path: Pa
 
 
 @pytest.mark.parametrize("command", [["run", "units.yaml"], ["sweeps"]])
-@pytest.mark.parametrize(
-    ("home", "kind"),
-    [
-        ("file/home", "file"),
-        ("loop", "circular symbolic link"),
-    ],
-)
+@pytest.mark.parametrize(("home", "kind"), [("file/home", "file"), ("loop", "circular symbolic link")])
 def test_a_home_that_is_not_a_directory_is_refused(
     run: Program, tmp_path: Path, command: list[str], home: str, kind: str
 ) -> None:

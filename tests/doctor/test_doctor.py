@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import sys
-import threading
 import tomllib
 from dataclasses import replace
 from importlib import metadata
@@ -21,9 +20,7 @@ from orchestrator.doctor.machine import Finding, Verdict, examined, ok
 from orchestrator.report.figures import style
 from orchestrator.space import hardware
 from orchestrator.space.hardware import Limits
-from tests.cli.program import command
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.cli.program import ROOT, command
 
 
 @pytest.mark.slow
@@ -166,21 +163,3 @@ def test_settings_that_break_figures_are_reported(monkeypatch: pytest.MonkeyPatc
     assert part.verdict is Verdict.WRONG
     assert "svg.fonttype" in part.text
     assert "matplotlibrc" in part.todo
-
-
-def test_parallel_checks_keep_their_order() -> None:
-    meeting = threading.Barrier(2, timeout=30)
-
-    def meet(name: str) -> Finding:
-        meeting.wait()
-        return ok(name)
-
-    def broken() -> Finding:
-        raise OSError("no cable")
-
-    checks = machine.at_once([("left", lambda: meet("left")), ("right", lambda: meet("right")), ("cable", broken)])
-    assert [(finding.name, finding.text) for finding in examined(checks)] == [
-        ("left", "left"),
-        ("right", "right"),
-        ("cable", "OSError: no cable"),
-    ]

@@ -37,7 +37,6 @@ def sweep(method: str, kind: TruthKind, count: int) -> tuple[float, float]:
                 searcher.tell(request, truth.run(request.size, request.seed, 1.0))
         result = transition(points(searcher.results, "mix"), SIZES)
         size, estimate = truth.transition, result.relative
-        assert size is not None
         # An undecided mix without bounds claims nothing, but counts as a miss.
         claims = result.verdict is Verdict.FOUND or estimate.low is not None or estimate.high is not None
         covered += claims and (estimate.low or 0.0) <= size <= (estimate.high or math.inf)

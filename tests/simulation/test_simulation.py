@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.cli.main import main
 from orchestrator.search.base import Observation, Problem, Request
 from orchestrator.search.bisection import Bisection
 from orchestrator.search.grid import Grid
 from orchestrator.simulation import compare, simulate, stacks
+from tests.cli.program import command
 from tests.conformance.searchers import PROBLEM, SIZES, drive, flat, step
 
 RUNS = len(PROBLEM.mixes) * len(SIZES) * len(PROBLEM.seeds)
@@ -50,16 +50,9 @@ def test_methods_are_graded_against_known_truths() -> None:
         assert item.holds >= 0.75
 
 
-def run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as exit_:
-        main(["simulate", *arguments])
-    assert isinstance(exit_.value.code, int)
-    return exit_.value.code
-
-
-def test_the_command_simulates_the_methods_of_a_space(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("add_vs_add_prod", "--profile", "smoke", "--truths", "1", "--method", "bisection", "--workers", "2") == 0
-    output = capsys.readouterr().out
+def test_the_command_simulates_the_methods_of_a_space() -> None:
+    words = ("--profile", "smoke", "--truths", "1", "--method", "bisection", "--workers", "2")
+    output = command("simulate", "add_vs_add_prod", *words).succeeded()
     assert "simulated sweeps: 1, mixes in each: 2" in output
     assert "bisection" in output
     assert "pairs " not in output
@@ -75,6 +68,5 @@ def test_the_command_simulates_the_methods_of_a_space(capsys: pytest.CaptureFixt
         (["--workers", "100000000"], "less than or equal to 10000"),
     ],
 )
-def test_wrong_arguments_are_explained(arguments: list[str], output: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(*arguments) == 2
-    assert output in capsys.readouterr().err
+def test_wrong_arguments_are_explained(arguments: list[str], output: str) -> None:
+    assert output in command("simulate", *arguments).refused()

@@ -25,13 +25,6 @@ class TruthKind(StrEnum):
     """A logistic curve, as every estimator assumes."""
     MISSPECIFIED = "misspecified"
     """A Gompertz curve, with each size a little easier or harder than the curve."""
-    NON_MONOTONE = "non-monotone"
-    """Learned, then lost again over a range of sizes above the transition."""
-    NEVER = "never"
-    ABOVE = "above"
-    """The transition is above the largest size."""
-    BELOW = "below"
-    """The transition is below the smallest size."""
     HALVES = "halves"
     """A run learns each half of the task independently. With one half it ends anywhere between floor and asymptote."""
     SCATTERED = "scattered"
@@ -43,25 +36,11 @@ class TruthKind(StrEnum):
     """A Weibull curve, which rises slowly and ends abruptly."""
     SHOULDER = "shoulder"
     """Two steps of half the rise each, the second at a size about 65% larger."""
-    LEVELS_OFF = "levels-off"
-    """Accuracy levels off too low to count as learned: a plateau at any size."""
 
 
-OTHER_SHAPES = (
-    TruthKind.MISSPECIFIED,
-    TruthKind.HALVES,
-    TruthKind.SCATTERED,
-    TruthKind.GOMPERTZ,
-    TruthKind.WEIBULL,
-    TruthKind.SHOULDER,
-)
-"""Truths with one transition whose shape differs from the matched one."""
+OTHER_SHAPES = tuple(kind for kind in TruthKind if kind is not TruthKind.MATCHED)
 JITTER = 0.08
 """Standard deviation, in ln size, of the difficulty of a size on a misspecified truth."""
-DIP = (0.5, 0.9)
-"""Range in which a non-monotone truth loses what it learned, in ln size above its transition."""
-DIP_SHARE = 0.3
-"""Remaining share of the probability to learn within the dip."""
 SCATTER_FLOOR, SCATTER_TOP = 0.03, 0.012
 """Standard deviations of the accuracy of runs that did not learn, and of runs that did."""
 PARTLY, PART = (0.1, 0.5), 0.8
@@ -79,8 +58,6 @@ STEPS_APART = 0.5
 STEEPEST = 60.0
 SHOULDER_SLOPE = 8.0
 """Minimum slope of a shoulder's steps. Below it they merge."""
-LOW_ASYMPTOTES = (0.6, 0.85)
-"""Range of the asymptotes of truths that level off too low."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +80,9 @@ class Truth:
     """Concentration of the progress of runs about the curve, on a Gompertz truth."""
 
     @property
-    def transition(self) -> float | None:
-        """Size at which the mean accuracy is :data:`LEVEL` of its asymptote, or None if nothing is ever learned."""
-        return None if self.kind in (TruthKind.NEVER, TruthKind.LEVELS_OFF) else math.exp(self.midpoint + self._offset)
+    def transition(self) -> float:
+        """Size at which the mean accuracy is :data:`LEVEL` of its asymptote."""
+        return math.exp(self.midpoint + self._offset)
 
     @property
     def _offset(self) -> float:
@@ -133,14 +110,10 @@ class Truth:
 
     def share(self, size: int) -> float:
         """Return the learning curve at a size, between 0 and 1, before lapses."""
-        if self.kind is TruthKind.NEVER:
-            return 0.0
         x = math.log(size)
         if self.kind is TruthKind.MISSPECIFIED:
             x += float(np.random.default_rng([self.key, size]).normal(0, JITTER))
-        share = self._curve(x - self.midpoint)
-        beyond = x - self.midpoint - self._offset
-        return share * DIP_SHARE if self.kind is TruthKind.NON_MONOTONE and DIP[0] < beyond < DIP[1] else share
+        return self._curve(x - self.midpoint)
 
     def run(self, size: int, seed: int, cost_exponent: float) -> Observation:
         """Return the observation of a run: the same for the same (truth, size, seed). Its cost is ``size **
@@ -154,7 +127,7 @@ class Truth:
             accuracy = self._beta_binomial(0.0 if lapsed < self.lapse else share, rng)
         elif self.kind is TruthKind.HALVES and lapsed >= self.lapse:
             accuracy = self._halves((drawn < share) + (rng.random() < share), noise, rng)
-        elif self.kind is TruthKind.NEVER or lapsed < self.lapse or (not self.graded and drawn >= share):
+        elif lapsed < self.lapse or (not self.graded and drawn >= share):
             accuracy = self.floor + SCATTER_FLOOR * noise
         else:
             rise = self.asymptote - self.floor
@@ -194,7 +167,7 @@ def _gompertz(scaled: float) -> float:
 
 
 def draw(kind: TruthKind, problem: Problem, rng: np.random.Generator, key: int) -> Truth:
-    """Draw a truth of a kind, with its transition placed as the kind requires relative to the problem's sizes."""
+    """Draw a truth of a kind, with its transition inside the problem's sizes."""
     smallest, largest = math.log(problem.sizes[0]), math.log(problem.sizes[-1])
     truth = Truth(
         kind,
@@ -206,12 +179,6 @@ def draw(kind: TruthKind, problem: Problem, rng: np.random.Generator, key: int) 
         graded=bool(rng.random() < 0.25),
         key=key,
     )
-    if kind is TruthKind.ABOVE:
-        return _placed(truth, largest + rng.uniform(0.4, 1.2), largest)
-    if kind is TruthKind.BELOW:
-        return _placed(truth, smallest - rng.uniform(0.4, 1.2), smallest)
-    if kind is TruthKind.NEVER:
-        return truth
     if kind is TruthKind.SCATTERED:
         truth = replace(truth, graded=False, partly=rng.uniform(*PARTLY), mistaken=MISTAKEN)
     if kind is TruthKind.HALVES:
@@ -221,17 +188,9 @@ def draw(kind: TruthKind, problem: Problem, rng: np.random.Generator, key: int) 
         truth = replace(truth, graded=False, concentration=math.exp(rng.uniform(least, most)))
     if kind is TruthKind.SHOULDER:
         truth = replace(truth, slope=math.exp(rng.uniform(math.log(SHOULDER_SLOPE), math.log(STEEPEST))))
-    if kind is TruthKind.LEVELS_OFF:
-        truth = replace(truth, asymptote=rng.uniform(*LOW_ASYMPTOTES))
     # The margin has the same proportion as that of 10..200 within 8..256, in ln size.
     margin = 0.07 * (largest - smallest)
     return replace(truth, midpoint=rng.uniform(smallest + margin, largest - margin) - truth._offset)
-
-
-def _placed(truth: Truth, transition: float, edge: float) -> Truth:
-    """Return the truth with its transition at ``transition`` (ln size), steep enough that the edge shows its side."""
-    steep = replace(truth, slope=max(truth.slope, 4.0 / abs(transition - edge)))
-    return replace(steep, midpoint=transition - steep._offset)
 
 
 def truths_world(truths: Mapping[str, Truth], cost_exponent: float) -> World:

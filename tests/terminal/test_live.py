@@ -14,7 +14,6 @@ import termios
 import threading
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import pyte
 import pytest
@@ -22,10 +21,10 @@ from rich.console import Console
 
 from orchestrator.search.base import MixProgress
 from orchestrator.terminal.live_view import LiveView, RunProgress, Snapshot, SoFar, render, status_line
+from tests.cli.program import ROOT
 from tests.waiting import wait_for
 from trainables.base import Status
 
-ROOT = Path(__file__).resolve().parents[2]
 SNAPSHOT = Snapshot(
     size_axis="n_embed",
     sizes=(8, 12, 16, 20, 24, 32, 40, 48, 64, 96),
