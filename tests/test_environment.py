@@ -15,7 +15,7 @@ import pytest
 from orchestrator import environment
 from orchestrator.environment import command_line, hiding, is_foreign, settle_user, user_path
 from orchestrator.errors import UserError
-from orchestrator.space.files import read_space
+from orchestrator.space.spaces import read_space
 from tests.cli.program import ROOT, Ended, process
 from tests.sweep.sweeps import spec
 

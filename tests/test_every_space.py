@@ -9,8 +9,7 @@ import pytest
 from orchestrator.catalogue.reading import space_of, variant_of
 from orchestrator.home.files import Home
 from orchestrator.space.expected import LAW, expectations_of
-from orchestrator.space.files import names
-from orchestrator.space.spaces import open_space, variant_names
+from orchestrator.space.spaces import names, open_space, variant_names
 from tests.cli.program import command
 
 pytestmark = pytest.mark.usefixtures("workplace")
@@ -21,7 +20,11 @@ CONTROL = ("shuffled_add", "relabelled")
 
 def spaces_with_statements() -> list[str]:
     """Return the search spaces with expectations."""
-    spaces = [name for name in names() if open_space(name).files[0].expects and "smoke" in open_space(name).profiles]
+    spaces = [
+        name
+        for name in names()
+        if open_space(name).files[0].data.get("expects") and "smoke" in open_space(name).profiles
+    ]
     assert len(spaces) >= 10
     return spaces
 

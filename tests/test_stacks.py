@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from orchestrator.cost import run_seconds
 from orchestrator.search.base import Request
-from orchestrator.space.differences import differences
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.resources import Resources
 from orchestrator.space.spaces import load_space
-from orchestrator.space.spec import SweepSpec
+from orchestrator.space.spec import SweepSpec, differences
 from orchestrator.stacks import (
     AUTO_GPU_SHARE,
     CONTEXT_BYTES,

@@ -38,9 +38,8 @@ from orchestrator.report.statements import HEADER, markdown, over_table, summary
 from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.numbers import counted, duration
 from orchestrator.space.expected import Expectation, expectations_of
-from orchestrator.space.files import names
 from orchestrator.space.hardware import Hardware
-from orchestrator.space.spaces import open_space, written
+from orchestrator.space.spaces import names, open_space, written
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.strict_yaml import commented
 from orchestrator.sweep.beginning import check_begin, one_ray
@@ -265,7 +264,7 @@ def _write(reproduction: Reproduction, choice: SpaceOptions, path: Path) -> None
 
 def _all(profile: str) -> list[str]:
     """Return the shipped search spaces with expectations in this profile. Raises ``UserError`` if there are none."""
-    spaces = [space for space in map(open_space, names()) if space.files[0].expects]
+    spaces = [space for space in map(open_space, names()) if space.files[0].data.get("expects")]
     chosen = [space.name for space in spaces if profile in space.profiles]
     if not chosen:
         raise unknown("profile", profile, {name for space in spaces for name in space.profiles})

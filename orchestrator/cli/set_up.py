@@ -25,9 +25,9 @@ from orchestrator.search.registry import METHODS
 from orchestrator.simulation import compare
 from orchestrator.space import hardware
 from orchestrator.space.evidence import problem_of
-from orchestrator.space.files import is_path, names
 from orchestrator.space.mistakes import InvalidDataError, dotted, parse
 from orchestrator.space.settings_documentation import entries
+from orchestrator.space.spaces import is_path, names
 from orchestrator.sweep.run_options import HOME, SpaceOptions
 from trainables.base import BUILT_IN, Family, load_family
 from trainables.probes.base import BUILT_IN as PROBES

@@ -13,8 +13,7 @@ from orchestrator.home.run_files import read_origin
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.sweeps import Sweep, UnreadableError, load_sweep
 from orchestrator.search.base import Request
-from orchestrator.space.differences import differences
-from orchestrator.space.spec import SweepSpec
+from orchestrator.space.spec import SweepSpec, differences
 from orchestrator.transition.evidence import Block, Run
 from trainables.base import Status
 

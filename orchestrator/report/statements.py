@@ -36,8 +36,7 @@ from orchestrator.report.words.numbers import counted
 from orchestrator.report.words.transitions import size_words
 from orchestrator.space.evidence import stands_for_its_size
 from orchestrator.space.expected import COMPARED, INSIDE, ORDER, Expectation
-from orchestrator.transition.e_bh import e_bh
-from orchestrator.transition.evidence import Comparison, Direction
+from orchestrator.transition.evidence import Comparison, Direction, e_bh
 from orchestrator.transition.types import CONFIDENCE, Verdict
 from trainables.base import Outcome
 

@@ -28,10 +28,8 @@ BY_HAND: Final = "stopped by hand"
 class Request:
     """A requested run: one cell (mix, size) with one seed.
 
-    Attributes:
-        phase: Above 0 for a phase that a later phase continues. Searchers neither request phases nor get their results.
-        values: Settings by dotted name that replace the mix's settings.
-        until: If set, the run stops at the first evaluation at which the target reaches this accuracy, in (0, 1].
+    ``phase`` is above 0 for a phase that a later phase continues; searchers do not deal with phases. ``values`` replace
+    the mix's settings, by dotted name. The run stops when the target reaches the accuracy ``until``, in (0, 1], if set.
     """
 
     mix: str
@@ -48,12 +46,8 @@ class Request:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Request:
-        """Return a request from its fields, in which JSON has turned tuples into lists.
-
-        Raises:
-            TypeError: if a field is unknown.
-            ValueError: if the run has several times the steps, as in audits of earlier versions.
-        """
+        """Return a request from its fields, in which JSON has turned tuples into lists. Raises ``TypeError`` for an
+        unknown field, and ``ValueError`` for several times the steps, as in audits of earlier versions."""
         fields = dict(data)
         if fields.pop("steps_factor", 1) != 1:
             raise ValueError("a run with several times the steps (an audit), which this version does not support")
@@ -63,13 +57,8 @@ class Request:
 
 @dataclass(frozen=True)
 class Observation:
-    """Evidence of a finished run about the target.
-
-    Attributes:
-        accuracy: Test accuracy in [0, 1].
-        floor: Accuracy of the best constant answer on the test set, in [0, 1].
-        cost: Seconds on the run's device, 0 if unknown.
-    """
+    """Evidence of a finished run about the target: its test accuracy and the accuracy ``floor`` of the best constant
+    answer, in [0, 1], and its ``cost`` in seconds on the run's device, 0 if unknown."""
 
     accuracy: float
     floor: float
@@ -82,15 +71,8 @@ Results = Mapping[Request, Observation | None]
 
 @dataclass(frozen=True)
 class Problem:
-    """The question that a searcher answers.
-
-    Attributes:
-        mixes: Names of the mixes.
-        sizes: Candidate sizes, ascending.
-        seeds: Seeds in order of use.
-        comparisons: Each compared mix with its baseline.
-        parameters: Parameters of a model at each size; if empty, the square of the size.
-    """
+    """The question that a searcher answers: names of mixes, sizes (ascending), seeds in order of use, and each compared
+    mix with its baseline. ``parameters`` of a model are by size; if empty, they are its square."""
 
     mixes: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -105,14 +87,8 @@ class Problem:
 
 @dataclass(frozen=True)
 class MixProgress:
-    """State of the search for one mix.
-
-    Attributes:
-        low: Largest size that did not learn, or None if unknown.
-        high: Smallest size that learned, or None if unknown.
-        runs_left: Upper bound on the remaining runs.
-        note: Short description of the state.
-    """
+    """State of the search for one mix: the largest size that did not learn (``low``) and the smallest that learned
+    (``high``), None if unknown, an upper bound on the remaining runs, and a short description (``note``)."""
 
     mix: str
     low: int | None
@@ -137,10 +113,8 @@ class SearchSettings:
 
 @dataclass(frozen=True)
 class EvidenceSettings(SearchSettings):
-    """Settings under ``search:`` of methods whose runs are evidence for a comparison.
-
-    Choose them before the first run: a threshold chosen afterwards makes the evidence meaningless.
-    """
+    """Settings under ``search:`` of methods whose runs are evidence for a comparison. A threshold chosen after the
+    first run makes the evidence meaningless."""
 
     error: float = ERROR
     """Probability of a decision if nothing differs; evidence of 1 / error decides. Choose it before the first run."""
@@ -164,11 +138,9 @@ def check_range(name: str, value: float, least: float, most: float) -> None:
 class Searcher(ABC):
     """Base of searchers. A subclass decides in :meth:`choose` and :meth:`progress_of`; this class keeps the state.
 
-    Attributes:
-        Settings: Frozen dataclass of the settings, which are passed as keywords.
-        results: Results of the runs that ended.
-        blocks: Pairs of runs requested as evidence, in order of request (:mod:`orchestrator.transition.evidence`).
-        stopped: Mixes that the user stopped. They get no more runs.
+    ``Settings`` is the frozen dataclass of the settings, which are passed as keywords. The state is the ``results`` of
+    the runs that ended, the ``blocks`` requested as evidence, in order (:mod:`orchestrator.transition.evidence`), and
+    the mixes that the user ``stopped``, which get no more runs.
     """
 
     Settings: ClassVar[type[SearchSettings]]
@@ -184,13 +156,8 @@ class Searcher(ABC):
 
     @abstractmethod
     def choose(self, pending: Sequence[Request], limit: int) -> Sequence[Request | Block]:
-        """Return the next runs, most wanted first, without changing the state.
-
-        Args:
-            pending: Requested runs that have not ended. Pending and known runs are not chosen again.
-            limit: Maximum number of runs, plus one to complete a block. A block counts as 0, 1 or 2 runs: those that
-                are neither known nor pending.
-        """
+        """Return the next runs, most wanted first, without changing the state: at most ``limit``, plus one to complete
+        a block. Known and ``pending`` runs are not chosen again; in a block, they do not count towards the limit."""
 
     @abstractmethod
     def progress_of(self, mix: str) -> MixProgress:

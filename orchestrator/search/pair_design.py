@@ -43,14 +43,9 @@ to learn alike, a decision would take more than a hundred pairs."""
 
 @dataclass(frozen=True)
 class PairDesign:
-    """State of the comparison of a mix with its baseline.
-
-    Attributes:
-        blocks: Blocks of the comparison, in order of request.
-        pairs: Pair of each block, or None if it is incomplete.
-        costs: Size and cost of each run of a complete pair whose cost is known.
-        error: Probability of a decision if nothing differs.
-    """
+    """State of the comparison of a mix with its baseline: its blocks in order of request, the pair of each (None if it
+    is incomplete), and size and cost of each run of a complete pair whose cost is known. ``error`` is the probability
+    of a decision if nothing differs."""
 
     problem: Problem
     mix: str
@@ -129,12 +124,8 @@ class PairDesign:
 
     def _free(self, mix: int, baseline: int) -> list[int]:
         """Return the seeds that the comparison's blocks have not used for the mix or the baseline at these sizes."""
-        sizes = self.problem.sizes
-        used = {
-            block.seed
-            for block in self.blocks
-            if block.mix_size == sizes[mix] or block.baseline_size == sizes[baseline]
-        }
+        sizes = self.problem.sizes[mix], self.problem.sizes[baseline]
+        used = {block.seed for block in self.blocks if block.mix_size == sizes[0] or block.baseline_size == sizes[1]}
         return [seed for seed in self.problem.seeds if seed not in used]
 
 

@@ -29,8 +29,7 @@ def learned_runs(results: Results, learned: float) -> dict[Run, bool | None]:
 
 @lru_cache(maxsize=4096)
 def cell_runs(problem: Problem, mix: str, size: int) -> tuple[Request, ...]:
-    """Return the runs of one cell in the order of its seeds. Cached because each decision uses each cell several times:
-    with a hundred seeds, creating the runs takes most of the time of a search."""
+    """Return the runs of one cell by seed. Each decision uses each cell several times, and creating runs is slow."""
     return tuple(Request(mix, size, seed) for seed in problem.seeds)
 
 

@@ -43,12 +43,8 @@ BEYOND = math.log(2)
 
 
 def prior_of(problem: Problem, deviations: float = 0.0) -> Surrogate:
-    """Return the prior over the candidate sizes.
-
-    Args:
-        deviations: Distance from the middle of the sizes to their ends, in standard deviations of the midpoint's normal
-            prior. 0 makes the prior flat.
-    """
+    """Return the prior over the candidate sizes. ``deviations`` is the distance from the middle of the sizes to their
+    ends in standard deviations of the midpoint's normal prior; 0 makes the prior flat."""
     smallest, largest = problem.sizes[0], problem.sizes[-1]
     half = math.log(largest / smallest) / 2
     spread = max(half, BEYOND) / deviations if deviations else math.inf
@@ -141,11 +137,8 @@ class TransitionDesign:
         return least_used(free[int(score_C.argmax())])
 
     def information(self, pending: Mapping[int, int]) -> Floats:
-        """Return the mutual information, in nats, between the transition and another run at each size.
-
-        Args:
-            pending: Number of pending runs by size. Each counts as a soft label, the prediction for its size.
-        """
+        """Return the mutual information, in nats, between the transition and another run at each size. Each of the
+        ``pending`` runs, a number by size, counts as a soft label, the prediction for its size."""
         sizes = self.problem.sizes
         weight_D = self.surrogate.weights()
         learns_CD = np.stack([self.surrogate.curves(size) for size in sizes])

@@ -13,8 +13,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, model_validator
 
-from orchestrator.space.files import SpaceFile
 from orchestrator.space.mistakes import STRICT
+from orchestrator.space.overlays import Values
 
 Finding = Literal["fewer", "no fewer", "transition", "exponent below", "higher", "lower", "peaked first"]
 LAW, INSIDE, ORDER, COMPARED = ("exponent below",), ("higher", "lower"), ("peaked first",), ("fewer", "no fewer")
@@ -87,11 +87,12 @@ class Expectation(BaseModel):
         return fnmatchcase(variant, self.variant)
 
 
-def expectations_of(file: SpaceFile) -> tuple[Expectation, ...]:
+def expectations_of(file: Values) -> tuple[Expectation, ...]:
     """Return the statements in the space's own file. Raises ``UserError`` with the line of a mistake."""
-    if not isinstance(file.expects, list):
-        file.values.refuse(("expects",), "must be a list of statements, each with claim, source and finds")
-    return tuple(file.values.read(list[Expectation], "expects")) if file.expects else ()
+    written = file.data.get("expects", [])
+    if not isinstance(written, list):
+        file.refuse(("expects",), "must be a list of statements, each with claim, source and finds")
+    return tuple(file.read(list[Expectation], "expects")) if written else ()
 
 
 def about(expected: Sequence[Expectation], variant: str) -> list[Expectation]:

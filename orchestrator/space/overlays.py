@@ -77,6 +77,11 @@ class Values:
         return cls(document.data, lines | {(): Origin(source)})
 
     @property
+    def source(self) -> str:
+        """The file of the values."""
+        return self.origins[()].source
+
+    @property
     def comments(self) -> dict[Key, str]:
         """The comments in files, by key."""
         return {key: origin.comment for key, origin in self.origins.items() if origin.comment}

@@ -8,22 +8,33 @@ except that the recipes, variants and tuned values of a file replace the inherit
 
 from __future__ import annotations
 
+import codecs
+import stat
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
+from importlib import resources
+from pathlib import Path
 from typing import Any
 
-from orchestrator.errors import UserError, nearest, unknown
+from orchestrator.environment import user_path
+from orchestrator.errors import UserError, did_you_mean, nearest, unknown
 from orchestrator.space import hardware as machine
+from orchestrator.space import strict_yaml
 from orchestrator.space.expected import expectations_of
-from orchestrator.space.files import SpaceFile, read_space, source_of
 from orchestrator.space.hardware import Hardware, Needs
 from orchestrator.space.mistakes import InvalidDataError, Key, Mistake, leaf_paths, parse, unknown_key
 from orchestrator.space.overlays import Assignment, Origin, Values, merge
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
 from trainables.base import SettingsError, load_family
 
+PACKAGE = "search_spaces"
+SUFFIXES = (".yaml", ".yml")
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+SEPARATE = ("profiles", "like", "expects")
+"""Keys of a file that are not values of a sweep."""
 CHOSEN_BY = {"profile": "--profile", "profile_reason": "--profile", "variant": "--variant"}
 """Keys of a resolved space that record a choice, and the options for it."""
 WHOLE = ("recipes", "variants", "tuned")
@@ -36,7 +47,7 @@ SHARED = ("name", "question", "family", *CHOSEN_BY, "along", "variants")
 class Space:
     """A search space as written: its file and the files it inherits from, nearest first."""
 
-    files: tuple[SpaceFile, ...]
+    files: tuple[Values, ...]
 
     @property
     def source(self) -> str:
@@ -46,7 +57,7 @@ class Space:
     @property
     def top(self) -> dict[str, Any]:
         """Top level of all files, without profiles."""
-        return reduce(merge, [file.top.data for file in reversed(self.files)], {})
+        return reduce(merge, [file.without(*SEPARATE).data for file in reversed(self.files)], {})
 
     @property
     def name(self) -> str:
@@ -55,7 +66,7 @@ class Space:
     @property
     def profiles(self) -> dict[str, dict[str, Any]]:
         """Profiles of all files, farthest file first."""
-        return reduce(merge, [file.profiles for file in reversed(self.files)], {})
+        return reduce(merge, [file.data.get("profiles") or {} for file in reversed(self.files)], {})
 
     def in_profile(self, requested: str | None, hardware: Hardware | None) -> Values:
         """Return the values of all files with the requested profile, or the largest for ``hardware``.
@@ -71,12 +82,11 @@ class Space:
             profile, reason = _choose(self.source, profiles, requested, hardware or machine.detect())
         values = Values({}, {(): Origin(self.source)})
         for file in reversed(self.files):
-            overlays = [file.top]
-            if profile in file.profiles:
-                overlays.append(file.values.overlay("profile", profile).without("needs"))
+            overlays = [file.without(*SEPARATE)]
+            if profile in file.names("profile", ()):
+                overlays.append(file.overlay("profile", profile).without("needs"))
             values = values.without(*(key for key in WHOLE for overlay in overlays if key in overlay.data))
-            for overlay in overlays:
-                values = values.under(overlay)
+            values = reduce(Values.under, overlays, values)
         if not profile:
             return values
         origin = Origin("chosen for the hardware found" if requested is None else f"--profile {profile}")
@@ -87,8 +97,8 @@ class Space:
     def warning(self) -> str:
         """Warning if the file has new mixes but an inherited question, else ``""``."""
         here = self.files[0]
-        asker = next((file for file in self.files if "question" in file.top.data), here)
-        if asker is here or here.top.data.get("mixes", asker.top.data.get("mixes")) == asker.top.data.get("mixes"):
+        asker = next((file for file in self.files if "question" in file.data), here)
+        if asker is here or here.data.get("mixes", asker.data.get("mixes")) == asker.data.get("mixes"):
             return ""
         return f"{self.source} changes the mixes but inherits the question of {asker.source}: write `question:`"
 
@@ -116,27 +126,95 @@ def _choose(
     )
 
 
+def names() -> list[str]:
+    """Return the names of the project's search spaces."""
+    return sorted(
+        Path(entry.name).stem for entry in resources.files(PACKAGE).iterdir() if entry.name.endswith(SUFFIXES)
+    )
+
+
+def source_of(name_or_path: str) -> str:
+    """Return the file of a name or a path, the same for every form of a path."""
+    return str(user_path(name_or_path).resolve()) if is_path(name_or_path) else f"{PACKAGE}/{name_or_path}.yaml"
+
+
+def is_path(name_or_path: str) -> bool:
+    """Return True for a file's path, False for the name of a project's search space."""
+    return name_or_path.endswith(SUFFIXES) or "/" in name_or_path or "\\" in name_or_path
+
+
 def open_space(name_or_path: str) -> Space:
     """Read a project's search space by name, or a YAML file by path, with all inherited files. Raises ``UserError``."""
-    files: dict[str, SpaceFile] = {}
+    files: dict[str, Values] = {}
     following: str | None = name_or_path
     while following is not None:
         if (source := source_of(following)) in files:
             chain = " -> ".join([*(file.source for file in files.values()), files[source].source])
             raise UserError(f"the `like` of {files[source].source} leads back to the same file: {chain}")
-        files[source] = read_space(following)
-        following = files[source].like
+        file = files[source] = read_space(following)
+        following = file.data.get("like")
+        if following is not None and is_path(following):
+            following = str(Path(file.source).parent / user_path(following))
     space = Space(tuple(files.values()))
     for place, file in enumerate(space.files):
-        own, profiles = file.values.data, any(other.profiles for other in space.files[place:])
-        if "profile" in own and (profiles or "profile_reason" not in own):  # A resolved space keeps its profile.
-            file.values.refuse(("profile",), "remove it: write values under profiles:, and choose with --profile NAME")
+        profiles = Space(space.files[place:]).profiles
+        if "profile" in file.data and (profiles or "profile_reason" not in file.data):  # A resolved space keeps it.
+            file.refuse(("profile",), "remove it: write values under profiles:, and choose with --profile NAME")
     return space
+
+
+def read_space(name_or_path: str) -> Values:
+    """Read a file and check that it is a mapping with valid profiles and ``like``. Raises ``UserError``.
+
+    ``like`` may be a path relative to the file's directory. That directory is appended to ``sys.path``, so that modules
+    of families and probes in it can be imported.
+    """
+    name, source, text = _read_file(user_path(name_or_path)) if is_path(name_or_path) else _read_named(name_or_path)
+    if is_path(name_or_path) and (folder := str(Path(source).resolve().parent)) not in sys.path:
+        sys.path.append(folder)
+    document = strict_yaml.read(text, source)
+    if not isinstance(document.data, dict):
+        kinds = {list: "a list", type(None): "empty"}
+        kind = kinds.get(type(document.data), "a single value")
+        raise UserError(f"{source}: a search space must map keys to values, but this file is {kind}")
+    named = Values({"name": name}, {("name",): Origin(source), (): Origin(source)})
+    values = named.under(Values.of_file(source, document))
+    if "like" in values.data and not isinstance(values.data["like"], str):
+        values.refuse(("like",), f"must name a search space or a YAML file; got {values.data['like']!r}")
+    for profile in values.names("profile", ()):
+        values.read(Needs, "profiles", profile, "needs")  # Report mistakes in every profile.
+    return values
+
+
+def _read_file(path: Path) -> tuple[str, str, str]:
+    """Return name, source and text. Refuse pipes and devices before opening them, because they could block forever."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise UserError(f"{path} is not a regular file: a search space is a YAML file")
+        return path.stem, str(path), path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise UserError(f"{path} is a link to {path.readlink()}, which does not exist") from None
+        near = [str(file) for file in path.parent.glob("*") if file.suffix in SUFFIXES]
+        raise UserError(f"there is no file {str(path)!r}.{did_you_mean(str(path), near)}") from None
+    except UnicodeDecodeError as error:
+        where = "it is in UTF-16" if error.object.startswith(UTF_16) else f"{error.reason} at byte {error.start}"
+        raise UserError(f"{path} is not UTF-8 text ({where}): save it as UTF-8") from error
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _read_named(name: str) -> tuple[str, str, str]:
+    known = names()
+    if name not in known:
+        raise unknown("search space", name, known)
+    file = resources.files(PACKAGE) / f"{name}.yaml"
+    return name, f"{PACKAGE}/{name}.yaml", file.read_text(encoding="utf-8")
 
 
 def variant_names(name_or_path: str, profile: str | None = None, hardware: Hardware | None = None) -> tuple[str, ...]:
     """Return the names of variants in a profile, chosen as by :func:`load_space`. Raises ``UserError``."""
-    return _variants(open_space(name_or_path).in_profile(profile, hardware))
+    return open_space(name_or_path).in_profile(profile, hardware).names("variant", SHARED)
 
 
 def load_space(
@@ -170,13 +248,9 @@ def written(
     return _in_variant(space.in_profile(profile, hardware), variant).under_options(overrides)
 
 
-def _variants(values: Values) -> tuple[str, ...]:
-    return values.names("variant", SHARED)
-
-
 def _in_variant(values: Values, requested: str | None) -> Values:
     """Return the values under the requested variant, which is required if there are several. Raises ``UserError``."""
-    names, source = _variants(values), str(values.origins[()])
+    names, source = values.names("variant", SHARED), values.source
     if not names and requested in (None, values.data.get("variant")):
         return values.without("variants")
     if not names:

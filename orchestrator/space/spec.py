@@ -38,6 +38,10 @@ from trainables.probes.base import load_probe
 DEFAULT_FAMILY = "listops"
 MOST_RUNS = 100_000
 """Maximum number of runs of the whole grid, because planning and resuming iterate over them."""
+NO_RESULT = frozenset(
+    {"question", "probes", "resources", "profile", "profile_reason", "variant", "along", "salt", "search.stack"}
+)
+"""Keys of a specification that do not change results."""
 LISTED = Field(strict=False)
 """A tuple that may be written as a list."""
 
@@ -352,3 +356,19 @@ def _family_class(name: str, info: ValidationInfo) -> type[Family]:
     """Return the family of this name, or its stand-in from the validation context."""
     stand_in: type[Family] | None = info.context
     return stand_in or load_family(name)
+
+
+def differences(spec: SweepSpec, other: SweepSpec) -> dict[str, tuple[Any, Any]]:
+    """Return the dotted keys whose values differ, with both values; empty if both sweeps need the same runs.
+
+    Keys that do not change results are left out. So are tuned values if both sweeps have the same tuning and one has
+    not been tuned yet, because it would find the same values.
+    """
+    one, two = flatten(spec.to_dict()), flatten(other.to_dict())
+    same_tuning = spec.tune is not None and spec.tune == other.tune and not (spec.tuned and other.tuned)
+    ignored = NO_RESULT | ({"tuned"} if same_tuning else set())
+    return {
+        key: (one.get(key), two.get(key))
+        for key in one | two
+        if not {key, key.split(".")[0]} & ignored and one.get(key) != two.get(key)
+    }

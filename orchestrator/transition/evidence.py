@@ -35,6 +35,7 @@ turn without a correction.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -161,37 +162,27 @@ def pair_of(block: Block, learned: Mapping[Run, bool | None]) -> Pair | None:
 
 
 def counted(blocks: Iterable[Block], learned: Mapping[Run, bool | None]) -> list[Pair]:
-    """Return the counted pairs of one comparison: its blocks in order of request, up to the first incomplete block.
-
-    Args:
-        blocks: Blocks of one mix and its baseline.
-        learned: Whether each run that ended learned, or None if it failed.
-    """
-    pairs = []
-    for block in blocks:
-        if (pair := pair_of(block, learned)) is None:
-            break
-        pairs.append(pair)
-    return pairs
+    """Return the counted pairs of one mix and its baseline: their blocks in order of request, up to the first
+    incomplete one. ``learned`` is True or False for runs that ended, and None for failed ones."""
+    pairs = [pair_of(block, learned) for block in blocks]
+    first_open = pairs.index(None) if None in pairs else len(pairs)
+    return [pair for pair in pairs[:first_open] if pair]
 
 
-def log_growth(pairs: Iterable[Pair]) -> dict[Direction, Floats]:
+def log_growth(pairs: Sequence[Pair]) -> dict[Direction, Floats]:
     """Return how much each pair adds to the log evidence of each direction: pairs x alternatives. The last alternative
     is the prediction from the earlier pairs."""
     growth: dict[Direction, list[list[float]]] = {direction: [] for direction in Direction}
-    surrogates: tuple[Surrogate, Surrogate] | None = None
+    # Centered on the first sizes, which were chosen before any outcome. Later sizes depend on outcomes.
+    around = math.sqrt(pairs[0].mix_size * pairs[0].baseline_size) if pairs else 1.0
+    mix, baseline = Surrogate(around), Surrogate(around)
     for pair in pairs:
-        sizes, outcomes = (pair.mix_size, pair.baseline_size), (pair.mix_learned, pair.baseline_learned)
-        if surrogates is None:
-            # Centered on the first sizes, which were chosen before any outcome. Later sizes depend on outcomes.
-            around = math.sqrt(pair.mix_size * pair.baseline_size)
-            surrogates = Surrogate(around), Surrogate(around)
-        predicted = [surrogate.predict(size) for surrogate, size in zip(surrogates, sizes, strict=True)]
+        predicted = mix.predict(pair.mix_size), baseline.predict(pair.baseline_size)
         p, q = (min(max(chance, NEAREST), 1 - NEAREST) for chance in predicted)
-        growth[Direction.FEWER].append(_pair_growth(p, q, *outcomes))
-        growth[Direction.MORE].append(_pair_growth(q, p, *reversed(outcomes)))
-        for surrogate, size, outcome in zip(surrogates, sizes, outcomes, strict=True):
-            surrogate.add(size, outcome)
+        growth[Direction.FEWER].append(_pair_growth(p, q, pair.mix_learned, pair.baseline_learned))
+        growth[Direction.MORE].append(_pair_growth(q, p, pair.baseline_learned, pair.mix_learned))
+        mix.add(pair.mix_size, pair.mix_learned)
+        baseline.add(pair.baseline_size, pair.baseline_learned)
     shape = (-1, len(ALTERNATIVES) + 1)
     return {direction: np.array(rows, dtype=np.float64).reshape(shape) for direction, rows in growth.items()}
 
@@ -206,13 +197,10 @@ def log_evidence(growth: Floats) -> Floats:
 def compare(
     pairs: Sequence[Pair], parameters: Callable[[float], Counts], error: float = ERROR, bar: float = LEARNED
 ) -> Comparison:
-    """Return the evidence from the pairs of a mix and its baseline.
+    """Return the evidence from the counted pairs of a mix and its baseline, in order of request.
 
-    Args:
-        pairs: Counted pairs, in order of request.
-        parameters: Parameters of a model by size. They rise with size.
-        error: Probability of a decision if nothing differs. With 0.05, evidence of 20 decides.
-        bar: Accuracy from which a run counted as learned.
+    ``parameters`` of a model rise with its size. ``error`` is the probability of a decision if nothing differs: with
+    0.05, evidence of 20 decides. ``bar`` is the accuracy from which a run counted as learned.
     """
     needed, growth = -math.log(error), log_growth(pairs)
     equal = np.array([pair.mix_size == pair.baseline_size for pair in pairs], dtype=bool)
@@ -272,14 +260,22 @@ def _log_ratio(chance: float, middle: float, learned: bool | None) -> float:
 
 
 def _tallies(pairs: Sequence[Pair]) -> tuple[Tally, ...]:
-    counts: dict[int, list[int]] = {}
-    for pair in pairs:
-        for place, size, learned in (
-            (0, pair.mix_size, pair.mix_learned),
-            (2, pair.baseline_size, pair.baseline_learned),
-        ):
-            if learned is not None:
-                at_size = counts.setdefault(size, [0, 0, 0, 0])
-                at_size[place] += learned
-                at_size[place + 1] += 1
-    return tuple(Tally(size, *counts[size]) for size in sorted(counts))
+    runs = [("mix", pair.mix_size, pair.mix_learned) for pair in pairs]
+    runs += [("baseline", pair.baseline_size, pair.baseline_learned) for pair in pairs]
+    tried = Counter((side, size) for side, size, learned in runs if learned is not None)
+    good = Counter((side, size) for side, size, learned in runs if learned)
+    return tuple(
+        Tally(size, good["mix", size], tried["mix", size], good["baseline", size], tried["baseline", size])
+        for size in sorted({size for _, size in tried})
+    )
+
+
+def e_bh(evidence: Sequence[float], share: float) -> tuple[int, ...]:
+    """Return the indices of the e-values that e-BH (Wang and Ramdas 2022, JRSS B 84, 822) rejects, largest first.
+
+    At most ``share`` of the rejected hypotheses are expected to be true, however they depend on each other. Of K
+    e-values, e-BH rejects the k largest, for the largest k such that all of them are at least K / (share k).
+    """
+    order = sorted(range(len(evidence)), key=lambda index: -evidence[index])
+    counts = [k for k, index in enumerate(order, start=1) if evidence[index] * share * k >= len(evidence)]
+    return tuple(order[: max(counts, default=0)])

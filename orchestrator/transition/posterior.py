@@ -20,12 +20,8 @@ ACCURACY_BINS = 400
 
 
 class Posterior:
-    """Probability of each curve of the grid, given the runs of one mix.
-
-    Args:
-        points: Runs, at least one, in any order.
-        sizes: Candidate sizes of the search, which set the range of the prior.
-    """
+    """Probability of each curve of the grid, given the runs of one mix: at least one point, in any order. The candidate
+    ``sizes`` of the search set the range of the prior."""
 
     def __init__(self, points: Sequence[Point], sizes: Sequence[int]) -> None:
         floor = float(np.mean([point.floor for point in points]))
@@ -85,17 +81,15 @@ class PosteriorCurve:
 def posterior_curve(points: Sequence[Point], candidates: Sequence[int], at: Sequence[float]) -> PosteriorCurve:
     """Return the mean curve at the sizes ``at`` (ascending), given runs of a search over the sizes ``candidates``."""
     posterior = Posterior(points, candidates)
-    low, middle, high = zip(*(_accuracy_quantiles(posterior, size) for size in at), strict=True)
-    return PosteriorCurve(tuple(map(float, at)), middle, low, high)
-
-
-def _accuracy_quantiles(posterior: Posterior, size: float) -> tuple[float, ...]:
-    """Return :data:`QUANTILES` of the mean accuracy at a size over the rising curves."""
     curves = posterior.curves
     floor_C = np.broadcast_to(curves.floors[:, None], curves.tops.shape).ravel()  # C: lapse, floor and asymptote
-    share_S1 = curves.share(size).ravel()[:, None]  # S: midpoint and slope
-    accuracy_SC: Floats = floor_C + share_S1 * (curves.tops.ravel() - floor_C)
-    place = np.clip((accuracy_SC * ACCURACY_BINS).astype(np.intp), 0, ACCURACY_BINS - 1)
-    mass = np.bincount(place.ravel(), weights=posterior.weights, minlength=ACCURACY_BINS).cumsum()
-    bins = np.searchsorted(mass, np.asarray(QUANTILES) * mass[-1])
-    return tuple(float(bin_ + 0.5) / ACCURACY_BINS for bin_ in np.minimum(bins, ACCURACY_BINS - 1))
+    rows = []
+    for size in at:
+        share_S1 = curves.share(size).ravel()[:, None]  # S: midpoint and slope
+        accuracy_SC: Floats = floor_C + share_S1 * (curves.tops.ravel() - floor_C)
+        place = np.clip((accuracy_SC * ACCURACY_BINS).astype(np.intp), 0, ACCURACY_BINS - 1)
+        mass = np.bincount(place.ravel(), weights=posterior.weights, minlength=ACCURACY_BINS).cumsum()
+        bins = np.minimum(np.searchsorted(mass, np.asarray(QUANTILES) * mass[-1]), ACCURACY_BINS - 1)
+        rows.append([float(bin_ + 0.5) / ACCURACY_BINS for bin_ in bins])
+    low, middle, high = zip(*rows, strict=True)
+    return PosteriorCurve(tuple(map(float, at)), middle, low, high)

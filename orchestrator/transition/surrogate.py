@@ -27,13 +27,8 @@ LEAST, MOST = 0.01, 0.99
 
 
 class Surrogate:
-    """Posterior of one mix.
-
-    Args:
-        around: Size in the middle of the midpoints.
-        reach: Maximum distance of a midpoint from ``around``, in ln size.
-        spread: Standard deviation of the midpoint's normal prior, in ln size. The default prior is flat.
-    """
+    """Posterior of one mix. Midpoints are at most ``reach`` from the size ``around``, and ``spread`` is the standard
+    deviation of their normal prior, both in ln size. The default prior is flat."""
 
     def __init__(self, around: float, reach: float = REACH, spread: float = math.inf) -> None:
         middle = math.log(around)

@@ -1,23 +1,15 @@
-"""Transition of one mix: a verdict with intervals from runs."""
+"""Transition of one mix: a verdict with intervals from runs. Ratio of two transitions: an estimate, not a decision."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from orchestrator.transition.curves import Crossing
 from orchestrator.transition.posterior import Posterior
-from orchestrator.transition.types import (
-    LEVEL,
-    NEAR_LEVEL,
-    QUANTILES,
-    Estimate,
-    Point,
-    Transition,
-    Verdict,
-)
+from orchestrator.transition.types import LEVEL, NEAR_LEVEL, QUANTILES, Estimate, Point, Synergy, Transition, Verdict
 
 SURE = 0.95
 """Minimum posterior probability of a transition outside the candidate sizes to give that verdict."""
@@ -27,11 +19,8 @@ UNKNOWN = Estimate(None, None, None)
 
 
 def transition(points: Sequence[Point], sizes: Sequence[int]) -> Transition:
-    """Return the transition of the mix whose runs are ``points``.
-
-    Args:
-        sizes: Candidate sizes of the search, at least one. They set the range of the prior.
-    """
+    """Return the transition of the mix whose runs are ``points``. The candidate ``sizes`` of the search, at least one,
+    set the range of the prior."""
     ordered = tuple(sorted(points))
     if not ordered:
         return Transition(Verdict.UNDECIDED, UNKNOWN, UNKNOWN, ())
@@ -94,3 +83,32 @@ def learned_sizes(points: Sequence[Point], level: float) -> dict[int, bool]:
     for point in points:
         accuracies.setdefault(point.size, []).append(point.accuracy)
     return {size: float(np.mean(values)) >= level for size, values in accuracies.items()}
+
+
+def synergy(baseline: Transition, mix: Transition, parameters: Callable[[float], float]) -> Synergy:
+    """Return the estimated factor by which ``mix`` needs fewer parameters than ``baseline``.
+
+    The method of variance estimates recovery (Zou and Donner 2008, Statistics in Medicine 27, 1693) combines the
+    intervals of both transitions. If one side is censored, the bounds themselves are compared, which is conservative.
+    ``parameters`` is the parameter count of a size, which may be fractional; it must rise with size.
+    """
+    top, bottom = (
+        Estimate(*(None if size is None else math.log(parameters(size)) for size in (side.value, side.low, side.high)))
+        for side in (baseline.relative, mix.relative)
+    )
+    value = None if top.value is None or bottom.value is None else math.exp(top.value - bottom.value)
+    low, negative_high = _least(top, bottom), _least(bottom, top)
+    return Synergy(
+        value,
+        None if low is None else math.exp(low),
+        None if negative_high is None else math.exp(-negative_high),
+    )
+
+
+def _least(top: Estimate, bottom: Estimate) -> float | None:
+    """Return the lower bound of ``top - bottom``, or None if it is censored."""
+    if top.low is None or bottom.high is None:
+        return None
+    if top.value is None or bottom.value is None:
+        return top.low - bottom.high
+    return top.value - bottom.value - math.hypot(top.value - top.low, bottom.high - bottom.value)

@@ -95,16 +95,11 @@ class Density:
 class Transition:
     """The size at which a mix starts to learn the target.
 
-    Both estimates are posterior medians. Their intervals contain the largest tested size that did not learn and the
-    smallest that did.
-
-    Attributes:
-        relative: Size at :data:`LEVEL` of the mix's own asymptote.
-        absolute: Size at accuracy 0.8.
-        p_above: Posterior probability that the relative transition is above the tested sizes.
-        p_below: Posterior probability that the relative transition is below the tested sizes.
-        density: Posterior of the relative transition, or None without points and for :attr:`Verdict.NEAR_FLOOR`.
-        level: Accuracy at the relative transition.
+    ``relative`` is the size at :data:`LEVEL` of the mix's own asymptote, where accuracy is ``level``; ``absolute`` is
+    the size at accuracy 0.8. Both are posterior medians, with intervals that contain the largest tested size that did
+    not learn and the smallest that did. ``p_above`` and ``p_below`` are the posterior probabilities that the relative
+    transition is above and below the tested sizes. ``density`` is its posterior, None without points and for
+    :attr:`Verdict.NEAR_FLOOR`.
     """
 
     verdict: Verdict

@@ -11,10 +11,9 @@ from orchestrator.cost import make_plan
 from orchestrator.errors import UserError
 from orchestrator.report.answer import answer
 from orchestrator.search.base import Request
-from orchestrator.space.differences import differences
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spaces import load_space
-from orchestrator.space.spec import SweepSpec
+from orchestrator.space.spec import SweepSpec, differences
 from tests.sweep.sweeps import spec
 
 HARDWARE = Hardware(cpus=2, memory_gb=16)

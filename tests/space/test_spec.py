@@ -17,12 +17,10 @@ from hypothesis import strategies as st
 from orchestrator.errors import UserError
 from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
-from orchestrator.space.differences import differences
-from orchestrator.space.files import names, read_space
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.search import SizeRange
-from orchestrator.space.spaces import load_space, open_space, variant_names
-from orchestrator.space.spec import SweepSpec
+from orchestrator.space.spaces import load_space, names, open_space, read_space, variant_names
+from orchestrator.space.spec import SweepSpec, differences
 from tests.families import LogisticFamily, LogisticSettings
 from tests.sweep.sweeps import spec as sweep_spec
 from trainables.base import Arm, Mix

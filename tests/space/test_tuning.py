@@ -9,9 +9,9 @@ import pytest
 
 from orchestrator.errors import UserError
 from orchestrator.search.base import Request
-from orchestrator.space.differences import differences
 from orchestrator.space.mistakes import parse
 from orchestrator.space.spaces import load_space
+from orchestrator.space.spec import differences
 from orchestrator.space.tuning import Range
 from trainables.base import Until
 

@@ -19,8 +19,7 @@ from orchestrator.home.journal import Ended, recall
 from orchestrator.home.run_files import read_outcome
 from orchestrator.home.sweeps import load_sweep
 from orchestrator.record import store
-from orchestrator.space.differences import differences
-from orchestrator.space.spec import SweepSpec
+from orchestrator.space.spec import SweepSpec, differences
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
 from orchestrator.tuning import LEARNED, learned_at

@@ -5,11 +5,9 @@ from __future__ import annotations
 from functools import cache
 
 from orchestrator.errors import UserError
-from orchestrator.space.differences import differences
-from orchestrator.space.files import names
 from orchestrator.space.hardware import Hardware
-from orchestrator.space.spaces import load_space
-from orchestrator.space.spec import SweepSpec
+from orchestrator.space.spaces import load_space, names
+from orchestrator.space.spec import SweepSpec, differences
 
 MOST_SHOWN = 4
 """Maximum number of settings named in a line."""
