@@ -183,13 +183,14 @@ class SearcherConformance:
 
     def test_resumes_with_the_runs_of_an_uninterrupted_search(self, make: Make) -> None:
         """Tested with one run at a time."""
-        whole = drive(make(PROBLEM), mixed(7), 1)
-        broken, resumed = make(PROBLEM), make(PROBLEM)
-        drive(broken, mixed(7), 1, stop=len(whole) // 2)
+        whole, broken, resumed = make(PROBLEM), make(PROBLEM), make(PROBLEM)
+        drive(whole, mixed(7), 1)
+        drive(broken, mixed(7), 1, stop=len(whole.results) // 2)
         resumed.restore(broken.blocks)
         for request, observation in reversed(broken.results.items()):
             resumed.tell(request, observation)
-        assert dict(drive(resumed, mixed(7), 1)) == dict(whole)
+        assert drive(resumed, mixed(7), 1) == whole.results
+        assert resumed.blocks == whole.blocks
 
     @pytest.mark.parametrize("limit", [0, 1, 2, 5, 1000])
     def test_fills_and_respects_the_limit(self, make: Make, limit: int) -> None:

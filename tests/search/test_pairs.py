@@ -125,8 +125,8 @@ def test_known_runs_do_not_influence_the_blocks() -> None:
     assert informed.blocks == searcher.blocks
 
 
-def resumed(earlier: Searcher, problem: Problem = TWO, aim: str = "decide") -> Pairs:
-    searcher = Pairs(problem, aim=aim)
+def resumed(earlier: Searcher, **settings: float) -> Pairs:
+    searcher = Pairs(TWO, aim="decide", **settings)
     searcher.restore(earlier.blocks)
     for request, observation in reversed(earlier.results.items()):
         searcher.tell(request, observation)
@@ -138,11 +138,7 @@ def test_notes_never_round_undecided_evidence_up_to_a_decision(runs: int) -> Non
     searcher = Pairs(TWO, aim="decide")
     drive(searcher, world({"add": 20.0, "add+prod": 10.0}, seed=3), stop=runs)
     evidence = comparison_of(searcher).highest  # 7.7066 and 8.5270, close below 7.71 and 8.53
-    strict = Pairs(TWO, aim="decide", error=1 / (1.0001 * evidence))
-    strict.restore(searcher.blocks)
-    for request, observation in searcher.results.items():
-        strict.tell(request, observation)
-    note = strict.progress()[1].note
+    note = resumed(searcher, error=1 / (1.0001 * evidence)).progress()[1].note
     assert "decided" not in note
     assert float(note.split()[1].removesuffix(":1;")) <= evidence
 
@@ -152,16 +148,6 @@ def test_a_resumed_search_requests_the_second_run_of_a_block() -> None:
     first, second = searcher.ask(2)
     searcher.tell(first, Observation(0.2, 0.15, 1.0))
     assert resumed(searcher).ask(1) == [second]
-
-
-def test_a_resumed_search_continues_the_evidence() -> None:
-    whole, broken = Pairs(TWO), Pairs(TWO)
-    drive(whole, HALF)
-    drive(broken, HALF, stop=13)
-    continued = resumed(broken, aim="locate")
-    drive(continued, HALF)
-    assert continued.blocks == whole.blocks
-    assert continued.results == whole.results
 
 
 def test_more_seeds_continue_the_evidence() -> None:
