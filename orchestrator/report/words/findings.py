@@ -131,7 +131,8 @@ def odds(evidence: float) -> str:
         return f"over {MOST_ODDS:,.0f}:1"
     if evidence >= 1:
         return f"{math.floor(evidence):,}:1" if evidence >= 10 else f"{rounded_down(evidence).removesuffix('.0')}:1"
-    return f"1:{min(1 / evidence, MOST_ODDS):.2g}" if evidence > 0 else f"1:{MOST_ODDS:,.0f}"
+    against = min(1 / evidence, MOST_ODDS) if evidence > 0 else MOST_ODDS
+    return f"1:{against:,.0f}" if against >= 10 else f"1:{against:.2g}"
 
 
 def rounded_down(bound: float) -> str:
