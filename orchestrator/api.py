@@ -27,9 +27,8 @@ from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.numbers import counted, moment
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.python_options import from_python, home_from_python
 from orchestrator.sweep.run import run_sweep
-from orchestrator.sweep.run_options import RunOptions
+from orchestrator.sweep.run_options import RunOptions, from_python, home_from_python
 
 if TYPE_CHECKING:
     import pandas as pd

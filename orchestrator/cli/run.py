@@ -42,9 +42,8 @@ from orchestrator.space.hardware import Hardware
 from orchestrator.space.spaces import names, open_space, written
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.strict_yaml import commented
-from orchestrator.sweep.beginning import check_begin, one_ray
 from orchestrator.sweep.reproduce import Experiment, Reproduction
-from orchestrator.sweep.run import logged_to, run_sweep
+from orchestrator.sweep.run import check_begin, logged_to, one_ray, run_sweep
 from orchestrator.sweep.run_options import HOME, RunOptions, SizedOptions, SpaceOptions, seconds_of
 from orchestrator.terminal.briefing import print_plan, print_spaces, print_start
 from trainables.contract.arms import as_named
@@ -132,9 +131,9 @@ def _check_begin(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hard
         )
     for spec in specs:
         _check_gpus(spec, hardware, options.address)
-    resume = None if options.several else options.resume
+    single = replace(options, resume=None) if options.several else options
     for spec in specs:
-        check_begin(spec, Home(options.home.resolve()), hardware, options, resume=resume)
+        check_begin(spec, Home(options.home.resolve()), hardware, single)
     if options.dashboard:
         from orchestrator.engine.ray.session import check_dashboard  # Ray takes a second to import.
 
@@ -244,7 +243,8 @@ def reproduce_command(
     path = place.root / "reproduce" / f"{profile}{overridden}" / "table.md"
     options = RunOptions(home=home, address=address, hardware=hardware, engine=engine).started()
     try:
-        reproduction.run(options, seconds, lambda: _write(reproduction, choice, path))
+        for _ in reproduction.run(options, seconds):
+            _write(reproduction, choice, path)
     finally:
         rows = over_table(reproduction.rows())
         shown = table.plain_table(*HEADER)

@@ -190,8 +190,7 @@ def is_locked(path: Path) -> bool:
 def directories() -> Finding:
     """Check that Ray has a directory for its token, and a temporary directory with a short enough path for sockets."""
     try:
-        from orchestrator.engine.ray.temporary_directory import TMPDIR, temporary_directory, usual_directory
-        from orchestrator.engine.ray.token import token_file
+        from orchestrator.engine.ray.files import TMPDIR, temporary_directory, token_file, usual_directory
 
         temporary, private, token = temporary_directory(), environment.private_directory(), token_file()
     except UserError as error:

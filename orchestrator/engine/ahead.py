@@ -12,7 +12,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -27,8 +26,6 @@ log = logging.getLogger(__name__)
 
 NICENESS = 5
 """Niceness of the compiling process. Delaying training costs more than compiling a step later."""
-STOP_S = 5.0
-"""Seconds to wait for the process to end before it is killed."""
 
 
 class CompilesAhead:
@@ -50,10 +47,7 @@ class CompilesAhead:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self._process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(STOP_S)
+        if self._process is not None:
             self._process.kill()
             self._process.wait()
         self._errors.unlink(missing_ok=True)
@@ -61,9 +55,14 @@ class CompilesAhead:
     def look(self, stack: Stack) -> None:
         """Start the next compilation if none is running. ``stack`` is the stack in training."""
         self._shapes.add(stack.tickets[0].shape)
-        if not self._compiles or (self._process is not None and self._process.poll() is None):
+        process = self._process
+        if not self._compiles or (process is not None and process.poll() is None):
             return
-        self._warn()
+        if process is not None and process.returncode:
+            # The size is compiled again when it trains, and any error is raised there.
+            lines = self._errors.read_text(errors="replace").strip().splitlines() or ["no output"]
+            log.warning(f"could not compile size {self._size} in advance, so its first stack starts later: {lines[-1]}")
+        self._process = None
         ticket = next((one for one in self._tickets(stack) if one.shape not in self._shapes), None)
         if ticket is not None:
             self._shapes.add(ticket.shape)
@@ -100,13 +99,6 @@ class CompilesAhead:
                 stderr=errors,
                 start_new_session=True,
             )
-
-    def _warn(self) -> None:
-        """Log a failed compilation. The size is compiled again when it trains, and any error is raised there."""
-        if self._process is not None and self._process.returncode:
-            lines = self._errors.read_text(errors="replace").strip().splitlines() or ["no output"]
-            log.warning(f"could not compile size {self._size} in advance, so its first stack starts later: {lines[-1]}")
-        self._process = None
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -30,15 +30,10 @@ class StackJob:
     directory: str
     donors: dict[str, bytes] = field(default_factory=dict)
 
-    @property
-    def name(self) -> str:
-        """Readable name, such as ``add+prod_add size 16 x6 1f2e3d4c``."""
+    def __str__(self) -> str:
+        """Return a name such as ``add+prod_add size 16 x6 1f2e3d4c``, which Tune keeps in the trial's tag."""
         mixes = "_".join(dict.fromkeys(request.mix for request in self.requests))
         return f"{mixes} size {self.requests[0].size} x{len(self.requests)} {self.stack_id.rpartition('-')[2]}"
-
-    def __str__(self) -> str:
-        """Return the name, which Tune keeps as part of the trial's tag."""
-        return self.name
 
     def __deepcopy__(self, memo: Mapping[int, Any]) -> Self:
         """Return the job itself, because Tune would keep a copy for every trial."""
@@ -57,14 +52,12 @@ class RunReport:
 
 @dataclass(frozen=True)
 class StackReport:
-    """A worker's report after training to the next evaluation.
+    """A worker's report on the ``runs`` that were evaluated or ended, with ``messages`` for the user.
 
     Attributes:
-        runs: The runs that were evaluated or ended.
         halves: Two smaller stacks that replace this stack, which did not fit into memory.
         machine_error: The machine error that made the worker leave the stack.
         broken: How the family broke its contract. A retry would fail in the same way.
-        messages: Messages for the user.
     """
 
     runs: tuple[RunReport, ...] = ()

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import KW_ONLY, InitVar, dataclass, replace
 
 from orchestrator.engine.base import StackJob, StackReport
-from orchestrator.engine.retries import Retries
 from orchestrator.engine.runs import Run, RunState, RunTable
 from orchestrator.home.checkpoints import Checkpoints, StackNotes
 from orchestrator.home.journal import Asked, Ended, Journal, Stopped
@@ -28,6 +29,10 @@ from orchestrator.stacks import Stack, StackSizes, Ticket, next_stack
 from trainables.base import Family, Outcome, Status
 
 log = logging.getLogger(__name__)
+
+WAITS_S = (1.0, 5.0, 15.0, 30.0, 60.0)
+"""Seconds before each retry of a stack after a machine error, so that disk space or memory may be freed. After the last
+retry the sweep stops."""
 
 
 class Observer:
@@ -45,63 +50,52 @@ class Observer:
         """Handle a run that ended and was stored."""
 
 
+@dataclass(eq=False)
 class Campaign:
     """The runs of a sweep and the order in which they are trained. Used in the driver's thread only.
 
-    A machine error is not an outcome. A stack with a machine error is retried a few times. After the last retry, or if
-    the driver itself cannot write, the sweep stops and ``machine_error`` contains the reason (otherwise "").
+    A machine error is not an outcome. After the last retry of a stack, or if the driver itself cannot write, the sweep
+    stops and ``machine_error`` contains the reason (otherwise "").
 
     Attributes:
-        table: All runs and their states.
+        slots: Number of stacks that can train at the same time.
+        known: Runs in the journal, which are passed to the searcher.
+        blocks: Number of the searcher's blocks that are in the journal.
+        observation: Converts an outcome and the target into the searcher's observation.
         records: The runs that ended, in the journal's order. A run that two arms share appears twice.
         limits: The largest stack by size, for sizes that ran out of memory. A limit also applies to larger sizes.
-        slots: Number of stacks that can train at the same time.
         stopping: True if no more stacks may start.
     """
 
-    def __init__(
-        self,
-        sweep: Sweep,
-        searcher: Searcher,
-        journal: Journal,
-        *,
-        slots: int,
-        sizing: StackSizes,
-        interrupted: Sequence[Sequence[Request]] = (),
-        known: Sequence[Ended] = (),
-        blocks: int = 0,
-        observe: Callable[[Outcome, str], Observation | None] = observe,
-    ) -> None:
-        """Create a campaign.
+    sweep: Sweep
+    searcher: Searcher
+    journal: Journal
+    _: KW_ONLY
+    slots: int
+    sizing: StackSizes
+    known: InitVar[Sequence[Ended]] = ()
+    blocks: int = 0
+    observation: Callable[[Outcome, str], Observation | None] = observe
 
-        Args:
-            interrupted: Stacks that have checkpoints.
-            known: Runs in the journal.
-            blocks: Number of blocks in the journal.
-            observe: Converts an outcome and the target into the searcher's observation.
-        """
-        self.sweep = sweep
-        self.searcher = searcher
-        self.slots = slots
-        self.sizing = sizing
-        self.table = RunTable()
+    def __post_init__(self, known: Sequence[Ended]) -> None:
+        sweep, files = self.sweep, self.sweep.files
         self.records: list[RunRecord] = []
         self.limits: dict[int, int] = {}
         self.stopping = False
         self.machine_error = ""
         self.observer = Observer()
         self._family: Family = sweep.spec.make_family()
-        self.journal = journal
-        self._observe = observe
-        self._logged_blocks = blocks
-        self._files = sweep.files
-        self._store = RunStore(self._files.home, self._files.id)
-        self._notes = StackNotes(self._files.stacks)
-        self._retries = Retries()
-        self.table.interrupted = [Stack(tuple(map(self.ticket, requests))) for requests in interrupted]
+        self._store = RunStore(files.home, sweep.id)
+        self._notes = StackNotes(files.stacks)
+        self._checkpoints = Checkpoints(files.checkpoints)
+        self._messages: set[str] = set()
+        self._failures: Counter[str] = Counter()
+        self._machine_errors: Counter[str] = Counter()
+        self._waits_until = 0.0
+        """Time (monotonic) before which no stack starts after a machine error, because it would probably fail too."""
+        self.table = RunTable([Stack(tuple(map(self.ticket, one))) for one in self._checkpoints.interrupted()])
         for entry in known:
-            self.table.end(replace(self.ticket(entry.request), key=entry.key), entry.outcome)
-            self.records.append(sweep.record(entry))
+            self._enter(replace(self.ticket(entry.request), key=entry.key), entry)
 
     @property
     def done(self) -> bool:
@@ -137,22 +131,20 @@ class Campaign:
             return
         self.journal.append(Stopped(mix))
         self.searcher.stop(mix)
-        for run in self.table:
+        for run in self.table.values():
             run.twins = [twin for twin in run.twins if twin.request.mix != mix]
-        live = [run for run in self.table if run.state is not RunState.ENDED]
+        live = [run for run in self.table.values() if run.state is not RunState.ENDED]
         blocked = [run.ticket for run in live if run.state is RunState.BLOCKED and run.ticket.request.mix != mix]
         donors = self._donor_keys([*blocked, *(twin for run in live for twin in run.twins)])
         for run in live:
             key = run.ticket.key
             if run.ticket.request.mix == mix and not run.twins and key not in donors:
-                self.table.drop(key)
+                del self.table[key]
                 self._store.free(key)
 
     def stop_run(self, key: str) -> bool:
         """Stop a run in training and record it as failed by hand. Return False if it is not in training."""
-        in_training = self.table.state(key) is RunState.TRAINING
-        self.ended(key, Outcome(Status.FAILED, 0, {}, {}, error=BY_HAND))
-        return in_training
+        return self.ended(key, _failed(BY_HAND))
 
     # What starts next
 
@@ -160,7 +152,7 @@ class Campaign:
         """Return the stack to start on an idle slot. None means wait or, if :attr:`done`, stop."""
         stack = None
         with self._watched():
-            if not (self.stopping or self.observer.behind or self._retries.waiting):
+            if not (self.stopping or self.observer.behind or time.monotonic() < self._waits_until):
                 free = max(1, self.slots - self.table.busy)
                 self._look_elsewhere()
                 self._ask(free)
@@ -182,7 +174,7 @@ class Campaign:
             tuple(wanted),
             self.sweep.id,
             stack.id,
-            str(self._files.directory),
+            str(self.sweep.files.directory),
             {key: path.read_bytes() for key, path in donors.items() if path is not None},
         )
 
@@ -195,16 +187,15 @@ class Campaign:
 
     def _ask(self, room: int) -> None:
         """Ask the searcher for runs until ``room`` runs wait for a slot or the searcher has no more."""
-        again = True
-        while again and not self.observer.behind:
-            again = False
+        ended = True
+        while ended and not self.observer.behind:
             requests = self.searcher.ask(room - len(self.table.in_state(RunState.WAITING)))
             # Write blocks to disk before any of their runs starts or is found.
-            if blocks := self.searcher.blocks[self._logged_blocks :]:
+            if blocks := self.searcher.blocks[self.blocks :]:
                 self.journal.append(Asked(blocks))
-                self._logged_blocks += len(blocks)
-            for request in requests:
-                again |= self._add(self.ticket(request))
+                self.blocks += len(blocks)
+            added = [self._add(self.ticket(request)) for request in requests]
+            ended = any(added)
 
     def _add(self, ticket: Ticket) -> bool:
         """Add a run that the searcher wants. Return True if it has already ended, so that there is room for another."""
@@ -243,8 +234,7 @@ class Campaign:
                 self.table.add(run.ticket, RunState.WAITING)
             elif (outcome := self.table.outcome(donor)) is not None:
                 why = f"{start.donor.label} at size {start.donor.size}, seed {start.donor.seed}, {outcome.status}"
-                error = f"the previous phase left no weights: {why}"
-                self._take(run.ticket, Outcome(Status.FAILED, 0, {}, {}, error=error))
+                self._take(run.ticket, _failed(f"the previous phase left no weights: {why}"))
 
     def _choose(self, free: int) -> Stack | None:
         """Return the stack of the most urgent runs for ``free`` idle slots, or None if no run waits for a slot."""
@@ -266,10 +256,10 @@ class Campaign:
         return None
 
     def _continues(self, ticket: Ticket) -> bool:
-        state = self.table.state(ticket.key)
-        if state is RunState.ENDED:
-            return False
-        return state is RunState.WAITING or ticket.request.mix not in self.searcher.stopped
+        run = self.table.get(ticket.key)
+        if run is not None and run.state in (RunState.WAITING, RunState.ENDED):
+            return run.state is RunState.WAITING
+        return ticket.request.mix not in self.searcher.stopped
 
     def _is_ours(self, ticket: Ticket) -> bool:
         """Return True if this sweep must train a run, False if it has ended or another sweep is training it."""
@@ -297,7 +287,9 @@ class Campaign:
 
     def take_in(self, stack_id: str, report: StackReport) -> None:
         for message in report.messages:
-            log.warning(message)
+            if message not in self._messages:  # Every process sends the messages about its machine.
+                log.warning(message)
+            self._messages.add(message)
         for reported in report.runs:
             run = self.table.get(reported.key)
             if reported.evaluation is not None and run is not None and run.state is RunState.TRAINING:
@@ -314,11 +306,12 @@ class Campaign:
         if report.machine_error:
             self.stack_met_machine_error(stack_id, report.machine_error)
 
-    def ended(self, key: str, outcome: Outcome, files: Mapping[str, bytes] | None = None) -> None:
-        """Store a run that ended, with its files, unless it failed. A repeated report changes nothing."""
+    def ended(self, key: str, outcome: Outcome, files: Mapping[str, bytes] | None = None) -> bool:
+        """Store a run that ended, with its files, unless it failed. If it is not in training, as after a repeated
+        report, return False and change nothing."""
         run = self.table.get(key)
         if run is None or run.state is not RunState.TRAINING:
-            return
+            return False
         with self._watched():
             trained_for = ""
             if outcome.status is not Status.FAILED:
@@ -326,6 +319,7 @@ class Campaign:
                 outcome, trained_for = stored.outcome, stored.trained_for
             self._take(run.ticket, outcome, trained_for)
             self._store.free(key)
+        return True
 
     def stack_ended(self, stack_id: str) -> None:
         """Process the end of a trial. All runs of its stack were reported, unless the stack was stopped early."""
@@ -336,7 +330,7 @@ class Campaign:
         if not members:
             self._notes.end(stack_id)
             if all(self.table.outcome(ticket.key) is not None for ticket in stack.tickets):
-                Checkpoints(self._files.checkpoints).drop(stack_id)
+                self._checkpoints.drop(stack_id)
         elif self.stopping:
             self.table.wait_first(members)
 
@@ -344,10 +338,11 @@ class Campaign:
         """Queue a failed stack to continue next, up to ``retries`` times. After that, train its unfinished runs one at
         a time; a run that fails alone has failed. If the sweep is stopping, the runs stay unfinished until it is
         resumed."""
-        again = self._retries.failed(stack_id, retries)
+        self._failures[stack_id] += 1
+        again = self._failures[stack_id] <= retries
         if not self.stopping and not again and len(self.table.stacks[stack_id].tickets) == 1:
             [ticket] = self.table.stacks.pop(stack_id).tickets
-            self.ended(ticket.key, Outcome(Status.FAILED, 0, {}, {}, error=error))
+            self.ended(ticket.key, _failed(error))
             return
         stack, unfinished = self._leave(stack_id)
         if again and not self.stopping:
@@ -362,11 +357,13 @@ class Campaign:
         if not unfinished or self.stopping:
             return
         self.table.interrupted.insert(0, stack)
-        wait_s = self._retries.met_machine_error(stack_id)
-        if wait_s is None:
+        count = self._machine_errors[stack_id]
+        self._machine_errors[stack_id] += 1
+        if count == len(WAITS_S):
             self._stop(error)
-        else:
-            log.warning(f"Machine error (not a result): {error}; retrying in {wait_s:g} s")
+            return
+        self._waits_until = time.monotonic() + WAITS_S[count]
+        log.warning(f"Machine error (not a result): {error}; retrying in {WAITS_S[count]:g} s")
 
     def engine_met_machine_error(self, error: str) -> None:
         """Retry all stacks after a machine error that ended them. Stop the sweep if no stack was in training."""
@@ -407,14 +404,17 @@ class Campaign:
         """Pass an outcome to the journal, then the searcher, then the observer. Repeat this for the run's twins."""
         entry = Ended(ticket.key, ticket.request, outcome, trained_for)
         self.journal.append(entry)
-        self.table.end(ticket, outcome)
-        self.records.append(self.sweep.record(entry))
-        if not entry.request.phase:
-            self.searcher.tell(entry.request, self._observe(outcome, self.sweep.spec.target))
+        self._enter(ticket, entry)
         self.observer.ended(self.records[-1])
         run = self.table.get(ticket.key)
         while run is not None and run.twins:
             self._take(run.twins.pop(0), outcome, self.sweep.id)
+
+    def _enter(self, ticket: Ticket, entry: Ended) -> None:
+        self.table.add(ticket, RunState.ENDED, entry.outcome)
+        self.records.append(self.sweep.record(entry))
+        if not entry.request.phase:
+            self.searcher.tell(entry.request, self.observation(entry.outcome, self.sweep.spec.target))
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
@@ -423,7 +423,7 @@ class Campaign:
         try:
             yield
         except Exception as error:
-            message = trouble_words(error, self._files.directory)
+            message = trouble_words(error, self.sweep.files.directory)
             if not message:
                 raise
             self._stop(message)
@@ -431,3 +431,7 @@ class Campaign:
     def _stop(self, error: str) -> None:
         self.machine_error = self.machine_error or error
         self.stopping = True
+
+
+def _failed(error: str) -> Outcome:
+    return Outcome(Status.FAILED, 0, {}, {}, error=error)

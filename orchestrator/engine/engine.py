@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Self
+from abc import abstractmethod
+from contextlib import AbstractContextManager
 
 from orchestrator.engine.campaign import Campaign
 
 
-class Engine(ABC):
+class Engine(AbstractContextManager["Engine"]):
     """Trains stacks. It is a context manager that acquires its resources on entry and releases them on exit."""
 
     @property
@@ -32,11 +32,7 @@ class Engine(ABC):
 
     def interrupted(self) -> None:
         """Drop work that no checkpoint could save. By default every stack trains to its next evaluation. A signal
-        handler calls this in the main thread after the campaign starts to stop."""
-        return
-
-    def __enter__(self) -> Self:
-        return self
+        handler calls this in the thread of :meth:`execute` after the campaign starts to stop."""
 
     def __exit__(self, *raised: object) -> None:
         return

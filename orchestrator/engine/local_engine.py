@@ -6,7 +6,6 @@ On a GPU, another process compiles the next sizes meanwhile (ahead.py).
 from __future__ import annotations
 
 import logging
-import threading
 import time
 import traceback
 
@@ -25,32 +24,27 @@ WAIT_S = 0.01
 class LocalEngine(Engine):
     """Trains in this process, which is the only slot. A stack that raises an exception fails without a retry."""
 
+    slots = 1
+
     def __init__(self) -> None:
         self._can_leave = False
         """True if leaving the stack now would lose no progress, because its data are being generated or loaded."""
-        self._thread = 0
-
-    @property
-    def slots(self) -> int:
-        return 1
 
     def describe(self) -> str:
         return "this process alone (--engine local), without Ray"
 
     def execute(self, campaign: Campaign) -> None:
-        self._thread = threading.get_ident()
         with CompilesAhead(campaign) as ahead:
             while not campaign.done:
                 stack = campaign.next_stack()
                 if stack is None:
                     time.sleep(WAIT_S)
-                    continue
-                self._train(campaign, stack, ahead)
+                else:
+                    self._train(campaign, stack, ahead)
 
     def _train(self, campaign: Campaign, stack: Stack, ahead: CompilesAhead) -> None:
         job = campaign.job(stack)
         worker: StackWorker | None = None
-        error = ""
         while not (campaign.is_over(stack.id) or (worker and worker.done)):
             ahead.look(stack)
             try:
@@ -63,27 +57,21 @@ class LocalEngine(Engine):
                     raise
                 worker = None  # Interrupted within a step, so its state cannot be saved.
             except Exception:  # noqa: BLE001 - a separate process would fail in the same way
-                worker, error = None, traceback.format_exc()
-                break
+                self._can_leave = False
+                campaign.stack_failed(stack.id, traceback.format_exc())
+                return
             else:
                 campaign.take_in(stack.id, report)
                 campaign.look()
         self._can_leave = False
         if worker:
-            _close(worker)
-        if error:
-            campaign.stack_failed(stack.id, error)
-        else:
-            campaign.stack_ended(stack.id)
+            try:
+                worker.close()
+            except Exception as error:  # noqa: BLE001 - the sweep stops although a family or a full disk raises here
+                log.warning(f"could not write a checkpoint, so this stack will resume from an earlier one: {error}")
+        campaign.stack_ended(stack.id)
 
     def interrupted(self) -> None:
         """Leave a stack at once if it has no progress to save, since generating its data may take minutes."""
-        if self._can_leave and threading.get_ident() == self._thread:
+        if self._can_leave:
             raise KeyboardInterrupt
-
-
-def _close(worker: StackWorker) -> None:
-    try:
-        worker.close()
-    except Exception as error:  # noqa: BLE001 - the sweep stops although a family or a full disk raises here
-        log.warning(f"could not write a checkpoint, so this stack will resume from an earlier one: {error}")

@@ -23,10 +23,6 @@ from trainables.probes.base import Probe, Probed
 Arrays = Mapping[str, NDArray[Any]]
 
 
-class LackingError(ValueError):
-    """Raised if a run lacks the arrays or the model that a probe needs."""
-
-
 def run_probe(
     probe: Probe, family: Family, config: RunConfig, arrays: Arrays, weights: Arrays, cache: Path
 ) -> tuple[ProbeResult, Arrays]:
@@ -37,13 +33,17 @@ def run_probe(
         weights: Weights of the run, empty if it has none.
         cache: Directory of training data on this node.
     """
-    probed, error = Probed(), ""
-    try:
-        probed = _probed(probe, family, config, arrays, weights, cache)
-    except LackingError as lacking:
-        error = str(lacking)
-    except Exception:  # noqa: BLE001 - a probe may raise anything; the result has the error
-        error = traceback.format_exc()
+    probed, error = Probed(), _lacking(probe, arrays, weights)
+    if not error:
+        try:
+            model = family.load(config, weights) if probe.needs_model else None
+            data = family.data(config, cache) if probe.needs_data else None
+            result = probe.run(family, config, model, arrays, data)
+            if not isinstance(result, Probed):
+                raise TypeError(f"the probe {probe.name!r} returned {type(result).__name__} instead of Probed")
+            probed = result
+        except Exception:  # noqa: BLE001 - a probe may raise anything; the result has the error
+            error = traceback.format_exc()
     numbers = {name: float(value) for name, value in probed.numbers.items()}
     return ProbeResult(probe.name, probe.version, numbers, error), probed.arrays
 
@@ -90,15 +90,11 @@ def probe_runs(probe: Probe, spec: SweepSpec, runs: Iterable[RunRecord], *, agai
     return probings
 
 
-def _probed(probe: Probe, family: Family, config: RunConfig, arrays: Arrays, weights: Arrays, cache: Path) -> Probed:
+def _lacking(probe: Probe, arrays: Arrays, weights: Arrays) -> str:
+    """Return that a run lacks an array or the model that a probe needs, or "" if it lacks nothing."""
     if missing := sorted(set(probe.needs_arrays) - arrays.keys()):
         available = f"its family keeps {', '.join(sorted(arrays))}" if arrays else "its family keeps no arrays"
-        raise LackingError(f"the probe {probe.name!r} needs the array {missing[0]!r} of a run; {available}")
+        return f"the probe {probe.name!r} needs the array {missing[0]!r} of a run; {available}"
     if probe.needs_model and not weights:
-        raise LackingError(f"the probe {probe.name!r} needs the model, but this run left no weights")
-    model = family.load(config, weights) if probe.needs_model else None
-    data = family.data(config, cache) if probe.needs_data else None
-    probed = probe.run(family, config, model, arrays, data)
-    if not isinstance(probed, Probed):
-        raise TypeError(f"the probe {probe.name!r} returned {type(probed).__name__} instead of Probed")
-    return probed
+        return f"the probe {probe.name!r} needs the model, but this run left no weights"
+    return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -14,16 +14,11 @@ from trainables.base import Evaluation, Outcome
 class RunState(Enum):
     """State of a run. A run is still wanted in all states except ``ENDED``."""
 
-    WAITING = auto()
-    """Waits for a slot, in the table's order."""
-    BLOCKED = auto()
-    """Waits for the phase that it continues."""
-    ELSEWHERE = auto()
-    """Another sweep is training it."""
-    TRAINING = auto()
-    """A worker of this sweep is training it."""
-    ENDED = auto()
-    """It has an outcome."""
+    WAITING = auto()  # Waits for a slot, in the table's order.
+    BLOCKED = auto()  # Waits for the phase that it continues.
+    ELSEWHERE = auto()  # Another sweep is training it.
+    TRAINING = auto()  # A worker of this sweep is training it.
+    ENDED = auto()  # It has an outcome.
 
 
 @dataclass
@@ -76,51 +71,38 @@ class Run:
         return seconds if seconds > 0 else None
 
 
-class RunTable:
-    """All runs that a sweep wants or wanted, the ``stacks`` in training by id, and the ``interrupted`` stacks with a
-    checkpoint, which can only continue as a whole."""
+class RunTable(dict[str, Run]):
+    """All runs that a sweep wants or wanted, by key, the ``stacks`` in training by id, and the ``interrupted`` stacks
+    with a checkpoint, which can only continue as a whole."""
 
-    def __init__(self) -> None:
-        self._runs: dict[str, Run] = {}
+    def __init__(self, interrupted: list[Stack]) -> None:
+        super().__init__()
         self.stacks: dict[str, Stack] = {}
-        self.interrupted: list[Stack] = []
-
-    def __iter__(self) -> Iterator[Run]:
-        return iter(list(self._runs.values()))  # A copy, so that callers may change the table.
-
-    def get(self, key: str) -> Run | None:
-        """Return the run with this key, or None if it was never wanted."""
-        return self._runs.get(key)
-
-    def state(self, key: str) -> RunState | None:
-        """Return the state of the run with this key, or None if it was never wanted."""
-        run = self._runs.get(key)
-        return None if run is None else run.state
+        self.interrupted = interrupted
 
     def outcome(self, key: str) -> Outcome | None:
         """Return the outcome of the run with this key, or None if it has not ended."""
-        run = self._runs.get(key)
+        run = self.get(key)
         return None if run is None else run.outcome
 
     def in_state(self, state: RunState) -> list[Run]:
         """Return the runs in a state, most urgent first."""
-        return [run for run in self if run.state is state]
+        return [run for run in self.values() if run.state is state]
 
     @property
     def idle(self) -> bool:
         """True if no run is wanted."""
-        return all(run.state is RunState.ENDED for run in self)
+        return all(run.state is RunState.ENDED for run in self.values())
 
     @property
     def busy(self) -> int:
         """Number of stacks with a run in training. A stack frees its slot when its runs end, before its trial ends."""
-        return len({run.stack_id for run in self if run.state is RunState.TRAINING})
+        return len({run.stack_id for run in self.in_state(RunState.TRAINING)})
 
-    def add(self, ticket: Ticket, state: RunState) -> Run:
+    def add(self, ticket: Ticket, state: RunState, outcome: Outcome | None = None) -> Run:
         """Add a run or change its state. It becomes the least urgent."""
-        run = self._runs.pop(ticket.key, None) or Run(ticket, state)
-        run.state = state
-        self._runs[ticket.key] = run
+        run = self[ticket.key] = self.pop(ticket.key, Run(ticket, state))
+        run.state, run.outcome = state, outcome
         return run
 
     def wait_first(self, runs: Iterable[Run]) -> None:
@@ -128,22 +110,18 @@ class RunTable:
         first = {run.ticket.key: run for run in runs}
         for run in first.values():
             run.state = RunState.WAITING
-        self._runs = first | {key: run for key, run in self._runs.items() if key not in first}
-
-    def end(self, ticket: Ticket, outcome: Outcome) -> None:
-        self.add(ticket, RunState.ENDED).outcome = outcome
-
-    def drop(self, key: str) -> None:
-        self._runs.pop(key, None)
+        others = {key: run for key, run in self.items() if key not in first}
+        self.clear()
+        self.update(first | others)
 
     def members(self, stack: Stack) -> list[Run]:
         """Return the runs of a stack that are in training."""
-        runs = (self._runs.get(ticket.key) for ticket in stack.tickets)
+        runs = (self.get(ticket.key) for ticket in stack.tickets)
         return [run for run in runs if run is not None and run.state is RunState.TRAINING]
 
     def take_interrupted(self, ticket: Ticket) -> Stack | None:
         """Remove and return the interrupted stack with this run. Return None without such a stack."""
-        for place, stack in enumerate(self.interrupted):
-            if ticket in stack.tickets:
-                return self.interrupted.pop(place)
-        return None
+        stack = next((stack for stack in self.interrupted if ticket in stack.tickets), None)
+        if stack is not None:
+            self.interrupted.remove(stack)
+        return stack

@@ -4,44 +4,41 @@ from __future__ import annotations
 
 import errno
 import os
+import platform
 import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 
+import torch
 from safetensors.numpy import load, save
 
 from orchestrator.engine.base import RunReport, StackJob, StackReport
-from orchestrator.engine.out_of_memory import (
-    device_bytes,
-    drawbacks,
-    free_memory,
-    is_out_of_memory,
-    prepare_device,
-)
 from orchestrator.engine.probing import run_probe
-from orchestrator.home.checkpoints import (
-    CHECKPOINT,
-    PROGRESS,
-    Checkpoints,
-    note_progress,
-    read_members,
-    read_progress,
-)
-from orchestrator.home.files import SweepDirectory, scratch
-from orchestrator.home.machine_errors import trouble_in, trouble_words
+from orchestrator.home.checkpoints import CHECKPOINT, MEMBERS, Checkpoints, note_progress, read_members, read_progress
+from orchestrator.home.files import CONTENTS, SweepDirectory, scratch
+from orchestrator.home.machine_errors import trouble_in, trouble_words, with_causes
 from orchestrator.home.run_files import ARRAYS, WEIGHTS, packed_arrays, result_files
+from orchestrator.space import hardware
+from orchestrator.space.resources import Resources
 from orchestrator.space.spec import SweepSpec
-from orchestrator.stacks import FULL, stack_id
+from orchestrator.stacks import FULL, stack_bytes, stack_id
 from trainables.base import Evaluation, Learner, Outcome, Report, Status
 from trainables.contract.report_validator import BrokenFamilyError, ReportValidator
 from trainables.probes.base import load_probe
+from trainables.transformer.gpu_step import lacking
 
 CHECKPOINTS_KEPT_S = 7 * 24 * 3600.0
 """Age in seconds at which checkpoints in a node's scratch are removed. Only an interrupted sweep that is never resumed
 leaves any."""
+EXHAUSTED = (
+    "out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUBLAS_STATUS_NOT_INITIALIZED",  # There was no room for its handle.
+    "can't allocate memory",
+)
+"""Messages by which the libraries underneath torch report that memory is exhausted."""
 
 
 class StackWorker:
@@ -63,6 +60,7 @@ class StackWorker:
         self._keys = [self._family.key(config) for config in self._configs]
         self._checkpoints = _checkpoints_for(spec, job)
         self._probes = [load_probe(name) for name in spec.probes]
+        self._scratch = scratch(spec.resources.scratch)
         self._open = list(job.wanted)
         """Indices in the job of the unfinished runs."""
         self._places: list[int] = []
@@ -74,8 +72,8 @@ class StackWorker:
         self._validator = ReportValidator(self._family, ())
         self._seconds = [0.0] * len(self._configs)
         """Each run's share of the seconds that its stack has trained here."""
-        self._curves: dict[int, dict[int, Evaluation]] = {}
-        """Evaluations of runs with an ``until``, by index and step."""
+        self._curves: dict[str, tuple[Evaluation, ...]] = {}
+        """Evaluations of runs with an ``until``, by key."""
         self._saved_at = time.monotonic()
         self._halved = False
         self._failed = False
@@ -89,8 +87,11 @@ class StackWorker:
         """Train to the next evaluation and report it."""
         too_large, machine_error, broken = False, "", ""
         try:
-            self._prepare()
-            assert self._learner is not None
+            if self._shrinks or time.monotonic() - self._saved_at >= self._spec.resources.checkpoint_every_s:
+                self._save()
+            if self._learner is None or self._shrinks:
+                self._learner, self._shrinks = None, False  # Frees its memory before the next one is made.
+                self._learner = self._begin()
             begun = time.perf_counter()
             report = self._reported(self._validator.check(self._learner.advance()), begun)
         except BrokenFamilyError as error:
@@ -108,7 +109,7 @@ class StackWorker:
                 machine_error = self._machine_error(error) or str(error)
         if machine_error or broken:
             self._learner, self._failed = None, True
-            free_memory()
+            torch.cuda.empty_cache()
             report = StackReport(machine_error=machine_error, broken=broken)
         messages, self._messages = tuple(self._messages), []
         return replace(report, messages=messages)
@@ -121,10 +122,6 @@ class StackWorker:
         elif self._open and not self._failed:
             self._save()
 
-    @cached_property
-    def _scratch(self) -> Path:
-        return scratch(self._spec.resources.scratch)
-
     def _machine_error(self, error: Exception) -> str:
         """Return the machine error behind an exception, or "" if training raised it."""
         if message := trouble_words(error, self._job.directory):
@@ -134,13 +131,6 @@ class StackWorker:
             return f"even one run at {where} does not fit in memory: give it more memory, or use a smaller batch"
         return ""
 
-    def _prepare(self) -> None:
-        if self._shrinks or time.monotonic() - self._saved_at >= self._spec.resources.checkpoint_every_s:
-            self._save()
-        if self._shrinks:
-            self._learner, self._shrinks = None, False
-        self._learner = self._learner or self._begin()
-
     def _reported(self, checked: Sequence[Report], begun: float) -> StackReport:
         """Convert a learner's reports for the driver. Their training began at ``begun``, in seconds."""
         reports = {self._places[report.index]: report for report in checked}
@@ -148,7 +138,8 @@ class StackWorker:
         for place, report in reports.items():
             self._seconds[place] += seconds
             if self._configs[place].until is not None and report.evaluation is not None:
-                self._curves.setdefault(place, {})[report.evaluation.step] = report.evaluation
+                key = self._keys[place]
+                self._curves[key] = (*self._curves.get(key, ()), report.evaluation)
         runs = [self._run_report(place, report) for place, report in reports.items()]
         ended = {place for place, run in zip(reports, runs, strict=True) if run.outcome is not None}
         self._shrinks = any(reports[place].outcome is None for place in ended)
@@ -156,19 +147,22 @@ class StackWorker:
         return StackReport(tuple(runs))
 
     def _run_report(self, place: int, report: Report) -> RunReport:
-        """Return a run's report for the driver. A run with an ``until`` has no files."""
-        outcome, files = self._outcome(place, report), dict[str, bytes]()
-        if outcome is not None and self._configs[place].until is None:
+        """Return a run's report for the driver. A run with an ``until`` has no files, and ends when it is reached."""
+        key, config, until = self._keys[place], self._configs[place], self._configs[place].until
+        outcome, end, files = report.outcome, report.evaluation, dict[str, bytes]()
+        if until is not None:
+            if outcome is None and end is not None and until.reached(end):
+                measures = {"seconds": self._seconds[place]}
+                outcome = Outcome(Status.FINISHED, end.step, {}, {}, self._curves[key], measures)
+        elif outcome is not None:
             if report.arrays:
                 files[ARRAYS] = packed_arrays(report.arrays)
             if report.weights:
                 files[WEIGHTS] = save(dict(report.weights))
             for probe in self._probes if outcome.status is Status.FINISHED else ():
-                result, arrays = run_probe(
-                    probe, self._family, self._configs[place], report.arrays, report.weights, self._scratch
-                )
-                files |= result_files(result, arrays)
-        return RunReport(self._keys[place], report.evaluation, outcome, files)
+                probed = run_probe(probe, self._family, config, report.arrays, report.weights, self._scratch)
+                files |= result_files(*probed)
+        return RunReport(key, report.evaluation, outcome, files)
 
     def _save(self) -> None:
         if self._learner is None:
@@ -176,25 +170,14 @@ class StackWorker:
         ended = set(range(len(self._keys))) - set(self._open)
         with self._checkpoints.put(self._job.stack_id, self._job.requests, ended) as directory:
             self._learner.save(directory / CHECKPOINT)
-            curves = self._curves.items()
-            note_progress(directory, [(self._keys[at], point) for at, curve in curves for point in curve.values()])
+            note_progress(directory, [(key, point) for key, curve in self._curves.items() for point in curve])
         self._saved_at = time.monotonic()
-
-    def _outcome(self, place: int, report: Report) -> Outcome | None:
-        """Return the outcome from the family or, at ``until``, from the curve so far. None means that it continues."""
-        until, end = self._configs[place].until, report.evaluation
-        if report.outcome is not None or until is None or end is None or not until.reached(end):
-            return report.outcome
-        curve = self._curves[place]
-        points = tuple(curve[step] for step in sorted(curve))
-        return Outcome(Status.FINISHED, end.step, {}, {}, points, {"seconds": self._seconds[place]})
 
     def _begin(self) -> Learner:
         """Return a learner of the unfinished runs, at the checkpoint or at step 0. Raises ``MemoryError`` if it cannot
         fit."""
         checkpoint = self._checkpoint()
-        prepare_device(self._spec.resources)
-        self._messages += drawbacks(self._spec.resources)
+        self._messages += prepare_device(self._spec.resources)
         self._places = list(self._open)
         configs = [self._configs[place] for place in self._places]
         needed = len(configs) * self._family.memory(configs[0].size)
@@ -229,27 +212,24 @@ class StackWorker:
         learner = self._new_learner()
         try:
             learner.restore(checkpoint)
-            curves = read_progress(checkpoint.parent)
+            self._curves = read_progress(checkpoint.parent)
         except Exception as error:
             if is_out_of_memory(error) or trouble_in(error) not in (None, errno.EIO):
                 raise  # The file is not at fault.
             why = f"{type(error).__name__}: {error}".partition("\n")[0]
             self._messages.append(self._checkpoints.drop_damaged(self._job.stack_id, why))
             return None
-        for place in self._places:
-            if self._configs[place].until is not None:
-                self._curves[place] = {point.step: point for point in curves.get(self._keys[place], ())}
         return learner
 
     def _new_learner(self) -> Learner:
         configs = [self._configs[place] for place in self._places]
-        self._validator = ReportValidator(self._family, configs)
+        self._validator, self._curves = ReportValidator(self._family, configs), {}
         return self._family.learner(configs, device=self._spec.resources.device, cache=self._scratch)
 
     def _halve(self) -> StackReport:
         """Leave this stack and prepare two that continue from its last checkpoint."""
         self._learner = None
-        free_memory()
+        torch.cuda.empty_cache()
         newest = self._checkpoints.newest(self._job.stack_id)
         middle = (len(self._open) + 1) // 2
         halves = [self._open[:middle], self._open[middle:]]
@@ -258,10 +238,9 @@ class StackWorker:
             shape = self._family.shape(self._configs[half[0]])
             smaller = stack_id(shape, [self._keys[place] for place in half])
             with self._checkpoints.put(smaller, members) as directory:
-                if newest is not None and (newest / CHECKPOINT).is_dir():
-                    shutil.copytree(newest / CHECKPOINT, directory / CHECKPOINT)
-                    if (newest / PROGRESS).exists():
-                        shutil.copyfile(newest / PROGRESS, directory / PROGRESS)
+                if newest is not None:
+                    own = shutil.ignore_patterns(MEMBERS, CONTENTS)
+                    shutil.copytree(newest, directory, ignore=own, dirs_exist_ok=True)
         self._halved = True
         return StackReport(halves=requests)
 
@@ -277,3 +256,38 @@ def _checkpoints_for(spec: SweepSpec, job: StackJob) -> Checkpoints:
         if time.time() - directory.stat().st_mtime > CHECKPOINTS_KEPT_S:
             shutil.rmtree(directory, ignore_errors=True)
     return Checkpoints(root / job.sweep_id)
+
+
+def prepare_device(resources: Resources) -> tuple[str, ...]:
+    """Set the threads of a CPU, or limit this process to the stack's share of the GPU's memory. Return the reasons for
+    slow training on this machine."""
+    torch.set_num_threads(resources.threads_per_stack)
+    if not _on_gpu(resources):
+        return ()
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(device_bytes(resources) / total)
+    if not (missing := lacking()):
+        return ()
+    return (f"GPU training on {platform.node()} is not compiled, so it is slower: install {', '.join(missing)}",)
+
+
+def device_bytes(resources: Resources) -> float:
+    """Return the memory in bytes that a stack may use on this machine, or 0 if unknown."""
+    if resources.device == "cuda" and not _on_gpu(resources):
+        return 0.0
+    return stack_bytes(resources, hardware.detect())
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return True if an exception or one of its causes reports that the device's memory is exhausted. Libraries below
+    torch (cuBLAS, cuDNN, the CPU's allocator) raise plain errors, recognized by their messages."""
+    return any(
+        isinstance(cause, torch.OutOfMemoryError | MemoryError)
+        or (isinstance(cause, RuntimeError) and any(words in str(cause) for words in EXHAUSTED))
+        for cause in with_causes(error)
+    )
+
+
+def _on_gpu(resources: Resources) -> bool:
+    """Return True if torch can use the GPU. Families without torch may use a GPU that torch cannot."""
+    return resources.device == "cuda" and torch.cuda.is_available()

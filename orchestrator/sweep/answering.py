@@ -136,8 +136,8 @@ def _chance(searcher: Pairs, result: Answer) -> str:
         return ""
     what = "the comparison" if len(chances) == 1 else "each comparison"
     # The probability comes from a few simulations, which cannot resolve smaller values.
-    words = [f"{chance:.1f}" if chance >= 0.05 else "under 0.1" for chance in chances]
-    return f"In simulations based on these runs, twice as many decide {what} with probability {listed(words)}."
+    words = listed([f"{chance:.1f}" if chance >= 0.05 else "under 0.1" for chance in chances])
+    return f"In simulations based on these runs, twice as many decide {what} with probability {words}."
 
 
 def remarks(

@@ -7,11 +7,11 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.engine.engine import Engine
 from orchestrator.errors import SweepError
 from orchestrator.home.files import StopRequest, SweepDirectory
@@ -30,8 +30,9 @@ LOOK_EVERY_S = 0.5
 
 
 @contextmanager
-def stop_on_interrupt(stop: Callable[[], None]) -> Iterator[None]:
-    """During the block, call ``stop`` on the signals of :func:`stop_signals`. A second signal ends the process at once.
+def stop_on_interrupt(campaign: Campaign, engine: Engine) -> Iterator[None]:
+    """During the block, stop a campaign on the signals of :func:`stop_signals`: each stack trains to its next
+    evaluation and leaves a checkpoint. A second signal ends the process at once.
 
     Even then, finished runs are kept, in the journal or on disk, where a resumed sweep adopts them. Outside the main
     thread signals are not handled, because Python does not allow it.
@@ -48,8 +49,14 @@ def stop_on_interrupt(stop: Callable[[], None]) -> Iterator[None]:
             return
         if stopping:
             os._exit(INTERRUPTED)
-        stopping = True
-        stop()
+        stopping = campaign.stopping = True
+        if stacks := campaign.table.busy:
+            many = f"{stacks} stacks will write checkpoints at their next evaluations"
+            what = many if stacks > 1 else "the stack in training will write a checkpoint at its next evaluation"
+            again = "press Ctrl-C again to end at once and lose the training since the last checkpoints"
+            # In another thread, because the signal may arrive while a line is being printed.
+            threading.Thread(target=log.info, args=(f"Stopping: {what}; {again}",), daemon=True).start()
+        engine.interrupted()
 
     in_main = threading.current_thread() is threading.main_thread()
     before = {number: signal.signal(number, handle) for number in stop_signals()} if in_main else {}
@@ -59,26 +66,6 @@ def stop_on_interrupt(stop: Callable[[], None]) -> Iterator[None]:
         for number, handler in before.items():
             # None means that a C library set the handler, which Python cannot restore.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
-
-
-def stopper(campaign: Campaign, engine: Engine) -> Callable[[], None]:
-    """Return a function that stops a campaign. Each stack trains to its next evaluation and leaves a checkpoint."""
-
-    def stop() -> None:
-        campaign.stopping = True
-        stacks = campaign.table.busy
-        if stacks:
-            # In another thread, because the signal may arrive while a line is being printed.
-            threading.Thread(target=log.info, args=(_stopping_words(stacks),), daemon=True).start()
-        engine.interrupted()
-
-    return stop
-
-
-def _stopping_words(stacks: int) -> str:
-    many = f"{stacks} stacks will write checkpoints at their next evaluations"
-    what = many if stacks > 1 else "the stack in training will write a checkpoint at its next evaluation"
-    return f"Stopping: {what}; press Ctrl-C again to end at once and lose the training since the last checkpoints"
 
 
 @contextmanager
@@ -98,14 +85,15 @@ def stopped_words(sweep_id: str, why: str, options: RunOptions) -> str:
     return f"{sweep_id} has stopped: {why}. Continue with\n{options.resumed(sweep_id)}"
 
 
-class StopRequests:
-    """Stops a sweep, or a part of it, at the time limit or on request from another process.
+class StopRequests(Observer):
+    """Observes a campaign, and stops it, or a part of it, at the time limit or on request from another process.
 
     A stop of the whole sweep works like a signal, so the next Ctrl-C ends it at once. With ``only_whole``, during
     tuning, requests to stop a mix or run wait until the sweep starts.
     """
 
     def __init__(self, campaign: Campaign, limit: TimeLimit, *, only_whole: bool = False) -> None:
+        campaign.observer = self
         self._campaign = campaign
         self._limit = limit
         self._only_whole = only_whole
@@ -113,7 +101,6 @@ class StopRequests:
         self._looked_at = -LOOK_EVERY_S
 
     def look(self) -> None:
-        """Handle new requests. Called often, in the driver's thread."""
         now = time.monotonic()
         if now - self._looked_at < LOOK_EVERY_S or self._campaign.stopping:
             return

@@ -1,21 +1,23 @@
-"""Immutable snapshots of a campaign for the live view."""
+"""Immutable snapshots of a campaign for the live view, with an estimate of the time left."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
-from orchestrator.cost import STARTUP_S, cost_of
+from orchestrator.cost import STARTUP_S, cost_of, played_to_the_end
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.runs import Run
 from orchestrator.report.words.transitions import estimate
+from orchestrator.search.base import Request, Searcher
 from orchestrator.search.results import points
-from orchestrator.sweep.time_left import time_left
 from orchestrator.terminal.live_view import RunProgress, Snapshot, SoFar, by_size
 from orchestrator.transition.transition import transition
-from orchestrator.transition.types import Verdict
+from orchestrator.transition.types import Point, Verdict
 from trainables.base import Status
 
 SNAPSHOT_EVERY_S, SHARE = 0.2, 0.05
@@ -37,10 +39,6 @@ class Monitor:
         self._begun = time.monotonic()
         self._family = campaign.sweep.spec.make_family()
         self._progressed: deque[tuple[float, int]] = deque()
-        self._transitions: dict[str, tuple[int, SoFar]] = {}
-        """Number of ended runs and the resulting transition, by mix."""
-        self._grid: tuple[int, float | None] = (-1, None)
-        """Number of ended runs and the resulting seconds of the whole grid."""
         self._left: tuple[tuple[int, int], float, float] | None = None
         """State from which the seconds left were computed, the time of the computation, and the result."""
         self._next_left_at = self._begun
@@ -49,13 +47,14 @@ class Monitor:
 
     def snapshot(self) -> Snapshot:
         """Return the last snapshot, updated with the current time and the transitions from its runs."""
-        mixes, warning = [mix.name for mix in self._campaign.sweep.spec.mixes], self._warning()
+        spec, warning = self._campaign.sweep.spec, self._warning()
+        ended = {mix.name: tuple(points(self._searcher.results, mix.name)) for mix in spec.mixes}
         return replace(
             self._latest,
             elapsed_s=time.monotonic() - self._begun,
             left_s=self._left_s(),
-            grid_s=self._grid_s(),
-            so_far={mix: so_far for mix in mixes if (so_far := self._so_far(mix)) is not None},
+            grid_s=cost_of(spec, self._ended).grid_s,
+            so_far={mix: _so_far(runs, spec.sizes) for mix, runs in ended.items() if runs},
             warnings=(warning, *self._latest.warnings) if warning else self._latest.warnings,
         )
 
@@ -70,15 +69,13 @@ class Monitor:
         training = campaign.training
         # Copies, because other threads read them while the driver continues.
         self._searcher, self._ended = campaign.searcher.branch(), tuple(campaign.records)
-        self._training = [
-            (run.ticket.request, 1 - run.step / max(self._family.steps(run.ticket.config), 1))
-            for run in training
-            if not run.ticket.request.phase  # Searchers do not request phases.
-        ]
-        self._pace = self._pace_in_training(training)
+        # Searchers do not request phases, which are not counted either.
+        whole = [run for run in training if not run.ticket.request.phase]
+        self._training = [(run.ticket.request, self._open_share(run)) for run in whole]
+        self._pace = self._pace_in_training(whole)
         counts: dict[str, Counter[Status]] = {mix.name: Counter() for mix in spec.mixes}
         for record in self._ended:
-            if record.config.label in counts:  # Phases are not counted.
+            if record.config.label in counts:
                 counts[record.config.label][record.outcome.status] += 1
         here = [record.outcome for record in self._ended if not record.found_in]
         self._latest = Snapshot(
@@ -95,6 +92,10 @@ class Monitor:
             ),
         )
         self._took_s = time.monotonic() - self._taken
+
+    def _open_share(self, run: Run) -> float:
+        """Return the share of a run's steps that it has not trained yet."""
+        return 1 - run.step / max(self._family.steps(run.ticket.config), 1)
 
     def _progress(self, run: Run) -> RunProgress:
         request, evaluation = run.ticket.request, run.evaluation
@@ -116,16 +117,14 @@ class Monitor:
         """Return the duration of the stacks in training relative to expectation, or None if no rate is known."""
         stacks: dict[str, list[Run]] = {}
         for run in training:
-            if not run.ticket.request.phase:
-                stacks.setdefault(run.stack_id, []).append(run)
+            stacks.setdefault(run.stack_id, []).append(run)
         measured = expected = 0.0
         for runs in stacks.values():
-            left = [(run, self._family.steps(run.ticket.config)) for run in runs]
-            seconds = [run.left_s(steps, self._taken) for run, steps in left]
-            known = [run_seconds for run_seconds in seconds if run_seconds is not None]
+            left = [run.left_s(self._family.steps(run.ticket.config), self._taken) for run in runs]
+            known = [seconds for seconds in left if seconds is not None]
             if len(known) == len(runs):
                 measured += max(known)
-                expected += sum((1 - run.step / steps) * self._expected[run.ticket.request.size] for run, steps in left)
+                expected += sum(self._open_share(run) * self._expected[run.ticket.request.size] for run in runs)
         return measured / expected if expected else None
 
     def _left_s(self) -> float:
@@ -145,23 +144,50 @@ class Monitor:
             self._next_left_at = time.monotonic() + (time.monotonic() - now) / SHARE
         return max(self._left[2] - (now - self._left[1]), 0.0)
 
-    def _grid_s(self) -> float | None:
-        """Return the seconds of the whole grid, computed at most once per ended run."""
-        if self._grid[0] != len(self._ended):
-            ended = self._ended
-            self._grid = (len(ended), cost_of(self._campaign.sweep.spec, ended).grid_s)
-        return self._grid[1]
 
-    def _so_far(self, mix: str) -> SoFar | None:
-        """Return a mix's transition, or None before a run has ended. It is computed at most once per ended run."""
-        sizes, searcher = self._campaign.sweep.spec.sizes, self._searcher
-        ended = points(searcher.results, mix)
-        if not ended:
-            return None
-        if mix not in self._transitions or self._transitions[mix][0] != len(ended):
-            curve = transition(ended, sizes)
-            tested = [point.size for point in ended]
-            words = estimate(curve.relative, min(tested), max(tested), curve.verdict)
-            posterior = () if curve.density is None else by_size(curve.density, sizes)
-            self._transitions[mix] = (len(ended), SoFar(words, curve.verdict is Verdict.FOUND, posterior))
-        return self._transitions[mix][1]
+@lru_cache(maxsize=32)
+def _so_far(ended: tuple[Point, ...], sizes: tuple[int, ...]) -> SoFar:
+    """Return the transition of these runs of a mix. Cached because the view shows it more often than runs end."""
+    curve = transition(ended, sizes)
+    tested = [point.size for point in ended]
+    words = estimate(curve.relative, min(tested), max(tested), curve.verdict)
+    posterior = () if curve.density is None else by_size(curve.density, sizes)
+    return SoFar(words, curve.verdict is Verdict.FOUND, posterior)
+
+
+def time_left(
+    searcher: Searcher,
+    training: Sequence[tuple[Request, float]],
+    expected: Mapping[int, float],
+    *,
+    workers: int,
+    slowdown: float = 1.0,
+) -> float:
+    """Return the seconds left of a sweep, from a copy of its searcher that is run to its end. It assumes that runs
+    learn above their mix's currently known transition, and do not learn below it.
+
+    Args:
+        training: Runs in training, each with its share of remaining steps, in [0, 1].
+        expected: Seconds of computation of a run by size, corrected with the runs that ended.
+        workers: Number of runs or stacks that train at the same time.
+        slowdown: Seconds that pass per second of computation.
+    """
+    costs = {request: seen.cost for request, seen in searcher.results.items() if seen is not None and seen.cost > 0}
+    foreseen = sum(expected[request.size] for request in costs)
+    pace = slowdown * (sum(costs.values()) / foreseen if foreseen else 1.0) / workers
+    to_come = played_to_the_end(searcher.branch(), _transitions(searcher), expected)
+    now = sum(share * expected[request.size] for request, share in training)
+    return pace * (now + sum(runs * expected[size] for size, runs in to_come.items()))
+
+
+def _transitions(searcher: Searcher) -> dict[str, float]:
+    """Return each mix's transition, or a value beyond the end of the sizes; the middle size if nothing is known."""
+    problem, transitions = searcher.problem, {}
+    for mix in problem.mixes:
+        known = transition(points(searcher.results, mix), problem.sizes).relative
+        if known.low is not None:
+            beyond = known.high or math.inf
+        else:
+            beyond = float(problem.sizes[len(problem.sizes) // 2]) if known.high is None else 0.0
+        transitions[mix] = known.value or beyond
+    return transitions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -24,8 +24,7 @@ from orchestrator.space.expected import LAW, ORDER, Expectation, about
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import settled
-from orchestrator.sweep.beginning import one_ray
-from orchestrator.sweep.run import logged_to, run_sweep
+from orchestrator.sweep.run import logged_to, one_ray, run_sweep
 from orchestrator.sweep.run_options import RunOptions
 from trainables.contract.tables import entropy
 from trainables.probes.base import load_probe
@@ -53,15 +52,17 @@ class Reproduction:
 
     def __init__(self, experiments: Sequence[Experiment], home: Home, hardware: Hardware, console: Console) -> None:
         self._experiments = experiments
+        self._pairs = [(experiment, spec) for experiment in experiments for spec in experiment.specs]
         self._home = home
         self._hardware = hardware
         self._console = console
         self._say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
         self._failed: dict[str, str] = {}
         self._answered: dict[str, StoredSweep] = {}
-        for experiment in experiments:
-            for spec in experiment.specs:
-                self._look(spec)
+        for _, spec in self._pairs:
+            newest = self._newest(spec)
+            if newest is not None and recall(newest.files, runs=False).answered:
+                self._answered[spec.title] = read_sweep(home, newest.id)
 
     @property
     def sweeps(self) -> list[StoredSweep]:
@@ -72,36 +73,31 @@ class Reproduction:
         """Seconds of training in the sweeps. Each run counts once."""
         return sum(cost_of(sweep.spec, sweep.runs).spent_s for sweep in self.sweeps)
 
-    def run(
-        self,
-        options: RunOptions,
-        budget_s: float | None,
-        changed: Callable[[], object],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Run the missing sweeps in order of rows decided per expected second. Report a sweep that fails and continue.
+    def run(self, options: RunOptions, budget_s: float | None) -> Iterator[None]:
+        """Run the missing sweeps in order of rows decided per expected second, and yield after each. Report a sweep
+        that fails and continue.
 
         Args:
             budget_s: Seconds from now; a sweep that is expected to end later is not started. None for no limit.
-            changed: Called after each sweep.
 
         Raises:
             KeyboardInterrupt: after an interruption.
         """
-        until = None if budget_s is None else clock() + budget_s
-        waiting = [(experiment, spec) for experiment, spec in self._missing() if experiment.rows_of(spec)]
+        until = None if budget_s is None else time.monotonic() + budget_s
+        missing = [(experiment, spec) for experiment, spec in self._pairs if spec.title not in self._answered]
+        waiting = [(experiment, spec) for experiment, spec in missing if experiment.rows_of(spec)]
         costs = {spec.title: make_plan(settled(spec, self._hardware), self._hardware).seconds for _, spec in waiting}
         waiting.sort(key=lambda pair: costs[pair[1].title] / pair[0].rows_of(pair[1]))
-        if budget_s != 0:
-            self._probe([(experiment, spec) for experiment in self._experiments for spec in experiment.specs])
+        for experiment, spec in self._pairs if budget_s != 0 else ():
+            self._probe(experiment, spec)
         with one_ray(options) as shared:
             for number, (experiment, spec) in enumerate(waiting, start=1):
-                if until is not None and clock() + costs[spec.title] > until:
+                if until is not None and time.monotonic() + costs[spec.title] > until:
                     continue
                 self._say(f"\n{number} of {len(waiting)}: {spec.title}, {spec.profile}")
                 self._run(spec, shared)
-                self._probe([(experiment, spec)])
-                changed()
+                self._probe(experiment, spec)
+                yield
 
     def rows(self) -> list[Row]:
         """Return all statements with their findings, in the order of the experiments."""
@@ -119,29 +115,21 @@ class Reproduction:
                 for statement in statements:
                     yield from not_run(spec.name, spec.variant, statement, spec.plain_mixes, why)
         sweeps = [self._answered[spec.title] for spec in experiment.specs if spec.title in self._answered]
-        for law in experiment.expected:
-            if law.finds not in LAW:
-                continue
-            variants = compared(sweeps)
-            if len(sweeps) == len(experiment.specs) and can_scale(variants):
+        missing, variants = len(experiment.specs) - len(sweeps), compared(sweeps)
+        for law in (statement for statement in experiment.expected if statement.finds in LAW):
+            if not missing and can_scale(variants):
                 yield from judge_law(experiment.name, law, variants)
             else:
                 mixes = experiment.specs[0].plain_mixes
-                missing = len(experiment.specs) - len(sweeps)
                 why = f"{missing} of {len(experiment.specs)} variants have not run"
                 yield from not_run(experiment.name, "", law, mixes if law.mix != "*" else ("", *mixes), why)
 
-    def _missing(self) -> list[tuple[Experiment, SweepSpec]]:
-        return [
-            (experiment, spec)
-            for experiment in self._experiments
-            for spec in experiment.specs
-            if spec.title not in self._answered
-        ]
+    def _newest(self, spec: SweepSpec) -> Sweep | None:
+        with logged_to(self._console):
+            return newest_sweep(spec, self._home)
 
     def _run(self, spec: SweepSpec, options: RunOptions) -> None:
-        with logged_to(self._console):
-            newest = newest_sweep(spec, self._home)
+        newest = self._newest(spec)
         begun: list[Sweep] = []
         resume = None if newest is None else newest.id
         try:
@@ -152,26 +140,19 @@ class Reproduction:
             return
         self._answered[spec.title] = read_sweep(self._home, begun[0].id)
 
-    def _probe(self, pairs: Sequence[tuple[Experiment, SweepSpec]]) -> None:
-        """Run the probes of statements on runs of answered sweeps that lack their results."""
-        for experiment, spec in pairs:
-            sweep = self._answered.get(spec.title)
-            if sweep is None:
-                continue
-            own = {probe.name: probe for probe in map(load_probe, spec.probes)}
-            names = [name for statement in about(experiment.expected, spec.variant) for name in statement.probes]
-            for name in dict.fromkeys(names):
-                probings = probe_runs(own.get(name) or load_probe(name), sweep.spec, sweep.runs)
-                if set(probings.counts) & {"probed", "failed"}:
-                    self._say(f"{spec.title}, probe {name}: {probings.words}")
-                for error in probings.errors[:1]:
-                    self._say(f"probe {name} failed: {error}")
-
-    def _look(self, spec: SweepSpec) -> None:
-        with logged_to(self._console):
-            newest = newest_sweep(spec, self._home)
-        if newest is not None and recall(newest.files, runs=False).answered:
-            self._answered[spec.title] = read_sweep(self._home, newest.id)
+    def _probe(self, experiment: Experiment, spec: SweepSpec) -> None:
+        """Run the probes of statements on runs of an answered sweep that lack their results."""
+        sweep = self._answered.get(spec.title)
+        if sweep is None:
+            return
+        own = {probe.name: probe for probe in map(load_probe, spec.probes)}
+        names = [name for statement in about(experiment.expected, spec.variant) for name in statement.probes]
+        for name in dict.fromkeys(names):
+            probings = probe_runs(own.get(name) or load_probe(name), sweep.spec, sweep.runs)
+            if set(probings.counts) & {"probed", "failed"}:
+                self._say(f"{spec.title}, probe {name}: {probings.words}")
+            for error in probings.errors[:1]:
+                self._say(f"probe {name} failed: {error}")
 
 
 def entropies(spec: SweepSpec) -> dict[str, float]:

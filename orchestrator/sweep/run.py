@@ -6,34 +6,41 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 
 from rich.console import Console
 
 from orchestrator import supervisor
+from orchestrator.catalogue.reading import find_sweep
 from orchestrator.cost import run_seconds
-from orchestrator.engine.campaign import Campaign, Observer
-from orchestrator.home.files import Home, make_home
-from orchestrator.home.journal import Journal
-from orchestrator.home.known_runs import whole_runs
-from orchestrator.home.sweeps import RunRecord, create_sweep
+from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.engine import Engine
+from orchestrator.environment import command_line
+from orchestrator.errors import UserError
+from orchestrator.home.files import Home, make_home, scratch
+from orchestrator.home.journal import Ended, Journal, Memory, recall
+from orchestrator.home.known_runs import (
+    adopt_outcomes,
+    check_same,
+    continued_blocks,
+    find_unfinished,
+    reusable,
+    reuse_runs,
+    whole_runs,
+)
+from orchestrator.home.sweeps import RunRecord, Sweep, create_sweep, load_sweep
 from orchestrator.record.recorder import Recorder, open_mlflow
+from orchestrator.record.store import Store, StoreError, check, choose
 from orchestrator.report.answer import Answer
+from orchestrator.search.base import BY_HAND
 from orchestrator.space import hardware
+from orchestrator.space.evidence import searcher_of
+from orchestrator.space.hardware import Hardware
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import StackSizes, settled
 from orchestrator.sweep.answering import finish, leave_resumable
-from orchestrator.sweep.beginning import (
-    campaign_of,
-    check_room,
-    choose_store,
-    engine_for,
-    extended_sweep,
-    known_runs,
-    on_these_devices,
-    resumed_sweep,
-)
-from orchestrator.sweep.interruption import StopRequests, stop_on_interrupt, stop_on_machine_error, stopper
+from orchestrator.sweep.interruption import StopRequests, stop_on_interrupt, stop_on_machine_error
 from orchestrator.sweep.monitor import Monitor
 from orchestrator.sweep.run_options import RunOptions, TimeLimit
 from orchestrator.sweep.tuning import tuned
@@ -56,19 +63,22 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         home, spec, machine = Home(options.home.resolve()), spec.checked(), options.hardware or hardware.detect()
         if options.address is None or options.hardware is not None:  # Otherwise the hardware is not known yet.
             check_room(spec, machine, options.address)
-        make_home(home.root)
-        resumed = None if options.resume is None else resumed_sweep(spec, home, options.resume)
-        extended = None if options.extend is None else extended_sweep(spec, home, options.extend)
+        resumed, extended = earlier_sweeps(spec, home, options)
         if extended is not None:
             spec = spec.model_copy(update={"salt": extended.spec.salt})
-        store = choose_store(home, must_answer=resumed is None)
+        store = _choose_store(home, must_answer=resumed is None)
         spec = settled(spec, machine)
         sizing = StackSizes(spec, machine)
-        engine = blocks.enter_context(engine_for(spec, options))
+        engine = blocks.enter_context(_engine_for(spec, options))
         log.info(engine.describe())
 
-        sweep = create_sweep(spec, home, fresh=options.fresh) if resumed is None else on_these_devices(resumed, spec)
-        options.begun(sweep)
+        if resumed is None:
+            sweep = create_sweep(spec, home, fresh=options.fresh)
+        else:  # Resources and probes do not change results.
+            current = {"resources": spec.resources, "probes": spec.probes}
+            sweep = replace(resumed, spec=resumed.spec.model_copy(update=current))
+        if options.begun is not None:
+            options.begun(sweep)
         supervisor.tell("sweep", "" if options.several else sweep.id)
         log.info(f"sweep {sweep.id}{', which trains every run again' if sweep.fresh else ''}")
         blocks.enter_context(stop_on_machine_error(sweep.files, options))
@@ -78,13 +88,21 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         memory = whole_runs(sweep.files)
         if sweep.spec.tune is not None and not sweep.spec.tuned:
             sweep = tuned(sweep, memory, journal, engine, sizing, options)
-        known = known_runs(sweep, memory, extended, journal, retry_failed=options.retry_failed)
+        known = _known_runs(sweep, memory, extended, journal, retry_failed=options.retry_failed)
         recorder = Recorder(partial(open_mlflow, store))
         recorder.begin(sweep)
 
-        campaign = campaign_of(sweep, journal, known, slots=engine.slots, sizing=sizing)
+        memory = recall(sweep.files, runs=False)  # Includes the blocks of the extended sweep.
+        searcher = searcher_of(sweep.spec, blocks=memory.blocks)
+        for mix in memory.stopped:
+            again = f"to train it again, start a new sweep with --extend {sweep.id}"
+            log.info(f"{mix} was {BY_HAND} and stays stopped; {again}")
+            searcher.stop(mix)
+        campaign = Campaign(
+            sweep, searcher, journal, slots=engine.slots, sizing=sizing, known=known, blocks=len(memory.blocks)
+        )
         progress = _Progress(campaign, recorder, console, options.limit)
-        blocks.enter_context(stop_on_interrupt(stopper(campaign, engine)))
+        blocks.enter_context(stop_on_interrupt(campaign, engine))
         if not campaign.done:
             with progress.view:
                 engine.execute(campaign)
@@ -94,43 +112,132 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         return finish(campaign, recorder, console, options)
 
 
-class _Progress(Observer):
+def check_begin(spec: SweepSpec, home: Home, hardware: Hardware, options: RunOptions) -> None:
+    """Check a request before anything starts. Raises :class:`UserError` for missing cores or GPUs, or if the sweep to
+    resume or extend is missing, different or running."""
+    check_room(spec, hardware, options.address)
+    resumed, _ = earlier_sweeps(spec, home, options)
+    if resumed is not None:
+        resumed.files.check_free()
+
+
+def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:
+    """Raise :class:`UserError` if the machines lack a stack's cores or GPUs, or this machine a scratch directory."""
+    resources = spec.resources
+    if address is None:
+        scratch(resources.scratch)
+    for name, share, available, what, hint in (
+        ("cpu_per_stack", resources.cpu_per_stack, hardware.cpus, "CPU cores", ""),
+        ("gpu_per_stack", resources.gpu_per_stack, hardware.gpus, "GPUs", "; 0 trains on the CPU"),
+    ):
+        if isinstance(share, float) and share > available and not hardware.grows:
+            raise UserError(
+                f"resources.{name} is {share:g}, but only {available} {what} were found: set it to at most "
+                f"{available}{hint}"
+            )
+
+
+def earlier_sweeps(spec: SweepSpec, home: Home, options: RunOptions) -> tuple[Sweep | None, Sweep | None]:
+    """Create a home, and return the sweeps that a sweep resumes (the newest unfinished one if the id is "") and
+    extends. Raises :class:`UserError` if one is missing, or so different that it cannot be used."""
+    make_home(home.root)
+    resumed = extended = None
+    if options.resume:
+        resumed = load_sweep(home, find_sweep(home, options.resume))
+        check_same(spec, resumed)
+    elif options.resume is not None:
+        resumed = find_unfinished(spec, home)
+    if options.extend is not None:
+        extended = load_sweep(home, find_sweep(home, options.extend))
+        continued = spec.model_copy(update={"salt": extended.spec.salt})
+        reusable(continued, extended)
+        continued_blocks(continued, extended)
+    return resumed, extended
+
+
+def _choose_store(home: Home, *, must_answer: bool) -> Store:
+    """Return the store of a home's record. If it does not respond, raise ``StoreError`` with ``must_answer``, otherwise
+    log how to record the sweep later."""
+    store = choose(home.root)
+    try:
+        check(store)
+    except StoreError as error:
+        if must_answer:
+            raise
+        later = command_line("sync", "--home", home.root)
+        log.warning(f"{error}; the sweep continues without a record. To add it later: `{later}`")
+    return store
+
+
+def _engine_for(spec: SweepSpec, options: RunOptions) -> Engine:
+    if options.local:
+        from orchestrator.engine.local_engine import LocalEngine
+
+        return LocalEngine()
+    from orchestrator.engine.ray.engine import RayEngine  # Ray takes a second to import; local sweeps do not need it.
+    from orchestrator.engine.ray.session import RaySession
+
+    return RayEngine(spec.resources, options.session or RaySession(options.address, dashboard=options.dashboard))
+
+
+@contextmanager
+def one_ray(options: RunOptions) -> Iterator[RunOptions]:
+    """Yield options for several sweeps that share one Ray. The first sweep starts it."""
+    if options.local:
+        yield options
+        return
+    from orchestrator.engine.ray.session import RaySession
+
+    with RaySession(options.address, dashboard=options.dashboard, kept=True) as session:
+        yield replace(options, session=session)
+
+
+def _known_runs(
+    sweep: Sweep, memory: Memory, extended: Sweep | None, journal: Journal, *, retry_failed: bool
+) -> list[Ended]:
+    """Return the runs that need no training: from ``memory``, from before a crash, or from another sweep."""
+    known = [entry for entry in memory.ended if not (retry_failed and entry.outcome.status is Status.FAILED)]
+    known += adopt_outcomes(sweep, journal, [entry.key for entry in known])
+    if extended is not None:
+        for damage in recall(extended.files).damaged:
+            log.warning(damage)
+        known += reuse_runs(extended, sweep, journal)
+    return known
+
+
+class _Progress(StopRequests):
     """Shows and records a sweep while it trains, and handles stop requests."""
 
     def __init__(self, campaign: Campaign, recorder: Recorder, console: Console, limit: TimeLimit) -> None:
+        super().__init__(campaign, limit)
         self._sweep = campaign.sweep
         self._recorder = recorder
         for record in campaign.records:
             recorder.run_ended(self._sweep, record)
         self.monitor = Monitor(campaign, lambda: recorder.warning, run_seconds(self._sweep.spec))
         self.view = LiveView(console, self.monitor.snapshot)
-        self._stop_requests = StopRequests(campaign, limit)
-        campaign.observer = self
 
     @property
     def behind(self) -> bool:
         return self._recorder.behind
 
     def look(self) -> None:
-        self._stop_requests.look()
+        super().look()
         self.monitor.look()
 
     def ended(self, record: RunRecord) -> None:
         self._recorder.run_ended(self._sweep, record)
-        config, is_phase = record.config, record.config.label not in self._sweep.spec.mix_named
-        tasks = list(record.outcome.accuracy) if is_phase else [self._sweep.spec.target]
-        self.view.run_ended(config.label, config.size, config.seed, ended_words(record, tasks))
-
-
-def ended_words(record: RunRecord, tasks: list[str]) -> str:
-    """Return the end of a run with its accuracy on these tasks, such as ``add 0.95, finished, 400 steps``."""
-    outcome = record.outcome
-    if outcome.status is Status.FAILED:
-        lines = outcome.error.strip().splitlines()
-        return f"failed: {lines[-1] if lines else ''}"
-    accuracies = ", ".join(f"{task} {outcome.accuracy[task]:.2f}" for task in tasks)
-    origin = f", trained for {record.found_in}" if record.found_in else ""
-    return f"{accuracies}, {outcome.status}, {outcome.steps} steps{origin}"
+        config, outcome = record.config, record.outcome
+        if outcome.status is Status.FAILED:
+            lines = outcome.error.strip().splitlines()
+            words = f"failed: {lines[-1] if lines else ''}"
+        else:
+            is_phase = config.label not in self._sweep.spec.mix_named
+            tasks = list(outcome.accuracy) if is_phase else [self._sweep.spec.target]
+            accuracies = ", ".join(f"{task} {outcome.accuracy[task]:.2f}" for task in tasks)
+            origin = f", trained for {record.found_in}" if record.found_in else ""
+            words = f"{accuracies}, {outcome.status}, {outcome.steps} steps{origin}"
+        self.view.run_ended(config.label, config.size, config.seed, words)
 
 
 class _ConsoleHandler(logging.Handler):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -73,20 +75,19 @@ class SpaceOptions:
         (), "--set", metavar="KEY=VALUE", help="Override a field by its path: --set search.method=grid."
     )
 
-    def words(self, *names: str) -> list[str]:
-        """Return options as command-line words, by default all without ``once``. Default values are left out."""
+    def words(self) -> list[str]:
+        """Return options as command-line words, without ``once`` options and default values."""
         words: list[str] = []
         for option_field in fields(self):
             value, metadata = getattr(self, option_field.name), option_field.metadata
-            wanted = option_field.name in names if names else "option" in metadata and not metadata["once"]
-            if not wanted or value == option_field.default:
+            if metadata.get("once", True) or value == option_field.default:
                 continue
             name = (*metadata["option"]["names"], f"--{option_field.name.replace('_', '-')}")[0]
             if value is True:
                 words.append(name)
-                continue
-            for word in value if isinstance(value, list | tuple) else [value]:
-                words += [name, str(word)]
+            else:
+                values = value if isinstance(value, list | tuple) else [value]
+                words += [word for item in values for word in (name, str(item))]
         return words
 
     @property
@@ -108,9 +109,7 @@ class SizedOptions(SpaceOptions):
         None, metavar="SHARE|auto", help="Give each stack this share of a GPU, such as 0.5; 0 trains on the CPU."
     )
     scratch: Path | None = option(
-        None,
-        metavar="DIR",
-        help="Directory for training data on each machine; by default private and temporary.",
+        None, metavar="DIR", help="Directory for training data on each machine; by default private and temporary."
     )
 
     @property
@@ -126,10 +125,6 @@ class SizedOptions(SpaceOptions):
         )
         given = [Assignment(path, str(value), f"{name} {value}") for path, name, value in short if value is not None]
         return [*self.overrides, *given]
-
-
-def _ignore(sweep: Sweep) -> None:
-    """Do nothing."""
 
 
 EXCLUDED = (
@@ -185,7 +180,7 @@ class RunOptions(SizedOptions):
     hardware: Hardware | None = None
     session: RaySession | None = None
     limit: TimeLimit = field(default_factory=TimeLimit)
-    begun: Callable[[Sweep], object] = _ignore
+    begun: Callable[[Sweep], object] | None = None
 
     def started(self, space: str = "") -> Self:
         """Return the options for a command that starts now. Raises :class:`UserError` for mutually exclusive options,
@@ -217,8 +212,8 @@ class RunOptions(SizedOptions):
     @property
     def plan_line(self) -> str:
         """Command that prints the settings, caveats and cost of the same sweep."""
-        names = (option_field.name for option_field in fields(SizedOptions))
-        return command_line("plan", self.space, *self.words(*names))
+        sized = SizedOptions(**{one.name: getattr(self, one.name) for one in fields(SizedOptions)})
+        return command_line("plan", self.space, *sized.words())
 
     def resumed(self, sweep_id: str) -> str:
         """Return the command that continues the sweep. Variants are resumed together."""
@@ -231,6 +226,82 @@ class RunOptions(SizedOptions):
         unchanged = [override for override in self.overrides if override.partition("=")[0] not in changed_fields]
         line = replace(self, overrides=unchanged).line
         chosen = ["--variant", variant] if self.several else []
-        changed = [word for override in overrides for word in ("--set", override)]
+        changed = SpaceOptions(overrides=list(overrides)).words()
         reused = ["--extend", extended] if extended else []
         return f"{line} {shlex.join([*chosen, *changed, *reused])}"
+
+
+SAMPLES = {
+    "overrides": '{"seeds": 5} or ["seeds=5"]',
+    "max_time": '"2h", 7200 (seconds) or a timedelta',
+    "resume": "True (the newest unfinished sweep) or a sweep's id",
+    "home": '"results" or a Path',
+    "scratch": '"/scratch" or a Path',
+    "stack": '4 or "auto"',
+    "gpu_fraction": '0.5 or "auto"',
+}
+"""Examples for options that are not only text."""
+KNOWN = {field.name: field.type for field in fields(RunOptions) if "option" in field.metadata}
+SWITCHES = [name for name, kind in KNOWN.items() if kind == "bool"]
+
+
+def from_python(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with the values that the command line would produce, without those that are None. Raises
+    :class:`UserError` for an unknown option or a value of the wrong type."""
+    for name in given:
+        if name not in KNOWN:
+            raise unknown("option", name, KNOWN)
+    return {name: _option(name, value) for name, value in given.items() if value is not None}
+
+
+def home_from_python(given: Any) -> Path:
+    """Return a home directory, the default for None. Raises :class:`UserError` for a value of the wrong type."""
+    return HOME if given is None else user_path(_option("home", given))
+
+
+def _option(name: str, value: Any) -> Any:
+    if hasattr(value, "tolist"):  # A numpy number or array.
+        value = value.tolist()
+    match name, value:
+        case "overrides", _:
+            return _overrides(value)
+        case "resume", bool():
+            return "" if value else None
+        case _, bool() if name in SWITCHES:
+            return value
+        case _, bool():  # Not a number.
+            pass
+        case "max_time", timedelta():
+            return f"{value.total_seconds():.3f}s"
+        case "max_time", int() | float():
+            return f"{value:.3f}s"
+        case "stack" | "gpu_fraction", int() | float():
+            return str(value)
+        case "home" | "scratch", os.PathLike():
+            return Path(value)
+        case _, str() if name not in SWITCHES:
+            return value
+    sample = SAMPLES.get(name, "True or False" if name in SWITCHES else "text")
+    raise UserError(f"{name}={value!r} cannot be used: write {sample}")
+
+
+def _overrides(value: Any) -> list[str]:
+    """Return overrides as ``key=value``, with the value as JSON, which is also YAML."""
+    if isinstance(value, Mapping):
+        return [f"{key}={_json(str(key), inner)}" for key, inner in value.items()]
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Sequence) and all(isinstance(item, str) for item in value):
+        return list(value)
+    raise UserError(f"overrides={value!r} cannot be used: write {SAMPLES['overrides']}")
+
+
+def _json(key: str, value: Any) -> str:
+    def plain(inner: Any) -> Any:
+        if hasattr(inner, "tolist"):
+            return inner.tolist()
+        if isinstance(inner, os.PathLike | range):
+            return str(inner) if isinstance(inner, os.PathLike) else list(inner)
+        raise UserError(f"overrides: {key} is {inner!r}, which cannot be written into a search space")
+
+    return json.dumps(value, default=plain)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from orchestrator.engine.campaign import Campaign, Observer
+from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
 from orchestrator.errors import SweepError
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.journal import Journal, Memory, Tuned
 from orchestrator.home.sweeps import RunRecord, Sweep, write_spec
 from orchestrator.stacks import StackSizes
-from orchestrator.sweep.interruption import StopRequests, stop_on_interrupt, stopped_words, stopper
+from orchestrator.sweep.interruption import StopRequests, stop_on_interrupt, stopped_words
 from orchestrator.sweep.run_options import RunOptions, TimeLimit
 from orchestrator.tuning import Tuner, observe_learning
 from trainables.base import Status
@@ -37,25 +37,20 @@ def tuned(
     """
     spec, files = sweep.spec, sweep.files
     tuner = Tuner(spec)
-    known = [entry for entry in memory.trials if entry.outcome.status is not Status.FAILED]
-    for entry in known:
-        tuner.tell(entry.request, observe_learning(entry.outcome, spec.target))
     campaign = Campaign(
         replace(sweep, spec=spec.model_copy(update={"tune": None, "probes": ()})),
         tuner,
         journal,
         slots=engine.slots,
         sizing=sizing,
-        interrupted=Checkpoints(files.checkpoints).interrupted(),
-        known=known,
-        observe=observe_learning,
+        known=[entry for entry in memory.trials if entry.outcome.status is not Status.FAILED],
+        observation=observe_learning,
     )
-    campaign.observer = observer = _Observer(tuner, campaign, options.limit)
-    studies = [tuner.study(mix) for mix in tuner.problem.mixes]
-    for study in studies:
+    observer = _Observer(tuner, campaign, options.limit)
+    for study in map(tuner.study, tuner.problem.mixes):
         at = " and ".join(map(str, study.sizes))
         log.info(f"tuning {study.mix} at {spec.size_axis} {at}: up to {study.tune.trials} trials")
-    with stop_on_interrupt(stopper(campaign, engine)):
+    with stop_on_interrupt(campaign, engine):
         if not campaign.done:
             engine.execute(campaign)
     if observer.failure:
@@ -66,7 +61,7 @@ def tuned(
         log.info(f"Stopped while tuning; finished runs are kept. Continue with\n{options.resumed(sweep.id)}")
         raise KeyboardInterrupt
     Checkpoints(files.checkpoints).clear()
-    studies = [tuner.study(mix) for mix in tuner.problem.mixes]
+    studies = list(map(tuner.study, tuner.problem.mixes))
     for study in studies:
         log.info(study)
     journal.append(Tuned())
@@ -74,18 +69,14 @@ def tuned(
     return replace(sweep, spec=write_spec(files, spec))
 
 
-class _Observer(Observer):
+class _Observer(StopRequests):
     """Logs each trial that ends. A failed run stops the campaign; :attr:`failure` is the reason."""
 
     def __init__(self, tuner: Tuner, campaign: Campaign, limit: TimeLimit) -> None:
-        self._stop_requests = StopRequests(campaign, limit, only_whole=True)
+        super().__init__(campaign, limit, only_whole=True)
         self._tuner = tuner
-        self._campaign = campaign
         self._logged = {mix: tuner.study(mix).ended for mix in tuner.problem.mixes}
         self.failure = ""
-
-    def look(self) -> None:
-        self._stop_requests.look()
 
     def ended(self, record: RunRecord) -> None:
         mix, study = record.config.label, self._tuner.study(record.config.label)

@@ -16,6 +16,8 @@ import ray
 from tests.waiting import wait_for
 
 RAY = Path(sys.executable).with_name("ray")
+PLAIN = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+"""The environment of this process before Ray was started in it."""
 OWN_DISK = "mount -t tmpfs -o size=64m tmpfs {home}"
 READ_ONLY = "mount --bind {home} {home} && mount -o remount,bind,ro {home}"
 

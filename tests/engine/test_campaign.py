@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.engine.base import RunReport, StackReport
 from orchestrator.engine.campaign import Campaign, Observer
-from orchestrator.home.checkpoints import Checkpoints, read_members, read_progress
+from orchestrator.home.checkpoints import CHECKPOINT, Checkpoints, read_members, read_progress
 from orchestrator.home.files import Home, SweepDirectory
 from orchestrator.home.journal import Ended, Journal, Stopped, read_journal, recall
 from orchestrator.home.run_files import WEIGHTS
@@ -29,18 +29,34 @@ def files(tmp_path: Path) -> Path:
     return Home(tmp_path).sweep("logistic-1").journal
 
 
-def make(path: Path, *, slots: int = 2, interrupted: list[list[Request]] | None = None, **changes: object) -> Campaign:
+def make(path: Path, *, slots: int = 2, interrupted: list[Request] | None = None, **changes: object) -> Campaign:
+    """Return a campaign of a sweep, which has a checkpoint of these runs."""
     wanted_spec = spec(**({"search": {"method": "grid"}, "sizes": [8, 16], "resources": {"max_stack": 4}} | changes))
     sweep = Sweep(SweepDirectory(path.parent), wanted_spec, "now", {})
+    if interrupted:
+        with Checkpoints(sweep.files.checkpoints).put("interrupted", interrupted) as checkpoint:
+            (checkpoint / CHECKPOINT).mkdir()
     sizing = StackSizes(wanted_spec, Hardware(2, 16))
-    journal = Journal(path)
-    return Campaign(sweep, searcher_of(wanted_spec), journal, slots=slots, sizing=sizing, interrupted=interrupted or [])
+    return Campaign(sweep, searcher_of(wanted_spec), Journal(path), slots=slots, sizing=sizing)
 
 
 def start(campaign: Campaign) -> Stack:
     stack = campaign.next_stack()
     assert stack is not None
     return stack
+
+
+def finish(campaign: Campaign, stack: Stack) -> list[Request]:
+    """End all runs of a stack, and the stack. Return its requests."""
+    for ticket in stack.tickets:
+        campaign.ended(ticket.key, GOOD)
+    campaign.stack_ended(stack.id)
+    return list(stack.requests)
+
+
+def failures(files: Path) -> list[Outcome | None]:
+    """Return the outcomes in the journal, which has those of failed runs."""
+    return [entry.result for entry in read_journal(files) if isinstance(entry, Ended)]
 
 
 def report(campaign: Campaign, stack_id: str, key: str, evaluation: Evaluation) -> None:
@@ -71,10 +87,8 @@ def test_a_whole_grid_is_trained_once(files: Path) -> None:
         stack = start(campaign)
         assert len({ticket.request.size for ticket in stack.tickets}) == 1
         for ticket in stack.tickets:
-            seen.append(ticket.request)
             report(campaign, stack.id, ticket.key, Evaluation(1, 1.0, {"add": 0.2}))
-            campaign.ended(ticket.key, GOOD)
-        campaign.stack_ended(stack.id)
+        seen += finish(campaign, stack)
     assert len(seen) == len(set(seen)) == 2 * 2 * 2
     assert not campaign.training
 
@@ -86,11 +100,10 @@ def test_a_failed_stack_is_split_and_a_run_that_also_fails_alone_is_failed(files
     campaign.ended(stack.tickets[0].key, GOOD)
     campaign.stack_failed(stack.id, "Traceback: boom")
     alone = start(campaign)
-    assert [ticket.request for ticket in alone.tickets] == [stack.tickets[1].request]
+    assert alone.requests == stack.requests[1:]
     campaign.stack_failed(alone.id, "Traceback: boom")
     assert campaign.done
-    failures = [entry.result for entry in read_journal(files) if isinstance(entry, Ended)]
-    assert failures == [None, Outcome(Status.FAILED, 0, {}, {}, error="Traceback: boom")]
+    assert failures(files) == [None, Outcome(Status.FAILED, 0, {}, {}, error="Traceback: boom")]
 
 
 def test_a_failed_stack_is_retried_whole_and_then_run_by_run(files: Path) -> None:
@@ -98,15 +111,12 @@ def test_a_failed_stack_is_retried_whole_and_then_run_by_run(files: Path) -> Non
     stack = start(campaign)
     campaign.ended(stack.tickets[0].key, GOOD)
     campaign.stack_failed(stack.id, "boom", retries=1)
-    again = campaign.next_stack()
+    again = start(campaign)
     assert again == stack
     assert campaign.job(again).wanted == (1, 2)
     campaign.stack_failed(again.id, "boom", retries=1)
     for _ in range(2):
-        alone = start(campaign)
-        assert len(alone.tickets) == 1
-        campaign.ended(alone.tickets[0].key, GOOD)
-        campaign.stack_ended(alone.id)
+        assert len(finish(campaign, start(campaign))) == 1
     assert campaign.done
 
 
@@ -115,19 +125,17 @@ def test_a_stack_that_fails_while_the_sweep_stops_is_not_counted_as_failed(files
     stack = start(campaign)
     campaign.stopping = True
     campaign.stack_failed(stack.id, "its process was asked to end as well")
-    assert [entry for entry in read_journal(files) if isinstance(entry, Ended)] == []
+    assert failures(files) == []
+    assert campaign.next_stack() is None
+    assert campaign.done
 
 
 def test_an_interrupted_stack_is_restarted_whole(files: Path) -> None:
     members = [Request("add", 16, 1), Request("add+prod", 16, 0), Request("add", 16, 0)]
-    campaign = make(files, slots=1, interrupted=[members])
+    campaign = make(files, slots=1, interrupted=members)
     stacks = []
     while not campaign.done:
-        stack = start(campaign)
-        stacks.append(list(stack.requests))
-        for ticket in stack.tickets:
-            campaign.ended(ticket.key, GOOD)
-        campaign.stack_ended(stack.id)
+        stacks.append(finish(campaign, start(campaign)))
     assert members in stacks
     trained = [request for stack in stacks for request in stack]
     assert len(trained) == len(set(trained)) == 8
@@ -137,11 +145,9 @@ def test_a_run_with_a_checkpoint_does_not_wait_for_its_earlier_phase(files: Path
     """Its first phase has been lost since the checkpoint and is being trained again."""
     then = {"name": "then", "phases": [{"mix": "prod"}, {"mix": "add"}]}
     members = [Request("add", 16, 0), Request("then", 16, 0)]
-    campaign = make(files, slots=2, interrupted=[members], mixes=["add", then], sizes=[16], seeds=1)
-    whole, first = campaign.next_stack(), campaign.next_stack()
-    assert whole is not None
-    assert first is not None
-    assert [ticket.request for ticket in whole.tickets] == members
+    campaign = make(files, slots=2, interrupted=members, mixes=["add", then], sizes=[16], seeds=1)
+    whole, first = start(campaign), start(campaign)
+    assert list(whole.requests) == members
     campaign.ended(first.tickets[0].key, GOOD, {WEIGHTS: b""})
     campaign.stack_ended(first.id)
     assert campaign.next_stack() is None
@@ -151,13 +157,10 @@ def test_a_run_with_a_checkpoint_does_not_wait_for_its_earlier_phase(files: Path
 def test_a_stack_whose_runs_have_ended_frees_its_slot(files: Path) -> None:
     """Three runs are spread over two slots although the last trial has not been cleaned up yet."""
     campaign = make(files, slots=2, seeds=3, sizes=[8, 16], mixes=["add"], search={"method": "bisection"})
-    first = [campaign.next_stack(), campaign.next_stack()]
-    for stack in first:
-        assert stack is not None
+    for stack in [start(campaign), start(campaign)]:
         for ticket in stack.tickets:
             campaign.ended(ticket.key, GOOD)
-    then = start(campaign)
-    assert len(then.tickets) == 2
+    assert len(start(campaign).tickets) == 2
 
 
 def test_nothing_starts_while_the_observer_is_behind(files: Path) -> None:
@@ -173,27 +176,13 @@ def test_nothing_starts_while_the_observer_is_behind(files: Path) -> None:
     assert campaign.next_stack() is not None
 
 
-def test_a_stopping_campaign_starts_nothing(files: Path) -> None:
-    campaign = make(files)
-    campaign.stopping = True
-    assert campaign.next_stack() is None
-    assert campaign.done
-
-
 def test_a_stack_too_large_for_memory_continues_as_two_and_limits_later_stacks(files: Path) -> None:
     campaign = make(files, slots=1, seeds=7, sizes=[8], mixes=["add"], resources={"max_stack": 4})
     stack = start(campaign)
     campaign.ended(stack.tickets[0].key, GOOD)
-    left = [ticket.request for ticket in stack.tickets[1:]]
+    left = list(stack.requests[1:])
     campaign.stack_halved(stack.id, [left[:2], left[2:]])
-    trained = []
-    for _ in range(2):
-        half = start(campaign)
-        trained.append([ticket.request for ticket in half.tickets])
-        for ticket in half.tickets:
-            campaign.ended(ticket.key, GOOD)
-        campaign.stack_ended(half.id)
-    assert trained == [left[:2], left[2:]]
+    assert [finish(campaign, start(campaign)) for _ in range(2)] == [left[:2], left[2:]]
     rest = start(campaign)
     assert {ticket.request.size for ticket in rest.tickets} == {8}
     assert len(rest.tickets) == 2
@@ -216,9 +205,7 @@ def test_a_memory_limit_holds_for_larger_sizes(files: Path) -> None:
             continue
         if halved:
             largest[size] = max(runs, largest.get(size, 0))
-        for ticket in stack.tickets:
-            campaign.ended(ticket.key, GOOD)
-        campaign.stack_ended(stack.id)
+        finish(campaign, stack)
     assert largest == {4: 4, 8: 2, 16: 2}
 
 
@@ -226,9 +213,7 @@ def test_a_later_halving_never_raises_the_limit(files: Path) -> None:
     campaign = make(
         files, slots=2, seeds=16, sizes=[8], mixes=["add"], search={"method": "grid"}, resources={"max_stack": 8}
     )
-    first, second = campaign.next_stack(), campaign.next_stack()
-    assert first is not None
-    assert second is not None
+    first, second = start(campaign), start(campaign)
     requests, other = (list(stack.requests) for stack in (first, second))
     assert len(requests) == len(other) == 8
     campaign.stack_halved(first.id, [requests[:4], requests[4:]])
@@ -238,20 +223,21 @@ def test_a_later_halving_never_raises_the_limit(files: Path) -> None:
     assert campaign.limits == {8: 2}
 
 
-def test_a_stack_shows_its_evaluations_until_its_runs_have_ended(files: Path) -> None:
-    campaign = make(files)
+def test_a_stack_shows_its_evaluations_and_keeps_its_checkpoint_until_its_runs_have_ended(files: Path) -> None:
+    campaign, sweep = make(files), SweepDirectory(files.parent)
     stack = start(campaign)
-    shown = Home(files.parents[2]).sweep("logistic-1").stacks / stack.id
+    shown, checkpoints = sweep.stacks / stack.id, Checkpoints(sweep.checkpoints)
+    with checkpoints.put(stack.id, stack.requests):
+        pass
     assert read_members(shown)[0] == list(stack.requests)
     curve = tuple(Evaluation(step, 1 / step, {"add": step / 10}) for step in (1, 2, 3))
     key = stack.tickets[0].key
     for evaluation in curve:
         report(campaign, stack.id, key, evaluation)
     assert read_progress(shown) == {key: curve}
-    for ticket in stack.tickets:
-        campaign.ended(ticket.key, GOOD)
-    campaign.stack_ended(stack.id)
+    finish(campaign, stack)
     assert not shown.exists()
+    assert checkpoints.stacks() == []
 
 
 def test_a_stopped_stack_still_shows_its_evaluations(files: Path) -> None:
@@ -262,19 +248,8 @@ def test_a_stopped_stack_still_shows_its_evaluations(files: Path) -> None:
     campaign.stopping = True
     campaign.stack_ended(stack.id)
     assert not campaign.training, "the live view's last word is that nothing trains"
-    shown = Home(files.parents[2]).sweep("logistic-1").stacks / stack.id
+    shown = SweepDirectory(files.parent).stacks / stack.id
     assert read_progress(shown) == {key: (Evaluation(1, 1.0, {"add": 0.1}),)}
-
-
-def test_a_stack_leaves_no_checkpoint_after_its_runs_are_journalled(files: Path) -> None:
-    campaign, checkpoints = make(files), Checkpoints(SweepDirectory(files.parent).checkpoints)
-    stack = start(campaign)
-    with checkpoints.put(stack.id, stack.requests):
-        pass
-    for ticket in stack.tickets:
-        campaign.ended(ticket.key, GOOD)
-    campaign.stack_ended(stack.id)
-    assert checkpoints.stacks() == []
 
 
 def test_a_run_reported_as_failed_by_its_family_is_not_stored(files: Path) -> None:
@@ -287,7 +262,7 @@ def test_a_run_reported_as_failed_by_its_family_is_not_stored(files: Path) -> No
 def test_a_run_of_an_interrupted_stack_is_reused_from_another_sweep(files: Path) -> None:
     members = [Request("add", 16, 0), Request("add", 16, 1)]
     one_at_a_time = {"max_stack": 1}
-    campaign = make(files, slots=1, interrupted=[members], sizes=[16], resources=one_at_a_time, mixes=["add"])
+    campaign = make(files, slots=1, interrupted=members, sizes=[16], resources=one_at_a_time, mixes=["add"])
     other = Home(files.parents[2]).sweep("logistic-0")
     other.directory.mkdir(parents=True)
     existing = campaign.ticket(members[1]).key
@@ -320,12 +295,9 @@ def test_stopping_a_mix_drops_its_training_runs_and_keeps_ended_ones(files: Path
     assert not any(campaign.is_over(item.id) for item in of["add+prod"])
     campaign.ended(given_up[0].tickets[0].key, GOOD)  # The worker had not received the stop yet.
     for item in of["add+prod"]:
-        campaign.ended(item.tickets[0].key, GOOD)
+        finish(campaign, item)
     while not campaign.done:
-        stack = start(campaign)
-        assert {ticket.request.mix for ticket in stack.tickets} == {"add+prod"}
-        for ticket in stack.tickets:
-            campaign.ended(ticket.key, GOOD)
+        assert {request.mix for request in finish(campaign, start(campaign))} == {"add+prod"}
     entries = list(read_journal(files))
     assert [entry.mix for entry in entries if isinstance(entry, Stopped)] == ["add"]
     known = [entry.key for entry in entries if isinstance(entry, Ended) and entry.request.mix == "add"]

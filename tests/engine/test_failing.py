@@ -16,15 +16,11 @@ from ray.exceptions import (
     RayTaskError,
 )
 
-from orchestrator.engine import retries
 from orchestrator.engine.ray.deaths import machine_error_behind, machine_error_words
 from orchestrator.errors import SweepError
-from orchestrator.home.files import Home
 from orchestrator.space.resources import Resources
-from orchestrator.sweep.run import run_sweep
-from orchestrator.sweep.run_options import RunOptions
 from tests.engine.test_trouble import statuses, troubled_spec
-from tests.sweep.sweeps import printed, quiet
+from tests.sweep.sweeps import only_sweep, printed, quiet, run_here
 from trainables.base import Status
 
 EXITED = "The actor is dead because its worker process has died. Worker exit type: {} Worker exit detail: {}"
@@ -36,7 +32,7 @@ MONITOR = (
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retries, "WAITS_S", (0.0, 0.0))
+    monkeypatch.setattr("orchestrator.engine.campaign.WAITS_S", (0.0, 0.0))
 
 
 def died(reason: str) -> ActorDiedError:
@@ -115,13 +111,13 @@ def test_a_process_ended_by_rays_memory_monitor_is_not_a_failed_run(
     monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "3000")
     home, wanted, console = tmp_path / "home", troubled_spec(tmp_path, pace_s=2.0), quiet()
     with pytest.raises(SweepError, match=r"ran short of memory \(.* used\), and Ray ended") as stopped:
-        run_sweep(wanted, RunOptions(home=home), console)
-    [sweep_id] = Home(home).sweep_ids()
+        run_here(wanted, home, engine="ray", console=console)
+    sweep_id = only_sweep(home).id
     assert str(stopped.value).endswith(f"Continue with\nthe same command and --resume {sweep_id}")
     assert "Machine error (not a result): the node 127.0.0.1 ran short of memory" in printed(console)
     assert "failed" not in printed(console)
     monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "0")
-    run_sweep(wanted, RunOptions(home=home, resume=sweep_id), quiet())
+    run_here(wanted, home, resume=sweep_id, engine="ray")
     assert statuses(home) == [Status.FINISHED] * 4
 
 
@@ -131,6 +127,6 @@ def test_a_process_killed_by_hand_is_not_a_failed_run(tmp_path: Path) -> None:
     (tmp_path / "log.dies").write_text("2")
     home, console = tmp_path / "home", quiet()
     wanted = troubled_spec(tmp_path).model_copy(update={"resources": Resources(max_stack=1, retries=0)})
-    run_sweep(wanted, RunOptions(home=home), console)
+    run_here(wanted, home, engine="ray", console=console)
     assert statuses(home) == [Status.FINISHED] * 4
     assert "Machine error (not a result): a training process on the node" in printed(console)

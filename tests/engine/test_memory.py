@@ -4,46 +4,36 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 import torch
 
-from orchestrator.engine import out_of_memory, retries
-from orchestrator.engine.out_of_memory import is_out_of_memory
+from orchestrator.engine import worker
+from orchestrator.engine.worker import is_out_of_memory
 from orchestrator.errors import SweepError
-from orchestrator.home.files import Home
 from orchestrator.space.resources import Resources
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.run import run_sweep
-from orchestrator.sweep.run_options import RunOptions
-from tests.scripted import FAMILY, events
-from tests.sweep.sweeps import ended, printed, quiet, spec
+from tests.scripted import events
+from tests.sweep.sweeps import ended, only_sweep, printed, quiet, run_here, scripted
 from trainables.base import Status
 
 
 def stack_spec(log: Path, **settings: int) -> SweepSpec:
     """Return a spec of eight runs of one size, which start as a single stack."""
-    return spec(
-        family=FAMILY,
-        mixes=["add"],
-        sizes=[16],
-        seeds=8,
-        search={"method": "grid"},
-        settings={"log": str(log), "steps": 4, **settings},
-        resources={"max_stack": 8, "cpu_per_stack": 1, "checkpoint_every_s": 1e-9},
-    )
+    resources = {"max_stack": 8, "cpu_per_stack": 1, "checkpoint_every_s": 1e-9}
+    return scripted(log, {"steps": 4, **settings}, sizes=[16], seeds=8, resources=resources)
 
 
 def sweep(home: Path, **settings: int) -> tuple[Counter[tuple[int, int]], str]:
     """Train them. Return the number of runs by stack size and evaluation, and the printed text."""
     log, console = home / "log", quiet()
-    run_sweep(stack_spec(log, **settings), RunOptions(home=home, engine="local"), console)
-    [sweep_id] = Home(home).sweep_ids()
-    entries = ended(home, sweep_id)
+    run_here(stack_spec(log, **settings), home, console=console)
+    entries = ended(home)
     assert {entry.request.seed for entry in entries} == set(range(8))
     assert len(entries) == 8
     assert {entry.outcome.status for entry in entries} == {Status.FINISHED}
-    assert not list((Home(home).sweep(sweep_id).directory / "stacks").iterdir())
+    assert not list(only_sweep(home).stacks.iterdir())
     return Counter((item.runs, item.step) for item in events(log)), printed(console)
 
 
@@ -66,9 +56,8 @@ def test_a_stack_is_halved_under_ray(tmp_path: Path) -> None:
     if ray.is_initialized():
         ray.shutdown()
     log = tmp_path / "log"
-    run_sweep(stack_spec(log, room=1), RunOptions(home=tmp_path), quiet())
-    [sweep_id] = Home(tmp_path).sweep_ids()
-    entries = ended(tmp_path, sweep_id)
+    run_here(stack_spec(log, room=1), tmp_path, engine="ray")
+    entries = ended(tmp_path)
     assert {(entry.request.seed, entry.outcome.status) for entry in entries} == {(s, Status.FINISHED) for s in range(8)}
     assert Counter(item.step for item in events(log) if item.runs == 1) == {2: 8, 3: 8, 4: 8}
 
@@ -76,19 +65,11 @@ def test_a_stack_is_halved_under_ray(tmp_path: Path) -> None:
 def test_a_single_run_that_does_not_fit_stops_the_sweep_without_an_outcome(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retries, "WAITS_S", (0.0,))
-    sweep_spec = spec(
-        family=FAMILY,
-        mixes=["add"],
-        sizes=[16, 32],
-        seeds=1,
-        search={"method": "grid"},
-        settings={"room": 0, "grows_at": 1},
-    )
+    monkeypatch.setattr("orchestrator.engine.campaign.WAITS_S", (0.0,))
+    wanted = scripted(tmp_path / "log", {"room": 0, "grows_at": 1}, sizes=[16, 32])
     with pytest.raises(SweepError, match="even one run at units 16 does not fit in memory"):
-        run_sweep(sweep_spec, RunOptions(home=tmp_path, engine="local"), quiet())
-    [sweep_id] = Home(tmp_path).sweep_ids()
-    assert ended(tmp_path, sweep_id) == []
+        run_here(wanted, tmp_path)
+    assert ended(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -119,12 +100,10 @@ def test_out_of_memory_is_found_in_the_causes_of_an_error() -> None:
     assert not is_out_of_memory(recording)
 
 
-def test_uncompiled_gpu_steps_are_reported_once_per_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(out_of_memory, "_reported", set())
-    monkeypatch.setattr(out_of_memory, "lacking", lambda: ("Triton",))
-    assert out_of_memory.drawbacks(Resources()) == ()
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    on_gpu = Resources(gpu_per_stack=1)
-    [output] = out_of_memory.drawbacks(on_gpu)
+def test_uncompiled_gpu_steps_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "lacking", lambda: ("Triton",))
+    assert worker.prepare_device(Resources()) == ()
+    monkeypatch.setattr(torch, "cuda", MagicMock())
+    monkeypatch.setattr(worker, "device_bytes", lambda resources: 1)
+    [output] = worker.prepare_device(Resources(gpu_per_stack=1))
     assert "Triton" in output
-    assert out_of_memory.drawbacks(on_gpu) == ()

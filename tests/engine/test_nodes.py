@@ -13,17 +13,14 @@ import ray
 from ray.cluster_utils import Cluster
 from safetensors.numpy import load_file
 
-from orchestrator.home.files import Home
 from orchestrator.home.journal import Ended
 from orchestrator.home.run_files import WEIGHTS, read_origin, read_outcome
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.run import run_sweep
-from orchestrator.sweep.run_options import RunOptions
 from tests.chaos.ground import HEAD, QUICK
 from tests.chaos.paced import RUNS, write_space
 from tests.chaos.program import ENVIRONMENT, Program, evaluations, journalled
 from tests.engine.nodes import READ_ONLY, need_namespaces, node_with, wait_for_nodes
-from tests.sweep.sweeps import ended, quiet, spec
+from tests.sweep.sweeps import ended, only_sweep, run_here, spec
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
@@ -56,9 +53,8 @@ def nodes_spec(**changes: object) -> SweepSpec:
 
 def on_one_machine(home: Path) -> dict[str, Ended]:
     """Train the same sweep on a single disk. Return its runs by key."""
-    run_sweep(nodes_spec(), RunOptions(home=home, engine="local"), quiet())
-    [sweep_id] = Home(home).sweep_ids()
-    return {entry.key: entry for entry in ended(home, sweep_id)}
+    run_here(nodes_spec(), home)
+    return {entry.key: entry for entry in ended(home)}
 
 
 def test_a_node_that_cannot_write_the_home_trains_identical_weights(address: str, tmp_path: Path) -> None:
@@ -68,15 +64,14 @@ def test_a_node_that_cannot_write_the_home_trains_identical_weights(address: str
     expected = on_one_machine(other)
     with node_with(READ_ONLY, home, address):
         wait_for_nodes(2, address)
-        run_sweep(nodes_spec(), RunOptions(home=home, address=address), quiet())
-    [sweep_id] = Home(home).sweep_ids()
-    assert {entry.key: entry for entry in ended(home, sweep_id)} == expected
+        run_here(nodes_spec(), home, address=address, engine="ray")
+    assert {entry.key: entry for entry in ended(home)} == expected
     for key, entry in expected.items():
         existing, copied = home / "runs" / key, other / "runs" / key
         assert read_outcome(existing) == entry.outcome
         origin = read_origin(existing)
         assert origin is not None
-        assert origin.sweep == sweep_id
+        assert origin.sweep == only_sweep(home).id
         assert {path.name for path in existing.iterdir()} == {path.name for path in copied.iterdir()}
         np.testing.assert_equal(load_file(existing / WEIGHTS), load_file(copied / WEIGHTS))
 

@@ -16,14 +16,11 @@ from ray.cluster_utils import Cluster
 from orchestrator.cost import stacks_at_once
 from orchestrator.engine.ray.cluster import cluster_hardware
 from orchestrator.engine.ray.engine import RayEngine
-from orchestrator.home.files import Home
 from orchestrator.space.resources import Resources
 from orchestrator.space.spaces import load_space
 from orchestrator.stacks import settled
-from orchestrator.sweep.run import run_sweep
-from orchestrator.sweep.run_options import RunOptions
 from tests.scripted import FAMILY, Event, events
-from tests.sweep.sweeps import ended, printed, quiet, spec
+from tests.sweep.sweeps import ended, printed, quiet, run_here, spec
 
 pytestmark = pytest.mark.slow
 
@@ -56,10 +53,9 @@ def sweep(address: str, home: Path, **changes: object) -> list[Event]:
     settings = {"log": str(log), "steps": 2} | dict(changes.pop("settings", {}))  # type: ignore[call-overload]
     wanted_spec = spec(**({"family": FAMILY, "settings": settings, "search": {"method": "grid"}} | changes))
     console = quiet()
-    run_sweep(wanted_spec, RunOptions(home=home, address=address), console)
-    [sweep_id] = Home(home).sweep_ids()
+    run_here(wanted_spec, home, address=address, engine="ray", console=console)
     wanted = len(wanted_spec.mixes) * len(wanted_spec.sizes) * wanted_spec.seeds
-    assert len(ended(home, sweep_id)) == wanted, printed(console)
+    assert len(ended(home)) == wanted, printed(console)
     return events(log)
 
 
@@ -68,7 +64,9 @@ def most_at_once(output: list[Event]) -> int:
     return max(sum(other.begun <= turn.begun < other.time for other in output) for turn in output)
 
 
-def test_the_profile_is_selected_by_the_hardware_of_the_cluster(cluster: MakeCluster, tmp_path: Path) -> None:
+def test_the_profile_is_selected_by_the_hardware_of_the_cluster_which_is_ignored_without_its_address(
+    cluster: MakeCluster, tmp_path: Path
+) -> None:
     address = cluster({"num_cpus": 2}, {"num_cpus": 6, "num_gpus": 2, "resources": {"accelerator_type:H200": 1}})
     existing = cluster_hardware(address)
     assert (existing.cpus, existing.gpus, existing.gpu_name) == (8, 2, "H200")
@@ -79,10 +77,6 @@ def test_the_profile_is_selected_by_the_hardware_of_the_cluster(cluster: MakeClu
     space.write_text("like: add_vs_add_prod\nname: on_gpus\nprofiles: {paper: {needs: {asked: false}}}\n")
     assert load_space(str(space), hardware=existing).profile == "paper"
     assert not ray.is_initialized()
-
-
-def test_without_an_address_a_running_cluster_is_ignored(cluster: MakeCluster, tmp_path: Path) -> None:
-    cluster({"num_cpus": 2, "num_gpus": 4})
     with RayEngine(Resources()) as engine:
         assert engine.describe().startswith("Ray on this machine: 1 node, ")
         assert "GPU" not in engine.describe()

@@ -9,12 +9,20 @@ from pathlib import Path
 import pytest
 
 from orchestrator.doctor.machine import Verdict, directories
-from orchestrator.engine.ray.temporary_directory import IN_SESSION, LONGEST_SOCKET, SYSTEM, temporary_directory
-from orchestrator.engine.ray.token import TOKEN, TOKEN_PATH, protect_token, token_file
+from orchestrator.engine.ray.files import (
+    IN_SESSION,
+    LONGEST_SOCKET,
+    SYSTEM,
+    TOKEN,
+    TOKEN_PATH,
+    protect_token,
+    temporary_directory,
+    token_file,
+)
 from orchestrator.errors import UserError
 from tests.cli.program import process
+from tests.engine.nodes import PLAIN
 
-ROOT = Path(__file__).resolve().parents[2]
 READ_ONLY = Path("/proc")
 """A directory in which even root cannot create a file."""
 
@@ -77,9 +85,13 @@ def test_the_token_moves_to_a_writable_directory_that_ray_finds(
 
 
 @pytest.mark.slow
-def test_ray_starts_without_a_home_and_with_a_long_temporary_directory(tmp_path: Path) -> None:
-    code = "from orchestrator.engine.ray.session import *\nRaySession().begin()"
-    stored = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    settings = stored | {"HOME": str(READ_ONLY), "TMPDIR": str(long_directory(tmp_path))}
-    process([sys.executable, "-c", code], environment=settings, within_s=200).succeeded()
-    assert len(list(tmp_path.rglob("ray_auth_token"))) == 1
+def test_ray_starts_without_a_home_in_a_long_temporary_directory_and_uses_the_token(tmp_path: Path) -> None:
+    code = (
+        "from orchestrator.engine.ray.session import RaySession\n"
+        "from ray._private.authentication.http_token_authentication import get_auth_headers_if_auth_enabled\n"
+        "RaySession().begin()\nprint(*get_auth_headers_if_auth_enabled({}).values())"
+    )
+    environment = PLAIN | {"HOME": str(READ_ONLY), "TMPDIR": str(long_directory(tmp_path))}
+    output = process([sys.executable, "-c", code], environment=environment, within_s=200).succeeded()
+    [token] = tmp_path.rglob("ray_auth_token")
+    assert output.strip() == f"Bearer {token.read_text()}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import resource
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -15,7 +14,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from orchestrator.engine import retries
 from orchestrator.engine.ray.trial import StackTrial
 from orchestrator.engine.worker import StackWorker
 from orchestrator.errors import SweepError, UserError
@@ -26,14 +24,13 @@ from orchestrator.home.machine_errors import trouble_in, trouble_words
 from orchestrator.home.sweeps import create_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
 from tests.disks import mounted
 from tests.engine.test_campaign import GOOD, make
-from tests.engine.test_worker import job_for, steps_of
+from tests.engine.test_worker import job_for, stack_of, steps_of
 from tests.families import LogisticFamily, LogisticLearner
-from tests.scripted import FAMILY, fill
-from tests.sweep.sweeps import ended, printed, quiet, spec
+from tests.scripted import fill
+from tests.sweep.sweeps import ended, only_sweep, printed, quiet, run_here, scripted, spec
 from trainables.base import Learner, Mix, Outcome, Status
 from trainables.tasks.listops import TaskSettings
 from trainables.tasks.texts import load_dataset
@@ -41,7 +38,7 @@ from trainables.tasks.texts import load_dataset
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retries, "WAITS_S", (0.0, 0.0))
+    monkeypatch.setattr("orchestrator.engine.campaign.WAITS_S", (0.0, 0.0))
 
 
 @pytest.fixture
@@ -53,54 +50,53 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def troubled_spec(tmp_path: Path, **settings: object) -> SweepSpec:
     """Return a spec of four runs of two sizes, each alone in its stack."""
-    return spec(
-        family=FAMILY,
-        mixes=["add"],
-        sizes=[8, 16],
-        search={"method": "grid"},
-        settings={"log": str(tmp_path / "log"), **settings},
-        resources={"max_stack": 1},
-    )
+    return scripted(tmp_path / "log", settings, seeds=2, resources={"max_stack": 1})
 
 
 def statuses(home: Path) -> list[Status]:
-    [sweep_id] = Home(home).sweep_ids()
-    return [entry.outcome.status for entry in ended(home, sweep_id)]
+    return [entry.outcome.status for entry in ended(home)]
 
 
-@pytest.mark.parametrize("trouble", ["ENOSPC", "ESTALE", "ENOTCONN"])
-def test_a_temporary_machine_error_is_not_a_failed_run(trouble: str, tmp_path: Path) -> None:
-    home, wanted = tmp_path / "home", troubled_spec(tmp_path, times=2, trouble=trouble)
-    console = quiet()
-    run_sweep(wanted, RunOptions(home=home, engine="local"), console)
-    assert statuses(home) == [Status.FINISHED] * 4
-    assert printed(console).count("Machine error (not a result): the disk of /data/stream.bin") == 2
-
-
-@pytest.mark.parametrize(
-    ("trouble", "remedy"),
-    [("EMFILE", "ulimit -n"), ("ENFILE", "close other programs"), ("EAGAIN", "ulimit -u"), ("threads", "ulimit -u")],
-)
-def test_reaching_a_system_limit_is_not_a_failed_run(trouble: str, remedy: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("trouble", "message"), [("ESTALE", "the disk of /data/stream.bin"), ("threads", "ulimit -u")])
+def test_a_temporary_machine_error_is_not_a_failed_run(trouble: str, message: str, tmp_path: Path) -> None:
     home, console = tmp_path / "home", quiet()
-    run_sweep(troubled_spec(tmp_path, times=2, trouble=trouble), RunOptions(home=home, engine="local"), console)
+    run_here(troubled_spec(tmp_path, times=2, trouble=trouble), home, console=console)
     assert statuses(home) == [Status.FINISHED] * 4
     lines = [line for line in printed(console).splitlines() if "Machine error (not a result)" in line]
     assert len(lines) == 2
-    assert all(remedy in line for line in lines)
+    assert all(message in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError(errno.ENOSPC, "", "/data/x"), "the disk of /data/x is full: free some space"),
+        (OSError(errno.ENOTCONN, ""), "the disk of /home is disconnected from its server: mount it again"),
+        (OSError(errno.EMFILE, ""), "too many files are open in one process: raise the limit (`ulimit -n`)"),
+        (OSError(errno.ENFILE, ""), "too many files are open on this machine: close other programs"),
+        (OSError(errno.EAGAIN, ""), "no more processes or threads can be started: raise the limit (`ulimit -u`, or "),
+        (OSError(errno.EACCES, ""), ""),
+        (OSError(errno.ENOENT, ""), ""),
+        (OSError(errno.EPIPE, ""), ""),
+        (ValueError("No space left on device (os error 28)"), ""),
+    ],
+)
+def test_a_machine_error_has_a_remedy_unless_the_user_can_fix_it(error: Exception, message: str) -> None:
+    assert trouble_words(error, "/home").startswith(message)
+    assert (trouble_in(error) is None) is (message == "")
 
 
 def test_a_permanent_machine_error_stops_the_sweep_which_can_be_resumed(tmp_path: Path) -> None:
     home, wanted = tmp_path / "home", troubled_spec(tmp_path, times=4)
     with pytest.raises(SweepError, match=r"the disk of /data/stream\.bin is full: free some space") as stopped:
-        run_sweep(wanted, RunOptions(home=home, engine="local"), quiet())
-    [sweep_id] = Home(home).sweep_ids()
+        run_here(wanted, home)
+    sweep_id = only_sweep(home).id
     assert stopped.value.exit_code == 1
     assert str(stopped.value).endswith(f"Continue with\nthe same command and --resume {sweep_id}")
     before = statuses(home)
     assert set(before) == {Status.FINISHED}
     assert len(before) < 4
-    run_sweep(wanted, RunOptions(home=home, engine="local", resume=sweep_id), quiet())
+    run_here(wanted, home, resume=sweep_id)
     assert statuses(home) == [Status.FINISHED] * 4
 
 
@@ -109,15 +105,14 @@ def test_a_full_disk_stops_the_sweep_which_can_be_resumed(local: bool, small_dis
     ballast = small_disk / "ballast"
     home, wanted = small_disk / "home", troubled_spec(tmp_path, times=1, ballast=str(ballast))
     with pytest.raises(SweepError, match="is full: free some space") as stopped:
-        run_sweep(wanted, RunOptions(home=home, engine="local" if local else "ray"), quiet())
-    [sweep_id] = Home(home).sweep_ids()
+        run_here(wanted, home, engine="local" if local else "ray")
     assert f"the disk of {home}" in str(stopped.value)
     before = statuses(home)
     assert set(before) <= {Status.FINISHED}
     assert len(before) < 4
     ballast.unlink()
     console = quiet()
-    run_sweep(wanted, RunOptions(home=home, engine="local", resume=sweep_id), console)
+    run_here(wanted, home, resume="", console=console)
     assert statuses(home) == [Status.FINISHED] * 4
     assert "failed" not in printed(console)
     assert "cannot be read" not in printed(console)
@@ -146,33 +141,32 @@ def test_a_run_that_ends_on_a_full_disk_is_not_lost(small_disk: Path) -> None:
 def test_retry_failed_trains_failed_runs_again(tmp_path: Path) -> None:
     home, wanted = tmp_path / "home", troubled_spec(tmp_path, times=2, trouble="bug")
     console = quiet()
-    run_sweep(wanted, RunOptions(home=home, engine="local"), console)
-    [sweep_id] = Home(home).sweep_ids()
+    run_here(wanted, home, console=console)
+    sweep_id = only_sweep(home).id
     assert sorted(statuses(home)) == [Status.FAILED] * 2 + [Status.FINISHED] * 2
     assert f"--resume {sweep_id} --retry-failed\n" in printed(console)
-    run_sweep(wanted, RunOptions(home=home, engine="local", resume=sweep_id), quiet())
+    run_here(wanted, home, resume=sweep_id)
     assert len(statuses(home)) == 4
-    run_sweep(wanted, RunOptions(home=home, engine="local", resume=sweep_id, retry_failed=True), quiet())
-    memory = recall(Home(home).sweep(sweep_id))
+    run_here(wanted, home, resume=sweep_id, retry_failed=True)
+    with pytest.raises(UserError, match="name the sweep with --resume"):
+        RunOptions(home=home, retry_failed=True).started()
+    memory = recall(only_sweep(home))
     assert memory.answered
     assert [entry.outcome.status for entry in memory.ended] == [Status.FINISHED] * 4
     assert len({entry.key for entry in memory.ended}) == 4
 
 
-def test_retry_failed_needs_a_sweep(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="--resume"):
-        RunOptions(home=tmp_path, retry_failed=True).started()
+def leave(worker: StackWorker) -> None:
+    """Train to the first evaluation, and write a checkpoint."""
+    worker.advance()
+    worker.close()
 
 
 @pytest.mark.parametrize("spoil", ["torn", "gone", "no members"])
 def test_a_damaged_checkpoint_is_named_and_its_runs_begin_at_step_0(spoil: str, tmp_path: Path) -> None:
-    wanted = spec(settings={"steps": 4}, resources={"checkpoint_every_s": 1e-9})
-    sweep = create_sweep(wanted, Home(tmp_path))
-    job = job_for(sweep, (Request("add", 16, 0), Request("add", 16, 1)))
-    left = StackWorker(wanted, job)
-    left.advance()
-    left.close()
-    checkpoints = Checkpoints(Home(tmp_path).sweep(sweep.id).checkpoints)
+    wanted, job = stack_of(tmp_path, Request("add", 16, 0), Request("add", 16, 1), every_s=1e-9)
+    leave(StackWorker(wanted, job))
+    checkpoints = Checkpoints(Home(tmp_path).sweep(job.sweep_id).checkpoints)
     directory = checkpoints.newest(job.stack_id)
     assert directory is not None
     file = {"torn": f"{CHECKPOINT}/step.json", "gone": f"{CHECKPOINT}/step.json", "no members": "members.json"}[spoil]
@@ -180,34 +174,27 @@ def test_a_damaged_checkpoint_is_named_and_its_runs_begin_at_step_0(spoil: str, 
         (directory / file).unlink()
     else:
         (directory / file).write_text('{"')
-    worker = StackWorker(wanted, job)
-    report = worker.advance()
+    report = StackWorker(wanted, job).advance()
     assert [run.evaluation.step for run in report.runs if run.evaluation is not None] == [1, 1]
     [message] = report.messages
     assert f"the checkpoint of {job.stack_id}" in message
     assert "its runs begin again at step 0" in message
-    while not worker.done:
-        worker.advance()
-    worker.close()
 
 
 @pytest.mark.parametrize("error", [MemoryError("no room"), OSError(errno.ESTALE, "stale")])
 def test_a_checkpoint_survives_a_temporary_read_error(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = spec(settings={"steps": 4}, resources={"checkpoint_every_s": 1e-9})
-    job = job_for(create_sweep(wanted, Home(tmp_path)), (Request("add", 16, 0),))
-    left = StackWorker(wanted, job)
-    left.advance()
-    left.close()
+    stack = stack_of(tmp_path, Request("add", 16, 0), every_s=1e-9)
+    leave(StackWorker(*stack))
 
     def restore(learner: Learner, directory: Path) -> None:
         raise error
 
     with monkeypatch.context() as patch:
         patch.setattr(LogisticLearner, "restore", restore)
-        assert StackWorker(wanted, job).advance().machine_error
-    assert steps_of(StackWorker(wanted, job).advance()) == [2]
+        assert StackWorker(*stack).advance().machine_error
+    assert steps_of(StackWorker(*stack).advance()) == [2]
 
 
 def test_a_journal_entry_that_does_not_fit_on_disk_is_not_partly_written(tmp_path: Path) -> None:
@@ -255,27 +242,21 @@ def test_the_full_disk_with_training_data_is_named(small_disk: Path) -> None:
     assert trouble_words(raised.value, "/elsewhere").startswith(f"the disk of {small_disk}/listops-")
 
 
-@pytest.mark.parametrize("number", [errno.EACCES, errno.ENOENT, errno.EPIPE])
-def test_errors_that_the_user_can_fix_are_not_machine_errors(number: int) -> None:
-    assert trouble_in(OSError(number, os.strerror(number))) is None
-    assert trouble_in(ValueError("No space left on device (os error 28)")) is None
-
-
-class ForgetfulLearner(LogisticLearner):
+class UnsavedLearner(LogisticLearner):
     """A learner with a bug in writing its checkpoints."""
 
     def save(self, directory: Path) -> None:
         raise ZeroDivisionError(str(directory))
 
 
-class ForgetfulFamily(LogisticFamily):
-    name = "forgetful"
-    learner_type = ForgetfulLearner
+class UnsavedFamily(LogisticFamily):
+    name = "unsaved"
+    learner_type = UnsavedLearner
 
 
 @pytest.mark.parametrize(
     ("family", "raises"),
-    [(LogisticFamily, nullcontext()), (ForgetfulFamily, pytest.raises(ZeroDivisionError))],
+    [(LogisticFamily, nullcontext()), (UnsavedFamily, pytest.raises(ZeroDivisionError))],
     ids=["the disk is full", "the family has a bug"],
 )
 def test_a_full_disk_while_a_trial_closes_is_reported_by_the_next_stack(

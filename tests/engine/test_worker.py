@@ -30,6 +30,12 @@ def job_for(sweep: Sweep, requests: tuple[Request, ...]) -> StackJob:
     return StackJob(requests, tuple(range(len(requests))), sweep.id, "stack-1", str(sweep.files.directory))
 
 
+def stack_of(home: Path, *requests: Request, every_s: float) -> tuple[SweepSpec, StackJob]:
+    """Return a stack of a new sweep of four evaluations, which writes a checkpoint after this time."""
+    wanted = spec(settings={"steps": 4}, resources={"checkpoint_every_s": every_s})
+    return wanted, job_for(create_sweep(wanted, Home(home)), requests)
+
+
 def steps_of(report: StackReport) -> list[int]:
     return [run.evaluation.step for run in report.runs if run.evaluation is not None]
 
@@ -67,20 +73,16 @@ def test_an_interrupted_stack_continues_from_its_checkpoint(place: str, tmp_path
 
 def test_a_checkpoint_never_runs_ahead_of_the_reports_to_the_driver(tmp_path: Path) -> None:
     """The worker writes it when the driver asks for the next evaluation."""
-    wanted_spec = spec(settings={"steps": 4}, resources={"checkpoint_every_s": 1e-9})
-    sweep = create_sweep(wanted_spec, Home(tmp_path))
-    job = job_for(sweep, PAIR)
-    worker = StackWorker(wanted_spec, job)
+    stack = stack_of(tmp_path, *PAIR, every_s=1e-9)
+    worker = StackWorker(*stack)
     for _ in range(3):
         worker.advance()
-    assert steps_of(StackWorker(wanted_spec, job).advance()) == [3, 3]
+    assert steps_of(StackWorker(*stack).advance()) == [3, 3]
 
 
 def test_a_run_that_ended_before_the_checkpoint_starts_over_if_requested_again(tmp_path: Path) -> None:
-    wanted_spec = spec(settings={"steps": 4}, resources={"checkpoint_every_s": 1e9})
-    sweep = create_sweep(wanted_spec, Home(tmp_path))
     requests = (Request("add+prod", 32, 0, until=0.8), Request("add+prod", 32, 0))
-    job = job_for(sweep, requests)
+    wanted_spec, job = stack_of(tmp_path, *requests, every_s=1e9)
     worker = StackWorker(wanted_spec, job)
     assert [run.outcome is not None for run in worker.advance().runs] == [True, False]
     worker.close()
@@ -91,11 +93,9 @@ def test_a_run_that_ended_before_the_checkpoint_starts_over_if_requested_again(t
 
 
 def test_a_run_ends_at_its_target_accuracy_and_the_others_continue(tmp_path: Path) -> None:
-    wanted_spec = spec(resources={"checkpoint_every_s": 1e9}, settings={"steps": 4})
-    sweep = create_sweep(wanted_spec, Home(tmp_path))
     # At 32 units ADD is not learned alone, but with PROD at the first evaluation.
     enough = [Request(mix, 32, 0, until=0.8) for mix in ("add+prod", "add")]
-    job = job_for(sweep, (enough[0], Request("add+prod", 32, 0), enough[1]))
+    wanted_spec, job = stack_of(tmp_path, enough[0], Request("add+prod", 32, 0), enough[1], every_s=1e9)
     worker = StackWorker(wanted_spec, job)
     first = worker.advance()
     ended, *others = [run.outcome for run in first.runs]
@@ -105,8 +105,7 @@ def test_a_run_ends_at_its_target_accuracy_and_the_others_continue(tmp_path: Pat
     assert (ended.status, ended.steps, ended.curve) == (Status.FINISHED, 1, (evaluation,))
     assert (ended.accuracy, ended.floor) == ({}, {})
     assert ended.measures["seconds"] > 0
-    second = worker.advance()
-    assert steps_of(second) == [2, 2]
+    assert steps_of(worker.advance()) == [2, 2]
     # Its process dies: the driver asks for the other two again, which continue from the checkpoint.
     resumed = StackWorker(wanted_spec, replace(job, wanted=(1, 2)))
     assert steps_of(resumed.advance()) == [2, 2]
@@ -177,17 +176,15 @@ def test_weights_and_arrays_of_any_name_are_stored_unchanged(tmp_path: Path) -> 
         assert read_arrays(directory)["firing"].shape == (16, 3)
         weights = load((directory / "weights.safetensors").read_bytes())
         np.testing.assert_equal(weights, load(run.files["weights.safetensors"]))
-
-
-def test_the_first_stored_copy_of_a_run_is_kept(tmp_path: Path) -> None:
-    files, (run, _) = mazes(tmp_path, [])
-    assert run.outcome is not None
-    later = RunStore(Home(tmp_path), "later").put(run.key, replace(run.outcome, steps=99), {})
-    assert (later.outcome, later.trained_for) == (run.outcome, files.id)
+        # A later copy does not replace the first.
+        assert run.outcome is not None
+        later = RunStore(files.home, "later").put(run.key, replace(run.outcome, steps=99), {})
+        assert (later.outcome, later.trained_for) == (run.outcome, files.id)
 
 
 def test_probes_run_when_a_run_ends_and_a_broken_probe_does_not_fail_it(tmp_path: Path) -> None:
-    files, reports = mazes(tmp_path, [FIRING, BROKEN])
+    files, reports = mazes(tmp_path, [FIRING, BROKEN, "similarity"])
+    lacking = "the probe 'similarity' needs the array 'embedding' of a run; its family keeps firing"
     for run, seed in zip(reports, (0, 1), strict=True):
         assert run.outcome is not None
         assert run.outcome.status is Status.FINISHED
@@ -196,6 +193,7 @@ def test_probes_run_when_a_run_ends_and_a_broken_probe_does_not_fail_it(tmp_path
         assert results["firing"].numbers["solved"] == run.outcome.accuracy["find exit"]
         assert results["firing"].numbers["mean"] == pytest.approx(float(arrays["firing"].mean()))
         assert arrays["by_room"].shape == (3,)
+        assert results["similarity"].error == lacking
         if seed == 0:
             assert "ZeroDivisionError" in results["broken"].reason
             assert "tests/families.py" in results["broken"].error
@@ -203,13 +201,7 @@ def test_probes_run_when_a_run_ends_and_a_broken_probe_does_not_fail_it(tmp_path
             assert (results["broken"].numbers, results["broken"].error) == ({"odd": 1.0}, "")
 
 
-def test_a_probe_reports_an_array_that_the_run_does_not_have(tmp_path: Path) -> None:
-    files, (run, _) = mazes(tmp_path, ["similarity"])
-    result = read_results(files.home.runs / run.key)["similarity"]
-    assert result.error == "the probe 'similarity' needs the array 'embedding' of a run; its family keeps firing"
-
-
 def test_a_job_is_printed_as_its_name(tmp_path: Path) -> None:
     """Tune uses the printed job as the tag of every trial."""
     job = replace(job_for(create_sweep(spec(), Home(tmp_path)), PAIR), donors={"key": bytes(1_000_000)})
-    assert str(job) == job.name
+    assert str(job) == "add_add+prod size 16 x2 1"

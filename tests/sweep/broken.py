@@ -17,7 +17,12 @@ class PercentLearner(LogisticLearner):
     """A learner whose accuracies are percentages."""
 
     def advance(self) -> list[Report]:
-        return [_scored(report, 100.0) for report in super().advance()]
+        reports = []
+        for report in super().advance():
+            assert report.evaluation is not None
+            percent = {task: 100.0 * share for task, share in report.evaluation.accuracy.items()}
+            reports.append(replace(report, evaluation=replace(report.evaluation, accuracy=percent)))
+        return reports
 
 
 class EndlessLearner(LogisticLearner):
@@ -73,9 +78,3 @@ def _multiply_for_ever() -> None:
     product = torch.ones(300, 300)
     while True:
         product = (product @ product).tanh()
-
-
-def _scored(report: Report, factor: float) -> Report:
-    assert report.evaluation is not None
-    accuracy = {task: factor * share for task, share in report.evaluation.accuracy.items()}
-    return replace(report, evaluation=replace(report.evaluation, accuracy=accuracy))

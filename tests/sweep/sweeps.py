@@ -6,14 +6,19 @@ import io
 import os
 import re
 import signal
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
-from orchestrator.home.files import Home
+from orchestrator.home.files import Home, SweepDirectory
 from orchestrator.home.journal import Ended, recall
+from orchestrator.report.answer import Answer
 from orchestrator.space.spec import SweepSpec
+from orchestrator.sweep.run import run_sweep
+from orchestrator.sweep.run_options import RunOptions
 
 FAMILY = "tests.families:LogisticFamily"
 UNITS = """
@@ -45,9 +50,34 @@ def spec(**changes: object) -> SweepSpec:
     return SweepSpec.model_validate(fields | changes)
 
 
+def scripted(log: Path, settings: Mapping[str, object], **changes: object) -> SweepSpec:
+    """Return a spec of ADD at two sizes with one seed, each run alone in its stack, on the scripted family."""
+    fields: dict[str, object] = {
+        "family": "tests.scripted:ScriptedFamily",
+        "mixes": ["add"],
+        "sizes": [8, 16],
+        "seeds": 1,
+        "search": {"method": "grid"},
+        "settings": {"log": str(log), **settings},
+        "resources": {"max_stack": 1, "cpu_per_stack": 0.5},
+    }
+    return spec(**fields | changes)
+
+
 def quiet() -> Console:
     """Return a console whose output :func:`printed` returns."""
     return Console(file=io.StringIO(), width=200)
+
+
+def run_here(wanted: SweepSpec, home: Path, *, console: Console | None = None, **options: Any) -> Answer:
+    """Run a sweep, by default in this process without Ray. Return its answer."""
+    return run_sweep(wanted, RunOptions(home=home, **{"engine": "local"} | options), console or quiet())
+
+
+def only_sweep(home: Path) -> SweepDirectory:
+    """Return the only sweep of a home."""
+    [sweep_id] = Home(home).sweep_ids()
+    return Home(home).sweep(sweep_id)
 
 
 def printed(console: Console) -> str:
@@ -74,9 +104,9 @@ def interrupt_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StackWorker, "advance", counting)
 
 
-def ended(home: Path, sweep_id: str) -> list[Ended]:
-    """Return the runs in a sweep's journal."""
-    return list(recall(Home(home).sweep(sweep_id)).ended)
+def ended(home: Path, sweep_id: str = "") -> list[Ended]:
+    """Return the runs in a sweep's journal, by default that of the only sweep."""
+    return list(recall(Home(home).sweep(sweep_id) if sweep_id else only_sweep(home)).ended)
 
 
 def table_of(out: str) -> list[str]:

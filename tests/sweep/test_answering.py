@@ -12,9 +12,7 @@ from orchestrator.home.files import Home
 from orchestrator.home.journal import State
 from orchestrator.report.figures import style
 from orchestrator.report.page import report
-from orchestrator.sweep.run import run_sweep
-from orchestrator.sweep.run_options import RunOptions
-from tests.sweep.sweeps import printed, quiet, spec
+from tests.sweep.sweeps import only_sweep, printed, quiet, run_here, spec
 
 
 @pytest.mark.parametrize("fault", ["setting", "page"])
@@ -26,7 +24,7 @@ def test_a_figure_that_fails_is_reported_in_one_line(
     else:
         monkeypatch.setattr(report, "render", _no_template)
     console = quiet()
-    result = run_sweep(spec(sizes=[16, 64], seeds=1), RunOptions(home=tmp_path, engine="local"), console)
+    result = run_here(spec(sizes=[16, 64], seeds=1), tmp_path, console=console)
     out = printed(console)
     lines = [line for line in out.splitlines() if "cannot be drawn" in line]
     wanted = ["transitions.png", "report.html"] if fault == "setting" else ["report.html"]
@@ -36,8 +34,7 @@ def test_a_figure_that_fails_is_reported_in_one_line(
     assert ("figure  " in out) == (fault == "page")
     assert "report  " not in out
     assert "not in MLflow" not in out
-    [sweep_id] = Home(tmp_path).sweep_ids()
-    assert read_sweep(Home(tmp_path), sweep_id).state is State.FINISHED
+    assert read_sweep(Home(tmp_path), only_sweep(tmp_path).id).state is State.FINISHED
     client = MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
     experiment = client.get_experiment_by_name("logistic")
     assert experiment is not None

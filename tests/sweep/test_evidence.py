@@ -11,29 +11,26 @@ from orchestrator.home.files import Home
 from orchestrator.home.journal import Asked, Ended, read_journal, recall
 from orchestrator.search.base import requests_of
 from orchestrator.space.evidence import searcher_of
-from orchestrator.sweep.run import run_sweep
-from orchestrator.sweep.run_options import RunOptions
 from orchestrator.transition.evidence import Block, Direction
-from tests.sweep.sweeps import interrupt_after, quiet, spec
+from tests.sweep.sweeps import interrupt_after, only_sweep, run_here, spec
 
 PAIRS = {"search": {"method": "pairs", "aim": "factor"}, "seeds": 4}
 
 
-def blocks(home: Path, sweep_id: str) -> tuple[Block, ...]:
-    return recall(Home(home).sweep(sweep_id)).blocks
+def blocks(home: Path, sweep_id: str = "") -> tuple[Block, ...]:
+    return recall(Home(home).sweep(sweep_id) if sweep_id else only_sweep(home)).blocks
 
 
 def swept(home: Path, **changes: object) -> str:
     """Run a sweep. Return its ID."""
-    run_sweep(spec(**PAIRS | changes), RunOptions(home=home, engine="local"), quiet())
+    run_here(spec(**PAIRS | changes), home)
     return Home(home).sweep_ids()[0]
 
 
 def test_a_block_is_journalled_before_its_runs_and_used_by_the_answer(tmp_path: Path) -> None:
-    result = run_sweep(spec(**PAIRS), RunOptions(home=tmp_path, engine="local"), quiet())
-    [sweep_id] = Home(tmp_path).sweep_ids()
+    result = run_here(spec(**PAIRS), tmp_path)
     wanted_spec = set()
-    for line in read_journal(Home(tmp_path).sweep(sweep_id).journal):
+    for line in read_journal(only_sweep(tmp_path).journal):
         if isinstance(line, Asked):
             wanted_spec |= {run for block in line.blocks for run in requests_of(block)}
         elif isinstance(line, Ended):
@@ -41,42 +38,37 @@ def test_a_block_is_journalled_before_its_runs_and_used_by_the_answer(tmp_path: 
     shown = result.mix("add+prod").comparison
     assert shown is not None
     assert shown.decided is Direction.FEWER
-    assert shown.pairs == len(blocks(tmp_path, sweep_id))
+    assert shown.pairs == len(blocks(tmp_path))
 
 
 def test_a_resumed_sweep_requests_the_same_blocks_as_an_uninterrupted_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = swept(tmp_path / "whole")
+    swept(tmp_path / "whole")
     interrupt_after(9, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         swept(tmp_path / "broken")
-    [broken] = Home(tmp_path / "broken").sweep_ids()
-    before = blocks(tmp_path / "broken", broken)
-    run_sweep(spec(**PAIRS), RunOptions(home=tmp_path / "broken", engine="local", resume=broken), quiet())
-    after = blocks(tmp_path / "broken", broken)
-    assert after == blocks(tmp_path / "whole", whole)
+    before = blocks(tmp_path / "broken")
+    run_here(spec(**PAIRS), tmp_path / "broken", resume="")
+    after = blocks(tmp_path / "broken")
+    assert after == blocks(tmp_path / "whole")
     assert 0 < len(before) < len(after)
 
 
 def test_an_extension_continues_the_blocks_and_refuses_another_threshold(tmp_path: Path) -> None:
     first = swept(tmp_path, seeds=1)
-    options = RunOptions(home=tmp_path, engine="local", extend=first)
-    run_sweep(spec(**PAIRS), options, quiet())
+    run_here(spec(**PAIRS), tmp_path, extend=first)
     second = Home(tmp_path).sweep_ids()[0]
     older, newer = blocks(tmp_path, first), blocks(tmp_path, second)
     assert newer[: len(older)] == older
     assert len(newer) > len(older)
     with pytest.raises(UserError, match=r"search\.learned is 0\.7 but was 0\.8 in logistic"):
-        run_sweep(spec(seeds=4, search={"method": "pairs", "learned": 0.7}), options, quiet())
+        run_here(spec(seeds=4, search={"method": "pairs", "learned": 0.7}), tmp_path, extend=first)
 
 
 def test_a_journal_without_blocks_gives_estimates_and_no_decision(tmp_path: Path) -> None:
-    result = run_sweep(
-        spec(seeds=4, search={"method": "bisection"}), RunOptions(home=tmp_path, engine="local"), quiet()
-    )
-    [sweep_id] = Home(tmp_path).sweep_ids()
-    assert blocks(tmp_path, sweep_id) == ()
+    result = run_here(spec(seeds=4, search={"method": "bisection"}), tmp_path)
+    assert blocks(tmp_path) == ()
     assert result.mix("add+prod").comparison is None
     assert result.mix("add+prod").synergy is not None
 

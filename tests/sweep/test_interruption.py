@@ -14,29 +14,14 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import SweepError
-from orchestrator.home.files import Home
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.run import run_sweep
-from orchestrator.sweep.run_options import RunOptions, TimeLimit
+from orchestrator.sweep.run_options import TimeLimit
 from tests.cli.program import line, process
-from tests.scripted import FAMILY, begun, events
-from tests.sweep.sweeps import printed, quiet, spec
+from tests.scripted import begun, events
+from tests.sweep.sweeps import only_sweep, printed, quiet, run_here, scripted
 from tests.waiting import meanwhile
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def slow_spec(log: Path, **settings: float) -> SweepSpec:
-    """Return a spec of two sizes with one seed each, trained one after the other or both at once."""
-    return spec(
-        family=FAMILY,
-        mixes=["add"],
-        sizes=[8, 16],
-        seeds=1,
-        search={"method": "grid"},
-        settings={"log": str(log), **settings},
-        resources={"max_stack": 1, "cpu_per_stack": 0.5},
-    )
 
 
 def interrupt() -> None:
@@ -52,22 +37,22 @@ def trained_once(log: Path, steps: int) -> bool:
 
 def test_ctrl_c_leaves_a_checkpoint_of_the_stack_in_this_process(tmp_path: Path) -> None:
     log, console = tmp_path / "log", quiet()
-    sweep = slow_spec(log, steps=20, pace_s=0.1)
+    sweep = scripted(log, {"steps": 20, "pace_s": 0.1})
     meanwhile(lambda: len(events(log)) >= 5, interrupt)
     with pytest.raises(KeyboardInterrupt):
-        run_sweep(sweep, RunOptions(home=tmp_path, engine="local"), console)
+        run_here(sweep, tmp_path, console=console)
     assert 4 <= len(events(log)) < 19
     output = "the stack in training will write a checkpoint at its next evaluation; press Ctrl-C again to end at once"
     assert output in printed(console)
     message = "Stopped; (0 runs|1 run) kept, and 1 checkpoint of runs in training"
     assert re.search(rf"{message}(; \d records? not in MLflow yet; add with `.*`)?\. Continue with", printed(console))
-    run_sweep(sweep, RunOptions(home=tmp_path, engine="local", resume=""), quiet())
+    run_here(sweep, tmp_path, resume="")
     assert trained_once(log, 20)
 
 
 def test_a_broken_pipe_is_reported_with_how_to_resume(tmp_path: Path) -> None:
     file, log = tmp_path / "asked.yaml", tmp_path / "log"
-    file.write_text(slow_spec(log, steps=20, pace_s=0.05).to_yaml())
+    file.write_text(scripted(log, {"steps": 20, "pace_s": 0.05}).to_yaml())
     run = line("run", file, "--engine=local", "--home", tmp_path)
     driver = subprocess.Popen(run, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert driver.stdout is not None
@@ -83,19 +68,18 @@ def test_ctrl_c_does_not_wait_for_data_in_this_process(tmp_path: Path) -> None:
     meanwhile(lambda: begun(log), interrupt)
     since = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        run_sweep(slow_spec(log, data_s=60), RunOptions(home=tmp_path, engine="local"), quiet())
+        run_here(scripted(log, {"data_s": 60}), tmp_path)
     assert time.monotonic() - since < 40
     assert (len(begun(log)), events(log)) == (1, [])
 
 
 def test_a_sweep_stops_at_its_time_limit_and_can_be_resumed(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    sweep = slow_spec(log, steps=20, pace_s=0.15)
-    options = RunOptions(home=tmp_path, engine="local", limit=TimeLimit(4.0))
+    sweep = scripted(log, {"steps": 20, "pace_s": 0.15})
     with pytest.raises(SweepError, match=r"it reached its time limit of 4 s.*Continue with"):
-        run_sweep(sweep, options, quiet())
+        run_here(sweep, tmp_path, limit=TimeLimit(4.0))
     assert 1 <= len(events(log)) < 29
-    run_sweep(sweep, RunOptions(home=tmp_path, engine="local", resume="", limit=TimeLimit(600)), quiet())
+    run_here(sweep, tmp_path, resume="", limit=TimeLimit(600))
     assert trained_once(log, 20)
 
 
@@ -121,17 +105,16 @@ def interrupted(tmp_path: Path, sweep: SweepSpec, ready: Callable[[], bool]) -> 
 @pytest.mark.timeout(900)
 def test_ctrl_c_leaves_checkpoints_of_all_stacks_under_ray(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    sweep = slow_spec(log, steps=40, pace_s=0.25)
+    sweep = scripted(log, {"steps": 40, "pace_s": 0.25})
     output, _ = interrupted(
         tmp_path, sweep, lambda: {(8, 4), (16, 4)} <= {(item.size, item.step) for item in events(log)}
     )
     assert "2 stacks will write checkpoints at their next evaluations" in output
     assert "Traceback" not in output
     [again] = [line.strip() for line in output.splitlines() if "--resume" in line]
-    [sweep_id] = Home(tmp_path / "home").sweep_ids()
-    assert again == (
-        f"python -m orchestrator run {tmp_path / 'space.yaml'} --home {tmp_path / 'home'} --resume {sweep_id}"
-    )
+    home = tmp_path / "home"
+    sweep_id = only_sweep(home).id
+    assert again == f"python -m orchestrator run {tmp_path / 'space.yaml'} --home {home} --resume {sweep_id}"
     before = len(events(log))
     process([sys.executable, *again.split()[1:]], within_s=600).succeeded()
     assert 8 <= before < 58
@@ -142,6 +125,6 @@ def test_ctrl_c_leaves_checkpoints_of_all_stacks_under_ray(tmp_path: Path) -> No
 @pytest.mark.timeout(900)
 def test_ctrl_c_does_not_wait_for_data_under_ray(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    _, took = interrupted(tmp_path, slow_spec(log, data_s=400), lambda: len(begun(log)) == 2)
+    _, took = interrupted(tmp_path, scripted(log, {"data_s": 400}), lambda: len(begun(log)) == 2)
     assert took < 200
     assert (len(begun(log)), events(log)) == (2, [])

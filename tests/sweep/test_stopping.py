@@ -14,25 +14,16 @@ from orchestrator.report.words.transitions import verdict_line
 from orchestrator.site.pages import SweepPages
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.run import run_sweep
-from orchestrator.sweep.run_options import RunOptions
 from tests.cli.program import Program, separate, started
-from tests.scripted import FAMILY, events
-from tests.sweep.sweeps import ended, printed, quiet, spec
+from tests.scripted import events
+from tests.sweep.sweeps import ended, only_sweep, printed, quiet, run_here, scripted, spec
 from tests.waiting import meanwhile
 from trainables.base import Status
 
 
 def slow_spec(log: Path, sizes: tuple[int, ...] = (8, 16, 32), **settings: float) -> SweepSpec:
     """Return a spec of two mixes with one seed, whose runs train one after the other."""
-    return spec(
-        family=FAMILY,
-        sizes=sizes,
-        seeds=1,
-        search={"method": "grid"},
-        settings={"log": str(log), "steps": 8, **settings},
-        resources={"max_stack": 1, "cpu_per_stack": 0.5},
-    )
+    return scripted(log, {"steps": 8, **settings}, mixes=["add", "add+prod"], sizes=sizes)
 
 
 def say_stop(home: Path, *words: str) -> None:
@@ -44,7 +35,7 @@ def test_a_mix_is_stopped_from_another_terminal_and_marked_in_the_answer(tmp_pat
     log, console = tmp_path / "log", quiet()
     sweep = slow_spec(log, pace_s=0.5)
     asking = meanwhile(lambda: bool(events(log)), lambda: say_stop(tmp_path, "--mix", "add+prod"))
-    result = run_sweep(sweep, RunOptions(home=tmp_path, engine="local"), console)
+    result = run_here(sweep, tmp_path, console=console)
     asking.join()
     output = printed(console)
     assert "add+prod was stopped by hand: it gets no more runs" in output
@@ -57,30 +48,30 @@ def test_a_mix_is_stopped_from_another_terminal_and_marked_in_the_answer(tmp_pat
     note = "add+prod was stopped by hand."
     assert note in caveats(result)
     assert note in output
-    [sweep_id] = Home(tmp_path).sweep_ids()
+    sweep_id = only_sweep(tmp_path).id
     assert read_sweep(Home(tmp_path), sweep_id).answer == result
     # The stopped mix stays stopped; all other runs exist.
     again = quiet()
-    assert run_sweep(sweep, RunOptions(home=tmp_path, engine="local", resume=sweep_id), again) == result
+    assert run_here(sweep, tmp_path, resume=sweep_id, console=again) == result
     assert f"to train it again, start a new sweep with --extend {sweep_id}" in printed(again)
 
 
 def test_a_sweep_stopped_from_another_terminal_can_be_resumed(tmp_path: Path) -> None:
     log, console = tmp_path / "log", quiet()
-    sweep, options = slow_spec(log, pace_s=0.3), RunOptions(home=tmp_path, engine="local")
+    sweep = slow_spec(log, pace_s=0.3)
     asking = meanwhile(lambda: bool(events(log)), lambda: say_stop(tmp_path))
     with pytest.raises(KeyboardInterrupt):
-        run_sweep(sweep, options, console)
+        run_here(sweep, tmp_path, console=console)
     asking.join()
-    [sweep_id] = Home(tmp_path).sweep_ids()
+    files = only_sweep(tmp_path)
     assert "Stop requested" in printed(console)
-    assert f"--resume {sweep_id}" in printed(console)
-    assert len(ended(tmp_path, sweep_id)) < 6
+    assert f"--resume {files.id}" in printed(console)
+    assert len(ended(tmp_path)) < 6
     # The page of all sweeps shows the path of the spec in the sweep's directory.
-    again = load_space(str(Home(tmp_path).sweep(sweep_id).spec))
-    assert f"run {Home(tmp_path).sweep(sweep_id).spec} --resume {sweep_id}" in SweepPages(Home(tmp_path)).index()
-    run_sweep(again, RunOptions(home=tmp_path, engine="local", resume=sweep_id), quiet())
-    entries = ended(tmp_path, sweep_id)
+    again = load_space(str(files.spec))
+    assert f"run {files.spec} --resume {files.id}" in SweepPages(Home(tmp_path)).index()
+    run_here(again, tmp_path, resume=files.id)
+    entries = ended(tmp_path)
     assert len(entries) == 6
     assert {entry.outcome.status for entry in entries} == {Status.FINISHED}
 

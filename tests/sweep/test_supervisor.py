@@ -42,8 +42,10 @@ assert supervisor.resumed() == (None if first else "ID")
 if now != "fails":
     supervisor.tell("sweep", "ID")
 if now == "drives":
+    from types import SimpleNamespace as Fake
     from orchestrator.sweep.interruption import stop_on_interrupt
-    with stop_on_interrupt(lambda: os.write(1, b"stopping\\n")):
+    engine = Fake(interrupted=lambda: os.write(1, b"stopping\\n"))
+    with stop_on_interrupt(Fake(table=Fake(busy=0)), engine):
         os.write(1, b"driver %d\\n" % os.getpid())
         while True:
             time.sleep(0.02)

@@ -12,20 +12,17 @@ from orchestrator.engine.base import StackReport
 from orchestrator.engine.worker import StackWorker
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.files import Home
-from orchestrator.home.journal import Begun, Ended, Journal
 from orchestrator.report.words.findings import sentences
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.run import run_sweep
-from orchestrator.sweep.run_options import RunOptions
 from orchestrator.transition.types import Verdict
-from tests.sweep.sweeps import ended, printed, quiet, spec
+from tests.sweep.sweeps import ended, only_sweep, printed, quiet, run_here, spec
 from trainables.base import Status
 
 
 def run(wanted_spec: SweepSpec, home: Path, **options: Any) -> str:
     """Run a sweep in this process. Return its ID."""
     before = set(Home(home).sweep_ids())
-    run_sweep(wanted_spec, RunOptions(home=home, engine="local", **options), quiet())
+    run_here(wanted_spec, home, **options)
     new = set(Home(home).sweep_ids()) - before
     return new.pop() if new else ""
 
@@ -33,17 +30,16 @@ def run(wanted_spec: SweepSpec, home: Path, **options: Any) -> str:
 def test_a_sweep_finds_both_transitions_and_records_them(tmp_path: Path) -> None:
     console = quiet()
     # With two seeds, chance at a single size could leave the comparison undecided.
-    result = run_sweep(spec(seeds=3), RunOptions(home=tmp_path, engine="local"), console)
+    result = run_here(spec(seeds=3), tmp_path, console=console)
     alone, joint = (mix.target.transition for mix in result.mixes)
     assert alone.verdict is joint.verdict is Verdict.FOUND
     assert alone.relative.low is not None
     assert alone.relative.high is not None
     assert alone.relative.low < 47 < alone.relative.high
     assert sentences(result)[0] in printed(console)
-    [sweep_id] = Home(tmp_path).sweep_ids()
-    entries = ended(tmp_path, sweep_id)
-    assert (tmp_path / "sweeps" / sweep_id / "transitions.png").is_file()
-    assert sweep_id in (tmp_path / "sweeps" / sweep_id / "report.html").read_text(encoding="utf-8")
+    entries, files = ended(tmp_path), only_sweep(tmp_path)
+    assert (files.directory / "transitions.png").is_file()
+    assert files.id in (files.directory / "report.html").read_text(encoding="utf-8")
     client = MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
     [experiment] = [experiment_ for experiment_ in client.search_experiments() if experiment_.name == "logistic"]
     recorded = client.search_runs([experiment.experiment_id], filter_string="tags.kind = 'run'")
@@ -79,6 +75,9 @@ def test_extending_trains_only_the_new_runs(tmp_path: Path) -> None:
 
 
 def test_extending_a_sweep_without_common_runs_names_the_difference(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="has no sweeps"):
+        run(spec(), tmp_path, extend="logistic-1")
+    assert Home(tmp_path).sweep_ids() == []
     first = run(spec(search={"method": "grid"}, sizes=[8]), tmp_path)
     with pytest.raises(UserError, match="seed"):
         run(spec(search={"method": "grid"}, sizes=[8], seed=9), tmp_path, extend=first)
@@ -97,7 +96,6 @@ def test_resuming_with_other_settings_names_the_difference(tmp_path: Path) -> No
 
 
 def test_a_sweep_already_driven_by_another_process_is_refused(tmp_path: Path) -> None:
-
     sweep_id = run(spec(sizes=[8, 16]), tmp_path)
     with Home(tmp_path).sweep(sweep_id).driving(), pytest.raises(UserError, match="another process"):
         run(spec(sizes=[8, 16]), tmp_path, resume=sweep_id)
@@ -112,29 +110,7 @@ def test_a_family_that_raises_fails_its_runs_and_names_the_cause(
     monkeypatch.setattr(StackWorker, "advance", broken)
     with pytest.raises(SweepError, match="divided by nothing"):
         run(spec(sizes=[8, 16]), tmp_path)
-    [sweep_id] = Home(tmp_path).sweep_ids()
-    assert {entry.outcome.status for entry in ended(tmp_path, sweep_id)} == {Status.FAILED}
-
-
-def test_a_full_disk_stops_the_sweep_and_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    append = Journal.append
-
-    def full(journal: Journal, entry: Begun | Ended) -> None:
-        if isinstance(entry, Ended):
-            raise OSError(28, "No space left on device", "journal.jsonl")
-        append(journal, entry)
-
-    monkeypatch.setattr(Journal, "append", full)
-    with pytest.raises(
-        SweepError, match=r"(?s)the disk of journal\.jsonl is full: free some space.*--resume logistic-"
-    ):
-        run(spec(sizes=[8, 16]), tmp_path)
-
-
-def test_extending_an_unknown_sweep_leaves_no_files(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="has no sweeps"):
-        run(spec(), tmp_path, extend="logistic-1")
-    assert Home(tmp_path).sweep_ids() == []
+    assert {entry.outcome.status for entry in ended(tmp_path)} == {Status.FAILED}
 
 
 @pytest.mark.parametrize(
@@ -148,5 +124,4 @@ def test_a_family_that_breaks_its_contract_stops_the_sweep(tmp_path: Path, famil
     wanted_spec = spec(sizes=[8, 16], family=f"tests.sweep.broken:{family}")
     with pytest.raises(SweepError, match=rf"the family '\w+' does not keep its contract: .*{output}.*check-family"):
         run(wanted_spec, tmp_path)
-    [sweep_id] = Home(tmp_path).sweep_ids()
-    assert ended(tmp_path, sweep_id) == []
+    assert ended(tmp_path) == []

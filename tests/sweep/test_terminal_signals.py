@@ -135,19 +135,14 @@ def test_an_unusable_terminal_size_is_ignored(name: str, given: str, usable: boo
     assert (name in with_usable_size({name: given, "TERM": "xterm"})) is usable
 
 
-@pytest.mark.parametrize("size", [{"COLUMNS": "0"}, {"LINES": "0", "COLUMNS": "0", "FORCE_COLOR": "1"}])
-def test_the_command_line_prints_everything_with_a_width_of_zero(size: dict[str, str]) -> None:
-    assert "add_vs_add_prod" in process(line("show"), environment=os.environ | size).succeeded()
-
-
-def test_the_api_prints_with_a_width_of_zero(tmp_path: Path) -> None:
+def test_programs_print_everything_with_a_width_of_zero(tmp_path: Path) -> None:
+    environment = os.environ | {"LINES": "0", "COLUMNS": "0", "FORCE_COLOR": "1", "PYTHONPATH": str(ROOT)}
+    assert "add_vs_add_prod" in process(line("show"), environment=environment).succeeded()
     code = (
         "import orchestrator as o, sys\nfrom tests.sweep.sweeps import spec\n"
-        "o.run(spec(), home=sys.argv[1], engine='local')"
+        "o.run(spec(sizes=[16, 64], seeds=1), home=sys.argv[1], engine='local')"
     )
-    output = process(
-        [sys.executable, "-c", code, str(tmp_path)], environment=os.environ | {"COLUMNS": "0", "PYTHONPATH": str(ROOT)}
-    ).succeeded()
+    output = process([sys.executable, "-c", code, tmp_path], environment=environment).succeeded()
     assert "90% intervals" in output
 
 

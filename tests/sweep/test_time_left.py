@@ -12,8 +12,7 @@ from orchestrator.cost import STARTUP_S
 from orchestrator.engine.runs import Run, RunState
 from orchestrator.search.base import Observation, Problem, Request, Searcher
 from orchestrator.search.registry import make_searcher
-from orchestrator.sweep.monitor import Monitor
-from orchestrator.sweep.time_left import time_left
+from orchestrator.sweep.monitor import Monitor, time_left
 from orchestrator.terminal.live_view import status_line
 from tests.engine.test_campaign import GOOD
 from tests.engine.test_campaign import make as campaign_of

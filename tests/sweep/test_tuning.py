@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -20,11 +21,9 @@ from orchestrator.home.run_files import read_outcome
 from orchestrator.home.sweeps import load_sweep
 from orchestrator.record import store
 from orchestrator.space.spec import SweepSpec, differences
-from orchestrator.sweep.run import run_sweep
-from orchestrator.sweep.run_options import RunOptions
 from orchestrator.tuning import LEARNED, learned_at
-from tests.scripted import FAMILY, events
-from tests.sweep.sweeps import HASTE, printed, quiet, spec
+from tests.scripted import events
+from tests.sweep.sweeps import HASTE, only_sweep, printed, quiet, run_here, scripted, spec
 from trainables.base import Status
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,19 +38,15 @@ def tuning_runs(home: Path, place: int = 0) -> list[Ended]:
     return list(recall(Home(home).sweep(Home(home).sweep_ids()[place])).trials)
 
 
-def logged(home: Path, **changes: object) -> SweepSpec:
+def logged(home: Path, settings: Mapping[str, object] | None = None) -> SweepSpec:
     """Return a spec of one mix and one run, tuned with up to 13 runs by the family that logs its training."""
-    fields: dict[str, object] = {
-        "family": FAMILY,
-        "mixes": ["add"],
-        "sizes": [96],
-        "seeds": 1,
-        "search": {"method": "grid"},
-        "settings": {"haste": 0.2, "log": str(home / "log")},
-        "tune": {**HASTE, "trials": 4},
-        "resources": {"checkpoint_every_s": 1e-9, "max_stack": 4},
-    }
-    return spec(**(fields | changes))
+    return scripted(
+        home / "log",
+        {"haste": 0.2, **(settings or {})},
+        sizes=[96],
+        tune={**HASTE, "trials": 4},
+        resources={"checkpoint_every_s": 1e-9, "max_stack": 4},
+    )
 
 
 def evaluated(home: Path) -> list[str]:
@@ -59,14 +54,9 @@ def evaluated(home: Path) -> list[str]:
     return [f"{item.mix} {item.size} {item.seed} {item.haste} {item.step}" for item in events(home / "log")]
 
 
-def trained(home: Path) -> Counter[str]:
-    """Count how often each run reached each evaluation."""
-    return Counter(evaluated(home))
-
-
 def test_a_tuning_run_is_stored_and_ends_as_soon_as_it_has_learned(tmp_path: Path) -> None:
     wanted = logged(tmp_path)
-    run_sweep(wanted, RunOptions(home=tmp_path, engine="local"), quiet())
+    run_here(wanted, tmp_path)
     entries = tuning_runs(tmp_path)
     assert {entry.request.until for entry in entries} == {LEARNED}
     for entry in entries:
@@ -78,7 +68,7 @@ def test_a_tuning_run_is_stored_and_ends_as_soon_as_it_has_learned(tmp_path: Pat
     learned = [entry for entry in entries if entry.outcome.steps == 1]
     assert 0 < len(learned) < len(entries)
     # No run continued after it had learned.
-    ends = Counter(line.rsplit(" ", 1)[1] for line in trained(tmp_path))
+    ends = Counter(line.rsplit(" ", 1)[1] for line in Counter(evaluated(tmp_path)))
     assert ends == {"1": len(entries) + 1, "2": len(entries) - len(learned) + 1, "3": len(entries) - len(learned) + 1}
 
 
@@ -86,27 +76,22 @@ def test_a_kill_during_tuning_loses_no_finished_run(tmp_path: Path) -> None:
     wanted = logged(tmp_path)
     (tmp_path / "log.dies").write_text("15")
     code = (
-        "import sys\nfrom pathlib import Path\nfrom orchestrator.sweep.run import logged_to, run_sweep\n"
-        "from orchestrator.sweep.run_options import RunOptions\n"
-        "from orchestrator.space.spaces import load_space\nfrom tests.sweep.sweeps import quiet\n"
-        "run_sweep(load_space(sys.argv[1]), RunOptions(home=Path(sys.argv[2]), engine='local'), quiet())"
+        "import sys\nfrom pathlib import Path\nfrom orchestrator.space.spaces import load_space\n"
+        "from tests.sweep.sweeps import run_here\nrun_here(load_space(sys.argv[1]), Path(sys.argv[2]))"
     )
     (tmp_path / "space.yaml").write_text(wanted.to_yaml())
-    killed = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "space.yaml"), str(tmp_path)], cwd=ROOT, check=False
-    )
+    killed = subprocess.run([sys.executable, "-c", code, tmp_path / "space.yaml", tmp_path], cwd=ROOT, check=False)
     assert killed.returncode == -signal.SIGKILL
-    [sweep_id] = Home(tmp_path).sweep_ids()
-    files = Home(tmp_path).sweep(sweep_id)
+    files = only_sweep(tmp_path)
     known = tuning_runs(tmp_path)
     assert known
     # Remove the last entry, as if the driver had died before writing it.
     lines = files.journal.read_bytes().splitlines(keepends=True)
     files.journal.write_bytes(b"".join(lines[:-1]))
     before = evaluated(tmp_path)
-    run_sweep(wanted, RunOptions(home=tmp_path, engine="local", resume=sweep_id), quiet())
+    run_here(wanted, tmp_path, resume=files.id)
     # Only the unreported evaluation was trained again.
-    again = trained(tmp_path) - Counter(set(trained(tmp_path)))
+    again = Counter(evaluated(tmp_path)) - Counter(set(Counter(evaluated(tmp_path))))
     step = before[-1].rsplit(" ", 1)[1]
     assert again == Counter(line for line in before[-4:] if line.endswith(f" {step}"))
     entries = tuning_runs(tmp_path)
@@ -114,28 +99,26 @@ def test_a_kill_during_tuning_loses_no_finished_run(tmp_path: Path) -> None:
     assert len({entry.key for entry in entries}) == len(entries)
     undisturbed = tmp_path / "undisturbed"
     undisturbed.mkdir()
-    run_sweep(wanted.model_copy(), RunOptions(home=undisturbed, engine="local"), quiet())
+    run_here(wanted.model_copy(), undisturbed)
     existing, resumed = (load_sweep(Home(home), Home(home).sweep_ids()[0]) for home in (undisturbed, tmp_path))
     assert existing.spec.tuned == resumed.spec.tuned != {}
 
 
 def test_a_failed_run_ends_the_tuning_and_is_retried_on_resume(tmp_path: Path) -> None:
-    settings = {"log": str(tmp_path / "met"), "haste": 0.2, "times": 99, "trouble": "bug", "size": 64}
-    wanted = logged(tmp_path, settings=settings)
+    wanted = logged(tmp_path, {"times": 99, "trouble": "bug", "size": 64})
     tries = []
     for resume in (None, ""):
         with pytest.raises(SweepError, match=r"(?s)a tuning run of add failed:.*a bug that was mended since"):
-            run_sweep(wanted, RunOptions(home=tmp_path, engine="local", resume=resume), quiet())
-        tries.append(len((tmp_path / "met.met").read_text()))
+            run_here(wanted, tmp_path, resume=resume)
+        tries.append(len((tmp_path / "log.met").read_text()))
         assert tuning_runs(tmp_path)[-1].outcome.status is Status.FAILED
     assert 0 < tries[0] < tries[1]
 
 
 def test_a_sweep_is_tuned_without_ray_and_another_sweep_reuses_the_tuning(tmp_path: Path) -> None:
-    options = RunOptions(home=tmp_path, engine="local")
     wanted = tuned_spec(trials=6, seeds=4)
     console = quiet()
-    result = run_sweep(wanted, options, console)
+    result = run_here(wanted, tmp_path, console=console)
     output = printed(console)
     assert "tuning add at units 64 and 96: up to 6 trials" in output
     assert "tuning add, trial 1 of 6: 0 of 8 runs learned (haste 0.2)" in output
@@ -150,5 +133,5 @@ def test_a_sweep_is_tuned_without_ray_and_another_sweep_reuses_the_tuning(tmp_pa
     runs = client.search_runs(experiments, "tags.kind = 'run'")
     assert str(haste) in {run.data.params["haste"] for run in runs}
     again = quiet()
-    assert run_sweep(wanted.model_copy(update={"seed": 20}), options, again).tuned == result.tuned
+    assert run_here(wanted.model_copy(update={"seed": 20}), tmp_path, console=again).tuned == result.tuned
     assert "trial 1 of 6" not in printed(again)

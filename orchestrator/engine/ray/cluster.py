@@ -14,7 +14,7 @@ from ray.autoscaler.v2.sdk import get_cluster_status
 from ray.autoscaler.v2.utils import is_autoscaler_v2
 from ray.experimental.internal_kv import _internal_kv_get
 
-from orchestrator.engine.ray.session import start, switch_kept
+from orchestrator.engine.ray.session import RaySession
 from orchestrator.report.words.numbers import counted
 from orchestrator.space.hardware import Hardware, Machine
 from orchestrator.space.resources import Resources
@@ -38,13 +38,10 @@ def cluster_hardware(address: str) -> Hardware:
         UserError: for an invalid address.
         SweepError: if no cluster answers.
     """
-    with switch_kept():
-        start(address)
-        try:
-            alive = [node for node in ray.nodes() if node["Alive"]]
-            grows = has_autoscaler()
-        finally:
-            ray.shutdown()
+    with RaySession(address) as session:
+        session.begin()
+        alive = [node for node in ray.nodes() if node["Alive"]]
+        grows = has_autoscaler()
     nodes = [node["Resources"] for node in alive]
     names = sorted({key.removeprefix(ACCELERATOR) for node in nodes for key in node if key.startswith(ACCELERATOR)})
     return Hardware(
@@ -92,14 +89,11 @@ class Room:
     def slots(self) -> int:
         """Number of slots, at least 1 so that a stack waits if no node has room. An autoscaler raises the number."""
         if time.monotonic() - self._counted_at >= COUNT_EVERY_S:
-            self.count()
+            self._counted_at = time.monotonic()
+            nodes = [node for node in ray.nodes() if node["Alive"]]
+            slots, before = slots_on(nodes, self._resources), self._slots
+            if slots != before:
+                self._slots = slots
+                room = f"{counted(len(nodes), 'node')}, {counted(slots, 'stack')} at a time"
+                log.warning(f"the cluster changed: {room} ({before} before)")
         return max(1, self._slots + self._ahead)
-
-    def count(self) -> None:
-        self._counted_at = time.monotonic()
-        nodes = [node for node in ray.nodes() if node["Alive"]]
-        slots, before = slots_on(nodes, self._resources), self._slots
-        if slots != before:
-            self._slots = slots
-            room = f"{counted(len(nodes), 'node')}, {counted(slots, 'stack')} at a time"
-            log.warning(f"the cluster changed: {room} ({before} before)")

@@ -37,16 +37,9 @@ FREE_MEMORY = "close other programs, or train fewer stacks at a time with --set 
 def machine_error_of(trial: Trial) -> str:
     """Return the machine error that ended a trial and its remedy, or "" if the trial's code failed."""
     _, _, last = f"\n{traceback_of(trial)}".rpartition("\nFailure # ")
-    return machine_error_words(_error_of(trial), last.partition("\n")[2] or last)
-
-
-def _error_of(trial: Trial) -> BaseException | None:
-    """Return the error from the file that this process wrote. Tune itself reads a copy, which may arrive later."""
-    path = trial.pickled_error_file
-    if path is None or not Path(path).exists():
-        return None
-    error: BaseException = cloudpickle.loads(Path(path).read_bytes())
-    return error
+    path = Path(trial.pickled_error_file or "")  # Written here. Tune itself reads a copy, which may arrive later.
+    error = cloudpickle.loads(path.read_bytes()) if path.is_file() else None
+    return machine_error_words(error, last.partition("\n")[2] or last)
 
 
 def machine_error_behind(error: BaseException) -> str:

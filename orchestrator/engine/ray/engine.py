@@ -14,12 +14,12 @@ from ray import tune
 
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
-from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, CampaignStopper, SlotScheduler
+from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, SlotScheduler
 from orchestrator.engine.ray.cluster import Room, has_autoscaler, slots_on
 from orchestrator.engine.ray.deaths import machine_error_behind
+from orchestrator.engine.ray.files import token_file
 from orchestrator.engine.ray.session import RaySession
-from orchestrator.engine.ray.token import token_file
-from orchestrator.engine.ray.trial import trainable
+from orchestrator.engine.ray.trial import StackTrial
 from orchestrator.errors import SweepError, UserError
 from orchestrator.report.words.numbers import counted
 from orchestrator.space.resources import Resources
@@ -41,21 +41,19 @@ class RayEngine(Engine):
         return max(1, slots_on(ray.nodes(), self._resources))
 
     def describe(self) -> str:
-        nodes = [node for node in ray.nodes() if node["Alive"]]
-        totals = ray.cluster_resources()
-        address = self._session.address
-        where = f"Ray at {address}" if address else "Ray on this machine"
-        if self._session.joined:
+        session, totals = self._session, ray.cluster_resources()
+        where = f"Ray at {session.address}" if session.address else "Ray on this machine"
+        if session.joined:
             where = "the Ray of this process"
+        nodes = counted(sum(node["Alive"] for node in ray.nodes()), "node")
         gpus = f", {totals['GPU']:g} GPUs" if totals.get("GPU") else ""
         slots = slots_on(ray.nodes(), self._resources)
         room = (
             f"{counted(slots, 'stack')} at a time" if slots else f"{self._lacking()}: the autoscaler will add machines"
         )
-        text = f"{where}: {counted(len(nodes), 'node')}, {totals.get('CPU', 0):g} CPU cores{gpus}, {room}"
-        if dashboard := self._session.dashboard:
-            text += f"; dashboard: {dashboard} (enter the token from {token_file()} once per browser)"
-        return text
+        token = f"(enter the token from {token_file()} once per browser)"
+        dashboard = f"; dashboard: {session.dashboard_url} {token}" if session.dashboard else ""
+        return f"{where}: {nodes}, {totals.get('CPU', 0):g} CPU cores{gpus}, {room}{dashboard}"
 
     def _lacking(self) -> str:
         needs = self._resources
@@ -76,55 +74,48 @@ class RayEngine(Engine):
 
     def execute(self, campaign: Campaign) -> None:
         files = campaign.sweep.files
-        ended = False
-        while not (ended or campaign.done):
+        while not campaign.done:
             try:
                 self._fit(campaign)
-                ended = True
             except Exception as error:
-                if not _is_taken_in(campaign, error):
+                check_ray()
+                if campaign.machine_error:  # Tune also writes to the full disk.
+                    continue
+                # Tune does not handle all errors, such as a worker killed by Ray's memory monitor.
+                if not (machine_error := machine_error_behind(error)):
                     raise
-        if not campaign.done:
-            raise SweepError(f"Ray Tune ended before the sweep did; its files are in {files.tune}")
+                campaign.engine_met_machine_error(machine_error)
+            else:
+                if not campaign.done:
+                    raise SweepError(f"Ray Tune ended before the sweep did; its files are in {files.tune}")
         shutil.rmtree(files.tune, ignore_errors=True)
 
     def _fit(self, campaign: Campaign) -> None:
-        adapter = CampaignSearcher(campaign, Room(self._resources))
         callback = CampaignCallback(campaign, self._resources.retries)
-        shared = {"space": campaign.sweep.spec.to_dict()}
         needs = {"cpu": self._resources.cpu_per_stack, "gpu": self._resources.gpus}
+        shared = tune.with_parameters(StackTrial, space=campaign.sweep.spec.to_dict())
+        trainable = tune.with_resources(shared, needs)
+        trainable.__qualname__ = StackTrial.__qualname__  # Otherwise processes have the name of a wrapper.
         tuner = tune.Tuner(
-            trainable(shared, needs),
+            trainable,
             tune_config=tune.TuneConfig(
-                search_alg=adapter,
+                search_alg=CampaignSearcher(campaign, Room(self._resources)),
                 scheduler=SlotScheduler(),  # type: ignore[no-untyped-call] # its base has no types
                 num_samples=-1,
                 reuse_actors=True,
-                trial_name_creator=lambda trial: trial.config["job"].name,
+                trial_name_creator=lambda trial: str(trial.config["job"]),
                 trial_dirname_creator=lambda trial: str(trial.config["job"].stack_id),
             ),
             run_config=tune.RunConfig(
                 name="tune",
                 storage_path=str(campaign.sweep.files.directory.resolve()),
                 verbose=0,
-                stop=CampaignStopper(campaign, callback, adapter),
+                stop=callback,
                 callbacks=[callback],
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),  # StackTrial saves by itself.
             ),
         )
         tuner.fit()
-
-
-def _is_taken_in(campaign: Campaign, error: Exception) -> bool:
-    """Return True if a machine error ended Tune itself, and pass it to the campaign. Tune handles errors of tasks and
-    actors, but not all others, such as a worker killed by Ray's memory monitor."""
-    check_ray()
-    if campaign.machine_error:  # Tune also writes to the full disk.
-        return True
-    machine_error = machine_error_behind(error)
-    if machine_error:
-        campaign.engine_met_machine_error(machine_error)
-    return bool(machine_error)
 
 
 def try_ray(resources: Resources) -> tuple[float, float, str]:

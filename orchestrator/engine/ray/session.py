@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Self
 
@@ -19,16 +20,14 @@ from ray.exceptions import AuthenticationError, RaySystemError
 from ray.job_config import JobConfig
 
 from orchestrator import environment, supervisor
-from orchestrator.engine.ray.settings import check_start, set_by_user
-from orchestrator.engine.ray.temporary_directory import temporary_directory
-from orchestrator.engine.ray.token import protect_token, token_file
+from orchestrator.engine.ray import check_start, set_by_user
+from orchestrator.engine.ray.files import protect_token, temporary_directory, token_file
 from orchestrator.errors import SweepError, UserError
 from orchestrator.space.hardware import detect
 
 REACHABLE = ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR
 """Variable that opens Ray's ports to other machines if it is 1. If it is 0, Ray uses 127.0.0.1 and listens only there,
 as it always does on macOS and Windows."""
-ASKED = os.environ.get(REACHABLE)
 PATIENT = {
     "RAY_health_check_timeout_ms": "60000",
     "RAY_health_check_failure_threshold": "10",
@@ -55,55 +54,80 @@ ENVIRONMENT = {
 
 DASHBOARD_NEEDS = ("aiohttp", "aiohttp_cors", "colorful", "grpc", "opencensus", "prometheus_client")
 """Modules of the dashboard and its exporters, installed by ``ray[default]``."""
+STARTING = (ConnectionError, RuntimeError, ValueError, OSError)
+"""Errors that ``ray.init`` raises if Ray does not start."""
 PARTS = ("raylet", "gcs_server")
 """Names of the Ray processes that a sweep cannot continue without."""
 
 
+@dataclass
 class RaySession:
     """Ray on this machine or, with ``address``, an existing cluster. It starts at the first :meth:`begin`.
 
     As a context manager, it ends Ray on exit. A ``kept`` session continues after successful sweeps, because starting
     Ray costs about five seconds of a core. After a failed sweep Ray ends, since workers may still be running.
+
+    Attributes:
+        dashboard: True to start Ray's dashboard too.
+        dashboard_url: Address of the dashboard, or "" without one.
+        joined: True if the session uses a Ray that this process had joined before.
     """
 
-    def __init__(self, address: str | None = None, *, dashboard: bool = False, kept: bool = False) -> None:
-        self.address = address
-        self.dashboard = ""
-        """Address of Ray's dashboard, or "" without one."""
-        self._with_dashboard = dashboard
-        self._kept = kept
-        self._begun = False
-        self.joined = False
-        """True if the session uses a Ray that this process had joined before."""
-        self._before = ExitStack()
+    address: str | None = None
+    dashboard: bool = False
+    kept: bool = False
+    dashboard_url: str = field(default="", init=False)
+    joined: bool = field(default=False, init=False)
+    _begun: bool = field(default=False, init=False)
+    _before: ExitStack = field(default_factory=ExitStack, init=False)
 
     def begin(self) -> None:
-        """Start or join Ray until :meth:`release`. Raises the errors of :func:`start` and :func:`check_dashboard`."""
+        """Start or join Ray until :meth:`release`.
+
+        Raises:
+            UserError: for an invalid address, a dashboard that cannot be started, or a variable that keeps Ray from
+                starting.
+            SweepError: if Ray does not start, no cluster answers, or the cluster refuses the token.
+        """
         if self._begun:
             return
-        if self._with_dashboard:
+        if self.dashboard:
             check_dashboard(self.address)
-        if ray.is_initialized():
-            self._join()
-            return
-        self._before.enter_context(switch_kept())
+        self.joined = ray.is_initialized()
+        if self.joined:
+            self._check_joined()
         self._before.enter_context(environment.without_foreign())
         os.environ.update(ENVIRONMENT)
-        try:
-            protect_token(missing=self.address is None)
-            context = start(self.address, dashboard=self._with_dashboard)
-        except BaseException:
-            self._before.close()
-            raise
+        if not self.joined:
+            try:
+                protect_token(missing=self.address is None)
+                context = self._start()
+            except BaseException:
+                self._before.close()
+                raise
+            self.dashboard_url = f"http://{context.dashboard_url}" if self.dashboard else ""
+            if self.address is None:
+                supervisor.watch_ray([child for child in psutil.Process().children() if child.name() in PARTS])
         self._begun = True
-        self.dashboard = f"http://{context.dashboard_url}" if self._with_dashboard else ""
-        if self.address is None:
-            supervisor.watch_ray([child for child in psutil.Process().children() if child.name() in PARTS])
-        _quieten()
+        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # The sweep itself reports failed trials.
 
-    def _join(self) -> None:
-        """Use the Ray that this process has joined. It keeps running. Raises :class:`UserError` for another Ray."""
-        if self._with_dashboard:
+    def _start(self) -> Any:
+        """Start Ray so that only this machine can reach it, or join the cluster at ``address``. Return the context of
+        ``ray.init``."""
+        chosen = [name for name in set_by_user(os.environ) if os.environ[name] != (ENVIRONMENT | PATIENT).get(name)]
+        self._before.enter_context(_listening(everywhere=self.address is not None))
+        try:
+            return _start_here(self.dashboard) if self.address is None else _join(self.address)
+        except UserError:
+            raise
+        except Exception as error:
+            cause = error.__cause__ or error
+            check_start(self.address, chosen, f"{type(cause).__name__}: {cause}".partition("\n")[0])
+            raise
+
+    def _check_joined(self) -> None:
+        """Raise :class:`UserError` unless sweeps can use the Ray that this process has joined, which keeps running."""
+        if self.dashboard:
             raise UserError(
                 "this process is already connected to Ray, so no dashboard can be started: omit --dashboard"
             )
@@ -116,14 +140,10 @@ class RaySession:
                 "ray.shutdown() first, or leave the address out"
             )
         environment.check_packages([environment.working_directory() or ""])  # Ray puts it in front of every library.
-        self._before.enter_context(environment.without_foreign())
-        os.environ.update(ENVIRONMENT)
-        self._begun = self.joined = True
-        _quieten()
 
     def release(self, *, well: bool) -> None:
         """End Ray after a sweep, unless it is kept and the sweep succeeded (``well``)."""
-        if not (self._kept and well):
+        if not (self.kept and well):
             self.end()
 
     def end(self) -> None:
@@ -141,22 +161,21 @@ class RaySession:
         self.end()
 
 
-def _quieten() -> None:
-    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # The sweep itself reports failed trials.
-
-
 @contextmanager
-def switch_kept() -> Iterator[None]:
-    """After the block, restore the settings for the interfaces that Ray listens on. Ray reads its other variables only
-    once."""
-    before, everywhere = os.environ.get(REACHABLE), ray_constants.ENABLE_RAY_CLUSTER
+def _listening(*, everywhere: bool) -> Iterator[None]:
+    """During the block, choose the interfaces that Ray listens on, unless the user's variable does. Restore the
+    variable, which is the only one that Ray reads again."""
+    chosen, before = os.environ.get(REACHABLE), ray_constants.ENABLE_RAY_CLUSTER
+    os.environ[REACHABLE] = chosen or ("1" if everywhere else "0")
+    # Ray reads the variable when it is imported, which may have happened already.
+    ray_constants.ENABLE_RAY_CLUSTER = os.environ[REACHABLE].lower() in ("1", "true")
     try:
         yield
     finally:
         os.environ.pop(REACHABLE, None)
-        if before is not None:
-            os.environ[REACHABLE] = before
-        ray_constants.ENABLE_RAY_CLUSTER = everywhere
+        if chosen is not None:
+            os.environ[REACHABLE] = chosen
+        ray_constants.ENABLE_RAY_CLUSTER = before
 
 
 def check_dashboard(address: str | None) -> None:
@@ -172,68 +191,57 @@ def check_dashboard(address: str | None) -> None:
         )
 
 
-def start(address: str | None, *, dashboard: bool = False) -> Any:
-    """Start Ray so that only this machine can reach it, or join the cluster at ``address``.
-
-    Returns:
-        The context of ``ray.init``.
-
-    Raises:
-        UserError: for an invalid address, or for a variable that keeps Ray from starting.
-        SweepError: if Ray does not start, no cluster answers, or the cluster refuses the token.
-    """
-    chosen = [name for name in set_by_user(os.environ) if os.environ[name] != (ENVIRONMENT | PATIENT).get(name)]
+def _start_here(dashboard: bool) -> Any:
+    os.environ.update({name: os.environ.get(name, value) for name, value in PATIENT.items()})
+    # Actors inherit it, so they can import a family from a module in this directory.
+    here = environment.working_directory()
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [*sys.path, here])))
+    job = JobConfig()
+    job._client_job = True  # Otherwise Ray puts the working directory in front of every library.
+    temporary = str(temporary_directory() / "ray")
     try:
-        return _start(address, dashboard=dashboard)
-    except UserError:
-        raise
+        return _init(
+            address="local",  # Without it, Ray would join the cluster that was started last, by any user.
+            job_config=job,
+            include_dashboard=dashboard,
+            dashboard_host="127.0.0.1",
+            num_cpus=detect().cpus,  # By default Ray counts all cores, not only those available to this process.
+            _temp_dir=temporary,
+        )
+    except STARTING as error:
+        raise SweepError(f"Ray does not start on this machine: {error}") from error
     except Exception as error:
-        cause = error.__cause__ or error
-        check_start(address, chosen, f"{type(cause).__name__}: {cause}".partition("\n")[0])
-        raise
+        if type(error) is not Exception:
+            raise
+        # Ray raises a bare Exception if its raylet has not started within 30 s, which no setting changes.
+        raise SweepError(f"Ray does not start on this machine, which may be too busy for it: {error}") from error
 
 
-def _start(address: str | None, *, dashboard: bool) -> Any:
-    _listen(everywhere=address is not None)
-    if address is None:
-        os.environ.update({name: os.environ.get(name, value) for name, value in PATIENT.items()})
-        # Actors inherit it, so they can import a family from a module in this directory.
-        here = environment.working_directory()
-        os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [*sys.path, here])))
-        job = JobConfig()
-        job._client_job = True  # Otherwise Ray puts the working directory in front of every library.
-        # Without an address, Ray would join the cluster that was started last on this machine, by any user.
-        shown = {"include_dashboard": dashboard, "dashboard_host": "127.0.0.1"}
-        settings = {"address": "local", "job_config": job, **shown}
-        temporary = str(temporary_directory() / "ray")
-        try:
-            # By default Ray counts all cores of the machine, not only those available to this process.
-            return _init(**settings, num_cpus=detect().cpus, _temp_dir=temporary)
-        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-            raise SweepError(f"Ray does not start on this machine: {error}") from error
-        except Exception as error:
-            if type(error) is not Exception:
-                raise
-            # Ray raises a bare Exception if its raylet has not started within 30 s, which no setting changes.
-            raise SweepError(f"Ray does not start on this machine, which may be too busy for it: {error}") from error
-    _check_address(address)
+def _join(address: str) -> Any:
+    if address != "auto":
+        _check_address(address)
     environment.check_packages([environment.working_directory() or ""])  # Ray puts it in front of every library.
     with _stderr() as output:
         try:
             return _init(address=address)
         except AuthenticationError as error:
             raise SweepError(f"RAY_AUTH_MODE is token, but this machine has no token: {_copy_the_token()}") from error
-        except (ConnectionError, RuntimeError, ValueError, OSError, RaySystemError) as error:
+        except (*STARTING, RaySystemError) as error:
             output.seek(0)
-            if REFUSED in output.read():
-                raise SweepError(_refused(address)) from error
-            raise SweepError(f"no Ray cluster answers at {address!r}: {error}") from error
+            if REFUSED not in output.read():
+                raise SweepError(f"no Ray cluster answers at {address!r}: {error}") from error
+            if os.environ.get("RAY_AUTH_MODE", "").lower() == "token":
+                why = f"rejected this machine's token, which is not the cluster's; {_copy_the_token()}"
+            else:
+                why = (
+                    "needs its token, but this machine sent none: set RAY_AUTH_MODE=token, and "
+                    f"{_copy_the_token()}. (A cluster has a token if one was in that file when it started.)"
+                )
+            raise SweepError(f"the Ray cluster at {address} {why}") from error
 
 
 def _check_address(address: str) -> None:
-    """Raise ``UserError`` unless ``address`` is ``auto`` or a ``host:port`` at which something listens."""
-    if address == "auto":
-        return
+    """Raise ``UserError`` unless something listens at the ``host:port``."""
     host, _, port = address.rpartition(":")
     if not host or "/" in host or not port.isdecimal():
         raise UserError(
@@ -254,22 +262,6 @@ def _init(**settings: Any) -> Any:
     return ray.init(logging_level=logging.ERROR, log_to_driver=False, configure_logging=True, **settings)
 
 
-def _listen(*, everywhere: bool) -> None:
-    os.environ[REACHABLE] = ASKED or ("1" if everywhere else "0")
-    # Ray reads the variable when it is imported, which may have happened already.
-    ray_constants.ENABLE_RAY_CLUSTER = os.environ[REACHABLE].lower() in ("1", "true")
-
-
-def _refused(address: str) -> str:
-    if os.environ.get("RAY_AUTH_MODE", "").lower() != "token":
-        return (
-            f"the Ray cluster at {address} needs its token, but this machine sent none: set RAY_AUTH_MODE=token, and "
-            f"{_copy_the_token()}. (A cluster has a token if one was in that file when it started.)"
-        )
-    why = "rejected this machine's token, which is not the cluster's"
-    return f"the Ray cluster at {address} {why}; {_copy_the_token()}"
-
-
 def _copy_the_token() -> str:
     return f"copy the head node's ~/.ray/auth_token to {token_file()} (or name another file in RAY_AUTH_TOKEN_PATH)"
 
@@ -277,15 +269,12 @@ def _copy_the_token() -> str:
 @contextmanager
 def _stderr() -> Iterator[Any]:
     """Redirect stderr, including that of Ray's core, to a file. Print it at the end unless a token was refused."""
-    with tempfile.TemporaryFile() as output:
-        before = os.dup(2)
+    with tempfile.TemporaryFile() as output, os.fdopen(os.dup(2), "wb", buffering=0) as before:
         os.dup2(output.fileno(), 2)
         try:
             yield output
         finally:
-            os.dup2(before, 2)
-            os.close(before)
+            os.dup2(before.fileno(), 2)
             output.seek(0)
-            text = output.read()
-            if REFUSED not in text:
-                os.write(2, text)
+            if REFUSED not in (text := output.read()):
+                before.write(text)

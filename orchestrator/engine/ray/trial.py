@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import ray
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
 REPORT = "report"
 """Key of the stack's report in a result."""
-
-
 TITLE = "ray::StackTrial"
 """Start of a training process's title, as Ray formats it. The dashboard and ``top`` show the whole title."""
 
@@ -31,14 +28,15 @@ class StackTrial(tune.Trainable):
 
     def setup(self, config: dict[str, Any], **shared: Any) -> None:
         """Begin with a job. The sweep's ``space`` is in ``shared`` so that trials do not each have a copy."""
-        hide_unasked_gpus()
+        if not ray.get_runtime_context().get_accelerator_ids().get("GPU"):
+            os.environ["CUDA_VISIBLE_DEVICES"] = ""  # Before CUDA starts, because Ray does not hide GPUs.
         self._spec = SweepSpec.model_validate(shared["space"])
         self._worker: StackWorker | None = None
         self._job: StackJob = config["job"]
 
     def __repr__(self) -> str:
-        """Return the name of this process in Ray's dashboard, which reads it once at the start."""
-        return f"{self._job.sweep_id}, first {self._job.name}"
+        """Return the name of this process in Ray's dashboard."""
+        return f"{self._job.sweep_id}, first {self._job}"
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self.cleanup()
@@ -47,7 +45,7 @@ class StackTrial(tune.Trainable):
 
     def step(self) -> dict[str, Any]:
         runs = ", ".join(f"{request.mix} seed {request.seed}" for request in self._job.requests)
-        setproctitle(f"{TITLE} {self._job.name}: {runs}")
+        setproctitle(f"{TITLE} {self._job}: {runs}")
         if self._worker is None:
             from orchestrator.engine.worker import StackWorker  # Imports torch, which the driver does not need.
 
@@ -58,22 +56,9 @@ class StackTrial(tune.Trainable):
     def cleanup(self) -> None:
         """Close the worker when the trial ends or is stopped. Tune calls this after the driver has the last report."""
         worker, self._worker = self._worker, None
-        if worker is not None:
-            try:
+        try:
+            if worker is not None:
                 worker.close()
-            except Exception as error:
-                if trouble_in(error) is None:  # Otherwise the next stack meets and reports the full disk.
-                    raise
-
-
-def trainable(shared: Mapping[str, Any], needs: Mapping[str, float]) -> type[StackTrial]:
-    """Return :class:`StackTrial` with ``shared`` parameters and ``needs``, under its own name, not a wrapper's."""
-    made: type[StackTrial] = tune.with_resources(tune.with_parameters(StackTrial, **shared), dict(needs))
-    made.__qualname__ = StackTrial.__qualname__
-    return made
-
-
-def hide_unasked_gpus() -> None:
-    """Hide all GPUs if this trial asked for none, since Ray does not. Call this before CUDA starts."""
-    if not ray.get_runtime_context().get_accelerator_ids().get("GPU"):
-        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        except Exception as error:
+            if trouble_in(error) is None:  # Otherwise the next stack meets and reports the full disk.
+                raise

@@ -11,8 +11,7 @@ import pytest
 
 import orchestrator as o
 from orchestrator.errors import UserError
-from orchestrator.sweep.python_options import from_python
-from orchestrator.sweep.run_options import RunOptions
+from orchestrator.sweep.run_options import RunOptions, from_python
 
 
 @pytest.mark.parametrize(
