@@ -38,11 +38,6 @@ def is_foreign(name: str) -> bool:
     return FOREIGN.fullmatch(name) is not None and PASSED.fullmatch(name) is None
 
 
-def ours(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without foreign variables."""
-    return {name: value for name, value in environment.items() if not is_foreign(name)}
-
-
 def _drop_foreign() -> dict[str, str]:
     return {name: os.environ.pop(name) for name in list(os.environ) if is_foreign(name)}
 

@@ -120,7 +120,6 @@ ROOMS = (
     "cost",
     "report",
     "simulation",
-    "outlook",
     "terminal",
     "catalogue",
     "record",

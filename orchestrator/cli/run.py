@@ -45,7 +45,7 @@ from orchestrator.space.strict_yaml import commented
 from orchestrator.sweep.reproduce import Experiment, Reproduction
 from orchestrator.sweep.run import check_begin, logged_to, one_ray, run_sweep
 from orchestrator.sweep.run_options import HOME, RunOptions, SizedOptions, SpaceOptions, seconds_of
-from orchestrator.terminal.briefing import print_plan, print_spaces, print_start
+from orchestrator.terminal.briefing import print_plan, print_start
 from trainables.contract.arms import as_named
 from trainables.files import write_whole
 from trainables.probes.base import BUILT_IN, load_probe
@@ -60,7 +60,12 @@ def show_command(
 ) -> None:
     """List the search spaces, or print a resolved one as YAML that can be run, with its comments."""
     if space is None:
-        print_spaces([open_space(name) for name in names()], Console())
+        listed = table.plain_table("search space", "question", "profiles")
+        listed.columns[0].no_wrap = True
+        for shipped in map(open_space, names()):
+            question = Text(str(shipped.top.get("question", "")))
+            listed.add_row(shipped.name, question, ", ".join(shipped.profiles))
+        Console().print(listed)
         return
     resolved = resolve(space, options).to_yaml()
     values = written(space, options.profile, options.assignments, variant=options.variant)

@@ -16,7 +16,6 @@ from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Answered, State, recall
 from orchestrator.home.sweeps import FIGURE, REPORT, RunRecord, Sweep
-from orchestrator.outlook import continued, outlook
 from orchestrator.record.recorder import Recorder
 from orchestrator.report import table
 from orchestrator.report.answer import Answer, answer
@@ -26,6 +25,7 @@ from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.numbers import counted, found_runs, listed
 from orchestrator.search.base import Searcher
 from orchestrator.search.pairs import Pairs
+from orchestrator.simulation import continued, outlook
 from orchestrator.sweep.interruption import stopped_words
 from orchestrator.sweep.run_options import RunOptions
 from trainables.base import Status

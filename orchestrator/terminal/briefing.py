@@ -14,7 +14,6 @@ from orchestrator.report.words import numbers
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.numbers import number, rough_duration
 from orchestrator.space.hardware import Hardware
-from orchestrator.space.spaces import Space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import settled
 from orchestrator.tuning import tune_text, tuned_text
@@ -22,15 +21,6 @@ from trainables.transformer.native import TORCH, missing
 
 MOST_NUMBERS = 12
 """Maximum number of sizes or seeds listed individually."""
-
-
-def print_spaces(spaces: list[Space], console: Console) -> None:
-    """Print the search spaces with their questions and profiles."""
-    table = plain_table("search space", "question", "profiles")
-    table.columns[0].no_wrap = True
-    for space in spaces:
-        table.add_row(space.name, Text(str(space.top.get("question", ""))), ", ".join(space.profiles))
-    console.print(table)
 
 
 def print_start(spec: SweepSpec, hardware: Hardware, console: Console, details: str) -> None:
