@@ -44,15 +44,13 @@ def test_a_library_call_restores_the_environment(monkeypatch: pytest.MonkeyPatch
     assert os.environ["TUNE_RESULT_DIR"] == "/elsewhere"
 
 
-def python(*words: object, directory: Path, **settings: str) -> Ended:
+def python(*words: str, directory: Path, **settings: str) -> Ended:
     """Run Python with this project installed, in a directory, without PYTHONPATH unless ``settings`` set it."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    line = [sys.executable, *map(str, words)]
-    return process(line, cwd=directory, environment=environment | settings, within_s=250)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | settings
+    return process([sys.executable, *words], cwd=directory, environment=environment, within_s=250)
 
 
-def program(*words: object, directory: Path, **settings: str) -> Ended:
-    """Run the program in a directory."""
+def program(*words: str, directory: Path, **settings: str) -> Ended:
     return python("-m", "orchestrator", *words, directory=directory, **settings)
 
 
@@ -65,9 +63,9 @@ def write_other(place: Path, name: str) -> None:
 def directory(tmp_path: Path) -> Path:
     """A working directory with modules of another project, and with a family next to its search space."""
     (place := tmp_path / "here").mkdir()
+    (place / "search_spaces").mkdir()
     for name in ("trainables", "numpy", "ray", "rich", "typer", "environment", "supervisor"):
         write_other(place, name)
-    (place / "search_spaces").mkdir()
     (place / "my_family.py").write_text((ROOT / "tests" / "families.py").read_text())
     text = spec(sizes=[8, 16], seeds=1).to_yaml()
     (place / "my_space.yaml").write_text(text.replace("tests.families:", "my_family:"))
@@ -82,10 +80,17 @@ def here_beside_python(directory: Path) -> Path:
     return directory
 
 
-def test_modules_of_another_project_in_the_working_directory_are_not_imported(here_beside_python: Path) -> None:
-    for words in (("show",), ("plan", "my_space.yaml"), ("show", "add_vs_add_prod")):
-        done = program(*words, directory=here_beside_python)
-        assert (done.code, done.err) == (0, ""), done.err
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [("show", None), ("plan my_space.yaml", None), ("plan my_space.yaml", "."), ("plan my_space.yaml", "{}:")],
+)
+def test_modules_of_another_project_in_the_working_directory_are_not_imported(
+    here_beside_python: Path, words: str, path: str | None
+) -> None:
+    """PYTHONPATH may be relative, for example in an ``.envrc``, or end in a colon."""
+    settings = {} if path is None else {"PYTHONPATH": path.format(here_beside_python.parent)}
+    done = program(*words.split(), directory=here_beside_python, **settings)
+    assert (done.code, done.err) == (0, ""), done.err
 
 
 def test_the_installed_command_runs_next_to_another_module_named_orchestrator(directory: Path) -> None:
@@ -96,13 +101,6 @@ def test_the_installed_command_runs_next_to_another_module_named_orchestrator(di
         pytest.skip("the package is not installed")
     done = process([command, "plan", "my_space.yaml"], cwd=directory)
     assert (done.code, done.err) == (0, ""), done.err
-
-
-def test_a_relative_pythonpath_does_not_import_modules_of_another_project(here_beside_python: Path) -> None:
-    """For example an ``.envrc`` with ``PYTHONPATH=.``, or a path that ends in a colon."""
-    for path in (".", f"{here_beside_python.parent}:"):
-        done = program("plan", "my_space.yaml", directory=here_beside_python, PYTHONPATH=path)
-        assert (done.code, done.err) == (0, ""), done.err
 
 
 def test_a_deleted_working_directory_is_refused(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import inspect
 import os
 import tempfile
 import textwrap
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -150,7 +151,7 @@ def check_family_command(
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise UserError(f"--device {device}: torch finds no GPU on this machine; run `doctor` for details")
     made = _family(family, options)
-    failed = passed = 0
+    counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="check-family-") as directory:
         try:
             case = case_of(made, size or (), device, Path(directory))
@@ -163,13 +164,11 @@ def check_family_command(
             typer.echo(f"{word:8}{finding.name}")
             for line in (finding.wrong or finding.skipped).splitlines():
                 typer.echo(f"        {line}")
-            failed += word == "wrong"
-            passed += word == "ok"
-    if failed:
-        raise SweepError(
-            f"the family {made.name!r} does not satisfy its contract: {failed} of {failed + passed} checks failed"
-        )
-    typer.echo(f"the family {made.name!r} passed all {passed} checks of its contract")
+            counts[word] += 1
+    if failed := counts["wrong"]:
+        of = failed + counts["ok"]
+        raise SweepError(f"the family {made.name!r} does not satisfy its contract: {failed} of {of} checks failed")
+    typer.echo(f"the family {made.name!r} passed all {counts['ok']} checks of its contract")
 
 
 def _family(name: str, options: SpaceOptions) -> Family:

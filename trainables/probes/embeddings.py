@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from trainables.base import Family, RunConfig
 from trainables.probes.base import Probe, Probed
@@ -160,6 +159,8 @@ class Separation(EmbeddingProbe):
 
 def _standard_ranks(values: NDArray[Any]) -> Floats:
     """Return the values' ranks minus their mean, divided by their standard deviation; zeros if all are equal."""
+    from scipy.stats import rankdata  # Takes half a second to import, and most commands do not probe.
+
     ranks: Floats = rankdata(values)
     spread = ranks.std()
     return (ranks - ranks.mean()) / spread if spread else np.zeros_like(ranks)
