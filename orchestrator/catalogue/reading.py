@@ -80,11 +80,9 @@ class Unfinished:
 
 def in_training(sweep: Sweep, ended: Collection[str], warn: Callable[[str], object]) -> tuple[Unfinished, ...]:
     """Return the runs on disk except ``ended`` (keys) and tuning. ``warn`` receives a message per unreadable stack."""
-    files, family = sweep.files, sweep.spec.make_family()
-    if not files.stacks.is_dir():
-        return ()
+    family = sweep.spec.make_family()
     unfinished: dict[str, Unfinished] = {}
-    for directory in sorted(files.stacks.iterdir()):
+    for directory in sorted(sweep.files.stacks.glob("*")):
         try:
             (members, _), curves = read_members(directory), read_progress(directory)
             configs = [sweep.spec.config(request) for request in members if request.until is None]

@@ -135,10 +135,7 @@ class Home:
 
     def sweep_ids(self) -> list[str]:
         """Return the ids of all sweeps, newest first, then directories with other names that contain a sweep."""
-        directory = self.root / "sweeps"
-        if not directory.is_dir():
-            return []
-        names = [path.name for path in directory.glob("[!.]*") if SweepDirectory(path).journal.is_file()]
+        names = [path.parent.name for path in self.root.glob("sweeps/[!.]*/journal.jsonl") if path.is_file()]
         return sorted(names, key=lambda name: (ID.search(name) is not None, name.rsplit("-", 3)[1:]), reverse=True)
 
 

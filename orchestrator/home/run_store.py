@@ -49,9 +49,7 @@ class RunStore:
         return self.home.runs / key
 
     def stored_keys(self) -> list[str]:
-        if not self.home.runs.is_dir():
-            return []
-        return sorted(path.name for path in self.home.runs.iterdir() if path.is_dir() and not path.name.startswith("."))
+        return sorted(path.name for path in self.home.runs.glob("[!.]*") if path.is_dir())
 
     def has(self, key: str) -> bool:
         """Return True if a run is stored, intact or damaged."""

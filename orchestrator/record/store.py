@@ -60,7 +60,11 @@ class Store:
 
     @property
     def database(self) -> Path:
-        return sqlite_path(self.uri) if self.artifacts is None else self.artifacts.parent / DATABASE
+        if self.artifacts is not None:
+            return self.artifacts.parent / DATABASE
+        from sqlalchemy.engine import make_url
+
+        return Path(make_url(self.uri).database or "")
 
     @property
     def shown(self) -> str:
@@ -95,13 +99,6 @@ def sqlite_uri(path: Path) -> str:
     raise UserError(
         f"MLflow cannot keep a database in {path.parent}: name a --home without a question mark in its path"
     )
-
-
-def sqlite_path(uri: str) -> Path:
-    """Return the file of an SQLite URI."""
-    from sqlalchemy.engine import make_url
-
-    return Path(make_url(uri).database or "")
 
 
 def choose(home: Path, environment: Mapping[str, str] = os.environ) -> Store:

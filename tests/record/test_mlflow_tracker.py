@@ -24,8 +24,6 @@ from tests.record.samples import Finished, finish
 from tests.report.samples import SIZES, bracketed, in_order, make_spec
 from trainables.base import Status
 
-SWEEP = "add_vs_add_prod-20260102-030405-ab12"
-
 
 @dataclass(frozen=True)
 class Record:
@@ -58,18 +56,23 @@ def record(tracker: MlflowTracker, finished: Finished, ending: State = State.FIN
     tracker.end(finished.sweep, finished.answer, ending)
 
 
-def fresh_store(empty: Path, home: Path) -> Store:
+def unrecorded(empty: Path, home: Path) -> Record:
+    """Return an empty store and a finished sweep in a home."""
     shutil.copyfile(empty, home / DATABASE)
-    return choose(home, {})
+    store = choose(home, {})
+    return Record(store, finish(home), MlflowClient(store.uri))
 
 
 @pytest.fixture(scope="module", name="records")
 def recorded_sweep(tmp_path_factory: pytest.TempPathFactory, empty: Path) -> Record:
-    home = tmp_path_factory.mktemp("home")
-    store = fresh_store(empty, home)
-    finished = finish(home)
-    record(MlflowTracker(store), finished)
-    return Record(store, finished, MlflowClient(store.uri))
+    result = unrecorded(empty, tmp_path_factory.mktemp("home"))
+    record(MlflowTracker(result.store), result.finished)
+    return result
+
+
+@pytest.fixture(name="new")
+def unrecorded_sweep(empty: Path, tmp_path: Path) -> Record:
+    return unrecorded(empty, tmp_path)
 
 
 def experiment_id(client: MlflowClient) -> str:
@@ -130,17 +133,15 @@ def test_a_run_is_found_by_mix_size_and_seed(records: Record) -> None:
     assert run.info.end_time - run.info.start_time == 40_500
 
 
-def test_a_run_of_two_arms_is_recorded_for_both(empty: Path, tmp_path: Path) -> None:
-    store, finished = fresh_store(empty, tmp_path), finish(tmp_path)
-    shared = finished.runs[0]
+def test_a_run_of_two_arms_is_recorded_for_both(new: Record) -> None:
+    shared = new.finished.runs[0]
     twin = replace(shared, config=replace(shared.config, arm="the same"))
-    record(MlflowTracker(store), replace(finished, runs=(shared, twin)))
-    records = Record(store, finished, MlflowClient(store.uri)).runs(kind="run", run_key=shared.key)
-    assert {run.data.params["mix"] for run in records} == {"add", "the same"}
-    client = MlflowClient(store.uri)
-    client.set_tag(records[0].info.run_id, "mlflow.runName", "a name of my own")
-    record(MlflowTracker(store), replace(finished, runs=(twin, shared)))
-    assert len(Record(store, finished, client).runs(kind="run", run_key=shared.key)) == 2
+    record(MlflowTracker(new.store), replace(new.finished, runs=(shared, twin)))
+    runs = new.runs(kind="run", run_key=shared.key)
+    assert {run.data.params["mix"] for run in runs} == {"add", "the same"}
+    new.client.set_tag(runs[0].info.run_id, "mlflow.runName", "a name of my own")
+    record(MlflowTracker(new.store), replace(new.finished, runs=(twin, shared)))
+    assert len(new.runs(kind="run", run_key=shared.key)) == 2
 
 
 def test_learning_curves_are_per_task_over_steps(records: Record) -> None:
@@ -156,42 +157,39 @@ def test_learning_curves_are_per_task_over_steps(records: Record) -> None:
         assert history[-1].timestamp <= run.info.end_time
 
 
-def test_arrays_are_recorded_with_a_picture_for_the_first_seed_of_a_size(empty: Path, tmp_path: Path) -> None:
+def test_arrays_are_recorded_with_a_picture_for_the_first_seed_of_a_size(new: Record) -> None:
     """Drawing a picture takes as long as the rest of a record."""
-    done = finish(tmp_path)
+    done = new.finished
     first = next(run for run in done.runs if run.outcome.status is Status.FINISHED)
     config = replace(first.config, seed=done.sweep.spec.seed + 1)
     second = replace(first, key="second", config=config, directory=first.directory.with_name("second"))
     shutil.copytree(first.directory, second.directory)
-    store = fresh_store(empty, tmp_path)
-    tracker, records = MlflowTracker(store), Record(store, done, MlflowClient(store.uri))
+    tracker = MlflowTracker(new.store)
     for run in (first, second):
         tracker.run_ended(done.sweep, run)
-    artifacts = {run.data.tags["run_key"]: records.artifacts(run) for run in records.runs(kind="run")}
+    artifacts = {run.data.tags["run_key"]: new.artifacts(run) for run in new.runs(kind="run")}
     assert artifacts == {first.key: {"arrays.npz", "similarity.png"}, "second": {"arrays.npz"}}
-    recorded = records.one(run_key=first.key).info.run_id
-    assert Path(records.client.download_artifacts(recorded, "similarity.png")).stat().st_size > 5000
-    with np.load(records.client.download_artifacts(recorded, "arrays.npz"), allow_pickle=False) as arrays:
+    recorded = new.one(run_key=first.key).info.run_id
+    assert Path(new.client.download_artifacts(recorded, "similarity.png")).stat().st_size > 5000
+    with np.load(new.client.download_artifacts(recorded, "arrays.npz"), allow_pickle=False) as arrays:
         assert arrays["embedding"].shape == (6, first.config.size)
         assert arrays["similarity"].shape == (6, 6)
 
 
-def test_later_probe_results_replace_the_record_of_the_run(empty: Path, tmp_path: Path) -> None:
-    done = finish(tmp_path)
-    run = next(run for run in done.runs if run.outcome.status is Status.FINISHED)
-    store = fresh_store(empty, tmp_path)
-    records = Record(store, done, MlflowClient(store.uri))
-    MlflowTracker(store).run_ended(done.sweep, run)
-    before = records.one(run_key=run.key)
+def test_later_probe_results_replace_the_record_of_the_run(new: Record) -> None:
+    sweep = new.finished.sweep
+    run = next(run for run in new.finished.runs if run.outcome.status is Status.FINISHED)
+    MlflowTracker(new.store).run_ended(sweep, run)
+    before = new.one(run_key=run.key)
     assert not any(name.startswith("probe/") for name in before.data.metrics)
     write_result(run.directory, ProbeResult("firing", 1, {"mean": 0.25}), {"by_room": np.arange(3.0)})
-    MlflowTracker(store).run_ended(done.sweep, run)
-    after = records.one(run_key=run.key)
+    MlflowTracker(new.store).run_ended(sweep, run)
+    after = new.one(run_key=run.key)
     assert after.data.metrics["probe/firing/mean"] == 0.25
-    assert records.artifacts(after) == {"arrays.npz", "similarity.png", "probes"}
+    assert new.artifacts(after) == {"arrays.npz", "similarity.png", "probes"}
     assert after.info.end_time == before.info.end_time
-    MlflowTracker(store).run_ended(done.sweep, run)
-    assert records.one(run_key=run.key).info.run_id == after.info.run_id
+    MlflowTracker(new.store).run_ended(sweep, run)
+    assert new.one(run_key=run.key).info.run_id == after.info.run_id
 
 
 def test_diverged_runs_have_results_and_failed_runs_do_not(records: Record) -> None:
@@ -204,16 +202,14 @@ def test_diverged_runs_have_results_and_failed_runs_do_not(records: Record) -> N
     assert "failed" in failed.data.tags["mlflow.note.content"]
 
 
-def test_recorded_times_come_from_the_log_whenever_it_is_recorded(empty: Path, tmp_path: Path) -> None:
-    finished = finish(tmp_path)
+def test_recorded_times_come_from_the_log_whenever_it_is_recorded(new: Record) -> None:
+    finished = new.finished
     times = [f"2026-01-02T03:{minute:02}:00+00:00" for minute in range(10, 10 + len(finished.runs))]
     runs = tuple(replace(run, at=at) for run, at in zip(finished.runs, times, strict=True))
-    store = fresh_store(empty, tmp_path)
-    record(MlflowTracker(store), replace(finished, runs=runs))
-    records = Record(store, finished, MlflowClient(store.uri))
-    ends = [records.one(run_key=run.key).info.end_time for run in runs]
+    record(MlflowTracker(new.store), replace(finished, runs=runs))
+    ends = [new.one(run_key=run.key).info.end_time for run in runs]
     assert ends == [1767323400000 + 60_000 * place for place in range(len(runs))]
-    assert {run.info.end_time for run in records.runs() if run.data.tags["kind"] != "run"} == {ends[-1]}
+    assert {run.info.end_time for run in new.runs() if run.data.tags["kind"] != "run"} == {ends[-1]}
 
 
 def test_recording_twice_leaves_one_record_each(records: Record) -> None:
@@ -249,15 +245,11 @@ def test_a_resumed_sweep_replaces_the_answer_in_its_record(records: Record, tmp_
     assert len(records.runs(sweep.id, kind="run")) == 7
 
 
-def test_a_deleted_experiment_is_restored(empty: Path, tmp_path: Path) -> None:
-    store = fresh_store(empty, tmp_path)
-    finished = finish(tmp_path)
-    MlflowTracker(store).begin(finished.sweep)
-    client = MlflowClient(store.uri)
-    client.delete_experiment(experiment_id(client))
-    MlflowTracker(store).run_ended(finished.sweep, finished.runs[0])
-    records = Record(store, finished, client)
-    assert Counter(run.data.tags["kind"] for run in records.runs()) == {"sweep": 1, "run": 1}
+def test_a_deleted_experiment_is_restored(new: Record) -> None:
+    MlflowTracker(new.store).begin(new.finished.sweep)
+    new.client.delete_experiment(experiment_id(new.client))
+    MlflowTracker(new.store).run_ended(new.finished.sweep, new.finished.runs[0])
+    assert Counter(run.data.tags["kind"] for run in new.runs()) == {"sweep": 1, "run": 1}
 
 
 def test_long_curves_are_complete_except_for_values_that_are_not_finite(records: Record, tmp_path: Path) -> None:
@@ -272,14 +264,12 @@ def test_long_curves_are_complete_except_for_values_that_are_not_finite(records:
     assert len(records.client.get_metric_history(recorded.info.run_id, "accuracy/add")) == 1001
 
 
-def test_a_deleted_sweep_leaves_no_records_or_artifacts(empty: Path, tmp_path: Path) -> None:
-    finished = finish(tmp_path / "sweeps")
-    store = fresh_store(empty, tmp_path)
+def test_a_deleted_sweep_leaves_no_records_or_artifacts(new: Record, tmp_path: Path) -> None:
+    store, finished = new.store, new.finished
     record(MlflowTracker(store), finished)
-    records = Record(store, finished, MlflowClient(store.uri))
-    count = len(records.runs())
+    count = len(new.runs())
     assert remove_sweep(store, finished.sweep.spec.name, finished.sweep.id) == count
-    assert records.runs() == []
+    assert new.runs() == []
     assert not any(path.is_file() for path in (tmp_path / "artifacts").rglob("*"))
     assert remove_sweep(store, finished.sweep.spec.name, finished.sweep.id) == 0  # Deleting again is harmless.
     assert remove_sweep(store, "no_such_space", finished.sweep.id) == 0
@@ -307,15 +297,13 @@ def snapshot(records: Record) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["id"])
 
 
-def test_a_transition_has_its_estimates_and_its_curve_over_sizes(empty: Path, tmp_path: Path) -> None:
-    finished = finish(tmp_path)
-    answered = answer(finished.sweep.spec, bracketed(), blocks=in_order(finished.sweep.spec))
-    store = fresh_store(empty, tmp_path)
-    MlflowTracker(store).end(finished.sweep, answered, State.FINISHED)
-    records = Record(store, finished, MlflowClient(store.uri))
+def test_a_transition_has_its_estimates_and_its_curve_over_sizes(new: Record) -> None:
+    sweep = new.finished.sweep
+    answered = answer(sweep.spec, bracketed(), blocks=in_order(sweep.spec))
+    MlflowTracker(new.store).end(sweep, answered, State.FINISHED)
     mix = answered.mix("add+prod")
     transition = mix.target.transition
-    run = records.one(kind="transition", mix="add+prod")
+    run = new.one(kind="transition", mix="add+prod")
     assert run.data.params["verdict"] == transition.verdict.value
     assert run.data.params["curve.midpoint"] == "40.0"
     metrics = run.data.metrics
@@ -324,24 +312,24 @@ def test_a_transition_has_its_estimates_and_its_curve_over_sizes(empty: Path, tm
     curve = answered.curve(transition, [float(size) for size in SIZES])
     assert curve is not None
     for name, values in (("median", curve.middle), ("low", curve.low), ("high", curve.high)):
-        points = records.client.get_metric_history(run.info.run_id, f"curve/{name}")
+        points = new.client.get_metric_history(run.info.run_id, f"curve/{name}")
         history = {point.step: point.value for point in points}
         assert history == pytest.approx(dict(zip(map(int, curve.sizes), values, strict=True)))
-    tasks = {task["task"]: task for task in json.loads(records.text(run, "transition.json"))["tasks"]}
+    tasks = {task["task"]: task for task in json.loads(new.text(run, "transition.json"))["tasks"]}
     assert tasks["add"]["total"]["low"] == pytest.approx(mix.target.total.low)
     posterior = tasks["prod"]["transition"]["density"]
     assert sum(posterior["weights"]) + posterior["above"] == pytest.approx(1)
 
 
-def test_a_run_of_two_sweeps_has_one_record(empty: Path, tmp_path: Path) -> None:
+def test_a_run_of_two_sweeps_has_one_record(new: Record, tmp_path: Path) -> None:
     first = finish(tmp_path / "sweeps")
     second = finish(tmp_path / "sweeps", "add_vs_add_prod-20260102-030405-two")
     reused = tuple(replace(run, found_in=first.sweep.id) for run in second.runs)
     gone = replace(reused[0], found_in="add_vs_add_prod-20250101-030405-gone")
-    store = fresh_store(empty, tmp_path)
-    tracker = MlflowTracker(store)
+    tracker = MlflowTracker(new.store)
     record(tracker, first)
     record(tracker, replace(second, runs=(gone, *reused[1:])))
-    records = Record(store, second, MlflowClient(store.uri))
-    assert len(records.runs(first.sweep.id, kind="run")) == len(first.runs)
-    assert [run.data.tags["run_key"] for run in records.runs(kind="run")] == [gone.key], "its own sweep was deleted"
+    assert len(new.runs(kind="run")) == len(first.runs)
+    assert [run.data.tags["run_key"] for run in new.runs(second.sweep.id, kind="run")] == [gone.key], (
+        "its own sweep was deleted"
+    )
