@@ -119,7 +119,7 @@ def sweep_content(sweep: Sweep) -> Content:
             "changes": changed_words(spec),
             **environment,
         },
-        params=with_settings(spec, identity),
+        params=with_settings(spec, identity, spec.settings),
         note=sweep_note(sweep),
         texts={"search_space.yaml": spec.to_yaml()},
     )
@@ -202,7 +202,7 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
             "seeds_learned": ", ".join(f"{share.learned}/{share.tried} at {share.size}" for share in mix.shares),
             "compared": compared_words(answer, mix) or "-",
         },
-        params=with_settings(spec, identity, spec.recipe_settings.get(mix.recipe)),
+        params=with_settings(spec, identity, spec.recipe_settings.get(mix.recipe, spec.settings)),
         samples=finite((*(Sample(name, value) for name, value in metrics.items()), *_curve(answer, mix))),
         note=sentence(answer, mix),
         texts={"transition.json": json.dumps(asdict(mix), indent=1)},
@@ -245,10 +245,9 @@ def metric_name(text: str) -> str:
     return re.sub(r"[^\w.\- /]", "_", text.replace("+", "."))
 
 
-def with_settings(spec: SweepSpec, identity: Mapping[str, str], resolved: Any = None) -> dict[str, str]:
-    """Return ``identity`` with the sweep's settings, or the settings ``resolved`` for a run, by dotted name."""
-    values = plain_value(spec.settings if resolved is None else resolved)
-    settings = {key: str(value) for key, value in flatten(values).items()}
+def with_settings(spec: SweepSpec, identity: Mapping[str, str], resolved: Any) -> dict[str, str]:
+    """Return ``identity`` with the settings of a sweep, a run or a recipe by dotted name."""
+    settings = {key: str(value) for key, value in flatten(plain_value(resolved)).items()}
     if clash := sorted(settings.keys() & identity.keys()):
         raise ValueError(f"the family {spec.family!r} has settings with reserved names: {', '.join(clash)}")
     return {**identity, **settings}

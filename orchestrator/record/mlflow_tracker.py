@@ -98,7 +98,8 @@ class MlflowTracker:
     def end(self, sweep: Sweep, answer: Answer, ending: State, files: Sequence[Path] = ()) -> None:
         """Record the answer of a sweep. A later call for the same sweep replaces it."""
         with self._storing(sweep):
-            run_id, end_ms = self._sweep_run(sweep), self._ended_ms.get(sweep.id, _ms(sweep.created))
+            run_id = self._sweeps.get(sweep.id) or self._begin(sweep)
+            end_ms = self._ended_ms.get(sweep.id, _ms(sweep.created))
             for mix in answer.mixes:
                 if mix.runs:
                     self._keep(sweep, content.transition_content(sweep, answer, mix), end_ms)
@@ -138,7 +139,8 @@ class MlflowTracker:
     def _keep(self, sweep: Sweep, recorded: Content, end_ms: int, run: RunRecord | None = None) -> None:
         """Write a complete nested record, with a picture of the ``run``, unless the store has it. Delete other records
         with its identity, except those of another arm that shares the run."""
-        parent, held = self._sweep_run(sweep), self._nested[sweep.id][_identity(recorded.tags)]
+        parent = self._sweeps.get(sweep.id) or self._begin(sweep)
+        held = self._nested[sweep.id][_identity(recorded.tags)]
         mine = recorded.params.get("mix", "")
         same = next((run_id for run_id, (_, digest) in held.items() if digest == recorded.digest), "")
         for other in [run_id for run_id, (mix, _) in held.items() if mix in ("", mine) and run_id != same]:
@@ -188,9 +190,6 @@ class MlflowTracker:
             self._client.log_artifacts(run_id, staged)
         else:
             shutil.copytree(staged, self.store.artifacts / name / run_id / "artifacts", dirs_exist_ok=True)
-
-    def _sweep_run(self, sweep: Sweep) -> str:
-        return self._sweeps.get(sweep.id) or self._begin(sweep)
 
     def _experiment(self, sweep: Sweep) -> Experiment:
         """Return the sweep's experiment. Create it, or restore it from MLflow's trash, if necessary."""
