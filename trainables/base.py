@@ -13,13 +13,13 @@ from __future__ import annotations
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
 from trainables.contract.arms import Arm, Mix
-from trainables.contract.optional import OptionalMembers
 from trainables.contract.runs import (
     Evaluation,
     Outcome,
@@ -33,23 +33,10 @@ from trainables.contract.runs import (
     run_key,
 )
 from trainables.contract.settings import SettingsError
+from trainables.contract.tables import Integers
 
-__all__ = [
-    "Arm",
-    "Evaluation",
-    "Family",
-    "Learner",
-    "Mix",
-    "Outcome",
-    "Parameters",
-    "Report",
-    "RunConfig",
-    "SettingsError",
-    "Start",
-    "Status",
-    "Until",
-    "Words",
-]
+__all__ = ["Arm", "Evaluation", "Family", "Learner", "Mix", "Outcome", "Parameters", "Report", "RunConfig"]
+__all__ += ["SettingsError", "Start", "Status", "Until", "Words"]
 
 
 class Learner(ABC):
@@ -83,10 +70,10 @@ class Learner(ABC):
         raise NotImplementedError(f"{type(self).__name__} cannot start from the weights of another run")
 
 
-class Family(OptionalMembers, ABC):
+class Family(ABC):
     """A kind of model and the tasks it is trained on, with its settings resolved.
 
-    A family defines the members below; members of :class:`OptionalMembers` have defaults. ``Settings`` is a frozen
+    A family defines the first four members and the abstract methods; the others have defaults. ``Settings`` is a frozen
     dataclass (nested dataclasses allowed) whose ``__post_init__`` raises :class:`SettingsError`; its fields are the
     keys under ``settings:`` in a search space.
     """
@@ -98,6 +85,25 @@ class Family(OptionalMembers, ABC):
     size_axis: ClassVar[str]
     """Meaning of a size (``n_embed``), as the name of a parameter in records and of an axis in figures."""
     Settings: ClassVar[type]
+
+    # How runs train.
+    stacks: ClassVar[bool] = True
+    """False if every run trains alone: ``learner`` then gets one run at a time."""
+    tunable: ClassVar[tuple[str, ...]] = ()
+    """Settings that may be tuned for each mix, by dotted name: numbers that affect how well a run trains, not what it
+    learns or may spend."""
+    parts: ClassVar[tuple[str, ...]] = ()
+    """Parts of a model that a phase may freeze or take over from the previous phase. If empty, arms have one phase."""
+    resizable: ClassVar[tuple[str, ...]] = ()
+    """Parts that a phase may take over from a model of another size."""
+
+    # For reports.
+    compares_mixes: ClassVar[bool] = True
+    """True if each mix is compared with the first; False if each mix is a separate question, such as a race."""
+    words: ClassVar[Words] = Words()
+    """The family's nouns and verbs for reports."""
+    probes: ClassVar[tuple[str, ...]] = ()
+    """Default probes (trainables/probes/) of a search space that lists none."""
 
     def __init__(self, settings: Any) -> None:
         self.settings = settings
@@ -165,6 +171,89 @@ class Family(OptionalMembers, ABC):
         """Return the run's identity: a hash of the family, its version and everything that changes the mathematics."""
         return run_key(self.name, self.version, run)
 
+    # Members that have defaults.
+
+    def check(self, mix: Mix, size: int) -> None:  # noqa: B027 - by default every run can be trained
+        """Raise :class:`SettingsError` unless these settings can train a run of this mix and size."""
+
+    def best_constant(self, task: str) -> float | None:
+        """Return the approximate score of the best constant answer on a task, or None if it is unknown without data."""
+        return None
+
+    def warnings(self, sizes: Sequence[int]) -> list[str]:
+        """Return caveats about results with these settings and sizes, which `plan` and `explain` print."""
+        return []
+
+    def training_step(self, device: str) -> str:
+        """Return the name of the code that trains on this device, or ``""`` if there is no choice."""
+        return ""
+
+    def compiles(self, device: str) -> bool:
+        """Return True if ``learner`` compiles on this device: slow, once per shape, and cached for other processes."""
+        return False
+
+    def memory(self, size: int) -> float:
+        """Return one run's peak memory in a stack, in bytes rounded up, or 0 if unknown."""
+        return 0.0
+
+    def adjusted(self, values: Mapping[str, float]) -> Any:
+        """Return the settings with other values, by dotted name; whole numbers are rounded.
+
+        Raises:
+            SettingsError: A value cannot be used.
+            AttributeError: A name is unknown.
+        """
+        settings = self.settings
+        for path, value in values.items():
+            settings = _replaced(settings, path.split("."), value)
+        return settings
+
+    def subject(self) -> str:
+        """Return what is learned in a few words, such as ``modulus 6``, for the heading of an answer, or ``""``."""
+        return ""
+
+    def items_in_order(self) -> bool:
+        """Return True if the items (the rows of a model's arrays) have a meaningful order, as numbers do."""
+        return True
+
+    def groupings(self) -> dict[str, tuple[int, ...]]:
+        """Return groupings of the items that matter to the tasks: a name (``mod2``), which is part of the names of
+        probes' numbers, and a label per item (0, 1, 0, 1, ...)."""
+        return {}
+
+    def grouping_words(self) -> dict[str, str]:
+        """Return words for items of different groups, by grouping: ``even and odd numbers`` for ``mod2``. Reports write
+        "are apart" after them, and call a grouping without words by its name."""
+        return {}
+
+    def tables(self, tasks: Sequence[str], seed: int) -> dict[str, Integers] | None:
+        """Return the tasks as tables (contract/tables.py) for a data seed; None if they are not functions of items."""
+        return None
+
+    def load(self, run: RunConfig, weights: Mapping[str, NDArray[Any]]) -> Any:
+        """Return a run's trained model from its weights, on the CPU, of a type that the family chooses.
+
+        Raises:
+            ValueError: The weights have another shape.
+            NotImplementedError: The family does not load models.
+        """
+        raise NotImplementedError(f"the family {self.name!r} does not load models: it has no method load(run, weights)")
+
+    def data(self, run: RunConfig, cache: Path) -> Any:
+        """Return the training and test data of a run, from ``cache`` or made there, of a type that the family chooses.
+
+        Raises:
+            NotImplementedError: The family does not expose its data.
+        """
+        raise NotImplementedError(f"the family {self.name!r} does not expose data: it has no method data(run, cache)")
+
+
+def _replaced(settings: Any, path: Sequence[str], value: float) -> Any:
+    old = getattr(settings, path[0])
+    if len(path) > 1:
+        return replace(settings, **{path[0]: _replaced(old, path[1:], value)})
+    return replace(settings, **{path[0]: round(value) if isinstance(old, int) else float(value)})
+
 
 def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> object:
     """Return the object that ``name`` stands for, directly or through ``built_in``. Messages call it a ``kind``.
@@ -175,30 +264,22 @@ def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> obje
     """
     module_name, colon, class_name = built_in.get(name, name).partition(":")
     if not colon:
-        raise SettingsError(
-            f"there is no {kind} {name!r}; give a built-in name or package.module:Class",
-            key=key,
-            given=name,
-            allowed=tuple(built_in),
-        )
+        message = f"there is no {kind} {name!r}; give a built-in name or package.module:Class"
+        raise SettingsError(message, key=key, given=name, allowed=tuple(built_in))
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # A user's module may raise anything on import.
-        raise SettingsError(_import_message(kind, name, module_name, error), key=key, given=name) from error
+        why = f"{type(error).__name__}: {error}"
+        if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
+            where = "put it next to the search space, or add its folder to PYTHONPATH"
+            why = f"there is no module {error.name!r}; {where}"
+        raise SettingsError(f"{kind} {name!r} cannot be imported: {why}", key=key, given=name) from error
     if not hasattr(module, class_name):
         own = [known for known, value in vars(module).items() if getattr(value, "__module__", "") == module_name]
         classes = tuple(f"{module_name}:{known}" for known in own if isinstance(getattr(module, known), type))
         raise SettingsError(f"the module {module_name} has no {class_name!r}", key=key, given=name, allowed=classes)
     value: object = getattr(module, class_name)
     return value
-
-
-def _import_message(kind: str, name: str, module_name: str, error: Exception) -> str:
-    missing = error.name if isinstance(error, ModuleNotFoundError) else None
-    if missing and f"{module_name}.".startswith(f"{missing}."):
-        where = "put it next to the search space, or add its folder to PYTHONPATH"
-        return f"{kind} {name!r} cannot be imported: there is no module {missing!r}; {where}"
-    return f"{kind} {name!r} cannot be imported: {type(error).__name__}: {error}"
 
 
 BUILT_IN = {

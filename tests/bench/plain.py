@@ -77,17 +77,18 @@ class Case:
 
     def stack(self, size: int, compile_step: bool | None = None) -> StackTrainer:
         """Return a stack of ``size`` runs with seeds 0, 1, ..., at step 0."""
-        return StackTrainer(*self._parts(size), compile_step=compile_step)
+        return StackTrainer(**self._parts(size), compile_step=compile_step)
 
     def native(self) -> NativeTrainer:
         """Return one run of the native step, at step 0."""
-        return NativeTrainer(*self._parts(1))
+        return NativeTrainer(**self._parts(1))
 
-    def _parts(self, size: int) -> tuple[Any, ...]:
+    def _parts(self, size: int) -> dict[str, Any]:
         where = layout(self.model, self.width, self.shape.vocabulary)
         models = [initialize(self.model, where, torch.Generator().manual_seed(seed)) for seed in range(size)]
         state = StackState.start(torch.stack(models).to(self.device))
-        return state, self.model, where, [self.training] * size, [self.text()] * size, list(range(size))
+        texts = {"texts": [self.text()] * size, "keys": list(range(size))}
+        return {"state": state, "model": self.model, "where": where, "settings": [self.training] * size, **texts}
 
 
 class Block(nn.Module):

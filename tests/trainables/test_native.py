@@ -177,7 +177,7 @@ def test_removed_runs_do_not_change_the_others() -> None:
 
 def test_frozen_parts_keep_their_first_values() -> None:
     trainer = native_trainer([3, 1], settings=[replace(TRAINING, decay="all")] * 2, frozen=[{"token", "0.qkv"}, set()])
-    views = trainer._where.views(trainer.state.parameters_SP)
+    views = trainer.where.views(trainer.state.parameters_SP)
     before = {name: view.clone() for name, view in views.items()}
     trainer.run(0, 5)
     stayed = [{name for name, view in views.items() if torch.equal(view[row], before[name][row])} for row in (0, 1)]

@@ -39,23 +39,24 @@ def parts(
     n_embed: int = 16,
     model: ModelSettings = MODEL,
     state: StackState | None = None,
-) -> tuple[Any, ...]:
+) -> dict[str, Any]:
     """Return the arguments of a trainer of a stack of runs that differ in their seeds and, if given, in their settings;
     it starts at step 0 unless ``state`` is given."""
     where = layout(model, n_embed, VOCABULARY)
     models = [initialize(model, where, torch.Generator().manual_seed(seed)) for seed in seeds]
     state = StackState.start(torch.stack(models).to(device)) if state is None else state
-    return state, model, where, settings or [TRAINING] * len(seeds), [TEXT] * len(seeds), list(seeds)
+    texts = {"texts": [TEXT] * len(seeds), "keys": list(seeds)}
+    return {"state": state, "model": model, "where": where, "settings": settings or [TRAINING] * len(seeds), **texts}
 
 
 def make_trainer(seeds: Sequence[int], *, compile_step: bool | None = None, **given: Any) -> StackTrainer:
     """Return torch's trainer of these :func:`parts`."""
-    return StackTrainer(*parts(seeds, **given), compile_step=compile_step)
+    return StackTrainer(**parts(seeds, **given), compile_step=compile_step)
 
 
 def native_trainer(seeds: Sequence[int], *, frozen: Sequence[Collection[str]] = (), **given: Any) -> NativeTrainer:
     """Return the native trainer of these :func:`parts`."""
-    return NativeTrainer(*parts(seeds, **given), frozen=frozen)
+    return NativeTrainer(**parts(seeds, **given), frozen=frozen)
 
 
 def rows_of(trainer: Trainer, *rows: int) -> StackState:

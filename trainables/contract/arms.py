@@ -18,8 +18,7 @@ MOST_UNEVEN = 1e6
 
 @dataclass(frozen=True)
 class Mix:
-    """Tasks and their shares of the training data. Tasks are sorted and shares sum to 1, so that equal mixes compare
-    equal."""
+    """Tasks, sorted, and their shares of the training data, which sum to 1: equal mixes compare equal."""
 
     tasks: tuple[str, ...]
     shares: tuple[float, ...]
@@ -32,13 +31,10 @@ class Mix:
         for task, weight in weights.items():
             if not (0 < weight < float("inf")):
                 raise SettingsError(f"the weight of {task!r} is {weight!r}; it must be a positive number", key="mixes")
-        least, most = min(weights.values()), max(weights.values())
+        (least, rare), most = min((weight, task) for task, weight in weights.items()), max(weights.values())
         if most > MOST_UNEVEN * least:
-            rare = min(weights, key=lambda task: weights[task])
-            raise SettingsError(
-                f"the largest weight, {most:g}, is more than {MOST_UNEVEN:g} times the weight of {rare!r}, {least:g}",
-                key="mixes",
-            )
+            uneven = f"{MOST_UNEVEN:g} times the weight of {rare!r}, {least:g}"
+            raise SettingsError(f"the largest weight, {most:g}, is more than {uneven}", key="mixes")
         tasks = tuple(sorted(weights))
         total = sum(weights[task] for task in tasks)
         return cls(tasks, tuple(weights[task] / total for task in tasks))

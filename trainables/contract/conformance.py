@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pickle
 import traceback
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from trainables.base import Arm, Evaluation, Family, Learner, Mix, Outcome, Parameters, RunConfig, SettingsError
 from trainables.contract.report_validator import BrokenFamilyError, ReportValidator, finite
@@ -29,7 +31,7 @@ class Case:
     directory: Path
 
     def run(self, seed: int = 0, size: int | None = None, arm: int = 0) -> RunConfig:
-        return self.family.config(self.arms[arm], self.sizes[0] if size is None else size, seed)
+        return self.family.config(self.arms[arm], size or self.sizes[0], seed)
 
     def stack(self) -> list[RunConfig]:
         """Return the runs of a stack: two seeds, or one if the family trains every run alone."""
@@ -98,12 +100,9 @@ def findings(case: Case) -> Iterator[Finding]:
 
 
 def _settings(case: Case) -> None:
-    kind = case.family.Settings
+    kind: Any = case.family.Settings
     _require(is_dataclass(kind), f"Settings must be a dataclass; it is {kind!r}")
-    _require(
-        getattr(kind, "__dataclass_params__").frozen,  # noqa: B009 - missing from the type of dataclasses
-        "Settings must be frozen: @dataclass(frozen=True)",
-    )
+    _require(kind.__dataclass_params__.frozen, "Settings must be frozen: @dataclass(frozen=True)")
     run = pickle.loads(pickle.dumps(case.run()))
     _require(run == case.run(), "a run must stay equal through pickle, which sends it to workers: give Settings __eq__")
 
@@ -111,37 +110,30 @@ def _settings(case: Case) -> None:
 def _numbers(case: Case) -> None:
     for size in case.sizes:
         run, count = case.run(size=size), case.family.parameters(size)
-        steps, flops = case.family.steps(run), case.family.flops(run)
+        steps, flops, needed = case.family.steps(run), case.family.flops(run), case.family.memory(size)
         _require(isinstance(count, Parameters), f"parameters({size}) must return Parameters; it returned {count!r}")
         _require(finite(count.total) and finite(count.core), f"parameters({size}) must be finite; it is {count}")
         _require(0 < count.core <= count.total, f"parameters({size}): core must be above 0 and at most total; {count}")
-        _require(
-            isinstance(steps, int) and steps >= 1, f"steps() must be a whole number of at least 1; it is {steps!r}"
-        )
+        whole = isinstance(steps, int) and steps >= 1
+        _require(whole, f"steps() must be a whole number of at least 1; it is {steps!r}")
         _require(finite(flops) and flops > 0, f"flops() must be finite and above 0; it is {flops!r}")
-        needed = case.family.memory(size)
         _require(finite(needed) and needed >= 0, f"memory({size}) must be finite and at least 0; it is {needed!r}")
     counts = [case.family.parameters(size).total for size in (*case.sizes, case.sizes[-1] + 0.5)]
     _require(counts == sorted(set(counts)), f"parameters() must grow with the size, fractions included; it is {counts}")
 
 
 def _keys(case: Case) -> None:
-    key = case.family.key
-    _require(
-        key(case.run()) == key(case.run()), "key() must return the same key for the same run; it returned two keys"
-    )
-    others = {"seed": case.run(seed=1)}
-    if len(case.sizes) > 1:
-        others["size"] = case.run(size=case.sizes[1])
-    if len(case.arms) > 1:
-        others["mix"] = case.run(arm=1)
-    for difference, other in others.items():
-        _require(key(case.run()) != key(other), f"key() returns the same key for runs of a different {difference}")
-    shapes = {case.family.shape(case.run(seed)) for seed in (0, 1)}
-    _require(len(shapes) == 1, "shape() must not depend on the seed, or no two runs could share a stack")
-    if len(case.sizes) > 1:
-        larger = case.family.shape(case.run(size=case.sizes[1]))
-        _require({larger} != shapes, "shape() must depend on the size: the runs of a stack have one size")
+    key, shape, run = case.family.key, case.family.shape, case.run()
+    _require(key(run) == key(case.run()), "key() must return the same key for the same run; it returned two keys")
+    larger = [case.run(size=size) for size in case.sizes[1:]]
+    mixed = [case.run(arm=arm) for arm in range(1, len(case.arms))]
+    for difference, others in (("seed", [case.run(seed=1)]), ("size", larger), ("mix", mixed)):
+        distinct = all(key(other) != key(run) for other in others)
+        _require(distinct, f"key() returns the same key for runs of a different {difference}")
+    same = shape(run) == shape(case.run(seed=1))
+    _require(same, "shape() must not depend on the seed, or no two runs could share a stack")
+    distinct = all(shape(other) != shape(run) for other in larger)
+    _require(distinct, "shape() must depend on the size: the runs of a stack have one size")
 
 
 def _budget(case: Case) -> None:
@@ -151,14 +143,16 @@ def _budget(case: Case) -> None:
 
 
 def _training(case: Case) -> None:
-    points, outcome = _trained(case)
-    _require(outcome.steps >= 1, f"a run must take a step; its outcome has {outcome.steps}")
-    _require(len(points) >= 1, "a run must report at least one evaluation, or it has no learning curve")
-    again = _trained(case)[1]
-    _require(
-        outcome.accuracy == again.accuracy,
-        f"a seed must determine a run; trained twice, it scored {outcome.accuracy} and then {again.accuracy}",
-    )
+    scores = []
+    for _ in range(2):
+        learner = case.learner([case.run()])
+        points, outcome = _to_the_end(learner, ReportValidator(case.family, [case.run()]))[0]
+        _require(learner.advance() == [], "advance() must return [] once all runs have ended")
+        _require(outcome.steps >= 1, f"a run must take a step; its outcome has {outcome.steps}")
+        _require(len(points) >= 1, "a run must report at least one evaluation, or it has no learning curve")
+        scores.append(outcome.accuracy)
+    same = scores[0] == scores[1]
+    _require(same, f"a seed must determine a run; trained twice, it scored {scores[0]} and then {scores[1]}")
 
 
 def _stacked(case: Case) -> None:
@@ -166,8 +160,7 @@ def _stacked(case: Case) -> None:
     if len(runs) == 1:
         raise Skipped("the family trains every run alone (stacks = False)")
     alone = [_first_losses(case, [run])[0] for run in runs]
-    together = _first_losses(case, runs)
-    for seed, (one, other) in enumerate(zip(alone, together, strict=True)):
+    for seed, (one, other) in enumerate(zip(alone, _first_losses(case, runs), strict=True)):
         _require(
             (one != one and other != other) or abs(one - other) <= CLOSE * max(1.0, abs(one)),
             f"seed {seed} has the loss {one:g} alone and {other:g} in a stack; other runs must not affect it",
@@ -177,48 +170,33 @@ def _stacked(case: Case) -> None:
 def _resumed(case: Case) -> None:
     runs, directory = case.stack(), case.directory / "checkpoint"
     learner, validator = case.learner(runs), ReportValidator(case.family, runs)
-    reports = validator.check(learner.advance())
-    if any(report.outcome is not None for report in reports):
+    if any(report.outcome is not None for report in validator.check(learner.advance())):
         raise Skipped("its runs end at their first evaluation, so nothing remains to continue")
     learner.save(directory)
     again = case.learner(runs)
     again.restore(directory)
     expected, resumed = _to_the_end(learner, validator), _to_the_end(again, ReportValidator(case.family, runs))
-    for index, (points, outcome) in expected.items():
-        other_points, other = resumed[index]
+    for index, ended in expected.items():
+        # Losses are left out because they may be NaN.
+        scores = [[(point.step, point.accuracy) for point in points] for points, _ in (ended, resumed[index])]
+        steps = [", ".join(str(step) for step, _ in one) or "none" for one in scores]
+        final, other = ended[1].accuracy, resumed[index][1].accuracy
         _require(
-            _scores(points) == _scores(other_points) and outcome.accuracy == other.accuracy,
+            scores[0] == scores[1] and final == other,
             f"run {index} must continue from its checkpoint as if it had not stopped, with evaluations after steps "
-            f"{_steps(points)} and the final score {outcome.accuracy}; it continued with {_steps(other_points)} and "
-            f"{other.accuracy}",
+            f"{steps[0]} and the final score {final}; it continued with {steps[1]} and {other}",
         )
 
 
-def _trained(case: Case) -> tuple[list[Evaluation], Outcome]:
-    learner = case.learner([case.run()])
-    ended = _to_the_end(learner, ReportValidator(case.family, [case.run()]))
-    _require(learner.advance() == [], "advance() must return [] once all runs have ended")
-    return ended[0]
-
-
 def _to_the_end(learner: Learner, validator: ReportValidator) -> dict[int, tuple[list[Evaluation], Outcome]]:
-    points: dict[int, list[Evaluation]] = {}
+    points: defaultdict[int, list[Evaluation]] = defaultdict(list)
     ended: dict[int, tuple[list[Evaluation], Outcome]] = {}
     while not ended or len(ended) < len(points):
         for report in validator.check(learner.advance()):
-            points.setdefault(report.index, []).extend([report.evaluation] if report.evaluation is not None else [])
+            points[report.index] += [] if report.evaluation is None else [report.evaluation]
             if report.outcome is not None:
                 ended[report.index] = (points[report.index], report.outcome)
     return ended
-
-
-def _scores(points: Sequence[Evaluation]) -> list[tuple[int, dict[str, float]]]:
-    """Return the scores, which must repeat exactly. Losses are left out because they may be NaN."""
-    return [(point.step, point.accuracy) for point in points]
-
-
-def _steps(points: Sequence[Evaluation]) -> str:
-    return ", ".join(str(point.step) for point in points) or "none"
 
 
 def _first_losses(case: Case, runs: Sequence[RunConfig]) -> list[float]:

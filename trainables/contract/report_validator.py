@@ -53,15 +53,12 @@ class ReportValidator:
         index, run = report.index, self._runs[report.index]
         where = f"run {index} (mix {run.label}, {self._family.size_axis} {run.size}, seed {run.seed}): its"
         evaluation, outcome = report.evaluation, report.outcome
-        self._require(
-            evaluation is not None or outcome is not None, f"{where} report has neither an evaluation nor an outcome"
-        )
+        ends = evaluation is not None or outcome is not None
+        self._require(ends, f"{where} report has neither an evaluation nor an outcome")
         if evaluation is not None:
-            evaluation = self._evaluation(evaluation, run, where)
-            self._require(
-                evaluation.step > self._steps[index],
-                f"{where} step {evaluation.step} follows step {self._steps[index]}; steps must increase",
-            )
+            evaluation, before = self._evaluation(evaluation, run, where), self._steps[index]
+            rule = f"step {evaluation.step} follows step {before}; steps must increase"
+            self._require(evaluation.step > before, f"{where} {rule}")
             self._steps[index] = evaluation.step
         if outcome is not None:
             outcome = self._outcome(outcome, run, where)
@@ -69,31 +66,26 @@ class ReportValidator:
         for kind, arrays in (("weights", report.weights), ("arrays", report.arrays)):
             self._require(isinstance(arrays, Mapping), f"{where} {kind} must map names to numpy arrays")
             for name, array in arrays.items():
-                self._require(
-                    isinstance(array, np.ndarray) and not array.dtype.hasobject,
-                    f"{where} {kind} must be numpy arrays of numbers; {name!r} is {shortened(array)}",
-                )
+                numeric = isinstance(array, np.ndarray) and not array.dtype.hasobject
+                rule = f"must be numpy arrays of numbers; {name!r} is {shortened(array)}"
+                self._require(numeric, f"{where} {kind} {rule}")
         return replace(report, evaluation=evaluation, outcome=outcome)
 
     def _evaluation(self, given: Any, run: RunConfig, where: str) -> Evaluation:
-        self._require(
-            isinstance(given, Evaluation), f"{where} evaluation must be an Evaluation; it is {shortened(given)}"
-        )
-        step = self._step(given.step, run, f"{where} step")
-        accuracy = self._shares(given.accuracy, run, f"{where} accuracy")
+        rule = f"evaluation must be an Evaluation; it is {shortened(given)}"
+        self._require(isinstance(given, Evaluation), f"{where} {rule}")
         return Evaluation(
-            step, self._number(given.loss, f"{where} loss"), accuracy, self._measures(given.measures, where)
+            self._step(given.step, run, f"{where} step"),
+            self._number(given.loss, f"{where} loss"),
+            self._shares(given.accuracy, run, f"{where} accuracy"),
+            self._measures(given.measures, where),
         )
 
     def _outcome(self, given: Any, run: RunConfig, where: str) -> Outcome:
-        self._require(
-            isinstance(given, Outcome) and isinstance(given.status, Status),
-            f"{where} outcome must be an Outcome with a Status; it is {shortened(given)}",
-        )
-        self._require(
-            isinstance(given.data, str) and len(given.data) <= LONGEST_HASH,
-            f"{where} outcome's data must be a hash of at most {LONGEST_HASH} characters",
-        )
+        typed = isinstance(given, Outcome) and isinstance(given.status, Status)
+        self._require(typed, f"{where} outcome must be an Outcome with a Status; it is {shortened(given)}")
+        hashed = isinstance(given.data, str) and len(given.data) <= LONGEST_HASH
+        self._require(hashed, f"{where} outcome's data must be a hash of at most {LONGEST_HASH} characters")
         outcome: Outcome = given
         failed = outcome.status is Status.FAILED
         return replace(
@@ -113,25 +105,19 @@ class ReportValidator:
         return int(given)
 
     def _shares(self, given: Any, run: RunConfig, where: str) -> dict[str, float]:
-        tasks = run.mix.tasks
-        self._require(
-            isinstance(given, Mapping) and set(given) == set(tasks),
-            f"{where} must have a value for each task of the mix ({_listed(map(repr, tasks))}); "
-            f"it is {shortened(given)}",
-        )
+        complete = isinstance(given, Mapping) and set(given) == set(run.mix.tasks)
+        tasks = f"each task of the mix ({_listed(map(repr, run.mix.tasks))})"
+        self._require(complete, f"{where} must have a value for {tasks}; it is {shortened(given)}")
         shares = {task: self._number(value, f"{where} on {task!r}") for task, value in given.items()}
         for task, share in shares.items():
             hint = "; divide percentages by 100" if 2 <= share <= 100 else ""
-            self._require(
-                -ROUNDING <= share <= 1 + ROUNDING,  # Also False for NaN.
-                f"{where} on {task!r} is {share:g}; it must be a share from 0 to 1{hint}",
-            )
+            is_share = -ROUNDING <= share <= 1 + ROUNDING  # Also False for NaN.
+            self._require(is_share, f"{where} on {task!r} is {share:g}; it must be a share from 0 to 1{hint}")
         return {task: min(max(share, 0.0), 1.0) for task, share in shares.items()}
 
     def _measures(self, given: Any, where: str) -> dict[str, float]:
-        self._require(
-            isinstance(given, Mapping), f"{where} measures must map names to numbers; they are {shortened(given)}"
-        )
+        rule = f"measures must map names to numbers; they are {shortened(given)}"
+        self._require(isinstance(given, Mapping), f"{where} {rule}")
         return {str(name): self._number(value, f"{where} measure {name!r}") for name, value in given.items()}
 
     def _number(self, given: Any, where: str) -> float:

@@ -22,6 +22,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, SupportsFloat
 
@@ -91,10 +92,18 @@ class SimpleFamily(Family):
         return size
 
     def __init_subclass__(cls, **options: Any) -> None:
+        """Raise ``TypeError`` unless a class with ``train`` has valid ``task_names`` and ``Settings``."""
         super().__init_subclass__(**options)
         if "name" not in vars(cls):
             cls.name = f"{cls.__module__}:{cls.__qualname__}"
-        _check_class(cls)
+        if not getattr(cls.train, "__isabstractmethod__", False):
+            names: object = getattr(cls, "task_names", ())
+            if not isinstance(names, tuple) or not names or not all(isinstance(name, str) and name for name in names):
+                raise TypeError(f"{cls.__name__}.task_names must be a tuple of names such as ('add',); it is {names!r}")
+            kind: Any = cls.Settings
+            frozen = is_dataclass(kind) and getattr(kind, "__dataclass_params__").frozen  # noqa: B009 - not in its type
+            if not frozen or "steps" not in {field.name for field in fields(kind)}:
+                raise TypeError(f"{cls.__name__}.Settings must be a frozen dataclass with a whole number `steps`")
         if "words" not in vars(cls) and cls.parameter_count is SimpleFamily.parameter_count:
             cls.words = replace(cls.words, parameters=f"units of {cls.size_axis}")
 
@@ -132,26 +141,11 @@ class SimpleLearner(Learner):
 
     def __init__(self, family: SimpleFamily, run: RunConfig) -> None:
         self._family, self._run = family, run
-        self._points: Iterator[Any] | None = None
-        self._curve: list[Evaluation] = []
-        self._seconds = 0.0
         self._reported_step = 0
-        self._ended = False
+        self._reports = self._train()
 
     def advance(self) -> list[Report]:
-        while not self._ended:
-            evaluation = self._next()
-            if evaluation is None:
-                if not self._curve:
-                    raise self._broken("yielded nothing; yield (step, loss, accuracy) at least once")
-                return [self._end(Status.FINISHED, self._curve[-1].step, self._curve[-1].accuracy)]
-            if isinstance(evaluation.loss, float) and not math.isfinite(evaluation.loss):
-                return [self._end(Status.DIVERGED, evaluation.step, self._shares(self._family.floor))]
-            self._curve.append(evaluation)
-            if evaluation.step > self._reported_step:
-                self._reported_step = evaluation.step
-                return [Report(0, evaluation)]
-        return []
+        return list(islice(self._reports, 1))
 
     def save(self, directory: Path) -> None:
         key = self._family.key(self._run)
@@ -164,28 +158,43 @@ class SimpleLearner(Learner):
             raise ValueError(f"the checkpoint in {directory} belongs to another run")
         self._reported_step = saved["step"]
 
-    def _next(self) -> Evaluation | None:
-        run, begun = self._run, time.perf_counter()
-        try:
-            if self._points is None:
-                shares = dict(zip(run.mix.tasks, run.mix.shares, strict=True))
-                self._points = self._family.train(shares, run.size, run.seed, run.settings)
-            if not isinstance(self._points, Iterator):
-                given = shortened(self._points)
-                raise self._broken(f"returned {given}; make it a generator that yields (step, loss, accuracy)")
-            point = next(self._points)
-        except StopIteration:
-            return None
-        finally:
-            self._seconds += time.perf_counter() - begun
+    def _train(self) -> Iterator[Report]:
+        family, run, seconds = self._family, self._run, 0.0
+        curve: list[Evaluation] = []
+
+        def ended(status: Status, step: int, accuracy: Mapping[str, float]) -> Report:
+            floor = self._shares(family.floor)
+            return Report(0, None, Outcome(status, step, dict(accuracy), floor, tuple(curve), {"seconds": seconds}))
+
+        begun = time.perf_counter()
+        points: Any = family.train(
+            dict(zip(run.mix.tasks, run.mix.shares, strict=True)), run.size, run.seed, run.settings
+        )
+        if not isinstance(points, Iterator):
+            raise self._broken(f"returned {shortened(points)}; make it a generator that yields (step, loss, accuracy)")
+        for point in points:
+            seconds += time.perf_counter() - begun
+            evaluation = self._evaluation(point, least=curve[-1].step + 1 if curve else 1)
+            if isinstance(evaluation.loss, float) and not math.isfinite(evaluation.loss):
+                yield ended(Status.DIVERGED, evaluation.step, self._shares(family.floor))
+                return
+            curve.append(evaluation)
+            if evaluation.step > self._reported_step:
+                self._reported_step = evaluation.step
+                yield Report(0, evaluation)
+            begun = time.perf_counter()
+        seconds += time.perf_counter() - begun
+        if not curve:
+            raise self._broken("yielded nothing; yield (step, loss, accuracy) at least once")
+        yield ended(Status.FINISHED, curve[-1].step, curve[-1].accuracy)
+
+    def _evaluation(self, point: Any, least: int) -> Evaluation:
         if not (isinstance(point, tuple) and len(point) == 3):
             raise self._broken(f"yielded {shortened(point)}; yield (step, loss, accuracy)")
         step, loss = map(_python_number, point[:2])
-        before = self._curve[-1].step if self._curve else 0
-        if not isinstance(step, int) or step <= before:
-            raise self._broken(
-                f"yielded step {step}; it must be a whole number of at least {before + 1}: count the optimizer steps"
-            )
+        if not isinstance(step, int) or step < least:
+            rule = f"it must be a whole number of at least {least}: count the optimizer steps"
+            raise self._broken(f"yielded step {step}; {rule}")
         return Evaluation(step, loss, self._shares(point[2]))
 
     def _shares(self, accuracy: Any) -> dict[str, float]:
@@ -193,11 +202,6 @@ class SimpleLearner(Learner):
         if not isinstance(accuracy, Mapping):
             return dict.fromkeys(tasks, _python_number(accuracy))
         return {task: _python_number(accuracy[task]) for task in tasks if task in accuracy}
-
-    def _end(self, status: Status, step: int, accuracy: Mapping[str, float]) -> Report:
-        self._ended, self._points = True, None
-        floor, measures = self._shares(self._family.floor), {"seconds": self._seconds}
-        return Report(0, None, Outcome(status, step, dict(accuracy), floor, tuple(self._curve), measures))
 
     def _broken(self, what: str) -> BrokenFamilyError:
         run, family = self._run, self._family
@@ -210,16 +214,3 @@ class SimpleLearner(Learner):
 def _python_number(value: Any) -> Any:
     """Convert a numpy or torch scalar to a Python number; return any other value unchanged."""
     return value.item() if hasattr(value, "item") else value
-
-
-def _check_class(cls: type[SimpleFamily]) -> None:
-    """Raise ``TypeError`` unless the class has valid ``task_names`` and ``Settings``."""
-    if getattr(cls.train, "__isabstractmethod__", False):
-        return
-    names: object = getattr(cls, "task_names", ())
-    if not isinstance(names, tuple) or not names or not all(isinstance(name, str) and name for name in names):
-        raise TypeError(f"{cls.__name__}.task_names must be a tuple of names such as ('add',); it is {names!r}")
-    kind: Any = cls.Settings
-    frozen = is_dataclass(kind) and getattr(kind, "__dataclass_params__").frozen  # noqa: B009 - not in its type
-    if not frozen or "steps" not in {field.name for field in fields(kind)}:
-        raise TypeError(f"{cls.__name__}.Settings must be a frozen dataclass with a whole number `steps`")

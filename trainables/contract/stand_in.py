@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, make_dataclass
 from functools import cache
 from itertools import pairwise
@@ -16,18 +16,16 @@ from trainables.contract.runs import Words
 
 CLASS_MEMBERS = ("name", "version", "size_axis", "tunable", "parts", "resizable", "compares_mixes")
 """Class members that a description contains unchanged."""
+METHODS = ("tasks", "subject", "items_in_order", "groupings", "grouping_words")
+"""Methods without arguments, whose results a description contains."""
 
 
 def description(family: Family, runs: Sequence[RunConfig]) -> dict[str, Any]:
     """Return everything that reports need from a family, as plain JSON values; ``runs`` has one run of each size."""
     return {
         **{name: getattr(family, name) for name in CLASS_MEMBERS},
+        **{name: getattr(family, name)() for name in METHODS},
         "words": asdict(family.words),
-        "tasks": family.tasks(),
-        "subject": family.subject(),
-        "items_in_order": family.items_in_order(),
-        "groupings": family.groupings(),
-        "grouping_words": family.grouping_words(),
         "sizes": [run.size for run in runs],
         "parameters": [asdict(family.parameters(run.size)) for run in runs],
         "steps": [family.steps(run) for run in runs],
@@ -39,21 +37,6 @@ class StandIn(Family):
     """A family rebuilt from its description. It knows only the names of its settings and cannot train."""
 
     described: ClassVar[Mapping[str, Any]]
-
-    def tasks(self) -> tuple[str, ...]:
-        return tuple(self.described["tasks"])
-
-    def subject(self) -> str:
-        return str(self.described["subject"])
-
-    def items_in_order(self) -> bool:
-        return bool(self.described["items_in_order"])
-
-    def groupings(self) -> dict[str, tuple[int, ...]]:
-        return {name: tuple(labels) for name, labels in self.described["groupings"].items()}
-
-    def grouping_words(self) -> dict[str, str]:
-        return dict(self.described["grouping_words"])
 
     def parameters(self, size: float) -> Parameters:
         counts = self.described["parameters"]
@@ -100,8 +83,17 @@ def stand_in(text: str, settings: tuple[str, ...]) -> type[StandIn]:
     described = json.loads(text)
     try:
         members = {name: described[name] for name in CLASS_MEMBERS} | {"words": Words(**described["words"])}
+        results = {name: described[name] for name in METHODS}
     except (KeyError, TypeError) as error:
         raise ValueError(f"the description of its family is incomplete: {error}") from error
+    # JSON has no tuples, of which tasks and labels are made.
+    results["tasks"] = tuple(results["tasks"])
+    results["groupings"] = {name: tuple(labels) for name, labels in results["groupings"].items()}
+    members |= {name: _returning(result) for name, result in results.items()}
     fields = [(name, Any) for name in settings]
     members |= {"described": described, "Settings": make_dataclass("Settings", fields, frozen=True)}
     return type("StandIn", (StandIn,), members)
+
+
+def _returning(result: Any) -> Callable[[StandIn], Any]:
+    return lambda family: result

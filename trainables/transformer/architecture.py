@@ -26,8 +26,6 @@ MOST = {"n_layer": 1_024, "n_recurrence": 1_024, "n_head": 4_096, "feed_forward"
 """Upper limits that only catch typing errors."""
 GAIN, BIAS = "norm", "bias"
 """Endings of the names of norm gains and biases."""
-
-
 PARTS = ("embedding", "positions", "blocks", "head")
 """Parts of a model that a phase may take over or freeze. The last norm belongs to the blocks."""
 _PART_OF = {"token": "embedding", "position": "positions", HEAD: "head", f"{HEAD}_{BIAS}": "head"}
@@ -116,22 +114,19 @@ def parameter_shapes(settings: ModelSettings, n_embed: int, vocabulary: int) -> 
     shapes["final_norm"] = (width,)
     if not settings.tied:
         shapes["head"] = (width, vocabulary)
-    return _with_biases(shapes, vocabulary) if settings.bias else shapes
-
-
-def named(names: Iterable[str], parts: Collection[str]) -> list[str]:
-    """Return the names of the parameters in these parts (:data:`PARTS`, or all)."""
-    return [name for name in names if ALL in parts or _PART_OF.get(name, "blocks") in parts]
-
-
-def _with_biases(shapes: Mapping[str, tuple[int, ...]], vocabulary: int) -> dict[str, tuple[int, ...]]:
-    """Add a bias after every gain and matrix, and for a tied head."""
+    if not settings.bias:
+        return shapes
     biased: dict[str, tuple[int, ...]] = {}
     for name, shape in shapes.items():
         biased[name] = shape
         if name not in EMBEDDINGS:
             biased[f"{name}_{BIAS}"] = shape[-1:]
-    return biased | {f"{HEAD}_{BIAS}": (vocabulary,)}
+    return biased | {f"{HEAD}_{BIAS}": (vocabulary,)}  # A tied head has only a bias.
+
+
+def named(names: Iterable[str], parts: Collection[str]) -> list[str]:
+    """Return the names of the parameters in these parts (:data:`PARTS`, or all)."""
+    return [name for name in names if ALL in parts or _PART_OF.get(name, "blocks") in parts]
 
 
 def layout(settings: ModelSettings, n_embed: int, vocabulary: int) -> Layout:

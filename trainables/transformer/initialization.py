@@ -82,13 +82,13 @@ def scale_warning(init: InitSettings, sizes: Sequence[int]) -> str:
     """Return a caveat if ``normal`` weights are far from 1/sqrt(n_embed) at some of the ``sizes``, else ``""``."""
     if init.kind != "normal":
         return ""
-    far = [size for size in sizes if not 1 / FAR <= init.scale * math.sqrt(size) <= FAR]
-    if not far:
+    relative = [init.scale * math.sqrt(size) for size in sizes]
+    too_small, too_large = sum(one < 1 / FAR for one in relative), sum(one > FAR for one in relative)
+    if not too_small and not too_large:
         return ""
-    off = "below" if init.scale * math.sqrt(far[0]) < 1 else "above"
-    far = [size for size in far if (init.scale * math.sqrt(size) < 1) == (off == "below")]
-    where = "every size" if len(far) == len(sizes) else f"{len(far)} of {len(sizes)} sizes"
-    far_off = f"less than 1/{FAR:g} of" if off == "below" else f"more than {FAR:g} times"
+    far = too_small or too_large
+    where = "every size" if far == len(sizes) else f"{far} of {len(sizes)} sizes"
+    far_off = f"less than 1/{FAR:g} of" if too_small else f"more than {FAR:g} times"
     return (
         f"This sweep draws its initial weights from N(0, {init.scale:g}). At {where}, this deviation is {far_off} "
         f"1/sqrt(n_embed). Runs may fail because of these weights, not their size. "

@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -37,6 +38,7 @@ _COMPILED_FIRST: set[Hashable] = set()
 """Forms that this process has compiled for the canonical stack."""
 
 
+@dataclass(eq=False)
 class Trainer(ABC):
     """Runs optimizer steps of a stack.
 
@@ -45,30 +47,24 @@ class Trainer(ABC):
     step.
     """
 
-    def __init__(
-        self,
-        state: StackState,
-        model: ModelSettings,
-        where: Layout,
-        settings: Sequence[TrainingSettings],
-        texts: Sequence[Dataset],
-        keys: Sequence[int],
-        *,
-        frozen: Sequence[Collection[str]] = (),
-    ) -> None:
-        self.state = state
-        self._model = model
-        self._where = where
-        self._settings = settings
+    state: StackState
+    model: ModelSettings
+    where: Layout
+    settings: Sequence[TrainingSettings]
+    texts: Sequence[Dataset]
+    keys: Sequence[int]
+    frozen: Sequence[Collection[str]] = ()
+
+    def __post_init__(self) -> None:
         # 0 for elements that weight decay spares and for padding, 0 for frozen elements of each run; 1 for all others.
-        decayed_1P, trained_SP = torch.zeros(1, where.width), torch.ones(len(settings), where.width)
-        for name, view in where.views(decayed_1P).items():
-            view.fill_(settings[0].decay == "all" or len(where.shapes[name]) > 1)
-        for name, view in where.views(trained_SP).items():
-            view[[row for row, names in enumerate(frozen) if name in names]] = 0.0
-        device = state.parameters_SP.device
+        decayed_1P, trained_SP = torch.zeros(1, self.where.width), torch.ones(len(self.settings), self.where.width)
+        for name, view in self.where.views(decayed_1P).items():
+            view.fill_(self.settings[0].decay == "all" or len(self.where.shapes[name]) > 1)
+        for name, view in self.where.views(trained_SP).items():
+            view[[row for row, names in enumerate(self.frozen) if name in names]] = 0.0
+        device = self.state.parameters_SP.device
         self._decayed_P = decayed_1P[0].to(device)
-        self._trained_SP = trained_SP.to(device) if any(frozen) else None
+        self._trained_SP = trained_SP.to(device) if any(self.frozen) else None
 
     @abstractmethod
     def run(self, first: int, last: int) -> None:
@@ -76,15 +72,16 @@ class Trainer(ABC):
 
     def logits(self, tokens_SMT: Tensor) -> Tensor:
         with torch.no_grad():
-            return forward(self._model, self._where.views(self.state.parameters_SP), tokens_SMT)
+            return forward(self.model, self.where.views(self.state.parameters_SP), tokens_SMT)
 
     def write(self, tokens_SMW: Tensor, begin_SM: Tensor, end: int, keys: Sequence[int] | None = None) -> None:
         """Write every model's texts in place, as :func:`~trainables.transformer.generation.write_by_drafts`."""
         # Without a backward pass, as many tokens as in a training step fit any device that trains the stack.
-        tokens_a_step = len(self._settings) * self._settings[0].batch * self._model.block
+        tokens_a_step = len(self.settings) * self.settings[0].batch * self.model.block
         write_by_drafts(self.logits, tokens_SMW, begin_SM, end, keys, max(TOKENS_A_PASS, tokens_a_step))
 
 
+@dataclass(eq=False)
 class StackTrainer(Trainer):
     """Trains the whole stack by torch, as one batched model.
 
@@ -92,34 +89,25 @@ class StackTrainer(Trainer):
     passes are compiled if ``compile_step`` is True (default: gpu_step.py decides).
     """
 
-    def __init__(
-        self,
-        state: StackState,
-        model: ModelSettings,
-        where: Layout,
-        settings: Sequence[TrainingSettings],
-        texts: Sequence[Dataset],
-        keys: Sequence[int],
-        *,
-        frozen: Sequence[Collection[str]] = (),
-        compile_step: bool | None = None,
-    ) -> None:
-        super().__init__(state, model, where, settings, texts, keys, frozen=frozen)
-        device = state.parameters_SP.device
-        self._sampler = WindowSampler(texts, keys, model.block, settings[0], device)
+    compile_step: bool | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        device = self.state.parameters_SP.device
+        self._sampler = WindowSampler(self.texts, self.keys, self.model.block, self.settings[0], device)
         self._pad_to = GPU_WIDTHS if device.type == "cuda" else 1
-        self._compiled = can_compile(device) if compile_step is None else compile_step
+        self._compiled = can_compile(device) if self.compile_step is None else self.compile_step
         self._losses = compiled(stack_losses) if self._compiled else stack_losses
         # A recorded step needs the tensors that outlive it in place.
         self._step = torch.zeros((), dtype=torch.int64, device=device)
-        self._sizes_3S = state.parameters_SP.new_empty(3, len(settings))
+        self._sizes_3S = self.state.parameters_SP.new_empty(3, len(self.settings))
         self._captured = CapturedStep() if device.type == "cuda" else None
-        if self._compiled and len(settings) > 1:
+        if self._compiled and len(self.settings) > 1:
             self._compile_first()
 
     def run(self, first: int, last: int) -> None:
         """Train steps ``first`` .. ``last - 1`` (from 0) without waiting for the device."""
-        sizes_K3S = torch.from_numpy(step_sizes(self._settings, first, last)).to(self._step.device)
+        sizes_K3S = torch.from_numpy(step_sizes(self.settings, first, last)).to(self._step.device)
         self._step.fill_(first)
         with nullcontext() if self._captured is None else repeatable():
             for sizes_3S in sizes_K3S:
@@ -132,8 +120,8 @@ class StackTrainer(Trainer):
 
     def logits(self, tokens_SMT: Tensor) -> Tensor:
         with torch.no_grad():
-            parameters = pad_parameters(self._model, self._where.views(self._weights()), self._pad_to)
-            return forward(self._model, parameters, tokens_SMT)
+            parameters = pad_parameters(self.model, self.where.views(self._weights()), self._pad_to)
+            return forward(self.model, parameters, tokens_SMT)
 
     def _take_step(self) -> None:
         tokens_SBW, answer_SBW = self._sampler.draw(self._step)
@@ -142,24 +130,24 @@ class StackTrainer(Trainer):
         if self._trained_SP is not None:  # Without a gradient the moments stay 0; only decay could act.
             gradient_SP.mul_(self._trained_SP)
             decayed = decayed * self._trained_SP
-        adamw_step(self.state, gradient_SP, self._settings[0], self._sizes_3S, decayed)
+        adamw_step(self.state, gradient_SP, self.settings[0], self._sizes_3S, decayed)
         self.state.loss_S += loss_S
         self._step += 1
 
     def _weights(self) -> Tensor:
-        bf16 = self._settings[0].precision == "bf16"
+        bf16 = self.settings[0].precision == "bf16"
         return self.state.parameters_SP.to(torch.bfloat16) if bf16 else self.state.parameters_SP
 
     def _differentiate(
         self, weights_SP: Tensor, tokens_SBW: Tensor, answer_SBW: Tensor
     ) -> tuple[dict[str, Tensor], Tensor]:
         """Return the gradients of all parameters, by name, and the mean loss [S] of any stack of these models."""
-        leaves = {name: view.detach().requires_grad_() for name, view in self._where.views(weights_SP).items()}
+        leaves = {name: view.detach().requires_grad_() for name, view in self.where.views(weights_SP).items()}
         answer_SBT = answer_SBW[..., 1:]
-        counted_SBT = answer_SBT if self._settings[0].loss == "answer" else torch.ones_like(answer_SBT)
+        counted_SBT = answer_SBT if self.settings[0].loss == "answer" else torch.ones_like(answer_SBT)
         if self._compiled:
             let_grow(*leaves.values(), tokens_SBW, counted_SBT)
-        loss_S = self._losses(self._model, leaves, tokens_SBW, counted_SBT, self._pad_to)
+        loss_S = self._losses(self.model, leaves, tokens_SBW, counted_SBT, self._pad_to)
         # A run's loss depends only on its own parameters, so the gradient of the sum is every run's own gradient.
         gradients = torch.autograd.grad(loss_S.sum(), list(leaves.values()))
         return dict(zip(leaves, gradients, strict=True)), loss_S.detach()
@@ -169,11 +157,11 @@ class StackTrainer(Trainer):
 
         One process of a machine compiles; the others read the result from the cache.
         """
-        weights, training = self._weights(), self._settings[0]
+        weights, training = self._weights(), self.settings[0]
         shaping = (training.batch, training.loss, training.precision)
-        form = (self._model, *self._where.shapes.items(), *shaping, weights.device)
+        form = (self.model, *self.where.shapes.items(), *shaping, weights.device)
         if form not in _COMPILED_FIRST:
-            windows = (CANONICAL_STACK, training.batch, self._model.block + 1)
+            windows = (CANONICAL_STACK, training.batch, self.model.block + 1)
             tokens_SBW = torch.zeros(windows, dtype=torch.int64, device=weights.device)
             with repeatable() if weights.is_cuda else nullcontext(), compiling(form):
                 no_weights = weights.new_zeros(CANONICAL_STACK, weights.shape[1])
@@ -183,8 +171,8 @@ class StackTrainer(Trainer):
     def _flatten(self, gradients: Mapping[str, Tensor]) -> Tensor:
         """Return gradients in the layout of the parameters, float32 [S, P], padded with zeros."""
         pieces = []
-        ends = [*list(self._where.offsets.values())[1:], self._where.width]
-        for (name, offset), end in zip(self._where.offsets.items(), ends, strict=True):
+        ends = [*list(self.where.offsets.values())[1:], self.where.width]
+        for (name, offset), end in zip(self.where.offsets.items(), ends, strict=True):
             piece = gradients[name].flatten(1).float()
             pieces += [piece, piece.new_zeros(len(piece), end - offset - piece.shape[1])]
         return torch.cat(pieces, dim=1)

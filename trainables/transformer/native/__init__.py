@@ -27,14 +27,13 @@ MOST_WORDS = 2**16
 
 def library() -> ctypes.CDLL | None:
     """Return the compiled step, or None if it was not built or this machine cannot run it."""
-    found = _load()
-    return found if isinstance(found, ctypes.CDLL) else None
+    return _load()[0]
 
 
 def missing() -> tuple[str, str] | None:
     """Return why the native step is missing on this machine and the remedy, or None if it is available."""
-    found = _load()
-    return None if isinstance(found, ctypes.CDLL) else (f"{SLOWER}, {found[0]}", found[1])
+    native, why, remedy = _load()
+    return None if native else (f"{SLOWER}, {why}", remedy)
 
 
 def can_train(model: ModelSettings, training: TrainingSettings, vocabulary: int, device: str) -> bool:
@@ -44,16 +43,18 @@ def can_train(model: ModelSettings, training: TrainingSettings, vocabulary: int,
 
 
 @functools.cache
-def _load() -> ctypes.CDLL | tuple[str, str]:
+def _load() -> tuple[ctypes.CDLL | None, str, str]:
+    """Return the compiled step, or None with the reason and the remedy."""
     found = find_spec(EXTENSION)
     if found is None or found.origin is None:
-        return "which was not built", "install a C++ compiler (Debian: apt install g++), then pip install -e . again"
+        remedy = "install a C++ compiler (Debian: apt install g++), then pip install -e . again"
+        return None, "which was not built", remedy
     try:
         native = ctypes.CDLL(found.origin)
     except OSError as error:
-        return f"which cannot be loaded ({error})", REBUILD
+        return None, f"which cannot be loaded ({error})", REBUILD
     if not hasattr(native, "interface") or native.interface() != INTERFACE:
-        return "which was built from other source code", REBUILD
+        return None, "which was built from other source code", REBUILD
     if not native.cpu_is_supported():
-        return "which needs a CPU with AVX2 and FMA", "use a newer CPU, or a GPU"
-    return native
+        return None, "which needs a CPU with AVX2 and FMA", "use a newer CPU, or a GPU"
+    return native, "", ""

@@ -6,7 +6,7 @@ Shape suffixes as in model.py: S stack, P parameters of one model, K steps.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from torch import Tensor
 from trainables.tasks.datasets import Dataset
 from trainables.transformer.architecture import Layout, ModelSettings, flops_per_token
 from trainables.transformer.native import MOST_WORDS, library
-from trainables.transformer.optimizer import StackState, step_sizes
+from trainables.transformer.optimizer import step_sizes
 from trainables.transformer.stack import Trainer
 from trainables.transformer.training_settings import TrainingSettings
 from trainables.transformer.training_windows import fitting_starts
@@ -94,29 +94,20 @@ class State(ctypes.Structure):
 class NativeTrainer(Trainer):
     """Trains the runs of a stack one after the other; a run has the same bits alone and in any stack."""
 
-    def __init__(
-        self,
-        state: StackState,
-        model: ModelSettings,
-        where: Layout,
-        settings: Sequence[TrainingSettings],
-        texts: Sequence[Dataset],
-        keys: Sequence[int],
-        *,
-        frozen: Sequence[Collection[str]] = (),
-    ) -> None:
-        super().__init__(state, model, where, settings, texts, keys, frozen=frozen)
-        vocabulary, n_embed = where.shapes["token"]
-        if (largest := max(int(text.tokens.max()) for text in texts)) >= min(vocabulary, MOST_WORDS):
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        vocabulary, n_embed = self.where.shapes["token"]
+        if (largest := max(int(text.tokens.max()) for text in self.texts)) >= min(vocabulary, MOST_WORDS):
             raise ValueError(f"a text has the token {largest}, outside the vocabulary of {vocabulary} tokens")
-        self._shape = Shape.of(model, where)
-        self._texts = [Text.of(*pair, model.block, settings[0]) for pair in zip(texts, keys, strict=True)]
-        step_flops = settings[0].batch * model.block * flops_per_token(model, n_embed, vocabulary)
+        self._shape = Shape.of(self.model, self.where)
+        block, training = self.model.block, self.settings[0]
+        self._texts = [Text.of(*pair, block, training) for pair in zip(self.texts, self.keys, strict=True)]
+        step_flops = training.batch * block * flops_per_token(self.model, n_embed, vocabulary)
         self._steps_a_call = max(1, int(CALL_FLOPS / step_flops))
 
     def run(self, first: int, last: int) -> None:
-        sizes_SK3 = np.ascontiguousarray(step_sizes(self._settings, first, last).transpose(2, 0, 1))
-        for row in range(len(self._settings)):
+        sizes_SK3 = np.ascontiguousarray(step_sizes(self.settings, first, last).transpose(2, 0, 1))
+        for row in range(len(self.settings)):
             for begin in range(first, last, self._steps_a_call):
                 end = min(last, begin + self._steps_a_call)
                 self._train(row, begin, end, sizes_SK3[row, begin - first :])
@@ -128,7 +119,7 @@ class NativeTrainer(Trainer):
             return super().write(tokens_SMW, begin_SM, end, keys)
         native, (_, count, width) = library(), tokens_SMW.shape
         assert native is not None
-        assert width <= self._model.block + 1
+        assert width <= self.model.block + 1
         for parameters_P, tokens_MW, begin_M in zip(self.state.parameters_SP, tokens_SMW, begin_SM, strict=True):
             tensors = [_pointer(tensor) for tensor in (parameters_P, tokens_MW, begin_M)]
             sizes = (ctypes.c_int64(count), ctypes.c_int64(width))
@@ -136,7 +127,7 @@ class NativeTrainer(Trainer):
                 raise MemoryError(NO_MEMORY)
 
     def _train(self, row: int, first: int, last: int, sizes_K3: NDArray[np.float32]) -> None:
-        native, state, training = library(), self.state, self._settings[row]
+        native, state, training = library(), self.state, self.settings[row]
         assert native is not None
         trained = None if self._trained_SP is None else _pointer(self._trained_SP[row])
         weights = (training.clip, 1 - training.beta1, training.beta2, 1 - training.beta2)
