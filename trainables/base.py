@@ -55,11 +55,9 @@ class Learner(ABC):
 
     @abstractmethod
     def restore(self, directory: Path) -> None:
-        """Continue from a checkpoint, bit for bit on the same device. The checkpoint may come from a larger stack.
+        """Continue from a checkpoint, also of a larger stack, bit for bit on the same device.
 
-        Raises:
-            FileNotFoundError: There is no checkpoint.
-            ValueError: The checkpoint lacks one of the runs.
+        Raises ``FileNotFoundError`` without a checkpoint, and ``ValueError`` if it lacks one of the runs.
         """
 
     def take_over(self, weights: Mapping[int, Mapping[str, NDArray[Any]]]) -> None:
@@ -121,9 +119,7 @@ class Family(ABC):
         """Return the settings with ``steps`` times the optimizer steps and ``examples`` times the training examples.
 
         Both factors are positive; a factor of 1 changes nothing. The learning-rate schedule stretches with the steps.
-
-        Raises:
-            SettingsError: The other settings do not fit so few steps.
+        Raises :class:`SettingsError` if the other settings do not fit so few steps.
         """
 
     @abstractmethod
@@ -140,11 +136,9 @@ class Family(ABC):
 
     @abstractmethod
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
-        """Return a learner for a stack of runs of equal shape, at step 0.
+        """Return a learner for a stack of runs of equal shape, at step 0, on a torch device (``cpu``, ``cuda``).
 
-        Args:
-            device: A torch device name (``cpu``, ``cuda``).
-            cache: A directory on this node for data that several runs share (made once, memory-mapped).
+        ``cache`` is a directory on this node for data that several runs share (made once, memory-mapped).
         """
 
     def config(self, arm: Arm, size: int, seed: int, tuned: Mapping[str, float] | None = None) -> RunConfig:
@@ -197,12 +191,8 @@ class Family(ABC):
         return 0.0
 
     def adjusted(self, values: Mapping[str, float]) -> Any:
-        """Return the settings with other values, by dotted name; whole numbers are rounded.
-
-        Raises:
-            SettingsError: A value cannot be used.
-            AttributeError: A name is unknown.
-        """
+        """Return the settings with other values, by dotted name; whole numbers are rounded. Raises
+        :class:`SettingsError` for a value that cannot be used, and ``AttributeError`` for an unknown name."""
         settings = self.settings
         for path, value in values.items():
             settings = _replaced(settings, path.split("."), value)
@@ -231,20 +221,12 @@ class Family(ABC):
         return None
 
     def load(self, run: RunConfig, weights: Mapping[str, NDArray[Any]]) -> Any:
-        """Return a run's trained model from its weights, on the CPU, of a type that the family chooses.
-
-        Raises:
-            ValueError: The weights have another shape.
-            NotImplementedError: The family does not load models.
-        """
+        """Return a run's trained model from its weights, on the CPU, of a type that the family chooses. Raises
+        ``ValueError`` for weights of another shape."""
         raise NotImplementedError(f"the family {self.name!r} does not load models: it has no method load(run, weights)")
 
     def data(self, run: RunConfig, cache: Path) -> Any:
-        """Return the training and test data of a run, from ``cache`` or made there, of a type that the family chooses.
-
-        Raises:
-            NotImplementedError: The family does not expose its data.
-        """
+        """Return a run's training and test data, from ``cache`` or made there, of a type that the family chooses."""
         raise NotImplementedError(f"the family {self.name!r} does not expose data: it has no method data(run, cache)")
 
 
@@ -258,9 +240,7 @@ def _replaced(settings: Any, path: Sequence[str], value: float) -> Any:
 def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> object:
     """Return the object that ``name`` stands for, directly or through ``built_in``. Messages call it a ``kind``.
 
-    Raises:
-        SettingsError: The name has neither form, or its module cannot be imported or lacks the object. The error has
-            this ``key``.
+    Raises :class:`SettingsError` with this ``key`` if its module cannot be imported or lacks the object.
     """
     module_name, colon, class_name = built_in.get(name, name).partition(":")
     if not colon:
@@ -295,9 +275,8 @@ BUILT_IN = {
 def load_family(name: str) -> type[Family]:
     """Return the class that a search space names: a built-in family or ``package.module:Class``.
 
-    Raises:
-        SettingsError: The name does not stand for a :class:`Family`, or the class inherits its ``name``, so its runs
-            would have another family's keys. The error's key is ``family``.
+    Raises :class:`SettingsError` unless it is a :class:`Family` with its own ``name``: with an inherited one, its runs
+    would have another family's keys.
     """
     family = find(name, BUILT_IN, kind="family", key="family")
     if not (isinstance(family, type) and issubclass(family, Family)):

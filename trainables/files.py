@@ -10,8 +10,7 @@ from pathlib import Path
 def write_whole(path: Path, content: str | bytes) -> None:
     """Replace a file atomically: ``path`` has either all of the old content or all of the new.
 
-    Raises:
-        OSError: The file cannot be written. Unlike Python's own error of a write, this one has the path.
+    Raises ``OSError`` that has the path, unlike Python's own error of a write.
     """
     aside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     try:

@@ -1,4 +1,4 @@
-"""Families of one generator each: correct ones, and one for every mistake that a first ``train`` may contain."""
+"""Families of one generator each, correct ones and others."""
 
 from __future__ import annotations
 
@@ -70,55 +70,9 @@ class Yields(SimpleFamily):
         yield from self.points
 
 
-class PerCent(Yields):
-    points = ((1, 0.5, 87.5),)
-
-
-class Backwards(Yields):
-    points = ((2, 0.5, 0.2), (1, 0.4, 0.3))
-
-
-class TooFar(Yields):
-    points = ((5, 0.5, 0.2),)
-
-
-class HalfStep(Yields):
-    points = ((1.5, 0.5, 0.2),)
-
-
-class Silent(Yields):
-    points = ()
-
-
-class Pair(Yields):
-    points = ((1, 0.5),)
-
-
-class OneTask(Yields):
-    points = ((1, 0.5, {"add": 0.5}),)
-
-
-class Text(Yields):
-    points = ((1, "low", 0.5),)
-
-
-class HighFloor(Yields):
-    floor = 10.0
-    points = ((1, 0.5, 0.5),)
-
-
 class Diverges(Yields):
     floor = 0.25
     points = ((1, 0.5, 0.9), (2, math.nan, math.nan), (3, 0.1, 1.0))
-
-
-class Returns(SimpleFamily):
-    """A family whose ``train`` lacks a ``yield``."""
-
-    task_names = ("add",)
-
-    def train(self, tasks: Mapping[str, float], size: int, seed: int, settings: Any) -> Any:
-        return [(1, 0.5, 0.5)]
 
 
 class Unseeded(SimpleFamily):

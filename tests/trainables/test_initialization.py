@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from orchestrator.space.spaces import load_space
+from tests.trainables.stacks import SETTINGS, config, make_learner
 from tests.trainables.trainers import VOCABULARY
-from trainables.base import Arm, RunConfig, SettingsError
+from trainables.base import Arm, SettingsError
+from trainables.tasks.listops import ListOps
 from trainables.transformer.architecture import ModelSettings, layout
 from trainables.transformer.initialization import InitSettings, scale_warning
 from trainables.transformer.model import initialize
@@ -27,11 +31,6 @@ def spread(init: InitSettings) -> dict[str, float]:
     return {name: view.std().item() for name, view in views.items()}
 
 
-def with_init(run: RunConfig, **init: Any) -> RunConfig:
-    model = replace(run.settings.model, init=InitSettings(**init))
-    return replace(run, settings=replace(run.settings, model=model))
-
-
 def test_scaled_weights_follow_fan_in_and_the_number_of_branches() -> None:
     deviations = spread(InitSettings("scaled", gain=2.0))
     assert deviations["token"] == pytest.approx(2 / math.sqrt(WIDTH), rel=0.06)
@@ -39,6 +38,16 @@ def test_scaled_weights_follow_fan_in_and_the_number_of_branches() -> None:
     assert deviations["head"] == pytest.approx(2 / math.sqrt(WIDTH), rel=0.06)
     assert deviations["0.attention_out"] == pytest.approx(2 / math.sqrt(WIDTH * 8), rel=0.03)
     assert deviations["0.feed_forward_out"] == pytest.approx(2 / math.sqrt(4 * WIDTH * 8), rel=0.03)
+
+
+def test_runs_of_one_stack_have_initial_weights_of_their_own_spread(data_cache: Path) -> None:
+    wide = replace(SETTINGS, model=replace(SETTINGS.model, init=InitSettings(std=0.5)))
+    runs = [config(), replace(config(), settings=wide)]
+    assert len({ListOps(SETTINGS).shape(run) for run in runs}) == 1
+    stack = make_learner(runs, data_cache)
+    for place, run in enumerate(runs):
+        mine = make_learner([run], data_cache)._weights(0)
+        assert all(np.array_equal(weight, mine[name]) for name, weight in stack._weights(place).items())
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.trainables.simple_families import Curve, Diverges, TorchFit
+from tests.trainables.simple_families import Curve, Diverges, TorchFit, Yields
 from trainables import SimpleFamily
 from trainables.base import Arm, Outcome, RunConfig, Status, load_family
 from trainables.contract.conformance import case_of, findings
@@ -66,26 +66,27 @@ def test_a_loss_that_is_not_finite_counts_as_divergence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("members", "message"),
     [
-        ("PerCent", "accuracy on 'add' is 87.5; it must be a share from 0 to 1; divide percentages by 100"),
-        ("Backwards", "yielded step 1; it must be a whole number of at least 3"),
-        ("TooFar", "its step is 5; steps() allows the run at most 4"),
-        ("HalfStep", "yielded step 1.5; it must be a whole number"),
-        ("Silent", "yielded nothing; yield (step, loss, accuracy) at least once"),
-        ("Pair", "yielded tuple (1, 0.5); yield (step, loss, accuracy)"),
-        ("OneTask", "must have a value for each task of the mix ('add', 'prod'); it is dict {'add': 0.5}"),
-        ("Text", "its loss must be a number; it is str 'low'"),
-        ("HighFloor", "its floor on 'add' is 10; it must be a share from 0 to 1"),
-        ("Returns", "returned list [(1, 0.5, 0.5)]; make it a generator"),
+        ({"points": ((1, 0.5, 87.5),)}, "is 87.5; it must be a share from 0 to 1; divide percentages by 100"),
+        ({"points": ((2, 0.5, 0.2), (1, 0.4, 0.3))}, "yielded step 1; it must be a whole number of at least 3"),
+        ({"points": ((5, 0.5, 0.2),)}, "its step is 5; steps() allows the run at most 4"),
+        ({"points": ((1.5, 0.5, 0.2),)}, "yielded step 1.5; it must be a whole number"),
+        ({"points": ()}, "yielded nothing; yield (step, loss, accuracy) at least once"),
+        ({"points": ((1, 0.5),)}, "yielded tuple (1, 0.5); yield (step, loss, accuracy)"),
+        ({"points": (None,)}, "yielded NoneType None; yield (step, loss, accuracy)"),
+        ({"points": ((1, 0.5, {"add": 0.5}),)}, "for each task of the mix ('add', 'prod'); it is dict {'add': 0.5}"),
+        ({"points": ((1, "low", 0.5),)}, "its loss must be a number; it is str 'low'"),
+        ({"points": ((1, 0.5, 0.5),), "floor": 10.0}, "its floor on 'add' is 10; it must be a share from 0 to 1"),
+        ({"train": lambda *_: [(1, 0.5, 0.5)]}, "returned list [(1, 0.5, 0.5)]; make it a generator"),
     ],
 )
-def test_the_error_of_a_wrong_train_names_the_mistake(name: str, message: str) -> None:
-    family = made(name)
+def test_the_error_of_a_wrong_train_names_the_mistake(members: dict[str, Any], message: str) -> None:
+    family: SimpleFamily = type("Wrong", (Yields,), members)(Yields.Settings())
     run = run_of(family)
     with pytest.raises(BrokenFamilyError) as error:
         trained(family, run)
-    assert str(error.value).startswith(f"the family '{HERE}:{name}' does not keep its contract: ")
+    assert str(error.value).startswith(f"the family '{__name__}:Wrong' does not keep its contract: ")
     assert f"(mix {run.label}, size 8, seed 3): " in str(error.value)
     assert message in str(error.value)
 

@@ -22,10 +22,9 @@ KEY_DIGITS = 16
 class Words:
     """Nouns and verbs of a family for reports, such as ``method`` for the tasks of a race.
 
-    ``size`` and ``parameters`` name the units of ``Family.size_axis`` and :class:`Parameters`; a ``task`` is a part of
-    a mix. ``item`` names one row of a model's arrays, and ``held`` all rows together; ``cyclic`` is True if the items
-    are the numbers modulo their count. ``score`` names a run's score from 0 to 1 at an evaluation, and ``final_score``
-    the last one. A run with a high enough score has ``learned``; ``learn`` is the verb.
+    ``size`` and ``parameters`` name the units of ``Family.size_axis`` and :class:`Parameters`. ``item`` names one row
+    of a model's arrays, and ``held`` all rows together; ``cyclic`` is True if the items are the numbers modulo their
+    count. ``score`` names a run's score at an evaluation, and ``final_score`` the last one.
     """
 
     size: str = "size"

@@ -79,12 +79,8 @@ class SimpleFamily(Family):
         """Train one model and yield ``(step, loss, accuracy)`` at each evaluation.
 
         The last accuracy is the score of the run. Stop early by returning; stop at ``settings.steps`` at the latest.
-        A loss that is not finite ends the run as diverged. Take all randomness from ``seed``.
-
-        Args:
-            tasks: The tasks to train together, each with its share of the training data (shares sum to 1).
-            size: The size of the model, in units of ``size_axis``.
-            settings: An instance of ``Settings``.
+        A loss that is not finite ends the run as diverged. Take all randomness from ``seed``. ``tasks`` maps each task
+        to its share of the training data (shares sum to 1); ``size`` is in units of ``size_axis``.
         """
 
     def parameter_count(self, size: float) -> float:

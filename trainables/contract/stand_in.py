@@ -77,8 +77,7 @@ class StandIn(Family):
 def stand_in(text: str, settings: tuple[str, ...]) -> type[StandIn]:
     """Return the class of a family from the JSON text of its description; its ``Settings`` have these fields.
 
-    Raises:
-        ValueError: The text is not JSON, or the description is incomplete.
+    Raises ``ValueError`` if the text is not JSON or the description is incomplete.
     """
     described = json.loads(text)
     try:

@@ -71,8 +71,7 @@ class ModelSettings:
         return described_fields(self) | {"init": False}
 
     def described(self) -> dict[str, Any]:
-        """Return everything that changes the mathematics, for run keys. A normal ``init`` keeps its old name
-        ``init_std``."""
+        """Return everything that changes the mathematics. A normal ``init`` keeps its old name ``init_std``."""
         described = described_fields(self)
         init = described.pop("init")
         return described | ({"init_std": init["std"]} if self.init.kind == "normal" else {"init": init})
@@ -98,7 +97,7 @@ class Layout:
 def parameter_shapes(settings: ModelSettings, n_embed: int, vocabulary: int) -> dict[str, tuple[int, ...]]:
     """Return the name and shape of every parameter of one model, in the order of its flat vector.
 
-    Weights are [in, out]. The bias of ``x`` follows it and is called ``x_bias``.
+    Weights are [in, out]. The bias of ``x`` follows it and is called ``x_bias``. A tied head has only a bias.
     """
     width, hidden = n_embed, settings.feed_forward * n_embed
     shapes: dict[str, tuple[int, ...]] = {"token": (vocabulary, width), "position": (settings.block, width)}
@@ -121,7 +120,7 @@ def parameter_shapes(settings: ModelSettings, n_embed: int, vocabulary: int) -> 
         biased[name] = shape
         if name not in EMBEDDINGS:
             biased[f"{name}_{BIAS}"] = shape[-1:]
-    return biased | {f"{HEAD}_{BIAS}": (vocabulary,)}  # A tied head has only a bias.
+    return biased | {f"{HEAD}_{BIAS}": (vocabulary,)}
 
 
 def named(names: Iterable[str], parts: Collection[str]) -> list[str]:
@@ -168,10 +167,9 @@ def flops_per_token(settings: ModelSettings, n_embed: int, vocabulary: int) -> f
 def training_bytes(settings: ModelSettings, n_embed: int, vocabulary: int, batch: int, item: int) -> float:
     """Estimate the peak memory of one run's training in bytes; ``item`` is the size of a number in the products.
 
-    There are seven float32 copies of the parameters: weights, two moments, the gradient in pieces and as one, and two
-    temporary copies. For its gradient a block keeps, per token, 2C of sums, 2C of norms, 3C of qkv, 2C of attention and
-    8C around the activation; temporary values add a fifth. There are four float32 copies of the logits. A test checks
-    the estimate within a factor of two.
+    There are seven float32 copies of the parameters (weights, two moments, the gradient in pieces and as one, two
+    temporary ones) and four of the logits. For its gradient a block keeps, per token, 2C of sums, 2C of norms, 3C of
+    qkv, 2C of attention and 8C around the activation; temporary values add a fifth.
     """
     tokens, blocks = batch * settings.block, settings.n_layer * settings.n_recurrence
     kept = tokens * blocks * (9 + 2 * settings.feed_forward) * n_embed * item

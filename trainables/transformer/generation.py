@@ -1,10 +1,9 @@
 """Scoring by generation, greedy or sampled, for a whole stack at once.
 
-Generation is exact but does not go token by token: the worked solution serves as a draft. One forward pass gives the
-model's choice at every position. Up to and including the first difference from the draft, these choices are the text of
-greedy generation. There the choice replaces the draft, and the next pass continues from it. A model that knows the task
-needs one pass; any other model needs one for each wrong token (speculative decoding: Leviathan, Kalman and Matias, ICML
-2023, with a free draft).
+Generation is exact but does not go token by token: the worked solution serves as a free draft (speculative decoding:
+Leviathan, Kalman and Matias, ICML 2023). One forward pass gives the model's choice at every position. Up to and
+including the first difference from the draft, these choices are the text of greedy generation. A model that knows the
+task needs one pass; any other model needs one for each wrong token.
 
 Sampling at temperature 1 adds noise to the logits: the largest logit plus Gumbel noise is a sample of their softmax
 (Gumbel 1954; Maddison, Tarlow and Minka, NeurIPS 2014). The noise of a token depends only on its place, so drafts,
@@ -48,11 +47,8 @@ def accuracies(
     """Return the share of right answers of every model of the stack on each of its sets of expressions.
 
     An expression is right if '=', its answer and the first ``<eos>`` end its text. It is wrong if it is longer than the
-    longest solution of its set.
-
-    Args:
-        questions: The sets of expressions of each stack row; rows may have different numbers of sets.
-        keys: Signed 64-bit seeds, one for each stack row, to sample texts at temperature 1; None for greedy texts.
+    longest solution of its set. Rows of ``questions`` may have different numbers of sets. ``keys`` are signed 64-bit
+    seeds, one for each stack row, to sample texts at temperature 1; None for greedy texts.
     """
     tokens_SMW, begin_SM = (torch.from_numpy(array).to(device) for array in lay_out(questions, vocabulary.eos))
     write(tokens_SMW, begin_SM, vocabulary.eos, keys)
@@ -88,14 +84,11 @@ def write_by_drafts(
     keys: Sequence[int] | None = None,
     most_tokens: int = TOKENS_A_PASS,
 ) -> None:
-    """Write every model's texts in place, each from ``begin_SM``, which changes, to its first ``end``.
+    """Write every model's texts in place, each from ``begin_SM``, which changes, to its first ``end``; ``keys`` as of
+    :func:`accuracies`.
 
-    The tokens after ``begin_SM`` are a draft, which saves time if it is right. A pass over unfinished texts accepts
+    The tokens after ``begin_SM`` are a draft. A pass over at most ``most_tokens`` tokens of unfinished texts accepts
     each draft up to its first wrong token, and corrects that token.
-
-    Args:
-        keys: As of :func:`accuracies`.
-        most_tokens: Maximum number of tokens in a pass.
     """
     stack, _, width = tokens_SMW.shape
     place_W = torch.arange(width, device=tokens_SMW.device)
@@ -148,12 +141,9 @@ def _score(text_MW: NDArray[np.int64], one: Examples, vocabulary: ExpressionVoca
 
 
 class TrainedTransformer:
-    """One model on the CPU, in float32.
+    """One model on the CPU, in float32, with its parameters by name, without a stack axis.
 
-    ``parameters`` are its weights by name, without a stack axis; ``vocabulary`` is its number of tokens.
-
-    Raises:
-        ValueError: The weights do not fit a model of these settings and width.
+    Raises ``ValueError`` if the weights do not fit a model of these settings, width and number of tokens.
     """
 
     def __init__(
@@ -172,12 +162,9 @@ class TrainedTransformer:
         self.parameters = {name: torch.from_numpy(np.array(weights[name], np.float32)) for name in wanted}
 
     def logits(self, tokens_BT: Tensor, change: Change | None = None, **parameters: Tensor) -> Tensor:
-        """Return the logits [B, T, V] for token ids [B, T].
+        """Return the logits [B, T, V] for token ids [B, T]. Raises ``ValueError`` if T is larger than ``block``.
 
         ``change`` replaces updates of sublayers, and ``parameters`` some of the model's parameters.
-
-        Raises:
-            ValueError: T is larger than the model's ``block``.
         """
         if tokens_BT.shape[1] > self.settings.block:
             raise ValueError(f"{tokens_BT.shape[1]} tokens do not fit the model's block of {self.settings.block}")

@@ -3,9 +3,9 @@
 A graph repeats the same kernels on the same addresses with one launch instead of hundreds. The recorded step must keep
 its tensors in place, read no changing values from the host, and never wait for the device.
 
-Compiling fuses the operations between matrix products. It takes 25 to 60 s for each width (14 at once on 16 cores), and
-5 to 14 s from the compiler's cache. On a GPU that pays: a run takes many thousand steps, and each such kernel reads and
-writes device memory. On a CPU it does not (measured in tests/bench/results/throughput.md).
+Compiling fuses the operations between matrix products, each of which reads and writes device memory. It takes 25 to
+60 s for each width (14 at once on 16 cores), and 5 to 14 s from the compiler's cache (measured in
+tests/bench/results/throughput.md).
 """
 
 from __future__ import annotations
@@ -36,12 +36,10 @@ WARM_UP_CALLS = 3
 MOST_VERSIONS = 1024
 """Maximum number of versions of a function in a process: one per width, for stacks of one and of several."""
 CANONICAL_STACK = 8
-"""Size of the stack that each width is compiled for. The layout of kernels depends on this size, and all stacks use the
-same kernels: if the first stack were compiled instead, the bits would depend on which stack came first. The size is
-small enough to fit any device, and large enough for layouts that suit large stacks."""
+"""Size of the stack that each width is compiled for, whose kernels all stacks use: compiled for the first stack, the
+bits would depend on which came first. It fits any device, and is large enough for layouts that suit large stacks."""
 MOST_COMPILERS = 4
-"""Compiler processes of one worker. By default torch starts a process for each core, in every worker of a node at once;
-a step has too few kernels for more than this number."""
+"""Compiler processes of one worker; by default torch starts one for each core, in every worker of a node at once."""
 COMPILERS = "TORCHINDUCTOR_COMPILE_THREADS"
 """Environment variable for the number of compiler processes."""
 
@@ -83,14 +81,11 @@ def _side_stream(device: int) -> torch.cuda.Stream:
 
 @contextmanager
 def repeatable() -> Iterator[None]:
-    """Use kernels that give the same bits each time; an operation without such a kernel raises ``RuntimeError``.
-
-    Only the strict setting, not the one that warns, sums the gradient of attention in a fixed order.
-    """
+    """Use kernels that give the same bits each time; an operation without such a kernel raises ``RuntimeError``."""
     before = torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     fill = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
-    torch.use_deterministic_algorithms(True)
+    torch.use_deterministic_algorithms(True)  # Only this, not its warning, sums attention's gradient in a fixed order.
     # Every element is written, so filling memory first is a wasted pass.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     try:
@@ -128,10 +123,9 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     # Do not choose kernels by their timing if the choice changes the bits.
     torch._inductor.config.deterministic = True
     # Beyond its limit torch falls back to the uncompiled function with only a warning.
-    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MOST_VERSIONS)
-    torch._dynamo.config.accumulated_recompile_limit = max(
-        torch._dynamo.config.accumulated_recompile_limit, 4 * MOST_VERSIONS
-    )
+    limits = torch._dynamo.config
+    limits.recompile_limit = max(limits.recompile_limit, MOST_VERSIONS)
+    limits.accumulated_recompile_limit = max(limits.accumulated_recompile_limit, 4 * MOST_VERSIONS)
     return torch.compile(function, dynamic=False)
 
 

@@ -16,15 +16,13 @@ from numpy.typing import NDArray
 
 from trainables.contract.settings import SettingsError, require
 
-DEFAULT_STD = 0.02
-DEFAULT_GAIN = 1.0
+KINDS = {"normal": ("std", 0.02), "scaled": ("gain", 1.0)}
+"""The setting that belongs to each kind, and its default."""
 FAR = 3.0
 """Factor from 1/sqrt(n_embed) beyond which weights cause a warning."""
 EMBEDDINGS = ("token", "position")
 HEAD = "head"
 INTO_STREAM = ("attention_out", "feed_forward_out")
-OWNERS = {"std": "normal", "gain": "scaled"}
-"""The ``kind`` that each of these settings belongs to."""
 
 
 @dataclass(frozen=True)
@@ -46,20 +44,19 @@ class InitSettings:
     (2017): their length is about ``gain``, so branches can soon outweigh them. None means 1."""
 
     def __post_init__(self) -> None:
-        for name, kind in OWNERS.items():
-            value = getattr(self, name)
+        for kind, (name, _) in KINDS.items():
+            value, key = getattr(self, name), f"model.init.{name}"
             if value is not None:
                 if self.kind != kind:
-                    raise SettingsError(
-                        f"{name} applies only to kind {kind!r}, and kind is {self.kind!r}", key=f"model.init.{name}"
-                    )
-                require(0 < value < math.inf, f"model.init.{name}", value, "positive")
+                    raise SettingsError(f"{name} applies only to kind {kind!r}, and kind is {self.kind!r}", key=key)
+                require(0 < value < math.inf, key, value, "positive")
 
     @property
     def scale(self) -> float:
-        if self.kind == "normal":
-            return DEFAULT_STD if self.std is None else self.std
-        return DEFAULT_GAIN if self.gain is None else self.gain
+        """The number that belongs to the kind."""
+        name, default = KINDS[self.kind]
+        given: float | None = getattr(self, name)
+        return default if given is None else given
 
     def deviation(self, name: str, shape: tuple[int, ...], additions: int) -> float:
         """Return the standard deviation of the initial values of a parameter of this shape, fan-in first.
@@ -75,7 +72,7 @@ class InitSettings:
 
     def described(self) -> dict[str, Any]:
         """Return everything that changes the mathematics, including defaults: equal for equal initializations."""
-        return {"kind": self.kind, "std" if self.kind == "normal" else "gain": self.scale}
+        return {"kind": self.kind, KINDS[self.kind][0]: self.scale}
 
 
 def scale_warning(init: InitSettings, sizes: Sequence[int]) -> str:
@@ -100,11 +97,11 @@ Floats = NDArray[np.float32]
 
 
 def resized(table_VC: Floats, width: int, rng: np.random.Generator) -> Floats:
-    """Return a table [V, width] whose rows have nearly the dot products of the rows of ``table_VC`` [V, C].
+    """Return a table [V, width] whose rows have nearly the dot products of the rows of ``table_VC`` [V, C], or exactly
+    if ``width`` is at least its rank.
 
-    It keeps the largest principal directions (Eckart and Young 1936). If ``width`` is at least the rank of the table,
-    dot products are equal. They do not determine the axes: a random rotation from ``rng`` spreads the directions over
-    all columns, as in a model trained at this width.
+    It keeps the largest principal directions (Eckart and Young 1936). Dot products do not determine the axes: a random
+    rotation from ``rng`` spreads the directions over all columns, as in a model trained at this width.
     """
     u_VK, s_K, _ = np.linalg.svd(table_VC.astype(np.float64), full_matrices=False)
     # The sign of a direction is arbitrary, so make its largest entry positive.

@@ -76,9 +76,10 @@ class TransformerLearner(Learner):
             torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
             # cuDNN plans every new shape of attention, and nearly every pass of an evaluation has a new shape.
             torch.backends.cuda.enable_cudnn_sdp(False)
-        # The spelling of this word seeds every run's initial weights.
+        # The spelling of this word seeds every run's initial weights, whose spread may differ within a stack.
         generators = [torch.Generator().manual_seed(run_seed("initialisation", run)) for run in runs]
-        parameters = [initialize(self._model, self._where, generator) for generator in generators]
+        pairs = zip(runs, generators, strict=True)
+        parameters = [initialize(run.settings.model, self._where, generator) for run, generator in pairs]
         self._trainer = self._make_trainer(StackState.start(torch.stack(parameters).to(self._device)))
 
     def advance(self) -> list[Report]:
@@ -202,7 +203,7 @@ class TransformerLearner(Learner):
         if not ended:
             return {}
         data = {index: self._data[index] for index in self._active}
-        sets = {index: [*one.test.values(), *([one.mixed] if one.mixed else [])] for index, one in data.items()}
+        sets = {index: [*one.test.values(), *([] if one.mixed is None else [one.mixed])] for index, one in data.items()}
         questions = [sets[index] if index in ended else [] for index in self._active]
         return dict(zip(self._active, self._accuracies(questions, "decoding of the test"), strict=True))
 

@@ -153,10 +153,7 @@ class StackTrainer(Trainer):
         return dict(zip(leaves, gradients, strict=True)), loss_S.detach()
 
     def _compile_first(self) -> None:
-        """Compile the passes for the canonical stack, on zero weights, once per process.
-
-        One process of a machine compiles; the others read the result from the cache.
-        """
+        """Compile the passes for the canonical stack, on zero weights, once per process."""
         weights, training = self._weights(), self.settings[0]
         shaping = (training.batch, training.loss, training.precision)
         form = (self.model, *self.where.shapes.items(), *shaping, weights.device)
