@@ -86,7 +86,7 @@ def test_the_error_of_a_wrong_train_names_the_mistake(members: dict[str, Any], m
     run = run_of(family)
     with pytest.raises(BrokenFamilyError) as error:
         trained(family, run)
-    assert str(error.value).startswith(f"the family '{__name__}:Wrong' does not keep its contract: ")
+    assert str(error.value).startswith(f"the family {family.name!r} does not keep its contract: ")
     assert f"(mix {run.label}, size 8, seed 3): " in str(error.value)
     assert message in str(error.value)
 

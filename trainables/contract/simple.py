@@ -1,17 +1,7 @@
 """The shortest form of a family: one method that trains a model and yields points of its learning curve.
 
-    class Board(SimpleFamily):
-        task_names = ("checkers", "stripes")
-
-        def train(self, tasks, size, seed, settings):
-            model = ...  # of this size, from this seed
-            for step in range(1, settings.steps + 1):
-                loss = ...  # train for one step
-                if step % 100 == 0:
-                    yield step, loss, accuracy  # on data held out of training
-
-Everything else of :class:`Family` has a default. Runs train one at a time, so ``train`` may seed a global random
-generator. Weights are not kept, and a killed run starts again at its first step.
+README.md has an example. Everything else of :class:`Family` has a default. Runs train one at a time, so ``train`` may
+seed a global random generator. Weights are not kept, and a killed run starts again at its first step.
 """
 
 from __future__ import annotations

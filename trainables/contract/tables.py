@@ -41,12 +41,8 @@ def group_of(codes: Integers, labels: Integers, items: int) -> Integers:
 
 def respects(table: Integers, labels: Integers, items: int) -> bool:
     """Return True if a result's group in a table [N] * k is a function of the arguments' groups, and not constant."""
-    out = group_of(table, labels, items).reshape(-1)
-    count, cells = int(labels.max()) + 1, np.zeros(table.shape, dtype=np.int64)
-    for axis in range(table.ndim):
-        shape = [1] * table.ndim
-        shape[axis] = items
-        cells = cells * count + labels.reshape(shape)
-    first = np.full(count**table.ndim, -1, dtype=np.int64)
-    first[cells.reshape(-1)] = out
-    return bool((first[cells.reshape(-1)] == out).all()) and len(np.unique(out)) > 1
+    out = group_of(table, labels, items)
+    cells = np.ravel_multi_index(tuple(labels[np.indices(table.shape)]), (int(labels.max()) + 1,) * table.ndim)
+    one_of_cell = np.zeros(cells.max() + 1, dtype=np.int64)
+    one_of_cell[cells] = out
+    return bool((one_of_cell[cells] == out).all()) and len(np.unique(out)) > 1
