@@ -11,8 +11,7 @@ from orchestrator.space.evidence import comparisons, is_evidence, point_of
 from orchestrator.space.settings import difference
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.evidence import LEARNED, Block, Comparison, bar
-from orchestrator.transition.posterior import PosteriorCurve, posterior_curve
-from orchestrator.transition.transition import synergy, transition
+from orchestrator.transition.transition import PosteriorCurve, posterior_curve, synergy, transition
 from orchestrator.transition.types import Estimate, SizeShare, Synergy, Transition, Verdict
 from orchestrator.tuning import tuned_text
 from trainables.base import Arm, Family, Outcome, RunConfig, Status, Words

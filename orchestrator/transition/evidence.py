@@ -242,15 +242,13 @@ def _certified_factor(growth: Floats, ratios: Floats, needed: float) -> float:
 
 def _pair_growth(p: float, q: float, better: bool | None, other: bool | None) -> list[float]:
     """Return the growth of the log evidence for ``better``, by alternative; p and q are the predicted chances."""
-    growth = [_log_growth(*alternative, better, other) for alternative in ALTERNATIVES]
-    # If the predicted chances are equal or in the opposite order, there is no bet on them.
-    return [*growth, _log_growth(p, q, better, other) if p > q else 0.0]
-
-
-def _log_growth(p: float, q: float, better: bool | None, other: bool | None) -> float:
-    """Return the log factor of a pair's evidence that ``better`` learns with probability p and ``other`` with q."""
-    middle = (p + q) / 2
-    return _log_ratio(p, middle, better) + _log_ratio(q, middle, other)
+    growth = []
+    for chance, lower in (*ALTERNATIVES, (p, q)):
+        middle = (chance + lower) / 2
+        # If the predicted chances are equal or in the opposite order, there is no bet on them.
+        bet = _log_ratio(chance, middle, better) + _log_ratio(lower, middle, other) if chance > lower else 0.0
+        growth.append(bet)
+    return growth
 
 
 def _log_ratio(chance: float, middle: float, learned: bool | None) -> float:
