@@ -100,13 +100,8 @@ def written(arm: Arm) -> Any:
     except SettingsError:
         pass  # The name of a task contains an arm's syntax.
     phases = [
-        {
-            "mix": phase.mix.ratios,
-            "share": phase.share,
-            "takes": list(phase.takes),
-            "frozen": list(phase.frozen),
-            **({} if phase.size is None else {"size": phase.size}),
-        }
+        {"mix": phase.mix.ratios, "share": phase.share, "takes": list(phase.takes), "frozen": list(phase.frozen)}
+        | ({} if phase.size is None else {"size": phase.size})
         for phase in arm.phases
     ]
     return {"name": arm.composition, "phases": phases, "budget": arm.budget, "recipe": arm.recipe}
