@@ -1,44 +1,113 @@
-"""Probes by name, their allowed results, and similarity of numbers on a line, on a ring and elsewhere."""
+"""Probes by name, their allowed results, and probes of embeddings with known structure: a circle, a line, noise."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.families import Firing
 from tests.trainables.stacks import SETTINGS, config
-from trainables.base import SettingsError
+from trainables.base import Family, SettingsError
 from trainables.probes.base import Probed, load_probe
 from trainables.probes.embeddings import Similarity, ring_numbers
 from trainables.tasks.listops import ListOps
+from trainables.tasks.permutations import Permutations, PermutationSettings, TaskSettings
 
-COUNT = 20
+Embedding = NDArray[np.float64]
+MODULUS = 12
 
 
-def numbers(embedding: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> dict[str, float]:
-    result = Similarity().run(ListOps(SETTINGS), config(), None, {"embedding": embedding}, None)
-    assert result.arrays["similarity"].shape == (len(embedding), len(embedding))
-    np.testing.assert_allclose(np.diag(result.arrays["similarity"]), 1)
-    return dict(result.numbers)
+def listops(modulus: int = MODULUS) -> Family:
+    return ListOps(replace(SETTINGS, task=replace(SETTINGS.task, modulus=modulus)))
+
+
+def probed(name: str, embedding: Embedding, family: Family | None = None) -> Probed:
+    return load_probe(name).run(family or listops(len(embedding)), config(), None, {"embedding": embedding}, None)
+
+
+def circle(share: float = 1.0) -> Embedding:
+    """Return the numbers in order on this share of a circle."""
+    angle = 2 * math.pi * share * np.arange(MODULUS) / MODULUS
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+
+def noise(seed: int, count: int = MODULUS) -> Embedding:
+    return np.random.default_rng(seed).normal(size=(count, 32))
+
+
+def test_a_parity_split_separates_parity_best() -> None:
+    parities = np.eye(2)[np.arange(MODULUS) % 2] + noise(0)[:, :2] * 0.01
+    numbers = probed("separation", parities).numbers
+    assert numbers["mod2"] == pytest.approx(2, abs=0.05)  # Cosine 1 within groups, -1 between them.
+    assert numbers["mod2.p"] == pytest.approx(0.001, abs=0.005)  # One of 462 orders gives this split.
+    assert numbers["mod3"] < 0.2
+    assert numbers["mod3.p"] > 0.05
+    assert {name for name in numbers if "." not in name} == {"mod2", "mod3", "mod4", "mod6", "order"}
+
+
+def test_noise_has_no_separation_beyond_chance() -> None:
+    p = [probed("separation", noise(seed)).numbers["mod2.p"] for seed in range(40)]
+    assert 0.3 < float(np.mean(p)) < 0.7
+    assert sum(value <= 0.05 for value in p) <= 6
+
+
+def test_a_prime_modulus_has_no_groups_to_separate() -> None:
+    numbers = probed("separation", noise(0, 7), listops(7)).numbers
+    assert numbers.keys() == {"order", "order.p"}
+
+
+def test_elements_of_a_group_are_separated_by_sign_and_coset() -> None:
+    task = replace(TaskSettings(), group="S3", subgroup="A3")
+    family = Permutations(replace(PermutationSettings(), task=task))
+    groupings = family.groupings()
+    assert set(groupings) >= {"sign", "order", "coset"}
+    assert sorted(np.bincount(groupings["sign"]).tolist()) == [3, 3]
+    assert sorted(np.bincount(groupings["order"]).tolist()) == [1, 2, 3]
+    embedding = np.eye(2)[np.array(groupings["sign"])] + noise(0, 6)[:, :2] * 0.01
+    numbers = probed("separation", embedding, family).numbers
+    assert numbers["sign"] == pytest.approx(2, abs=0.05)
+    assert "order.p" in numbers
+
+
+def test_a_circle_lies_in_a_plane() -> None:
+    result = probed("components", circle())
+    assert result.numbers["first"] == pytest.approx(0.5)
+    assert result.numbers["second"] == pytest.approx(0.5)
+    assert result.numbers["effective"] == pytest.approx(2)
+    radius = np.hypot(*result.arrays["components"][:, :2].T)
+    np.testing.assert_allclose(radius, 1, rtol=1e-9)
+
+
+def test_components_preserve_distances_at_any_width() -> None:
+    rotated = circle() @ np.linalg.qr(noise(1, 32)[:2, :2])[0]
+    wide = np.concatenate([rotated, np.zeros((MODULUS, 30))], axis=1)
+    mine, theirs = (probed("components", embedding).arrays["components"] for embedding in (circle(), wide))
+    apart = [np.linalg.norm(points[:, None] - points, axis=-1) for points in (mine, theirs)]
+    np.testing.assert_allclose(apart[0], apart[1], atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["separation", "components"])
+def test_too_few_items_give_no_numbers(name: str) -> None:
+    assert probed(name, np.eye(2), listops()).numbers == {}
 
 
 def test_on_a_ring_neighbors_are_similar_and_so_are_the_ends() -> None:
-    angle = 2 * math.pi * np.arange(COUNT) / COUNT
-    values = numbers(np.stack([np.cos(angle), np.sin(angle)], axis=1))
-    # All cosines of a row sum to 0: 1 for itself, c for two neighbors each, -1 - 2c for the other 17 together.
-    step = math.cos(2 * math.pi / COUNT)
-    expected = step + (1 + 2 * step) / (COUNT - 3)
-    assert values["ring"] == pytest.approx(expected)
-    assert values["ends"] == pytest.approx(expected)
+    result = probed("similarity", circle())
+    np.testing.assert_allclose(np.diag(result.arrays["similarity"]), np.ones(MODULUS))
+    # All cosines of a row sum to 0: 1 for itself, c for two neighbors each, -1 - 2c for the others together.
+    step = math.cos(2 * math.pi / MODULUS)
+    expected = pytest.approx(step + (1 + 2 * step) / (MODULUS - 3))
+    assert result.numbers == {"ring": expected, "ends": expected}
 
 
 def test_on_a_line_neighbors_are_similar_but_the_ends_are_not() -> None:
-    angle = math.pi * np.arange(COUNT) / COUNT  # Half a ring, whose ends are opposite each other.
-    values = numbers(np.stack([np.cos(angle), np.sin(angle)], axis=1))
-    assert values["ring"] > 0.5
-    assert values["ends"] < -0.5
+    numbers = probed("similarity", circle(0.5)).numbers  # The ends of half a ring are opposite each other.
+    assert numbers["ring"] > 0.5
+    assert numbers["ends"] < -0.5
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -47,8 +116,8 @@ def test_there_are_no_numbers_if_all_items_are_neighbors(count: int) -> None:
 
 
 def test_a_row_of_zeros_has_no_similarity_to_other_rows() -> None:
-    result = Similarity().run(ListOps(SETTINGS), config(), None, {"embedding": np.eye(5)[:, :4]}, None)
-    np.testing.assert_array_equal(result.arrays["similarity"][4], np.zeros(5))
+    similarity = probed("similarity", np.eye(6)[:, :5]).arrays["similarity"]
+    np.testing.assert_array_equal(similarity[5], np.zeros(6))
 
 
 def test_probes_are_found_by_name() -> None:
@@ -72,12 +141,17 @@ def test_invalid_probes_are_refused(name: str, message: str) -> None:
     assert (caught.value.key, caught.value.given) == ("probes", name)
 
 
-def test_results_that_no_file_can_store_are_refused() -> None:
-    with pytest.raises(ValueError, match="the number 'mean' is nan"):
-        Probed({"mean": math.nan})
-    with pytest.raises(ValueError, match=r"the name 'a/b' must be a letter"):
-        Probed({"a/b": 1.0})
-    with pytest.raises(ValueError, match=r"the name '\.\.' must be"):
-        Probed({}, {"..": np.eye(2)})
-    with pytest.raises(ValueError, match="the array 'words' is ndarray; it must be a numpy array of plain values"):
-        Probed({}, {"words": np.array([{}])})
+@pytest.mark.parametrize(
+    ("numbers", "arrays", "message"),
+    [
+        ({"mean": math.nan}, {}, "the number 'mean' is nan"),
+        ({"a/b": 1.0}, {}, "the name 'a/b' must be a letter"),
+        ({}, {"..": np.eye(2)}, r"the name '\.\.' must be"),
+        ({}, {"words": np.array([{}])}, "the array 'words' is ndarray; it must be a numpy array of plain values"),
+    ],
+)
+def test_results_that_no_file_can_store_are_refused(
+    numbers: dict[str, float], arrays: dict[str, NDArray[np.float64]], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        Probed(numbers, arrays)

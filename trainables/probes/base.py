@@ -38,9 +38,8 @@ class Probed:
                 raise ValueError(f"the number {name!r} is {value}; leave out an unknown number")
         for name, array in self.arrays.items():
             if not isinstance(array, np.ndarray) or array.dtype.hasobject:
-                raise ValueError(
-                    f"the array {name!r} is {type(array).__name__}; it must be a numpy array of plain values"
-                )
+                kind = type(array).__name__
+                raise ValueError(f"the array {name!r} is {kind}; it must be a numpy array of plain values")
         for name in (*self.numbers, *self.arrays):
             if not NAME.fullmatch(name):
                 raise ValueError(

@@ -253,10 +253,9 @@ class Newton(LineSearch):
 def newton_direction(product: Curvature, gradient_ND: Floats, first: float) -> tuple[Floats, int]:
     """Return a direction d [N, D] with ``H d`` near minus the gradient, and the number of products with H.
 
-    This is algorithm 7.1 of Nocedal and Wright 2006. ``first`` is the length of the first gradient. The residual is at
-    most the gradient's length times the square root of its share of ``first``, and at most :data:`LOOSE` times the
-    gradient's length, so Newton's steps converge faster than linearly. The search stops if the curvature is not
-    positive; if that happens at the first product, the direction is the negative gradient.
+    This is algorithm 7.1 of Nocedal and Wright 2006; ``first`` is the length of the first gradient. The residual is a
+    share of the gradient that shrinks with it, so Newton's steps converge faster than linearly. Without positive
+    curvature at the first product, the direction is the negative gradient.
     """
     length = float(np.linalg.norm(gradient_ND))
     enough = min(math.sqrt(length / first), LOOSE) * length

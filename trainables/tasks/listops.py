@@ -86,7 +86,6 @@ class ListOps(TransformerFamily):
     settings: ListOpsSettings
 
     def grouping_words(self) -> dict[str, str]:
-        return {
-            name: "even and odd numbers" if name == "mod2" else f"numbers of different remainders modulo {name[3:]}"
-            for name in self.groupings()
-        }
+        other = "numbers of different remainders modulo"
+        words = {name: f"{other} {name.removeprefix('mod')}" for name in self.groupings()}
+        return words | ({"mod2": "even and odd numbers"} if "mod2" in words else {})

@@ -49,7 +49,7 @@ class Expressions:
         settings.check_mix(mix)
         self.settings, self.mix, self.vocabulary = settings, mix, settings.vocabulary()
         self.held_out = HeldOut(settings, seed)
-        self._functions = [settings.function(task, seed) for task in mix.tasks]
+        self.functions = [settings.function(task, seed) for task in mix.tasks]
         self._inner = [place for place, task in enumerate(mix.tasks) if settings.gives_values(task)]
         self.nests = settings.levels > 1 and bool(self._inner)
         """True if an operation may be an argument of another operation."""
@@ -67,7 +67,7 @@ class Expressions:
         while missing:
             self._check_yield(part, count - missing, batches)
             trees = grow(self.settings, self.mix.shares, self._inner, BATCH, rng)
-            evaluate(trees, self._functions)
+            evaluate(trees, self.functions)
             chosen = np.flatnonzero(part_of(trees, self.held_out) == part)[:missing]
             batches += 1
             if len(chosen):
@@ -77,12 +77,6 @@ class Expressions:
                 missing -= len(chosen)
         arrays = (np.concatenate([getattr(text, field.name) for text in texts]) for field in fields(Examples))
         return Examples(*arrays), dict(zip(self.mix.tasks, nodes.tolist(), strict=True))
-
-    def flat(self, arguments: Integers) -> Examples:
-        """Return the texts of the mix's first operation on each of these argument lists [B, max_arguments]."""
-        trees = flat(arguments)
-        evaluate(trees, self._functions)
-        return self.render(trees)
 
     def render(self, trees: Trees) -> Examples:
         """Return the solutions of evaluated expressions."""
@@ -196,7 +190,9 @@ def _held_out(expressions: Expressions, part: Part, seed: int) -> Examples:
     if expressions.nests:
         return expressions.sample(part, count, stream(seed, part.name, expressions.mix.name))[0]
     # All operations share these tuples.
-    return expressions.flat(expressions.held_out.tuples(part, count, stream(seed, "tuples", part.name)))
+    trees = flat(expressions.held_out.tuples(part, count, stream(seed, "tuples", part.name)))
+    evaluate(trees, expressions.functions)
+    return expressions.render(trees)
 
 
 def _padded(texts: Examples, eos: int) -> Examples:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.trainables.listops import naive
 from trainables.contract.tables import Function
+from trainables.tasks.listops import TaskSettings
 from trainables.tasks.operations import OPERATIONS
 
 PLAIN = tuple(name for name in OPERATIONS if name not in ("shuffled_add", "relabelled_add"))
@@ -64,6 +65,6 @@ def test_relabelled_add_is_the_sum_under_other_names() -> None:
 @pytest.mark.parametrize("name", ["shuffled_add", "relabelled_add"])
 def test_tables_depend_only_on_the_seed(name: str) -> None:
     pairs = np.array(list(itertools.product(range(9), repeat=2)))
-    first, again, other = (function_of(name, 9, seed)(pairs).tolist() for seed in (0, 0, 1))
+    first, again, other = (TaskSettings(modulus=9).function(name, seed)(pairs).tolist() for seed in (0, 0, 1))
     assert first == again
     assert first != other
