@@ -1,5 +1,5 @@
-"""Exchanging an argument's group: models that compute with the group change their answers accordingly, others do
-not."""
+"""Probes of transformers with hand-written weights. After an exchange of an argument's group, models that compute with
+the group change their answers accordingly, and others do not."""
 
 from __future__ import annotations
 
@@ -39,14 +39,43 @@ TWO = ListOps(one_application(SETTINGS))
 """ListOps with two numbers modulo 6."""
 
 
-def probed(family: TransformerFamily, task: str, features: Floats, units: Units) -> Probed:
+def probed(family: TransformerFamily, task: str, features: Floats, units: Units, name: str = "exchange") -> Probed:
     run, data = every_pair(family, task)
     model = made(family.settings, features, units)
-    return load_probe("exchange").run(family, run, model, {}, data)
+    return load_probe(name).run(family, run, model, {}, data)
+
+
+def adding(name: str) -> Probed:
+    """Probe a model that sums parities and thirds and combines them in its answer."""
+    return probed(TWO, "add", np.stack([PARITY, THIRD], axis=1), by_remainders(), name)
+
+
+def test_the_model_makes_no_mistakes() -> None:
+    result = adding("mistakes")
+    assert result.numbers == {"add.right": 1, "add.entropy": pytest.approx(1)}
+    np.testing.assert_allclose(result.arrays["answers"], np.full((1, 6), 1 / 6))
+
+
+def test_without_attention_or_feed_forward_the_answer_is_constant() -> None:
+    numbers = adding("reliance").numbers
+    assert numbers["add.whole"] == 1
+    assert numbers["add.no_attention"] == pytest.approx(1 / 6)  # Always odd and 2 modulo 3: 5.
+    assert numbers["add.no_feed_forward"] == pytest.approx(1 / 6)  # Always the first number: 0.
+
+
+def test_without_the_directions_of_a_remainder_the_model_guesses_it() -> None:
+    numbers = adding("destruction").numbers
+    assert numbers["add.whole"] == 1
+    assert numbers["add.without_mod2"] == pytest.approx(1 / 2)
+    assert numbers["add.without_mod3"] == pytest.approx(1 / 3)
+    for divisor, groupings in ((2, 10), (3, 15)):
+        assert numbers[f"add.others_mod{divisor}"] < 1
+        assert 1 / groupings <= numbers[f"add.without_mod{divisor}.p"] <= 1
+        assert 0 < numbers[f"removed_mod{divisor}"] < 1
 
 
 def test_a_model_that_adds_remainders_follows_every_exchange() -> None:
-    result = probed(TWO, "add", np.stack([PARITY, THIRD], axis=1), by_remainders())
+    result = adding("exchange")
     numbers = result.numbers
     assert set(numbers) == {f"add.{what}_mod{d}" for what in ("moved", "others", "kept", "only") for d in (2, 3)} | {
         f"add.moved_mod{d}.p" for d in (2, 3)

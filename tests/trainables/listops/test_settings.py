@@ -11,7 +11,7 @@ from trainables.base import SettingsError
 from trainables.contract.settings import described_fields
 from trainables.tasks.expressions import LONGEST_TEXT_TOKENS
 from trainables.tasks.listops import TaskSettings
-from trainables.tasks.operations import FIRST_OPERATIONS
+from trainables.tasks.operations import FIRST_OPERATIONS, OPERATIONS
 
 FEW = "a meaningful accuracy needs at least 10"
 FLAT = {"modulus": 6, "depth": 1, "max_arguments": 4, "held_out": "unordered"}
@@ -113,3 +113,12 @@ def test_the_vocabulary_contains_only_the_named_operations() -> None:
     assert described_fields(TaskSettings(operations=FIRST_OPERATIONS)) == described_fields(TaskSettings())
     assert "operations" not in described_fields(TaskSettings())
     assert described_fields(few)["operations"] == ("add", "prod")
+
+
+def test_numbers_come_first_and_every_operation_has_a_token() -> None:
+    vocabulary = TaskSettings(modulus=6, operations=tuple(OPERATIONS)).vocabulary()
+    assert vocabulary.words == (*"012345", *OPERATIONS, "(", ")", "=", "<eos>")
+    assert [vocabulary.operation(name) for name in OPERATIONS] == list(range(6, 6 + len(OPERATIONS)))
+    for name in ("5", "(", "sum"):
+        with pytest.raises(KeyError):
+            vocabulary.operation(name)

@@ -9,6 +9,7 @@ import pytest
 from sympy.combinatorics import Permutation
 
 from tests.trainables.permutations.oracle import Oracle, sympy_group, within
+from tests.trainables.spelling import tokens
 from trainables.base import Mix, SettingsError
 from trainables.tasks.permutation_groups import named_group
 from trainables.tasks.permutations import GIVE_ELEMENTS, OPERATIONS, TaskSettings
@@ -94,3 +95,19 @@ def test_the_leak_of_other_orders_is_disclosed() -> None:
     assert TaskSettings(group="S4", subgroup="A4").blind() == ("sign", "coset")
     assert TaskSettings(group="C12").blind() == ("product", "image", "sign", "order")
     assert TaskSettings(group="S4", held_out="unordered").warnings() == []
+
+
+S3 = TaskSettings(group="S3").vocabulary()
+
+
+def test_the_vocabulary_of_a_group_contains_elements_answers_and_operations() -> None:
+    elements = ("[0 1 2]", "[0 2 1]", "[1 0 2]", "[1 2 0]", "[2 0 1]", "[2 1 0]")
+    answers = ("0", "1", "2", "+", "-", "#1", "#2", "#3")
+    assert S3.words == (*elements, *answers, *OPERATIONS, "(", ")", "=", "<eos>")
+    assert S3.items == 6
+
+
+def test_elements_in_a_text_are_found() -> None:
+    text = tokens(S3, "product([1 0 2],image([0 2 1],[2 1 0]))=1<eos>")
+    assert S3.arguments(text).tolist() == [-1, -1, 2, -1, -1, 1, 5, -1, -1, -1, -1, -1]
+    assert S3.arguments(np.array([], dtype=np.uint8)).tolist() == []
