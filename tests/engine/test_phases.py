@@ -74,7 +74,7 @@ def test_a_later_phase_continues_from_the_weights_of_the_previous_one(engine: li
     assert "max first, phase 1" not in out.partition(": size at")[2]
 
 
-def test_every_command_counts_only_whole_runs(tmp_path: Path) -> None:
+def test_every_command_counts_only_whole_runs_and_equal_first_phases_are_trained_once(tmp_path: Path) -> None:
     run(write(tmp_path / "one.yaml", ["add", MAX_FIRST]), "--engine=local")
     status = json.loads(command("status", "--json", "--home", tmp_path).out)
     assert status["cost"]["runs"] == sum(mix["done"] for mix in status["mixes"]) == 8
@@ -85,6 +85,10 @@ def test_every_command_counts_only_whole_runs(tmp_path: Path) -> None:
         (("explain", "one"), "Found, from 8 runs: "),
     ):
         assert output in " ".join(command(*words, "--home", tmp_path).out.split()), words
+    both_then = {"name": "both then", "phases": [{"mix": "max"}, {"mix": "add+max"}]}
+    out = run(write(tmp_path / "two.yaml", ["add", MAX_FIRST, both_then]), "--engine=local")
+    assert "Reused 12 runs" in out  # 4 runs of ADD, 4 of the first phase, 4 of the second phase.
+    assert [trained(tmp_path / "trained.txt")[f"max 32 {seed}"] for seed in (0, 1)] == [1, 1]
 
 
 @pytest.mark.parametrize(
@@ -93,14 +97,6 @@ def test_every_command_counts_only_whole_runs(tmp_path: Path) -> None:
 def test_a_phase_describes_the_parts_it_takes_over(takes: object, output: str) -> None:
     arm = read_arm({"name": "x", "phases": [{"mix": "max"}, {"mix": "add", "takes": takes}]})
     assert phases_text(arm) == f"max for 0.5 of the steps, then add for {output}"
-
-
-def test_equal_first_phases_are_trained_once(tmp_path: Path) -> None:
-    run(write(tmp_path / "one.yaml", ["add", MAX_FIRST]), "--engine=local")
-    both_then = {"name": "both then", "phases": [{"mix": "max"}, {"mix": "add+max"}]}
-    out = run(write(tmp_path / "two.yaml", ["add", MAX_FIRST, both_then]), "--engine=local")
-    assert "Reused 12 runs" in out  # 4 runs of ADD, 4 of the first phase, 4 of the second phase.
-    assert [trained(tmp_path / "trained.txt")[f"max 32 {seed}"] for seed in (0, 1)] == [1, 1]
 
 
 TRANSFORMERS = """

@@ -72,18 +72,17 @@ def test_extending_trains_only_the_new_runs(tmp_path: Path) -> None:
     assert {entry.reused_from for entry in entries if entry.reused_from} == {first}
     for entry in entries:
         assert (Home(tmp_path).runs / entry.key / "outcome.json").is_file()
-
-
-def test_extending_a_sweep_without_common_runs_names_the_difference(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="has no sweeps"):
-        run(spec(), tmp_path, extend="logistic-1")
-    assert Home(tmp_path).sweep_ids() == []
-    first = run(spec(search={"method": "grid"}, sizes=[8]), tmp_path)
     with pytest.raises(UserError, match="seed"):
         run(spec(search={"method": "grid"}, sizes=[8], seed=9), tmp_path, extend=first)
 
 
-def test_resuming_with_other_settings_names_the_difference(tmp_path: Path) -> None:
+def test_extending_an_unknown_sweep_leaves_no_files(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="has no sweeps"):
+        run(spec(), tmp_path, extend="logistic-1")
+    assert Home(tmp_path).sweep_ids() == []
+
+
+def test_resuming_with_other_settings_or_while_another_process_drives_is_refused(tmp_path: Path) -> None:
     sweep_id = run(spec(sizes=[8, 16]), tmp_path)
     with pytest.raises(UserError, match=r"seeds \(now 3, was 2\)"):
         run(spec(sizes=[8, 16], seeds=3), tmp_path, resume=sweep_id)
@@ -93,11 +92,7 @@ def test_resuming_with_other_settings_names_the_difference(tmp_path: Path) -> No
         run(spec(), tmp_path, resume=sweep_id[:-1])
     with pytest.raises(UserError, match=sweep_id):
         run(spec(), tmp_path, resume="logistic-2")
-
-
-def test_a_sweep_already_driven_by_another_process_is_refused(tmp_path: Path) -> None:
-    sweep_id = run(spec(sizes=[8, 16]), tmp_path)
-    with Home(tmp_path).sweep(sweep_id).driving(), pytest.raises(UserError, match="another process"):
+    with only_sweep(tmp_path).driving(), pytest.raises(UserError, match="another process"):
         run(spec(sizes=[8, 16]), tmp_path, resume=sweep_id)
 
 
