@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import multiprocessing
@@ -12,7 +13,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -84,6 +85,20 @@ def examined(checks: Sequence[Check]) -> Iterator[Finding]:
             first_line = next(iter(str(error).strip().splitlines()), "")
             finding = wrong(f"{type(error).__name__}: {first_line}", "the check failed: fix this error")
         yield replace(finding, name=name, seconds=round(time.monotonic() - begun, 2))
+
+
+def at_once(checks: Sequence[Check]) -> list[Check]:
+    """Return the same checks. Calling any of them starts all of them at the same time."""
+
+    @functools.cache
+    def started() -> dict[str, Future[Finding]]:
+        pool = ThreadPoolExecutor(len(checks))
+        return {name: pool.submit(check) for name, check in checks}
+
+    def result(name: str) -> Finding:
+        return started()[name].result()
+
+    return [(name, partial(result, name)) for name, _ in checks]
 
 
 def machine_checks(home: Path) -> list[Check]:

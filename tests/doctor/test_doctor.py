@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import threading
 import tomllib
 from dataclasses import replace
 from importlib import metadata
@@ -163,3 +164,21 @@ def test_settings_that_break_figures_are_reported(monkeypatch: pytest.MonkeyPatc
     assert part.verdict is Verdict.WRONG
     assert "svg.fonttype" in part.text
     assert "matplotlibrc" in part.todo
+
+
+def test_parallel_checks_keep_their_order() -> None:
+    meeting = threading.Barrier(2, timeout=30)
+
+    def meet(name: str) -> Finding:
+        meeting.wait()
+        return ok(name)
+
+    def broken() -> Finding:
+        raise OSError("no cable")
+
+    checks = machine.at_once([("left", lambda: meet("left")), ("right", lambda: meet("right")), ("cable", broken)])
+    assert [(finding.name, finding.text) for finding in examined(checks)] == [
+        ("left", "left"),
+        ("right", "right"),
+        ("cable", "OSError: no cable"),
+    ]
