@@ -1,13 +1,11 @@
 """Isolates this program and its child processes from configuration meant for other programs: environment variables,
-warnings turned into errors, and modules in the working directory. Lines to paste name the interpreter that runs."""
+warnings turned into errors, and modules in the working directory."""
 
 from __future__ import annotations
 
 import os
 import pwd
 import re
-import shlex
-import shutil
 import stat
 import sys
 import tempfile
@@ -93,18 +91,6 @@ def working_directory() -> str | None:
         return os.getcwd()
     except FileNotFoundError:
         return None
-
-
-def command_line(*words: object) -> str:
-    """Return the shell command that runs this program with these words, quoted as needed. It calls ``python`` if the
-    shell finds this interpreter under that name, otherwise the interpreter's path."""
-    python, found = Path(sys.executable), shutil.which("python")
-    # Interpreters of environments are links to one file, so only their directories differ.
-    if found is not None and Path(found).parent.resolve() == python.parent.resolve():
-        python = Path("python")
-    elif (here := working_directory()) and python.is_relative_to(here):
-        python = python.relative_to(here)
-    return shlex.join([str(python), "-m", "orchestrator", *map(str, words)])
 
 
 def check_packages(search_path: Sequence[str]) -> None:

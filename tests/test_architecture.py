@@ -109,6 +109,7 @@ def test_trainables_use_only_the_standard_library_numpy_and_torch() -> None:
 
 ROOMS = (
     "errors",
+    "commands",
     "environment",
     "supervisor",
     "transition",

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator import environment
-from orchestrator.environment import command_line, hiding, is_foreign, settle_user, user_path
+from orchestrator.commands import command_line
+from orchestrator.environment import hiding, is_foreign, settle_user, user_path
 from orchestrator.errors import UserError
 from orchestrator.space.spaces import read_space
 from tests.cli.program import ROOT, Ended, process

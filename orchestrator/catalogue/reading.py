@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from orchestrator.environment import command_line
+from orchestrator.commands import command_line
 from orchestrator.errors import SweepError, UserError, did_you_mean, first_of
 from orchestrator.home.checkpoints import read_members, read_progress
 from orchestrator.home.files import Home

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlsplit
 
 from filelock import FileLock
 
-from orchestrator.environment import command_line
+from orchestrator.commands import command_line
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.files import scratch
 

@@ -9,8 +9,8 @@ from typing import NoReturn
 
 from rich.console import Console
 
+from orchestrator.commands import command_line
 from orchestrator.engine.campaign import Campaign
-from orchestrator.environment import command_line
 from orchestrator.errors import SweepError
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.files import Home

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from orchestrator import supervisor
-from orchestrator.environment import command_line, user_path
+from orchestrator.commands import command_line
+from orchestrator.environment import user_path
 from orchestrator.errors import UserError, unknown
 
 if TYPE_CHECKING:
