@@ -109,8 +109,8 @@ def test_trainables_use_only_the_standard_library_numpy_and_torch() -> None:
 
 ROOMS = (
     "errors",
-    "commands",
     "environment",
+    "commands",
     "supervisor",
     "transition",
     "search",
