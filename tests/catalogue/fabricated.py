@@ -57,19 +57,18 @@ def write_sweep(
     sweep = create_sweep(sweep_spec, home)
     files = home.sweep(sweep.id)
     family = sweep_spec.make_family()
-    journal = Journal(files.journal)
     configs = runs_of(sweep_spec) if runs is None else list(runs)
-    if blocks := pairs_of(sweep_spec, configs):
-        journal.append(Asked(blocks))
-    for place, config in enumerate(configs):
-        outcome = (outcomes or {}).get(place) or outcome_of(config)
-        key = family.key(config)
-        if outcome.status is not Status.FAILED:
-            leave_run(RunStore(home, sweep.id), key, config, outcome)
-        journal.append(Ended(key, Request(config.label, config.size, config.seed), outcome))
-    if answered:
-        journal.append(Answered())
-    journal.close()
+    with Journal(files.journal) as journal:
+        if blocks := pairs_of(sweep_spec, configs):
+            journal.append(Asked(blocks))
+        for place, config in enumerate(configs):
+            outcome = (outcomes or {}).get(place) or outcome_of(config)
+            key = family.key(config)
+            if outcome.status is not Status.FAILED:
+                leave_run(RunStore(home, sweep.id), key, config, outcome)
+            journal.append(Ended(key, Request(config.label, config.size, config.seed), outcome))
+        if answered:
+            journal.append(Answered())
     return sweep
 
 

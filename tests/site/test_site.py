@@ -46,14 +46,13 @@ def home_with_sweeps(tmp_path_factory: pytest.TempPathFactory) -> Home:
     return Home(tmp_path_factory.mktemp("home"))
 
 
-@pytest.fixture(name="served")
-def served_page(home: Home) -> Iterator[tuple[str, Home]]:
+@pytest.fixture(name="address")
+def served_page(home: Home) -> Iterator[str]:
     with serving(SweepPages(home), 0) as address:
-        yield address, home
+        yield address
 
 
-def test_every_sweep_is_shown_with_answer_state_figure_and_report(served: tuple[str, Home]) -> None:
-    address, home = served
+def test_every_sweep_is_shown_with_answer_state_figure_and_report(address: str, home: Home) -> None:
     finished = write_sweep(home)
     broken = write_sweep(home, spec(question="Which one is broken?"))
     other = write_sweep(home, spec(variant="larger"))
@@ -65,10 +64,8 @@ def test_every_sweep_is_shown_with_answer_state_figure_and_report(served: tuple[
     cards = {part[:80].split('"')[0]: part for part in html.split('<article class="sweep" id="')[1:]}
     assert set(cards) == {finished.id, broken.id, begun.id, other.id}
     assert '<span class="soft">logistic, larger</span>' in cards[other.id]
-    assert (
-        html.count("Transition: the size at which the mean score reaches 80% of its asymptote, with its 90% interval")
-        == 1
-    )
+    legend = "Transition: the size at which the mean score reaches 80% of its asymptote, with its 90% interval"
+    assert html.count(legend) == 1
     answer = read_sweep(home, finished.id).answer
     for line in (*verdict_lines(answer), finding(answer)[0]):
         assert line in cards[finished.id]
@@ -86,23 +83,20 @@ def test_every_sweep_is_shown_with_answer_state_figure_and_report(served: tuple[
     assert ">All sweeps</a>" in report
 
 
-def test_changed_sweeps_are_read_again(served: tuple[str, Home]) -> None:
-    address, home = served
+def test_changed_sweeps_are_read_again(address: str, home: Home) -> None:
     sweep = write_sweep(home, runs=runs_of(spec())[:6], answered=False)
     page = get(address)
     assert "interrupted</span>" in page
     assert "6 runs ·" in page
     report = get(f"{address}sweep/{sweep.id}")
     assert "<p>So far: " in report
-    journal = Journal(home.sweep(sweep.id).journal)
-    journal.append(Answered())
-    journal.close()
+    with Journal(home.sweep(sweep.id).journal) as journal:
+        journal.append(Answered())
     assert "finished</span>" in get(address)
     assert "<p>So far: " not in get(f"{address}sweep/{sweep.id}")
 
 
-def test_selected_sweeps_are_compared_on_a_page(served: tuple[str, Home]) -> None:
-    address, home = served
+def test_selected_sweeps_are_compared_on_a_page(address: str, home: Home) -> None:
     first, second = write_sweep(home), write_sweep(home, spec(variant="larger"))
     index = get(address)
     for sweep in (first, second):
@@ -156,17 +150,16 @@ def test_links_work_and_an_outage_is_reported(home: Home) -> None:
 
 
 @pytest.mark.parametrize("path", ["sweep/nothing", "figure/nothing.svg", "sweep/", "../etc/passwd", "other"])
-def test_unknown_addresses_return_404(served: tuple[str, Home], path: str) -> None:
+def test_unknown_addresses_return_404(address: str, path: str) -> None:
     with pytest.raises(urllib.error.HTTPError) as error:
-        get(served[0] + path)
+        get(address + path)
     assert error.value.code == 404
     shown = error.value.read().decode()
     assert "<main>" in shown, "an error is a page in the style of the others"
     assert "Status 404" in shown
 
 
-def test_only_requests_for_names_of_this_machine_are_answered(served: tuple[str, Home]) -> None:
-    address, _ = served
+def test_only_requests_for_names_of_this_machine_are_answered(address: str) -> None:
     port = re.findall(r":(\d+)/", address)[0]
     for name in (f"localhost:{port}", "localhost"):  # Browsers omit port 80.
         assert "There is no sweep here yet" in get(address, Host=name)
@@ -176,21 +169,21 @@ def test_only_requests_for_names_of_this_machine_are_answered(served: tuple[str,
 
 
 def test_a_browser_that_disconnects_early_causes_no_error(
-    served: tuple[str, Home], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    address: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The browser has moved on to another page: the connection is reset while the page is generated."""
     closed = threading.Event()
     monkeypatch.setattr(ThreadingHTTPServer, "shutdown_request", lambda *_: closed.set())
-    with socket.create_connection(("127.0.0.1", int(served[0].split(":")[2][:-1]))) as gone:
+    with socket.create_connection(("127.0.0.1", int(address.split(":")[2][:-1]))) as gone:
         gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         gone.sendall(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
     assert closed.wait(60)
     assert capfd.readouterr().err == ""
 
 
-def test_a_taken_port_is_reported_as_a_user_error(served: tuple[str, Home]) -> None:
-    port = int(re.findall(r":(\d+)/", served[0])[0])
-    with pytest.raises(UserError, match=f"port {port} cannot be used"), serving(SweepPages(served[1]), port):
+def test_a_taken_port_is_reported_as_a_user_error(address: str, home: Home) -> None:
+    port = int(re.findall(r":(\d+)/", address)[0])
+    with pytest.raises(UserError, match=f"port {port} cannot be used"), serving(SweepPages(home), port):
         pass
     assert free_port(port) != port
 
@@ -204,8 +197,7 @@ def test_ages_are_worded_in_minutes_hours_and_days(seconds: int, words: str) -> 
     assert age(now, now - timedelta(seconds=seconds)) == words
 
 
-def test_runs_in_training_and_stop_requests_are_shown(served: tuple[str, Home]) -> None:
-    address, home = served
+def test_runs_in_training_and_stop_requests_are_shown(address: str, home: Home) -> None:
     sweep_spec, files = spec(), runs_of(spec())
     sweep = write_sweep(home, sweep_spec, runs=files[:3], answered=False)
     leave_stack(home, sweep, files[3:5], 4)
