@@ -1,4 +1,4 @@
-"""Cost of a sweep: expected, from a rehearsal of its searcher, and so far."""
+"""The cost of a sweep: what it is expected to cost, from a rehearsal of its searcher, and what it has cost so far."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]
 
 
 def stacks_at_once(spec: SweepSpec, hardware: Hardware) -> int:
-    """Return the number of stacks that train at the same time, on a machine with GPUs if they are missing here."""
+    """Return the number of stacks that train at the same time. If needed GPUs are missing, assume one."""
     machines = hardware.machines or (Machine(hardware.cpus, hardware.gpus),)
     if found := sum(map(spec.resources.stacks_on, machines)):
         return found
@@ -253,8 +253,9 @@ class Cost:
 def cost_of(spec: SweepSpec, runs: Iterable[RunRecord]) -> Cost:
     """Return the cost of a sweep's runs.
 
-    A cell of the full grid costs the mean of its runs, without any that of its size, else a power law fitted to the
-    measured sizes. Earlier phases add the same share as in these runs.
+    A cell of the full grid costs the mean of its own runs. If it has none, it costs the mean of all runs of its size,
+    and if there are none, what a power law fitted to the measured sizes predicts. Earlier phases are assumed to add the
+    same share of time as in the measured runs.
     """
     ended = [(run, run.outcome.measures.get("seconds", 0.0)) for run in runs]
     # Counts are as in the table, but the seconds include first phases.

@@ -63,7 +63,8 @@ def stack_id(shape: str, keys: Sequence[str]) -> str:
 def next_stack(wanted: Sequence[Ticket], free: int, max_stack: int) -> Stack:
     """Return the stack to start now, with ``free`` idle slots and ``wanted`` (not empty) in order of urgency.
 
-    It has the most urgent run and others with its shape, spread over idle slots if there are fewer shapes than these.
+    It has the most urgent run and others of its shape. If there are fewer shapes than idle slots, these runs are spread
+    over several stacks.
     """
     mates = [ticket for ticket in wanted if ticket.shape == wanted[0].shape]
     other_shapes = len({ticket.shape for ticket in wanted}) - 1
@@ -93,7 +94,7 @@ class StackSizes:
         return largest_stack(flops_a_step, self._family.memory(size), self._bytes)
 
     def together(self) -> int:
-        """Return the seeds to request together, judged at the middle size. It is 1 on a CPU, which gains nothing."""
+        """Return how many seeds to request together, based on the middle size. On a CPU it is 1."""
         if self._spec.resources.device == "cpu":
             return 1
         return min(self.most(self._spec.sizes[len(self._spec.sizes) // 2]), self._spec.seeds)

@@ -56,12 +56,13 @@ def learned_at(curve: Sequence[Evaluation], task: str) -> float | None:
 
 
 def beats(learned: int, written: int, of: int) -> bool:
-    """Return True if a trial, with which ``learned`` of ``of`` runs learned, is reliably better than the settings as
-    written, with which ``written`` of as many did.
+    """Return True if a trial in which ``learned`` of ``of`` runs learned is reliably better than the settings as
+    written, with which ``written`` of ``of`` runs learned.
 
-    The probability that more of all runs learn with the trial must be at least :data:`SURE`. With uniform priors the
-    two shares are order statistics of ``of + 1`` uniform numbers each, so it is a ratio of whole numbers: it counts the
-    orders in which at most ``learned`` numbers of the first kind precede number ``written + 1`` of the second kind.
+    The probability that more of all runs learn with the trial must be at least :data:`SURE`. With uniform priors, each
+    share is distributed like an order statistic of ``of + 1`` uniform numbers. The probability is therefore a ratio of
+    whole numbers: it counts the orders in which at most ``learned`` numbers of the first kind precede number
+    ``written + 1`` of the second kind.
     """
     more = sum(math.comb(k + written, k) * math.comb(2 * of + 1 - k - written, of + 1 - k) for k in range(learned + 1))
     return 100 * more >= SURE * math.comb(2 * of + 2, of + 1)

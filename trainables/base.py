@@ -55,7 +55,7 @@ class Learner(ABC):
 
     @abstractmethod
     def restore(self, directory: Path) -> None:
-        """Continue from a checkpoint, also of a larger stack, bit for bit on the same device.
+        """Continue from a checkpoint, which may be of a larger stack, bit for bit on the same device.
 
         Raises ``FileNotFoundError`` without a checkpoint, and ``ValueError`` if it lacks one of the runs.
         """

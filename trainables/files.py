@@ -10,7 +10,7 @@ from pathlib import Path
 def write_whole(path: Path, content: str | bytes) -> None:
     """Replace a file atomically: ``path`` has either all of the old content or all of the new.
 
-    Raises ``OSError`` that has the path, unlike Python's own error of a write.
+    Raises ``OSError`` with the path, which Python omits when a write fails.
     """
     aside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     try:

@@ -1,4 +1,5 @@
-"""The program: which process drives a sweep, and how it ends: a message on stderr and an exit code for every error."""
+"""The program's entry point. It chooses the process that drives a sweep and turns every error into a message on stderr
+and an exit code."""
 
 from __future__ import annotations
 

@@ -63,7 +63,8 @@ class Campaign:
         blocks: Number of the searcher's blocks that are in the journal.
         observation: Converts an outcome and the target into the searcher's observation.
         records: The runs that ended, in the journal's order. A run that two arms share appears twice.
-        limits: The largest stack by size, for sizes that ran out of memory. A limit also applies to larger sizes.
+        limits: Maximum number of runs in a stack, by model size, for sizes that ran out of memory. A limit also applies
+            to larger sizes.
         stopping: True if no more stacks may start.
     """
 

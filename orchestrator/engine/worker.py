@@ -100,7 +100,7 @@ class StackWorker:
             too_large = is_out_of_memory(error) and len(self._open) > 1
             machine_error = "" if too_large else self._machine_error(error)
             if not (too_large or machine_error):
-                self._learner = None  # The exception came within a step, so its state cannot be saved.
+                self._learner = None  # The exception interrupted a step, so the learner's state cannot be saved.
                 raise
         if too_large:  # The except block would keep the failed step's tensors in memory.
             try:
@@ -116,7 +116,7 @@ class StackWorker:
 
     def close(self) -> None:
         """Stop work on the stack. If runs are unfinished, save a checkpoint; otherwise delete the stack's checkpoints.
-        The driver deletes those in the sweep's directory, after storing every run: its disk may fill up first."""
+        The driver deletes those in the sweep's directory after it has stored every run: its disk may fill up before."""
         if self._halved or not (self._open or self._checkpoints.beside_journal):
             self._checkpoints.drop(self._job.stack_id)
         elif self._open and not self._failed:

@@ -58,7 +58,7 @@ QUIET = {"alembic": logging.WARNING, "mlflow.store.db.utils": logging.CRITICAL}
 """Loggers that report migrations, or errors that the recorder already reports."""
 
 Held = dict[str, tuple[str, str]]
-"""Mix and digest of the records with one identity, by MLflow run id. The digest of an incomplete record is ""."""
+"""Records that share an identity: MLflow run id to mix and digest. The digest of an incomplete record is ""."""
 
 
 class MlflowTracker:
@@ -86,8 +86,8 @@ class MlflowTracker:
             self._begin(sweep)
 
     def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
-        """Record a run that ended, with its files. Skip it if another sweep of the home has the record, because it
-        trained the run."""
+        """Record a run that ended, with its files. Skip it if another sweep of this home trained it: that sweep
+        has the record."""
         with self._storing(sweep):
             origin, at_ms = read_origin(run.directory), _ms(run.at or sweep.created)
             self._ended_ms[sweep.id] = max(self._ended_ms.get(sweep.id, 0), at_ms)

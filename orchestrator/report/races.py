@@ -1,8 +1,8 @@
 """Races: the ratio by which the target arrives sooner than its rivals, paired by graph and seed.
 
-A race has the measures ``spent_NAME`` and ``arrived_NAME`` of each method. The ratio of a pair is known if both
-arrived, and bounded on one side if only one arrived before the race ended, which suffices for the median over pairs.
-Its interval is the sign test's, between order statistics of the bounds (Conover 1999, section 3.2), valid for any
+A race has the measures ``spent_NAME`` and ``arrived_NAME`` of each method. If both methods arrived, the pair's
+ratio is known; if only one did, it is bounded on one side. That is enough for the median over pairs. The median's
+interval is the sign test's, between order statistics of the bounds (Conover 1999, section 3.2), valid for any
 distribution of the ratios. Means would be wrong, because the budget cuts some numbers short.
 """
 

@@ -52,7 +52,7 @@ class Row:
     compared: str
 
     def columns(self) -> dict[str, Any]:
-        """Return plain values by the column names of :mod:`orchestrator.catalogue.export` and of MLflow's metrics."""
+        """Return plain values by their names in exported tables and in MLflow."""
         mix, transition = self.answer, self.task.transition
         comparison, ratio = (mix.comparison, mix.synergy) if self.is_target else (None, None)
         return {

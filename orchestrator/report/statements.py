@@ -3,12 +3,12 @@
 Only the evidence of pairs (transition/evidence.py) decides a statement about the parameters that a mix needs, compared
 with its baseline:
 
-* *undecided*: the evidence did not decide, or learning becomes rarer with size, so that learning more often does not
-  mean needing fewer parameters.
-* A claim of fewer parameters *agrees* if fewer was decided, and is *contradicted* if more was. It is *larger than
-  claimed* if the certified factor exceeds the claimed factor. Pairs do not certify an upper bound, so no claimed
-  factor is too large to agree.
-* A claim of no effect is *contradicted* if fewer was decided, and *agrees* if more was.
+* *undecided*: the evidence did not reach the threshold, or larger models learn less often. Then learning more often
+  does not mean needing fewer parameters.
+* A claim of fewer parameters *agrees* if the pairs decided "fewer", and is *contradicted* if they decided "more". It is
+  *larger than claimed* if the certified factor exceeds the claimed factor. Pairs do not certify an upper bound, so no
+  claimed factor is too large to agree.
+* A claim of no effect is *contradicted* by "fewer", and *agrees* with "more".
 * A statement with a control is undecided unless the control is learned.
 
 Over a whole table, e-BH (Wang and Ramdas 2022, JRSS B 84, 822) keeps the expected share of wrong decisions at or below

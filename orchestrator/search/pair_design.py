@@ -34,11 +34,12 @@ THRIFT = 0.75
 STEP = 1.2
 """Minimum ratio of the next factor to certify to the last certified factor."""
 AMBITION = 0.5
-"""Exponent of the rise of the log factor by which growth is multiplied. With 0, factors rise in small steps. With 1,
-the search spends pairs on ratios too large to certify and misses smaller factors (tests/bench/results/searchers.md)."""
+"""A pair's growth is multiplied by the rise of the log factor to this power. With 0, factors rise in small steps.
+With 1, the search spends pairs on ratios too large to certify, and misses smaller factors (results/searchers.md in
+tests/bench)."""
 LEAST_GROWTH = {False: 0.02, True: 0.05}
-"""Minimum growth of the log evidence per pair for another block, before and after the decision. If both mixes are known
-to learn alike, a decision would take more than a hundred pairs."""
+"""Minimum growth of the log evidence that another pair must promise, before and after the decision. If both mixes are
+known to learn alike, a decision would take more than a hundred pairs."""
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ class PairsSettings(EvidenceSettings):
 
 class Pairs(Searcher):
     """Requests the block that adds most evidence for its cost, then runs that locate transitions. The mix with the
-    fewest pending runs goes first; if several have as few, the one of them with the fewest finished runs."""
+    fewest pending runs goes first; ties go to the mix with the fewest finished runs."""
 
     Settings: ClassVar[type[SearchSettings]] = PairsSettings
     settings: PairsSettings

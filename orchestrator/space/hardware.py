@@ -67,7 +67,7 @@ class Needs(BaseModel):
     asked: bool = False
 
     def missing(self, hardware: Hardware) -> list[str]:
-        """Return the parts that ``hardware`` lacks, in a few words each. A cluster that grows can only lack GPUs."""
+        """Describe each requirement that ``hardware`` does not meet. A cluster that grows can only lack GPUs."""
         lacks = [] if hardware.gpus or not self.gpu else ["no GPU was found"]
         if hardware.grows:
             return lacks

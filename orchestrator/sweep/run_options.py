@@ -172,7 +172,7 @@ class RunOptions(SizedOptions):
     )
     dashboard: bool = option(False, "--dashboard", help="Start Ray's dashboard too; only this machine can reach it.")
     max_time: str | None = option(
-        None, metavar="TIME", help="Stop after this time, such as 2h or 45min, as Ctrl-C does; --resume continues."
+        None, metavar="TIME", help="Stop after this long (2h, 45min), as Ctrl-C does; --resume continues."
     )
     quiet: bool = option(False, "--quiet", "-q", once=True, help="Print only the answer.")
 

@@ -67,8 +67,8 @@ class SoFar:
 class Snapshot:
     """A sweep at one moment.
 
-    ``counts`` has the number of ended runs of each mix, and ``so_far`` the mixes with runs. ``left_s`` is the time
-    left; at 0 the estimate has run out, and no run has ended since. ``trained_s`` is the training time of ended
+    ``counts`` has the number of ended runs of each mix, and ``so_far`` the mixes with runs. ``left_s`` is the estimated
+    time left: 0 if the sweep has taken longer and no run has ended since. ``trained_s`` is the training time of ended
     runs, and ``grid_s`` the time of every size with every seed, None while unknown. ``steps_per_s`` counts
     optimizer steps of all runs together over the last minute.
     """

@@ -23,13 +23,13 @@ This requires four rules, which searchers follow and ``tests/search/test_validit
    baseline's runs, so a run's outcome may be known from another comparison. It must not influence the choice of a block
    that contains this run.
 3. Both runs of a block are trained, whatever the outcome of the first.
-4. A failed run has no outcome. It counts in each direction as the less favorable outcome, because the failure may
-   depend on how it trained or on the user who stopped it. A diverged run did not learn.
+4. A failed run has no outcome. In each direction it counts as the less favorable outcome, because a run may fail,
+   or be stopped by the user, because of how its training went. A diverged run did not learn.
 
 The mix may also have the smaller model in a pair. Such a pair says nothing about equal sizes. It is evidence
-against "the baseline needs at most r times the mix's parameters" for every r up to the ratio of both models'. This
-assumes that a larger model of the same mix does not learn less often. The hypotheses are nested, so they are refuted in
-turn without a correction.
+against "the baseline needs at most r times the mix's parameters" for every r up to the ratio of the two models'
+parameters. This assumes that a larger model of the same mix does not learn less often. The hypotheses are nested, so
+they are refuted in turn without a correction.
 """
 
 from __future__ import annotations

@@ -59,8 +59,8 @@ class Exchange(TransformerProbe):
     more than their means, or read the argument elsewhere, in earlier steps of a nested expression. ``moved`` well above
     ``others`` with a low ``kept`` shows that the shift also has another effect: on a ring of numbers, a step to the
     next number changes parity, too. If ``moved`` is near 1 / groups and ``others`` is as high, the result shows
-    nothing: any shift breaks the model. The fewer items a group has, the closer its mean is to each item: with two in
-    each (parity modulo 4), even a model that memorized its answers may follow, and ``others`` does not reveal it.
+    nothing: any shift breaks the model. In a small group, the mean is close to every item. With two items in each
+    (parity modulo 4), even a model that memorized its answers may follow, and ``others`` does not reveal it.
 
     One run decides nothing, because its exchanges use few held-out tuples. Over the runs of a sweep, `expects`
     (``finds: higher``, ``number: exchange/add.only_mod2``, ``than: exchange/add.others_mod2``) answers yes, no or

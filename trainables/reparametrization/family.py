@@ -187,7 +187,8 @@ class HeatDiffusion(RaceFamily):
 
     @property
     def operations(self) -> Operations:
-        """A product with the Hessian takes a product and a sum per entry; the gradient also the source."""
+        """A product with the Hessian takes one multiplication and one addition per entry. The gradient also subtracts
+        the source."""
         entries = self.settings.graph.neighbors + 1
         return Operations(entries, 2 * entries + 1 + LOSS, 0.0, 2 * entries)
 
@@ -203,8 +204,11 @@ class Synchronization(RaceFamily):
 
     @property
     def operations(self) -> Operations:
-        """Per edge, the loss takes a difference and its half, a sine and a cosine, the loss and its sum, and both ends'
-        sums; the Hessian a cosine and three more; its product a difference, its factor, and both ends' sums."""
+        """Operations per edge.
+
+        Loss and gradient: a difference, its half, a sine, a cosine, the edge's loss, its sum, and sums at both ends.
+        Hessian: a cosine and three others. Product with the Hessian: a difference, its factor, and sums at both ends.
+        """
         neighbors = self.settings.graph.neighbors
         edges = neighbors / 2
         return Operations(neighbors + 1, edges * (4 + 2 * SINE + 4 + 3 + 4), edges * (SINE + 3), edges * 4)

@@ -36,8 +36,8 @@ WARM_UP_CALLS = 3
 MOST_VERSIONS = 1024
 """Maximum number of versions of a function in a process: one per width, for stacks of one and of several."""
 CANONICAL_STACK = 8
-"""Size of the stack that each width is compiled for, whose kernels all stacks use: compiled for the first stack, the
-bits would depend on which came first. It fits any device, and is large enough for layouts that suit large stacks."""
+"""Number of runs that each width is compiled for. All stacks use these kernels: if they were compiled for the stack
+that comes first, results would depend on the order. The number fits any device and suits large stacks."""
 MOST_COMPILERS = 4
 """Compiler processes of one worker; by default torch starts one for each core, in every worker of a node at once."""
 COMPILERS = "TORCHINDUCTOR_COMPILE_THREADS"

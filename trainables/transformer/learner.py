@@ -76,7 +76,7 @@ class TransformerLearner(Learner):
             torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
             # cuDNN plans every new shape of attention, and nearly every pass of an evaluation has a new shape.
             torch.backends.cuda.enable_cudnn_sdp(False)
-        # The spelling of this word seeds every run's initial weights, whose spread may differ within a stack.
+        # Do not correct this spelling: the word seeds every run's initial weights.
         generators = [torch.Generator().manual_seed(run_seed("initialisation", run)) for run in runs]
         pairs = zip(runs, generators, strict=True)
         parameters = [initialize(run.settings.model, self._where, generator) for run, generator in pairs]
@@ -130,7 +130,7 @@ class TransformerLearner(Learner):
 
     def restore(self, directory: Path) -> None:
         tensors, notes = read_checkpoint(directory / CHECKPOINT, self._keys)
-        # Checkpoints did not name the step when torch's was the only step.
+        # Older checkpoints do not name the training step, because only torch's existed.
         self._training_step = notes.get("training_step", TORCH)
         if self._training_step == NATIVE and not self._can_train():
             raise ValueError(

@@ -126,7 +126,7 @@ def _embed_by_product(table_SVC: Tensor, tokens_SN: Tensor) -> Tensor:
 def attention(qkv_SNK: Tensor, rows: int, n_head: int, scale: float) -> Tensor:
     """Apply causal attention within each row; [S, N, 3C] -> [S, N, C]."""
     stack, tokens, width3 = qkv_SNK.shape
-    # Split first: compiled with a dynamic stack axis, the gradient is then written once, by one kernel per block.
+    # Split q, k and v first: compiled with a dynamic stack axis, one kernel per block then writes the whole gradient.
     q_BHTD, k_BHTD, v_BHTD = (
         part_SNC.view(stack, rows, tokens // rows, n_head, -1).flatten(0, 1).transpose(1, 2)
         for part_SNC in qkv_SNK.chunk(3, dim=-1)

@@ -19,8 +19,8 @@ COLOR = re.compile(r"\x1b\[[0-9;]*m")
 NODE = re.compile(r"the actor's node was (?:\w+ ?)+: *(.*)|its node has died", re.IGNORECASE)
 """Message of Ray's GCS for an actor whose node is lost."""
 SILENT = re.compile(r"The actor \w+ is unavailable: (.*?)\.?(?: The task may or may not .*)?$", re.MULTILINE)
-"""Ray's message for an unresponsive actor if its node did not report its end within a second. The node is lost or
-cannot be reached."""
+"""Ray's message for an actor that does not respond and whose node has not reported its death within a second. The
+node is lost or cannot be reached."""
 MEMORY = re.compile(r"killed due to .*memory|OutOfMemory|NODE_OUT_OF_MEMORY|low on memory", re.IGNORECASE)
 USED = re.compile(r"was ([\d.]+ ?\w+)(?: used)? / ([\d.]+ ?\w+)")
 """Used memory and its limit in a message from Ray's memory monitor."""
