@@ -49,7 +49,9 @@ class RunStore:
         return self.home.runs / key
 
     def stored_keys(self) -> list[str]:
-        return sorted(path.name for path in self.home.runs.glob("[!.]*") if path.is_dir())
+        if not self.home.runs.exists():
+            return []
+        return sorted(path.name for path in self.home.runs.iterdir() if path.is_dir() and not path.name.startswith("."))
 
     def has(self, key: str) -> bool:
         """Return True if a run is stored, intact or damaged."""
