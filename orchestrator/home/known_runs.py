@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from orchestrator.errors import UserError, first_of
@@ -142,7 +142,23 @@ def continued_blocks(spec: SweepSpec, older: Sweep) -> tuple[Block, ...]:
         return compared and block.mix in theirs and all(map(is_the_same, block.runs))
 
     left_out = {(block.mix, block.baseline) for block in blocks if not is_continued(block)}
-    return tuple(block for block in blocks if (block.mix, block.baseline) not in left_out)
+    continued = tuple(block for block in blocks if (block.mix, block.baseline) not in left_out)
+    _check_inside(spec, older, [run for block in continued for run in block.runs])
+    return continued
+
+
+def _check_inside(spec: SweepSpec, older: Sweep, runs: Sequence[Run]) -> None:
+    """Check that ``spec`` has every size and seed of the continued pairs. The evidence counts pairs up to the first
+    incomplete one, so a pair that can no longer be completed would be the last to count."""
+    for key, has, needs in (
+        ("sizes", spec.sizes, {size for _, size, _ in runs}),
+        ("seeds", spec.seed_list, {seed for _, _, seed in runs}),
+    ):
+        if missing := sorted(needs - set(has)):
+            raise UserError(
+                f"{key} lacks {', '.join(map(str, missing))}, but {older.id} asked for pairs there, and they belong to "
+                f"its evidence. Add them to {key}, or leave --extend out: a new sweep reuses shared runs"
+            )
 
 
 def reusable(spec: SweepSpec, older: Sweep) -> list[Ended]:

@@ -66,6 +66,17 @@ def test_an_extension_continues_the_blocks_and_refuses_another_threshold(tmp_pat
         run_here(spec(seeds=4, search={"method": "pairs", "learned": 0.7}), tmp_path, extend=first)
 
 
+def test_an_extension_must_be_able_to_complete_the_pairs(tmp_path: Path) -> None:
+    """Evidence counts up to the first incomplete pair: one that is never completed would end it unnoticed."""
+    first = swept(tmp_path, seeds=2)
+    paired = max(block.baseline_size for block in blocks(tmp_path, first))
+    sizes = [size for size in spec().sizes if size != paired]
+    for changes, lacks in (({"sizes": sizes}, f"sizes lacks {paired}, but {first}"), ({"seeds": 1}, "seeds lacks 1,")):
+        with pytest.raises(UserError, match=lacks):
+            run_here(spec(**PAIRS | changes), tmp_path, extend=first)
+    assert Home(tmp_path).sweep_ids() == [first]
+
+
 def test_a_journal_without_blocks_gives_estimates_and_no_decision(tmp_path: Path) -> None:
     result = run_here(spec(seeds=4, search={"method": "bisection"}), tmp_path)
     assert blocks(tmp_path) == ()
