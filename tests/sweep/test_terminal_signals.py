@@ -122,7 +122,8 @@ def on_a_terminal(command: list[str]) -> Iterator[tuple[subprocess.Popen[bytes],
 
 
 LEADER = """
-import fcntl, os, sys, termios
+import fcntl, os, signal, sys, termios
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # Tests under nohup ignore it, and their children would, too.
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execvp(sys.argv[1], sys.argv[1:])
 """

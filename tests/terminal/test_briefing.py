@@ -47,7 +47,7 @@ def test_a_briefing_names_the_training_step_and_why_the_fast_one_is_missing(monk
         return " ".join(printed(console).partition("training ")[2].partition("estimate")[0].split())
 
     assert training() == "native"
-    monkeypatch.setattr(native, "_load", lambda: ("which was not built", "install a compiler"))
+    monkeypatch.setattr(native, "_load", lambda: (None, "which was not built", "install a compiler"))
     assert training().startswith(
         "torch trains, 1.7 to 12 times slower than the native step, which was not built: install"
     )
@@ -72,7 +72,7 @@ def test_expected_problems_are_on_the_first_screen_of_run(monkeypatch: pytest.Mo
     console = quiet()
     print_start(unused, small, console, "")
     assert "note: no mix is trained under recipe slow" in printed(console)
-    monkeypatch.setattr(native, "_load", lambda: ("which was not built", "install a compiler"))
+    monkeypatch.setattr(native, "_load", lambda: (None, "which was not built", "install a compiler"))
     wanted, machine = load_space("add_vs_add_prod", "quick", (), Hardware(2, 1e-6)), Hardware(2, 1e-6)
     console = quiet()
     print_start(wanted, machine, console, "")
