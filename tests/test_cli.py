@@ -127,7 +127,7 @@ def test_a_sweep_of_an_outside_family_runs_resumes_extends_and_syncs(run: Progra
         (["run"], ["Missing argument 'NAME_OR_FILE'"]),
         (["run", "add_vs_add_prod", "--profile"], ["--profile", "requires an argument"]),
         (["ui", "--port", "http"], ["Invalid value for '--port'", "a valid integer"]),
-        (["ui"], ["there is no record in 'results' yet"]),
+        (["ui"], ["'results' has no record yet"]),
         (["sync"], ["has no sweep yet"]),
         (
             ["show", "add_vs_add_prod", "--stack", "many"],

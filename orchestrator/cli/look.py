@@ -219,7 +219,7 @@ def ui_command(
     if chosen.artifacts is not None and not (home / store.DATABASE).is_file():
         known = Home(home).sweep_ids()
         remedy = "`sync` creates it from the sweeps" if known else "run a sweep first, or name its --home"
-        raise UserError(f"there is no record in {str(home)!r} yet: {remedy}")
+        raise UserError(f"{str(home)!r} has no record yet: {remedy}")
     store.check(chosen)
     mlflow_port = free_port(port + 1)
     pages = SweepPages(Home(home.resolve()), partial(places, chosen, mlflow_port))

@@ -38,7 +38,7 @@ def gpu_checks(home: Path) -> list[Check]:
     Checks with compiled steps run at the same time, after all steps are compiled. The check that fills the memory runs
     alone, because a small GPU does not have enough for others.
     """
-    beside: list[Check] = [
+    parallel: list[Check] = [
         ("losses", partial(side_by_side, home)),
         ("resuming", partial(training, home, "cuda")),
         ("two processes", partial(two_processes, home)),
@@ -46,7 +46,7 @@ def gpu_checks(home: Path) -> list[Check]:
     return [
         ("GPU", device),
         ("compiling", partial(compiling, home)),
-        *at_once(beside),
+        *at_once(parallel),
         ("GPU memory", partial(memory_end, home)),
     ]
 

@@ -214,7 +214,7 @@ def directories() -> Finding:
     if temporary != (usual := usual_directory()):
         return slow(f"{text}; {usual} cannot be used", f"set {TMPDIR} to choose another directory with a short name")
     if token.is_relative_to(private):
-        return slow(text, "there is no writable home directory: set HOME to store the token elsewhere")
+        return slow(text, "your home directory cannot be written: set HOME to store the token elsewhere")
     return ok(text)
 
 

@@ -45,12 +45,12 @@ def structure_words(answer: Answer, runs: Sequence[RunRecord], family: Family) -
     for mix in filter(lambda mix: mix.learned, answer.mixes):
         own = [run for run in runs if run.config.label == mix.mix and stands_for_its_size(run.config, run.outcome)]
         probed = ((run.config.size, _structures(run, family)) for run in own)
-        sides = _sides(mix, [(size, found) for size, found in probed if found is not None])
+        sides = _sides(mix, [(size, structures) for size, structures in probed if structures is not None])
         if any(sides.values()):
-            found = [pair for group in sides.values() for one in group for pair in one.items()]
-            counts = " and ".join(_counted(kind, sides) for kind in dict(found))
+            doubts_by_kind = [pair for group in sides.values() for one in group for pair in one.items()]
+            counts = " and ".join(_counted(kind, sides) for kind in dict(doubts_by_kind))
             sentences.append(f"{called(mix)}: {counts or 'no structure beyond chance'}.")
-            doubtful |= {kind for kind, is_doubtful in found if is_doubtful}
+            doubtful |= {kind for kind, is_doubtful in doubts_by_kind if is_doubtful}
     items = counted(max(map(len, family.groupings().values()), default=0), family.words.item)
     sentences += [f"With {items}, {kind} may be chance." for kind in sorted(doubtful)]
     return (Paragraph(family.words.held.capitalize(), " ".join(sentences)),) if sentences else ()

@@ -117,9 +117,9 @@ def limits(groups: Path = GROUPS, own: Path = OWN_GROUPS) -> Limits:
 
     A process is limited by its group and all parent groups.
     """
-    found = [_limits_of(group) for group in _groups(groups, own)]
-    memory = min((limit.memory_bytes for limit in found), default=math.inf)
-    return Limits(min(memory, _address_space()), min((limit.cpus for limit in found), default=math.inf))
+    by_group = [_limits_of(group) for group in _groups(groups, own)]
+    memory = min((limit.memory_bytes for limit in by_group), default=math.inf)
+    return Limits(min(memory, _address_space()), min((limit.cpus for limit in by_group), default=math.inf))
 
 
 def _groups(groups: Path, own: Path) -> Iterator[Path]:
@@ -140,13 +140,13 @@ def _limits_of(group: Path) -> Limits:
     quotas = [_numbers(group / "cpu.max"), _numbers(group / "cpu.cfs_quota_us") + _numbers(group / "cpu.cfs_period_us")]
     return Limits(
         min((limit for numbers in memory for limit in numbers), default=math.inf),
-        # A quota of -1 is no limit.
+        # A quota of -1 means unlimited.
         min((quota[0] / quota[1] for quota in quotas if len(quota) == 2 and quota[0] > 0), default=math.inf),
     )
 
 
 def _numbers(path: Path) -> list[float]:
-    """Return the numbers in a group's file, with ``max`` as infinity, or an empty list if there is no such file."""
+    """Return the numbers in a group's file, with ``max`` as infinity, or an empty list without the file."""
     with suppress(OSError, ValueError):
         return [float(word.replace("max", "inf")) for word in path.read_text(encoding="ascii").split()]
     return []

@@ -245,7 +245,7 @@ def _pair_growth(p: float, q: float, better: bool | None, other: bool | None) ->
     growth = []
     for chance, lower in (*ALTERNATIVES, (p, q)):
         middle = (chance + lower) / 2
-        # If the predicted chances are equal or in the opposite order, there is no bet on them.
+        # Bet nothing if the predicted chances are equal or in the opposite order.
         bet = _log_ratio(chance, middle, better) + _log_ratio(lower, middle, other) if chance > lower else 0.0
         growth.append(bet)
     return growth

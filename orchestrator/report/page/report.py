@@ -86,12 +86,12 @@ def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], in
 def _figures(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord]) -> dict[str, Markup | None]:
     """Return the figures by name, None for figures without content."""
     axis = f"{answer.words.score} of {answer.target}"
-    found = f"{axis} against {answer.size_axis}. {' '.join(finding(answer))}"
+    description = f"{axis} against {answer.size_axis}. {' '.join(finding(answer))}"
     figures: dict[str, Markup | None] = dict.fromkeys(("narrow", "similarities", "learning"))
-    figures["curves"] = _svg("curves", found, main_figure(answer))
+    figures["curves"] = _svg("curves", description, main_figure(answer))
     if not answer.recipes:
         narrow = transitions_figure(answer, width_in=PHONE_IN)
-        figures["narrow"] = _svg("narrow", found, narrow)
+        figures["narrow"] = _svg("narrow", description, narrow)
     if (similarities := similarities_figure(answer, runs)) is not None:
         label = "Cosine similarities and principal components below and above each transition"
         figures["similarities"] = _svg("similarities", label, similarities)

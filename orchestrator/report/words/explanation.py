@@ -33,24 +33,24 @@ def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...
     sizes = f"{answer.size_axis} {exact(answer.counts[0].size)} to {exact(answer.counts[-1].size)}"
     changes = "; ".join(filter(None, (sizes, changed_words(spec))))
     mixes = listed([called(mix) for mix in answer.mixes])
-    asked = Paragraph(
+    question = Paragraph(
         "Asked",
         f"{spec.question} Target {answer.target}; mixes {mixes}; sizes {changes}. "
         f"The transition is the size at which mean {answer.words.score} reaches {LEVEL:.0%} of its asymptote.",
     )
     if not answer.runs:
         suffix = "" if state == "failed" else f" The sweep is {state}."
-        return (asked, Paragraph("Found", f"{sentences(answer)[0]}{suffix}"))
+        return (question, Paragraph("Found", f"{sentences(answer)[0]}{suffix}"))
     so_far = "" if state == "finished" else f" (so far: the sweep is {state})"
     own = [f"{verdict_line(answer, mix)}." for mix in answer.mixes if mix.runs]
-    found = " ".join([*(sentences(answer) if answer.compared else ()), *own])
+    findings = " ".join([*(sentences(answer) if answer.compared else ()), *own])
     lines = [*caveats(answer)]
     if not answer.recipes:
         one = "All runs used one training recipe; another recipe may give another answer."
         lines.append("Settings were tuned for each mix." if answer.tuned else one)
     return (
-        asked,
-        Paragraph(f"Found, from {counted(answer.runs, 'run')}{so_far}", found),
+        question,
+        Paragraph(f"Found, from {counted(answer.runs, 'run')}{so_far}", findings),
         *how_sure(answer),
         *([Paragraph("Caveats", " ".join(lines))] if lines else []),
         next_paragraph(spec, answer, state),
