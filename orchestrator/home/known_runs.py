@@ -148,16 +148,16 @@ def continued_blocks(spec: SweepSpec, older: Sweep) -> tuple[Block, ...]:
 
 
 def _check_inside(spec: SweepSpec, older: Sweep, runs: Sequence[Run]) -> None:
-    """Check that ``spec`` has every size and seed of the continued pairs. The evidence counts pairs up to the first
-    incomplete one, so a pair that can no longer be completed would be the last to count."""
+    """Raise :class:`UserError` unless ``spec`` has every size and seed of the continued pairs. Evidence counts pairs up
+    to the first incomplete one, so no pair after one that can never be completed would count."""
     for key, has, needs in (
         ("sizes", spec.sizes, {size for _, size, _ in runs}),
         ("seeds", spec.seed_list, {seed for _, _, seed in runs}),
     ):
         if missing := sorted(needs - set(has)):
             raise UserError(
-                f"{key} lacks {', '.join(map(str, missing))}, but {older.id} asked for pairs there, and they belong to "
-                f"its evidence. Add them to {key}, or leave --extend out: a new sweep reuses shared runs"
+                f"{key} must include {', '.join(map(str, missing))}: {older.id} requested pairs there, and its evidence "
+                f"needs all of them. Add them to {key}, or leave --extend out: a new sweep reuses shared runs"
             )
 
 

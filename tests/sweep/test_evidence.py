@@ -71,7 +71,10 @@ def test_an_extension_must_be_able_to_complete_the_pairs(tmp_path: Path) -> None
     first = swept(tmp_path, seeds=2)
     paired = max(block.baseline_size for block in blocks(tmp_path, first))
     sizes = [size for size in spec().sizes if size != paired]
-    for changes, lacks in (({"sizes": sizes}, f"sizes lacks {paired}, but {first}"), ({"seeds": 1}, "seeds lacks 1,")):
+    for changes, lacks in (
+        ({"sizes": sizes}, f"sizes must include {paired}: {first}"),
+        ({"seeds": 1}, "seeds must include 1:"),
+    ):
         with pytest.raises(UserError, match=lacks):
             run_here(spec(**PAIRS | changes), tmp_path, extend=first)
     assert Home(tmp_path).sweep_ids() == [first]
