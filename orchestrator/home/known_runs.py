@@ -119,7 +119,7 @@ def continued_blocks(spec: SweepSpec, older: Sweep) -> tuple[Block, ...]:
     after seeing their outcomes would turn chance into evidence.
 
     Raises:
-        UserError: if the two sweeps define learned runs differently.
+        UserError: if the two sweeps define learned runs differently, or ``spec`` lacks a size or seed of the pairs.
     """
     blocks = recall(older.files, runs=False).blocks
     mine, theirs = spec.mix_named, older.spec.mix_named
@@ -156,7 +156,7 @@ def _check_inside(spec: SweepSpec, older: Sweep, runs: Sequence[Run]) -> None:
     ):
         if missing := sorted(needs - set(has)):
             raise UserError(
-                f"{key} must include {', '.join(map(str, missing))}: {older.id} requested pairs there, and its evidence "
+                f"{key} must include {', '.join(map(str, missing))}: {older.id} requested pairs there, and evidence "
                 f"needs all of them. Add them to {key}, or leave --extend out: a new sweep reuses shared runs"
             )
 
