@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 from rich.console import Console
 
-from orchestrator.catalogue import export
-from orchestrator.catalogue.listings import sweep_words
-from orchestrator.catalogue.reading import StoredSweep, read_arrays, read_sweep, read_sweeps, space_of
+from orchestrator.catalog import export
+from orchestrator.catalog.listings import sweep_words
+from orchestrator.catalog.reading import StoredSweep, read_arrays, read_sweep, read_sweeps, space_of
 from orchestrator.environment import user_path, with_usable_size
 from orchestrator.errors import UserError, unknown
-from orchestrator.home.files import Home, check_home
+from orchestrator.home.directories import Home, check_home
 from orchestrator.home.sweeps import Sweep, UnreadableError
 from orchestrator.report import table
 from orchestrator.report.answer import Answer
@@ -78,7 +78,7 @@ class SweepResults:
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """One row per run that ended. :mod:`orchestrator.catalogue.export` explains the columns."""
+        """One row per run that ended. :mod:`orchestrator.catalog.export` explains the columns."""
         return export.runs_frame(self._stored)
 
     @cached_property

@@ -18,10 +18,10 @@ import numpy as np
 
 from orchestrator.report.words.next_step import MORE
 from orchestrator.search.base import Observation, Problem, Request, Results, Searcher
+from orchestrator.search.next_run import TransitionDesign
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.registry import make_searcher
 from orchestrator.search.results import cost_model, learned_runs, points, stack_cost
-from orchestrator.search.transition_design import TransitionDesign
 from orchestrator.transition import evidence
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import LEVEL

@@ -14,12 +14,12 @@ from rich.console import Console
 
 import orchestrator as o
 from orchestrator.api import SweepResults
-from orchestrator.catalogue.reading import read_sweep
+from orchestrator.catalog.reading import read_sweep
 from orchestrator.errors import SweepError, UserError
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.report.answer import Answer
 from orchestrator.report.table import plain
-from tests.catalogue.fabricated import failed, runs_of, write_sweep
+from tests.catalog.fabricated import failed, runs_of, write_sweep
 from tests.cli.program import imported
 from tests.scripted import FAMILY, events
 from tests.sweep.sweeps import spec

@@ -15,7 +15,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.home.journal import Ended, recall
 from tests.cli.program import ROOT, process
 from tests.cli.program import Ended as EndedProgram

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.catalogue.reading import space_of, variant_of
-from orchestrator.home.files import Home
-from orchestrator.space.expected import LAW, expectations_of
+from orchestrator.catalog.reading import space_of, variant_of
+from orchestrator.home.directories import Home
+from orchestrator.space.expectations import LAW, expectations_of
 from orchestrator.space.spaces import names, open_space, variant_names
 from tests.cli.program import command
 

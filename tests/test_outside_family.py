@@ -15,9 +15,9 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 import orchestrator as o
-from orchestrator.catalogue.reading import read_sweep
-from orchestrator.home.files import Home
-from orchestrator.report.probed import probe_points
+from orchestrator.catalog.reading import read_sweep
+from orchestrator.home.directories import Home
+from orchestrator.report.probe_findings import probe_points
 from tests.cli.program import command
 
 FOREIGN = re.compile(r"operation|optimizer|nats\b|n_embed|embedd|transformer|listops|token|number line", re.IGNORECASE)

@@ -12,13 +12,13 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from orchestrator.catalogue import export
-from orchestrator.catalogue.listings import run_view, status_json, status_view, sweeps_view
-from orchestrator.catalogue.reading import StoredSweep, find_run, find_variants, read_sweeps
+from orchestrator.catalog import export
+from orchestrator.catalog.listings import run_view, status_json, status_view, sweeps_view
+from orchestrator.catalog.reading import StoredSweep, find_run, find_variants, read_sweeps
 from orchestrator.cli.options import SWEEP_HELP, HomeOption, OneSweep, no_sweep, open_sweep, path_option, wide_console
 from orchestrator.engine.probing import probe_runs
 from orchestrator.errors import SweepError, UserError
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.home.journal import State
 from orchestrator.home.sweeps import REPORT, UnreadableError
 from orchestrator.record import store

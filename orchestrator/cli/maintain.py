@@ -9,13 +9,13 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from orchestrator.catalogue.listings import sweep_words
-from orchestrator.catalogue.reading import space_of
+from orchestrator.catalog.listings import sweep_words
+from orchestrator.catalog.reading import space_of
 from orchestrator.cli.options import HomeOption, OneSweep, open_sweep, warn
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.archive import export_home, import_home
 from orchestrator.home.checkpoints import Checkpoints
-from orchestrator.home.files import Home, SweepDirectory
+from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.journal import State
 from orchestrator.home.run_files import directory_bytes
 from orchestrator.home.run_store import RunStore

@@ -11,10 +11,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from orchestrator.catalogue.reading import StoredSweep, read_sweep
+from orchestrator.catalog.reading import StoredSweep, read_sweep
 from orchestrator.environment import user_path
 from orchestrator.errors import SweepError, UserError
-from orchestrator.home.files import Home, check_home
+from orchestrator.home.directories import Home, check_home
 from orchestrator.home.sweeps import UnreadableError
 from orchestrator.space.hardware import Hardware, detect
 from orchestrator.space.spaces import load_space, open_space, variant_names

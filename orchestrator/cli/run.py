@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from orchestrator import environment
-from orchestrator.catalogue.reading import StoredSweep
+from orchestrator.catalog.reading import StoredSweep
 from orchestrator.cli.look import print_comparison
 from orchestrator.cli.options import (
     HomeOption,
@@ -29,7 +29,7 @@ from orchestrator.cli.options import (
     with_options,
 )
 from orchestrator.errors import UserError, unknown
-from orchestrator.home.files import Home, StopRequest
+from orchestrator.home.directories import Home, StopRequest
 from orchestrator.home.journal import recall
 from orchestrator.home.known_runs import newest_sweep
 from orchestrator.home.sweeps import ask_to_stop
@@ -37,7 +37,7 @@ from orchestrator.report import table
 from orchestrator.report.statements import HEADER, markdown, over_table, summary
 from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.numbers import counted, duration
-from orchestrator.space.expected import Expectation, expectations_of
+from orchestrator.space.expectations import Expectation, expectations_of
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spaces import names, open_space, written
 from orchestrator.space.spec import SweepSpec

@@ -28,7 +28,7 @@ from packaging.utils import canonicalize_name
 
 from orchestrator import environment
 from orchestrator.errors import UserError
-from orchestrator.home.files import make_home
+from orchestrator.home.directories import make_home
 from orchestrator.report.drawn import drawn
 from orchestrator.search.base import Request
 from orchestrator.space.hardware import detect, whole_machine

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import KW_ONLY, InitVar, dataclass, replace
 
 from orchestrator.engine.base import StackJob, StackReport
-from orchestrator.engine.runs import Run, RunState, RunTable
+from orchestrator.engine.run_table import Run, RunState, RunTable
 from orchestrator.home.checkpoints import Checkpoints, StackNotes
 from orchestrator.home.journal import Asked, Ended, Journal, Stopped
 from orchestrator.home.machine_errors import trouble_words

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from orchestrator.home.files import scratch
+from orchestrator.home.directories import scratch
 from orchestrator.home.run_files import ARRAYS, WEIGHTS, ProbeResult, is_due, write_result
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.space.spec import SweepSpec

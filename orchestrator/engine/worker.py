@@ -17,7 +17,7 @@ from safetensors.numpy import load, save
 from orchestrator.engine.base import RunReport, StackJob, StackReport
 from orchestrator.engine.probing import run_probe
 from orchestrator.home.checkpoints import CHECKPOINT, MEMBERS, Checkpoints, note_progress, read_members, read_progress
-from orchestrator.home.files import CONTENTS, SweepDirectory, scratch
+from orchestrator.home.directories import CONTENTS, SweepDirectory, scratch
 from orchestrator.home.machine_errors import trouble_in, trouble_words, with_causes
 from orchestrator.home.run_files import ARRAYS, WEIGHTS, packed_arrays, result_files
 from orchestrator.space import hardware

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from orchestrator.errors import UserError
 from orchestrator.home.checkpoints import Checkpoints, number_of
-from orchestrator.home.files import (
+from orchestrator.home.directories import (
     PROBES,
     Home,
     SweepDirectory,

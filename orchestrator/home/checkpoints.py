@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from orchestrator.home.files import SweepDirectory, flaw_of, seal, whole_directory, whole_lines
+from orchestrator.home.directories import SweepDirectory, flaw_of, seal, whole_directory, whole_lines
 from orchestrator.search.base import Request
 from trainables.base import Evaluation
 from trainables.files import write_whole

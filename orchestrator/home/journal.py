@@ -18,7 +18,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from orchestrator.home.files import SweepDirectory, whole_lines
+from orchestrator.home.directories import SweepDirectory, whole_lines
 from orchestrator.home.run_files import read_run
 from orchestrator.search.base import Request
 from orchestrator.transition.evidence import Block

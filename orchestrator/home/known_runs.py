@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from orchestrator.errors import UserError, first_of
-from orchestrator.home.files import Home, SweepDirectory
+from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.journal import Asked, Ended, Journal, Memory, recall
 from orchestrator.home.run_files import read_origin
 from orchestrator.home.run_store import RunStore

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.home.files import PROBES, flaw_of
+from orchestrator.home.directories import PROBES, flaw_of
 from trainables.base import Outcome
 from trainables.files import write_whole
 from trainables.probes.base import Probe

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from orchestrator.home.files import Home, seal, whole_directory
+from orchestrator.home.directories import Home, seal, whole_directory
 from orchestrator.home.run_files import OUTCOME, WEIGHTS, read_origin, read_outcome, read_run, write_origin
 from trainables.base import Outcome
 

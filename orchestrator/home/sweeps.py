@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import SweepError, UserError, unknown
-from orchestrator.home.files import Home, StopRequest, SweepDirectory
+from orchestrator.home.directories import Home, StopRequest, SweepDirectory
 from orchestrator.home.journal import SCHEMA, Begun, Ended, Journal, read_journal
 from orchestrator.home.run_files import ProbeResult, read_results
 from orchestrator.search.base import Request

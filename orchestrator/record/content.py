@@ -35,7 +35,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from orchestrator.home.files import PROBES
+from orchestrator.home.directories import PROBES
 from orchestrator.home.run_files import array_files
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.report.answer import Answer, MixAnswer

@@ -18,7 +18,7 @@ from filelock import FileLock
 
 from orchestrator.commands import command_line
 from orchestrator.errors import SweepError, UserError
-from orchestrator.home.files import scratch
+from orchestrator.home.directories import scratch
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

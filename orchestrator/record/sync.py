@@ -10,7 +10,7 @@ from mlflow import MlflowClient
 from rich.console import Console
 
 from orchestrator.errors import SweepError, UserError
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.home.journal import recall
 from orchestrator.home.sweeps import FIGURE, REPORT, Sweep, UnreadableError, load_sweep
 from orchestrator.record.mlflow_tracker import MlflowTracker

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.space.expected import Expectation
+from orchestrator.space.expectations import Expectation
 from orchestrator.transition.types import QUANTILES
 
 PREFIX = "probe/"

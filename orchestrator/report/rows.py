@@ -20,7 +20,7 @@ COLUMNS = (
     *("sweep", "space", "variant", "profile", "key", "mix", "size", "seed", "status", "steps"),
     *("seconds", "accuracy", "floor", "parameters", "core_parameters", "reused_from"),
 )
-"""Exported columns that every run has. :mod:`orchestrator.catalogue.export` explains them."""
+"""Exported columns that every run has. :mod:`orchestrator.catalog.export` explains them."""
 NUMBERS = ("seconds", "accuracy", "floor", "parameters", "core_parameters")
 """Columns of floats, missing if unknown."""
 

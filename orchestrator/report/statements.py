@@ -35,7 +35,7 @@ from orchestrator.report.words.findings import compared_words, factor_words, odd
 from orchestrator.report.words.numbers import counted
 from orchestrator.report.words.transitions import size_words
 from orchestrator.space.evidence import stands_for_its_size
-from orchestrator.space.expected import COMPARED, INSIDE, ORDER, Expectation
+from orchestrator.space.expectations import COMPARED, INSIDE, ORDER, Expectation
 from orchestrator.transition.evidence import Comparison, Direction, e_bh
 from orchestrator.transition.types import CONFIDENCE, Verdict
 from trainables.base import Outcome

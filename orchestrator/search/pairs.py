@@ -18,9 +18,9 @@ from orchestrator.search.base import (
     check_range,
     requests_of,
 )
-from orchestrator.search.pair_design import PairDesign
+from orchestrator.search.next_pair import PairDesign
+from orchestrator.search.next_run import TransitionDesign
 from orchestrator.search.results import cost_model, learned_runs
-from orchestrator.search.transition_design import TransitionDesign
 from orchestrator.transition.evidence import Block, pair_of
 
 MOST_RUNS = 1_000_000

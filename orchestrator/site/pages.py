@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 from markupsafe import Markup
 
-from orchestrator.catalogue.export import compared, page_of
-from orchestrator.catalogue.reading import StoredSweep, Unfinished, in_training, read_known
+from orchestrator.catalog.export import compared, page_of
+from orchestrator.catalog.reading import StoredSweep, Unfinished, in_training, read_known
 from orchestrator.errors import UserError
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.home.journal import State
 from orchestrator.home.sweeps import UnreadableError
 from orchestrator.record.store import StoreError

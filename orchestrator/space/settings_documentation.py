@@ -18,7 +18,7 @@ from pydantic_core import PydanticUndefined
 
 from orchestrator.search.registry import METHODS
 from orchestrator.space.arms import WrittenArm, WrittenPhase
-from orchestrator.space.expected import Expectation
+from orchestrator.space.expectations import Expectation
 from orchestrator.space.mistakes import field_types
 from orchestrator.space.search import DEFAULT_METHOD
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec

@@ -23,7 +23,7 @@ from orchestrator.environment import user_path
 from orchestrator.errors import UserError, did_you_mean, nearest, unknown
 from orchestrator.space import hardware as machine
 from orchestrator.space import strict_yaml
-from orchestrator.space.expected import expectations_of
+from orchestrator.space.expectations import expectations_of
 from orchestrator.space.hardware import Hardware, Needs
 from orchestrator.space.mistakes import InvalidDataError, Key, Mistake, leaf_paths, parse, unknown_key
 from orchestrator.space.overlays import Assignment, Origin, Values, merge

@@ -13,14 +13,14 @@ from orchestrator.commands import command_line
 from orchestrator.engine.campaign import Campaign
 from orchestrator.errors import SweepError
 from orchestrator.home.checkpoints import Checkpoints
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.home.journal import Answered, State, recall
 from orchestrator.home.sweeps import FIGURE, REPORT, RunRecord, Sweep
 from orchestrator.record.recorder import Recorder
 from orchestrator.report import table
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.drawn import drawn
-from orchestrator.report.probed import probe_notes
+from orchestrator.report.probe_findings import probe_notes
 from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.numbers import counted, found_runs, listed
 from orchestrator.search.base import Searcher

@@ -14,7 +14,7 @@ from types import FrameType
 from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.engine.engine import Engine
 from orchestrator.errors import SweepError
-from orchestrator.home.files import StopRequest, SweepDirectory
+from orchestrator.home.directories import StopRequest, SweepDirectory
 from orchestrator.home.machine_errors import trouble_words
 from orchestrator.search.base import BY_HAND
 from orchestrator.supervisor import INTERRUPTED, leave_terminal, stop_signals

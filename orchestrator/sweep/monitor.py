@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from orchestrator.cost import STARTUP_S, cost_of, played_to_the_end
 from orchestrator.engine.campaign import Campaign
-from orchestrator.engine.runs import Run
+from orchestrator.engine.run_table import Run
 from orchestrator.report.words.transitions import estimate
 from orchestrator.search.base import Request, Searcher
 from orchestrator.search.results import points

@@ -9,18 +9,18 @@ from functools import partial
 
 from rich.console import Console
 
-from orchestrator.catalogue.export import compared
-from orchestrator.catalogue.reading import StoredSweep, read_sweep
+from orchestrator.catalog.export import compared
+from orchestrator.catalog.reading import StoredSweep, read_sweep
 from orchestrator.cost import cost_of, make_plan
 from orchestrator.engine.probing import probe_runs
 from orchestrator.errors import SweepError
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.home.journal import recall
 from orchestrator.home.known_runs import newest_sweep
 from orchestrator.home.sweeps import Sweep
 from orchestrator.report.side_by_side import can_scale
 from orchestrator.report.statements import Row, judge, judge_law, not_run
-from orchestrator.space.expected import LAW, ORDER, Expectation, about
+from orchestrator.space.expectations import LAW, ORDER, Expectation, about
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import settled

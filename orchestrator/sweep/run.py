@@ -12,13 +12,13 @@ from functools import partial
 from rich.console import Console
 
 from orchestrator import supervisor
-from orchestrator.catalogue.reading import find_sweep
+from orchestrator.catalog.reading import find_sweep
 from orchestrator.commands import command_line
 from orchestrator.cost import run_seconds
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
 from orchestrator.errors import UserError
-from orchestrator.home.files import Home, make_home, scratch
+from orchestrator.home.directories import Home, make_home, scratch
 from orchestrator.home.journal import Ended, Journal, Memory, recall
 from orchestrator.home.known_runs import (
     adopt_outcomes,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.site import pages
 from orchestrator.site.server import serving
 from tests.browser.chromium import Page

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from orchestrator.catalogue.reading import StoredSweep, read_sweep
-from orchestrator.home.files import Home
+from orchestrator.catalog.reading import StoredSweep, read_sweep
+from orchestrator.home.directories import Home
 from orchestrator.report.side_by_side import finding
 from orchestrator.site.pages import SweepPages
 from orchestrator.site.server import serving
 from tests.browser.chromium import Page
-from tests.catalogue.fabricated import outcome_of, runs_of, write_sweep
+from tests.catalog.fabricated import outcome_of, runs_of, write_sweep
 from tests.families import FLOOR
 from tests.sweep.sweeps import spec
 

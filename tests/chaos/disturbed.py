@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from orchestrator.home.files import Home, SweepDirectory
+from orchestrator.home.directories import Home, SweepDirectory
 from tests.chaos.ground import OwnRay
 from tests.chaos.program import LOOK_EVERY_S, PATIENCE_S, Program, journalled
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.home.journal import Ended, read_journal
 
 ROOT = Path(__file__).resolve().parents[2]

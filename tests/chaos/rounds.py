@@ -17,7 +17,7 @@ import numpy as np
 import psutil
 from rich.console import Console
 
-from orchestrator.home.files import Home, flaw_of
+from orchestrator.home.directories import Home, flaw_of
 from orchestrator.home.journal import recall
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.home.files import CONTENTS, Home, seal
+from orchestrator.home.directories import CONTENTS, Home, seal
 from orchestrator.home.run_files import OUTCOME
 from tests.chaos.__main__ import drawn, main, not_seen
 from tests.chaos.faults import FAULTS

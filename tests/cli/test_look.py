@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.catalogue.reading import read_sweep
-from orchestrator.home.files import Home
+from orchestrator.catalog.reading import read_sweep
+from orchestrator.home.directories import Home
 from orchestrator.report.words.explanation import explain
-from tests.catalogue.fabricated import failed, leave_stack, runs_of, write_sweep
+from tests.catalog.fabricated import failed, leave_stack, runs_of, write_sweep
 from tests.cli.program import Program
 from tests.sweep.sweeps import spec
 

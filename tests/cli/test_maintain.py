@@ -8,11 +8,11 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import ViewType
 
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.record.store import choose
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
-from tests.catalogue.fabricated import write_sweep
+from tests.catalog.fabricated import write_sweep
 from tests.cli.program import Program
 from tests.sweep.sweeps import quiet, spec
 

@@ -16,7 +16,7 @@ from orchestrator import api
 from orchestrator.cli.main import _may_die, with_bare_resume
 from orchestrator.cli.run import run_command
 from orchestrator.errors import UserError
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.sweep.run_options import EXCLUDED, RunOptions
 from tests.cli.program import Ended, Program
 from tests.sweep.sweeps import ended, spec

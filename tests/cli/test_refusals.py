@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.home.files import Home
-from tests.catalogue.fabricated import write_sweep
+from orchestrator.home.directories import Home
+from tests.catalog.fabricated import write_sweep
 from tests.cli.program import Program
 from tests.sweep.sweeps import UNITS, spec
 

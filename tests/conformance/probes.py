@@ -12,7 +12,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from orchestrator.engine.probing import probe_stored_run
-from orchestrator.home.files import PROBES
+from orchestrator.home.directories import PROBES
 from orchestrator.home.run_files import ARRAYS, WEIGHTS, is_due, read_arrays, read_results
 from tests.trainables.stacks import PERMUTATIONS, config, family_of, last_reports, make_learner
 from trainables.base import Mix, RunConfig

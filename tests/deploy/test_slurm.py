@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from tests.record.servers import free_port
 from tests.sweep.sweeps import ended
 from tests.waiting import wait_for

@@ -9,7 +9,7 @@ import pytest
 from orchestrator.engine.base import RunReport, StackReport
 from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.home.checkpoints import CHECKPOINT, Checkpoints, read_members, read_progress
-from orchestrator.home.files import Home, SweepDirectory
+from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.journal import Ended, Journal, Stopped, read_journal, recall
 from orchestrator.home.run_files import WEIGHTS
 from orchestrator.home.run_store import RunStore

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from tests.chaos.ground import QUICK
 from tests.chaos.paced import write_space
 from tests.chaos.program import ENVIRONMENT, GCS, RAYLET, ROOT, Program, evaluations, journalled

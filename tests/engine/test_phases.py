@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.space.arms import phases_text, read_arm
 from orchestrator.space.mistakes import InvalidDataError
 from tests.cli.program import command, separate, started

@@ -18,7 +18,7 @@ from orchestrator.engine.ray.trial import StackTrial
 from orchestrator.engine.worker import StackWorker
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.checkpoints import CHECKPOINT, Checkpoints
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.home.journal import Ended, Journal, recall, to_line
 from orchestrator.home.machine_errors import trouble_in, trouble_words
 from orchestrator.home.sweeps import create_sweep

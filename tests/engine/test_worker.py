@@ -13,7 +13,7 @@ from safetensors.numpy import load
 from orchestrator.engine.base import RunReport, StackJob, StackReport
 from orchestrator.engine.worker import StackWorker
 from orchestrator.home.checkpoints import Checkpoints
-from orchestrator.home.files import Home, SweepDirectory
+from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.run_files import read_arrays, read_outcome, read_results
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.sweeps import Sweep, create_sweep

@@ -15,11 +15,11 @@ import pytest
 from orchestrator.errors import UserError
 from orchestrator.home import archive
 from orchestrator.home.archive import MARK, Copied, export_home, import_home
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.home.journal import State, recall
 from orchestrator.home.run_files import OUTCOME, ProbeResult, write_result
 from orchestrator.home.run_store import RunStore
-from tests.catalogue.fabricated import runs_of, write_sweep
+from tests.catalog.fabricated import runs_of, write_sweep
 from tests.cli.program import Program, command, started
 from tests.home.test_damage import Stopped, flip, rewrite, stopped, undisturbed
 from tests.scripted import trained

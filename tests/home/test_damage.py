@@ -12,13 +12,13 @@ import pytest
 
 from orchestrator.engine.base import StackJob
 from orchestrator.engine.worker import StackWorker
-from orchestrator.home.files import Home, SweepDirectory, flaw_of
+from orchestrator.home.directories import Home, SweepDirectory, flaw_of
 from orchestrator.home.journal import Begun, recall, to_line
 from orchestrator.home.run_files import ARRAYS, OUTCOME, WEIGHTS
 from orchestrator.home.sweeps import UnreadableError, load_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
-from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
+from tests.catalog.fabricated import leave_stack, runs_of, write_sweep
 from tests.cli.program import Program, command
 from tests.scripted import FAMILY, trained
 from tests.sweep.sweeps import ended, spec, table_of

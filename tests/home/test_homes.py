@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import SweepError
-from orchestrator.home.files import Home, scratch
-from tests.catalogue.fabricated import write_sweep
+from orchestrator.home.directories import Home, scratch
+from tests.catalog.fabricated import write_sweep
 from tests.cli.program import command
 from tests.disks import mounted
 from tests.sweep.sweeps import spec

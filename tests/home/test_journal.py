@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.home.journal import (
     Answered,
     Begun,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.catalogue.reading import StoredSweep, read_sweeps
-from orchestrator.home.files import Home
+from orchestrator.catalog.reading import StoredSweep, read_sweeps
+from orchestrator.home.directories import Home
 from orchestrator.home.sweeps import UnreadableError
 from tests.cli.program import Program
 from trainables.base import Status

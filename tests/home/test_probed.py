@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.home.files import Home, flaw_of
+from orchestrator.home.directories import Home, flaw_of
 from orchestrator.home.run_files import (
     ARRAYS,
     WEIGHTS,

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.home.run_files import ProbeResult, write_origin, write_result
 from orchestrator.home.run_store import RunStore
-from tests.catalogue.fabricated import write_sweep
+from tests.catalog.fabricated import write_sweep
 from tests.cli.program import command, started
 from tests.engine.test_campaign import GOOD
 from tests.scripted import FAMILY, trained

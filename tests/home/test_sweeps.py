@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from orchestrator.api import load, sweeps
-from orchestrator.catalogue.reading import StoredSweep, read_known
-from orchestrator.home.files import Home
+from orchestrator.catalog.reading import StoredSweep, read_known
+from orchestrator.home.directories import Home
 from orchestrator.home.sweeps import UnreadableError, create_sweep, describe_environment
-from tests.catalogue.fabricated import write_sweep
+from tests.catalog.fabricated import write_sweep
 from tests.families import LogisticSettings
 from tests.sweep.sweeps import spec
 from trainables.base import SettingsError

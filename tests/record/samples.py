@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.home.files import SweepDirectory
+from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.run_files import ARRAYS
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.report.answer import Answer, answer

@@ -12,7 +12,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from orchestrator.errors import UserError
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.record.store import DATABASE, VARIABLE
 from orchestrator.record.sync import rebuild
 from orchestrator.sweep import answering

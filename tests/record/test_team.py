@@ -22,7 +22,7 @@ import requests
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.record.store import VARIABLE
 from tests.cli.program import process
 from tests.objects import CREDENTIALS, ObjectStore

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from orchestrator.catalogue.reading import StoredSweep, read_sweep
-from orchestrator.home.files import Home
+from orchestrator.catalog.reading import StoredSweep, read_sweep
+from orchestrator.home.directories import Home
 from orchestrator.report.answer import Answer, Count, MixAnswer, TaskAnswer
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.evidence import Block, Comparison, Pair, compare
 from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Transition, Verdict
-from tests.catalogue.fabricated import write_sweep
+from tests.catalog.fabricated import write_sweep
 from tests.families import LogisticFamily
 from trainables.base import Arm, Outcome, RunConfig, Status
 

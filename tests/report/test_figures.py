@@ -19,8 +19,8 @@ from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
-from orchestrator.catalogue.reading import StoredSweep
-from orchestrator.home.files import Home
+from orchestrator.catalog.reading import StoredSweep
+from orchestrator.home.directories import Home
 from orchestrator.home.sweeps import create_sweep
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.figures import style
@@ -32,7 +32,7 @@ from orchestrator.report.figures.transitions import CURVE_SIZES, transitions_fig
 from orchestrator.report.side_by_side import Compared
 from orchestrator.report.table import comparison_rows
 from orchestrator.transition.types import Density, Estimate, Point, Verdict
-from tests.catalogue.fabricated import failed, runs_of
+from tests.catalog.fabricated import failed, runs_of
 from tests.golden.test_answers import FEWER
 from tests.report.samples import NOWHERE, bracketed, compared, in_order, make_answer, make_spec, transition, written
 from tests.sweep.sweeps import spec

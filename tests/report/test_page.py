@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.catalogue.export import page_of
-from orchestrator.catalogue.reading import StoredSweep
+from orchestrator.catalog.export import page_of
+from orchestrator.catalog.reading import StoredSweep
 from orchestrator.report.side_by_side import finding
 from orchestrator.report.table import answer_table
 from orchestrator.report.words.explanation import how_sure, next_paragraph
 from orchestrator.report.words.findings import caveats
 from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.space.spaces import load_space
-from tests.catalogue.fabricated import diverged, failed, runs_of
+from tests.catalog.fabricated import diverged, failed, runs_of
 from tests.report.samples import written
 from tests.sweep.sweeps import spec
 

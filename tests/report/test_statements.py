@@ -25,7 +25,7 @@ from orchestrator.report.statements import (
     summary,
 )
 from orchestrator.search.base import Request
-from orchestrator.space.expected import Expectation
+from orchestrator.space.expectations import Expectation
 from orchestrator.space.mistakes import InvalidDataError, parse
 from orchestrator.space.spaces import load_space
 from orchestrator.sweep.reproduce import entropies

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.catalogue.reading import read_sweep
-from orchestrator.home.files import Home
+from orchestrator.catalog.reading import read_sweep
+from orchestrator.home.directories import Home
 from orchestrator.record.content import answer_content
 from orchestrator.report.answer import Answer, answer, is_rarer_with_size
 from orchestrator.report.figures.comparisons import caption, main_figure

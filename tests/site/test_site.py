@@ -16,10 +16,10 @@ from http.server import ThreadingHTTPServer
 
 import pytest
 
-from orchestrator.catalogue.export import compared
-from orchestrator.catalogue.reading import read_sweep
+from orchestrator.catalog.export import compared
+from orchestrator.catalog.reading import read_sweep
 from orchestrator.errors import UserError
-from orchestrator.home.files import Home, StopRequest
+from orchestrator.home.directories import Home, StopRequest
 from orchestrator.home.journal import Answered, Journal
 from orchestrator.home.sweeps import ask_to_stop
 from orchestrator.record.store import StoreError
@@ -30,7 +30,7 @@ from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.site.pages import SweepPages, age, intervals, spans
 from orchestrator.site.server import free_port, serving
 from orchestrator.transition.types import Estimate, Point, Verdict
-from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
+from tests.catalog.fabricated import leave_stack, runs_of, write_sweep
 from tests.report.samples import make_answer, transition
 from tests.sweep.sweeps import spec
 

@@ -11,7 +11,7 @@ import pytest
 
 import orchestrator as o
 from orchestrator.errors import UserError
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.home.sweeps import create_sweep
 from orchestrator.space.resources import Resources
 from orchestrator.space.spaces import load_space

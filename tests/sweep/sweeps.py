@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from orchestrator.home.files import Home, SweepDirectory
+from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.journal import Ended, recall
 from orchestrator.report.answer import Answer
 from orchestrator.space.spec import SweepSpec

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from orchestrator.catalogue.reading import read_sweep
-from orchestrator.home.files import Home
+from orchestrator.catalog.reading import read_sweep
+from orchestrator.home.directories import Home
 from orchestrator.home.journal import State
 from orchestrator.report.figures import style
 from orchestrator.report.page import report

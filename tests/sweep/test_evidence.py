@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import UserError
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.home.journal import Asked, Ended, read_journal, recall
 from orchestrator.search.base import requests_of
 from orchestrator.space.evidence import searcher_of

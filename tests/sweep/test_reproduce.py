@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.home.files import Home
-from orchestrator.space.expected import expectations_of
+from orchestrator.home.directories import Home
+from orchestrator.space.expectations import expectations_of
 from orchestrator.space.spaces import open_space
 from tests.cli.program import command
 

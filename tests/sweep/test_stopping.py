@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.catalogue.reading import read_sweep
-from orchestrator.home.files import Home
+from orchestrator.catalog.reading import read_sweep
+from orchestrator.home.directories import Home
 from orchestrator.report.words.findings import caveats
 from orchestrator.report.words.transitions import verdict_line
 from orchestrator.site.pages import SweepPages
@@ -77,7 +77,7 @@ def test_a_sweep_stopped_from_another_terminal_can_be_resumed(tmp_path: Path) ->
 
 
 def test_invalid_stop_requests_are_refused(run: Program, tmp_path: Path) -> None:
-    from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
+    from tests.catalog.fabricated import leave_stack, runs_of, write_sweep
 
     sweep = write_sweep(Home(tmp_path), runs=runs_of(spec())[:2], answered=False)
     keys = leave_stack(Home(tmp_path), sweep, runs_of(spec())[2:4], 3)

@@ -17,7 +17,7 @@ import pytest
 from ray.cluster_utils import Cluster
 
 from orchestrator import supervisor
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.home.journal import recall
 from orchestrator.supervisor import STARTS
 from orchestrator.sweep.interruption import AT_ONCE_S

@@ -11,7 +11,7 @@ from mlflow import MlflowClient
 from orchestrator.engine.base import StackReport
 from orchestrator.engine.worker import StackWorker
 from orchestrator.errors import SweepError, UserError
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.report.words.findings import sentences
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import Verdict

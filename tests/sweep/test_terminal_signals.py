@@ -18,7 +18,7 @@ import pytest
 
 from orchestrator.environment import with_usable_size
 from orchestrator.home.checkpoints import Checkpoints
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.supervisor import stop_signals
 from tests.chaos.paced import write_space
 from tests.chaos.program import ENVIRONMENT, ROOT, evaluations

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.cost import STARTUP_S
-from orchestrator.engine.runs import Run, RunState
+from orchestrator.engine.run_table import Run, RunState
 from orchestrator.search.base import Observation, Problem, Request, Searcher
 from orchestrator.search.registry import make_searcher
 from orchestrator.sweep.monitor import Monitor, time_left

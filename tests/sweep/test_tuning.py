@@ -15,7 +15,7 @@ import pytest
 from mlflow import MlflowClient
 
 from orchestrator.errors import SweepError
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.home.journal import Ended, recall
 from orchestrator.home.run_files import read_outcome
 from orchestrator.home.sweeps import load_sweep

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from tests.cli.program import command
 
 SPACE = """

@@ -19,7 +19,7 @@ from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures import style
 from orchestrator.report.figures.transitions import size_span, styles_of
-from orchestrator.report.probed import ProbePoint
+from orchestrator.report.probe_findings import ProbePoint
 from orchestrator.space.evidence import is_evidence
 from orchestrator.space.spec import SweepSpec
 

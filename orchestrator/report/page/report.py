@@ -17,7 +17,7 @@ from orchestrator.report.figures.similarity import similarities_figure
 from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.figures.transitions import transitions_figure
 from orchestrator.report.page import render
-from orchestrator.report.probed import probe_notes, probe_points, structure_words
+from orchestrator.report.probe_findings import probe_notes, probe_points, structure_words
 from orchestrator.report.races import speed_ups
 from orchestrator.report.side_by_side import finding
 from orchestrator.report.table import answer_table

@@ -33,9 +33,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.catalogue.reading import StoredSweep
+from orchestrator.catalog.reading import StoredSweep
 from orchestrator.errors import UserError
-from orchestrator.home.files import whole_directory
+from orchestrator.home.directories import whole_directory
 from orchestrator.report.rows import COLUMNS, MEASURE, NUMBERS, rows, run_values
 from orchestrator.report.side_by_side import Compared
 from trainables.files import write_whole

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from orchestrator.commands import command_line
 from orchestrator.errors import SweepError, UserError, did_you_mean, first_of
 from orchestrator.home.checkpoints import read_members, read_progress
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.home.journal import State, recall
 from orchestrator.home.run_files import DAMAGED_ARRAYS, directory_bytes
 from orchestrator.home.run_files import read_arrays as arrays_of

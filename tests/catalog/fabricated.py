@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from orchestrator.home.checkpoints import note_progress, write_members
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.home.journal import Answered, Asked, Ended, Journal
 from orchestrator.home.run_files import ARRAYS, packed_arrays
 from orchestrator.home.run_store import RunStore

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.catalogue.reading import StoredSweep
+from orchestrator.catalog.reading import StoredSweep
 from orchestrator.cost import cost_of
 from orchestrator.home.journal import State
 from orchestrator.home.run_files import numbers_of

@@ -10,10 +10,10 @@ from unittest.mock import patch
 
 import pytest
 
-from orchestrator.engine.ahead import CompilesAhead
 from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.compile_ahead import CompilesAhead
 from orchestrator.engine.local_engine import LocalEngine
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.home.journal import Journal
 from orchestrator.home.sweeps import create_sweep
 from orchestrator.search.base import Request

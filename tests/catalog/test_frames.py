@@ -7,12 +7,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from orchestrator.catalogue import export as frames
-from orchestrator.catalogue.export import export
-from orchestrator.catalogue.reading import StoredSweep, read_sweep
+from orchestrator.catalog import export as frames
+from orchestrator.catalog.export import export
+from orchestrator.catalog.reading import StoredSweep, read_sweep
 from orchestrator.errors import UserError
-from orchestrator.home.files import Home
-from tests.catalogue.fabricated import EVALUATIONS, diverged, failed, runs_of, write_sweep
+from orchestrator.home.directories import Home
+from tests.catalog.fabricated import EVALUATIONS, diverged, failed, runs_of, write_sweep
 from tests.sweep.sweeps import spec
 
 RUNS = (

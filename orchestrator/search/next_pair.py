@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from orchestrator.search.base import Problem
-from orchestrator.search.transition_design import prior_of
+from orchestrator.search.next_run import prior_of
 from orchestrator.transition.evidence import Block, Comparison, Direction, Pair, compare
 from orchestrator.transition.types import Floats
 from trainables.contract.runs import Parameters

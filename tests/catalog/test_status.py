@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console, RenderableType
 
-from orchestrator.catalogue.listings import run_view, status_json, status_view, sweeps_view
-from orchestrator.catalogue.reading import find_run, read_sweep
+from orchestrator.catalog.listings import run_view, status_json, status_view, sweeps_view
+from orchestrator.catalog.reading import find_run, read_sweep
 from orchestrator.cost import cost_of, run_seconds
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.rows import targets
 from orchestrator.report.words.changes import changed_words
@@ -21,7 +21,7 @@ from orchestrator.report.words.explanation import explain
 from orchestrator.report.words.findings import sentences
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
-from tests.catalogue.fabricated import diverged, failed, leave_stack, outcome_of, runs_of, write_sweep
+from tests.catalog.fabricated import diverged, failed, leave_stack, outcome_of, runs_of, write_sweep
 from tests.sweep.sweeps import spec
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.catalogue.reading import find_run, find_sweep, read_arrays, read_sweep
+from orchestrator.catalog.reading import find_run, find_sweep, read_arrays, read_sweep
 from orchestrator.errors import UserError
-from orchestrator.home.files import Home
+from orchestrator.home.directories import Home
 from orchestrator.home.journal import State
 from orchestrator.home.run_files import directory_bytes, read_origin
-from tests.catalogue.fabricated import failed, leave_stack, runs_of, write_sweep
+from tests.catalog.fabricated import failed, leave_stack, runs_of, write_sweep
 from tests.cli.program import imported
 from tests.sweep.sweeps import spec
 
@@ -145,8 +145,8 @@ def test_reading_loads_neither_torch_nor_ray_nor_mlflow(home: Home, tmp_path: Pa
     write_sweep(home, runs=runs_of(spec())[:1])
     code = (
         "from pathlib import Path\n"
-        "from orchestrator.catalogue.reading import read_sweep\nfrom orchestrator.home.files import Home\n"
-        "from orchestrator.catalogue.listings import status_json\n"
+        "from orchestrator.catalog.reading import read_sweep\nfrom orchestrator.home.directories import Home\n"
+        "from orchestrator.catalog.listings import status_json\n"
         f"status_json(read_sweep(Home(Path({str(tmp_path)!r})), 'logistic'))"
     )
     assert imported(code, "torch", "ray", "mlflow", "pandas", "matplotlib") == []

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.catalogue.reading import StoredSweep
+from orchestrator.catalog.reading import StoredSweep
 from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures.panels import probe_figure
-from orchestrator.report.probed import probe_notes, probe_points, structure_words
+from orchestrator.report.probe_findings import probe_notes, probe_points, structure_words
 from orchestrator.space.spaces import load_space
 from orchestrator.transition.types import Estimate, Verdict
 from tests.report.samples import written

@@ -16,8 +16,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from orchestrator.engine.campaign import Campaign
-from orchestrator.engine.runs import RunState
-from orchestrator.home.files import SweepDirectory, scratch
+from orchestrator.engine.run_table import RunState
+from orchestrator.home.directories import SweepDirectory, scratch
 from orchestrator.home.sweeps import load_sweep
 from orchestrator.search.base import Request
 from orchestrator.stacks import FULL, Stack, Ticket
