@@ -256,7 +256,7 @@ def _identity(tags: Mapping[str, str]) -> tuple[str, str]:
 def _picture(sweep: Sweep, run: RunRecord | None, place: Path) -> dict[str, Path]:
     """Draw a run's similarities, but only for the first seed of each size: a picture takes 120 ms, as long as the rest
     of the record. Unlike the best seed, the first is the same in every replay."""
-    from orchestrator.report.figures.similarity import SIMILARITY, save_similarity
+    from orchestrator.report.figures.probes import SIMILARITY, save_similarity
 
     if run is None or run.config.seed != sweep.spec.seed:
         return {}

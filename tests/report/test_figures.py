@@ -25,8 +25,8 @@ from orchestrator.home.sweeps import create_sweep
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.figures import style
 from orchestrator.report.figures.comparisons import caption, forest_figure, main_figure
-from orchestrator.report.figures.panels import learning_figure
-from orchestrator.report.figures.similarity import pairs, similarities_figure, similarity_figure
+from orchestrator.report.figures.learning_curves import learning_figure
+from orchestrator.report.figures.probes import pairs, similarities_figure, similarity_figure
 from orchestrator.report.figures.style import save, save_both
 from orchestrator.report.figures.transitions import CURVE_SIZES, transitions_figure
 from orchestrator.report.side_by_side import Compared

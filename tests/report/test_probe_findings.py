@@ -15,7 +15,7 @@ from orchestrator.catalog.reading import StoredSweep
 from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import Answer
-from orchestrator.report.figures.panels import probe_figure
+from orchestrator.report.figures.probes import probe_figure
 from orchestrator.report.probe_findings import probe_notes, probe_points, structure_words
 from orchestrator.space.spaces import load_space
 from orchestrator.transition.types import Estimate, Verdict

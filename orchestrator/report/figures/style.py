@@ -12,7 +12,7 @@ import os
 import re
 import textwrap
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
@@ -24,6 +24,7 @@ from matplotlib.axis import Axis
 from matplotlib.colorbar import Colorbar
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
+from numpy.typing import NDArray
 
 from trainables.files import write_whole
 
@@ -47,6 +48,8 @@ NARROW_IN = 5.0
 ON_PAGE = {"#262626": "currentColor", "#6e6e6e": "var(--soft)", "#c8c8c8": "var(--line)", "#ffffff": "var(--ground)"}
 """Colors of a light or dark page that replace ink, grays and white."""
 DPI = 160
+COLUMNS = 3
+"""Maximum number of panels next to each other."""
 TITLE, TEXT, SMALL = 10.0, 9.0, 7.5
 """Font sizes in points. SMALL, the smallest, is readable in print."""
 TITLE_CHARACTERS = 84
@@ -82,6 +85,20 @@ class Picture(Figure):
 def new_figure(height_in: float, width_in: float = WIDTH_IN) -> Figure:
     """Return an empty figure with an automatic layout."""
     return Picture(figsize=(width_in, height_in), dpi=DPI, facecolor="white", layout="constrained")
+
+
+def panels(names: Sequence[str], heights_in: tuple[float, float], *, sharey: bool) -> tuple[Figure, NDArray[Any]]:
+    """Return a figure with a panel for each name, and all panels as a grid."""
+    across = min(COLUMNS, len(names))
+    down = -(-len(names) // across)
+    figure = new_figure(heights_in[0] * down + heights_in[1])
+    grid = figure.subplots(down, across, sharex=True, sharey=sharey, squeeze=False)
+    for place, axes in enumerate(grid.flat):
+        dress(axes)
+        axes.set_visible(place < len(names))
+    for axes, name in zip(grid.flat, names, strict=False):
+        axes.set_title(name, fontsize=TEXT, loc="left", color=INK)
+    return figure, grid
 
 
 def title(figure: Figure, text: str) -> None:

@@ -12,8 +12,8 @@ from orchestrator.cost import cost_of
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures.comparisons import main_figure
-from orchestrator.report.figures.panels import learning_figure, probe_figure
-from orchestrator.report.figures.similarity import similarities_figure
+from orchestrator.report.figures.learning_curves import learning_figure
+from orchestrator.report.figures.probes import probe_figure, similarities_figure
 from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.figures.transitions import transitions_figure
 from orchestrator.report.page import render

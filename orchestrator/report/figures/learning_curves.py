@@ -1,10 +1,8 @@
-"""Small panels: learning curves of each mix, and numbers of a probe against size."""
+"""Learning curves of each mix."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import matplotlib
 import numpy as np
@@ -13,47 +11,28 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import ListedColormap, LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
 from orchestrator.home.sweeps import RunRecord
-from orchestrator.report.answer import Answer
 from orchestrator.report.figures import style
-from orchestrator.report.figures.transitions import size_span, styles_of
-from orchestrator.report.probe_findings import ProbePoint
 from orchestrator.space.evidence import is_evidence
 from orchestrator.space.spec import SweepSpec
 
-COLUMNS = 3
-CURVES_IN, PROBES_IN = (2.2, 0.5), (1.55, 0.55)
-"""Heights in inches of learning curves and of probes: a row of panels, and the rest of the figure."""
+HEIGHTS_IN = (2.2, 0.5)
+"""Heights of a row of panels, and of the rest of the figure."""
 MOST_LINES = 200
 """More lines than this are rasterized even in vector images, so that pages stay small."""
 COLORS, SHADES = "plasma", (0.88, 0.12)
 """A color map whose steps differ in hue and lightness, and its range from the smallest to the largest size, which is
 visible on light and dark pages."""
-MOST_TICKS, MOST_SIZES = 7, 5
-"""Maximum number of labels of a color bar, and of an axis."""
-
-
-def _panels(names: Sequence[str], heights_in: tuple[float, float], *, sharey: bool) -> tuple[Figure, NDArray[Any]]:
-    """Return a figure with a panel for each name, and all panels as a grid."""
-    across = min(COLUMNS, len(names))
-    down = -(-len(names) // across)
-    figure = style.new_figure(heights_in[0] * down + heights_in[1])
-    grid = figure.subplots(down, across, sharex=True, sharey=sharey, squeeze=False)
-    for place, axes in enumerate(grid.flat):
-        style.dress(axes)
-        axes.set_visible(place < len(names))
-    for axes, name in zip(grid.flat, names, strict=False):
-        axes.set_title(name, fontsize=style.TEXT, loc="left", color=style.INK)
-    return figure, grid
+MOST_TICKS = 7
+"""Maximum number of labels of the color bar."""
 
 
 @style.own_style()
 def learning_figure(spec: SweepSpec, runs: Sequence[RunRecord], title: str = "") -> Figure:
     """Draw validation accuracy on the target over optimizer steps, colored by size, in a panel per mix."""
     mixes = [mix.name for mix in spec.mixes]
-    figure, grid = _panels(mixes, CURVES_IN, sharey=True)
+    figure, grid = style.panels(mixes, HEIGHTS_IN, sharey=True)
     one_size, ends = len(spec.sizes) == 1, (spec.sizes[0], spec.sizes[-1])
     scale = LogNorm(ends[0] / 2, ends[0] * 2) if one_size else LogNorm(*ends)
     colors = ScalarMappable(scale, ListedColormap(matplotlib.colormaps[COLORS](np.linspace(*SHADES, 256))))
@@ -61,7 +40,7 @@ def learning_figure(spec: SweepSpec, runs: Sequence[RunRecord], title: str = "")
     last = max((point.step for run in shown for point in run.outcome.curve), default=1)
     for axes in grid.flat:
         axes.set(xlim=(0, last), ylim=(0, 1.03))
-        axes.xaxis.set_major_locator(MaxNLocator(3 if len(grid[0]) == COLUMNS else 5))
+        axes.xaxis.set_major_locator(MaxNLocator(3 if len(grid[0]) == style.COLUMNS else 5))
         axes.xaxis.set_major_formatter(lambda step, _: f"{step / 1000:g}k" if step >= 1000 else f"{step:g}")
     for axes, mix in zip(grid.flat, mixes, strict=False):
         mine = sorted((run for run in shown if run.config.label == mix), key=lambda run: run.config.size)
@@ -102,29 +81,3 @@ def _spread(sizes: Sequence[int]) -> list[int]:
         if size >= ticks[-1] * gap:
             ticks.append(size)
     return ticks
-
-
-@style.own_style()
-def probe_figure(answer: Answer, numbers: Mapping[str, Sequence[ProbePoint]]) -> Figure:
-    """Draw a panel per number: a point for each run, hollow if chance explains it, and means over seeds."""
-    figure, grid = _panels(list(numbers), PROBES_IN, sharey=False)
-    styles = styles_of(mix.mix for mix in answer.mixes)
-    for axes, points in zip(grid.flat, numbers.values(), strict=False):
-        for mix, (color, marker) in styles.items():
-            by_size: dict[int, list[float]] = defaultdict(list)
-            for point in points:
-                if point.mix == mix:
-                    by_size[point.size].append(point.value)
-                    fill = "white" if point.is_chance else color
-                    axes.plot(point.size, point.value, marker, color=color, markerfacecolor=fill, markersize=3.5)
-            means = [(size, sum(values) / len(values)) for size, values in sorted(by_size.items())]
-            if means:
-                axes.plot(*zip(*means, strict=True), color=color, linewidth=1, label=mix)
-    sizes = sorted({point.size for points in numbers.values() for point in points})
-    first = grid[0][0]
-    first.set(xscale="log", xlim=size_span(answer))
-    style.label_ticks(first.xaxis, {size: f"{size:g}" for size in sizes[:: -(-len(sizes) // MOST_SIZES)]})
-    for axes in grid[-1]:
-        axes.set_xlabel(answer.size_axis)
-    first.legend(fontsize=style.SMALL, frameon=False)
-    return figure

@@ -1,11 +1,12 @@
-"""Cosine similarities of items as heat maps, and the items in the plane of their principal components."""
+"""Results of probes: similarities of items as heat maps, the plane of their principal components, numbers by size."""
 
 from __future__ import annotations
 
 import logging
 import math
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +20,8 @@ from orchestrator.home.run_files import DAMAGED_ARRAYS, read_arrays
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.figures import style
+from orchestrator.report.figures.transitions import size_span, styles_of
+from orchestrator.report.probe_findings import ProbePoint
 from orchestrator.space.evidence import stands_for_its_size
 from trainables.base import Words
 from trainables.probes.embeddings import principal
@@ -35,6 +38,8 @@ FIGURE_IN, PANEL_IN, WORDS_IN, BAR_IN, COLUMNS_IN = 3.5, 1.3, 0.6, 0.65, (0.2, 1
 left edges of the panels in a row."""
 NAME = 22
 """Characters per line of a mix's name in an empty panel."""
+NUMBERS_IN, MOST_SIZES = (1.55, 0.55), 5
+"""Heights in inches of a row of panels with numbers and of the rest of the figure, and most labels of their axis."""
 BAR, SCALE = "cosine similarity", (-1, -0.5, 0, 0.5, 1)
 """Label of a color bar, and labels of its ticks."""
 
@@ -177,4 +182,30 @@ def similarities_figure(answer: Answer, runs: Sequence[RunRecord]) -> Figure | N
     style.dress_bar(bar, BAR)
     if parity:
         figure.text(4.9 / style.WIDTH_IN, 0.42 / height, "hollow: odd", fontsize=style.TEXT, color=style.INK)
+    return figure
+
+
+@style.own_style()
+def probe_figure(answer: Answer, numbers: Mapping[str, Sequence[ProbePoint]]) -> Figure:
+    """Draw a panel per number: a point for each run, hollow if chance explains it, and means over seeds."""
+    figure, grid = style.panels(list(numbers), NUMBERS_IN, sharey=False)
+    styles = styles_of(mix.mix for mix in answer.mixes)
+    for axes, points in zip(grid.flat, numbers.values(), strict=False):
+        for mix, (color, marker) in styles.items():
+            by_size: dict[int, list[float]] = defaultdict(list)
+            for point in points:
+                if point.mix == mix:
+                    by_size[point.size].append(point.value)
+                    fill = "white" if point.is_chance else color
+                    axes.plot(point.size, point.value, marker, color=color, markerfacecolor=fill, markersize=3.5)
+            means = [(size, sum(values) / len(values)) for size, values in sorted(by_size.items())]
+            if means:
+                axes.plot(*zip(*means, strict=True), color=color, linewidth=1, label=mix)
+    sizes = sorted({point.size for points in numbers.values() for point in points})
+    first = grid[0][0]
+    first.set(xscale="log", xlim=size_span(answer))
+    style.label_ticks(first.xaxis, {size: f"{size:g}" for size in sizes[:: -(-len(sizes) // MOST_SIZES)]})
+    for axes in grid[-1]:
+        axes.set_xlabel(answer.size_axis)
+    first.legend(fontsize=style.SMALL, frameon=False)
     return figure
