@@ -19,29 +19,22 @@ import numpy as np
 
 from orchestrator.search.base import MixProgress, Observation, Problem, Request, Results, Searcher, SearchSettings
 from orchestrator.space.spec import SweepSpec
-from orchestrator.space.tuning import Tune
+from orchestrator.space.tuning import NOTHING_BETTER, Tune, values_text
 from trainables.base import Evaluation, Outcome, Status
 
 LEARNED = 0.8
 """Validation accuracy of the target at which a run has learned."""
 SURE = 80
 """Minimum probability, in percent, that more of all runs learn with a trial's settings than as written."""
-NOTHING_BETTER = "no trial was reliably better than the settings as written"
 
 
-@dataclass(frozen=True)
-class Learning(Observation):
-    """Outcome of a tuning run. ``learned_at`` is the step at which the target reached :data:`LEARNED`, or None."""
-
-    learned_at: float | None = None
-
-
-def observe_learning(outcome: Outcome, target: str) -> Learning | None:
-    """Return when the target was learned, or None for a failed run, which is not evidence."""
+def observe_learning(outcome: Outcome, target: str) -> Observation | None:
+    """Return a run's last accuracy and, as its cost, the steps after which it learned. None for a failed run, which is
+    not evidence."""
     if outcome.status is Status.FAILED:
         return None
     accuracy = outcome.curve[-1].accuracy[target] if outcome.curve else 0.0
-    return Learning(accuracy, 0.0, outcome.measures.get("seconds", 0.0), learned_at(outcome.curve, target))
+    return Observation(accuracy, 0.0, learned_at(outcome.curve, target) or 0.0)
 
 
 def learned_at(curve: Sequence[Evaluation], task: str) -> float | None:
@@ -70,40 +63,32 @@ def beats(learned: int, written: int, of: int) -> bool:
 
 @dataclass(frozen=True)
 class Trial:
-    """A trial: values by dotted setting, requests in order, and outcomes so far."""
+    """A trial: values by dotted setting, and the outcome of each of its runs in order, None until it has one."""
 
     values: dict[str, float]
-    requests: tuple[Request, ...]
-    runs: Mapping[Request, Learning]
+    runs: Mapping[Request, Observation | None]
 
     @property
     def missing(self) -> list[Request]:
-        return [request for request in self.requests if request not in self.runs]
+        return [request for request, run in self.runs.items() if run is None]
 
     @property
-    def learned(self) -> int:
-        return sum(run.learned_at is not None for run in self.runs.values())
-
-    @property
-    def mean_steps(self) -> float:
-        """Mean steps to learn over the runs that learned, or infinity if none did."""
-        steps = [run.learned_at for run in self.runs.values() if run.learned_at is not None]
-        return sum(steps) / len(steps) if steps else math.inf
+    def steps(self) -> list[float]:
+        """Steps to learn of the runs that learned."""
+        return [run.cost for run in self.runs.values() if run is not None and run.accuracy >= LEARNED]
 
     @property
     def rank(self) -> tuple[int, float]:
-        """Sorting key of the best trials: more runs learned, then fewer steps."""
-        return -self.learned, self.mean_steps
+        """Sorting key of the best trials: more runs learned, then fewer steps on average."""
+        steps = self.steps
+        return -len(steps), sum(steps) / len(steps) if steps else math.inf
 
     def first(self, count: int) -> Trial:
-        """Return the trial with only its first requests."""
-        requests = self.requests[:count]
-        return Trial(self.values, requests, {run: self.runs[run] for run in requests if run in self.runs})
+        """Return the trial with only its first runs."""
+        return Trial(self.values, dict(list(self.runs.items())[:count]))
 
     def __str__(self) -> str:
-        """Return text such as ``3 of 4 runs learned, in 2390 steps (training.learning_rate 0.0031)``."""
-        steps = f", in {_digits(self.mean_steps)} steps" if self.learned else ""
-        return f"{self.learned} of {len(self.runs)} runs learned{steps} ({values_text(self.values)})"
+        return f"{len(self.steps)} of {len(self.runs)} runs learned"
 
 
 class Study:
@@ -116,16 +101,20 @@ class Study:
         assert spec.tune is not None
         self.mix, self.tune = mix, spec.tune
         self.sizes = spec.tune.sizes_of(spec.sizes)
-        self._results = results
         self._cells = [(size, seed) for size in self.sizes for seed in spec.tune.seed_list]
-        self.written = self._trial({path: float(attrgetter(path)(spec.settings)) for path in spec.tune.settings}, {})
+
+        def trial(values: dict[str, float], *settings: tuple[str, float]) -> Trial:
+            requests = [Request(mix, size, seed, values=settings, until=LEARNED) for size, seed in self._cells]
+            return Trial(values, {request: results.get(request) for request in requests})
+
         others = spec.tune.trials - 1
+        self.written = trial({path: float(attrgetter(path)(spec.settings)) for path in spec.tune.settings})
         spread = spread_values(spec.tune, math.ceil(others / 2))
-        self.trials = [self.written, *(self._trial(values, values) for values in spread)]
+        self.trials = [self.written, *(trial(values, *values.items()) for values in spread)]
         if not self.wanted and self._may_win(len(self._cells)):
             if mix not in suggested:
                 suggested[mix] = suggested_values(self, others - len(spread))
-            self.trials += [self._trial(values, values) for values in suggested[mix]]
+            self.trials += [trial(values, *values.items()) for values in suggested[mix]]
 
     @property
     def wanted(self) -> list[Request]:
@@ -133,40 +122,24 @@ class Study:
         return [request for trial in self.trials for request in self._wanted_by(trial)]
 
     @property
-    def ended(self) -> frozenset[int]:
-        """Positions of the trials that were trained and want no more runs."""
-        trials = enumerate(self.trials)
-        return frozenset(number for number, trial in trials if trial.runs and not self._wanted_by(trial))
-
-    @property
     def best(self) -> Trial:
         """The trial to use after the tuning: the settings as written unless another trial beats them."""
         best = min((trial for trial in self.trials if not trial.missing), key=lambda trial: trial.rank)
-        return best if self._may_win(best.learned) else self.written
+        return best if self._may_win(len(best.steps)) else self.written
 
     @property
     def result(self) -> dict[str, float]:
         """Settings for the mix, empty if those as written are the best."""
         return {} if self.best is self.written else self.best.values
 
-    def progress(self) -> MixProgress:
-        """Return the maximum number of runs left. ``low`` and ``high`` are the first and last of the tuning's sizes."""
-        done = not self.wanted
-        left = self.tune.trials * len(self._cells) - sum(len(trial.runs) for trial in self.trials)
-        note = f"{len(self.ended)} of {self.tune.trials} trials ended"
-        return MixProgress(self.mix, self.sizes[0], self.sizes[-1], 0 if done else left, done, note)
-
     def __str__(self) -> str:
-        best, written = self.best, self.written
-        as_written = f"{written.learned} of {len(written.runs)} runs learned as written"
-        if best is written:
-            return f"tuning {self.mix}: {NOTHING_BETTER} ({as_written})"
-        learned = f"{best.learned} of {len(best.runs)} runs learned"
-        why = f"({as_written}; better with a probability of at least {SURE}%)"
-        return f"tuned {self.mix}: {values_text(best.values)}, {learned} {why}"
+        if not self.result:
+            return f"tuning {self.mix}: {NOTHING_BETTER} ({self.written} as written)"
+        why = f"({self.written} as written; better with a probability of at least {SURE}%)"
+        return f"tuned {self.mix}: {values_text(self.result)}, {self.best} {why}"
 
     def _may_win(self, learned: int) -> bool:
-        return beats(learned, self.written.learned, len(self._cells))
+        return beats(learned, len(self.written.steps), len(self._cells))
 
     def _wanted_by(self, trial: Trial) -> list[Request]:
         """Return the runs that a trial wants next: at the smallest size, then all others if it may still win."""
@@ -174,16 +147,9 @@ class Study:
             return trial.missing
         # Only the smallest size decides, so that the result does not depend on the order in which runs end.
         small = trial.first(self.tune.seeds)
-        failed = 0 if small.missing else len(small.requests) - small.learned
+        failed = 0 if small.missing else len(small.runs) - len(small.steps)
         hopeless = not self._may_win(len(self._cells) - failed)
         return [] if self.written.missing or hopeless else small.missing or trial.missing
-
-    def _trial(self, values: dict[str, float], settings: Mapping[str, float]) -> Trial:
-        """Return a trial with its outcomes so far. ``settings`` is empty for the settings as written."""
-        given = tuple(settings.items())
-        requests = tuple(Request(self.mix, size, seed, values=given, until=LEARNED) for size, seed in self._cells)
-        ended = {request: self._results.get(request) for request in requests}
-        return Trial(values, requests, {request: run for request, run in ended.items() if isinstance(run, Learning)})
 
 
 class Tuner(Searcher):
@@ -198,14 +164,16 @@ class Tuner(Searcher):
         self._suggested: dict[str, list[dict[str, float]]] = {}
 
     def choose(self, pending: Sequence[Request], limit: int) -> list[Request]:
-        wanted = [request for mix in self.problem.mixes for request in self.study(mix).wanted]
+        wanted = [request for study in self.studies() for request in study.wanted]
         return [request for request in wanted if request not in self.results and request not in pending][:limit]
 
     def progress_of(self, mix: str) -> MixProgress:
-        return self.study(mix).progress()
+        """Return the runs that are wanted now. More may follow."""
+        [wanted] = [study.wanted for study in self.studies() if study.mix == mix]
+        return MixProgress(mix, None, None, len(wanted), not wanted, "tuning")
 
-    def study(self, mix: str) -> Study:
-        return Study(self._spec, mix, self.results, self._suggested)
+    def studies(self) -> list[Study]:
+        return [Study(self._spec, mix, self.results, self._suggested) for mix in self.problem.mixes]
 
 
 def suggested_values(study: Study, count: int) -> list[dict[str, float]]:
@@ -222,12 +190,12 @@ def suggested_values(study: Study, count: int) -> list[dict[str, float]]:
     # Optuna seeds numpy's RandomState, which takes 32 bits. A constant liar keeps a wave's suggestions apart.
     sampler = optuna.samplers.TPESampler(seed=tune.seed % 2**32, n_startup_trials=1, constant_liar=True)
     optimizer = optuna.create_study(direction="minimize", sampler=sampler)
-    small = [
+    inside = [
         trial.first(tune.seeds)
         for trial in study.trials
         if all(span.low <= trial.values[path] <= span.high for path, span in tune.settings.items())
     ]
-    for rank, trial in enumerate(sorted(small, key=lambda trial: trial.rank)):
+    for rank, trial in enumerate(sorted(inside, key=lambda trial: trial.rank)):
         optimizer.add_trial(optuna.trial.create_trial(params=trial.values, distributions=spans, value=float(rank)))
     return [dict(optimizer.ask(spans).params) for _ in range(count)]
 
@@ -238,28 +206,3 @@ def spread_values(tune: Tune, count: int) -> list[dict[str, float]]:
     columns = [(rng.permutation(count) + rng.random(count)) / count for _ in tune.settings]
     spans = list(zip(tune.settings.items(), columns, strict=True))
     return [{path: span.at(float(places[number])) for (path, span), places in spans} for number in range(count)]
-
-
-def values_text(values: Mapping[str, float]) -> str:
-    """Return text such as ``training.learning_rate 0.0031, training.weight_decay 0.12``."""
-    return ", ".join(f"{path} {_digits(value)}" for path, value in values.items())
-
-
-def tune_text(tune: Tune) -> str:
-    """Return the ranges, trials, seeds and sizes of the tuning in one line."""
-    spans = ", ".join(
-        f"{path} {_digits(span.low)} to {_digits(span.high)}{' (log)' if span.scale == 'log' else ''}"
-        for path, span in tune.settings.items()
-    )
-    sizes = "two sizes" if tune.sizes == "auto" else f"sizes {', '.join(map(str, tune.sizes))}"
-    return f"{spans}: up to {tune.trials} trials for every mix, up to {tune.seeds} seeds at {sizes}"
-
-
-def tuned_text(mix: str, values: Mapping[str, float], tune: Tune | None) -> str:
-    """Return the settings with which a mix was trained in one line."""
-    how = "set" if tune is None else "tuned"
-    return f"{mix}: {how}: {values_text(values)}" if values else f"{mix}: {NOTHING_BETTER}"
-
-
-def _digits(value: float) -> str:
-    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"

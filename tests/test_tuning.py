@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from orchestrator.search.base import Request
+from orchestrator.search.base import Observation, Request
 from orchestrator.space.spec import SweepSpec
-from orchestrator.tuning import LEARNED, SURE, Learning, Study, Tuner, beats, learned_at, spread_values
+from orchestrator.tuning import LEARNED, SURE, Study, Tuner, beats, learned_at, spread_values
 from tests.families import LogisticLearner
 from tests.sweep.sweeps import HASTE, spec
 from trainables.base import Evaluation
@@ -20,18 +20,18 @@ def tuned_spec(**changes: object) -> SweepSpec:
     return spec(mixes=["add"], settings={"haste": 0.2}, tune={**HASTE, **changes})
 
 
-def train(wanted: SweepSpec, request: Request) -> Learning:
+def train(wanted: SweepSpec, request: Request) -> Observation:
     """Return the outcome of a run of the logistic family, which reaches its accuracy at its first evaluation."""
     config = wanted.config(request)
     accuracy = LogisticLearner([config]).accuracy(config)
-    return Learning(accuracy, 0.0, 1.0, 0.8 / accuracy if accuracy >= LEARNED else None)
+    return Observation(accuracy, 0.0, 0.8 / accuracy if accuracy >= LEARNED else 0.0)
 
 
 def run(
     wanted: SweepSpec,
     at_once: int = 100,
     shuffle: Callable[[list[Request]], None] = lambda requests: None,
-    train: Callable[[SweepSpec, Request], Learning] = train,
+    train: Callable[[SweepSpec, Request], Observation] = train,
 ) -> Study:
     """Run a tuning to its end."""
     tuner = Tuner(wanted)
@@ -41,7 +41,8 @@ def run(
         shuffle(requests)
         for request in requests:
             tuner.tell(request, train(wanted, request))
-    return tuner.study("add")
+    [study] = tuner.studies()
+    return study
 
 
 def test_crossings_are_interpolated_for_the_given_task() -> None:
@@ -74,12 +75,13 @@ def test_the_written_settings_come_first_and_run_at_every_size() -> None:
     assert tuner.ask(100) == []  # The other trials wait for these outcomes.
     for request in first:
         tuner.tell(request, train(wanted, request))
-    written, *others = tuner.study("add").trials
+    written, *others = tuner.studies()[0].trials
     assert written.values == {"haste": 0.2}
     assert list(written.runs) == first
+    assert written.missing == []
     assert len(others) == 1  # Optuna's wave follows the outcomes of the first wave.
     [before] = tuner.progress()
-    assert (before.done, before.runs_left, before.note) == (False, 8, "1 of 3 trials ended")
+    assert (before.done, before.runs_left) == (False, 2)
     second = tuner.ask(100)  # Runs of the smallest size come first.
     assert [(run.size, run.seed, run.until) for run in second] == [(64, 1_000_000 + k, LEARNED) for k in (0, 1)]
     assert [dict(run.values) for run in second] == [others[0].values] * 2
@@ -109,20 +111,20 @@ def test_by_default_two_of_the_sweeps_sizes_are_used() -> None:
     assert tune.sizes_of((8, 16)) == (8, 16)
 
 
-def learning(learns: bool, steps: float = 1.0) -> Learning:
-    return Learning(0.9 if learns else 0.1, 0.0, 1.0, steps if learns else None)
+def learning(learns: bool, steps: float = 1.0) -> Observation:
+    return Observation(0.9 if learns else 0.1, 0.0, steps if learns else 0.0)
 
 
 def test_a_trial_that_cannot_win_ends_at_the_smallest_size() -> None:
     first = run(tuned_spec(seeds=4)).trials[1].values  # Values from the first wave.
 
-    def outcome(wanted: SweepSpec, request: Request) -> Learning:
+    def outcome(wanted: SweepSpec, request: Request) -> Observation:
         """As written, half of the runs learn; in the first trial, those of the smallest size; in other trials, none."""
         values = dict(request.values)
         return learning(values == first and request.size == 64 if values else bool(request.seed % 2))
 
     study = run(tuned_spec(seeds=4), train=outcome)
-    assert [len(trial.runs) for trial in study.trials] == [8, 8, 4]
+    assert [len(trial.missing) for trial in study.trials] == [0, 0, 4]
     assert study.result == {}
     nothing = "no trial was reliably better than the settings as written"
     assert str(study) == f"tuning add: {nothing} (4 of 8 runs learned as written)"
@@ -130,12 +132,12 @@ def test_a_trial_that_cannot_win_ends_at_the_smallest_size() -> None:
 
 def test_perfect_settings_are_kept_without_another_trial() -> None:
     study = run(tuned_spec(), train=lambda wanted, request: learning(True))
-    assert [len(trial.runs) for trial in study.trials] == [4, 0]
-    assert (study.result, sorted(study.ended)) == ({}, [0])
+    assert [len(trial.missing) for trial in study.trials] == [0, 4]
+    assert study.result == {}
 
 
 def test_fewer_steps_break_a_tie() -> None:
-    def outcome(wanted: SweepSpec, request: Request) -> Learning:
+    def outcome(wanted: SweepSpec, request: Request) -> Observation:
         return learning(bool(request.values), 100 * dict(request.values).get("haste", 1.0))
 
     study = run(tuned_spec(), train=outcome)
@@ -144,7 +146,7 @@ def test_fewer_steps_break_a_tie() -> None:
 
 
 def test_the_second_wave_concentrates_where_the_first_one_learned() -> None:
-    def outcome(wanted: SweepSpec, request: Request) -> Learning:
+    def outcome(wanted: SweepSpec, request: Request) -> Observation:
         """Runs learn with a haste of 2 to 8, faster the closer it is to 4."""
         haste = dict(request.values).get("haste", 0.2)
         return learning(2 <= haste <= 8, 100 * (1 + abs(np.log(haste / 4))))

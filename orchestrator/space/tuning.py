@@ -16,6 +16,7 @@ FIRST_SEED = 1_000_000
 LARGEST_SEED = 2**63 - 1
 MOST_TRIALS = 1_000
 """Maximum number of trials of a mix, and of seeds of a trial at one size."""
+NOTHING_BETTER = "no trial was reliably better than the settings as written"
 
 
 class Range(BaseModel):
@@ -41,6 +42,9 @@ class Range(BaseModel):
             return self.low + place * (self.high - self.low)
         value = self.low * math.exp(place * math.log(self.high / self.low))
         return min(max(value, self.low), self.high)  # exp(log(x)) may exceed x slightly.
+
+    def __str__(self) -> str:
+        return f"{_digits(self.low)} to {_digits(self.high)}{' (log)' if self.scale == 'log' else ''}"
 
 
 class Tune(BaseModel):
@@ -95,6 +99,27 @@ class Tune(BaseModel):
     def seed_list(self) -> tuple[int, ...]:
         """Seeds of a trial's runs at one size."""
         return tuple(range(self.seed, self.seed + self.seeds))
+
+    def __str__(self) -> str:
+        """Return the ranges, trials, seeds and sizes in one line."""
+        spans = ", ".join(f"{path} {span}" for path, span in self.settings.items())
+        sizes = "two sizes" if self.sizes == "auto" else f"sizes {', '.join(map(str, self.sizes))}"
+        return f"{spans}: up to {self.trials} trials for every mix, up to {self.seeds} seeds at {sizes}"
+
+
+def values_text(values: Mapping[str, float]) -> str:
+    """Return text such as ``training.learning_rate 0.0031, training.weight_decay 0.12``."""
+    return ", ".join(f"{path} {_digits(value)}" for path, value in values.items())
+
+
+def tuned_text(mix: str, values: Mapping[str, float], tune: Tune | None) -> str:
+    """Return the settings with which a mix was trained in one line."""
+    how = "set" if tune is None else "tuned"
+    return f"{mix}: {how}: {values_text(values)}" if values else f"{mix}: {NOTHING_BETTER}"
+
+
+def _digits(value: float) -> str:
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
 def _ranges(value: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Range]]:

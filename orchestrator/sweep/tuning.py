@@ -1,7 +1,6 @@
-"""Tunes the settings of a sweep's mixes before the sweep itself.
+"""Tunes the settings of a sweep's mixes before the sweep itself, as a separate campaign on the sweep's journal.
 
-Tuning is a separate campaign on the sweep's journal. Its runs stay in the home, so all sweeps that tune the same
-settings reuse them.
+Tuning runs stay in the home, so all sweeps that tune the same settings reuse them.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from orchestrator.home.journal import Journal, Memory, Tuned
 from orchestrator.home.sweeps import RunRecord, Sweep, write_spec
 from orchestrator.stacks import StackSizes
 from orchestrator.sweep.interruption import StopRequests, stop_on_interrupt, stopped_words
-from orchestrator.sweep.run_options import RunOptions, TimeLimit
+from orchestrator.sweep.run_options import RunOptions
 from orchestrator.tuning import Tuner, observe_learning
 from trainables.base import Status
 
@@ -35,8 +34,7 @@ def tuned(
         SweepError: if a run or the machine fails, or ``options.limit`` is reached.
         KeyboardInterrupt: after an interruption.
     """
-    spec, files = sweep.spec, sweep.files
-    tuner = Tuner(spec)
+    spec, tuner = sweep.spec, Tuner(sweep.spec)
     campaign = Campaign(
         replace(sweep, spec=spec.model_copy(update={"tune": None, "probes": ()})),
         tuner,
@@ -46,43 +44,38 @@ def tuned(
         known=[entry for entry in memory.trials if entry.outcome.status is not Status.FAILED],
         observation=observe_learning,
     )
-    observer = _Observer(tuner, campaign, options.limit)
-    for study in map(tuner.study, tuner.problem.mixes):
+    _Observer(campaign, options.limit, only_whole=True)
+    for study in tuner.studies():
         at = " and ".join(map(str, study.sizes))
         log.info(f"tuning {study.mix} at {spec.size_axis} {at}: up to {study.tune.trials} trials")
     with stop_on_interrupt(campaign, engine):
         if not campaign.done:
             engine.execute(campaign)
-    if observer.failure:
-        raise SweepError(observer.failure)
+    for record in campaign.records:
+        if record.outcome.status is Status.FAILED:
+            raise SweepError(f"a tuning run of {record.config.label} failed:\n{record.outcome.error}")
     if campaign.stopping and (why := campaign.machine_error or options.limit.message):
         raise SweepError(stopped_words(sweep.id, f"{why}. Finished trials are kept", options))
     if campaign.stopping:
         log.info(f"Stopped while tuning; finished runs are kept. Continue with\n{options.resumed(sweep.id)}")
         raise KeyboardInterrupt
-    Checkpoints(files.checkpoints).clear()
-    studies = list(map(tuner.study, tuner.problem.mixes))
+    Checkpoints(sweep.files.checkpoints).clear()
+    studies = tuner.studies()
     for study in studies:
         log.info(study)
     journal.append(Tuned())
     spec = spec.model_copy(update={"tuned": {study.mix: study.result for study in studies}})
-    return replace(sweep, spec=write_spec(files, spec))
+    return replace(sweep, spec=write_spec(sweep.files, spec))
 
 
 class _Observer(StopRequests):
-    """Logs each trial that ends. A failed run stops the campaign; :attr:`failure` is the reason."""
-
-    def __init__(self, tuner: Tuner, campaign: Campaign, limit: TimeLimit) -> None:
-        super().__init__(campaign, limit, only_whole=True)
-        self._tuner = tuner
-        self._logged = {mix: tuner.study(mix).ended for mix in tuner.problem.mixes}
-        self.failure = ""
+    """Logs each run that ends. A failed run stops the campaign."""
 
     def ended(self, record: RunRecord) -> None:
-        mix, study = record.config.label, self._tuner.study(record.config.label)
-        if record.outcome.status is Status.FAILED:
-            self.failure = f"a tuning run of {mix} failed:\n{record.outcome.error}"
+        config, spec = record.config, self._campaign.sweep.spec
+        learning = observe_learning(record.outcome, spec.target)
+        if learning is None:
             self._campaign.stopping = True
-        new, self._logged[mix] = sorted(study.ended - self._logged[mix]), study.ended
-        for number in new if not record.found_in else ():
-            log.info(f"tuning {mix}, trial {number + 1} of {study.tune.trials}: {study.trials[number]}")
+        elif not record.found_in:
+            learned = f"learned in {learning.cost:.0f} steps" if learning.cost else "not learned"
+            log.info(f"tuning {config.label}: {learned} at {spec.size_axis} {config.size}, seed {config.seed}")

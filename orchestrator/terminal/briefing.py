@@ -15,8 +15,8 @@ from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.numbers import number, rough_duration
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spec import SweepSpec
+from orchestrator.space.tuning import tuned_text
 from orchestrator.stacks import settled
-from orchestrator.tuning import tune_text, tuned_text
 from trainables.transformer.native import TORCH, missing
 
 MOST_NUMBERS = 12
@@ -112,7 +112,7 @@ def _cost(plan: Plan) -> str:
 def _tuning(spec: SweepSpec) -> dict[str, str]:
     """Return the settings to tune and those already tuned, if any."""
     tuned = "; ".join(tuned_text(mix, values, spec.tune) for mix, values in spec.tuned.items())
-    texts = {"tune": "" if spec.tune is None else tune_text(spec.tune), "tuned": tuned}
+    texts = {"tune": "" if spec.tune is None else str(spec.tune), "tuned": tuned}
     return {label: text for label, text in texts.items() if text}
 
 
