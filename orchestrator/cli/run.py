@@ -43,7 +43,7 @@ from orchestrator.space.spaces import names, open_space, written
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.strict_yaml import commented
 from orchestrator.sweep.reproduce import Experiment, Reproduction
-from orchestrator.sweep.run import check_begin, logged_to, one_ray, run_sweep
+from orchestrator.sweep.run import earlier_sweeps, logged_to, run_sweep
 from orchestrator.sweep.run_options import HOME, RunOptions, SizedOptions, SpaceOptions, seconds_of
 from orchestrator.terminal.briefing import print_plan, print_start
 from trainables.contract.arms import as_named
@@ -105,7 +105,13 @@ def run_command(space: SpaceName, options: RunOptions) -> None:
         warn(f"in this directory `python -m orchestrator` runs {other}: run the printed commands in another directory")
     specs = load_variants(space, options, hardware)
     options = replace(options, hardware=hardware, several=len(specs) > 1)
-    _check_begin(specs, options, hardware)
+    if options.several and (options.resume or options.extend is not None):
+        variants = ", ".join(spec.variant for spec in specs)
+        option = "--resume" if options.resume else "--extend"
+        raise UserError(f"{option} applies to one sweep, but {space} has several: also give --variant ({variants})")
+    for spec in specs:  # Before anything is printed or trained.
+        single = replace(options, resume=None) if options.several else options
+        earlier_sweeps(spec, Home(options.home.resolve()), hardware, single)
     console = _Output(quiet=options.quiet)
     if options.several:
         _run_variants(specs, options, hardware, console)
@@ -126,51 +132,21 @@ class _Output(Console):
         super().on_broken_pipe()
 
 
-def _check_begin(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hardware) -> None:
-    """Check everything before anything starts. Raises ``UserError``."""
-    if options.several and (options.resume or options.extend is not None):
-        variants = ", ".join(spec.variant for spec in specs)
-        option = "--resume" if options.resume else "--extend"
-        raise UserError(
-            f"{option} applies to one sweep, but {options.space} has several: also give --variant ({variants})"
-        )
-    for spec in specs:
-        _check_gpus(spec, hardware, options.address)
-    single = replace(options, resume=None) if options.several else options
-    for spec in specs:
-        check_begin(spec, Home(options.home.resolve()), hardware, single)
-    if options.dashboard:
-        from orchestrator.engine.ray.session import check_dashboard  # Ray takes a second to import.
-
-        check_dashboard(options.address)
-
-
-def _check_gpus(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:
-    if not spec.resources.gpu_per_stack or hardware.gpus or hardware.grows:
-        return
-    where, share = f"at {address}" if address else "here", spec.resources.gpu_per_stack
-    needs = "a share of a GPU" if isinstance(share, str) else f"{share:g} GPU"
-    raise UserError(
-        f"each stack of this sweep needs {needs}, but no GPU was found {where}. Give the --address of a Ray cluster "
-        "with GPUs, another --profile, or --set resources.gpu_per_stack=0 to train on the CPU, slowly."
-    )
-
-
 def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hardware, console: Console) -> None:
-    """Run sweeps one after another under one Ray, and compare them. A resume only runs unfinished variants."""
+    """Run sweeps one after another, and compare them. A resume only runs unfinished variants."""
     ended: list[str] = []
     home = Home(options.home.resolve())
-    with one_ray(replace(options, begun=lambda sweep: ended.append(sweep.id))) as shared:
-        for spec in specs:
-            with logged_to(console):
-                newest = None if options.resume is None else newest_sweep(spec, home)
-            if newest is not None and recall(newest.files, runs=False).answered:
-                text = f"{spec.variant}: answered by {newest.id}"
-                console.print(text, markup=False, highlight=False, soft_wrap=True)
-                ended.append(newest.id)
-                continue
-            print_start(spec, hardware, console, options.plan_line)
-            run_sweep(spec, replace(shared, resume=None if newest is None else newest.id), console)
+    options = replace(options, begun=lambda sweep: ended.append(sweep.id))
+    for spec in specs:
+        with logged_to(console):
+            newest = None if options.resume is None else newest_sweep(spec, home)
+        if newest is not None and recall(newest.files, runs=False).answered:
+            text = f"{spec.variant}: answered by {newest.id}"
+            console.print(text, markup=False, highlight=False, soft_wrap=True)
+            ended.append(newest.id)
+            continue
+        print_start(spec, hardware, console, options.plan_line)
+        run_sweep(spec, replace(options, resume=None if newest is None else newest.id), console)
     stored = [open_sweep(sweep_id, options.home) for sweep_id in ended]
     print_comparison(stored, stored[-1].sweep.files.directory / "variants.png")
 

@@ -24,7 +24,7 @@ from orchestrator.space.expectations import LAW, Expectation, about
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import settled
-from orchestrator.sweep.run import logged_to, one_ray, run_sweep
+from orchestrator.sweep.run import logged_to, run_sweep
 from orchestrator.sweep.run_options import RunOptions
 from trainables.probes.base import load_probe
 
@@ -89,14 +89,13 @@ class Reproduction:
         waiting.sort(key=lambda pair: costs[pair[1].title] / pair[0].rows_of(pair[1]))
         for experiment, spec in self._pairs if budget_s != 0 else ():
             self._probe(experiment, spec)
-        with one_ray(options) as shared:
-            for number, (experiment, spec) in enumerate(waiting, start=1):
-                if until is not None and time.monotonic() + costs[spec.title] > until:
-                    continue
-                self._say(f"\n{number} of {len(waiting)}: {spec.title}, {spec.profile}")
-                self._run(spec, shared)
-                self._probe(experiment, spec)
-                yield
+        for number, (experiment, spec) in enumerate(waiting, start=1):
+            if until is not None and time.monotonic() + costs[spec.title] > until:
+                continue
+            self._say(f"\n{number} of {len(waiting)}: {spec.title}, {spec.profile}")
+            self._run(spec, options)
+            self._probe(experiment, spec)
+            yield
 
     def rows(self) -> list[Row]:
         """Return all statements with their findings, in the order of the experiments."""
