@@ -49,12 +49,10 @@ class Begun:
 
 @dataclass(frozen=True)
 class Ended:
-    """A run that ended.
+    """A run that ended ``at`` a time (ISO 8601, UTC), which comparisons ignore.
 
-    Attributes:
-        result: Outcome of a failed run. None in the journal for other runs, whose directories have the outcome.
-        reused_from: The other sweep that trained the run, or "".
-        at: Time of the entry (ISO 8601, UTC), ignored in comparisons.
+    ``result`` is the outcome of a failed run; in the journal it is None for other runs, whose directories have it.
+    ``reused_from`` is the other sweep that trained the run, or "".
     """
 
     key: str
@@ -121,15 +119,9 @@ class State(StrEnum):
 class Memory:
     """State of a sweep on disk.
 
-    Attributes:
-        ended: Runs of the sweep, each once, in the order in which they ended.
-        trials: Tuning runs, each once, in the order in which they ended.
-        blocks: Pairs of runs requested as evidence, in order.
-        stopped: Mixes that the user stopped.
-        answered: True if the sweep has its answer.
-        changed: Time of the last entry, or "" without entries.
-        damaged: A message for each omitted line and run.
-        lost: Keys of the omitted runs.
+    ``ended`` and ``trials`` are its runs and its tuning runs, each once, in the order in which they ended, ``blocks``
+    the pairs requested as evidence, ``stopped`` the mixes that the user stopped. ``changed`` is the time of the last
+    entry, or "". ``damaged`` has a message for each omitted line and run, ``lost`` the keys of the omitted runs.
     """
 
     ended: tuple[Ended, ...] = ()

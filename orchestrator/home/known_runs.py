@@ -21,13 +21,8 @@ log = logging.getLogger(__name__)
 
 
 def find_unfinished(spec: SweepSpec, home: Home) -> Sweep:
-    """Return the newest unfinished sweep with the same runs.
-
-    If all such sweeps have answers, return the newest, which may have died before it printed its answer.
-
-    Raises:
-        UserError: if no sweep matches, with the differences from the newest sweep with the same name.
-    """
+    """Return the newest unfinished sweep with the same runs, or else the newest with an answer, which may have died
+    before it printed it. Raises :class:`UserError` with the differences from the newest sweep of that name."""
     closest, answered = "", None
     for sweep in _of_space(spec, home):
         different = differences(spec, sweep.spec)
@@ -50,8 +45,7 @@ def newest_sweep(spec: SweepSpec, home: Home) -> Sweep | None:
 
 def check_same(spec: SweepSpec, sweep: Sweep) -> None:
     """Raise :class:`UserError` unless a sweep has the runs of this spec."""
-    different = differences(spec, sweep.spec)
-    if different:
+    if different := differences(spec, sweep.spec):
         raise UserError(
             f"{sweep.id} cannot be resumed with these settings: they differ in {differences_text(different)}. "
             "Repeat the settings it was started with, or leave --resume out: a new sweep reuses shared runs."
@@ -116,10 +110,8 @@ def continued_blocks(spec: SweepSpec, older: Sweep) -> tuple[Block, ...]:
     """Return the pairs of an older sweep whose evidence a sweep of ``spec`` continues.
 
     For each comparison that both sweeps make with the same runs and target, these are all its pairs. Dropping some
-    after seeing their outcomes would turn chance into evidence.
-
-    Raises:
-        UserError: if the two sweeps define learned runs differently, or ``spec`` lacks a size or seed of the pairs.
+    after seeing their outcomes would turn chance into evidence. Raises :class:`UserError` if the two sweeps define
+    learned runs differently, or ``spec`` lacks a size or seed of the pairs.
     """
     blocks = recall(older.files, runs=False).blocks
     mine, theirs = spec.mix_named, older.spec.mix_named
@@ -177,6 +169,5 @@ def reusable(spec: SweepSpec, older: Sweep) -> list[Ended]:
 
 
 def _usable(spec: SweepSpec) -> dict[str, Request]:
-    family = spec.make_family()
-    requests = [phase for request in spec.requests() for phase in spec.chain(request)]
-    return {family.key(spec.config(request)): request for request in requests}
+    key = spec.make_family().key
+    return {key(spec.config(phase)): phase for request in spec.requests() for phase in spec.chain(request)}

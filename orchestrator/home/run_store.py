@@ -124,8 +124,7 @@ class RunStore:
             (self.home.claims / key).unlink(missing_ok=True)
 
     def own_keys(self) -> list[str]:
-        """Return the keys of runs, including tuning runs, that only this sweep uses or trains."""
-        # A sweep refers to a run if its journal contains the key.
+        """Return the keys of runs, including tuning runs, that only this sweep trains or names in its journal."""
         journals = {path.parent.name: path.read_bytes() for path in self.home.root.glob("sweeps/*/journal.jsonl")}
         own = journals.pop(self.sweep_id, b"")
         keys = []

@@ -17,10 +17,9 @@ Names are stable, for sorting, filtering and charts:
 
 Censored and unknown values are missing. ``+`` in a mix becomes ``.`` in metric names, because MLflow rejects it.
 
-Artifacts: of a run ``arrays.npz`` (from its family), ``probes/PROBE.npz``, and for the first seed of each size a
-picture of its ``similarity``, or ``traceback.txt``; of a transition ``transition.json`` (points, probabilities and
-estimates); of a sweep ``report.html``, ``transitions.png`` and ``.svg``, ``answer.json`` and ``search_space.yaml``,
-which ``run`` accepts.
+Artifacts: of a run ``arrays.npz`` (from its family) and ``probes/PROBE.npz``, or ``traceback.txt``; of a transition
+``transition.json`` (points, probabilities and estimates); of a sweep ``report.html``, ``transitions.png`` and ``.svg``,
+``answer.json`` and ``search_space.yaml``, which ``run`` accepts.
 """
 
 from __future__ import annotations
@@ -53,8 +52,6 @@ from trainables.base import Status
 
 NO_METRICS = frozenset({"size", "seed", "accuracy", "floor"})
 """Numbers not logged under these names: they identify the run, or are logged once for each task."""
-
-
 SIZES = ("transition", "low", "high")
 METRICS = (
     *(f"{name}{unit}" for unit in ("", "_parameters", "_core_parameters", "_absolute") for name in SIZES),
@@ -161,7 +158,6 @@ def run_content(sweep: Sweep, run: RunRecord) -> Content:
         },
         params=with_settings(spec, identity, config.settings),
         samples=finite((*curve, *final)),
-        note=_run_note(sweep, run),
         texts={"traceback.txt": outcome.error} if outcome.status is Status.FAILED else {},
         files={
             f"{PROBES}/{path.name}" if path.parent.name == PROBES else path.name: path
@@ -278,15 +274,4 @@ For each of the mixes {mixes}, this sweep looks for the smallest `{spec.size_axi
 `{spec.target}` reaches {LEVEL:.0%} of its asymptote. Nested below: one record per {words.run} and one per mix's
 transition. A {words.run} trained for an earlier sweep is listed under that sweep. `search_space.yaml` reproduces this
 sweep: `python -m orchestrator run search_space.yaml`.
-"""
-
-
-def _run_note(sweep: Sweep, run: RunRecord) -> str:
-    words, config = sweep.spec.family_class.words, run.config
-    ends = {
-        Status.FAILED: "It **failed**, so it is not evidence; see `traceback.txt`.",
-        Status.DIVERGED: f"Its loss **diverged**, so it counts as not {words.learned}.",
-    }
-    return f"""One {words.run} of `{config.label}`, {sweep.spec.size_axis} {config.size}, seed {config.seed}, for the
-sweep `{sweep.id}`. {ends.get(run.outcome.status, "")}
 """

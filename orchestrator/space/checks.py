@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from orchestrator.errors import did_you_mean, unknown
@@ -89,9 +89,8 @@ def in_tune(
 
 
 def _tunable(family: Family) -> str:
-    if not family.tunable:
-        return f"The family {family.name} has no settings to tune"
-    return f"Allowed: {', '.join(family.tunable)}"
+    allowed = ", ".join(family.tunable)
+    return f"Allowed: {allowed}" if allowed else f"The family {family.name} has no settings to tune"
 
 
 def in_recipes(
@@ -113,32 +112,6 @@ def in_along(along: str, settings: Any) -> Iterator[Mistake]:
     numbers = [name for name, value in values.items() if type(value) in (int, float) and value > 0]
     if along and along not in numbers:
         yield Mistake(("along",), str(unknown("positive number in the settings", along, numbers)))
-
-
-def in_sizes(
-    mixes: Sequence[Arm],
-    sizes: Sequence[int],
-    family_of: Callable[[Arm], Family],
-    config: Callable[[Arm, int], RunConfig],
-    fields: Iterable[str],
-) -> Iterator[Mistake]:
-    """Refuse the first mix and size whose run cannot be trained. Most others would give the same message.
-
-    ``fields`` are the fields of a specification: any other mistake is in the family's settings.
-    """
-    for place, mix in enumerate(mixes):
-        family = family_of(mix)
-        for size in sizes:
-            try:
-                run = config(mix, size)
-                for phase in run.phases:
-                    family.check(phase.mix, phase.size)
-                check_parts(family, run)
-            except SettingsError as error:
-                named = tuple(error.key.split(".")) if error.key not in ("", "arms") else ("mixes", place)
-                key = named if named[0] in fields else ("settings", *named)
-                yield Mistake(key, f"mix {mix} at {family.size_axis} {size}: {explain(error)}")
-                return
 
 
 def check_parts(family: Family, run: RunConfig) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-import sys
+import resource
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -94,7 +94,7 @@ def whole_machine() -> Hardware:
 
 def _gpus() -> tuple[int, str, float]:
     """Return the number of GPUs, and name and memory in GB of the first."""
-    if sys.platform == "darwin" or (sys.platform == "linux" and not any(Path(path).exists() for path in GPU_DRIVERS)):
+    if not any(Path(path).exists() for path in GPU_DRIVERS):
         return 0, "", 0.0
     import torch  # Takes two seconds.
 
@@ -113,36 +113,26 @@ class Limits:
 
 
 def limits(groups: Path = GROUPS, own: Path = OWN_GROUPS) -> Limits:
-    """Return the limits of this process, from its control groups and the shell (``ulimit -v``).
-
-    A process is limited by its group and all parent groups.
-    """
-    by_group = [_limits_of(group) for group in _groups(groups, own)]
-    memory = min((limit.memory_bytes for limit in by_group), default=math.inf)
-    return Limits(min(memory, _address_space()), min((limit.cpus for limit in by_group), default=math.inf))
+    """Return the limits of this process, from its control groups, all their parents, and the shell (``ulimit -v``)."""
+    memory, cpus = [_address_space()], [math.inf]
+    for group in _groups(groups, own):
+        for name in ("memory.max", "memory.high", "memory.limit_in_bytes"):
+            memory += _numbers(group / name)
+        version_1 = _numbers(group / "cpu.cfs_quota_us") + _numbers(group / "cpu.cfs_period_us")
+        for quota in (_numbers(group / "cpu.max"), version_1):
+            if len(quota) == 2 and quota[0] > 0:  # A quota of -1 means unlimited.
+                cpus.append(quota[0] / quota[1])
+    return Limits(min(memory), min(cpus))
 
 
 def _groups(groups: Path, own: Path) -> Iterator[Path]:
     """Yield the directories of this process's groups and of their parents."""
-    lines = []
-    with suppress(OSError):  # Not Linux, or /proc is hidden.
-        lines = own.read_text(encoding="utf-8").splitlines()
-    for line in lines:
+    for line in own.read_text(encoding="utf-8").splitlines() if own.is_file() else ():  # /proc may be hidden.
         _, controllers, path = line.split(":", 2)
         # A path outside the container is not visible below the mount point.
         parts = [] if ".." in path else path.strip("/").split("/")
         for name in {controllers, *controllers.split(",")}:  # Version 2 does not name controllers.
             yield from (groups.joinpath(name, *parts[:length]) for length in range(len(parts) + 1))
-
-
-def _limits_of(group: Path) -> Limits:
-    memory = [_numbers(group / name) for name in ("memory.max", "memory.high", "memory.limit_in_bytes")]
-    quotas = [_numbers(group / "cpu.max"), _numbers(group / "cpu.cfs_quota_us") + _numbers(group / "cpu.cfs_period_us")]
-    return Limits(
-        min((limit for numbers in memory for limit in numbers), default=math.inf),
-        # A quota of -1 means unlimited.
-        min((quota[0] / quota[1] for quota in quotas if len(quota) == 2 and quota[0] > 0), default=math.inf),
-    )
 
 
 def _numbers(path: Path) -> list[float]:
@@ -154,9 +144,5 @@ def _numbers(path: Path) -> list[float]:
 
 def _address_space() -> float:
     """Return the shell's limit on a process's memory in bytes."""
-    if sys.platform == "win32":
-        return math.inf
-    import resource  # Not available on Windows.
-
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
     return math.inf if soft == resource.RLIM_INFINITY else float(soft)

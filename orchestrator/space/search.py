@@ -15,8 +15,6 @@ from orchestrator.search.registry import METHODS
 from orchestrator.space.mistakes import STRICT, InvalidDataError, Mistake, parse
 
 DEFAULT_METHOD = "pairs"
-FORMER = {"bayes": "pairs"}
-"""Methods of earlier versions, and their replacements."""
 
 
 class Search(BaseModel):
@@ -34,15 +32,8 @@ class Search(BaseModel):
             return data
         own = dict(data)
         method = str(own.pop("method", DEFAULT_METHOD))
-        message = ""
-        if method in FORMER:
-            message = (
-                f"{method!r} existed only in earlier versions; write method: {FORMER[method]}, with its own settings"
-            )
-        elif method not in METHODS:
-            message = str(unknown("search method", method, METHODS))
-        if message:
-            raise InvalidDataError(Mistake(("method",), message))
+        if method not in METHODS:
+            raise InvalidDataError(Mistake(("method",), str(unknown("search method", method, METHODS))))
         return {"method": method, "settings": asdict(parse(METHODS[method].Settings, own))}
 
     @model_serializer

@@ -24,13 +24,13 @@ from orchestrator.errors import UserError
 from orchestrator.search.base import Request
 from orchestrator.space import checks, strict_yaml
 from orchestrator.space.arms import Fairness, read_arm, with_budgets, with_recipes, written
-from orchestrator.space.mistakes import NAME, STRICT, InvalidDataError, Mistake, parse
+from orchestrator.space.mistakes import NAME, STRICT, InvalidDataError, Mistake, explain, parse
 from orchestrator.space.resources import Resources
 from orchestrator.space.search import Search, SizeRange
 from orchestrator.space.settings import flatten, plain_value, resolve
 from orchestrator.space.tuning import LARGEST_SEED, Tune
 from orchestrator.transition.evidence import LEARNED
-from trainables.base import Family, RunConfig, Until, load_family
+from trainables.base import Family, RunConfig, SettingsError, Until, load_family
 from trainables.contract.arms import Arm
 from trainables.contract.runs import salted
 from trainables.probes.base import load_probe
@@ -198,12 +198,24 @@ class SweepSpec(BaseModel):
             *checks.in_recipes(self.recipes, tune, family, self.sizes),
             *checks.in_along(self.along, self.settings),
         ]
-
-        def config(mix: Arm, size: int) -> RunConfig:
-            return self.config(Request(mix.name, size, self.seed))
-
         # A run with one of these mistakes cannot be trained, and would repeat the message.
-        return mistakes or [*checks.in_sizes(self.mixes, self.sizes, self.family_of, config, type(self).model_fields)]
+        return mistakes or self._untrainable()
+
+    def _untrainable(self) -> list[Mistake]:
+        """Return the mistake of the first mix and size whose run cannot be trained. Most others have the same one."""
+        for mix, size in self.cells:
+            try:
+                run = self.config(Request(mix.name, size, self.seed))
+                for phase in run.phases:
+                    self.family_of(mix).check(phase.mix, phase.size)
+                checks.check_parts(self.family_of(mix), run)
+            except SettingsError as error:
+                named = (
+                    tuple(error.key.split(".")) if error.key not in ("", "arms") else ("mixes", self.mixes.index(mix))
+                )
+                key = named if named[0] in type(self).model_fields else ("settings", *named)
+                return [Mistake(key, f"mix {mix} at {self.size_axis} {size}: {explain(error)}")]
+        return []
 
     @classmethod
     def keys_in_a_file(cls) -> list[str]:
@@ -217,13 +229,13 @@ class SweepSpec(BaseModel):
         return f"{self.name}, {self.variant}" if self.variant else self.name
 
     @property
-    def family_class(self) -> type[Family]:
-        return self._stand_in or load_family(self.family)
-
-    @property
     def lacks_family(self) -> bool:
         """True if the family cannot be imported: the sweep can then be shown but not continued."""
         return self._stand_in is not None
+
+    @property
+    def family_class(self) -> type[Family]:
+        return self._stand_in or load_family(self.family)
 
     def make_family(self) -> Family:
         return self.family_class(self.settings)

@@ -252,12 +252,6 @@ def _graded_at(curves: Curves, size: float) -> tuple[Floats32, Floats32]:
     return rise_FA * share_MK11, ends_MK11 + between_MKFA
 
 
-@lru_cache(maxsize=64)
-def _steps_at(curves: Curves, size: float) -> Floats32:
-    """Return the probability of each step of the share that a run of a size learns: M x K x S."""
-    return share_probabilities(curves.share(size))
-
-
 def normal(value: Any, mean: Any, deviation: Any) -> Any:
     """Return the density of a normal distribution."""
     scaled = (value - mean) / deviation
@@ -299,10 +293,12 @@ def _table() -> tuple[Floats, Floats]:
     return places, steps
 
 
-def share_probabilities(curve: Floats) -> Floats32:
-    """Return the probability of each step of the share at points on the curve in (0, 1), along a new last axis S."""
+@lru_cache(maxsize=64)
+def _steps_at(curves: Curves, size: float) -> Floats32:
+    """Return the probability of each step of the share that a run of a size learns: M x K x S."""
     places, steps = _table()
-    at = (logit(np.clip(curve, expit(-LOGITS), expit(LOGITS))) - places[0]) / (places[1] - places[0])
+    share = np.clip(curves.share(size), expit(-LOGITS), expit(LOGITS))
+    at = (logit(share) - places[0]) / (places[1] - places[0])
     below = np.minimum(at.astype(np.intp), TABLE - 2)
     weight = (at - below)[..., None]
     probabilities: Floats = steps[below] * (1 - weight) + steps[below + 1] * weight

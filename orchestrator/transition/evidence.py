@@ -120,32 +120,24 @@ class Counts(Protocol):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Evidence from the pairs of a mix and its baseline.
-
-    Attributes:
-        decided: Direction whose evidence reached ``threshold`` after any of the counted pairs; never revoked.
-        evidence: Larger e-value of the two directions after the last counted pair, from pairs of equal sizes.
-        leans: Direction of ``evidence``.
-        highest: Largest e-value so far.
-        threshold: Evidence that decides, 1 / error.
-        at_least: Largest certified factor once decided, at least 1. The baseline needs at least this many times the
-            mix's parameters (or the mix this many times the baseline's, if the mix needs more).
-        at_least_core: The same factor in parameters of the core.
-        pairs: Number of counted pairs.
-        tallies: Runs that learned at each size, ascending.
-        bar: Accuracy from which a run counts as learned, averaged over runs.
-    """
+    """Evidence from ``pairs`` counted pairs of a mix and its baseline."""
 
     decided: Direction | None
+    """Direction whose evidence reached ``threshold`` (1 / error) after any of the counted pairs; never revoked."""
     evidence: float
+    """Larger e-value of the two directions after the last counted pair, from pairs of equal sizes."""
     leans: Direction
     highest: float
+    """Largest e-value so far."""
     threshold: float
     at_least: float | None
+    """Largest certified factor once decided, at least 1: the baseline needs at least this many times the mix's
+    parameters, or the mix this many times the baseline's."""
     at_least_core: float | None
     pairs: int
     tallies: tuple[Tally, ...]
     bar: float
+    """Accuracy from which a run counts as learned, averaged over runs."""
 
 
 def bar(floor: float, learned: float = LEARNED) -> float:
@@ -242,13 +234,13 @@ def _certified_factor(growth: Floats, ratios: Floats, needed: float) -> float:
 
 def _pair_growth(p: float, q: float, better: bool | None, other: bool | None) -> list[float]:
     """Return the growth of the log evidence for ``better``, by alternative; p and q are the predicted chances."""
-    growth = []
-    for chance, lower in (*ALTERNATIVES, (p, q)):
-        middle = (chance + lower) / 2
-        # Bet nothing if the predicted chances are equal or in the opposite order.
-        bet = _log_ratio(chance, middle, better) + _log_ratio(lower, middle, other) if chance > lower else 0.0
-        growth.append(bet)
-    return growth
+    # Bet nothing if the predicted chances are equal or in the opposite order.
+    return [
+        _log_ratio(chance, (chance + lower) / 2, better) + _log_ratio(lower, (chance + lower) / 2, other)
+        if chance > lower
+        else 0.0
+        for chance, lower in (*ALTERNATIVES, (p, q))
+    ]
 
 
 def _log_ratio(chance: float, middle: float, learned: bool | None) -> float:
