@@ -118,7 +118,7 @@ class SweepResults:
         return export.export(self._stored, user_path(directory))
 
     def __repr__(self) -> str:
-        return f"<sweep {self.id}: {self.state}, {counted(self._stored.counted, 'run')}; {sweep_words(self._stored)}>"
+        return f"<sweep {self.id}: {self.state}, {counted(self.answer.runs, 'run')}; {sweep_words(self._stored)}>"
 
 
 def _posterior(sweep: SweepResults) -> Figure:
@@ -192,7 +192,7 @@ def _listed(sweep: StoredSweep | UnreadableError) -> tuple[object, ...]:
     if isinstance(sweep, UnreadableError):
         return (sweep.id, space_of(sweep.id), None, None, "unreadable", None, None, None, None, str(sweep))
     identity = (sweep.id, sweep.spec.name, sweep.spec.profile, changed_words(sweep.spec), sweep.state.value)
-    return (*identity, sweep.counted, sweep_words(sweep), sweep.disk_bytes, sweep.begun, "")
+    return (*identity, sweep.answer.runs, sweep_words(sweep), sweep.disk_bytes, sweep.begun, "")
 
 
 def run(space: SweepSpec | str | Path, *, console: Console | None = None, **options: Any) -> SweepResults:

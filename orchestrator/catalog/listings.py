@@ -8,7 +8,6 @@ from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from orchestrator.catalog.reading import StoredSweep
@@ -17,7 +16,7 @@ from orchestrator.home.journal import State
 from orchestrator.home.run_files import numbers_of
 from orchestrator.home.sweeps import UnreadableError, failures
 from orchestrator.report.rows import targets
-from orchestrator.report.table import plain_table
+from orchestrator.report.table import labeled, plain_table
 from orchestrator.report.words import numbers
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.numbers import bad_runs, counted, moment, size_on_disk
@@ -99,7 +98,7 @@ def sweeps_view(sweeps: Sequence[StoredSweep | UnreadableError]) -> RenderableTy
             problems.append(f"unreadable: {sweep}")
             continue
         problems += sweep.damage
-        details = [sweep.spec.profile, counted(sweep.counted, "run"), size_on_disk(sweep.disk_bytes)]
+        details = [sweep.spec.profile, counted(sweep.answer.runs, "run"), size_on_disk(sweep.disk_bytes)]
         details += [f"started {moment(sweep.begun)}", changed_words(sweep.spec)]
         state = (sweep.state.value, STATE_STYLES[sweep.state])
         text = Text.assemble(state, "".join(f", {part}" for part in details if part), "\n", sweep_words(sweep))
@@ -138,9 +137,8 @@ def status_view(stored: StoredSweep, *, runs: bool = False) -> RenderableType:
     for run in statuses:
         if run["status"] in ("training", "interrupted"):
             score = "no evaluation yet" if run["accuracy"] is None else f"step {run['step']}, {run['accuracy']:.2f}"
-            parts.append(
-                Text(f"  {run['status']} {run['key']}: {run['mix']} {run['size']} seed {run['seed']}: {score}")
-            )
+            name = f"{run['mix']} {run['size']} seed {run['seed']}"
+            parts.append(Text(f"  {run['status']} {run['key']}: {name}: {score}"))
     parts.append(Text(numbers.cost(cost_of(spec, stored.runs)), style="dim"))
     reached = f"{spec.size_axis} at which {words.score} of {spec.target} is {LEVEL:.0%} of its asymptote"
     parts.append(Text(f"{reached}, with {CONFIDENCE:.0%} intervals"))
@@ -181,13 +179,8 @@ def run_view(key: str, sweeps: Sequence[StoredSweep]) -> RenderableType:
         curve, errors = outcome.curve, [outcome.error.strip()] if outcome.error else []
         errors += [f"the probe {result.name} failed:\n{result.error.strip()}" for _, result in failures([ended])]
     facts |= {key: str(value) for key, value in flatten(plain_value(run.config.settings)).items()}
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for label, value in facts.items():
-        table.add_row(label, Text(value))
     tracebacks = [part for error in errors for part in (Text(), Text(error, style="red"))]
-    return Group(table, Text(), _curve_table(curve), *tracebacks)
+    return Group(labeled(facts), Text(), _curve_table(curve), *tracebacks)
 
 
 def _curve_table(curve: Sequence[Evaluation]) -> RenderableType:

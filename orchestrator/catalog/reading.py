@@ -135,11 +135,6 @@ class StoredSweep:
         return answer(self.spec, [(run.config, run.outcome) for run in self.runs], self.stopped, self.blocks)
 
     @cached_property
-    def counted(self) -> int:
-        """Number of runs behind its transitions, without earlier phases."""
-        return sum(mix.runs for mix in self.answer.mixes)
-
-    @cached_property
     def disk_bytes(self) -> int:
         """Bytes of its directory and its runs (which sweeps may share), without MLflow and training data."""
         return sum(map(directory_bytes, {self.sweep.files.directory, *(run.directory for run in self.runs)}))

@@ -22,22 +22,18 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run_options import RunOptions, SpaceOptions
 
 
-def _path(given: str | Path) -> Path:
+def _path(given: str | Path, check: Callable[[Path], object] = lambda path: None) -> Path:
     try:
-        return user_path(given)
+        check(path := user_path(given))
     except UserError as error:
         raise typer.BadParameter(str(error)) from error
+    return path
 
 
 def _home(given: str | Path) -> Path:
     if not str(given).strip():
         raise typer.BadParameter("must not be empty: omit the option, or name a directory")
-    home = _path(given)
-    try:
-        check_home(home)
-    except UserError as error:
-        raise typer.BadParameter(str(error)) from error
-    return home
+    return _path(given, check_home)
 
 
 def path_option(help: str) -> Any:
@@ -107,22 +103,21 @@ def open_sweep(sweep: str | None, home: Path) -> StoredSweep:
 
     Raises ``UserError``, or ``UnreadableError`` for a named sweep that cannot be read.
     """
-    stored = _newest(home) if sweep is None else read_sweep(Home(home.resolve()), sweep)
-    for damage in stored.damage:
-        warn(damage)
-    return stored
-
-
-def _newest(home: Path) -> StoredSweep:
     place = Home(home.resolve())
-    ids = place.sweep_ids()
+    ids = place.sweep_ids() if sweep is None else [sweep]
     if not ids:
         raise UserError(no_sweep(home))
     for sweep_id in ids:
         try:
-            return read_sweep(place, sweep_id)
+            stored = read_sweep(place, sweep_id)
         except UnreadableError as error:
+            if sweep is not None:
+                raise
             warn(f"skipped: {error}")
+            continue
+        for damage in stored.damage:
+            warn(damage)
+        return stored
     raise SweepError(f"no sweep in {place.root} can be read; `sweeps` lists the reasons")
 
 

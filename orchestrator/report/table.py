@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from rich.console import Console, Group, RenderableType
@@ -79,6 +79,16 @@ def comparison_view(compared: Sequence[Compared], kind: str) -> RenderableType:
             cells = ("" if place else row.label, *row.cells, *([row.compared] if shown else []))
             table.add_row(*map(Text, cells))
     return Group(table, *(Text(sentence, style="bold") for sentence in comparison_sentences(compared, kind)))
+
+
+def labeled(rows: Mapping[str, str]) -> Table:
+    """Return a line per row: its label in bold, then its text."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, value in rows.items():
+        table.add_row(label, Text(value))
+    return table
 
 
 def plain_table(*headers: str) -> Table:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from orchestrator.cost import Plan, make_plan
-from orchestrator.report.table import plain_table
+from orchestrator.report.table import labeled, plain_table
 from orchestrator.report.words import numbers
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.numbers import number, rough_duration
@@ -70,20 +69,13 @@ def print_plan(spec: SweepSpec, hardware: Hardware, console: Console) -> None:
 
 
 def _print_rows(spec: SweepSpec, rows: Mapping[str, str], console: Console) -> None:
-    """Print the question, the changed settings and a labeled line for each of ``rows``."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for label, value in rows.items():
-        table.add_row(label, Text(value))
     console.print(Text(f"{spec.title}: {spec.question}", style="bold"))
     if changes := changed_words(spec):
         console.print(Text(changes))
-    console.print(table)
+    console.print(labeled(rows))
 
 
 def _print_notes(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Console) -> None:
-    """Print expected problems, such as large runs that do not fit into a stack's share of this machine's memory."""
     notes = [f"no mix is trained under recipe {recipe}" for recipe in spec.unused_recipes]
     share, family = 1e9 * hardware.memory_gb / plan.stacks_at_once, spec.make_family()
     large = [size for size in spec.sizes if family.memory(size) > share]
@@ -110,7 +102,6 @@ def _cost(plan: Plan) -> str:
 
 
 def _tuning(spec: SweepSpec) -> dict[str, str]:
-    """Return the settings to tune and those already tuned, if any."""
     tuned = "; ".join(tuned_text(mix, values, spec.tune) for mix, values in spec.tuned.items())
     texts = {"tune": "" if spec.tune is None else str(spec.tune), "tuned": tuned}
     return {label: text for label, text in texts.items() if text}
@@ -135,7 +126,8 @@ def _slow_training(spec: SweepSpec) -> str:
 
 
 def _stacks(spec: SweepSpec, plan: Plan) -> str:
-    least, most = (pick(size.stack for size in plan.sizes) for pick in (min, max))
+    stacks_by_size = [size.stack for size in plan.sizes]
+    least, most = min(stacks_by_size), max(stacks_by_size)
     runs = "1 run" if most == 1 else f"up to {most} runs" + (f" ({least} at the largest size)" if least < most else "")
     stacks = "1 stack" if plan.stacks_at_once == 1 else f"{plan.stacks_at_once} stacks"
     return f"{stacks} of {runs} at a time on {spec.resources.device}"
