@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,9 @@ from orchestrator.home.directories import Home, check_home
 from orchestrator.home.sweeps import Sweep, UnreadableError
 from orchestrator.report import table
 from orchestrator.report.answer import Answer
-from orchestrator.report.side_by_side import Compared
+from orchestrator.report.side_by_side import Compared, finding
 from orchestrator.report.words.changes import changed_words
-from orchestrator.report.words.numbers import counted
+from orchestrator.report.words.numbers import counted, moment
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
@@ -120,6 +121,18 @@ class SweepResults:
     def __repr__(self) -> str:
         return f"<sweep {self.id}: {self.state}, {counted(self.answer.runs, 'run')}; {sweep_words(self._stored)}>"
 
+    def _repr_html_(self) -> str:
+        answered = table.answer_table(self.answer)
+        head = "".join(f"<th>{escape(cell)}</th>" for cell in answered.header)
+        cells = [[f"<td>{escape(cell)}</td>" for cell in row.cells] for row in answered.rows if row.lead]
+        rows = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
+        lines = "<br>".join(map(escape, finding(self.answer)))
+        return (
+            f"<b>{escape(self.id)}</b>, {self.state}, started {moment(self._stored.begun)}<br>"
+            f"{escape(self.spec.question)}"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table><b>{lines}</b>"
+        )
+
 
 def _posterior(sweep: SweepResults) -> Figure:
     from orchestrator.report.figures.comparisons import main_figure  # matplotlib takes half a second to import.
@@ -198,7 +211,7 @@ def _listed(sweep: StoredSweep | UnreadableError) -> tuple[object, ...]:
 def run(space: SweepSpec | str | Path, *, console: Console | None = None, **options: Any) -> SweepResults:
     """Run a sweep, show its progress as on the command line, and return the results.
 
-    Signals are handled only in the main thread.
+    If this process is already connected to Ray, Ray keeps running. Signals are handled only in the main thread.
 
     Args:
         space: Name of a search space, YAML file or specification.

@@ -48,6 +48,7 @@ def test_a_sweep_is_loaded_with_all_its_contents(home: Path, tmp_path: Path) -> 
     assert len(s.export(tmp_path / "tables")) == 7
     assert s.id in repr(s)
     assert repr(s.answer) == plain(read_sweep(Home(home), s.id).answer)
+    assert s.spec.question in s._repr_html_()
 
 
 def test_the_posterior_equals_the_curve_of_the_figure(home: Path) -> None:

@@ -39,10 +39,11 @@ from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.numbers import counted, duration
 from orchestrator.space.expectations import Expectation, expectations_of
 from orchestrator.space.hardware import Hardware
-from orchestrator.space.spaces import names, open_space
+from orchestrator.space.spaces import names, open_space, written
 from orchestrator.space.spec import SweepSpec
+from orchestrator.space.strict_yaml import commented
 from orchestrator.sweep.reproduce import Experiment, Reproduction
-from orchestrator.sweep.run import earlier_sweeps, logged_to, run_sweep
+from orchestrator.sweep.run import check_begin, logged_to, one_ray, run_sweep
 from orchestrator.sweep.run_options import HOME, RunOptions, SizedOptions, SpaceOptions, seconds_of
 from orchestrator.terminal.briefing import print_plan, print_start
 from trainables.contract.arms import as_named
@@ -57,7 +58,7 @@ def show_command(
         str | None, typer.Argument(metavar="[NAME_OR_FILE]", help="A search space's name, or a YAML file.")
     ] = None,
 ) -> None:
-    """List the search spaces, or print a resolved one as YAML that can be run."""
+    """List the search spaces, or print a resolved one as YAML that can be run, with its comments."""
     if space is None:
         listed = table.plain_table("search space", "question", "profiles")
         listed.columns[0].no_wrap = True
@@ -66,7 +67,9 @@ def show_command(
             listed.add_row(shipped.name, question, ", ".join(shipped.profiles))
         Console().print(listed)
         return
-    typer.echo(resolve(space, options).to_yaml(), nl=False)
+    resolved = resolve(space, options).to_yaml()
+    values = written(space, options.profile, options.assignments, variant=options.variant)
+    typer.echo(commented(resolved, values.comments), nl=False)
 
 
 @with_options(SizedOptions)
@@ -102,13 +105,7 @@ def run_command(space: SpaceName, options: RunOptions) -> None:
         warn(f"in this directory `python -m orchestrator` runs {other}: run the printed commands in another directory")
     specs = load_variants(space, options, hardware)
     options = replace(options, hardware=hardware, several=len(specs) > 1)
-    if options.several and (options.resume or options.extend is not None):
-        variants = ", ".join(spec.variant for spec in specs)
-        option = "--resume" if options.resume else "--extend"
-        raise UserError(f"{option} applies to one sweep, but {space} has several: also give --variant ({variants})")
-    for spec in specs:  # Before anything is printed or trained.
-        single = replace(options, resume=None) if options.several else options
-        earlier_sweeps(spec, Home(options.home.resolve()), hardware, single)
+    _check_begin(specs, options, hardware)
     console = _Output(quiet=options.quiet)
     if options.several:
         _run_variants(specs, options, hardware, console)
@@ -129,21 +126,51 @@ class _Output(Console):
         super().on_broken_pipe()
 
 
+def _check_begin(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hardware) -> None:
+    """Check everything before anything starts. Raises ``UserError``."""
+    if options.several and (options.resume or options.extend is not None):
+        variants = ", ".join(spec.variant for spec in specs)
+        option = "--resume" if options.resume else "--extend"
+        raise UserError(
+            f"{option} applies to one sweep, but {options.space} has several: also give --variant ({variants})"
+        )
+    for spec in specs:
+        _check_gpus(spec, hardware, options.address)
+    single = replace(options, resume=None) if options.several else options
+    for spec in specs:
+        check_begin(spec, Home(options.home.resolve()), hardware, single)
+    if options.dashboard:
+        from orchestrator.engine.ray.session import check_dashboard  # Ray takes a second to import.
+
+        check_dashboard(options.address)
+
+
+def _check_gpus(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:
+    if not spec.resources.gpu_per_stack or hardware.gpus or hardware.grows:
+        return
+    where, share = f"at {address}" if address else "here", spec.resources.gpu_per_stack
+    needs = "a share of a GPU" if isinstance(share, str) else f"{share:g} GPU"
+    raise UserError(
+        f"each stack of this sweep needs {needs}, but no GPU was found {where}. Give the --address of a Ray cluster "
+        "with GPUs, another --profile, or --set resources.gpu_per_stack=0 to train on the CPU, slowly."
+    )
+
+
 def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hardware, console: Console) -> None:
-    """Run sweeps one after another, and compare them. A resume only runs unfinished variants."""
+    """Run sweeps one after another under one Ray, and compare them. A resume only runs unfinished variants."""
     ended: list[str] = []
     home = Home(options.home.resolve())
-    options = replace(options, begun=lambda sweep: ended.append(sweep.id))
-    for spec in specs:
-        with logged_to(console):
-            newest = None if options.resume is None else newest_sweep(spec, home)
-        if newest is not None and recall(newest.files, runs=False).answered:
-            text = f"{spec.variant}: answered by {newest.id}"
-            console.print(text, markup=False, highlight=False, soft_wrap=True)
-            ended.append(newest.id)
-            continue
-        print_start(spec, hardware, console, options.plan_line)
-        run_sweep(spec, replace(options, resume=None if newest is None else newest.id), console)
+    with one_ray(replace(options, begun=lambda sweep: ended.append(sweep.id))) as shared:
+        for spec in specs:
+            with logged_to(console):
+                newest = None if options.resume is None else newest_sweep(spec, home)
+            if newest is not None and recall(newest.files, runs=False).answered:
+                text = f"{spec.variant}: answered by {newest.id}"
+                console.print(text, markup=False, highlight=False, soft_wrap=True)
+                ended.append(newest.id)
+                continue
+            print_start(spec, hardware, console, options.plan_line)
+            run_sweep(spec, replace(shared, resume=None if newest is None else newest.id), console)
     stored = [open_sweep(sweep_id, options.home) for sweep_id in ended]
     print_comparison(stored, stored[-1].sweep.files.directory / "variants.png")
 

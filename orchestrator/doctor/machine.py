@@ -1,9 +1,10 @@
-"""Checks of any machine: software, directories, a small training, MLflow, Ray."""
+"""Checks of any machine: software, directories, a small training, figures, MLflow, Ray."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import io
 import multiprocessing
 import os
 import platform
@@ -28,6 +29,7 @@ from packaging.utils import canonicalize_name
 from orchestrator import environment
 from orchestrator.errors import UserError
 from orchestrator.home.directories import make_home
+from orchestrator.report.drawn import drawn
 from orchestrator.search.base import Request
 from orchestrator.space.hardware import detect, whole_machine
 from orchestrator.space.resources import Resources
@@ -106,7 +108,9 @@ def machine_checks(home: Path) -> list[Check]:
         ("machine", machine_part),
         ("home", partial(home_directory, home)),
         ("directories", directories),
+        ("names", names),
         ("training", partial(training, home)),
+        ("drawing", drawing),
         ("MLflow", partial(record, home)),
         ("Ray", ray_start),
     ]
@@ -214,6 +218,19 @@ def directories() -> Finding:
     return ok(text)
 
 
+def names() -> Finding:
+    """Check that no module in the working directory has the name of a package of this program."""
+    here = environment.working_directory() or ""
+    hiding = {name: other for name in environment.PACKAGES if (other := environment.hiding(name, [here])) is not None}
+    if not hiding:
+        return ok("no module in this directory hides a package of this program")
+    text = f"{', '.join(hiding.values())} in this directory hides a package of this program"
+    if "orchestrator" in hiding:
+        instead = "rename it, or start this program as `orchestrator`, which is in the same directory as Python"
+        return wrong(text, f"in this directory, `python -m orchestrator` runs that module: {instead}")
+    return slow(text, "sweeps ignore it, except that --address is refused: rename it")
+
+
 @dataclass(frozen=True)
 class Trained:
     """A small training: the mean loss in nats at each evaluation, and a digest of all final weights."""
@@ -277,6 +294,24 @@ def apart(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Call a module's function in a new process. Raises its error, ``BrokenProcessPool``, or ``TimeoutError``."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(work, *args, **kwargs).result(WITHIN_S)
+
+
+def drawing() -> Finding:
+    """Check that a figure can be drawn as page and picture with this machine's matplotlib settings."""
+    warnings: list[str] = []
+
+    def draw() -> int:
+        from orchestrator.report.figures import style
+
+        figure = style.new_figure(1.0)
+        figure.subplots().set_title("1")
+        style.title(figure, "figure")
+        figure.savefig(picture := io.BytesIO(), format="png")
+        return len(picture.getvalue()) + len(style.inline_svg(figure, "doctor", "a figure"))
+
+    if (size := drawn("a figure", draw, warnings.append)) is None:
+        return wrong(warnings[0], "sweeps have no figures and pages: check matplotlibrc here and in MPLCONFIGDIR")
+    return ok(f"a figure can be drawn, in {size} bytes")
 
 
 def record(home: Path) -> Finding:

@@ -2,7 +2,7 @@
 
 The compressed tar file contains runs, sweeps and checkpoints, but no claims, locks, stop requests, files of Ray or
 MLflow records. Runs are merged by key. If the home already has a sweep, the archive's version replaces it if the
-archive's journal extends the home's.
+archive's journal extends the home's, or if the journals are equal and the archive's checkpoints are further along.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from orchestrator.errors import UserError
+from orchestrator.home.checkpoints import Checkpoints, number_of
 from orchestrator.home.directories import (
     PROBES,
     Home,
@@ -39,6 +40,7 @@ from trainables.files import flush, write_whole
 MARK = "transition-sweeps.json"
 """First member of an archive, with the version of the layout."""
 LAYOUT = b'{"layout": 1}'
+"""Content of the mark."""
 PLAIN = re.compile(r"(runs|sweeps)/\w[\w.-]*(/[^./\\][^/\\]*)+")
 """Path of a file of a run or sweep, without hidden parts or "..", after its key or id."""
 LEFT_OUT = (".lock", ".log", "stop.jsonl")
@@ -59,8 +61,13 @@ class Copied(NamedTuple):
 
 
 def export_home(home: Home, path: Path, warn: Callable[[str], object]) -> Copied:
-    """Write a home to one file atomically. ``warn`` reports damaged runs, which are left out. The file has the finished
-    runs of a running sweep but not its checkpoints. Raises :class:`UserError` if the home has no runs and no sweeps."""
+    """Write a home to one file atomically. ``warn`` reports damaged runs, which are left out.
+
+    If a sweep is running, the file has its finished runs but not its checkpoints.
+
+    Raises:
+        UserError: if the home has no runs and no sweeps.
+    """
     store, sweep_ids = RunStore(home), home.sweep_ids()
     if not (sweep_ids or store.stored_keys()):
         raise UserError(f"{home.root} has no runs and no sweeps: name another --home")
@@ -120,7 +127,9 @@ def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Copied
     """Import an archive into a home. ``warn`` reports sweeps that were continued in both homes and stay unchanged.
 
     Everything is checked first. Runs come before the sweeps that name them, so an interrupted import can be repeated.
-    Raises :class:`UserError` if the file is damaged or not an archive, or if it continues a sweep that is running here.
+
+    Raises:
+        UserError: if the file is damaged or not an archive, or if it continues a sweep that is running here.
     """
     make_home(home.root)
     remove_abandoned(home.root, ".import-*")
@@ -140,13 +149,15 @@ def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Copied
             if _continues(theirs, ours):
                 _take_sweep(theirs, ours)
                 new += 1
-            elif not _continues(ours, theirs) and whole_lines(ours.journal) != whole_lines(theirs.journal):
+            elif whole_lines(theirs.journal) == whole_lines(ours.journal):
+                new += not ours.is_driven() and _take_checkpoints(theirs, ours)
+            elif not _continues(ours, theirs):
                 warn(f"{ours.id} was continued both here and in {path}: its runs are imported, the sweep here is kept")
     return Copied(sum(taken), new, len(taken) - sum(taken), len(sweeps) - new)
 
 
 def _continues(longer: SweepDirectory, shorter: SweepDirectory) -> bool:
-    """Return True if a sweep's journal has all lines of its other version, which may be missing, and more."""
+    """Return True if a sweep's journal contains that of its other version, which may be missing, and more lines."""
     known, lines = whole_lines(shorter.journal), whole_lines(longer.journal)
     return len(known) < len(lines) and lines[: len(known)] == known
 
@@ -191,8 +202,9 @@ def _check(path: Path, staged: Home) -> None:
         begun = next(read_journal(files.journal), None)
         other_version = isinstance(begun, Begun) and begun.schema != SCHEMA
         if begun is None or other_version or not files.spec.is_file():
-            why = "cannot be read by this version of the program; nothing was imported"
-            raise UserError(f"{path}: sweep {files.id} {why}")
+            raise UserError(
+                f"{path}: sweep {files.id} cannot be read by this version of the program; nothing was imported"
+            )
 
 
 def _take_run(source: Path, store: RunStore) -> bool:
@@ -223,6 +235,27 @@ def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory) -> None:
             if file != theirs.journal:
                 write_whole(ours.directory / file.name, file.read_bytes())
         write_whole(ours.journal, theirs.journal.read_bytes())
+
+
+def _take_checkpoints(theirs: SweepDirectory, ours: SweepDirectory) -> bool:
+    """Import the checkpoints that are further along in the archive. Return True if there are any. The journals are
+    equal, and a stack's checkpoints are numbered in order."""
+    pairs = [
+        [Checkpoints(files.checkpoints).newest(stack_id) for files in (theirs, ours)]
+        for stack_id in Checkpoints(theirs.checkpoints).stacks()
+    ]
+    further = [(source, existing) for source, existing in pairs if source and _number(source) > _number(existing)]
+    if further:
+        with ours.driving():
+            for source, existing in further:
+                _move(source, ours.checkpoints / source.name)
+                if existing is not None:
+                    shutil.rmtree(existing)
+    return bool(further)
+
+
+def _number(checkpoint: Path | None) -> int:
+    return 0 if checkpoint is None else number_of(checkpoint)
 
 
 def _move(source: Path, target: Path) -> None:

@@ -51,7 +51,7 @@ class Checkpoints:
     def put(self, stack_id: str, requests: Sequence[Request], ended: Collection[int] = ()) -> Iterator[Path]:
         """Yield a directory for a stack's next checkpoint. Remove older checkpoints after it is complete."""
         older = self._whole()[stack_id]
-        number = _number(older[-1]) + 1 if older else 1
+        number = number_of(older[-1]) + 1 if older else 1
         with whole_directory(self._root / f"{stack_id}.{number}") as directory:
             write_members(directory, requests, ended)
             yield directory
@@ -91,12 +91,13 @@ class Checkpoints:
     def _whole(self) -> defaultdict[str, list[Path]]:
         """Return the complete checkpoints by stack, oldest first. Names of others begin with a dot."""
         stacks: defaultdict[str, list[Path]] = defaultdict(list)
-        for path in sorted(self._root.glob("[!.]*.*"), key=_number):
+        for path in sorted(self._root.glob("[!.]*.*"), key=number_of):
             stacks[path.stem].append(path)
         return stacks
 
 
-def _number(checkpoint: Path) -> int:
+def number_of(checkpoint: Path) -> int:
+    """Return the number of a checkpoint in the order of its stack."""
     return int(checkpoint.suffix[1:])
 
 

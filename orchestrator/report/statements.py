@@ -14,13 +14,16 @@ with its baseline:
 Over a whole table, e-BH (Wang and Ramdas 2022, JRSS B 84, 822) keeps the expected share of wrong decisions at or below
 :data:`FALSE_SHARE`, for any dependence between the comparisons. Unconfirmed decisions become undecided.
 
-For claims about numbers of probes see probe_statements.py.
+For claims about numbers of probes see probe_statements.py. A claim that tasks of peaked answers are learned before
+tasks of evenly spread answers agrees if more than half of all runs show that order, by Clopper and Pearson's interval.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from orchestrator.home.run_files import numbers_of
@@ -32,10 +35,17 @@ from orchestrator.report.words.findings import compared_words, factor_words, odd
 from orchestrator.report.words.numbers import counted
 from orchestrator.report.words.transitions import size_words
 from orchestrator.space.evidence import stands_for_its_size
-from orchestrator.space.expectations import COMPARED, INSIDE, Expectation
+from orchestrator.space.expectations import COMPARED, INSIDE, ORDER, Expectation
 from orchestrator.transition.evidence import Comparison, Direction, e_bh
-from orchestrator.transition.types import Verdict
+from orchestrator.transition.types import CONFIDENCE, Verdict
+from trainables.base import Outcome
 
+HALFWAY = 0.5
+"""A task is halfway learned at this share of the way from its constant answer's score to 1."""
+ALIKE = 0.01
+"""Entropies (in nats) that differ by less count as equal."""
+FEWEST = 5
+"""Minimum number of runs with an order. With fewer, even a unanimous order could be chance at the 90% level."""
 HEADER = ("experiment", "about", "statement", "found", "evidence", "verdict")
 FALSE_SHARE = 0.1
 """Largest expected share of wrong decisions in a table."""
@@ -44,6 +54,9 @@ NOT_SIGNIFICANT = "not significant over the whole table: lower search.error, for
 
 WITHIN = {Verdict.FOUND: Agreement.AGREES, Verdict.BELOW: Agreement.AGREES, Verdict.ABOVE: Agreement.CONTRADICTED}
 """Whether a transition is at or below the largest size. Other verdicts are undecided."""
+
+Steps = Mapping[str, float]
+"""The step at which a run was halfway on each task, infinity for never."""
 
 
 @dataclass(frozen=True)
@@ -65,19 +78,30 @@ class Row:
 
 
 def judge(
-    space: str, variant: str, expected: Sequence[Expectation], answer: Answer, runs: Sequence[RunRecord] = ()
+    space: str,
+    variant: str,
+    expected: Sequence[Expectation],
+    answer: Answer,
+    runs: Sequence[RunRecord] = (),
+    entropy: Mapping[str, float] | None = None,
 ) -> list[Row]:
-    """Return the verdicts on the statements about one sweep, one row per mix."""
+    """Return the verdicts on the statements about one sweep, one row per mix.
+
+    ``entropy`` contains the entropy of every task's answers in nats, and is empty if unknown.
+    """
     finished = [run for run in runs if stands_for_its_size(run.config, run.outcome)]
     by_mix = {mix.mix: [run for run in finished if run.config.label == mix.mix] for mix in answer.mixes}
     rows = []
     for statement in expected:
         for mix in answer.mixes:
             baseline, named = answer.baseline_of(mix), statement.mix in (mix.mix, mix.plain)
-            if not named and (statement.mix != "*" or mix is baseline):
+            if not named and (statement.mix != "*" or (mix is baseline and statement.finds not in ORDER)):
                 continue
             judged = None
-            if statement.finds == "transition" or (statement.finds in COMPARED and mix.is_compared):
+            if statement.finds in ORDER:
+                steps = [halfway_steps(run.outcome) for run in by_mix[mix.mix] if len(run.outcome.floor) > 1]
+                judged = judge_order(steps, entropy or {}) if named or steps else None
+            elif statement.finds == "transition" or (statement.finds in COMPARED and mix.is_compared):
                 judged = _judge_answer(statement, answer, mix)
             elif statement.finds in INSIDE and (statement.than or mix is not baseline):
                 seen = {side.mix: [_seen(run, answer) for run in by_mix[side.mix]] for side in (mix, baseline)}
@@ -166,6 +190,49 @@ def not_run(space: str, variant: str, expected: Expectation, mixes: Sequence[str
 def _about(mix: str, variant: str) -> str:
     """Return a mix and its variant: ``add+prod (prime_5)``."""
     return f"{mix} ({variant})" if variant else mix
+
+
+def halfway_steps(outcome: Outcome) -> Steps:
+    """Return the step at which a run was halfway on each task, by its validation curve."""
+    halfway = {task: floor + HALFWAY * (1 - floor) for task, floor in outcome.floor.items()}
+    return {
+        task: next((point.step for point in outcome.curve if point.accuracy.get(task, 0.0) >= half), math.inf)
+        for task, half in halfway.items()
+    }
+
+
+def peaked_first(steps: Steps, entropy: Mapping[str, float]) -> float:
+    """Return how far a run learned tasks of peaked answers first, as Goodman and Kruskal's gamma in [-1, 1].
+
+    Over pairs of tasks with different steps and entropies, it is the share with the lower entropy first minus the share
+    with it last, or 0 without such a pair. A task that was never learned comes last.
+    """
+    signs = [
+        1 if (steps[one] < steps[other]) == (entropy[one] < entropy[other]) else -1
+        for one, other in itertools.combinations(sorted(steps), 2)
+        if steps[one] != steps[other] and abs(entropy[one] - entropy[other]) >= ALIKE
+    ]
+    return sum(signs) / max(len(signs), 1)
+
+
+def judge_order(runs: Sequence[Steps], entropy: Mapping[str, float]) -> tuple[str, Agreement]:
+    """Return the order in words, and the verdict on whether more than half of the runs learned peaked tasks first."""
+    if not entropy:
+        return "the family has no tables of its tasks", Agreement.UNDECIDED
+    orders = [order for run in runs if (order := peaked_first(run, entropy))]
+    if len(orders) < FEWEST:
+        return f"{len(orders)} of {len(runs)} runs show an order; at least {FEWEST} are needed", Agreement.UNDECIDED
+    from scipy.stats import binomtest
+
+    count = sum(order > 0 for order in orders)
+    interval = binomtest(count, len(orders)).proportion_ci(CONFIDENCE)
+    tasks = sorted({task for run in runs for task in run}, key=lambda task: entropy[task])
+    entropies = ", ".join(f"{task} {entropy[task]:.2f}" for task in tasks)
+    text = (
+        f"peaked tasks first in {count} of {len(orders)} runs that show an order, "
+        f"{count / len(orders):.2f} [{interval.low:.2f}, {interval.high:.2f}]; entropy of the answers: {entropies}"
+    )
+    return text, Agreement.of(interval.low > 0.5, interval.high < 0.5)
 
 
 def summary(rows: Sequence[Row]) -> str:

@@ -16,9 +16,10 @@ from pydantic import BaseModel, Field, model_validator
 from orchestrator.space.mistakes import STRICT
 from orchestrator.space.overlays import Values
 
-Finding = Literal["fewer", "no fewer", "transition", "exponent below", "higher", "lower"]
-LAW, INSIDE, COMPARED = ("exponent below",), ("higher", "lower"), ("fewer", "no fewer")
-"""Findings about variants, probes' numbers and compared mixes. The only other finding is ``transition``."""
+Finding = Literal["fewer", "no fewer", "transition", "exponent below", "higher", "lower", "peaked first"]
+LAW, INSIDE, ORDER, COMPARED = ("exponent below",), ("higher", "lower"), ("peaked first",), ("fewer", "no fewer")
+"""Findings about variants, probes' numbers, orders of learning, and compared mixes. The only other finding is
+``transition``."""
 
 
 class Expectation(BaseModel):
@@ -34,6 +35,7 @@ class Expectation(BaseModel):
     * ``higher`` or ``lower``: in runs that learned the target (``among: all``: in all runs), a ``number`` of a probe
       (``separation/mod2``) is higher or lower ``than`` another one of the same runs; by default, than in runs of the
       baseline at equal size.
+    * ``peaked first``: in most runs of a mix, tasks with answers of low entropy are learned first.
 
     ``control`` names a mix that must be learned as well, or the statement is not tested. ``mix`` names the mix; ``"*"``
     means all except the baseline. ``variant`` is a pattern (``prime_*``).

@@ -225,9 +225,7 @@ def load_space(
     variant: str | None = None,
 ) -> SweepSpec:
     """Return a sweep with profile, ``key.path=value`` overrides and variant. Raises ``UserError`` with all mistakes."""
-    space = open_space(name_or_path)
-    expectations_of(space.files[0])  # Report mistakes in `expects` now, not after the sweep.
-    values = _in_variant(space.in_profile(profile, hardware), variant).under_options(overrides)
+    values = written(name_or_path, profile, overrides, hardware, variant)
     for key, option in CHOSEN_BY.items():
         if values.is_set(key):  # The profile's label alone would change, not its values.
             values.refuse((key,), f"cannot be set here: choose it with {option} NAME")
@@ -235,6 +233,19 @@ def load_space(
         return parse(SweepSpec, values.data)
     except InvalidDataError as error:
         raise UserError("\n".join(_describe(values, mistake) for mistake in error.mistakes)) from error
+
+
+def written(
+    name_or_path: str,
+    profile: str | None = None,
+    overrides: Sequence[str | Assignment] = (),
+    hardware: Hardware | None = None,
+    variant: str | None = None,
+) -> Values:
+    """Return all values of a sweep (see :func:`load_space`) as written. Raises ``UserError``."""
+    space = open_space(name_or_path)
+    expectations_of(space.files[0])  # Report mistakes in `expects` now, not after the sweep.
+    return _in_variant(space.in_profile(profile, hardware), variant).under_options(overrides)
 
 
 def _in_variant(values: Values, requested: str | None) -> Values:

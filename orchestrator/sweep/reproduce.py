@@ -20,12 +20,13 @@ from orchestrator.home.known_runs import newest_sweep
 from orchestrator.home.sweeps import Sweep
 from orchestrator.report.side_by_side import can_scale
 from orchestrator.report.statements import Row, judge, judge_law, not_run
-from orchestrator.space.expectations import LAW, Expectation, about
+from orchestrator.space.expectations import LAW, ORDER, Expectation, about
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import settled
-from orchestrator.sweep.run import logged_to, run_sweep
+from orchestrator.sweep.run import logged_to, one_ray, run_sweep
 from orchestrator.sweep.run_options import RunOptions
+from trainables.contract.tables import entropy
 from trainables.probes.base import load_probe
 
 
@@ -89,13 +90,14 @@ class Reproduction:
         waiting.sort(key=lambda pair: costs[pair[1].title] / pair[0].rows_of(pair[1]))
         for experiment, spec in self._pairs if budget_s != 0 else ():
             self._probe(experiment, spec)
-        for number, (experiment, spec) in enumerate(waiting, start=1):
-            if until is not None and time.monotonic() + costs[spec.title] > until:
-                continue
-            self._say(f"\n{number} of {len(waiting)}: {spec.title}, {spec.profile}")
-            self._run(spec, options)
-            self._probe(experiment, spec)
-            yield
+        with one_ray(options) as shared:
+            for number, (experiment, spec) in enumerate(waiting, start=1):
+                if until is not None and time.monotonic() + costs[spec.title] > until:
+                    continue
+                self._say(f"\n{number} of {len(waiting)}: {spec.title}, {spec.profile}")
+                self._run(spec, shared)
+                self._probe(experiment, spec)
+                yield
 
     def rows(self) -> list[Row]:
         """Return all statements with their findings, in the order of the experiments."""
@@ -106,7 +108,8 @@ class Reproduction:
             sweep = self._answered.get(spec.title)
             statements = about(experiment.expected, spec.variant)
             if sweep is not None:
-                yield from judge(spec.name, spec.variant, statements, sweep.answer, sweep.runs)
+                entropy = entropies(spec) if any(statement.finds in ORDER for statement in statements) else {}
+                yield from judge(spec.name, spec.variant, statements, sweep.answer, sweep.runs, entropy)
             else:
                 why = self._failed.get(spec.title, "")
                 for statement in statements:
@@ -150,3 +153,10 @@ class Reproduction:
                 self._say(f"{spec.title}, probe {name}: {probings.words}")
             for error in probings.errors[:1]:
                 self._say(f"probe {name} failed: {error}")
+
+
+def entropies(spec: SweepSpec) -> dict[str, float]:
+    """Return the entropy in nats of each task's values over uniform tuples, or nothing without tables."""
+    tasks = sorted({spec.target, *(task for arm in spec.mixes for phase in arm.phases for task in phase.mix.tasks)})
+    tables = spec.make_family().tables(tasks, spec.seed)
+    return {} if tables is None else {task: entropy(tables[task]) for task in tasks}

@@ -61,7 +61,9 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     with ExitStack() as blocks:
         blocks.enter_context(logged_to(console))
         home, spec, machine = Home(options.home.resolve()), spec.checked(), options.hardware or hardware.detect()
-        resumed, extended = earlier_sweeps(spec, home, machine, options)
+        if options.address is None or options.hardware is not None:  # Otherwise the hardware is not known yet.
+            check_room(spec, machine, options.address)
+        resumed, extended = earlier_sweeps(spec, home, options)
         if extended is not None:
             spec = spec.model_copy(update={"salt": extended.spec.salt})
         store = _choose_store(home, must_answer=resumed is None)
@@ -110,18 +112,20 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         return finish(campaign, recorder, console, options)
 
 
+def check_begin(spec: SweepSpec, home: Home, hardware: Hardware, options: RunOptions) -> None:
+    """Check a request before anything starts. Raises :class:`UserError` for missing cores or GPUs, or if the sweep to
+    resume or extend is missing, different or running."""
+    check_room(spec, hardware, options.address)
+    resumed, _ = earlier_sweeps(spec, home, options)
+    if resumed is not None:
+        resumed.files.check_free()
+
+
 def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:
     """Raise :class:`UserError` if the machines lack a stack's cores or GPUs, or this machine a scratch directory."""
-    resources, where = spec.resources, f"at {address}" if address else "here"
+    resources = spec.resources
     if address is None:
         scratch(resources.scratch)
-    if resources.gpu_per_stack and not hardware.gpus and not hardware.grows:
-        share = resources.gpu_per_stack
-        needs = "a share of a GPU" if isinstance(share, str) else f"{share:g} GPU"
-        raise UserError(
-            f"each stack of this sweep needs {needs}, but no GPU was found {where}. Give the --address of a Ray "
-            "cluster with GPUs, another --profile, or --set resources.gpu_per_stack=0 to train on the CPU, slowly."
-        )
     for name, share, available, what, hint in (
         ("cpu_per_stack", resources.cpu_per_stack, hardware.cpus, "CPU cores", ""),
         ("gpu_per_stack", resources.gpu_per_stack, hardware.gpus, "GPUs", "; 0 trains on the CPU"),
@@ -133,13 +137,9 @@ def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None
             )
 
 
-def earlier_sweeps(
-    spec: SweepSpec, home: Home, machine: Hardware, options: RunOptions
-) -> tuple[Sweep | None, Sweep | None]:
+def earlier_sweeps(spec: SweepSpec, home: Home, options: RunOptions) -> tuple[Sweep | None, Sweep | None]:
     """Create a home, and return the sweeps that a sweep resumes (the newest unfinished one if the id is "") and
-    extends. Raises :class:`UserError` if the machine lacks room, or if a sweep is missing, too different or running."""
-    if options.address is None or options.hardware is not None:  # Otherwise the hardware is not known yet.
-        check_room(spec, machine, options.address)
+    extends. Raises :class:`UserError` if one is missing, or so different that it cannot be used."""
     make_home(home.root)
     resumed = extended = None
     if options.resume:
@@ -147,8 +147,6 @@ def earlier_sweeps(
         check_same(spec, resumed)
     elif options.resume is not None:
         resumed = find_unfinished(spec, home)
-    if resumed is not None:
-        resumed.files.check_free()
     if options.extend is not None:
         extended = load_sweep(home, find_sweep(home, options.extend))
         continued = spec.model_copy(update={"salt": extended.spec.salt})
@@ -177,8 +175,21 @@ def _engine_for(spec: SweepSpec, options: RunOptions) -> Engine:
 
         return LocalEngine()
     from orchestrator.engine.ray.engine import RayEngine  # Ray takes a second to import; local sweeps do not need it.
+    from orchestrator.engine.ray.session import RaySession
 
-    return RayEngine(spec.resources, options.address)
+    return RayEngine(spec.resources, options.session or RaySession(options.address, dashboard=options.dashboard))
+
+
+@contextmanager
+def one_ray(options: RunOptions) -> Iterator[RunOptions]:
+    """Yield options for several sweeps that share one Ray. The first sweep starts it."""
+    if options.local:
+        yield options
+        return
+    from orchestrator.engine.ray.session import RaySession
+
+    with RaySession(options.address, dashboard=options.dashboard, kept=True) as session:
+        yield replace(options, session=session)
 
 
 def _known_runs(

@@ -20,6 +20,7 @@ from orchestrator.environment import user_path
 from orchestrator.errors import UserError, unknown
 
 if TYPE_CHECKING:
+    from orchestrator.engine.ray.session import RaySession
     from orchestrator.home.sweeps import Sweep
     from orchestrator.space.hardware import Hardware
     from orchestrator.space.overlays import Assignment
@@ -132,6 +133,7 @@ EXCLUDED = (
     ("fresh", "resume", "--fresh trains every run again, but --resume keeps the runs of a sweep"),
     ("fresh", "extend", "--fresh trains every run again, but --extend reuses the runs of a sweep"),
     ("local", "address", "--engine local trains without Ray, so it cannot use --address"),
+    ("local", "dashboard", "--engine local trains without Ray, so it has no --dashboard"),
 )
 """Pairs of mutually exclusive options, and the reason."""
 ENGINES = ("ray", "local")
@@ -145,6 +147,7 @@ class RunOptions(SizedOptions):
         space: The requested name or file, or "" for a specification.
         several: True if all variants of a space were requested.
         hardware: Hardware for which stacks are sized, by default this machine's.
+        session: Ray session that several sweeps share.
         limit: Time limit, which starts with the command.
         begun: Called with the sweep as soon as it has an id.
     """
@@ -167,6 +170,7 @@ class RunOptions(SizedOptions):
         metavar="ray|local",
         help="Train with Ray, or one stack at a time in this process, as for a single GPU or a debugger.",
     )
+    dashboard: bool = option(False, "--dashboard", help="Start Ray's dashboard too; only this machine can reach it.")
     max_time: str | None = option(
         None, metavar="TIME", help="Stop after this long (2h, 45min), as Ctrl-C does; --resume continues."
     )
@@ -175,6 +179,7 @@ class RunOptions(SizedOptions):
     space: str = ""
     several: bool = False
     hardware: Hardware | None = None
+    session: RaySession | None = None
     limit: TimeLimit = field(default_factory=TimeLimit)
     begun: Callable[[Sweep], object] | None = None
 

@@ -87,9 +87,9 @@ def test_the_token_moves_to_a_writable_directory_that_ray_finds(
 @pytest.mark.slow
 def test_ray_starts_without_a_home_in_a_long_temporary_directory_and_uses_the_token(tmp_path: Path) -> None:
     code = (
-        "from orchestrator.engine.ray.session import ray_session\n"
+        "from orchestrator.engine.ray.session import RaySession\n"
         "from ray._private.authentication.http_token_authentication import get_auth_headers_if_auth_enabled\n"
-        "with ray_session():\n    print(*get_auth_headers_if_auth_enabled({}).values())"
+        "RaySession().begin()\nprint(*get_auth_headers_if_auth_enabled({}).values())"
     )
     environment = PLAIN | {"HOME": str(READ_ONLY), "TMPDIR": str(long_directory(tmp_path))}
     output = process([sys.executable, "-c", code], environment=environment, within_s=200).succeeded()

@@ -1,9 +1,11 @@
-"""Ray during a sweep: its token, its ports and its end."""
+"""One Ray instance for several sweeps."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
+import urllib.request
 from pathlib import Path
 
 import psutil
@@ -12,8 +14,7 @@ import ray
 
 from orchestrator.engine.ray.engine import RayEngine
 from orchestrator.engine.ray.files import TOKEN, TOKEN_PATH, protect_token
-from orchestrator.engine.ray.session import PATIENT
-from orchestrator.errors import UserError
+from orchestrator.engine.ray.session import PATIENT, RaySession
 from orchestrator.space.resources import Resources
 from tests.cli.program import process
 
@@ -54,6 +55,11 @@ def test_no_token_is_written_if_the_user_has_configured_authentication(
     assert list(tmp_path.iterdir()) == []
 
 
+def node() -> str:
+    """Return the ID of the node that Ray runs on."""
+    return str(ray.get_runtime_context().get_node_id())
+
+
 def listening() -> dict[str, set[str]]:
     """Return the addresses that this process and its children listen on, by process name."""
     addresses: dict[str, set[str]] = {}
@@ -65,40 +71,81 @@ def listening() -> dict[str, set[str]]:
 
 
 @pytest.mark.slow
-def test_ray_listens_on_loopback_and_ends_with_its_block() -> None:
+def test_ray_listens_on_loopback_and_is_kept_between_sweeps_unless_one_fails() -> None:
     before = listening()
-    with RayEngine(Resources()) as engine:
-        assert "Ray on this machine: 1 node" in engine.describe()
-        at = {name: addresses - before.get(name, set()) for name, addresses in listening().items()}
-        gcs = next(item for item in psutil.Process().children() if item.name() == "gcs_server")
-        assert {name: gcs.environ().get(name) for name in PATIENT} == PATIENT
-        with pytest.raises(UserError, match="already connected to Ray"), RayEngine(Resources()):
-            pass
-    assert at["gcs_server"]
-    assert at["raylet"]
-    used = {address.removeprefix("::ffff:") for addresses in at.values() for address in addresses}
-    assert used == {"127.0.0.1"}
+    with RaySession(kept=True) as session:
+        assert not ray.is_initialized()  # No sweep has asked for Ray yet.
+        with RayEngine(Resources(), session):
+            first = node()
+            at = {name: addresses - before.get(name, set()) for name, addresses in listening().items()}
+            gcs = next(item for item in psutil.Process().children() if item.name() == "gcs_server")
+            assert {name: gcs.environ().get(name) for name in PATIENT} == PATIENT
+        assert at["gcs_server"]
+        assert at["raylet"]
+        used = {address.removeprefix("::ffff:") for addresses in at.values() for address in addresses}
+        assert used == {"127.0.0.1"}
+        with RayEngine(Resources(), session) as engine:
+            assert node() == first
+            assert "Ray on this machine: 1 node" in engine.describe()
+        with pytest.raises(ZeroDivisionError), RayEngine(Resources(), session):
+            1 / 0  # noqa: B018
+        assert not ray.is_initialized()
+        with RayEngine(Resources(), session):
+            assert node() != first
     assert not ray.is_initialized()
 
 
 IN_A_NOTEBOOK = """
 import sys, threading
+sys.path.insert(0, sys.argv[1])
+import ray
 import orchestrator as o
+from orchestrator.errors import UserError
 from tests.sweep.sweeps import spec
 
+ray.init(num_cpus=1, log_to_driver=False, include_dashboard=False)
+node = ray.get_runtime_context().get_node_id()
 small = spec(sizes=[16, 64], search={"method": "grid"}, seeds=1)
-thread = threading.Thread(target=lambda: print("in a thread", o.run(small, home=sys.argv[1]).state))
-thread.start()
-thread.join()
+print("joined", o.run(small, home=sys.argv[2]).state, ray.get_runtime_context().get_node_id() == node)
+address = ray.get_runtime_context().gcs_address
+again = threading.Thread(target=lambda: print("in a thread", o.run(small, home=sys.argv[3], address=address).state))
+again.start()
+again.join()
+print("left running", ray.is_initialized())
+try:
+    o.run(small, home=sys.argv[4], quiet=True, address="10.77.0.1:6379")
+except UserError as error:
+    print("refused", error)
+ray.shutdown()
+again = threading.Thread(target=lambda: print("alone in a thread", o.run(small, home=sys.argv[4]).state))
+again.start()
+again.join()
 """
+"""A program that runs sweeps in the process of its own Ray, and then without it."""
 
 
 @pytest.mark.slow
-def test_a_sweep_under_ray_runs_in_a_thread_of_a_notebook(tmp_path: Path) -> None:
+def test_a_ray_already_joined_by_this_process_is_used_and_left_running(tmp_path: Path) -> None:
+    homes = [str(tmp_path / name) for name in ("one", "two", "three")]
+    command = [sys.executable, "-c", IN_A_NOTEBOOK, str(ROOT), *homes]
     # Ray's workers get the import path from the start of this process.
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = process(
-        [sys.executable, "-c", IN_A_NOTEBOOK, str(tmp_path)], cwd=tmp_path, environment=environment, within_s=280
-    )
-    assert "in a thread finished" in done.succeeded()
+    done = process(command, cwd=tmp_path, environment=environment, within_s=280)
+    output = done.succeeded()
+    assert "the Ray of this process: 1 node, 1 CPU cores, 1 stack at a time" in output
+    assert "joined finished True" in output
+    assert "in a thread finished" in output
+    assert "left running True" in output
+    assert "alone in a thread finished" in output
+    assert re.search(r"refused this process uses the Ray at \S+, but the address is 10\.77\.0\.1:6379", output)
     assert "ignore_reinit_error" not in done.err
+
+
+@pytest.mark.slow
+def test_the_dashboard_answers_on_loopback() -> None:
+    pytest.importorskip("opencensus")
+    with RaySession(dashboard=True) as session:
+        session.begin()
+        assert session.dashboard_url.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(session.dashboard_url, timeout=60) as answer:
+            assert b"Ray Dashboard" in answer.read()

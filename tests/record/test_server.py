@@ -65,7 +65,7 @@ def test_records_wait_for_a_stopped_server_and_arrive_once_each(
         }
         solved = next(run for run in runs if "loss" in run.data.metrics)
         assert len(client.get_metric_history(solved.info.run_id, "loss")) == 60
-        assert {file.path for file in client.list_artifacts(solved.info.run_id)} == {"arrays.npz"}
+        assert {file.path for file in client.list_artifacts(solved.info.run_id)} == {"arrays.npz", "similarity.png"}
 
         assert any(path.is_file() for path in (tmp_path / "artifacts").rglob("*"))
         assert remove_sweep(store, finished.sweep.spec.name, finished.sweep.id) == len(runs)

@@ -1,7 +1,8 @@
-"""Verdicts on statements: transitions, claimed factors, controls, and numbers of probes."""
+"""Verdicts on statements: transitions, claimed factors, controls, numbers of probes, and the order of learning."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,21 +16,29 @@ from orchestrator.report.probe_statements import Agreement, Seen, at_equal_size,
 from orchestrator.report.side_by_side import Compared
 from orchestrator.report.statements import (
     Row,
+    halfway_steps,
     judge,
     judge_law,
+    judge_order,
     over_table,
+    peaked_first,
     summary,
 )
 from orchestrator.search.base import Request
 from orchestrator.space.expectations import Expectation
 from orchestrator.space.mistakes import InvalidDataError, parse
+from orchestrator.space.spaces import load_space
+from orchestrator.sweep.reproduce import entropies
 from orchestrator.transition.evidence import Comparison
 from orchestrator.transition.types import SizeShare
 from tests.golden.test_answers import COMPARISONS, FEWER
 from tests.report.samples import bracketed, make_spec, scored, train
+from trainables.base import Evaluation, Outcome, Status
 
 ANSWER = answer(make_spec(), bracketed())
+ENTROPY = {"add": math.log(6), "prod": 1.4, "max": 1.3}
 LOW, HIGH = [0.10, 0.12, 0.11, 0.09], [0.50, 0.52, 0.51, 0.49]
+PROD_FIRST, ADD_FIRST, TOGETHER = ({"add": a, "prod": p} for a, p in ((500, 250), (250, math.inf), (250, 250)))
 
 
 def expected(finds: str, **more: Any) -> Expectation:
@@ -246,3 +255,45 @@ def test_intervals_agree_with_scipy() -> None:
 def test_a_statement_that_compares_nothing_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidDataError):
         expected(**{"finds": "higher", **wrong})
+
+
+def test_a_task_is_learned_halfway_between_its_constant_answer_and_one() -> None:
+    curve = tuple(
+        Evaluation(step, 1.0, {"add": add, "prod": prod})
+        for step, add, prod in ((100, 0.2, 0.69), (200, 0.59, 0.71), (300, 0.61, 0.70), (400, 0.5, 1.0))
+    )
+    run = Outcome(Status.FINISHED, 400, {"add": 0.5, "prod": 1.0}, {"add": 0.2, "prod": 0.4}, curve)
+    assert halfway_steps(run) == {"add": 300, "prod": 200}
+    never = Outcome(Status.FINISHED, 400, {"add": 0.5}, {"add": 0.3}, curve[:2])
+    assert halfway_steps(never) == {"add": math.inf}
+
+
+@pytest.mark.parametrize(
+    ("steps", "order"),
+    [
+        (PROD_FIRST, 1.0),
+        (ADD_FIRST, -1.0),
+        ({"add": math.inf, "prod": 250}, 1.0),
+        (TOGETHER, 0.0),
+        ({"add": math.inf, "prod": math.inf}, 0.0),
+        ({"add": 500, "prod": 250, "max": 500}, 0.0),  # PROD comes before ADD as expected, but not before MAX.
+        ({"add": 500, "prod": 250, "max": 100}, 1.0),
+    ],
+)
+def test_tasks_learned_together_are_not_evidence_for_an_order(steps: dict[str, float], order: float) -> None:
+    assert peaked_first(steps, ENTROPY) == order
+
+
+def test_an_order_in_five_of_five_runs_is_significant_but_in_four_it_is_not() -> None:
+    assert judge_order([PROD_FIRST] * 5, ENTROPY)[1] is Agreement.AGREES
+    assert judge_order([PROD_FIRST] * 4, ENTROPY)[1] is Agreement.UNDECIDED
+    assert judge_order([ADD_FIRST] * 5, ENTROPY)[1] is Agreement.CONTRADICTED
+    assert judge_order([ADD_FIRST, *[PROD_FIRST] * 4], ENTROPY)[1] is Agreement.UNDECIDED
+    assert judge_order([TOGETHER] * 9, ENTROPY)[1] is Agreement.UNDECIDED
+
+
+def test_answers_of_sums_are_uniform_and_answers_of_products_are_not() -> None:
+    entropy = entropies(load_space("add_vs_add_prod", profile="quick"))
+    assert entropy["add"] == pytest.approx(math.log(6))
+    assert 0 < entropy["prod"] < entropy["add"] - 0.1
+    assert entropies(make_spec()) == {}  # This family has no tables.

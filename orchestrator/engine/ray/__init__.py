@@ -22,9 +22,7 @@ BY_RAY = {("RAY_CLIENT_MODE", "0"), ("RAY_USAGE_STATS_ENABLED", "0"), ("RAY_USAG
 """Variables and values that Ray sets itself when it is imported or started."""
 IMPORT = "import ray.dag, ray.tune"
 """Program that imports Ray, including the modules that Ray imports at exit."""
-START = (
-    "import sys\nfrom orchestrator.engine.ray.session import ray_session\nwith ray_session(sys.argv[1] or None): pass"
-)
+START = "import sys\nfrom orchestrator.engine.ray.session import RaySession\nRaySession(sys.argv[1] or None).begin()"
 """Program that starts Ray, or joins the cluster at an address."""
 WITHIN_S = 300.0
 """Time limit in seconds for these programs. Two busy cores need 40 s to start Ray."""

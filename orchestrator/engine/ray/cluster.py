@@ -14,7 +14,7 @@ from ray.autoscaler.v2.sdk import get_cluster_status
 from ray.autoscaler.v2.utils import is_autoscaler_v2
 from ray.experimental.internal_kv import _internal_kv_get
 
-from orchestrator.engine.ray.session import ray_session
+from orchestrator.engine.ray.session import RaySession
 from orchestrator.report.words.numbers import counted
 from orchestrator.space.hardware import Hardware, Machine
 from orchestrator.space.resources import Resources
@@ -38,7 +38,8 @@ def cluster_hardware(address: str) -> Hardware:
         UserError: for an invalid address.
         SweepError: if no cluster answers.
     """
-    with ray_session(address):
+    with RaySession(address) as session:
+        session.begin()
         alive = [node for node in ray.nodes() if node["Alive"]]
         grows = has_autoscaler()
     nodes = [node["Resources"] for node in alive]

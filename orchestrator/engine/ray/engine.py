@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shutil
 import time
-from contextlib import AbstractContextManager, ExitStack
 from typing import Self
 
 import ray
@@ -18,7 +17,8 @@ from orchestrator.engine.engine import Engine
 from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, SlotScheduler
 from orchestrator.engine.ray.cluster import Room, has_autoscaler, slots_on
 from orchestrator.engine.ray.deaths import machine_error_behind
-from orchestrator.engine.ray.session import ray_session
+from orchestrator.engine.ray.files import token_file
+from orchestrator.engine.ray.session import RaySession
 from orchestrator.engine.ray.trial import StackTrial
 from orchestrator.errors import SweepError, UserError
 from orchestrator.report.words.numbers import counted
@@ -30,27 +30,30 @@ ANSWER_S = 240.0
 
 
 class RayEngine(Engine):
-    """Trains stacks as trials of one Tuner. Without an address it starts a new Ray on this machine."""
+    """Trains stacks as trials of one Tuner. By default it starts a new Ray on this machine."""
 
-    def __init__(self, resources: Resources, address: str | None = None) -> None:
+    def __init__(self, resources: Resources, session: RaySession | None = None) -> None:
         self._resources = resources
-        self._address = address
-        self._session: AbstractContextManager[object] = ray_session(address)
+        self._session = session or RaySession()
 
     @property
     def slots(self) -> int:
         return max(1, slots_on(ray.nodes(), self._resources))
 
     def describe(self) -> str:
-        totals = ray.cluster_resources()
-        where = f"Ray at {self._address}" if self._address else "Ray on this machine"
+        session, totals = self._session, ray.cluster_resources()
+        where = f"Ray at {session.address}" if session.address else "Ray on this machine"
+        if session.joined:
+            where = "the Ray of this process"
         nodes = counted(sum(node["Alive"] for node in ray.nodes()), "node")
         gpus = f", {totals['GPU']:g} GPUs" if totals.get("GPU") else ""
         slots = slots_on(ray.nodes(), self._resources)
         room = (
             f"{counted(slots, 'stack')} at a time" if slots else f"{self._lacking()}: the autoscaler will add machines"
         )
-        return f"{where}: {nodes}, {totals.get('CPU', 0):g} CPU cores{gpus}, {room}"
+        token = f"(enter the token from {token_file()} once per browser)"
+        dashboard = f"; dashboard: {session.dashboard_url} {token}" if session.dashboard else ""
+        return f"{where}: {nodes}, {totals.get('CPU', 0):g} CPU cores{gpus}, {room}{dashboard}"
 
     def _lacking(self) -> str:
         needs = self._resources
@@ -60,15 +63,14 @@ class RayEngine(Engine):
         )
 
     def __enter__(self) -> Self:
-        with ExitStack() as blocks:
-            blocks.enter_context(self._session)
-            if slots_on(ray.nodes(), self._resources) < 1 and not has_autoscaler():
-                raise UserError(f"{self._lacking()}; lower these settings or add machines")
-            self._session = blocks.pop_all()
+        self._session.begin()
+        if slots_on(ray.nodes(), self._resources) < 1 and not has_autoscaler():
+            self._session.end()
+            raise UserError(f"{self._lacking()}; lower these settings or add machines")
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self._session.__exit__(None, None, None)
+        self._session.release(well=raised[0] is None)
 
     def execute(self, campaign: Campaign) -> None:
         files = campaign.sweep.files

@@ -1,4 +1,4 @@
-"""Ray during a sweep, started on this machine or joined, with clear messages on failure."""
+"""Ray session for one or more sweeps, started on this machine or joined, with clear messages on failure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any, Self
 
 import psutil
 import ray
@@ -50,42 +52,113 @@ ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # hides GPUs from stacks without a GPU, as StackTrial does
 }
 
+DASHBOARD_NEEDS = ("aiohttp", "aiohttp_cors", "colorful", "grpc", "opencensus", "prometheus_client")
+"""Modules of the dashboard and its exporters, installed by ``ray[default]``."""
 STARTING = (ConnectionError, RuntimeError, ValueError, OSError)
 """Errors that ``ray.init`` raises if Ray does not start."""
 PARTS = ("raylet", "gcs_server")
 """Names of the Ray processes that a sweep cannot continue without."""
 
 
-@contextmanager
-def ray_session(address: str | None = None) -> Iterator[None]:
-    """During the block, run Ray so that only this machine can reach it or, with ``address``, join a cluster.
+@dataclass
+class RaySession:
+    """Ray on this machine or, with ``address``, an existing cluster. It starts at the first :meth:`begin`.
 
-    Raises:
-        UserError: for an invalid address, a variable that keeps Ray from starting, or a process that uses Ray already.
-        SweepError: if Ray does not start, no cluster answers, or the cluster refuses the token.
+    As a context manager, it ends Ray on exit. A ``kept`` session continues after successful sweeps, because starting
+    Ray costs about five seconds of a core. After a failed sweep Ray ends, since workers may still be running.
+
+    Attributes:
+        dashboard: True to start Ray's dashboard too.
+        dashboard_url: Address of the dashboard, or "" without one.
+        joined: True if the session uses a Ray that this process had joined before.
     """
-    if ray.is_initialized():
-        raise UserError("this process is already connected to Ray: call ray.shutdown() before the sweep")
-    with environment.without_foreign(), _listening(everywhere=address is not None):
+
+    address: str | None = None
+    dashboard: bool = False
+    kept: bool = False
+    dashboard_url: str = field(default="", init=False)
+    joined: bool = field(default=False, init=False)
+    _begun: bool = field(default=False, init=False)
+    _before: ExitStack = field(default_factory=ExitStack, init=False)
+
+    def begin(self) -> None:
+        """Start or join Ray until :meth:`release`.
+
+        Raises:
+            UserError: for an invalid address, a dashboard that cannot be started, or a variable that keeps Ray from
+                starting.
+            SweepError: if Ray does not start, no cluster answers, or the cluster refuses the token.
+        """
+        if self._begun:
+            return
+        if self.dashboard:
+            check_dashboard(self.address)
+        self.joined = ray.is_initialized()
+        if self.joined:
+            self._check_joined()
+        self._before.enter_context(environment.without_foreign())
         os.environ.update(ENVIRONMENT)
+        if not self.joined:
+            try:
+                protect_token(missing=self.address is None)
+                context = self._start()
+            except BaseException:
+                self._before.close()
+                raise
+            self.dashboard_url = f"http://{context.dashboard_url}" if self.dashboard else ""
+            if self.address is None:
+                supervisor.watch_ray([child for child in psutil.Process().children() if child.name() in PARTS])
+        self._begun = True
+        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # The sweep itself reports failed trials.
+
+    def _start(self) -> Any:
+        """Start Ray so that only this machine can reach it, or join the cluster at ``address``. Return the context of
+        ``ray.init``."""
         chosen = [name for name in set_by_user(os.environ) if os.environ[name] != (ENVIRONMENT | PATIENT).get(name)]
-        protect_token(missing=address is None)
+        self._before.enter_context(_listening(everywhere=self.address is not None))
         try:
-            _start_here() if address is None else _join(address)
+            return _start_here(self.dashboard) if self.address is None else _join(self.address)
         except UserError:
             raise
         except Exception as error:
             cause = error.__cause__ or error
-            check_start(address, chosen, f"{type(cause).__name__}: {cause}".partition("\n")[0])
+            check_start(self.address, chosen, f"{type(cause).__name__}: {cause}".partition("\n")[0])
             raise
-        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # The sweep itself reports failed trials.
-        if address is None:
-            supervisor.watch_ray([child for child in psutil.Process().children() if child.name() in PARTS])
-        try:
-            yield
-        finally:
+
+    def _check_joined(self) -> None:
+        """Raise :class:`UserError` unless sweeps can use the Ray that this process has joined, which keeps running."""
+        if self.dashboard:
+            raise UserError(
+                "this process is already connected to Ray, so no dashboard can be started: omit --dashboard"
+            )
+        if ray.util.client.ray.is_connected():
+            raise UserError("sweeps cannot use Ray Client (ray://): call ray.shutdown(), and give the address")
+        current = ray.get_runtime_context().gcs_address
+        if self.address not in (None, "auto", current):
+            raise UserError(
+                f"this process uses the Ray at {current}, but the address is {self.address}: call "
+                "ray.shutdown() first, or leave the address out"
+            )
+        environment.check_packages([environment.working_directory() or ""])  # Ray puts it in front of every library.
+
+    def release(self, *, well: bool) -> None:
+        """End Ray after a sweep, unless it is kept and the sweep succeeded (``well``)."""
+        if not (self.kept and well):
+            self.end()
+
+    def end(self) -> None:
+        """End Ray or leave the cluster. A second call does nothing."""
+        if self._begun and not self.joined:
             supervisor.watch_ray([])
             ray.shutdown()
+        self._before.close()
+        self._begun = self.joined = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.end()
 
 
 @contextmanager
@@ -105,7 +178,20 @@ def _listening(*, everywhere: bool) -> Iterator[None]:
         ray_constants.ENABLE_RAY_CLUSTER = before
 
 
-def _start_here() -> None:
+def check_dashboard(address: str | None) -> None:
+    """Raise :class:`UserError` if Ray's dashboard cannot be started."""
+    if address is not None:
+        raise UserError(f"no dashboard can be started for the cluster at {address}: omit --dashboard")
+    # colorful replaces its own module object, so find_spec fails once it is imported.
+    missing = [name for name in DASHBOARD_NEEDS if name not in sys.modules and find_spec(name) is None]
+    if missing:
+        raise UserError(
+            f"Ray's dashboard needs packages that are not installed ({', '.join(missing)}): "
+            "pip install 'ray[default]', or leave --dashboard out"
+        )
+
+
+def _start_here(dashboard: bool) -> Any:
     os.environ.update({name: os.environ.get(name, value) for name, value in PATIENT.items()})
     # Actors inherit it, so they can import a family from a module in this directory.
     here = environment.working_directory()
@@ -114,10 +200,11 @@ def _start_here() -> None:
     job._client_job = True  # Otherwise Ray puts the working directory in front of every library.
     temporary = str(temporary_directory() / "ray")
     try:
-        _init(
+        return _init(
             address="local",  # Without it, Ray would join the cluster that was started last, by any user.
             job_config=job,
-            include_dashboard=False,
+            include_dashboard=dashboard,
+            dashboard_host="127.0.0.1",
             num_cpus=detect().cpus,  # By default Ray counts all cores, not only those available to this process.
             _temp_dir=temporary,
         )
@@ -130,13 +217,13 @@ def _start_here() -> None:
         raise SweepError(f"Ray does not start on this machine, which may be too busy for it: {error}") from error
 
 
-def _join(address: str) -> None:
+def _join(address: str) -> Any:
     if address != "auto":
         _check_address(address)
     environment.check_packages([environment.working_directory() or ""])  # Ray puts it in front of every library.
     with _stderr() as output:
         try:
-            _init(address=address)
+            return _init(address=address)
         except AuthenticationError as error:
             raise SweepError(f"RAY_AUTH_MODE is token, but this machine has no token: {_copy_the_token()}") from error
         except (*STARTING, RaySystemError) as error:
@@ -171,8 +258,8 @@ def _check_address(address: str) -> None:
         ) from error
 
 
-def _init(**settings: Any) -> None:
-    ray.init(logging_level=logging.ERROR, log_to_driver=False, configure_logging=True, **settings)
+def _init(**settings: Any) -> Any:
+    return ray.init(logging_level=logging.ERROR, log_to_driver=False, configure_logging=True, **settings)
 
 
 def _copy_the_token() -> str:
