@@ -35,18 +35,17 @@ class Mix:
         if most > MOST_UNEVEN * least:
             uneven = f"{MOST_UNEVEN:g} times the weight of {rare!r}, {least:g}"
             raise SettingsError(f"the largest weight, {most:g}, is more than {uneven}", key="mixes")
-        tasks = tuple(sorted(weights))
-        total = sum(weights[task] for task in tasks)
-        return cls(tasks, tuple(weights[task] / total for task in tasks))
+        weights = dict(sorted(weights.items()))
+        total = sum(weights.values())
+        return cls(tuple(weights), tuple(weight / total for weight in weights.values()))
 
     @classmethod
     def parse(cls, text: str) -> Mix:
         """Read ``"add+prod"``, with relative weights ``"add:2+prod"``. Raises :class:`SettingsError`."""
         weights: dict[str, float] = {}
         for part in text.split("+"):
-            task, _, weight = part.strip().partition(":")
-            task = task.strip()
-            if not task:
+            task, _, weight = part.partition(":")
+            if not (task := task.strip()):
                 raise SettingsError(f"{text!r} is not a mix: a task name is missing next to a '+'", key="mixes")
             if task in weights:
                 raise SettingsError(f"{text!r} is not a mix: it names {task!r} twice", key="mixes")

@@ -65,13 +65,12 @@ def case_of(family: Family, sizes: Sequence[int], device: str, directory: Path) 
         raise BrokenFamilyError(f"tasks() must return a tuple of at least one name; it returned {tasks!r}")
     if len(set(tasks)) < len(tasks):
         raise BrokenFamilyError(f"tasks() names a task twice: {', '.join(tasks)}")
-    mixes = [Mix.of({tasks[0]: 1})] + ([Mix.of({tasks[0]: 1, tasks[1]: 1})] if len(tasks) > 1 else [])
-    arms = [Arm.of(mix) for mix in mixes]
+    mixes = [Mix.of(dict.fromkeys(tasks[:count], 1)) for count in range(1, min(len(tasks), 2) + 1)]
     accepted, refusal = [], ""
     for size in sizes or SIZES:
         try:
-            for arm in arms:
-                family.check(arm.mix, size)
+            for mix in mixes:
+                family.check(mix, size)
             accepted.append(size)
         except SettingsError as error:
             refusal = str(error)
@@ -79,7 +78,7 @@ def case_of(family: Family, sizes: Sequence[int], device: str, directory: Path) 
                 raise BrokenFamilyError(f"check() refuses size {size}: {error}") from error
     if not accepted:
         raise BrokenFamilyError(f"check() refuses every size of {', '.join(map(str, SIZES))}: {refusal}")
-    return Case(family, tuple(arms), tuple(sorted(accepted[:2])), device, directory)
+    return Case(family, tuple(map(Arm.of, mixes)), tuple(sorted(accepted[:2])), device, directory)
 
 
 def findings(case: Case) -> Iterator[Finding]:
@@ -112,8 +111,9 @@ def _numbers(case: Case) -> None:
         _require(isinstance(count, Parameters), f"parameters({size}) must return Parameters; it returned {count!r}")
         _require(finite(count.total) and finite(count.core), f"parameters({size}) must be finite; it is {count}")
         _require(0 < count.core <= count.total, f"parameters({size}): core must be above 0 and at most total; {count}")
-        whole = isinstance(steps, int) and steps >= 1
-        _require(whole, f"steps() must be a whole number of at least 1; it is {steps!r}")
+        _require(
+            isinstance(steps, int) and steps >= 1, f"steps() must be a whole number of at least 1; it is {steps!r}"
+        )
         _require(finite(flops) and flops > 0, f"flops() must be finite and above 0; it is {flops!r}")
         _require(finite(needed) and needed >= 0, f"memory({size}) must be finite and at least 0; it is {needed!r}")
     counts = [case.family.parameters(size).total for size in (*case.sizes, case.sizes[-1] + 0.5)]
@@ -126,11 +126,10 @@ def _keys(case: Case) -> None:
     larger = [case.run(size=size) for size in case.sizes[1:]]
     mixed = [case.run(arm=arm) for arm in range(1, len(case.arms))]
     for difference, others in (("seed", [case.run(seed=1)]), ("size", larger), ("mix", mixed)):
-        distinct = all(key(other) != key(run) for other in others)
-        _require(distinct, f"key() returns the same key for runs of a different {difference}")
-    same = shape(run) == shape(case.run(seed=1))
-    _require(same, "shape() must not depend on the seed, or no two runs could share a stack")
-    distinct = all(shape(other) != shape(run) for other in larger)
+        _require(key(run) not in map(key, others), f"key() returns the same key for runs of a different {difference}")
+    alike = shape(run) == shape(case.run(seed=1))
+    _require(alike, "shape() must not depend on the seed, or no two runs could share a stack")
+    distinct = shape(run) not in map(shape, larger)
     _require(distinct, "shape() must depend on the size: the runs of a stack have one size")
 
 
@@ -149,8 +148,8 @@ def _training(case: Case) -> None:
         _require(outcome.steps >= 1, f"a run must take a step; its outcome has {outcome.steps}")
         _require(len(points) >= 1, "a run must report at least one evaluation, or it has no learning curve")
         scores.append(outcome.accuracy)
-    same = scores[0] == scores[1]
-    _require(same, f"a seed must determine a run; trained twice, it scored {scores[0]} and then {scores[1]}")
+    first, second = scores
+    _require(first == second, f"a seed must determine a run; trained twice, it scored {first} and then {second}")
 
 
 def _stacked(case: Case) -> None:
@@ -168,7 +167,7 @@ def _stacked(case: Case) -> None:
 def _resumed(case: Case) -> None:
     runs, directory = case.stack(), case.directory / "checkpoint"
     learner, validator = case.learner(runs), ReportValidator(case.family, runs)
-    if any(report.outcome is not None for report in validator.check(learner.advance())):
+    if any(report.outcome for report in validator.check(learner.advance())):
         raise Skipped("its runs end at their first evaluation, so nothing remains to continue")
     learner.save(directory)
     again = case.learner(runs)

@@ -22,9 +22,8 @@ KEY_DIGITS = 16
 class Words:
     """Nouns and verbs of a family for reports, such as ``method`` for the tasks of a race.
 
-    ``size`` and ``parameters`` name the units of ``Family.size_axis`` and :class:`Parameters`. ``item`` names one row
-    of a model's arrays, and ``held`` all rows together; ``cyclic`` is True if the items are the numbers modulo their
-    count. ``score`` names a run's score at an evaluation, and ``final_score`` the last one.
+    ``size`` and ``parameters`` name the units of ``Family.size_axis`` and :class:`Parameters`; ``item`` names one row
+    of a model's arrays, and ``held`` all rows together. ``cyclic``: the items are the numbers modulo their count.
     """
 
     size: str = "size"
@@ -102,12 +101,8 @@ def run_key(family: str, version: int, run: RunConfig) -> str:
     if run.start is not None:
         donor = run_key(family, version, run.start.donor)
         described["start"] = {"donor": donor, "takes": sorted(run.start.takes)}
-    if run.frozen:
-        described["frozen"] = sorted(run.frozen)
-    if run.until is not None:
-        described["until"] = asdict(run.until)
-    if run.salt:
-        described["salt"] = run.salt
+    rare = {"frozen": sorted(run.frozen), "until": run.until and asdict(run.until), "salt": run.salt}
+    described |= {name: value for name, value in rare.items() if value}
     text = json.dumps(described, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 
@@ -152,12 +147,10 @@ class Outcome:
 
     ``accuracy`` maps each task of the mix to its score on the test part of the held-out data, in [0, 1]. ``floor`` maps
     it to the score of the best constant answer on the same data; a diverged run has ``accuracy`` equal to ``floor``.
-    ``measures`` are further numbers to record: ``seconds`` of training, by which searchers weigh sizes,
-    ``test_examples_add``, ``test_cases_add``, ... ``error`` is the traceback of a failed run, whose ``accuracy`` is
-    empty. ``data`` is a hash (at most 36 characters) of all training and test data, or ``""`` without data.
-
-    A run that ended because of ``until`` was not scored on the test part: ``accuracy`` and ``floor`` are empty, and
-    ``curve`` shows its progress.
+    Both are empty if the run ended because of ``until``. ``measures`` are further numbers to record: ``seconds`` of
+    training, by which searchers weigh sizes, ``test_examples_add``, ``test_cases_add``, ... ``error`` is the traceback
+    of a failed run, whose ``accuracy`` is empty. ``data`` is a hash (at most 36 characters) of all training and test
+    data, or ``""`` without data.
     """
 
     status: Status

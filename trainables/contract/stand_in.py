@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, make_dataclass
 from functools import cache
 from itertools import pairwise
@@ -40,8 +40,7 @@ class StandIn(Family):
 
     def parameters(self, size: float) -> Parameters:
         counts = self.described["parameters"]
-        total, core = (self._at(size, [count[kind] for count in counts]) for kind in ("total", "core"))
-        return Parameters(total, core)
+        return Parameters(*(self._at(size, [count[kind] for count in counts]) for kind in ("total", "core")))
 
     def scaled(self, steps: float, examples: float) -> Any:
         return self.settings
@@ -81,18 +80,13 @@ def stand_in(text: str, settings: tuple[str, ...]) -> type[StandIn]:
     """
     described = json.loads(text)
     try:
-        members = {name: described[name] for name in CLASS_MEMBERS} | {"words": Words(**described["words"])}
-        results = {name: described[name] for name in METHODS}
+        members = {name: described[name] for name in CLASS_MEMBERS + METHODS} | {"words": Words(**described["words"])}
     except (KeyError, TypeError) as error:
         raise ValueError(f"the description of its family is incomplete: {error}") from error
     # JSON has no tuples, of which tasks and labels are made.
-    results["tasks"] = tuple(results["tasks"])
-    results["groupings"] = {name: tuple(labels) for name, labels in results["groupings"].items()}
-    members |= {name: _returning(result) for name, result in results.items()}
+    members["tasks"] = tuple(members["tasks"])
+    members["groupings"] = {name: tuple(labels) for name, labels in members["groupings"].items()}
+    members |= {name: staticmethod(lambda result=members[name]: result) for name in METHODS}
     fields = [(name, Any) for name in settings]
     members |= {"described": described, "Settings": make_dataclass("Settings", fields, frozen=True)}
     return type("StandIn", (StandIn,), members)
-
-
-def _returning(result: Any) -> Callable[[StandIn], Any]:
-    return lambda family: result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 from trainables.base import Family, RunConfig
 from trainables.probes.base import Probed
 from trainables.probes.nulls import other_groupings, p_value
-from trainables.probes.transformer_probe import TransformerProbe, accuracy, questions_of
+from trainables.probes.transformer_probe import TransformerProbe, accuracy, group_means, questions_of
 from trainables.tasks.datasets import Dataset
 from trainables.transformer.generation import TrainedTransformer
 from trainables.transformer.model import Change, Sublayer
@@ -40,14 +40,13 @@ class Reliance(TransformerProbe):
     rely on feed-forward, and jointly trained models on attention.
     """
 
-    name: ClassVar[str] = "reliance"
+    name = "reliance"
 
     def ask(self, family: Family, run: RunConfig, model: TrainedTransformer, data: Dataset) -> Probed:
         means, share = _written(model, data)
         changes: dict[str, Change | None] = {"whole": None}
         for sublayer in SUBLAYERS:
-            changes[f"no_{sublayer}"] = _replacing(sublayer, None)
-            changes[f"mean_{sublayer}"] = _replacing(sublayer, means)
+            changes |= {f"no_{sublayer}": _replacing(sublayer, None), f"mean_{sublayer}": _replacing(sublayer, means)}
         numbers = {"attention": float(share.mean())}
         for name, change in changes.items():
             numbers |= {f"{task}.{name}": value for task, value in accuracy(model, data, change).items()}
@@ -60,12 +59,10 @@ def _written(
     """Return each sublayer's mean update [C] in each application, and attention's share of the mean squares."""
     updates: dict[tuple[Sublayer, int], list[Tensor]] = defaultdict(list)
     for task, tokens in questions_of(data).items():
-        present = np.arange(tokens.shape[1]) < data.test[task].lengths[: len(tokens), None]
+        present = torch.from_numpy(np.arange(tokens.shape[1]) < data.test[task].lengths[: len(tokens), None])
 
-        def record(
-            sublayer: Sublayer, application: int, update: Tensor, present: NDArray[np.bool_] = present
-        ) -> Tensor:
-            updates[sublayer, application].append(update[0, torch.from_numpy(present)])
+        def record(sublayer: Sublayer, application: int, update: Tensor, present: Tensor = present) -> Tensor:
+            updates[sublayer, application].append(update[0, present])
             return update
 
         model.logits(tokens, record)
@@ -103,13 +100,12 @@ class Destruction(TransformerProbe):
     * ``removed_GROUPING`` and ``removed_others_GROUPING``: the share of the embeddings' variance that was removed, for
       this grouping and on average for the others.
 
-    Random directions would be a weak null: for six embeddings at width 16, a random direction removes 6% of the
-    variance, and the mean difference of any halving far more. A head tied to the embeddings changes with them. The
-    probe is for transformers of a family with groupings; a prime modulus has none.
+    Random directions would be a weak null: for six embeddings at width 16, one removes 6% of the variance, and the mean
+    difference of any halving far more. A head tied to the embeddings changes with them.
     """
 
-    name: ClassVar[str] = "destruction"
-    version: ClassVar[int] = 2
+    name = "destruction"
+    version = 2
 
     def ask(self, family: Family, run: RunConfig, model: TrainedTransformer, data: Dataset) -> Probed:
         groupings = family.groupings()
@@ -128,14 +124,12 @@ class Destruction(TransformerProbe):
         rng = np.random.default_rng(run.seed)
         numbers = {f"{task}.whole": share for task, share in accuracy(model, data).items()}
         for name, labels in groupings.items():
-            own, variance = without(np.array(labels))
+            own, numbers[f"removed_{name}"] = without(np.array(labels))
             others = [without(other) for other in other_groupings(np.array(labels), rng)]
             numbers |= {f"{task}.without_{name}": share for task, share in own.items()}
-            numbers[f"removed_{name}"] = variance
-            if not others:
-                continue
-            numbers[f"removed_others_{name}"] = float(np.mean([other_variance for _, other_variance in others]))
-            for task, share in own.items():
+            if others:
+                numbers[f"removed_others_{name}"] = float(np.mean([other_variance for _, other_variance in others]))
+            for task, share in own.items() if others else ():
                 null = np.array([shares[task] for shares, _ in others])
                 numbers[f"{task}.others_{name}"] = float(null.mean())
                 numbers[f"{task}.without_{name}.p"] = p_value(-share, -null)
@@ -144,7 +138,7 @@ class Destruction(TransformerProbe):
 
 def separating(embedding: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.float64]:
     """Return orthonormal directions [k, C], k < groups, that span the groups' means of [n, C] around their mean."""
-    means = np.stack([embedding[labels == label].mean(axis=0) for label in np.unique(labels)])
+    _, means = group_means(embedding, labels)
     _, sizes, directions = np.linalg.svd(means - means.mean(axis=0), full_matrices=False)
     spanning: NDArray[np.float64] = directions[sizes > 1e-9 * max(float(sizes[0]), 1e-30)]
     return spanning

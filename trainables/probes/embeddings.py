@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ FEWEST = 4
 class EmbeddingProbe(Probe):
     """A probe that reads only the items' embeddings."""
 
-    needs_arrays: ClassVar[tuple[str, ...]] = ("embedding",)
+    needs_arrays = ("embedding",)
 
     def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
         return self.look(family, arrays["embedding"])
@@ -49,7 +49,7 @@ class Similarity(EmbeddingProbe):
       closed ring, and at most 0 if they lie along a line. It depends on one pair, so a single run is noisy.
     """
 
-    name: ClassVar[str] = "similarity"
+    name = "similarity"
 
     def look(self, family: Family, embedding: NDArray[Any]) -> Probed:
         similarity = cosines(embedding)
@@ -84,15 +84,12 @@ class Components(EmbeddingProbe):
     is the effective number of components, (sum of variances)^2 / sum of squared variances.
     """
 
-    name: ClassVar[str] = "components"
+    name = "components"
 
     def look(self, family: Family, embedding: NDArray[Any]) -> Probed:
-        embedding = embedding.astype(np.float64)
-        if len(embedding) < KEPT:
-            return Probed()
-        variances, coordinates = principal(cosines(embedding))
+        variances, coordinates = principal(cosines(embedding.astype(np.float64)))
         total = float(variances.sum())
-        if total <= NOTHING * len(embedding):
+        if len(embedding) < KEPT or total <= NOTHING * len(embedding):
             return Probed()
         numbers = {name: float(variances[place]) / total for place, name in enumerate(("first", "second", "third"))}
         numbers["effective"] = total**2 / float((variances**2).sum())
@@ -100,10 +97,8 @@ class Components(EmbeddingProbe):
 
 
 def principal(similarity: NDArray[Any]) -> tuple[Floats, Floats]:
-    """Return variances [n], descending, and coordinates [n, 3] of a similarity matrix [n, n].
-
-    This is classical scaling (Gower 1966, Biometrika 53:325). The largest coordinate of an axis is made positive.
-    """
+    """Return variances [n], descending, and coordinates [n, 3] of similarities [n, n] by classical scaling (Gower 1966,
+    Biometrika 53:325). The largest coordinate of an axis is made positive."""
     count = len(similarity)
     centering = np.eye(count) - 1 / count
     values, vectors = np.linalg.eigh(centering @ similarity @ centering)
@@ -129,11 +124,10 @@ class Separation(EmbeddingProbe):
     large. With few items, few orders differ and the smallest possible p is large: .1 for parity modulo 6.
     """
 
-    name: ClassVar[str] = "separation"
+    name = "separation"
 
     def look(self, family: Family, embedding: NDArray[Any]) -> Probed:
-        embedding = embedding.astype(np.float64)
-        count = len(embedding)
+        embedding, count = embedding.astype(np.float64), len(embedding)
         if count < FEWEST:
             return Probed()
         similarity = cosines(embedding - embedding.mean(axis=0))
@@ -162,5 +156,5 @@ def _standard_ranks(values: NDArray[Any]) -> Floats:
     from scipy.stats import rankdata  # Takes half a second to import, and most commands do not probe.
 
     ranks: Floats = rankdata(values)
-    spread = ranks.std()
-    return (ranks - ranks.mean()) / spread if spread else np.zeros_like(ranks)
+    standard: Floats = (ranks - ranks.mean()) / (ranks.std() or 1.0)
+    return standard

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from trainables.base import Family, RunConfig
 from trainables.contract.tables import Function, Integers, group_of, respects
 from trainables.probes.base import Probed
 from trainables.probes.nulls import other_groupings, p_value
-from trainables.probes.transformer_probe import ASKED, LastSteps, TransformerProbe, answers, last_steps
+from trainables.probes.transformer_probe import ASKED, LastSteps, TransformerProbe, answers, group_means, last_steps
 from trainables.tasks.datasets import Dataset
 from trainables.transformer.generation import TrainedTransformer
 
@@ -31,44 +31,38 @@ class Exchange(TransformerProbe):
     does not.
 
     The probe takes the last step of a held-out expression, given the right earlier steps, and moves one argument from
-    its group g to another group h: it adds mean(h) - mean(g), the difference of the groups' mean embeddings, to the
-    argument's embedding at its own position. The argument's difference from its group's mean stays. A model that
-    computes with groups should then answer in the group that the result would have with an argument from h. h is drawn
-    from the groups that change this result. There are at least 20 and at most 300 such exchanges, drawn from all
-    arguments of up to 300 different expressions. Only expressions whose answer was in the right group count, so without
-    a shift ``moved`` would be 0.
+    its group g to another group h that changes the result's group: it adds mean(h) - mean(g), the difference of the
+    groups' mean embeddings, to the argument's embedding at its own position. A model that computes with groups should
+    then answer in the group that the result would have with an argument from h. There are at least 20 and at most 300
+    such exchanges, from up to 300 different expressions whose answer was in the right group.
 
     * ``TASK.moved_GROUPING``: the share of exchanges after which the answer is in the predicted group, in [0, 1].
     * ``TASK.others_GROUPING``: the same share after exchanges by another grouping into groups of the same sizes,
-      averaged over up to 9 such groupings. Each argument moves between groups of the other grouping, also by a
-      difference of means. If this share is high, the answer follows this grouping after any exchange.
+      averaged over up to 9 such groupings. If it is high, the answer follows this grouping after any exchange.
     * ``TASK.moved_GROUPING.p``: the share of all these groupings, including this grouping, that move as many answers:
       the p-value of a permutation test. It is at least .1 for parity modulo 6.
     * ``TASK.kept_GROUPING``: the share of exchanges after which the answer stays in its group in every other grouping
-      that the task respects and that is independent of this grouping, in [0, 1]. Two groupings are independent if all
-      pairs of their groups have equally many items in common, such as ``mod3`` and ``mod2`` for 6. Left out if there is
-      no such grouping.
-    * ``TASK.only_GROUPING``: the share of exchanges after which both are true: the answer moved as predicted and in no
-      other way. Left out together with ``kept``.
+      that the task respects and that is independent of this grouping: all pairs of groups have equally many items in
+      common, as for ``mod3`` and ``mod2`` of 6. Left out if there is no such grouping.
+    * ``TASK.only_GROUPING``: the share of exchanges after which the answer moved as predicted and ``kept`` holds.
 
     The array ``exchanged`` [n, n], float64, is for the first task and grouping whose answers are items. It has the
     share of each answer after an exchange (columns) by the answer before (rows; zeros if there was none).
 
     How to read it: ``only`` near 1 with ``others`` near 0 shows that the model computes with this component, in these
-    directions. ``moved`` near 0 shows that the model does not read it there: it memorized, or separates the groups by
-    more than their means, or read the argument elsewhere, in earlier steps of a nested expression. ``moved`` well above
-    ``others`` with a low ``kept`` shows that the shift also has another effect: on a ring of numbers, a step to the
-    next number changes parity, too. If ``moved`` is near 1 / groups and ``others`` is as high, the result shows
-    nothing: any shift breaks the model. In a small group, the mean is close to every item. With two items in each
-    (parity modulo 4), even a model that memorized its answers may follow, and ``others`` does not reveal it.
+    directions. ``moved`` near 0 shows that it does not read it there: it memorized, separates the groups by more than
+    their means, or read the argument in earlier steps. ``moved`` well above ``others`` with a low ``kept`` shows a side
+    effect of the shift: on a ring of numbers, a step to the next number changes parity, too. If ``moved`` is near 1 /
+    groups and ``others`` is as high, any shift breaks the model. With two items in a group (parity modulo 4), even a
+    model that memorized its answers may follow, and ``others`` does not reveal it.
 
     One run decides nothing, because its exchanges use few held-out tuples. Over the runs of a sweep, `expects`
     (``finds: higher``, ``number: exchange/add.only_mod2``, ``than: exchange/add.others_mod2``) answers yes, no or
     undecided with an interval. For interventions of this kind see Geiger et al. 2021 (interchange), arXiv 2106.02997.
     """
 
-    name: ClassVar[str] = "exchange"
-    version: ClassVar[int] = 2
+    name = "exchange"
+    version = 2
 
     def ask(self, family: Family, run: RunConfig, model: TrainedTransformer, data: Dataset) -> Probed:
         groupings = {name: np.array(labels) for name, labels in family.groupings().items()}
@@ -107,11 +101,8 @@ class Exchange(TransformerProbe):
 
 
 class Exchanges(NamedTuple):
-    """M exchanges, each of which moves an argument to another group.
-
-    In the question ``rows`` [M], the argument at the position ``places`` [M] moves by ``steps`` [M] groups in the
-    sorted list of groups. The answer should then be in the group ``predicted`` [M].
-    """
+    """M exchanges: in the question ``rows``, the argument at the position ``places`` moves by ``steps`` in the sorted
+    list of groups. The answer should then be in the group ``predicted``. All are [M]."""
 
     rows: Integers
     places: Integers
@@ -152,9 +143,7 @@ def shifts(model: TrainedTransformer, questions: LastSteps, exchanges: Exchanges
     For the grouping of the exchanges these are mean(given) - mean(own). In another grouping, each argument moves from
     its own group by as many groups, around the list of groups.
     """
-    embedding = model.parameters["token"][: len(along)].double().numpy()
-    groups = np.unique(along)
-    means = np.stack([embedding[along == group].mean(axis=0) for group in groups])
+    groups, means = group_means(model.parameters["token"][: len(along)].double().numpy(), along)
     of = np.searchsorted(groups, along[questions.tokens.numpy()[exchanges.rows, exchanges.places]])
     shift_MC: Floats = means[(of + exchanges.steps) % len(groups)] - means[of]
     return shift_MC

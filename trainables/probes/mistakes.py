@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import numpy as np
 
@@ -42,14 +41,13 @@ class Mistakes(TransformerProbe):
     the mix.
     """
 
-    name: ClassVar[str] = "mistakes"
-    version: ClassVar[int] = 2
+    name = "mistakes"
+    version = 2
 
     def ask(self, family: Family, run: RunConfig, model: TrainedTransformer, data: Dataset) -> Probed:
         items = run.settings.task.vocabulary().items
         groupings = {name: np.array(labels) for name, labels in family.groupings().items()}
-        numbers: dict[str, float] = {}
-        shares = []
+        numbers, shares = dict[str, float](), []
         for task, questions in last_steps(run, data).items():
             if questions.answers.max() >= items:
                 continue  # This task's results are signs or points rather than items.
@@ -63,10 +61,8 @@ class Mistakes(TransformerProbe):
 
 
 def kept(given: Integers, right: Integers, groupings: Mapping[str, Integers]) -> dict[str, float]:
-    """Return the share of wrong answers [M] in the right answer's group, its ``.chance`` and ``.p``, by grouping.
-
-    A grouping has a label for each item. The result is empty if fewer than :data:`FEWEST` answers are wrong.
-    """
+    """Return the share of wrong answers [M] in the right answer's group, its ``.chance`` and ``.p``, by grouping, or
+    nothing if fewer than :data:`FEWEST` answers are wrong."""
     wrong = given != right
     if wrong.sum() < FEWEST:
         return {}

@@ -21,10 +21,8 @@ def p_value(value: float, null: Sequence[float] | NDArray[np.float64]) -> float:
 
 
 def other_groupings(labels: Integers, rng: np.random.Generator, most: int = OTHERS) -> list[Integers]:
-    """Return all other groupings with the group sizes of ``labels`` [n], or a random sample of ``most`` of them.
-
-    With all of them a :func:`p_value` is exact.
-    """
+    """Return all other groupings with the group sizes of ``labels`` [n], which make :func:`p_value` exact, or a random
+    sample of ``most`` of them."""
     wanted = min(most, grouping_count(labels) - 1)
     groupings = {(labels[:, None] == labels).tobytes(): labels}  # By the pairs of items in one group.
     while len(groupings) <= wanted:

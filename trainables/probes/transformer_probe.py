@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,11 +29,11 @@ ASKED = 300
 class TransformerProbe(Probe):
     """A probe that runs a transformer."""
 
-    needs_model: ClassVar[bool] = True
-    needs_data: ClassVar[bool] = True
+    needs_model = True
+    needs_data = True
 
     def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
-        """Check the model's type and run :meth:`ask`. Raises ``TypeError`` for a model of another family."""
+        """Run :meth:`ask`. Raises ``TypeError`` for a model of another family."""
         if not isinstance(model, TrainedTransformer) or not isinstance(data, Dataset):
             raise TypeError(f"the probe {self.name} supports only transformers, not the family {family.name}")
         return self.ask(family, run, model, data)
@@ -53,11 +53,9 @@ def accuracy(
 ) -> dict[str, float]:
     """Return, by task, the share of test expressions whose whole worked solution the model gets right.
 
-    The model must choose every token from the first '=' to ``<eos>``, given the right earlier tokens. ``change``
-    replaces the sublayers' updates, and ``parameters`` some of the model's parameters.
-
-    Greedy generation would write exactly these solutions, and might reach a right answer through a wrong step. This
-    score is stricter, and takes one pass instead of one pass per wrong token.
+    The model must choose every token from the first '=' to ``<eos>``, given the right earlier tokens: stricter than
+    greedy generation, which may reach a right answer through a wrong step. ``change`` replaces the sublayers' updates,
+    and ``parameters`` some of the model's parameters.
     """
     shares = {}
     for task, tokens_MT in questions_of(data).items():
@@ -70,12 +68,9 @@ def accuracy(
 
 @dataclass(frozen=True)
 class LastSteps:
-    """The last steps of M different test expressions of one task.
-
-    ``tokens`` [M, T] are the whole worked solutions. ``equals`` [M] are the positions of the last '=', where the model
-    answers after the right earlier steps. ``places`` are the positions of the arguments of each expression's last step.
-    ``answers`` [M] are the right answers as token ids.
-    """
+    """The last steps of M different test expressions of one task: ``tokens`` [M, T] of the whole worked solutions, the
+    positions ``equals`` [M] of the last '=' and ``places`` of the last step's arguments, and the right ``answers`` [M]
+    as token ids."""
 
     tokens: Tensor
     equals: Integers
@@ -99,6 +94,12 @@ def last_steps(run: RunConfig, data: Dataset) -> dict[str, LastSteps]:
         equals = np.array([at[-1] for at in ends])
         steps[task] = LastSteps(torch.from_numpy(tokens_MT), equals, places, examples.answers[rows])
     return steps
+
+
+def group_means(embedding: NDArray[Any], labels: Integers) -> tuple[Integers, NDArray[Any]]:
+    """Return the groups of ``labels`` [n], ascending, and the means of their rows of ``embedding`` [n, C]."""
+    groups = np.unique(labels)
+    return groups, np.stack([embedding[labels == group].mean(axis=0) for group in groups])
 
 
 def answers(model: TrainedTransformer, questions: LastSteps, codes: int) -> Integers:

@@ -4,7 +4,7 @@ The mix ``hessian+adam`` is a race between the two on the same graph from the sa
 target is ahead, else 0, so the mean over seeds is the share of graphs on which it is ahead.
 
 Operations are counted from formulas, per node. Additions, multiplications, divisions and roots count as 1, a sine or
-cosine as :data:`SINE`. A network multiplies with a readout only if it has more features than numbers.
+cosine as :data:`SINE`.
 """
 
 from __future__ import annotations
@@ -90,8 +90,7 @@ class RaceFamily(Family):
 
     def subject(self) -> str:
         race, graph = self.settings.race, getattr(self.settings, "graph", None)
-        graphs = graph.kind if graph else "clouds of points"
-        by = f", by {race.factor:g}x" if race.factor > 1 else ""
+        graphs, by = graph.kind if graph else "clouds of points", f", by {race.factor:g}x" if race.factor > 1 else ""
         return f"{graphs}, to {race.tolerance:g} of the first loss{by} in {race.counted}"
 
     def warnings(self, sizes: Sequence[int]) -> list[str]:
@@ -122,11 +121,9 @@ class RaceFamily(Family):
         """Count the bytes of matrices (three times), pairs of L-BFGS, features of all layers with gradients, and a
         triangulation: 10^5 points took 65 MB."""
         network, problem = self.settings.network, self.problem_class
-        matrices = 3 * 20 * self.operations.entries
-        pairs = 8 * 2 * 2 * HISTORY * problem.numbers
-        features = 8 * 6 * network.width * (network.depth + 2)
+        arrays = 4 * HISTORY * problem.numbers + 6 * network.width * (network.depth + 2)
         triangulation = 1000 if problem is CloudProblem else 0
-        return size * (2 * matrices + pairs + features + triangulation)
+        return size * (2 * 3 * 20 * self.operations.entries + 8 * arrays + triangulation)
 
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
         # Imported here because it loads torch (for checkpoints), which planning does not need.
@@ -141,10 +138,8 @@ class RaceFamily(Family):
         return RaceLearner(races, runs[0].settings.race)
 
     def price(self, method: str) -> Price:
-        """Return a method's prices, in units of the race.
-
-        On a quadratic loss conjugate gradients need no evaluation: their product also gives the new gradient.
-        """
+        """Return a method's prices, in units of the race. On a quadratic loss conjugate gradients need no evaluation:
+        their product also gives the new gradient."""
         numbers, known = self.problem_class.numbers, method == "cg" and self.problem_class.quadratic
         if self.settings.race.counted == "steps":
             return Price(0.0, 0.0 if known else 1.0, 0.0, 1.0)
@@ -187,8 +182,7 @@ class HeatDiffusion(RaceFamily):
 
     @property
     def operations(self) -> Operations:
-        """A product with the Hessian takes one multiplication and one addition per entry. The gradient also subtracts
-        the source."""
+        # A product takes one multiplication and one addition per entry. The gradient also subtracts the source.
         entries = self.settings.graph.neighbors + 1
         return Operations(entries, 2 * entries + 1 + LOSS, 0.0, 2 * entries)
 
@@ -204,11 +198,8 @@ class Synchronization(RaceFamily):
 
     @property
     def operations(self) -> Operations:
-        """Operations per edge.
-
-        Loss and gradient: a difference, its half, a sine, a cosine, the edge's loss, its sum, and sums at both ends.
-        Hessian: a cosine and three others. Product with the Hessian: a difference, its factor, and sums at both ends.
-        """
+        # Per edge. Loss and gradient: a difference, its half, a sine, a cosine, the edge's loss, its sum, and sums at
+        # both ends. Hessian: a cosine and three others. Its product: a difference, its factor, and sums at both ends.
         neighbors = self.settings.graph.neighbors
         edges = neighbors / 2
         return Operations(neighbors + 1, edges * (4 + 2 * SINE + 4 + 3 + 4), edges * (SINE + 3), edges * 4)
@@ -225,9 +216,9 @@ class PersistentHomology(RaceFamily):
 
     @property
     def operations(self) -> Operations:
-        """For each of a point's three edges in the triangulation (Euler's maximum) the loss takes a squared distance
-        with a comparison (5) and an in-circle test (29), without sorting and joining. For an edge of the tree it takes
-        a difference, its length, its distance from the scale, the loss, and both ends' sums; the Hessian its entry and
-        both ends' sums; its product a difference, the part along the edge, the rest, and both ends' sums."""
+        # For each of a point's three edges in the triangulation (Euler's maximum) the loss takes a squared distance
+        # with a comparison (5) and an in-circle test (29), without sorting and joining. Per edge of the tree, loss: a
+        # difference, its length, its distance from the scale, the loss, both ends' sums; Hessian: its entry, both ends'
+        # sums; its product: a difference, the part along the edge, the rest, both ends' sums.
         evaluation = 3 * (5 + 29) + 2 + 4 + 1 + 2 + 3 + 4
         return Operations(3.0, evaluation, 3 + 2, 2 + 5 + 2 + 2 + 2 + 4)

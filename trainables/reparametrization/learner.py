@@ -21,19 +21,17 @@ CHECKPOINT = "race.safetensors"
 
 def ahead(standings: Mapping[str, Standing], race: RaceSettings) -> dict[str, float]:
     """Return 1 for the method that is ahead (as :class:`RaceSettings` defines it) and 0 for the others."""
-    scores = {}
-    for name, mine in standings.items():
-        rivals = [theirs for other, theirs in standings.items() if other != name]
-        beaten = all(theirs.broken or theirs.spent > race.factor * mine.spent for theirs in rivals)
-        scores[name] = float(mine.arrives_within(race.steps) and beaten)
-    return scores
+
+    def beats_rivals(mine: Standing) -> bool:
+        rivals = [theirs for theirs in standings.values() if theirs is not mine]
+        return all(theirs.broken or theirs.spent > race.factor * mine.spent for theirs in rivals)
+
+    return {name: float(one.arrives_within(race.steps) and beats_rivals(one)) for name, one in standings.items()}
 
 
 def is_over(standings: Mapping[str, Standing], spent: float, race: RaceSettings) -> bool:
-    """Return True if the race ends once every method may have ``spent`` this much.
-
-    It ends at ``race.steps``, or if it is decided and ``spent`` is ``patience`` times the first arrival's spending.
-    """
+    """Return True if the race ends once every method may have ``spent`` this much: at ``race.steps``, or if it is
+    decided and ``spent`` is ``patience`` times the first arrival's spending."""
     first = min((one.spent for one in standings.values() if one.arrives_within(race.steps)), default=math.inf)
     decided = all(one.ended or one.spent > race.factor * first for one in standings.values())
     waited = decided and spent >= race.patience * first
@@ -84,9 +82,9 @@ class RaceLearner(Learner):
             return Report(index, evaluation)
         measures = {"seconds": sum(one.seconds for one in standings.values())}
         for name, one in standings.items():
+            arrived = float(one.arrives_within(self._settings.steps))
             measures |= {f"spent_{name}": one.spent, f"steps_{name}": one.steps, f"seconds_{name}": one.seconds}
-            arrived = one.arrives_within(self._settings.steps)
-            measures |= {f"arrived_{name}": float(arrived), f"broken_{name}": float(one.broken)}
+            measures |= {f"arrived_{name}": arrived, f"broken_{name}": float(one.broken)}
         floor, curve = dict.fromkeys(scores, 0.0), tuple(race.curve)
         outcome = Outcome(Status.FINISHED, self._spent, scores, floor, curve, measures, data=race.digest)
         return Report(index, evaluation, outcome)

@@ -42,11 +42,8 @@ class Price(NamedTuple):
 
 @dataclass
 class Standing:
-    """State of one method in one race.
-
-    ``spent`` is in units of the race; ``gap`` is the loss above the solution's, as a share of the first, and not finite
-    for a ``broken`` method.
-    """
+    """State of one method in one race. ``spent`` is in units of the race; ``gap`` is the loss above the solution's as a
+    share of the first, not finite for a ``broken`` method."""
 
     spent: float = 0.0
     steps: int = 0
@@ -208,7 +205,7 @@ class ConjugateGradients(LineSearch):
 
 class Lbfgs(LineSearch):
     """L-BFGS (Nocedal and Wright 2006, section 7.2). ``pairs`` [M, 2, P] are the last :data:`HISTORY` moves and changes
-    of the gradient, the newest last. A failed line search clears them."""
+    of the gradient, the newest last."""
 
     kept = (*LineSearch.kept, "pairs")
     pairs: Floats = np.empty((0, 2, 0))
@@ -251,11 +248,11 @@ class Newton(LineSearch):
 
 
 def newton_direction(product: Curvature, gradient_ND: Floats, first: float) -> tuple[Floats, int]:
-    """Return a direction d [N, D] with ``H d`` near minus the gradient, and the number of products with H.
+    """Return a direction d [N, D] with ``H d`` near minus the gradient, and the number of products with H (Nocedal and
+    Wright 2006, algorithm 7.1; without positive curvature the negative gradient).
 
-    This is algorithm 7.1 of Nocedal and Wright 2006; ``first`` is the length of the first gradient. The residual is a
-    share of the gradient that shrinks with it, so Newton's steps converge faster than linearly. Without positive
-    curvature at the first product, the direction is the negative gradient.
+    ``first`` is the length of the first gradient. The residual is a share of the gradient that shrinks with it, so
+    Newton's steps converge faster than linearly.
     """
     length = float(np.linalg.norm(gradient_ND))
     enough = min(math.sqrt(length / first), LOOSE) * length

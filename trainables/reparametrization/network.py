@@ -22,11 +22,8 @@ from trainables.reparametrization.settings import NetworkSettings
 
 
 def propagation(rule: str, problem: Problem, settings: NetworkSettings, rng: np.random.Generator) -> Any:
-    """Return the matrix M [N, N] of a rule, scipy CSR.
-
-    ``hessian`` uses the Hessian at the start, ``laplacian`` the bare graph's Laplacian, and ``random`` the Hessian with
-    its nodes shuffled, which has the same spectrum and cost on another graph.
-    """
+    """Return the matrix M [N, N] of a rule, scipy CSR: of the Hessian at the start, of the bare graph's Laplacian, or,
+    with ``random``, of the Hessian with its nodes shuffled, which has the same spectrum and cost on another graph."""
     matrix = problem.laplacian if rule == "laplacian" else problem.hessian
     if rule == "random":
         shuffled = rng.permutation(matrix.shape[0])

@@ -23,7 +23,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sparse
@@ -166,24 +166,20 @@ class PhaseProblem(Problem):
         return np.bincount(self.ends.ravel(), np.repeat(self.coupling, 2), len(x_ND)).astype(np.float64)[:, None]
 
 
-class Springs(NamedTuple):
-    """A cloud's tree as springs: each edge's excess length, unit vector, and curvature across the edge."""
+Springs = tuple[Edges, Floats, Floats, Floats]
+"""A cloud's tree as springs: the edges, and each edge's excess length [E], unit vector [E, D] and curvature across the
+edge [E]."""
 
-    tree: Edges
-    over_E: Floats
-    along_ED: Floats
-    across_E: Floats
 
-    @classmethod
-    def of(cls, points: Floats, scale: float) -> Springs:
-        """Return the springs of the minimum spanning tree, each of length ``scale``."""
-        tree = graphs.spanning_tree(points)
-        far_ED = across(tree, points)
-        length_E = np.hypot(*far_ED.T)
-        # Points in the same place have no direction and do not move.
-        inverse_E = np.divide(1.0, length_E, out=np.zeros_like(length_E), where=length_E > 0)
-        across_E = np.where(length_E > 0, 1 - scale * inverse_E, 0.0)
-        return cls(tree, length_E - scale, far_ED * inverse_E[:, None], across_E)
+def springs_of(points: Floats, scale: float) -> Springs:
+    """Return the springs of the minimum spanning tree, each of length ``scale``."""
+    tree = graphs.spanning_tree(points)
+    far_ED = across(tree, points)
+    length_E = np.hypot(*far_ED.T)
+    # Points in the same place have no direction and do not move.
+    inverse_E = np.divide(1.0, length_E, out=np.zeros_like(length_E), where=length_E > 0)
+    across_E = np.where(length_E > 0, 1 - scale * inverse_E, 0.0)
+    return tree, length_E - scale, far_ED * inverse_E[:, None], across_E
 
 
 @dataclass(eq=False)
@@ -206,11 +202,11 @@ class CloudProblem(Problem):
     def drawn(cls, settings: HomologySettings, nodes: int, seed: int) -> CloudProblem:
         start = math.sqrt(nodes) * rng_of("cloud", nodes, seed).random((nodes, PLANE))
         scale = settings.diagram.deaths * float(graphs.deaths(start).mean())
-        springs = Springs.of(start, scale)
+        tree, _, _, across_E = springs_of(start, scale)
         # An edge's block of the Hessian is 1 along the edge and ``1 - t / length`` across it.
-        hessian = laplacian(springs.tree, (1 + springs.across_E) / 2, nodes)
+        hessian = laplacian(tree, (1 + across_E) / 2, nodes)
         solution = np.stack([scale * np.arange(nodes), np.zeros(nodes)], axis=1)
-        return cls(start, solution, hessian, laplacian(springs.tree, 1.0, nodes), scale)
+        return cls(start, solution, hessian, laplacian(tree, 1.0, nodes), scale)
 
     def evaluate(self, x_ND: Floats) -> tuple[float, Floats]:
         if not np.isfinite(x_ND).all():
@@ -230,10 +226,10 @@ class CloudProblem(Problem):
 
     def diagonal(self, x_ND: Floats) -> Floats:
         """Return each point's number of edges: an edge's block of the Hessian is 1 along it and at most 1 across it."""
-        return np.bincount(self._springs(x_ND).tree.ravel(), minlength=len(x_ND)).astype(np.float64)[:, None]
+        return np.bincount(self._springs(x_ND)[0].ravel(), minlength=len(x_ND)).astype(np.float64)[:, None]
 
     def _springs(self, points: Floats) -> Springs:
         """Return the springs at these points. The last result is cached, for a method that does not move."""
         if self._seen is None or not np.array_equal(self._seen[0], points):
-            self._seen = (points.copy(), Springs.of(points, self.scale))
+            self._seen = points.copy(), springs_of(points, self.scale)
         return self._seen[1]

@@ -224,10 +224,6 @@ class ExpressionTask(ABC):
         """Return the names of the operations that a mix may contain."""
 
     @abstractmethod
-    def subject(self) -> str:
-        """Return what is learned in a few words (``modulus 6``)."""
-
-    @abstractmethod
     def vocabulary(self) -> ExpressionVocabulary:
         """Return the tokens of the texts, the same for every mix."""
 
@@ -238,14 +234,6 @@ class ExpressionTask(ABC):
     @abstractmethod
     def blind(self) -> tuple[str, ...]:
         """Return the operations whose value does not depend on the order of their arguments."""
-
-    def groupings(self) -> dict[str, tuple[int, ...]]:
-        """Return groupings of the values that matter to the operations: by name, a label for each value."""
-        return {}
-
-    def values_in_order(self) -> bool:
-        """Return True if the values are the numbers modulo their count, in their order."""
-        return False
 
     def tables(self, tasks: Sequence[str], seed: int) -> dict[str, Integers]:
         """Return the values of each operation for every ordered tuple of min(max_arguments, 3) values."""

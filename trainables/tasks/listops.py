@@ -46,17 +46,6 @@ class TaskSettings(ExpressionTask):
     def tasks(self) -> tuple[str, ...]:
         return self.operations
 
-    def subject(self) -> str:
-        return f"modulus {self.modulus}"
-
-    def groupings(self) -> dict[str, tuple[int, ...]]:
-        """Return the residues of the numbers by each divisor of the modulus; there are none for a prime modulus."""
-        divisors = [divisor for divisor in range(2, self.modulus) if self.modulus % divisor == 0]
-        return {f"mod{divisor}": tuple(number % divisor for number in range(self.modulus)) for divisor in divisors}
-
-    def values_in_order(self) -> bool:
-        return True
-
     def vocabulary(self) -> ExpressionVocabulary:
         return ExpressionVocabulary([str(number) for number in range(self.modulus)], self.operations)
 
@@ -84,6 +73,15 @@ class ListOps(TransformerFamily):
         size="model width", task="operation", item="number token", cyclic=True, held="embeddings of the numbers"
     )
     settings: ListOpsSettings
+
+    def subject(self) -> str:
+        return f"modulus {self.settings.task.modulus}"
+
+    def groupings(self) -> dict[str, tuple[int, ...]]:
+        """Return the residues of the numbers by each divisor of the modulus; there are none for a prime modulus."""
+        modulus = self.settings.task.modulus
+        divisors = [divisor for divisor in range(2, modulus) if modulus % divisor == 0]
+        return {f"mod{divisor}": tuple(number % divisor for number in range(modulus)) for divisor in divisors}
 
     def grouping_words(self) -> dict[str, str]:
         other = "numbers of different remainders modulo"

@@ -55,27 +55,13 @@ class TaskSettings(ExpressionTask):
     def value_count(self) -> int:
         return named_group(self.group).order
 
-    def groupings(self) -> dict[str, tuple[int, ...]]:
-        """Return each element's value of the auxiliary operations that separate some elements but not all, by
-        operation."""
-        groupings: dict[str, tuple[int, ...]] = {}
-        for name in ("sign", "order", "coset"):
-            codes = self._codes(name)
-            if codes is not None and 1 < len(labels := np.unique(codes)) < len(codes):
-                groupings[name] = tuple(int(place) for place in np.searchsorted(labels, codes))
-        return groupings
-
-    def values_in_order(self) -> bool:
-        """Return True for C<n>, whose elements are the powers of one rotation, in order."""
-        return self.group.startswith("C")
-
     def tasks(self) -> tuple[str, ...]:
         return OPERATIONS
 
     def check_mix(self, mix: Mix) -> None:
         super().check_mix(mix)
         for task in mix.tasks:
-            codes = self._codes(task)
+            codes = self.codes(task)
             if codes is None:
                 raise SettingsError(
                     f"the operation {task!r} needs task.subgroup: the subgroup of {self.group} whose cosets it reports",
@@ -87,9 +73,6 @@ class TaskSettings(ExpressionTask):
                     key="mixes",
                     given=task,
                 )
-
-    def subject(self) -> str:
-        return f"group {self.group}"
 
     def vocabulary(self) -> ExpressionVocabulary:
         """Return elements (``[1 0 2]``), points (``0``), signs, orders (``#2``), operations and ``( ) = <eos>``."""
@@ -103,7 +86,7 @@ class TaskSettings(ExpressionTask):
         return super().described() | {"elements": "token"}
 
     def function(self, operation: str, seed: int) -> Function:
-        group, codes = named_group(self.group), self._codes(operation)
+        group, codes = named_group(self.group), self.codes(operation)
         assert codes is not None, "the mix was checked"
         return lambda arguments: codes[group.product(arguments)]
 
@@ -115,10 +98,10 @@ class TaskSettings(ExpressionTask):
         group, rng = named_group(self.group), np.random.default_rng(0)
         factors = rng.integers(group.order, size=(1000, self.max_arguments))
         one, other = group.product(factors), group.product(rng.permuted(factors, axis=1))
-        codes_of = {name: codes for name in OPERATIONS if (codes := self._codes(name)) is not None}
+        codes_of = {name: codes for name in OPERATIONS if (codes := self.codes(name)) is not None}
         return tuple(name for name, codes in codes_of.items() if np.ptp(codes) and (codes[one] == codes[other]).all())
 
-    def _codes(self, operation: str) -> Integers | None:
+    def codes(self, operation: str) -> Integers | None:
         """Return the code of an operation for each product, [N], or None without the subgroup that it needs."""
         group = named_group(self.group)
         signs = group.order + group.points
@@ -159,6 +142,23 @@ class Permutations(TransformerFamily):
     Settings = PermutationSettings
     words = Words(size="model width", task="operation", item="element token", held="embeddings of the elements")
     settings: PermutationSettings
+
+    def subject(self) -> str:
+        return f"group {self.settings.task.group}"
+
+    def items_in_order(self) -> bool:
+        """Return True for C<n>, whose elements are the powers of one rotation, in order."""
+        return self.settings.task.group.startswith("C")
+
+    def groupings(self) -> dict[str, tuple[int, ...]]:
+        """Return each element's value of the auxiliary operations that separate some elements but not all, by
+        operation."""
+        groupings: dict[str, tuple[int, ...]] = {}
+        for name in ("sign", "order", "coset"):
+            codes = self.settings.task.codes(name)
+            if codes is not None and 1 < len(labels := np.unique(codes)) < len(codes):
+                groupings[name] = tuple(int(place) for place in np.searchsorted(labels, codes))
+        return groupings
 
     def grouping_words(self) -> dict[str, str]:
         return {name: f"elements of different {name}" for name in self.groupings()}

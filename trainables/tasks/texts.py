@@ -117,16 +117,11 @@ class Expressions:
         return tokens.astype(v.dtype), birth.astype(np.int16), death.astype(np.int16)
 
     def _check_yield(self, part: Part, drawn: int, batches: int) -> None:
-        if batches < GIVE_UP_AFTER or drawn >= RAREST_HELD_OUT * batches * BATCH:
-            return
-        word = "training" if part is Part.TRAINED else part.name.lower()
-        raise SettingsError(
-            f"only {drawn} of {batches * BATCH} random expressions of {self.mix} fit the {word} "
-            f"data; change task.held_out_fraction ({self.settings.held_out_fraction:g}) or lower task.depth or "
-            "task.nesting",
-            key="task.held_out_fraction",
-            given=f"{self.settings.held_out_fraction:g}",
-        )
+        if batches >= GIVE_UP_AFTER and drawn < RAREST_HELD_OUT * batches * BATCH:
+            word, fraction = "training" if part is Part.TRAINED else part.name.lower(), self.settings.held_out_fraction
+            drawn_of = f"only {drawn} of {batches * BATCH} random expressions of {self.mix} fit the {word} data"
+            message = f"{drawn_of}; change task.held_out_fraction ({fraction:g}) or lower task.depth or task.nesting"
+            raise SettingsError(message, key="task.held_out_fraction", given=f"{fraction:g}")
 
 
 def _item(token: Integers | int, birth: Steps | int, death: Steps) -> NDArray[np.int32]:
@@ -156,7 +151,6 @@ def _reduction_steps(trees: Trees) -> list[Steps]:
 def make_dataset(settings: ExpressionTask, mix: Mix, seed: int) -> Dataset:
     """Return the dataset, a pure function of the arguments (seed >= 0). Raises :class:`SettingsError` if impossible."""
     expressions = Expressions(settings, mix, seed)
-    eos = expressions.vocabulary.eos
     described = [f"{task}:{share:.12f}" for task, share in zip(mix.tasks, mix.shares, strict=True)]
     texts, nodes = expressions.sample(Part.TRAINED, settings.training_examples, stream(seed, "train", *described))
     starts = np.cumsum(texts.lengths) - texts.lengths
@@ -164,21 +158,20 @@ def make_dataset(settings: ExpressionTask, mix: Mix, seed: int) -> Dataset:
     mixed = None
     if len(mix.tasks) > 1 and expressions.nests:
         drawn, _ = expressions.sample(Part.TEST, settings.test_examples, stream(seed, "mixed", *described))
-        mixed = _padded(drawn, eos)
+        mixed = _padded(drawn, expressions.vocabulary.eos)
     alone = {task: Expressions(settings, Mix.of({task: 1.0}), seed) for task in mix.tasks}
-    validation = {task: _held_out(one, Part.VALIDATION, seed) for task, one in alone.items()}
     test = {task: _held_out(one, Part.TEST, seed) for task, one in alone.items()}
     return Dataset(
         tokens=texts.tokens,
         answer=place >= np.repeat(texts.prompt_lengths, texts.lengths),
         starts=starts,
-        validation={task: _padded(examples, eos) for task, examples in validation.items()},
-        test={task: _padded(examples, eos) for task, examples in test.items()},
+        validation={task: _held_out(one, Part.VALIDATION, seed) for task, one in alone.items()},
+        test=test,
         mixed=mixed,
         nodes=nodes,
         # Every text ends with <eos>, so no tuple spans two texts.
         cases={
-            task: expressions.held_out.cases(expressions.vocabulary.arguments(examples.tokens), Part.TEST)
+            task: expressions.held_out.cases(expressions.vocabulary.arguments(examples.tokens.ravel()), Part.TEST)
             for task, examples in test.items()
         },
     )
@@ -188,11 +181,12 @@ def _held_out(expressions: Expressions, part: Part, seed: int) -> Examples:
     settings = expressions.settings
     count = settings.test_examples if part is Part.TEST else settings.validation_examples
     if expressions.nests:
-        return expressions.sample(part, count, stream(seed, part.name, expressions.mix.name))[0]
-    # All operations share these tuples.
-    trees = flat(expressions.held_out.tuples(part, count, stream(seed, "tuples", part.name)))
-    evaluate(trees, expressions.functions)
-    return expressions.render(trees)
+        texts, _ = expressions.sample(part, count, stream(seed, part.name, expressions.mix.name))
+    else:  # All operations share these tuples.
+        trees = flat(expressions.held_out.tuples(part, count, stream(seed, "tuples", part.name)))
+        evaluate(trees, expressions.functions)
+        texts = expressions.render(trees)
+    return _padded(texts, expressions.vocabulary.eos)
 
 
 def _padded(texts: Examples, eos: int) -> Examples:

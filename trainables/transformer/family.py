@@ -92,15 +92,6 @@ class TransformerFamily(Family):
                 given=str(size),
             )
 
-    def subject(self) -> str:
-        return self.settings.task.subject()
-
-    def items_in_order(self) -> bool:
-        return self.settings.task.values_in_order()
-
-    def groupings(self) -> dict[str, tuple[int, ...]]:
-        return self.settings.task.groupings()
-
     def tables(self, tasks: Sequence[str], seed: int) -> dict[str, Integers] | None:
         return self.settings.task.tables(tasks, seed)
 
