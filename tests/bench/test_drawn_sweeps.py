@@ -9,21 +9,19 @@ import pytest
 
 from orchestrator.search.base import Observation, Request
 from orchestrator.transition.evidence import Direction
-from orchestrator.transition.types import Verdict
 from tests.bench.drawn_sweeps import (
     FORMER,
     METHODS,
     MIXES,
     RECIPES,
     Cell,
-    Drawn,
     Play,
     cells,
     decided_row,
     draw,
     main,
 )
-from tests.bench.pool import FEW, Pool, recipes_of
+from tests.bench.pool import Pool, recipes_of
 
 
 def pool(**means: float) -> Pool:
@@ -52,23 +50,6 @@ def test_the_mean_crosses_between_the_sizes_around_it(means: dict[str, float], c
     assert pool(**means).crossing("a") == expected
 
 
-def test_a_request_always_draws_the_same_run_of_its_size() -> None:
-    runs = pool(s8=0.3, s16=0.9)
-    first, second = runs.world(0), runs.world(1)
-    request = Request("a", 8, 0)
-    assert first(request) == first(request)
-    assert first(request) in [Observation(accuracy, 0.2, 8.0) for accuracy in (0.25, 0.35)]
-    ends = {tuple(world(Request("a", 8, seed)).accuracy for seed in range(8)) for world in (first, second)}
-    assert len(ends) == 2
-
-
-def test_a_size_with_few_runs_borrows_from_the_nearest() -> None:
-    runs = pool(s8=0.3, s16=0.9, s64=0.95)
-    assert {run.accuracy for run in runs.like("a", 15)} == {run.accuracy for run in runs.runs["a", 16]}
-    lonely = Pool({**runs.runs, ("a", 15): (Observation(0.5, 0.2, 1.0),)}, runs.costs)
-    assert len(lonely.like("a", 15)) == 1 + FEW
-
-
 def test_the_recorded_runs_cross_where_their_sweeps_located_it() -> None:
     former = Pool.read(FORMER)
     truth = former.crossing("add+prod")
@@ -79,12 +60,6 @@ def test_the_recorded_runs_cross_where_their_sweeps_located_it() -> None:
     recipes = [Pool.read(RECIPES, recipe) for recipe in recipes_of(RECIPES)]
     with RECIPES.open(encoding="utf-8") as file:
         assert sum(len(cell) for pool in recipes for cell in pool.runs.values()) == len(file.readlines()) - 1
-
-
-def test_an_interval_contains_sizes_on_its_open_side() -> None:
-    intervals = ((8.0, 16.0), (None, 16.0), (None, None))
-    drawn = [Drawn(5, 1.0, {"a": Verdict.FOUND}, {"a": interval}, None, None) for interval in intervals]
-    assert [sweep.contains("a", 4) for sweep in drawn] == [False, True, False]
 
 
 def test_the_command_prints_coverage_of_every_pool(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
-from pathlib import Path
-from types import SimpleNamespace
-
 import pytest
 import torch
 
@@ -57,34 +52,10 @@ def test_the_plain_run_has_the_loss_curve_of_a_stack_of_one() -> None:
     assert theirs[-1] != theirs[0]
 
 
+@pytest.mark.night
 def test_the_table_has_a_row_a_form(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(throughput, "SHAPES", {"flat": CASE.shape})
     throughput.main(["--device", "cpu", "--quick", "--widths", "8", "--seconds", "0.01"])
     rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| 8 ")]
     assert [row[1] for row in rows] == ["a1", "stack of 1", "stack of 4", "native", "b, k = 2"]
     assert all(float(row[2]) > 0 for row in rows)
-
-
-def test_a_time_limit_drops_slow_forms_and_keeps_the_rest(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setattr(throughput, "SHAPES", {"flat": CASE.shape})
-    measured, now = throughput.Measured(1.0, 0.1, 0.1), 0.0
-
-    def two_seconds(*args: object, **given: object) -> throughput.Measured:
-        nonlocal now
-        now += 2
-        return measured
-
-    monkeypatch.setattr(throughput, "time", SimpleNamespace(monotonic=lambda: now))
-    monkeypatch.setattr(throughput, "core_ceiling", lambda: 1e11)
-    monkeypatch.setattr(throughput, "in_turns", lambda *args, **given: defaultdict(lambda: measured))
-    monkeypatch.setattr(throughput, "plain", two_seconds)
-    options = ["--device", "cpu", "--quick", "--widths", "8", "16", "--seconds", "0.01"]
-    throughput.main([*options, "--within", "3.5", "--json", str(tmp_path / "rates.json")])
-    report = json.loads((tmp_path / "rates.json").read_text())
-    names = [(row["n_embed"], row["form"]) for row in report["rows"]]
-    assert names[0] == (8, "a1")
-    assert names[-1] == (8, "b, k = 2"), "processes come last; the first took two of their three and a half seconds"
-    assert report["machine"]["precision"] == "float32"
-    assert "skipped 1 of 10 forms" in capsys.readouterr().out

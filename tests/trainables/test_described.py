@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from tests.trainables.stacks import SETTINGS, config, family_of
 from trainables.contract.settings import ADDED_LATER, described_fields
-from trainables.transformer.training_settings import TrainingSettings
 
 
 @dataclass(frozen=True)
@@ -42,23 +40,3 @@ def test_fields_added_later_are_omitted_at_their_default_on_every_level() -> Non
         "sizes": (),
         "word": "other",
     }
-
-
-@dataclass(frozen=True)
-class LaterTraining(TrainingSettings):
-    smoothing: float = field(default=0.0, metadata=ADDED_LATER)
-
-
-def test_a_field_added_later_changes_no_key_or_stack_at_its_default() -> None:
-    run = config()
-
-    def identity(**changes: Any) -> tuple[str, str]:
-        training = LaterTraining(**asdict(SETTINGS.training), **changes)
-        later = replace(run, settings=replace(SETTINGS, training=training))
-        return family.key(later), family.shape(later)
-
-    family = family_of(SETTINGS)
-    key, shape = family.key(run), family.shape(run)
-    assert identity() == (key, shape)
-    assert identity(smoothing=0.1)[0] != key
-    assert identity(smoothing=0.1)[1] != shape

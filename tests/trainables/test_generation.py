@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -80,26 +81,22 @@ def test_drafts_do_not_change_the_texts(
                 first += len(examples.answers)
 
 
-def test_the_written_texts_determine_the_scores(questions: list[list[Examples]]) -> None:
-    """A model that copies the solutions with deliberate errors is scored by its last value."""
+def written(texts: torch.Tensor) -> generation.Write:
+    """Return a function that writes these texts [S, M, W] whatever the model."""
+
+    def write(tokens: torch.Tensor, begin: torch.Tensor, end: int, keys: Sequence[int] | None) -> None:
+        tokens[:, : texts.shape[1]] = texts[..., : tokens.shape[2]]
+
+    return write
+
+
+def test_the_last_value_of_a_text_determines_its_score(questions: list[list[Examples]]) -> None:
     solutions = questions[1][0]
     wrong = np.arange(len(solutions.answers)) % 3 == 0
-
-    def model(tokens: torch.Tensor) -> torch.Tensor:
-        logits = torch.zeros(*tokens.shape, len(WORDS))
-        for place, text in enumerate(tokens[0]):
-            known = next(
-                i for i, row in enumerate(solutions.tokens) if _same_prompt(text, row, solutions.prompt_lengths[i])
-            )
-            target = torch.from_numpy(solutions.tokens[known, 1:].astype(np.int64)).clone()
-            if wrong[known]:
-                target[solutions.lengths[known] - 3] = (solutions.answers[known] + 1) % 6
-            logits[0, place].scatter_(1, target[: tokens.shape[2]].unsqueeze(1), 1.0)
-        return logits
-
-    scores = generation.accuracies(
-        partial(generation.write_by_drafts, model), [[solutions]], WORDS, torch.device("cpu")
-    )
+    texts = solutions.tokens.astype(np.int64)
+    texts[wrong, solutions.lengths[wrong] - 2] = (solutions.answers[wrong] + 1) % 6
+    write = written(torch.from_numpy(texts).unsqueeze(0))
+    scores = generation.accuracies(write, [[solutions]], WORDS, torch.device("cpu"))
     assert scores == [[pytest.approx(1 - wrong.mean())]]
 
 
@@ -109,20 +106,13 @@ def test_the_longest_text_of_each_set_limits_its_texts(questions: list[list[Exam
     flat = solutions.lengths == solutions.lengths.min()
     short = Examples(*(getattr(solutions, name)[flat] for name in ("tokens", "prompt_lengths", "lengths", "answers")))
     short = replace(short, tokens=short.tokens[:, : short.lengths.max()])
-
-    def model(tokens: torch.Tensor) -> torch.Tensor:
-        """Write the prompt again after '=', then its answer."""
-        texts = torch.full((*tokens.shape[:2], tokens.shape[2] + 1), WORDS.eos)
-        for place, (row, begin) in enumerate(zip(short.tokens, short.prompt_lengths, strict=True)):
-            written = [*row[:begin], *row[:begin], *row[begin : begin + 1], WORDS.eos]
-            texts[:, place, : len(written)] = torch.tensor(written)[: texts.shape[2]]
-        return torch.nn.functional.one_hot(texts[..., 1:], len(WORDS)).float()
-
-    alone = generation.accuracies(partial(generation.write_by_drafts, model), [[short]], WORDS, torch.device("cpu"))
-    stacked = generation.accuracies(
-        partial(generation.write_by_drafts, model), [[short], [longer]], WORDS, torch.device("cpu")
-    )
-    assert stacked[0] == alone[0] == [0.0]
+    texts = torch.full((len(short.tokens), longer.tokens.shape[1]), WORDS.eos)
+    for text, row, begin in zip(texts, short.tokens, short.prompt_lengths, strict=True):
+        repeated = [*row[:begin], *row[:begin], *row[begin : begin + 1]]
+        text[: len(repeated)] = torch.tensor(repeated)
+    for others in ([], [[longer]]):
+        scores = generation.accuracies(written(texts.unsqueeze(0)), [[short], *others], WORDS, torch.device("cpu"))
+        assert scores[0] == [0.0]
 
 
 def test_a_perfect_model_needs_one_pass(questions: list[list[Examples]]) -> None:
@@ -153,7 +143,3 @@ def test_noise_gives_samples_of_the_softmax() -> None:
     assert float(same) == pytest.approx(float(logits.softmax(dim=0).square().sum()), abs=0.01)
     other = (generation.gumbel(torch.tensor([12]), places, 10, 5)[0] + logits).argmax(dim=-1)
     assert float((drawn == other).double().mean()) == pytest.approx(float(same), abs=0.02)
-
-
-def _same_prompt(text: torch.Tensor, solution: np.ndarray, prompt: int) -> bool:
-    return bool((text[:prompt].numpy() == solution[:prompt]).all())

@@ -94,8 +94,7 @@ def test_a_solved_run_is_frozen_while_its_neighbor_continues(data_cache: Path) -
     easy, hard = (
         config(mix, 24, 100, steps=900, evaluate_every=50, stop_when_solved=True, batch=32) for mix in ("max", "add")
     )
-    learner = make_learner([easy, hard], data_cache)
-    ended = outcomes(learner)
+    ended = outcomes(make_learner([easy, hard], data_cache))
     assert ended[0].steps < ended[1].steps == 900
     assert [min(point.accuracy.values()) >= 0.99 for point in ended[0].curve[-3:]] == [True] * 3
     assert ended[0].accuracy["max"] >= 0.9

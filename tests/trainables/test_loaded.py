@@ -21,17 +21,6 @@ def last_report(run: RunConfig, cache: Path) -> Report:
     return last_reports(make_learner([run], cache))[0]
 
 
-def test_logits_of_a_loaded_model_equal_those_in_training(data_cache: Path) -> None:
-    learner = make_learner([EASY, config("add", 24, 1, steps=300, evaluate_every=100, batch=32)], data_cache)
-    learner.advance()
-    tokens = torch.randint(0, 18, (2, 5, 12), generator=torch.Generator().manual_seed(0))
-    expected = learner._trainer.logits(tokens)
-    for place in (0, 1):
-        model = ListOps(SETTINGS).load(EASY, learner._weights(place))
-        torch.testing.assert_close(model.logits(tokens[place]), expected[place], rtol=1e-4, atol=1e-5)
-    assert not any(parameter.requires_grad for parameter in model.parameters.values())
-
-
 def test_weights_of_another_model_and_too_long_texts_are_refused(data_cache: Path) -> None:
     weights = make_learner([config(size=12)], data_cache)._weights(0)
     family = ListOps(SETTINGS)

@@ -149,14 +149,6 @@ def test_training_follows_torch(name: str) -> None:
     assert bool((got[-5:].mean(dim=0) < got[:5].mean(dim=0) - 0.2).all()), "nothing was learned"
 
 
-@pytest.mark.slow
-def test_long_training_ends_with_the_same_losses_as_torch() -> None:
-    settings = [replace(TRAINING, steps=500)] * 2
-    reference, got = (losses(make([3, 1], settings=settings), 500) for make in (make_trainer, native_trainer))
-    torch.testing.assert_close(got[:200], reference[:200], rtol=2e-3, atol=1e-3)
-    torch.testing.assert_close(got[-50:].mean(0), reference[-50:].mean(0), rtol=1e-2, atol=1e-2)
-
-
 def test_a_run_has_the_same_bits_alone_in_a_stack_and_resumed() -> None:
     together, first = native_trainer([3, 1, 4], n_embed=13), native_trainer([1], n_embed=13)
     together.run(0, 25)
@@ -165,14 +157,6 @@ def test_a_run_has_the_same_bits_alone_in_a_stack_and_resumed() -> None:
     resumed.run(7, 25)
     for name, tensor in resumed.state.tensors().items():
         assert torch.equal(tensor, together.state.tensors()[name][1:2]), name
-
-
-def test_removed_runs_do_not_change_the_others() -> None:
-    whole, thinned = native_trainer([3, 1, 4]), native_trainer([3, 1, 4])
-    expected = losses(whole, 20)[:, [0, 2]]
-    before = losses(thinned, 8)[:, [0, 2]]
-    after = losses(native_trainer([3, 4], state=rows_of(thinned, 0, 2)), 12, first=8)
-    assert torch.equal(torch.cat((before, after)), expected)
 
 
 def test_frozen_parts_keep_their_first_values() -> None:
@@ -184,8 +168,7 @@ def test_frozen_parts_keep_their_first_values() -> None:
     assert stayed == [{"token", "0.qkv"}, set()]
 
 
-@pytest.mark.parametrize("poison", [math.nan, math.inf, 1e30])
-@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize(("poison", "activation"), [(math.nan, "relu"), (math.inf, "gelu"), (1e30, "relu")])
 def test_a_diverged_run_has_no_finite_loss_and_does_not_change_others(poison: float, activation: Any) -> None:
     model = replace(MODEL, activation=activation)
     healthy, poisoned = native_trainer([3, 1], model=model), native_trainer([3, 1], model=model)
@@ -231,8 +214,7 @@ def test_a_parallel_block_is_trained_by_torch(data_cache: Path) -> None:
 TASK = TaskSettings(modulus=6, held_out_fraction=0.2, train_examples=100, validation_examples=40, test_examples=40)
 
 
-@pytest.mark.parametrize("activation", ["relu", "gelu"])
-@pytest.mark.parametrize(("spread", "n_embed"), [(0.3, 12), (0.7, 13), (2.0, 20)])
+@pytest.mark.parametrize(("spread", "n_embed", "activation"), [(0.3, 12, "gelu"), (0.7, 13, "relu")])
 def test_greedy_texts_agree_with_torch(spread: float, n_embed: int, activation: Any) -> None:
     """The models are random, so that most drafts are wrong; rows have different heights and texts different lengths."""
     words = TASK.vocabulary()

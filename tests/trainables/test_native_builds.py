@@ -26,6 +26,7 @@ MODELS = {
     "windows across lanes": replace(MODEL, block=40),
 }
 
+night = pytest.mark.night
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not GCC, reason="needs g++")]
 
 
@@ -60,9 +61,10 @@ BUILDS = {
     "clang": (shutil.which("clang++") or "",),
 }
 """Compilers and flags in addition to those of pyproject.toml; the code itself requests AVX2 and FMA."""
+EVERYDAY = "hardly optimized"
 
 
-@pytest.mark.parametrize("name", BUILDS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name == EVERYDAY else night) for name in BUILDS])
 def test_every_build_gives_the_same_bits(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiler, *flags = BUILDS[name]
     if not compiler:
@@ -80,6 +82,7 @@ def test_every_build_gives_the_same_bits(name: str, tmp_path: Path, monkeypatch:
         assert torch.equal(tensor, expected[what]), what
 
 
+@night
 def test_the_sanitizers_report_no_errors(tmp_path: Path) -> None:
     library = built(tmp_path, "sanitized", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
     names = [subprocess.check_output([GCC, f"-print-file-name=lib{name}.so"], text=True) for name in ("asan", "ubsan")]

@@ -145,23 +145,14 @@ def test_without_a_parameter_count_sizes_are_compared() -> None:
     )
 
 
-def test_missing_required_attributes_are_named() -> None:
-    with pytest.raises(TypeError, match=r"Nameless.task_names must be a tuple of names such as \('add',\); it is \(\)"):
-
-        class Nameless(SimpleFamily):
-            def train(self, *given: Any) -> Any: ...
-
-    with pytest.raises(TypeError, match=r"Word.task_names must be .* it is 'add'"):
-
-        class Word(SimpleFamily):
-            task_names = "add"  # type: ignore[assignment]
-
-            def train(self, *given: Any) -> Any: ...
-
-    with pytest.raises(TypeError, match=r"Stepless\.Settings must be a frozen dataclass with a whole number `steps`"):
-
-        class Stepless(SimpleFamily):
-            task_names = ("add",)
-            Settings = dict
-
-            def train(self, *given: Any) -> Any: ...
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({}, r"Wrong.task_names must be a tuple of names such as \('add',\); it is \(\)"),
+        ({"task_names": "add"}, r"Wrong.task_names must be .* it is 'add'"),
+        ({"task_names": ("add",), "Settings": dict}, r"Wrong\.Settings must be a frozen dataclass with a whole number"),
+    ],
+)
+def test_missing_required_attributes_are_named(members: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        type("Wrong", (SimpleFamily,), {"train": lambda *_: None, **members})

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from trainables.transformer import model
 from trainables.transformer.architecture import ModelSettings, count_parameters, layout, parameter_shapes
-from trainables.transformer.initialization import InitSettings
 from trainables.transformer.model import forward, initialize
 
 VOCABULARY = 18
@@ -58,49 +57,6 @@ def test_attention_by_products_agrees_with_torchs_kernel(n_head: int, monkeypatc
         results.append((logits_SBTV, *torch.autograd.grad(logits_SBTV.square().sum(), flat)))
     for by_products, torchs in zip(*results, strict=True):
         torch.testing.assert_close(by_products, torchs)
-
-
-def test_the_gain_of_a_norm_scales_its_output() -> None:
-    settings, tokens = ModelSettings(block=9), torch.arange(9).expand(1, 3, 9)
-    flat = models(settings, 12, 1) * 10
-    views = layout(settings, 12, VOCABULARY).views(flat)
-    before = logits(settings, 12, flat, tokens)
-    views["final_norm"].mul_(2)
-    torch.testing.assert_close(logits(settings, 12, flat, tokens), 2 * before)
-    views["final_norm"].mul_(0.5)
-    views["0.qkv"].mul_(torch.arange(1.0, 13).unsqueeze(1))
-    scaled = logits(settings, 12, flat, tokens)
-    views["0.qkv"].div_(torch.arange(1.0, 13).unsqueeze(1))
-    views["0.attention_norm"].mul_(torch.arange(1.0, 13))
-    torch.testing.assert_close(logits(settings, 12, flat, tokens), scaled)
-
-
-def test_no_token_sees_the_future() -> None:
-    settings = ModelSettings(block=9)
-    flat = models(settings, 12, 1) * 10
-    tokens = torch.randint(0, VOCABULARY, (1, 2, 9), generator=torch.Generator().manual_seed(1))
-    changed = tokens.clone()
-    changed[..., 5] = (tokens[..., 5] + 1) % VOCABULARY
-    before, after = (logits(settings, 12, flat, text) for text in (tokens, changed))
-    torch.testing.assert_close(before[:, :, :5], after[:, :, :5], rtol=0, atol=1e-6)
-    assert not torch.allclose(before[:, :, 5:], after[:, :, 5:])
-
-
-def test_recurrence_and_heads_change_the_output_but_not_the_parameters() -> None:
-    tokens = torch.arange(9).view(1, 1, 9)
-    flat = models(ModelSettings(block=9), 12, 1) * 10
-    base = logits(ModelSettings(block=9), 12, flat, tokens)
-    for other in (ModelSettings(block=9, n_recurrence=3), ModelSettings(block=9, n_head=2)):
-        assert layout(other, 12, VOCABULARY) == layout(ModelSettings(block=9), 12, VOCABULARY)
-        assert not torch.allclose(base, logits(other, 12, flat, tokens))
-
-
-def test_initialization_has_the_given_spread_and_unit_gains() -> None:
-    settings = ModelSettings(block=64, init=InitSettings(std=0.05))
-    where = layout(settings, 64, VOCABULARY)
-    views = where.views(initialize(settings, where, torch.Generator().manual_seed(3)).unsqueeze(0))
-    assert views["0.feed_forward_in"].std().item() == pytest.approx(0.05, rel=0.03)
-    assert bool((views["final_norm"] == 1).all())
 
 
 @pytest.mark.parametrize("most_rows", [1, 4, 5])

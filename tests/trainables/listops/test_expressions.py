@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from tests.trainables import spelling
 from tests.trainables.listops import naive
 from tests.trainables.spelling import spelt, tokens
 from trainables.base import Mix, SettingsError
@@ -40,18 +43,6 @@ def lines(texts: Examples, vocabulary: ExpressionVocabulary) -> list[str]:
     return [spelt(vocabulary, tokens) for tokens in np.split(texts.tokens, ends[:-1])]
 
 
-def evaluator(settings: TaskSettings, seed: int) -> naive.Evaluate:
-    """Return an evaluator in plain Python; operations with a table use the product's function, which has its own
-    tests."""
-
-    def evaluate(operation: str, arguments: Any) -> int:
-        if operation.endswith("_add"):
-            return int(settings.function(operation, seed)(np.array(arguments)))
-        return naive.value(operation, arguments, settings.modulus)
-
-    return evaluate
-
-
 @hypothesis_settings(max_examples=30)
 @given(
     shape=st.sampled_from(SHAPES),
@@ -67,20 +58,27 @@ def test_every_step_is_correct_and_every_window_belongs_to_its_part(
     texts, nodes = expressions.sample(part, 20, np.random.default_rng(seed))
     assert sum(texts.lengths) == len(texts.tokens)
     counted: Counter[str] = Counter()
-    k = settings.max_arguments
+
+    def evaluate(operation: str, arguments: list[int]) -> int:
+        """Compute in plain Python; operations with a table use the product's function, which has its own tests."""
+        assert 2 <= len(arguments) <= settings.max_arguments
+        counted[operation] += 1
+        if operation.endswith("_add"):
+            return int(settings.function(operation, seed)(np.array(arguments)))
+        return naive.value(operation, arguments, settings.modulus)
+
     for line, length, prompt_length, answer in zip(
         lines(texts, expressions.vocabulary), texts.lengths, texts.prompt_lengths, texts.answers, strict=True
     ):
         prompt = line.split("=")[0]
-        assert line == naive.solution(prompt, evaluator(settings, seed))
+        assert line == naive.solution(prompt, evaluate)
         assert line.endswith(f"={answer}<eos>")
         assert length <= settings.longest_text
         assert prompt_length == len(tokens(expressions.vocabulary, prompt + "="))
-        tree = naive.parse(prompt)
-        assert 1 <= naive.depth(tree) <= settings.levels
-        assert all(2 <= arity <= k for _, arity in naive.operations(tree))
-        counted.update(name for name, _ in naive.operations(tree))
-        parts = {int(expressions.held_out.part(np.array(window))) for window in naive.windows(line, k)}
+        depths = accumulate((sign == "(") - (sign == ")") for sign in prompt)
+        assert 1 <= max(depths) <= settings.levels
+        windows = naive.windows(line, settings.max_arguments)
+        parts = {int(expressions.held_out.part(np.array(window))) for window in windows}
         assert max(parts, default=0) == part
     assert nodes == {task: counted[task] for task in tasks}
 
@@ -99,16 +97,15 @@ def test_shares_nesting_and_numbers_follow_the_settings() -> None:
     expressions = Expressions(settings, Mix.parse("add:3+prod"), 0)
     texts, nodes = expressions.sample(Part.TRAINED, 20_000, np.random.default_rng(0))
     assert nodes["add"] / sum(nodes.values()) == pytest.approx(0.75, abs=0.01)
-    prompts = [naive.parse(line.split("=")[0]) for line in lines(texts, expressions.vocabulary)]
+    prompts = [line.split("=")[0] for line in lines(texts, expressions.vocabulary)]
+    arities: list[int] = []
+    for prompt in prompts:
+        spelling.solution(prompt, lambda name, numbers: arities.append(numbers.count(",") + 1) or "0")
     # An argument is an operation with probability 1/4 and there are 2 or 3 arguments: 1 + 2.5 / 4 operations an
     # expression.
-    assert sum(nodes.values()) / len(prompts) == pytest.approx(1.625, abs=0.02)
-    assert sum(len(prompt[1]) == 3 for prompt in prompts if not isinstance(prompt, int)) == pytest.approx(
-        10_000, abs=300
-    )
-    numbers = np.array(
-        [argument for p in prompts if not isinstance(p, int) for argument in p[1] if type(argument) is int]
-    )
+    assert len(arities) / len(prompts) == sum(nodes.values()) / len(prompts) == pytest.approx(1.625, abs=0.02)
+    assert np.mean(arities) == pytest.approx(2.5, abs=0.01)
+    numbers = np.array([int(number) for prompt in prompts for number in re.findall(r"\d+", prompt)])
     assert np.bincount(numbers) / len(numbers) == pytest.approx(np.full(20, 0.05), abs=0.006)
 
 

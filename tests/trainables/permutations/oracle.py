@@ -11,6 +11,8 @@ from operator import mul
 from sympy.combinatorics import Permutation, PermutationGroup
 from sympy.combinatorics.named_groups import AlternatingGroup, CyclicGroup, DihedralGroup, SymmetricGroup
 
+from tests.trainables.spelling import solution
+
 KINDS = {"S": SymmetricGroup, "A": AlternatingGroup, "C": CyclicGroup, "D": DihedralGroup}
 
 
@@ -63,19 +65,9 @@ class Oracle:
         return [Permutation([int(i) for i in images.split()]) for images in re.findall(r"\[([0-9 ]+)\]", arguments)]
 
     def solution(self, prompt: str) -> str:
-        """Return the full text for a prompt (without its ``=``): every step, then ``<eos>``.
-
-        The leftmost operation whose arguments are all elements is the leftmost innermost one."""
-        steps = [prompt]
-        while innermost := re.search(r"([a-z]+)\(([^a-z()]+)\)", steps[-1]):
-            value = self.value(innermost[1], self.read(innermost[2]))
-            steps.append(steps[-1][: innermost.start()] + value + steps[-1][innermost.end() :])
-        return "=".join(steps) + "<eos>"
+        return solution(prompt, lambda name, factors: self.value(name, self.read(factors)))
 
     def argument_lists(self, text: str) -> set[tuple[tuple[int, ...], ...]]:
         """Return every list of adjacent elements in a text, with elements as images. Operations separate lists."""
-        lists = set()
-        for run in re.findall(r"[^a-z()=<>]+", text):
-            if "[" in run:
-                lists.add(tuple(tuple(element.array_form) for element in self.read(run)))
-        return lists
+        runs = [self.read(run) for run in re.findall(r"[^a-z()=<>]+", text) if "[" in run]
+        return {tuple(tuple(element.array_form) for element in run) for run in runs}
