@@ -1,20 +1,17 @@
-"""Searchers and statistics on sweeps drawn from pools of recorded runs.
+"""Decisions of sweeps drawn from pools of recorded runs.
 
-    python -m tests.bench.drawn_sweeps --sweeps 30                    # coverage of the intervals
     python -m tests.bench.drawn_sweeps --same --sweeps 200            # both mixes from one pool: any decision is wrong
     python -m tests.bench.drawn_sweeps --same --slots 8 --early 0.2   # the same, in parallel; runs that learn end early
     python -m tests.bench.drawn_sweeps --shifted 1.5 2 3              # the mix needs models smaller by these factors
 
 A pool (tests/data/README.md) contains every run of many sweeps of the laptop profile under one recipe. Each run of a
-drawn sweep copies a random run of the pool with its mix and size, and costs as much as runs of that size. The true
-transition is the size at which an isotonic fit of the pool's accuracy passes 80% of its asymptote.
+drawn sweep copies a random run of the pool with its mix and size, and costs as much as runs of that size.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -24,14 +21,12 @@ from pathlib import Path
 import numpy as np
 
 from orchestrator.search.base import Observation, Request
-from orchestrator.search.results import learned_runs, points
+from orchestrator.search.results import learned_runs
 from orchestrator.simulation import simulate
 from orchestrator.space.evidence import searcher_of
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.evidence import ERROR, LEARNED, Direction, compare, counted
-from orchestrator.transition.transition import transition
-from orchestrator.transition.types import Verdict
 from tests.bench.machine import describe
 from tests.bench.pool import Pool, recipes_of
 
@@ -98,19 +93,12 @@ class Play:
 
 @dataclass(frozen=True)
 class Drawn:
-    """Results of one sweep: runs, their seconds (``cost``), verdict and interval by mix, decision and factor."""
+    """Results of one sweep: runs, their seconds (``cost``), decision and factor."""
 
     runs: int
     cost: float
-    verdicts: dict[str, Verdict]
-    intervals: dict[str, tuple[float | None, float | None]]
     decided: Direction | None
     at_least: float | None
-
-    def contains(self, mix: str, size: float) -> bool:
-        """Return True if a mix's interval has a bound and contains the size."""
-        low, high = self.intervals[mix]
-        return (low is not None or high is not None) and (low or 0) <= size <= (high or math.inf)
 
 
 @cache
@@ -125,8 +113,8 @@ def pool_of(path: Path, recipe: str) -> Pool:
     return Pool.read(path, recipe)
 
 
-def draw(cell: Cell, play: Play, key: int, *, locate: bool = True) -> Drawn:
-    """Return one sweep drawn from a cell, with transitions if ``locate`` is True."""
+def draw(cell: Cell, play: Play, key: int) -> Drawn:
+    """Return one sweep drawn from a cell."""
     spec = spec_of(cell.path, cell.recipe, play.method, play.overrides)
     searcher, world = searcher_of(spec), pool_of(cell.path, cell.recipe).world(key, cell.mix, cell.shift)
     problem = searcher.problem
@@ -139,29 +127,18 @@ def draw(cell: Cell, play: Play, key: int, *, locate: bool = True) -> Drawn:
         return replace(run, cost=run.cost * (play.early if learned else 1.0))
 
     trace = simulate(searcher, shaped, play.slots)
-    located = problem.mixes if locate else ()
-    transitions = {mix: transition(points(trace.results, mix), problem.sizes) for mix in located}
     pairs = counted(searcher.blocks, learned_runs(trace.results, bar))
     comparison = compare(pairs, spec.make_family().parameters, spec.search.settings.get("error", ERROR))
-    intervals = {mix: (result.relative.low, result.relative.high) for mix, result in transitions.items()}
-    verdicts = {mix: result.verdict for mix, result in transitions.items()}
-    return Drawn(len(trace.results), trace.cost, verdicts, intervals, comparison.decided, comparison.at_least)
+    return Drawn(len(trace.results), trace.cost, comparison.decided, comparison.at_least)
 
 
-def cells(*, same: bool, shifted: Sequence[float] = ()) -> list[Cell]:
-    """Return the cells to draw from.
-
-    Args:
-        same: Draw from every mix of every pool, and from the reshaped pools, instead of from every pool.
-        shifted: Draw from every mix of every recipe, shifted by these factors.
-    """
+def cells(shifted: Sequence[float] = ()) -> list[Cell]:
+    """Return the cells to draw from: every mix of every pool and of the reshaped pools, or, with ``shifted``, every mix
+    of every recipe, shifted by these factors."""
     recipes = [Cell(RECIPES, recipe) for recipe in recipes_of(RECIPES)]
     if shifted:
         return [replace(pool, mix=mix, shift=shift) for pool in recipes for mix in MIXES for shift in shifted]
-    pools = [*recipes, Cell(FORMER, ""), Cell(RECORDED, "")]
-    if not same:
-        return pools
-    plain = [replace(pool, mix=mix) for pool in pools for mix in MIXES]
+    plain = [replace(pool, mix=mix) for pool in (*recipes, Cell(FORMER, ""), Cell(RECORDED, "")) for mix in MIXES]
     return plain + [Cell(RECIPES, RESHAPED, mix, shape) for mix in MIXES for shape in SHAPES if shape]
 
 
@@ -170,7 +147,6 @@ DECIDED_HEAD = (
     + "|---" * 10
     + "|"
 )
-HEAD = "| pool | mix | crosses at | method | 90% interval contains it | verdicts | runs |\n" + "|---" * 7 + "|"
 
 
 def decided_row(cell: Cell, method: str, drawn: Sequence[Drawn]) -> str:
@@ -179,26 +155,8 @@ def decided_row(cell: Cell, method: str, drawn: Sequence[Drawn]) -> str:
     shares = [_share([sweep.decided is direction for sweep in drawn]) for direction in Direction]
     factor = f"{np.median(factors):.2f}" if factors else "-"
     cost = f"{np.mean([sweep.cost for sweep in drawn]):.0f}"
-    name = (cell.name, cell.mix, cell.shape, f"{cell.shift:g}", method)
-    return f"| {' | '.join((*name, *shares, factor, _mean_runs(drawn), cost))} |"
-
-
-def rows(cell: Cell, method: str, drawn: Sequence[Drawn]) -> list[str]:
-    """Return the share of intervals that contain the pool's own crossing, as a Markdown line per mix."""
-    lines = []
-    for mix in MIXES:
-        truth = pool_of(cell.path, cell.recipe).crossing(mix)
-        crossing, coverage = "-", "-"
-        if truth is not None:
-            crossing, coverage = f"{truth:.2f}", _share([sweep.contains(mix, truth) for sweep in drawn])
-        counts = Counter(sweep.verdicts[mix].value for sweep in drawn)
-        verdicts = ", ".join(f"{name} {count / len(drawn):.2f}" for name, count in counts.most_common())
-        lines.append(f"| {' | '.join((cell.name, mix, crossing, method, coverage, verdicts, _mean_runs(drawn)))} |")
-    return lines
-
-
-def _mean_runs(drawn: Sequence[Drawn]) -> str:
-    return f"{np.mean([sweep.runs for sweep in drawn]):.1f}"
+    name, runs = (cell.name, cell.mix, cell.shape, f"{cell.shift:g}", method), np.mean([sweep.runs for sweep in drawn])
+    return f"| {' | '.join((*name, *shares, factor, f'{runs:.1f}', cost))} |"
 
 
 def _share(values: Sequence[bool]) -> str:
@@ -213,10 +171,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--set", action="append", default=[], dest="overrides", help="change a setting of the search space (KEY=VALUE)"
     )
-    parser.add_argument("--same", action="store_true", help="draw both mixes from the same pool")
-    parser.add_argument(
-        "--shifted", type=float, nargs="+", default=[], help="factors by which the mix needs smaller models"
-    )
+    drawn_from = parser.add_mutually_exclusive_group(required=True)
+    drawn_from.add_argument("--same", action="store_true", help="draw both mixes from the same pool")
+    drawn_from.add_argument("--shifted", type=float, nargs="+", help="factors by which the mix needs smaller models")
     parser.add_argument("--methods", nargs="+", default=METHODS, help=f"default {' '.join(METHODS)}")
     parser.add_argument("--pools", nargs="+", default=[], help="names of pools (default all)")
     parser.add_argument("--slots", type=int, default=2, help="number of parallel runs (default 2)")
@@ -224,18 +181,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--first", type=int, default=0, help="seed of the first sweep (default 0)")
     options = parser.parse_args(arguments)
     print(", ".join(f"{key} {value}" for key, value in describe("cpu").items()))
-    decides = options.same or bool(options.shifted)
-    print(DECIDED_HEAD if decides else HEAD)
+    print(DECIDED_HEAD)
     keys = range(options.first, options.first + options.sweeps)
     with ProcessPoolExecutor(options.jobs) as workers:
-        for cell in cells(same=options.same, shifted=options.shifted):
+        for cell in cells(options.shifted or ()):
             for method in options.methods:
                 if options.pools and cell.name not in options.pools:
                     continue
                 play = Play(method, tuple(options.overrides), options.slots, options.early)
-                drawn = list(workers.map(partial(draw, cell, play, locate=not decides), keys))
-                lines = [decided_row(cell, method, drawn)] if decides else rows(cell, method, drawn)
-                print("\n".join(lines), flush=True)
+                print(decided_row(cell, method, list(workers.map(partial(draw, cell, play), keys))), flush=True)
 
 
 if __name__ == "__main__":

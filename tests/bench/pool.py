@@ -1,4 +1,4 @@
-"""Recorded runs of many sweeps as a pool, and the transition of a pool without an assumed curve."""
+"""Recorded runs of many sweeps as a pool."""
 
 from __future__ import annotations
 
@@ -9,20 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from sklearn.isotonic import IsotonicRegression
 
 from orchestrator.search.base import Observation, Request
-from orchestrator.transition.types import LEVEL
 
 FEW = 4
 """Minimum number of runs of a size; below it, the size borrows from the nearest sizes."""
-TOP = 1.6
-"""Factor from the largest size within which runs count for the asymptote, their mean accuracy.
-
-The largest size is often only twice a transition, where not every run learns.
-"""
-LOWEST = 0.9
-"""Lowest asymptote of a pool with a transition."""
 RECIPE = "recipe"
 """Column of a table with the runs of several recipes."""
 
@@ -66,20 +57,14 @@ class Pool:
         costs = {int(size): float(np.exp(np.polyval(law, np.log(size)))) for size in sizes}
         return cls({cell: tuple(cell_runs) for cell, cell_runs in runs.items()}, costs)
 
-    def sizes(self, mix: str) -> list[int]:
-        return sorted(size for name, size in self.runs if name == mix)
-
     def like(self, mix: str, size: float) -> list[Observation]:
         """Return the runs of a size, and runs of the nearest sizes until there are at least :data:`FEW`."""
         runs: list[Observation] = []
-        for other in sorted(self.sizes(mix), key=lambda other: abs(math.log(other / size))):
+        sizes = sorted(other for name, other in self.runs if name == mix)
+        for other in sorted(sizes, key=lambda other: abs(math.log(other / size))):
             if len(runs) < FEW:
                 runs += self.runs[mix, other]
         return runs
-
-    def cost(self, size: int) -> float:
-        """Return the seconds of a run, interpolated in ln size."""
-        return float(np.interp(math.log(size), list(map(math.log, self.costs)), list(self.costs.values())))
 
     def world(self, key: int, same: str = "", shift: float = 1.0) -> Callable[[Request], Observation]:
         """Return a function that draws the result of a request, the same for the same request.
@@ -94,22 +79,7 @@ class Pool:
         def outcome(request: Request) -> Observation:
             rng = np.random.default_rng([key, mixes.index(request.mix), request.size, request.seed])
             like = self.like(same or request.mix, request.size * (shift if request.mix != mixes[0] else 1.0))
-            return replace(like[rng.integers(len(like))], cost=self.cost(request.size))
+            cost = np.interp(math.log(request.size), list(map(math.log, self.costs)), list(self.costs.values()))
+            return replace(like[rng.integers(len(like))], cost=float(cost))
 
         return outcome
-
-    def crossing(self, mix: str) -> float | None:
-        """Return the size at which an isotonic fit of the accuracy passes :data:`LEVEL` of its asymptote.
-
-        Return None if the asymptote is below :data:`LOWEST` or the smallest size has already passed the level.
-        """
-        runs = [(size, run.accuracy) for size in self.sizes(mix) for run in self.runs[mix, size]]
-        sizes, accuracies = np.array(runs, dtype=float).T
-        asymptote = float(accuracies[sizes * TOP >= sizes.max()].mean())
-        tested = np.unique(sizes)
-        means = IsotonicRegression().fit(sizes, accuracies).predict(tested)
-        passed = int(np.argmax(means >= LEVEL * asymptote))
-        if asymptote < LOWEST or passed == 0:
-            return None
-        around = slice(passed - 1, passed + 1)
-        return float(np.exp(np.interp(LEVEL * asymptote, means[around], np.log(tested[around]))))
