@@ -3,17 +3,15 @@ final."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from tests.trainables.stacks import SETTINGS, TRAINING, config, family_of, last_reports, losses, make_learner, outcomes
-from trainables.base import RunConfig, Status
+from trainables.base import Status
 from trainables.tasks.listops import ListOps
 from trainables.transformer.training_settings import TrainingSettings
 
@@ -24,17 +22,9 @@ MIXED_STACK = [
 ]
 
 
-def every_step(runs: Sequence[RunConfig], steps: int) -> list[RunConfig]:
-    """Return the same runs, shortened to ``steps`` steps and evaluated at each."""
-    short: dict[str, Any] = {"steps": steps, "evaluate_every": 1}
-    return [
-        replace(run, settings=replace(run.settings, training=replace(run.settings.training, **short))) for run in runs
-    ]
-
-
 def test_losses_have_not_changed(data_cache: Path) -> None:
     """A change that alters these losses must raise ``ListOps.version``."""
-    curve = losses(make_learner(every_step([config("add+prod", 16, 7)], 20), data_cache))[0]
+    curve = losses(make_learner([config("add+prod", 16, 7, steps=20, evaluate_every=1)], data_cache))[0]
     np.testing.assert_allclose(curve[::5] + curve[-1:], GOLDEN, rtol=1e-3)
 
 

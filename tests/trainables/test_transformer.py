@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -24,19 +24,18 @@ def logits(settings: ModelSettings, n_embed: int, flat_SP: Tensor, tokens: Tenso
     return forward(settings, layout(settings, n_embed, VOCABULARY).views(flat_SP), tokens)
 
 
-@settings(max_examples=40)
-@given(
+MODELS = st.builds(
+    ModelSettings,
     n_layer=st.integers(1, 3),
     feed_forward=st.integers(1, 5),
     tied=st.booleans(),
     bias=st.booleans(),
     block=st.integers(1, 200),
-    n_embed=st.integers(1, 70),
 )
-def test_the_closed_form_counts_every_parameter(
-    n_layer: int, feed_forward: int, tied: bool, bias: bool, block: int, n_embed: int
-) -> None:
-    settings = ModelSettings(n_layer=n_layer, feed_forward=feed_forward, tied=tied, bias=bias, block=block)
+
+
+@given(MODELS, st.integers(1, 70))
+def test_the_closed_form_counts_every_parameter(settings: ModelSettings, n_embed: int) -> None:
     shapes = parameter_shapes(settings, n_embed, VOCABULARY)
     sizes = {name: torch.Size(shape).numel() for name, shape in shapes.items()}
     outside = {"token", "position", "head", "head_bias"}

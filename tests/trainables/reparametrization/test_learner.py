@@ -49,10 +49,9 @@ def test_a_stack_of_seeds_equals_each_run_alone(name: str) -> None:
         same(together[index], finish(learner(family, [config]))[0])
 
 
-@pytest.mark.parametrize("name", ["heat", "phases"])
-def test_a_run_with_a_longer_budget_uses_it(name: str) -> None:
+def test_a_run_with_a_longer_budget_uses_it() -> None:
     """A recipe, an arm or a budget audit gives a run its own settings and key."""
-    family = families()[name]
+    family = heat()
     (run,) = runs(family, EVERY, 64, [0])
     longer = replace(run, settings=replace(run.settings, race=replace(run.settings.race, steps=40, tolerance=1e-30)))
     assert finish(learner(family, [longer]))[0].steps == 40
