@@ -67,7 +67,7 @@ def test_numpy_numbers_are_converted_to_python_numbers() -> None:
         ([Report(0), Report(1, evaluation())], "has neither an evaluation nor an outcome"),
         (
             pair(accuracy={"add": 87.5, "prod": 1.0}),
-            "'add' is 87.5; it must be a share from 0 to 1; divide percentages",
+            "on 'add' is 87.5; it must be a share from 0 to 1; divide per",
         ),
         (pair(accuracy={"add": math.nan, "prod": 1.0}), "its accuracy on 'add' is nan; it must be a share from 0 to 1"),
         (pair(accuracy={"prod": 1.0}), "for each task of the mix ('add', 'prod'); it is dict {'prod': 1.0}"),

@@ -99,8 +99,13 @@ def test_shares_nesting_and_numbers_follow_the_settings() -> None:
     assert nodes["add"] / sum(nodes.values()) == pytest.approx(0.75, abs=0.01)
     prompts = [line.split("=")[0] for line in lines(texts, expressions.vocabulary)]
     arities: list[int] = []
+
+    def note(name: str, numbers: str) -> str:
+        arities.append(numbers.count(",") + 1)
+        return "0"
+
     for prompt in prompts:
-        spelling.solution(prompt, lambda name, numbers: arities.append(numbers.count(",") + 1) or "0")
+        spelling.solution(prompt, note)
     # An argument is an operation with probability 1/4 and there are 2 or 3 arguments: 1 + 2.5 / 4 operations an
     # expression.
     assert len(arities) / len(prompts) == sum(nodes.values()) / len(prompts) == pytest.approx(1.625, abs=0.02)
