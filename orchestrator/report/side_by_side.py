@@ -32,7 +32,7 @@ class Compared:
 
 def recipes_of(answer: Answer) -> list[Compared]:
     """Return an answer under each of its recipes, or ``[]`` for a single recipe."""
-    return [Compared(name, answer.under(name)) for name in answer.recipes]
+    return [Compared(recipe.name, answer.under(recipe.name)) for recipe in answer.recipes]
 
 
 def finding(answer: Answer) -> tuple[str, ...]:

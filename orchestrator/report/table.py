@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.report.answer import Answer
-from orchestrator.report.rows import rows, targets
+from orchestrator.report.rows import Row, rows, targets
 from orchestrator.report.side_by_side import Compared, comparison_sentences, finding, recipes_of
 from orchestrator.report.words.findings import conditions, evidence_words
 from orchestrator.report.words.next_step import NextStep
@@ -21,33 +21,45 @@ PLAIN_WIDTH = 200
 """Columns of an answer in a file."""
 
 
+class Line(NamedTuple):
+    """The cells of a line of the table. A ``lead`` line is about the target."""
+
+    cells: tuple[str, ...]
+    lead: bool = True
+
+
 class AnswerTable(NamedTuple):
-    """The table of an answer: its targets' rows, then those of ``other_tasks``. ``head`` describes its columns."""
+    """The table of an answer. ``head`` describes its columns."""
 
     head: str
     header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    other_tasks: tuple[tuple[str, ...], ...] = ()
+    rows: tuple[Line, ...]
 
 
 def answer_table(answer: Answer) -> AnswerTable:
     """Return the transitions of an answer as a table."""
+    recipes = recipes_of(answer)
     subject = f", {answer.subject}" if answer.subject else ""
+    header: tuple[str, ...] = ("mix", answer.size_axis, answer.words.parameters, "runs")
+    if recipes:
+        header = ("recipe", *header, "compared")
+        lines = [Line((row.label, *_cells(row), row.compared)) for row in comparison_rows(recipes)]
+    else:
+        lines = [
+            Line((row.name, row.size_words, row.count_words, row.runs_words if row.is_target else ""), row.is_target)
+            for row in sorted(rows(answer), key=lambda row: not row.is_target)
+        ]
     head = f"{answer.target}{subject}: size at {LEVEL:.0%} of the asymptote, with {CONFIDENCE:.0%} intervals"
-    header = ("mix", answer.size_axis, answer.words.parameters, "runs")
-    if recipes := recipes_of(answer):
-        lines = [(row.label, *row.cells, row.compared) for one in recipes for row in targets(one.answer, one.label)]
-        return AnswerTable(head, ("recipe", *header, "compared"), tuple(lines))
-    leading, others = (tuple(row.cells for row in rows(answer) if row.is_target is kind) for kind in (True, False))
-    return AnswerTable(head, header, leading, others)
+    return AnswerTable(head, header, tuple(lines))
 
 
 def render(answer: Answer, step: NextStep | None = None) -> Group:
     """Return the answer for a terminal: table, findings, evidence, and what qualifies them."""
     table, evidence = answer_table(answer), evidence_words(answer)
     grid = plain_table(*table.header)
-    for cells in table.rows:
-        grid.add_row(*map(Text, cells))
+    for row in table.rows:
+        if row.lead:
+            grid.add_row(*map(Text, row.cells))
     return Group(
         Text(table.head, style="dim"),
         grid,
@@ -67,17 +79,34 @@ def plain(answer: Answer, step: NextStep | None = None) -> str:
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
 
 
-def comparison_view(compared: Sequence[Compared], kind: str) -> RenderableType:
-    """Return answers next to each other: their table, with ``kind`` above the labels, then a sentence per mix."""
-    groups = [targets(entry.answer, entry.label) for entry in compared]
+def comparison_rows(compared: Sequence[Compared]) -> list[Row]:
+    """Return the target's row of every mix of every answer."""
+    return [row for entry in compared for row in targets(entry.answer, entry.label)]
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return row.mix, row.size_words, row.count_words, row.runs_words
+
+
+def comparison_table(compared: Sequence[Compared], kind: str) -> tuple[list[str], list[list[str]]]:
+    """Return the header, with ``kind`` above the labels, and a row per mix of every answer."""
+    lines = comparison_rows(compared)
     axis = " or ".join({entry.answer.size_axis: None for entry in compared})
     counted = " or ".join({entry.answer.words.parameters: None for entry in compared})
-    shown = any(row.compared for group in groups for row in group)
-    table = plain_table(kind, "mix", axis, counted, "runs", *(["compared"] if shown else []))
-    for group in groups:
-        for place, row in enumerate(group):
-            cells = ("" if place else row.label, *row.cells, *([row.compared] if shown else []))
-            table.add_row(*map(Text, cells))
+    shown = any(row.compared for row in lines)
+    rows = []
+    for before, row in zip([None, *lines], lines, strict=False):
+        label = "" if before is not None and row.label == before.label else row.label
+        rows.append([label, *_cells(row), *([row.compared] if shown else [])])
+    return [kind, "mix", axis, counted, "runs", *(["compared"] if shown else [])], rows
+
+
+def comparison_view(compared: Sequence[Compared], kind: str) -> RenderableType:
+    """Return answers next to each other: their table, then a sentence per mix."""
+    header, rows = comparison_table(compared, kind)
+    table = plain_table(*header)
+    for row in rows:
+        table.add_row(*map(Text, row))
     return Group(table, *(Text(sentence, style="bold") for sentence in comparison_sentences(compared, kind)))
 
 

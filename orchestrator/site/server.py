@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs
 
 from orchestrator.errors import SweepError, UserError
 from orchestrator.report.page import render
@@ -22,7 +23,7 @@ NAMES = (HOST, "localhost")
 HTML, SVG = "text/html; charset=utf-8", "image/svg+xml"
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; "
-    "connect-src 'self'; form-action 'none'; frame-ancestors 'none'"
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'"
 )
 TRIED = 20
 """Number of ports to try after the first."""
@@ -82,10 +83,10 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Host", "").partition(":")[0] not in NAMES:
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST, explain="Open this page at 127.0.0.1 or localhost.")
             return
-        path = self.path.partition("?")[0].removeprefix("/")
+        path, _, query = self.path.partition("?")
         try:
             with self.server.lock:
-                body, kind = _page(self.server.pages, path)
+                body, kind = _page(self.server.pages, path.removeprefix("/"), query)
             self._send(body, kind)
         except SweepError as error:
             self.send_error(HTTPStatus.NOT_FOUND, explain=str(error))
@@ -115,11 +116,13 @@ class _Handler(BaseHTTPRequestHandler):
         """Print nothing: the terminal shows the address, not every request."""
 
 
-def _page(pages: SweepPages, path: str) -> tuple[str, str]:
+def _page(pages: SweepPages, path: str, query: str) -> tuple[str, str]:
     """Return the page of a path and its type. Raises :class:`UserError` for an unknown path."""
     folder, _, name = path.partition("/")
     if path == "":
         return pages.index(), HTML
+    if path == "compare":
+        return pages.compare(parse_qs(query).get("sweep", [])), HTML
     if folder == "sweep" and name:
         return pages.report(name), HTML
     if folder == "figure" and name.endswith(".svg"):

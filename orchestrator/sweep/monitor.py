@@ -83,6 +83,7 @@ class Monitor:
             counts=counts,
             in_flight=tuple(map(self._progress, training)),
             trained_s=sum(outcome.measures.get("seconds", 0.0) for outcome in here),
+            steps_per_s=sum(run.steps_per_s or 0.0 for run in training) or None,
             warnings=tuple(
                 f"out of memory at {spec.size_axis} {size}: its stacks now have at most {most} runs"
                 for size, most in sorted(campaign.limits.items())

@@ -15,7 +15,7 @@ from orchestrator.report.side_by_side import Compared
 from orchestrator.report.table import answer_table, comparison_view, plain
 from orchestrator.report.words.explanation import explain
 from orchestrator.report.words.next_step import next_step
-from orchestrator.transition.types import Estimate, SizeShare, Synergy, Verdict
+from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Verdict
 from tests.report.samples import (
     FOUND,
     NOWHERE,
@@ -90,11 +90,15 @@ def special_cases() -> dict[str, Answer]:
     fewer = make_answer(LEARNED, SMALLER, FEWER, RATIO)
     more = make_answer(SMALLER, LEARNED, COMPARISONS["more"])
     joint: MixAnswer = more.mixes[1]
+    low = tuple(
+        Point(size, seed, accuracy, 0.1) for size, accuracy in ((8, 0.1), (32, 0.71), (64, 0.76)) for seed in (0, 1)
+    )
     return {
         "no_runs": answer(make_spec(), []),
         "leak": replace(fewer, cautions=("In this sweep a test example may be a training example in another order.",)),
         "stopped_by_hand": changed("add", fewer, stopped=True),
         "rarer_with_size": make_answer(LEARNED, replace(SMALLER, shares=FALLS), FEWER),
+        "levels_off": make_answer(replace(VERDICTS[Verdict.ABOVE], points=low), SMALLER, FEWER),
         "other_budget_agrees": replace(more, mixes=(more.mixes[0], joint, called("add+prod x2", joint))),
         "one_mix": replace(fewer, mixes=fewer.mixes[:1]),
         "undecided_without_runs": make_answer(transition(Verdict.UNDECIDED, NOWHERE), SMALLER),
@@ -148,4 +152,4 @@ def test_answers_side_by_side(width: int, snapshot: SnapshotAssertion) -> None:
 )
 def test_no_size_outside_the_tested_sizes_is_printed(relative: Estimate, size: str) -> None:
     estimate = transition(Verdict.FOUND, relative)
-    assert answer_table(make_answer(estimate, estimate)).rows[0][1] == size
+    assert answer_table(make_answer(estimate, estimate)).rows[0].cells[1] == size

@@ -30,6 +30,7 @@ from orchestrator.report.figures.probes import pairs, similarities_figure, simil
 from orchestrator.report.figures.style import save, save_both
 from orchestrator.report.figures.transitions import CURVE_SIZES, transitions_figure
 from orchestrator.report.side_by_side import Compared
+from orchestrator.report.table import comparison_rows
 from orchestrator.transition.types import Density, Estimate, Point, Verdict
 from tests.catalog.fabricated import failed, runs_of
 from tests.golden.test_answers import FEWER
@@ -265,6 +266,11 @@ def test_the_forest_plot_has_a_row_per_mix_and_arrows_for_open_ends() -> None:
     above = transition(Verdict.ABOVE, Estimate(None, 64.0, None))
     answer = make_answer(above, located, FEWER)
     compared = [Compared("one", answer), Compared("two", answer)]
+    rows = comparison_rows(compared)
+    assert [(row.label, row.mix) for row in rows] == [
+        (name, mix) for name in ("one", "two") for mix in ("add", "add+prod")
+    ]
+    assert (rows[1].size_words, rows[1].compared) == ("20 [18, 24]", "fewer parameters (80:1)")
     figure = forest_figure(compared, "title")
     (axes,) = figure.axes
     markers = [line.get_marker() for line in axes.lines]

@@ -237,7 +237,7 @@ OWN: dict[str, Check] = {
 }
 
 
-def tried(case: Case, name: str, listed: str) -> bool:
+def tried(case: Case, name: str, listed: str, low: str | None, high: str | None, *sizes: str | None) -> bool:
     """Check ``0/1 at 12 (none below), 2/4 at 16, 1/1 at 20 (all above)``: every size between, and the summaries of
     the others."""
     shares = case.shares(name)
@@ -245,16 +245,25 @@ def tried(case: Case, name: str, listed: str) -> bool:
     shown = [int(size) for _, _, size, _ in parts]
     below = [share for size, share in shares.items() if size < shown[0]]
     above = [share for size, share in shares.items() if size > shown[-1]]
+    larger = [size for size in shares if size >= max(shares) / 2]
+    scores = [[max(run.accuracy, 0.1) for run in case.runs[name] if run.size == size] for size in larger]
+    means = [sum(score) / len(score) for score in scores]
+    levels = low is None or (
+        (float(low), float(high or low)) == (round(min(means), 2), round(max(means), 2))
+        and [int(size) for size in sizes if size] == [larger[0], larger[-1]]
+    )
     return (
         [shares[size] for size in shown] == [(int(learned), int(count)) for learned, count, _, _ in parts]
         and shown == [size for size in shares if shown[0] <= size <= shown[-1]]
         and [bool(below), bool(above)] == ["none below" in listed, "all above" in listed]
         and not any(learned for learned, _ in below)
         and all(learned == count for learned, count in above)
+        and levels
     )
 
 
-LINE = r"(?=([^;:]*?)(?: is| was|:) )[^;]*; seeds that learned: ([^;]*)"
+ACCURACY = rf"; accuracy {NUMBER}(?: to {NUMBER})? at {RANGE}"
+LINE = rf"(?=([^;:]*?)(?: is| was|:) )[^;]*; seeds that learned: ([^;]*)(?:{ACCURACY})?"
 
 
 def evidence(case: Case, odds_for: str, other: str, leans: str | None, pairs: str) -> bool:

@@ -186,7 +186,7 @@ def test_an_answer_about_several_recipes_is_worded_the_same_everywhere(twice: tu
     result, output, home = twice
     sentence = "add+prod against add: fewer parameters in 1 (helps), no difference shown in 1 (alone) of 2 recipes."
     assert sentence in output
-    assert [row[:2] for row in answer_table(result).rows] == [
+    assert [row.cells[:2] for row in answer_table(result).rows] == [
         (recipe, mix) for recipe in ("helps", "alone") for mix in ("add", "add+prod")
     ]
     (page,) = home.glob("sweeps/*/report.html")

@@ -46,6 +46,7 @@ SNAPSHOT = Snapshot(
     left_s=170,
     trained_s=3930,
     grid_s=19650,
+    steps_per_s=12345,
     so_far={
         "add": SoFar("24-48", False, (0, 0, 0, 0.01, 0.02, 0.3, 0.4, 0.15, 0.06, 0.04, 0.02)),
         "add+prod": SoFar("up to 16", False, (0.3, 0.2, 0.4, 0.1, 0, 0, 0, 0, 0, 0, 0)),
@@ -171,8 +172,9 @@ print("THE ANSWER")
 """
 
 
-def on_terminal(columns: int, **environment: str) -> str:
-    """Return the output of a program with the view on a pseudo-terminal of this width."""
+def on_terminal(columns: int, resized: int = 0, **environment: str) -> str:
+    """Return the output of a program with the view on a pseudo-terminal of this width, ``resized`` after its first
+    lines."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (40, columns))
     unset = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TTY_COMPATIBLE", "CI")
@@ -195,6 +197,9 @@ def on_terminal(columns: int, **environment: str) -> str:
         if not block:
             break
         received += block
+        if resized and b"n_embed" in received:
+            termios.tcsetwinsize(ours, (40, resized))
+            resized = 0
     os.close(ours)
     assert program.wait() == 0, received.decode()
     return received.decode()
@@ -207,11 +212,12 @@ def screen(received: str, columns: int, rows: int = 40) -> list[str]:
     return [line.rstrip() for line in terminal.display]
 
 
-def test_on_a_real_terminal_the_view_redraws_itself_in_place() -> None:
-    columns = 80
+@pytest.mark.parametrize("columns", [80, 160])
+def test_on_a_real_terminal_the_view_redraws_itself_in_place(columns: int) -> None:
     received = on_terminal(columns)
     lines = screen(received, columns)
     assert received.count("n_embed 8 to 96") >= 2, "the view was not redrawn"
+    assert received.count("\x1b[?2026h") == received.count("\x1b[?2026l") >= 2
     assert "\x1b[33m" in received
     assert sum(line.startswith("add+prod  ") for line in lines) == 1, "redraws must replace each other"
     assert any("····▁▆█▃▂▁>" in line and "24-48" in line for line in lines)
@@ -221,6 +227,15 @@ def test_on_a_real_terminal_the_view_redraws_itself_in_place() -> None:
     assert max(map(len, lines)) <= columns
     assert received.endswith("THE ANSWER\r\n")
     assert "\x1b[?25h" in received, "the cursor must come back"
+
+
+def test_a_resize_leaves_a_single_table() -> None:
+    """A terminal reflows its lines, so that rich alone would leave the top of the old table."""
+    received = on_terminal(100, resized=64)
+    lines = screen(received[received.index("\x1b[2J") :], 64)
+    assert sum(line.startswith("add+prod  ") for line in lines) == 1
+    assert max(map(len, lines)) <= 64
+    assert [line for line in lines if line][-1] == "THE ANSWER"
 
 
 def test_a_dumb_terminal_gets_plain_lines() -> None:

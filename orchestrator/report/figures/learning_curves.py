@@ -66,8 +66,18 @@ def learning_figure(spec: SweepSpec, runs: Sequence[RunRecord], title: str = "")
         row[0].set_ylabel(f"{spec.family_class.words.score} of {spec.target}")
     if not one_size:
         bar = figure.colorbar(colors, ax=grid, pad=0.02, aspect=30)
-        bar.set_ticks(ticks := spec.sizes[:: -(-len(spec.sizes) // MOST_TICKS)], labels=[str(size) for size in ticks])
+        bar.set_ticks(ticks := _spread(spec.sizes), labels=[str(size) for size in ticks])
         bar.ax.minorticks_off()
         style.dress_bar(bar, spec.size_axis)
     style.title(figure, title)
     return figure
+
+
+def _spread(sizes: Sequence[int]) -> list[int]:
+    """Return the sizes to label on a logarithmic bar: the smallest, then each that is far enough above the last."""
+    gap = (sizes[-1] / sizes[0]) ** (1 / MOST_TICKS)
+    ticks = [sizes[0]]
+    for size in sizes[1:]:
+        if size >= ticks[-1] * gap:
+            ticks.append(size)
+    return ticks

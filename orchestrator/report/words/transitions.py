@@ -7,10 +7,14 @@ from collections.abc import Sequence
 from orchestrator.report.answer import Answer, MixAnswer, TaskAnswer
 from orchestrator.report.words.numbers import exact, listed, number
 from orchestrator.search.base import BY_HAND
-from orchestrator.transition.types import Estimate, SizeShare, Transition, Verdict
+from orchestrator.transition.types import Estimate, Point, SizeShare, Transition, Verdict
 
 MOST_LISTED = 4
 """Maximum number of mixes, sizes or seeds named in one line."""
+LEVEL_TOP, LEVEL_RISE = 0.9, 0.1
+"""A curve levels off if mean scores at larger sizes are below the first number and above the floor plus the second."""
+LARGER = 0.5
+"""Larger sizes are at least this share of the largest size."""
 
 
 def called(mix: MixAnswer) -> str:
@@ -97,7 +101,7 @@ def verdict_line(answer: Answer, mix: MixAnswer) -> str:
     if mix.shares and transition.verdict is not Verdict.NEAR_FLOOR:
         seeds = f"seeds that {answer.words.learned}: {_counts(mix.shares)}"
     stopped = BY_HAND if mix.stopped else ""
-    return "; ".join(filter(None, (own_sentence(answer, mix), seeds, stopped)))
+    return "; ".join(filter(None, (own_sentence(answer, mix), seeds, _level(answer, transition.points), stopped)))
 
 
 def _counts(shares: Sequence[SizeShare]) -> str:
@@ -132,3 +136,19 @@ def disagreement_words(answer: Answer) -> str:
         if texts:
             parts.append(f"{called(mix)} {', '.join(texts[:MOST_LISTED])}{more}")
     return "; ".join(parts)
+
+
+def _level(answer: Answer, points: Sequence[Point]) -> str:
+    """Return the level at larger sizes, ``accuracy .71 to .76 at n_embed 18 to 28``, or ``""`` if the runs learned."""
+    largest = max((point.size for point in points), default=0)
+    scores: dict[int, list[float]] = {}
+    for point in points:
+        if point.size >= LARGER * largest:
+            scores.setdefault(point.size, []).append(point.accuracy)
+    means = [sum(values) / len(values) for _, values in sorted(scores.items())]
+    floor = max((point.floor for point in points), default=0.0)
+    if len(means) < 2 or max(means) >= LEVEL_TOP or min(means) <= floor + LEVEL_RISE:
+        return ""
+    low, high = (f"{mean:.2f}".removeprefix("0") for mean in (min(means), max(means)))
+    scored = f"{answer.words.score} {low}" + (f" to {high}" if high != low else "")
+    return f"{scored} at {answer.size_axis} {exact(min(scores))} to {exact(max(scores))}"
