@@ -16,18 +16,7 @@ import numpy as np
 from tests.chaos.disturbed import LostError
 from tests.chaos.faults import FAULTS, small_disk
 from tests.chaos.ground import KeptRay, OwnRay
-from tests.chaos.rounds import (
-    ROUNDS_A_SWEEP,
-    RUNS,
-    Counted,
-    Played,
-    Round,
-    Truth,
-    play,
-    table,
-    totals,
-    truth,
-)
+from tests.chaos.rounds import ROUNDS_A_SWEEP, RUNS, Counted, Round, Truth, play, truth
 
 OWN = 0.25
 """Share of faults for which a sweep starts its own Ray although a shared cluster would do: starting Ray is slow."""
@@ -45,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--within", type=float, default=float("inf"), help="start no sweep after this many seconds")
     wanted_spec = parser.parse_args(arguments)
     rng = np.random.default_rng(wanted_spec.seed)
-    begun, played = time.monotonic(), list[Played]()
+    begun, played = time.monotonic(), list[tuple[list[Round], Counted]]()
     with tempfile.TemporaryDirectory(prefix="chaos-") as name, closing(KeptRay()) as cluster:
         directory = Path(name)
         expected = truth(directory / "truth")
@@ -55,12 +44,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             own, faults = waiting.pop(0)
             place = directory / f"sweep-{len(played) + 1}"
             played.append(_sweep(faults, OwnRay() if own else cluster, expected, place, rng))
-            if left := not_seen(faults, played[-1].rounds):
+            rounds, _ = played[-1]
+            if left := [*(item.fault for item in rounds if not item.seen), *faults[len(rounds) :]]:
                 waiting.append((own, left))
-    print(f"\n{table(played)}\n\n{totals(played)}")
-    seen = sum(item.seen for item in played)
+    seen, good = sum(item.seen for rounds, _ in played for item in rounds), sum(item.good for _, item in played)
+    print(f"\n{good} of {len(played)} sweeps of {RUNS} runs lost, doubled and changed nothing")
     print(f"saw {seen} faults of seed {wanted_spec.seed} in {time.monotonic() - begun:.0f} s, cluster start included")
-    return 0 if seen >= wanted_spec.rounds and all(item.counted.good for item in played) else 1
+    return 0 if seen >= wanted_spec.rounds and good == len(played) else 1
 
 
 def drawn(rounds: int, kinds: Sequence[str], rng: np.random.Generator) -> list[Batch]:
@@ -78,11 +68,6 @@ def drawn(rounds: int, kinds: Sequence[str], rng: np.random.Generator) -> list[B
     ]
 
 
-def not_seen(faults: Sequence[str], rounds: Sequence[Round]) -> list[str]:
-    """Return the faults that were not injected into a sweep or had no visible effect."""
-    return [*(item.fault for item in rounds if not item.seen), *faults[len(rounds) :]]
-
-
 def _kinds(directory: Path) -> list[str]:
     """Return the kinds of faults that are possible on this machine."""
     place = directory / "disk"
@@ -94,7 +79,9 @@ def _kinds(directory: Path) -> list[str]:
     return kinds
 
 
-def _sweep(faults: Sequence[str], ground: OwnRay, expected: Truth, place: Path, rng: np.random.Generator) -> Played:
+def _sweep(
+    faults: Sequence[str], ground: OwnRay, expected: Truth, place: Path, rng: np.random.Generator
+) -> tuple[list[Round], Counted]:
     """Run a sweep with these faults. Print its output if its result is wrong or a fault had no visible effect."""
     (place / "disk").mkdir(parents=True)
     rounds = list[Round]()
@@ -110,11 +97,10 @@ def _sweep(faults: Sequence[str], ground: OwnRay, expected: Truth, place: Path, 
         except (LostError, TimeoutError, subprocess.TimeoutExpired) as error:
             print(f"{place.name}: {type(error).__name__}: {error}", flush=True)
             result = Counted(lost=RUNS, doubled=0, changed=0, same_answer=False)
-    seconds = time.monotonic() - begun
-    print(f"{place.name}: {'good' if result.good else 'BAD'} {result}, {seconds:.0f} s", flush=True)
+    print(f"{place.name}: {'good' if result.good else 'BAD'} {result}, {time.monotonic() - begun:.0f} s", flush=True)
     if not result.good or not all(item.seen for item in rounds):
         print((place / "log").read_text(), flush=True)
-    return Played(tuple(rounds), result, seconds)
+    return rounds, result
 
 
 if __name__ == "__main__":

@@ -26,7 +26,6 @@ class Disturbed:
 
     def __init__(self, space: Path, home: Path, log: Path, ground: OwnRay) -> None:
         self.home, self.log, self.ground = home, log, ground
-        self.resumes = 0
         self._space = space
         self.program = Program(space, home, log, *ground.words)
 
@@ -89,7 +88,6 @@ class Disturbed:
                 if resumed == RESUMES:
                     raise LostError(f"no {wanted} after {RESUMES} resumptions:\n{self.log.read_text()}")
                 resumed += 1
-                self.resumes += 1
                 self.program = Program(self._space, self.home, self.log, *self.ground.words, "--resume")
             elif time.monotonic() > until or (self.program.process.poll() == 0 and not reached()):
                 raise LostError(f"no {wanted}:\n{self.log.read_text()}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sqlite3
-import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -53,21 +52,13 @@ class Truth:
     answer: str
 
 
-@dataclass(frozen=True)
-class Round:
-    """A fault and its effect.
-
-    ``seen`` is True if the fault happened and had its effect. ``resumes`` counts uses of ``--resume`` until the next
-    fault or the next journalled run, which came ``seconds`` after this fault. ``own`` is True if the sweep had its own
-    Ray, ``early`` if it was recovering from another fault.
-    """
+class Round(NamedTuple):
+    """A fault. ``seen`` is True if it happened and had its effect, ``early`` if the sweep was recovering from another
+    fault."""
 
     fault: str
-    own: bool
     seen: bool
-    resumes: int
-    seconds: float
-    early: bool = False
+    early: bool
 
 
 @dataclass(frozen=True)
@@ -145,48 +136,28 @@ def grouped(faults: Sequence[str], rng: np.random.Generator) -> list[list[str]]:
     return groups
 
 
-class _Made(NamedTuple):
-    """A fault that was made, or could not be. ``log_length`` and ``resumes`` are the values before it."""
-
-    fault: str
-    made: bool
-    log_length: int
-    resumes: int
-    at: float
-
-
 def _make(faults: Sequence[str], sweep: Disturbed, rng: np.random.Generator) -> list[Round]:
     """Make these faults, each during the restart after the previous fault, and wait for another run and all
     messages."""
-    own, runs, made = not sweep.ground.words, sweep.runs, list[_Made]()
+    runs, made = sweep.runs, list[tuple[str, bool, int]]()
     for fault in faults:
         if made:
             sweep.go_on_until(runs)
-            _was_reported(made[-1], sweep)  # The next fault may end the process that would report this fault.
+            _was_reported(sweep, *made[-1])  # The next fault may end the process that would report this fault.
             time.sleep(float(rng.uniform(0, START_S)))
-        before = sweep.log_length, sweep.resumes, time.monotonic()
+        log_length = sweep.log_length
         try:
-            made.append(_Made(fault, FAULTS[fault].make(sweep, rng), *before))
+            happened = FAULTS[fault].make(sweep, rng)
         except psutil.NoSuchProcess:  # The process ended by itself before the fault.
-            made.append(_Made(fault, False, *before))
+            happened = False
+        made.append((fault, happened, log_length))
     sweep.go_on_for_a_run()
-    ended, resumes = time.monotonic(), [*(item.resumes for item in made[1:]), sweep.resumes]
-    return [
-        Round(
-            item.fault,
-            own,
-            _was_reported(item, sweep),
-            after - item.resumes,
-            ended - item.at,
-            early=item is not made[0],
-        )
-        for place, (item, after) in enumerate(zip(made, resumes, strict=True))
-    ]
+    return [Round(item[0], _was_reported(sweep, *item), early=place > 0) for place, item in enumerate(made)]
 
 
-def _was_reported(fault: _Made, sweep: Disturbed) -> bool:
-    """Return True if a fault was made and the program printed its message."""
-    return fault.made and in_time(partial(sweep.logged, FAULTS[fault.fault].message, fault.log_length))
+def _was_reported(sweep: Disturbed, fault: str, happened: bool, log_length: int) -> bool:
+    """Return True if a fault happened and the program printed its message."""
+    return happened and in_time(partial(sweep.logged, FAULTS[fault].message, log_length))
 
 
 def count(home: Path, log: Path, expected: Truth) -> Counted:
@@ -225,49 +196,3 @@ def answer_in(output: str) -> str:
     """Return the last printed answer up to its empty line, or ``""``; the text below differs between interfaces."""
     _, result, rest = output.rpartition(": size at ")
     return rest.partition("\n")[2].partition("\n\n")[0].strip() if result else ""
-
-
-@dataclass(frozen=True)
-class Played:
-    """A sweep: its faults, its result and its duration in seconds."""
-
-    rounds: tuple[Round, ...]
-    counted: Counted
-    seconds: float
-
-    @property
-    def seen(self) -> int:
-        """Number of faults that had an effect."""
-        return sum(item.seen for item in self.rounds)
-
-
-def table(played: Sequence[Played]) -> str:
-    """Return a Markdown table with a row for each kind of fault."""
-    lines = [
-        "| fault | made and seen | with own Ray | before recovery from another | not seen | --resume by hand "
-        "| s to next run: median, max |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    rounds = [item for game in played for item in game.rounds]
-    for name in [*FAULTS, "all"]:
-        of_kind = [item for item in rounds if name in (item.fault, "all")]
-        if seen := [item for item in of_kind if item.seen]:
-            times = [item.seconds for item in seen]
-            lines.append(
-                f"| {name} | {len(seen)} | {sum(item.own for item in seen)} | {sum(item.early for item in seen)} "
-                f"| {len(of_kind) - len(seen)} | {sum(item.resumes for item in seen)} "
-                f"| {statistics.median(times):.1f}, {max(times):.1f} |"
-            )
-    return "\n".join(lines)
-
-
-def totals(played: Sequence[Played]) -> str:
-    """Summarize all sweeps."""
-    counted = [item.counted for item in played]
-    lost, doubled, changed = (sum(getattr(item, name) for item in counted) for name in ("lost", "doubled", "changed"))
-    other = sum(not item.same_answer for item in counted)
-    seen, seconds = sum(item.seen for item in played), sum(item.seconds for item in played)
-    return (
-        f"{len(played)} sweeps of {RUNS} runs: {lost} runs lost, {doubled} doubled, {changed} changed, {other} "
-        f"different answers; {seen} faults seen in {seconds:.0f} s: {seconds / max(1, seen):.1f} s per fault"
-    )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from orchestrator.search.base import Problem
-from tests.simulation.truths import Truth, TruthKind, draw
+from tests.simulation.truths import Truth, TruthKind
 
 SIZES = (8, 16, 32, 64, 128, 256)
 PROBLEM = Problem(("mix",), SIZES, (0, 1, 2))
@@ -43,14 +43,3 @@ def test_mean_accuracy_of_scattered_runs_is_right_at_the_transition() -> None:
     )
     assert np.mean(seen) == pytest.approx(0.8 * np.mean(large), abs=0.03)
     assert 0.03 < np.mean([0.35 < accuracy < 0.7 for accuracy in seen]) < 0.15, "some runs are part of the way"
-
-
-def test_a_run_is_the_same_every_time() -> None:
-    assert TRUTH.run(32, 1, 1.75) == TRUTH.run(32, 1, 1.75) != TRUTH.run(32, 2, 1.75)
-    assert TRUTH.run(32, 1, 1.75).cost == pytest.approx(32**1.75)
-
-
-@pytest.mark.parametrize("kind", list(TruthKind))
-def test_transitions_are_inside_the_sizes(kind: TruthKind) -> None:
-    rng = np.random.default_rng(0)
-    assert all(SIZES[0] < draw(kind, PROBLEM, rng, key).transition < SIZES[-1] for key in range(50))
