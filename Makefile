@@ -40,12 +40,9 @@ $(STAMP): requirements.lock pyproject.toml trainables/transformer/native/step.cp
 run: $(STAMP) ## Run a sweep: make run SPACE=add_vs_add_prod ARGS="--profile smoke"
 	$(BIN)/python -m orchestrator run $(SPACE) $(ARGS)
 
-# Plain pytest leaves the slow tests out. Most tests wait more than they compute, so several run at a time. Tests that
-# measure how busy the machine is run after them, from their own files only: collecting the whole suite would take as long
-# as running them. Exit code 5: ARGS chose none of them.
+# Plain pytest leaves the slow tests out. Most tests wait more than they compute, so several run at a time.
 test: $(STAMP) ## Run every test a machine without a GPU can: make test ARGS="-k spec"
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "$(HERE) and not alone" $(ARGS)
-	$(BIN)/python -m pytest $$(grep -rl --include='*.py' mark.alone tests) -m "$(HERE) and alone" $(ARGS) || [ $$? -eq 5 ]
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "$(HERE)" $(ARGS)
 
 other: ## Run the pure rooms' fast tests on another Python: make other OTHER=python3.12
 	test -x $(VENV)-other/bin/pytest || { rm -rf $(VENV)-other && $(OTHER) -m venv $(VENV)-other && grep -v '^torch==' requirements.lock \
@@ -56,7 +53,7 @@ newest: ## Run the fast tests with the newest releases of everything that pyproj
 	rm -rf $(VENV)-newest && $(PYTHON) -m venv $(VENV)-newest
 	$(VENV)-newest/bin/python -m pip --disable-pip-version-check --quiet install $(NEWEST_TORCH)
 	$(VENV)-newest/bin/python -m pip --disable-pip-version-check --quiet install -e '.[test]'
-	$(VENV)-newest/bin/python -m pytest -n $(JOBS) --dist worksteal -m "$(HERE) and not slow and not alone"
+	$(VENV)-newest/bin/python -m pytest -n $(JOBS) --dist worksteal -m "$(HERE) and not slow"
 
 night: $(STAMP) newest ## Run the longest tests, such as the coverage of intervals over 300 truths of every kind.
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m night $(ARGS)

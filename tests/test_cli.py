@@ -154,16 +154,6 @@ def test_a_sweep_that_needs_a_gpu_is_refused_without_one(
     assert "--set resources.gpu_per_stack=0" in message
 
 
-def test_a_mistake_exits_with_2_and_prints_only_to_stderr() -> None:
-    ended = separate("run", "add_vs_add_prdo")
-    assert (ended.code, ended.out) == (2, "")
-    assert ended.err.splitlines() == [
-        "error: unknown search space 'add_vs_add_prdo'. Did you mean 'add_vs_add_prod'? Allowed: "
-        + ", ".join(sorted(path.stem for path in (ROOT / "search_spaces").glob("*.yaml")))
-        + "."
-    ]
-
-
 def test_an_unreachable_tracking_server_stops_a_sweep_before_it_begins(
     run: Program, units: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

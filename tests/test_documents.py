@@ -96,10 +96,10 @@ def test_the_example_of_an_own_model_keeps_the_contract(own_model: Path) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "engine", [pytest.param(["--engine=local"], marks=pytest.mark.night, id="local"), pytest.param([], id="ray")]
+    "words", [["--set", "seeds=1", "--engine=local"], pytest.param([], marks=pytest.mark.night)], ids=["local", "ray"]
 )
-def test_the_example_of_an_own_model_runs_the_first_time(own_model: Path, engine: list[str]) -> None:
-    in_folder(own_model, "run", "my_space.yaml", *engine)
+def test_the_example_of_an_own_model_runs_the_first_time(own_model: Path, words: list[str]) -> None:
+    in_folder(own_model, "run", "my_space.yaml", *words)
     runs = json.loads(in_folder(own_model, "status", "my_space", "--json"))["runs"]
     assert {(run["mix"], run["status"], run["step"]) for run in runs} == {
         ("checkers", "finished", 300),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -19,7 +17,6 @@ from orchestrator.home.directories import Home
 from orchestrator.home.journal import Ended, recall
 from tests.cli.program import ROOT, process
 from tests.cli.program import Ended as EndedProgram
-from tests.waiting import wait_for
 
 COMMAND = [sys.executable, "-m", "orchestrator", "run"]
 # Enough steps to be killed in the middle.
@@ -51,16 +48,13 @@ def smoke(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return home, orchestrate(*GRID, home=home).succeeded()
 
 
-def test_the_answer_is_printed_as_plain_lines(smoke: tuple[Path, str]) -> None:
-    _, printed = smoke
+def test_every_run_is_trained_once_and_the_answer_is_printed_as_plain_lines(smoke: tuple[Path, str]) -> None:
+    home, printed = smoke
     assert "add, modulus 4: size at" in printed
     assert "add 8 seed 1" in printed
     assert "90% intervals" in printed
     assert "\x1b" not in printed
-
-
-def test_every_run_was_trained_once(smoke: tuple[Path, str]) -> None:
-    runs = entries(smoke[0])
+    runs = entries(home)
     cells = {(entry.request.mix, entry.request.size, entry.request.seed) for entry in runs}
     assert cells == {(mix, size, seed) for mix in ("add", "add+prod") for size in (4, 8) for seed in (0, 1)}
     assert len(runs) == 8
@@ -96,25 +90,6 @@ def test_the_record_contains_sweep_runs_and_transitions(smoke: tuple[Path, str])
     assert parent.info.run_name in page
     assert page.count("<svg") >= 3
     assert "<h3>similarity</h3>" in page
-
-
-@pytest.mark.night
-def test_a_killed_driver_resumes_to_the_same_set_of_runs(smoke: tuple[Path, str], tmp_path: Path) -> None:
-    one_by_one = [*GRID, "--set", "resources.max_stack=1"]  # Otherwise all runs of a size would end at once.
-    log = (tmp_path / "log").open("w")
-    driver = subprocess.Popen([*COMMAND, *one_by_one, "--home", str(tmp_path)], stdout=log, stderr=log)
-    wait_for(lambda: len(entries(tmp_path)) >= 2, 200)
-    driver.send_signal(signal.SIGKILL)
-    driver.wait()
-    finished = entries(tmp_path)
-    assert 2 <= len(finished) < 8
-    orchestrate(*one_by_one, "--resume", home=tmp_path).succeeded()
-    runs = entries(tmp_path)
-    assert runs[: len(finished)] == finished
-    assert len(runs) == len({entry.key for entry in runs})
-    assert {entry.key for entry in runs} == {entry.key for entry in entries(smoke[0])}
-    assert len(recorded(tmp_path, "run")) == 8
-    assert len(recorded(tmp_path, "sweep")) == 1
 
 
 @pytest.mark.slow

@@ -123,9 +123,8 @@ def test_no_file_gets_the_descriptor_of_a_closed_standard_stream(closed: str, tm
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", [["--engine=local"], []], ids=["here", "ray"])
-def test_a_sweep_trains_with_a_family_from_the_working_directory(directory: Path, engine: list[str]) -> None:
-    output = program("run", "my_space.yaml", "--home", "home", *engine, directory=directory).succeeded()
+def test_a_sweep_trains_with_a_family_from_the_working_directory(directory: Path) -> None:
+    output = program("run", "my_space.yaml", "--home", "home", directory=directory).succeeded()
     assert "failed" not in output
     assert "add+prod" in output
 

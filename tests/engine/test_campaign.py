@@ -80,19 +80,6 @@ def test_an_ended_run_reaches_the_journal_then_the_searcher_then_the_observer(fi
     assert events == [(2, 1)]  # The journal's first line records the requested blocks.
 
 
-def test_a_whole_grid_is_trained_once(files: Path) -> None:
-    campaign = make(files, slots=3)
-    seen: list[Request] = []
-    while not campaign.done:
-        stack = start(campaign)
-        assert len({ticket.request.size for ticket in stack.tickets}) == 1
-        for ticket in stack.tickets:
-            report(campaign, stack.id, ticket.key, Evaluation(1, 1.0, {"add": 0.2}))
-        seen += finish(campaign, stack)
-    assert len(seen) == len(set(seen)) == 2 * 2 * 2
-    assert not campaign.training
-
-
 def test_a_failed_stack_is_split_and_a_run_that_also_fails_alone_is_failed(files: Path) -> None:
     campaign = make(files, slots=1, seeds=2, sizes=[8], mixes=["add"])
     stack = start(campaign)
@@ -238,18 +225,6 @@ def test_a_stack_shows_its_evaluations_and_keeps_its_checkpoint_until_its_runs_h
     finish(campaign, stack)
     assert not shown.exists()
     assert checkpoints.stacks() == []
-
-
-def test_a_stopped_stack_still_shows_its_evaluations(files: Path) -> None:
-    campaign = make(files)
-    stack = start(campaign)
-    key = stack.tickets[0].key
-    report(campaign, stack.id, key, Evaluation(1, 1.0, {"add": 0.1}))
-    campaign.stopping = True
-    campaign.stack_ended(stack.id)
-    assert not campaign.training, "the live view's last word is that nothing trains"
-    shown = SweepDirectory(files.parent).stacks / stack.id
-    assert read_progress(shown) == {key: (Evaluation(1, 1.0, {"add": 0.1}),)}
 
 
 def test_a_run_reported_as_failed_by_its_family_is_not_stored(files: Path) -> None:

@@ -100,7 +100,7 @@ def test_the_machine_error_that_ended_tune_is_found_in_its_causes() -> None:
     assert machine_error_behind(RuntimeError("a bug")) == ""
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.timeout(600)
 def test_a_process_ended_by_rays_memory_monitor_is_not_a_failed_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -116,8 +116,7 @@ def test_a_process_ended_by_rays_memory_monitor_is_not_a_failed_run(
     assert str(stopped.value).endswith(f"Continue with\nthe same command and --resume {sweep_id}")
     assert "Machine error (not a result): the node 127.0.0.1 ran short of memory" in printed(console)
     assert "failed" not in printed(console)
-    monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "0")
-    run_here(wanted, home, resume=sweep_id, engine="ray")
+    run_here(wanted, home, resume=sweep_id)
     assert statuses(home) == [Status.FINISHED] * 4
 
 

@@ -49,12 +49,8 @@ def test_without_a_checkpoint_the_halves_start_over(tmp_path: Path) -> None:
     assert reached == {(2, step): 8 for step in (1, 2, 3, 4)}
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_a_stack_is_halved_under_ray(tmp_path: Path) -> None:
-    import ray
-
-    if ray.is_initialized():
-        ray.shutdown()
     log = tmp_path / "log"
     run_here(stack_spec(log, room=1), tmp_path, engine="ray")
     entries = ended(tmp_path)

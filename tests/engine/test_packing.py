@@ -84,16 +84,15 @@ def test_the_profile_is_selected_by_the_hardware_of_the_cluster_which_is_ignored
 
 def test_four_stacks_share_two_gpus_and_each_sees_only_its_own(cluster: MakeCluster, tmp_path: Path) -> None:
     address = cluster({"num_cpus": 4, "num_gpus": 2})
-    output = sweep(address, tmp_path / "without", sizes=[8], seeds=1, settings={"pace_s": 0.05})
-    assert {turn.gpus for turn in output} == {""}
     resources = {"gpu_per_stack": 0.5, "max_stack": 1}
-    output = sweep(address, tmp_path, sizes=[8, 16, 32, 64], seeds=3, resources=resources, settings={"pace_s": 0.4})
+    output = sweep(address, tmp_path, sizes=[8, 16, 32, 64], seeds=2, resources=resources, settings={"pace_s": 0.5})
     seen = {turn.process: turn.gpus for turn in output}
     assert Counter(seen.values()) == {"0": 2, "1": 2}
     assert most_at_once(output) == 4
 
 
-@pytest.mark.parametrize(("share", "slots"), [("auto", 2), pytest.param(0, 4, marks=pytest.mark.night)])
+@pytest.mark.night
+@pytest.mark.parametrize(("share", "slots"), [("auto", 2), (0, 4)])
 def test_stacks_are_placed_on_nodes_with_the_resources_they_ask_for(
     share: float | str, slots: int, cluster: MakeCluster, tmp_path: Path
 ) -> None:
@@ -109,16 +108,3 @@ def test_stacks_are_placed_on_nodes_with_the_resources_they_ask_for(
     assert most_at_once(output) == slots
     assert {turn.gpus for turn in output} == ({"0"} if share else {""})
     assert len({turn.node for turn in output}) == (1 if share else 2)
-
-
-@pytest.mark.alone
-def test_one_process_keeps_each_slot_busy(cluster: MakeCluster, tmp_path: Path) -> None:
-    """Training of 80 runs of 1.5 s takes nine tenths of the slots' time, all of it in four processes."""
-    address = cluster({"num_cpus": 4, "num_gpus": 4})
-    resources = {"gpu_per_stack": 1, "max_stack": 1}
-    output = sweep(address, tmp_path, seeds=5, resources=resources, settings={"pace_s": 0.5, "steps": 3})
-    assert len({turn.process for turn in output}) == 4
-    busy = sum(turn.time - turn.begun for turn in output)
-    share = busy / (4 * (max(turn.time for turn in output) - min(turn.begun for turn in output)))
-    print(f"occupancy {share:.1%}")
-    assert share >= 0.9

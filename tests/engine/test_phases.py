@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from orchestrator.home.directories import Home
-from orchestrator.space.arms import phases_text, read_arm
 from orchestrator.space.mistakes import InvalidDataError
 from tests.cli.program import command, separate, started
 from tests.scripted import FAMILY, trained
@@ -89,14 +88,6 @@ def test_every_command_counts_only_whole_runs_and_equal_first_phases_are_trained
     out = run(write(tmp_path / "two.yaml", ["add", MAX_FIRST, both_then]), "--engine=local")
     assert "Reused 12 runs" in out  # 4 runs of ADD, 4 of the first phase, 4 of the second phase.
     assert [trained(tmp_path / "trained.txt")[f"max 32 {seed}"] for seed in (0, 1)] == [1, 1]
-
-
-@pytest.mark.parametrize(
-    ("takes", "output"), [("all", "0.5"), ("embedding", "0.5, takes embedding"), ([], "0.5, takes nothing")]
-)
-def test_a_phase_describes_the_parts_it_takes_over(takes: object, output: str) -> None:
-    arm = read_arm({"name": "x", "phases": [{"mix": "max"}, {"mix": "add", "takes": takes}]})
-    assert phases_text(arm) == f"max for 0.5 of the steps, then add for {output}"
 
 
 TRANSFORMERS = """

@@ -40,11 +40,8 @@ def test_variables_set_by_ray_itself_do_not_count_as_set_by_the_user() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("setting", ["RAY_NUM_REDIS_GET_RETRIES=x", "RAY_OVERRIDE_RESOURCES=x"])
-def test_a_sweep_with_an_unreadable_ray_variable_is_refused_before_it_begins(setting: str, tmp_path: Path) -> None:
-    name, _, value = setting.partition("=")
+def test_a_sweep_with_an_unreadable_ray_variable_is_refused_before_it_begins(tmp_path: Path) -> None:
     words = line("run", "add_vs_add_prod", "--profile", "smoke", "--home", tmp_path / "home")
-    last = process(words, environment=PLAIN | {name: value}, within_s=580).refused().splitlines()[-1]
-    assert name in last
-    assert "unset it" in last
+    refused = process(words, environment=PLAIN | {"RAY_OVERRIDE_RESOURCES": "x"}, within_s=580).refused()
+    assert "RAY_OVERRIDE_RESOURCES in this environment: correct or unset it" in refused.splitlines()[-1]
     assert not (tmp_path / "home" / "sweeps").exists()

@@ -124,7 +124,7 @@ again.join()
 """A program that runs sweeps in the process of its own Ray, and then without it."""
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_a_ray_already_joined_by_this_process_is_used_and_left_running(tmp_path: Path) -> None:
     homes = [str(tmp_path / name) for name in ("one", "two", "three")]
     command = [sys.executable, "-c", IN_A_NOTEBOOK, str(ROOT), *homes]
@@ -141,7 +141,7 @@ def test_a_ray_already_joined_by_this_process_is_used_and_left_running(tmp_path:
     assert "ignore_reinit_error" not in done.err
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_the_dashboard_answers_on_loopback() -> None:
     pytest.importorskip("opencensus")
     with RaySession(dashboard=True) as session:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import errno
 import resource
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +26,7 @@ from orchestrator.sweep.run_options import RunOptions
 from tests.disks import mounted
 from tests.engine.test_campaign import GOOD, make
 from tests.engine.test_worker import job_for, stack_of, steps_of
-from tests.families import LogisticFamily, LogisticLearner
+from tests.families import LogisticLearner
 from tests.scripted import fill
 from tests.sweep.sweeps import ended, only_sweep, printed, quiet, run_here, scripted, spec
 from trainables.base import Learner, Mix, Outcome, Status
@@ -100,12 +98,11 @@ def test_a_permanent_machine_error_stops_the_sweep_which_can_be_resumed(tmp_path
     assert statuses(home) == [Status.FINISHED] * 4
 
 
-@pytest.mark.parametrize("local", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["local", "ray"])
-def test_a_full_disk_stops_the_sweep_which_can_be_resumed(local: bool, small_disk: Path, tmp_path: Path) -> None:
+def test_a_full_disk_stops_the_sweep_which_can_be_resumed(small_disk: Path, tmp_path: Path) -> None:
     ballast = small_disk / "ballast"
     home, wanted = small_disk / "home", troubled_spec(tmp_path, times=1, ballast=str(ballast))
     with pytest.raises(SweepError, match="is full: free some space") as stopped:
-        run_here(wanted, home, engine="local" if local else "ray")
+        run_here(wanted, home)
     assert f"the disk of {home}" in str(stopped.value)
     before = statuses(home)
     assert set(before) <= {Status.FINISHED}
@@ -242,33 +239,10 @@ def test_the_full_disk_with_training_data_is_named(small_disk: Path) -> None:
     assert trouble_words(raised.value, "/elsewhere").startswith(f"the disk of {small_disk}/listops-")
 
 
-class UnsavedLearner(LogisticLearner):
-    """A learner with a bug in writing its checkpoints."""
-
-    def save(self, directory: Path) -> None:
-        raise ZeroDivisionError(str(directory))
-
-
-class UnsavedFamily(LogisticFamily):
-    name = "unsaved"
-    learner_type = UnsavedLearner
-
-
-@pytest.mark.parametrize(
-    ("family", "raises"),
-    [(LogisticFamily, nullcontext()), (UnsavedFamily, pytest.raises(ZeroDivisionError))],
-    ids=["the disk is full", "the family has a bug"],
-)
-def test_a_full_disk_while_a_trial_closes_is_reported_by_the_next_stack(
-    family: type[LogisticFamily], raises: AbstractContextManager[Any], small_disk: Path
-) -> None:
-    """A bug in the family raises immediately instead."""
-    mine = spec(family=f"{family.__module__}:{family.__name__}")
-    sweep = create_sweep(mine, Home(small_disk))
+def test_a_full_disk_while_a_trial_closes_is_reported_by_the_next_stack(small_disk: Path) -> None:
+    sweep = create_sweep(spec(), Home(small_disk))
     trial = StackTrial.__new__(StackTrial)  # Bypass __init__, which asks Ray for the trial's GPUs.
-    trial._worker = StackWorker(mine, job_for(sweep, (Request("add", 16, 0),)))
+    trial._worker = StackWorker(sweep.spec, job_for(sweep, (Request("add", 16, 0),)))
     trial._worker.advance()
-    if family is LogisticFamily:
-        fill(small_disk / "ballast")
-    with raises:
-        trial.cleanup()
+    fill(small_disk / "ballast")
+    trial.cleanup()

@@ -199,9 +199,3 @@ def test_probes_run_when_a_run_ends_and_a_broken_probe_does_not_fail_it(tmp_path
             assert "tests/families.py" in results["broken"].error
         else:
             assert (results["broken"].numbers, results["broken"].error) == ({"odd": 1.0}, "")
-
-
-def test_a_job_is_printed_as_its_name(tmp_path: Path) -> None:
-    """Tune uses the printed job as the tag of every trial."""
-    job = replace(job_for(create_sweep(spec(), Home(tmp_path)), PAIR), donors={"key": bytes(1_000_000)})
-    assert str(job) == "add_add+prod size 16 x2 1"

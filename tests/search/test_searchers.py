@@ -13,7 +13,7 @@ from orchestrator.search.bisection import Bisection
 from orchestrator.search.grid import Grid
 from orchestrator.search.registry import METHODS, make_searcher
 from orchestrator.space.mistakes import InvalidDataError, parse
-from tests.conformance.searchers import PROBLEM, SIZES, drive, flat, mixed, step
+from tests.conformance.searchers import PROBLEM, SIZES, drive, flat, step
 
 ONE = Problem(("add",), SIZES, (0, 1, 2))
 
@@ -27,14 +27,6 @@ def test_each_method_has_strict_settings_with_defaults(method: str) -> None:
     assert all(field.default is not None or field.name.startswith("max_") for field in fields(settings))
     with pytest.raises(InvalidDataError, match=r"stck: there is no such key. Did you mean 'stack'\?"):
         parse(settings, {"stck": 2})
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_bisection_runs_the_same_whatever_the_order_of_results(seed: int) -> None:
-    world = mixed(seed)
-    expected = dict(drive(Bisection(PROBLEM), world))
-    for workers in (1, 4, 9):
-        assert dict(drive(Bisection(PROBLEM), world, workers, order=seed)) == expected
 
 
 @pytest.mark.parametrize("at", SIZES)
@@ -105,17 +97,6 @@ def test_a_grid_runs_whole_curves_first() -> None:
     first = Grid(PROBLEM).ask(len(PROBLEM.mixes) * len(SIZES))
     assert {request.seed for request in first} == {0}
     assert {(request.mix, request.size) for request in first} == {(m, s) for m in PROBLEM.mixes for s in SIZES}
-
-
-def test_more_seeds_extend_a_finished_search() -> None:
-    world = mixed(2)
-    known = drive(Bisection(PROBLEM), world)
-    extended = Bisection(Problem(PROBLEM.mixes, SIZES, (*PROBLEM.seeds, 3)))
-    for request, observation in known.items():
-        extended.tell(request, observation)
-    results = drive(extended, world, 4)
-    assert known.items() <= results.items()
-    assert any(request.seed == 3 for request in results)
 
 
 @pytest.mark.parametrize("stack", [1, 3])

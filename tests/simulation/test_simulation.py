@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from orchestrator.search.base import Observation, Problem, Request
-from orchestrator.search.bisection import Bisection
 from orchestrator.search.grid import Grid
 from orchestrator.simulation import compare, simulate, stacks
 from tests.cli.program import command
-from tests.conformance.searchers import PROBLEM, SIZES, drive, flat, step
+from tests.conformance.searchers import PROBLEM, SIZES, flat
 
 RUNS = len(PROBLEM.mixes) * len(SIZES) * len(PROBLEM.seeds)
 
@@ -31,10 +30,6 @@ def test_requests_are_stacked_by_size_in_order() -> None:
     wanted = [Request("a", 8, 0), Request("a", 16, 0), Request("b", 8, 0), Request("a", 8, 1)]
     assert stacks(wanted, 2) == [(wanted[0], wanted[2]), (wanted[3],), (wanted[1],)]
     assert stacks(wanted, 1) == [(wanted[0],), (wanted[2],), (wanted[3],), (wanted[1],)]
-
-
-def test_the_simulator_requests_the_same_runs_as_a_search_without_a_clock() -> None:
-    assert dict(simulate(Bisection(PROBLEM), step(40), 4).results) == dict(drive(Bisection(PROBLEM), step(40)))
 
 
 def test_methods_are_graded_against_known_truths() -> None:

@@ -80,13 +80,6 @@ def test_an_extension_must_be_able_to_complete_the_pairs(tmp_path: Path) -> None
     assert Home(tmp_path).sweep_ids() == [first]
 
 
-def test_a_journal_without_blocks_gives_estimates_and_no_decision(tmp_path: Path) -> None:
-    result = run_here(spec(seeds=4, search={"method": "bisection"}), tmp_path)
-    assert blocks(tmp_path) == ()
-    assert result.mix("add+prod").comparison is None
-    assert result.mix("add+prod").synergy is not None
-
-
 def test_old_blocks_outside_the_current_sizes_are_ignored() -> None:
     searcher = searcher_of(
         spec(**PAIRS), blocks=[Block("add+prod", "add", 10, 10, 0), Block("add+prod", "add", 8, 8, 77)]

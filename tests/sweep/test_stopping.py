@@ -91,7 +91,7 @@ def test_invalid_stop_requests_are_refused(run: Program, tmp_path: Path) -> None
         assert f"will stop run {keys[0]}" in run("stop", "logistic", "--run", keys[0][:12], *at_home).out
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.timeout(900)
 def test_stopping_a_mix_under_ray_frees_its_slot(tmp_path: Path) -> None:
     """Its stack would train for ten more minutes; the sweep takes a fraction of that."""

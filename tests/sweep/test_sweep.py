@@ -76,12 +76,6 @@ def test_extending_trains_only_the_new_runs(tmp_path: Path) -> None:
         run(spec(search={"method": "grid"}, sizes=[8], seed=9), tmp_path, extend=first)
 
 
-def test_extending_an_unknown_sweep_leaves_no_files(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="has no sweeps"):
-        run(spec(), tmp_path, extend="logistic-1")
-    assert Home(tmp_path).sweep_ids() == []
-
-
 def test_resuming_with_other_settings_or_while_another_process_drives_is_refused(tmp_path: Path) -> None:
     sweep_id = run(spec(sizes=[8, 16]), tmp_path)
     with pytest.raises(UserError, match=r"seeds \(now 3, was 2\)"):

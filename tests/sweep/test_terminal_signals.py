@@ -75,7 +75,7 @@ def test_under_nohup_the_loss_of_the_terminal_does_not_stop_a_sweep() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.timeout(600)
 def test_ctrl_z_in_a_shell_suspends_all_of_ray_and_fg_completes_the_sweep(tmp_path: Path) -> None:
     space, home = write_space(tmp_path, pace_s=0.3), tmp_path / "home"

@@ -37,17 +37,6 @@ def test_the_time_left_of_a_grid_follows_from_the_ended_runs(slower: int) -> Non
     assert time_left(searcher, [(half, 0.5)], EXPECTED, workers=2, slowdown=4) == 2 * result
 
 
-def test_an_ended_search_has_no_time_left_and_estimating_does_not_change_a_searcher() -> None:
-    searcher = grid()
-    for request in searcher.ask(6):
-        searcher.tell(request, Observation(0.2, 0.1, 5.0))
-    assert time_left(searcher, [], EXPECTED, workers=2) == 0
-    waiting = grid()
-    before = dict(waiting.results)
-    time_left(waiting, [], EXPECTED, workers=2)
-    assert (dict(waiting.results), waiting.pending) == (before, ())
-
-
 def test_the_time_left_changes_only_when_a_run_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("orchestrator.sweep.monitor.STARTUP_S", 2.0)
     alone = {"max_stack": 1}
