@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from orchestrator.home.journal import Ended
 from orchestrator.home.run_files import WEIGHTS, read_origin, read_outcome
 from orchestrator.space.spec import SweepSpec
 from tests.chaos.ground import HEAD, QUICK
-from tests.chaos.paced import write_space
+from tests.chaos.paced import RUNS, write_space
 from tests.chaos.program import ENVIRONMENT, Program, evaluations, journalled
 from tests.engine.nodes import READ_ONLY, need_namespaces, node_with, wait_for_nodes
 from tests.sweep.sweeps import ended, only_sweep, run_here, spec
@@ -76,6 +77,34 @@ def test_a_node_that_cannot_write_the_home_trains_identical_weights(address: str
 
 
 @pytest.mark.night
+def test_a_lost_node_is_not_a_failed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``retries: 0``: a single failure of a stack would end the sweep."""
+    for name, value in (ENVIRONMENT | QUICK).items():
+        monkeypatch.setenv(name, value)
+    cluster = Cluster(initialize_head=True, head_node_args=HEAD)
+    lost = cluster.add_node(num_cpus=1)
+    resources = {"max_stack": 1, "retries": 0, "checkpoint_every_s": 0.1}
+    program = Program(
+        write_space(tmp_path, pace_s=0.3, resources=resources),
+        tmp_path / "home",
+        tmp_path / "output",
+        "--address",
+        cluster.address,
+    )
+    try:
+        program.wait_for_runs(2)
+        cluster.remove_node(lost, allow_graceful=False)
+        cluster.add_node(num_cpus=1)
+        assert program.end() == 0, program.log.read_text()
+    finally:
+        program.kill()
+        cluster.shutdown()
+    output = program.log.read_text()
+    lost = r"the node [\d.]+ was lost|a node was lost, or cannot be reached"
+    assert re.search(rf"Machine error \(not a result\): ({lost}) .*; retrying in 1 s", output), output
+    assert [entry.result for entry in journalled(tmp_path / "home")] == [None] * RUNS
+
+
 def test_slots_follow_nodes_that_join_and_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One run is held on the only core. Another one ends on a node that joins and is then removed."""
     for name, value in (ENVIRONMENT | QUICK).items():

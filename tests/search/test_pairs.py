@@ -13,8 +13,10 @@ from orchestrator.search.bisection import Bisection
 from orchestrator.search.grid import Grid
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.results import learned_runs
+from orchestrator.simulation import simulate
 from orchestrator.transition.evidence import LEARNED, Comparison, Direction, compare, counted
 from tests.conformance.searchers import World, drive
+from tests.simulation.truths import Truth, TruthKind, truths_world
 from trainables.base import Parameters
 from trainables.contract.settings import SettingsError
 
@@ -189,3 +191,15 @@ def test_impossible_settings_are_refused(setting: dict[str, float], rule: str) -
     name = next(iter(setting))
     with pytest.raises(SettingsError, match=rf"search\.{name} is .*must {rule}"):
         Pairs(TWO, **setting)
+
+
+@pytest.mark.slow
+def test_eight_mixes_keep_sixteen_workers_busy() -> None:
+    mixes = tuple(f"m{place}" for place in range(8))
+    truths = {
+        mix: Truth(TruthKind.MATCHED, math.log(14 * 1.13**place), 8.0, 0.1, 0.99, 0.02, False, place)
+        for place, mix in enumerate(mixes)
+    }
+    sizes = (8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96)
+    problem = Problem(mixes, sizes, tuple(range(16)), tuple((mix, mixes[0]) for mix in mixes[1:]))
+    assert simulate(Pairs(problem), truths_world(truths, 1.0), 16).busy >= 0.85

@@ -1,7 +1,11 @@
-"""Simulation of mixes that share a baseline. Nothing differs, so every decision is wrong. Runs that learn end early."""
+"""Simulations of the rules of evidence: the order in which blocks count, and mixes that share a baseline.
+
+Nothing differs in these sweeps, so every decision is wrong. Runs that learn end early.
+"""
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Callable
 
@@ -21,6 +25,36 @@ EARLY = 0.05
 
 def decides(pairs: list[Pair]) -> bool:
     return compare(pairs, lambda size: Parameters(size, size)).decided is not None
+
+
+def by_completion_and_request(chance: float, slots: int, rng: np.random.Generator, most: int) -> list[list[Pair]]:
+    """Return the same pairs in order of completion and in order of request.
+
+    A slot trains the two runs of a pair one after the other.
+    """
+    requested: list[Pair] = []
+    running: list[tuple[float, int]] = []
+    completed: list[int] = []
+    now = 0.0
+    while len(completed) < most:
+        while len(running) < slots and len(requested) < most:
+            outcomes = [bool(rng.random() < chance) for _ in range(2)]
+            duration = sum((EARLY if learned else 1.0) * (1 + 0.05 * rng.random()) for learned in outcomes)
+            heapq.heappush(running, (now + duration, len(requested)))
+            requested.append(Pair(12, 12, len(requested), *outcomes))
+        now, place = heapq.heappop(running)
+        completed.append(place)
+    return [[requested[place] for place in completed], requested]
+
+
+@pytest.mark.slow
+def test_only_the_order_of_request_keeps_the_error() -> None:
+    rng, sweeps = np.random.default_rng(0), 500
+    wrong = np.zeros(2)
+    for _ in range(sweeps):
+        wrong += [decides(pairs) for pairs in by_completion_and_request(0.1, 32, rng, most=40)]
+    assert wrong[0] > 1.4 * ERROR * sweeps
+    assert wrong[1] <= ERROR * sweeps
 
 
 FIVE = tuple(f"m{place}" for place in range(5))

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from ray.cluster_utils import Cluster
 
 from orchestrator import supervisor
 from orchestrator.home.directories import Home
@@ -197,3 +198,48 @@ def test_a_sweep_is_resumed_automatically_after_a_process_dies(victim: str, prog
     assert recall(Home(program.home).sweep(sweep_id)).answered
     runs = journalled(program.home)
     assert len(runs) == len({entry.key for entry in runs}) == RUNS
+
+
+@pytest.mark.night
+def test_a_sweep_resumes_after_its_supervisor_died_and_can_reprint_its_answer(program: Program, tmp_path: Path) -> None:
+    driver = program.driver
+    program.process.kill()
+    driver.wait(timeout=30)
+    stored = journalled(program.home)
+    space = tmp_path / "paced.yaml"
+    first = Program(space, program.home, tmp_path / "first", "--resume")
+    assert first.end() == 0
+    assert journalled(program.home)[: len(stored)] == stored
+    again = Program(space, program.home, tmp_path / "again", "--resume")
+    assert again.end() == 0
+    [sweep_id] = Home(program.home).sweep_ids()
+    assert f"{sweep_id} already has an answer" in again.log.read_text()
+    output = first.log.read_text()
+    table = output[output.index(": size at") :].partition("figure ")[0]
+    assert table in again.log.read_text()
+    assert len(journalled(program.home)) == RUNS
+
+
+@pytest.mark.night
+def test_the_message_for_a_dead_cluster_head_explains_how_to_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "10")  # Ray's default is 60.
+    cluster = Cluster()
+    head = cluster.add_node(num_cpus=2)
+    space, home = write_space(tmp_path, pace_s=0.3), tmp_path / "home"
+    program = Program(space, home, tmp_path / "output", "--address", cluster.address)
+    try:
+        program.wait_for_runs(2)
+        head.kill_gcs_server()
+        assert program.end() == 1
+    finally:
+        program.kill()
+        cluster.shutdown()
+    [sweep_id] = Home(home).sweep_ids()
+    output = program.log.read_text()
+    assert re.search(r"^error: .*; finished runs are kept. Continue with", output, re.MULTILINE)
+    assert output.rstrip().endswith(f"--resume {sweep_id}")
+    assert Program(space, home, tmp_path / "resumed", "--resume", sweep_id).end() == 0
+    assert len(journalled(home)) == RUNS
