@@ -67,6 +67,7 @@ namespace {
 constexpr int LANES = 8;  // Windows computed side by side.
 constexpr int PANEL = 4;  // Positions computed together.
 constexpr int TILE = 3;   // Outputs of a product computed together.
+constexpr int ROWS = 4;   // Rows of a matrix's gradient computed together.
 constexpr int CACHE = 700 * 1024;  // Bytes of activations that stay in a core's second cache.
 constexpr float NORM_EPSILON = 1e-5f, ADAM_EPSILON = 1e-8f, CLIP_EPSILON = 1e-6f;
 
@@ -227,17 +228,21 @@ void product(int inputs, const Vec* x, Weights w, const float* bias, int outputs
 }
 
 // The gradient of a matrix, d[i][j] += the sum over positions and windows of x[i] y[j]; some panels at a time, so that
-// they are read from the cache.
-void outer(int panels, int rows, const Vec* x, int columns, const Vec* y, float* d) {
+// they are read from the cache. A tile's rows are first copied to `strip`, without gaps between panels: in x, panels lie a
+// multiple of the first cache's stride apart where n_embed is one of 32, and push each other out of it.
+void outer(int panels, int rows, const Vec* x, int columns, const Vec* y, float* d, Vec* strip) {
     const int at_once = std::max(4, CACHE / int(sizeof(Vec) * PANEL * (rows + columns)));
     for (int begin = 0; begin < panels; begin += at_once) {
         const int end = std::min(panels, begin + at_once);
-        in_tiles<4>(rows, [&](auto size_i, int first_i) {
+        in_tiles<ROWS>(rows, [&](auto size_i, int first_i) {
+            constexpr int I = decltype(size_i)::value;
+            for (int panel = begin; panel < end; panel++)
+                std::copy_n(x + (panel * rows + first_i) * PANEL, I * PANEL, strip + (panel - begin) * I * PANEL);
             in_tiles<TILE>(columns, [&](auto size_j, int first_j) {
-                constexpr int I = decltype(size_i)::value, J = decltype(size_j)::value;
+                constexpr int J = decltype(size_j)::value;
                 Vec sum[I][J] = {};
-                const Vec *a = x + (begin * rows + first_i) * PANEL, *b = y + (begin * columns + first_j) * PANEL;
-                for (int panel = begin; panel < end; panel++, a += rows * PANEL, b += columns * PANEL)
+                const Vec *a = strip, *b = y + (begin * columns + first_j) * PANEL;
+                for (int panel = begin; panel < end; panel++, a += I * PANEL, b += columns * PANEL)
 #pragma GCC unroll 1  // Unrolled, the sums do not fit the registers.
                     for (int p = 0; p < PANEL; p++)
                         for (int i = 0; i < I; i++)
@@ -364,6 +369,8 @@ struct Tiles {
     int64_t begin(int panel) const {
         return TILE_SIZE * (across ? int64_t(panel) * count(0) : int64_t(panel) * (panel + 1) / 2);
     }
+    // How many of the first tiles all queries of a panel see.
+    int seen(int panel) const { return across ? 0 : panel; }
     // Vectors for one head, whatever the layout of `panels` panels, a multiple of LANES.
     static int64_t most(int panels) { return TILE_SIZE * (int64_t(panels) * (panels + 1) / 2); }
     Ints sees(int panel, int i, int tile, int j) const {
@@ -420,26 +427,30 @@ void mix_back(int tile, const Tiles& tiles, int features, const Vec* weights, co
 
 // Turn the scores of one query panel into weights that sum to 1 over the keys that each query sees.
 void softmax(int panel, const Tiles& tiles, float scale, Vec* w) {
+    const int seen = tiles.seen(panel) * PANEL, count = tiles.count(panel) * PANEL;
     Vec most[PANEL], sum[PANEL] = {};
     for (int i = 0; i < PANEL; i++) most[i] = all(-INFINITY);
-    for (int tile = 0; tile < tiles.count(panel); tile++)
-        for (int j = 0; j < PANEL; j++)
-            for (int i = 0; i < PANEL; i++) {
-                const Vec& score = w[tile * TILE_SIZE + j * PANEL + i];
-                most[i] = tiles.sees(panel, i, tile, j) ? larger(score, most[i]) : most[i];
-            }
-    for (int tile = 0; tile < tiles.count(panel); tile++)
-        for (int j = 0; j < PANEL; j++)
-            for (int i = 0; i < PANEL; i++) {
-                Vec& weight = w[tile * TILE_SIZE + j * PANEL + i];
-                const Vec e = exponential((weight - most[i]) * scale);
-                weight = tiles.sees(panel, i, tile, j) ? e : Vec{};
-                sum[i] += weight;
-            }
+    for (int at = 0; at < seen; at++)
+        for (int i = 0; i < PANEL; i++) most[i] = larger(w[at * PANEL + i], most[i]);
+    for (int at = seen; at < count; at++)
+        for (int i = 0; i < PANEL; i++)
+            most[i] = tiles.sees(panel, i, at / PANEL, at % PANEL) ? larger(w[at * PANEL + i], most[i]) : most[i];
+    for (int at = 0; at < seen; at++)
+        for (int i = 0; i < PANEL; i++) {
+            Vec& weight = w[at * PANEL + i];
+            weight = exponential((weight - most[i]) * scale);
+            sum[i] += weight;
+        }
+    for (int at = seen; at < count; at++)
+        for (int i = 0; i < PANEL; i++) {
+            Vec& weight = w[at * PANEL + i];
+            const Vec e = exponential((weight - most[i]) * scale);
+            weight = tiles.sees(panel, i, at / PANEL, at % PANEL) ? e : Vec{};
+            sum[i] += weight;
+        }
     for (int i = 0; i < PANEL; i++) sum[i] = 1.f / sum[i];
-    for (int tile = 0; tile < tiles.count(panel); tile++)
-        for (int j = 0; j < PANEL; j++)
-            for (int i = 0; i < PANEL; i++) w[tile * TILE_SIZE + j * PANEL + i] *= sum[i];
+    for (int at = 0; at < count; at++)
+        for (int i = 0; i < PANEL; i++) w[at * PANEL + i] *= sum[i];
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -509,6 +520,7 @@ class Model {
         x = features(C), final_normed = features(C), final_inverse = features(1), logits = features(V);
         d_x = features(C), d_middle = features(C), d_hidden = features(F), d_qkv = features(3 * C);
         d_mixed = features(C), d_weights = take(s.n_head * most_tiles), d_normed = take(PANEL * C);
+        strip = features(ROWS);
         turned = features(2 * C), d_turned = features(2 * C);
         weight = features(1);
         token.resize(size_t(most_panels) * PANEL * LANES), target.resize(token.size());
@@ -562,7 +574,7 @@ class Model {
     Tiles tiles{};  // Of the present group or window: up to the last counted token.
     Vec *turned, *d_turned;  // Keys and values of a window across lanes, tile by tile, and their gradient.
     Vec *x, *final_normed, *final_inverse, *logits, *weight;
-    Vec *d_x, *d_middle, *d_hidden, *d_qkv, *d_mixed, *d_weights, *d_normed;
+    Vec *d_x, *d_middle, *d_hidden, *d_qkv, *d_mixed, *d_weights, *d_normed, *strip;
     std::vector<int32_t> token, target;  // [position][lane]
 
     Vec* take(int64_t vectors) {
@@ -793,10 +805,10 @@ class Model {
                 mix_back(tile, tiles, head_size, block.weights + at, d_mixed + of_head, C * PANEL, d_k + C * PANEL);
             }
         if (tiles.across) turn_keys_back();
-        outer(panels, F, block.hidden, C, d_x, d.of_layer(l, FEED_FORWARD_OUT));
-        outer(panels, C, block.normed_2, F, d_hidden, in.d_matrix.data());
-        outer(panels, C, block.mixed, C, d_middle, d.of_layer(l, ATTENTION_OUT));
-        outer(panels, C, block.normed_1, 3 * C, d_qkv, qkv.d_matrix.data());
+        outer(panels, F, block.hidden, C, d_x, d.of_layer(l, FEED_FORWARD_OUT), strip);
+        outer(panels, C, block.normed_2, F, d_hidden, in.d_matrix.data(), strip);
+        outer(panels, C, block.mixed, C, d_middle, d.of_layer(l, ATTENTION_OUT), strip);
+        outer(panels, C, block.normed_1, 3 * C, d_qkv, qkv.d_matrix.data(), strip);
         if (d.of_layer(l, ATTENTION_OUT_BIAS)) {
             row_sums(panels, C, d_x, d.of_layer(l, FEED_FORWARD_OUT_BIAS));
             row_sums(panels, F, d_hidden, in.d_bias.data());
@@ -823,7 +835,7 @@ class Model {
             product<SET>(V, z, head.weights().transposed(), nullptr, C, d_normed);
             norm_back(C, d_normed, final_normed + own, inverse, nullptr, d_x + own);
         }
-        outer(panels, C, final_normed, V, logits, head.d_matrix.data());
+        outer(panels, C, final_normed, V, logits, head.d_matrix.data(), strip);
         row_sums(panels, V, logits, head.d_bias.data());
         return lane_sums(loss)[0];
     }
