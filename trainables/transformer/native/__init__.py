@@ -10,14 +10,13 @@ import ctypes
 import functools
 from importlib.util import find_spec
 
-from trainables.transformer.architecture import ModelSettings
 from trainables.transformer.training_settings import TrainingSettings
 
 EXTENSION = "trainables.transformer.native._step"
 """The compiled library, declared in pyproject.toml. ctypes loads it, so building it needs no Python headers."""
 NATIVE, TORCH = "native", "torch"
 """Names of the two training steps in checkpoints. A run uses the same step from beginning to end."""
-INTERFACE = 3
+INTERFACE = 4
 """The version of step.cpp's functions and structures that this code calls."""
 SLOWER = "torch trains, 1.7 to 12 times slower than the native step"
 REBUILD = "build it again: pip install -e ."
@@ -36,9 +35,9 @@ def missing() -> tuple[str, str] | None:
     return None if native else (f"{SLOWER}, {why}", remedy)
 
 
-def can_train(model: ModelSettings, training: TrainingSettings, vocabulary: int, device: str) -> bool:
-    """Return True if the native step supports these settings on this device. It does not support parallel blocks."""
-    fits = not model.parallel and training.precision == "float32" and vocabulary <= MOST_WORDS
+def can_train(training: TrainingSettings, vocabulary: int, device: str) -> bool:
+    """Return True if the native step supports these settings on this device."""
+    fits = training.precision == "float32" and vocabulary <= MOST_WORDS
     return device == "cpu" and fits and library() is not None
 
 

@@ -41,7 +41,7 @@
 
 // Python calls these two functions before any other, so they are compiled for any CPU.
 // The version of the functions and structures below; INTERFACE in __init__.py is the one that Python expects.
-extern "C" int32_t interface() { return 3; }
+extern "C" int32_t interface() { return 4; }
 // Whether this CPU has what the library needs.
 extern "C" int32_t cpu_is_supported() {
 #if defined(__x86_64__)
@@ -466,7 +466,7 @@ enum OfLayer {
 }  // namespace
 
 extern "C" struct Shape {
-    int32_t n_layer, n_recurrence, n_head, n_embed, hidden, block, vocabulary, is_gelu;
+    int32_t n_layer, n_recurrence, n_head, n_embed, hidden, block, vocabulary, is_gelu, is_parallel;
     int64_t parameters;      // Floats of a model's flat vector, with its padding.
     const int64_t* offsets;  // Of its tensors, those of the model and then those of each layer; -1: there is none.
 };
@@ -498,7 +498,8 @@ struct Draft {
     int64_t begin, last;
 };
 
-// What one application of a block saves for its backward pass, for one group of windows. Only GELU uses `slope`.
+// What one application of a block saves for its backward pass, for one group of windows. Only GELU uses `slope`. In a
+// parallel block, where attention and feed-forward read the same stream, both norms are one.
 struct Block {
     Vec *normed_1, *inverse_1, *qkv, *weights, *mixed, *normed_2, *inverse_2, *hidden, *slope;
 };
@@ -514,9 +515,12 @@ class Model {
           head_size(C / s.n_head), scale(1.f / std::sqrt(float(head_size))), into_attention(s.n_layer),
           into_hidden(s.n_layer), blocks(size_t(s.n_layer) * s.n_recurrence) {
         auto features = [&](int n) { return take(int64_t(n) * most_panels * PANEL); };
-        for (Block& block : blocks)
+        for (Block& block : blocks) {
             block = {features(C), features(1), features(3 * C), take(s.n_head * most_tiles), features(C),
-                     features(C), features(1), features(F), s.is_gelu ? features(F) : nullptr};
+                     nullptr, nullptr, features(F), s.is_gelu ? features(F) : nullptr};
+            block.normed_2 = s.is_parallel ? block.normed_1 : features(C);
+            block.inverse_2 = s.is_parallel ? block.inverse_1 : features(1);
+        }
         x = features(C), final_normed = features(C), final_inverse = features(1), logits = features(V);
         d_x = features(C), d_middle = features(C), d_hidden = features(F), d_qkv = features(3 * C);
         d_mixed = features(C), d_weights = take(s.n_head * most_tiles), d_normed = take(PANEL * C);
@@ -748,7 +752,7 @@ class Model {
         const AfterNorm& in = into_hidden[l];
         attend(panel, block, keys);
         product<ADD>(C, block.mixed + own, matrix(l, ATTENTION_OUT, C), p.of_layer(l, ATTENTION_OUT_BIAS), C, x + own);
-        norm(C, x + own, block.normed_2 + own, block.inverse_2 + panel * PANEL);
+        if (!s.is_parallel) norm(C, x + own, block.normed_2 + own, block.inverse_2 + panel * PANEL);
         if (s.is_gelu)
             product<GELU>(C, block.normed_2 + own, in.weights(), in.bias.data(), F, hidden,
                           block.slope + int64_t(panel) * F * PANEL);
@@ -779,12 +783,14 @@ class Model {
         }
     }
     // On entry, d_x is the gradient of the stream after the block; on return, that of the stream before the block.
-    // d_middle is the gradient of the stream between attention and feed-forward.
+    // d_middle is the gradient of the stream between attention and feed-forward; in a parallel block, that before the
+    // block without what comes through attention.
     void backward(int l, const Block& block) {
         const Weights out = matrix(l, ATTENTION_OUT, C), back = matrix(l, FEED_FORWARD_OUT, C);
         AfterNorm &qkv = into_attention[l], &in = into_hidden[l];
         const int panels = tiles.panels;
         const Keys<const Vec> of_block = keys(block);
+        const Vec* d_attended = s.is_parallel ? d_x : d_middle;  // The gradient of what attention added to the stream.
         for (int panel = 0; panel < panels; panel++) {
             const int64_t own = int64_t(panel) * C * PANEL, own_hidden = int64_t(panel) * F * PANEL;
             if (s.is_gelu)
@@ -794,7 +800,7 @@ class Model {
                                         block.hidden + own_hidden);
             product<SET>(F, d_hidden + own_hidden, in.weights().transposed(), nullptr, C, d_normed);
             norm_back(C, d_normed, block.normed_2 + own, block.inverse_2 + panel * PANEL, d_x + own, d_middle + own);
-            product<SET>(C, d_middle + own, out.transposed(), nullptr, C, d_mixed + own);
+            product<SET>(C, d_attended + own, out.transposed(), nullptr, C, d_mixed + own);
             attend_back(panel, block, of_block);
         }
         for (int tile = 0; tile < tiles.count(panels - 1); tile++)
@@ -807,12 +813,12 @@ class Model {
         if (tiles.across) turn_keys_back();
         outer(panels, F, block.hidden, C, d_x, d.of_layer(l, FEED_FORWARD_OUT), strip);
         outer(panels, C, block.normed_2, F, d_hidden, in.d_matrix.data(), strip);
-        outer(panels, C, block.mixed, C, d_middle, d.of_layer(l, ATTENTION_OUT), strip);
+        outer(panels, C, block.mixed, C, d_attended, d.of_layer(l, ATTENTION_OUT), strip);
         outer(panels, C, block.normed_1, 3 * C, d_qkv, qkv.d_matrix.data(), strip);
         if (d.of_layer(l, ATTENTION_OUT_BIAS)) {
             row_sums(panels, C, d_x, d.of_layer(l, FEED_FORWARD_OUT_BIAS));
             row_sums(panels, F, d_hidden, in.d_bias.data());
-            row_sums(panels, C, d_middle, d.of_layer(l, ATTENTION_OUT_BIAS));
+            row_sums(panels, C, d_attended, d.of_layer(l, ATTENTION_OUT_BIAS));
             row_sums(panels, 3 * C, d_qkv, qkv.d_bias.data());
         }
         for (int panel = 0; panel < panels; panel++) {

@@ -34,7 +34,7 @@ class Shape(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_int32) for name in ("n_layer", "n_recurrence", "n_head", "n_embed", "hidden")),
-        *((name, ctypes.c_int32) for name in ("block", "vocabulary", "is_gelu")),
+        *((name, ctypes.c_int32) for name in ("block", "vocabulary", "is_gelu", "is_parallel")),
         ("parameters", ctypes.c_int64),
         ("offsets", ctypes.c_void_p),
     )
@@ -46,7 +46,7 @@ class Shape(ctypes.Structure):
         names = (*OF_MODEL, *(full for name in layers for full in (name, f"{name}_bias")))
         offsets = np.array([where.offsets.get(name, -1) for name in names], np.int64)
         sizes = (model.n_layer, model.n_recurrence, model.n_head, n_embed, model.feed_forward * n_embed)
-        rest = (model.block, vocabulary, model.activation == "gelu", where.width)
+        rest = (model.block, vocabulary, model.activation == "gelu", model.parallel, where.width)
         shape = cls(*sizes, *rest, offsets.ctypes.data)
         shape.memory = offsets  # Keeps the array alive as long as the structure that points to it.
         return shape
