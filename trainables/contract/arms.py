@@ -92,12 +92,9 @@ class Phase:
 
 @dataclass(frozen=True)
 class Arm:
-    """A way to train a model of each size; a sweep compares several.
-
-    The last phase's mix contains the target. ``budget`` multiplies the settings' training steps and examples.
-    ``recipe`` names the settings to train with, if a sweep has several. ``label`` is the name of the arm; with ``""``
-    the mixes of its phases name it.
-    """
+    """A way to train a model of each size; a sweep compares several. The last phase's mix contains the target.
+    ``budget`` multiplies the settings' training steps and examples. ``recipe`` names the settings to train with, if a
+    sweep has several. ``label`` is the name of the arm; with ``""`` the mixes of its phases name it."""
 
     phases: tuple[Phase, ...]
     budget: float = 1.0

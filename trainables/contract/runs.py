@@ -20,11 +20,9 @@ KEY_DIGITS = 16
 
 @dataclass(frozen=True)
 class Words:
-    """Nouns and verbs of a family for reports, such as ``method`` for the tasks of a race.
-
-    ``size`` and ``parameters`` name the units of ``Family.size_axis`` and :class:`Parameters`; ``item`` names one row
-    of a model's arrays, and ``held`` all rows together. ``cyclic``: the items are the numbers modulo their count.
-    """
+    """Nouns and verbs of a family for reports, such as ``method`` for the tasks of a race. ``size`` and ``parameters``
+    name the units of ``Family.size_axis`` and :class:`Parameters`; ``item`` names one row of a model's arrays, and
+    ``held`` all rows together. ``cyclic``: the items are the numbers modulo their count."""
 
     size: str = "size"
     task: str = "task"
@@ -175,11 +173,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Report:
-    """Report on one run of a stack after the stack trained to its next evaluation.
-
-    ``index`` is the run's place in the stack as it was built. ``outcome``, ``arrays`` and ``weights`` are set once,
-    when the run ends. ``arrays`` are for probes, by the family's names; ``weights`` are the model's parameters by name.
-    """
+    """Report on one run of a stack after the stack trained to its next evaluation. ``index`` is the run's place in the
+    stack as it was built. ``outcome``, ``arrays`` and ``weights`` are set once, when the run ends. ``arrays`` are for
+    probes, by the family's names; ``weights`` are the model's parameters by name."""
 
     index: int
     evaluation: Evaluation | None = None

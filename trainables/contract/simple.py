@@ -45,10 +45,8 @@ class SimpleSettings:
 
 
 class SimpleFamily(Family):
-    """A family that consists of one generator, :meth:`train`, and the names of its tasks.
-
-    ``Settings`` may be any frozen dataclass (standard library or pydantic) with a whole number ``steps``.
-    """
+    """A family that consists of one generator, :meth:`train`, and the names of its tasks. ``Settings`` may be any
+    frozen dataclass (standard library or pydantic) with a whole number ``steps``."""
 
     name: ClassVar[str]
     """By default ``module:Class``."""
@@ -145,34 +143,31 @@ class SimpleLearner(Learner):
         self._reported_step = saved["step"]
 
     def _train(self) -> Iterator[Report]:
-        family, run, seconds = self._family, self._run, 0.0
+        run, seconds, begun = self._run, 0.0, time.perf_counter()
         curve: list[Evaluation] = []
-
-        def ended(status: Status, step: int, accuracy: Mapping[str, float]) -> Report:
-            floor = self._shares(family.floor)
-            return Report(0, None, Outcome(status, step, dict(accuracy), floor, tuple(curve), {"seconds": seconds}))
-
-        begun = time.perf_counter()
-        points: Any = family.train(
-            dict(zip(run.mix.tasks, run.mix.shares, strict=True)), run.size, run.seed, run.settings
-        )
+        status, accuracy, floor = Status.FINISHED, dict[str, float](), self._shares(self._family.floor)
+        tasks = dict(zip(run.mix.tasks, run.mix.shares, strict=True))
+        points: Any = self._family.train(tasks, run.size, run.seed, run.settings)
         if not isinstance(points, Iterator):
             raise self._broken(f"returned {shortened(points)}; make it a generator that yields (step, loss, accuracy)")
+        step = 0
         for point in points:
             seconds += time.perf_counter() - begun
-            evaluation = self._evaluation(point, least=curve[-1].step + 1 if curve else 1)
+            evaluation = self._evaluation(point, least=step + 1)
+            step, accuracy = evaluation.step, evaluation.accuracy
             if isinstance(evaluation.loss, float) and not math.isfinite(evaluation.loss):
-                yield ended(Status.DIVERGED, evaluation.step, self._shares(family.floor))
-                return
+                status, accuracy = Status.DIVERGED, floor
+                break
             curve.append(evaluation)
-            if evaluation.step > self._reported_step:
-                self._reported_step = evaluation.step
+            if step > self._reported_step:
+                self._reported_step = step
                 yield Report(0, evaluation)
             begun = time.perf_counter()
-        seconds += time.perf_counter() - begun
-        if not curve:
+        else:
+            seconds += time.perf_counter() - begun
+        if not step:
             raise self._broken("yielded nothing; yield (step, loss, accuracy) at least once")
-        yield ended(Status.FINISHED, curve[-1].step, curve[-1].accuracy)
+        yield Report(0, None, Outcome(status, step, accuracy, floor, tuple(curve), {"seconds": seconds}))
 
     def _evaluation(self, point: Any, least: int) -> Evaluation:
         if not (isinstance(point, tuple) and len(point) == 3):
@@ -191,10 +186,8 @@ class SimpleLearner(Learner):
 
     def _broken(self, what: str) -> BrokenFamilyError:
         run, family = self._run, self._family
-        which = f"mix {run.label}, {family.size_axis} {run.size}, seed {run.seed}"
-        return BrokenFamilyError(
-            f"the family {family.name!r} does not keep its contract: {type(family).__name__}.train ({which}): {what}"
-        )
+        train = f"{type(family).__name__}.train (mix {run.label}, {family.size_axis} {run.size}, seed {run.seed})"
+        return BrokenFamilyError(f"the family {family.name!r} does not keep its contract: {train}: {what}")
 
 
 def _python_number(value: Any) -> Any:

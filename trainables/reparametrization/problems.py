@@ -184,12 +184,9 @@ def springs_of(points: Floats, scale: float) -> Springs:
 
 @dataclass(eq=False)
 class CloudProblem(Problem):
-    """A cloud of points whose classes of H0 should all die at ``scale``.
-
-    ``solution`` is one of many: points on a line. ``hessian`` and ``laplacian`` belong to the tree at the start. The
-    Hessian's entry for two points is half of the trace of their 2 x 2 block: its mean over all directions, because a
-    network moves points in all of them.
-    """
+    """A cloud of points whose classes of H0 should all die at ``scale``. ``solution`` is one of many: points on a line.
+    ``hessian`` and ``laplacian`` belong to the tree at the start. The Hessian's entry for two points is half of the
+    trace of their 2 x 2 block: its mean over all directions, because a network moves points in all of them."""
 
     numbers = PLANE
 

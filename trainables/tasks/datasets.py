@@ -18,11 +18,9 @@ from trainables.files import write_whole
 
 @dataclass(frozen=True)
 class Examples:
-    """Expressions with their worked solutions.
-
-    ``tokens`` [M, W] is the full text, padded with ``<eos>``. ``prompt_lengths`` [M] counts the tokens up to the first
-    '=' (included), ``lengths`` [M] up to ``<eos>`` (included). ``answers`` [M] are the token ids of the right answers.
-    """
+    """Expressions with their worked solutions. ``tokens`` [M, W] is the full text, padded with ``<eos>``.
+    ``prompt_lengths`` [M] counts the tokens up to the first '=' (included), ``lengths`` [M] up to ``<eos>`` (included).
+    ``answers`` [M] are the token ids of the right answers."""
 
     tokens: NDArray[np.unsignedinteger]
     prompt_lengths: NDArray[np.int64]
@@ -61,8 +59,7 @@ class Dataset:
         """Hash of all arrays, for the record. It is the same on every machine."""
         content = hashlib.sha256()
         for name, array in sorted(self._arrays().items()):
-            content.update(f"{name} {array.dtype} {array.shape}".encode())
-            content.update(np.ascontiguousarray(array).tobytes())
+            content.update(f"{name} {array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
         return content.hexdigest()[:32]
 
     def write(self, path: Path) -> None:

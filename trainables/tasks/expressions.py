@@ -41,11 +41,9 @@ TRAIN_EXAMPLES_PER_VALUE = 5_000
 
 
 class ExpressionVocabulary:
-    """The tokens of a task, the same for every mix.
-
-    They are the items (ids 0, 1, ...: the possible values of arguments), answers that are not items, all operations,
-    and ``( ) = <eos>``. The result of an operation is a code: the id of its token. Commas have no tokens.
-    """
+    """The tokens of a task, the same for every mix. They are the items (ids 0, 1, ...: the possible values of
+    arguments), answers that are not items, all operations, and ``( ) = <eos>``. The result of an operation is a code:
+    the id of its token. Commas have no tokens."""
 
     def __init__(self, items: Sequence[str], operations: Sequence[str], answers: Sequence[str] = ()) -> None:
         self.items = len(items)
@@ -120,8 +118,7 @@ class ExpressionTask(ABC):
         for name in ("train_examples", "validation_examples", "test_examples"):
             fits = getattr(self, name) is None or 1 <= getattr(self, name) <= MOST_EXAMPLES
             self._require(name, fits, f"at least 1 and at most {MOST_EXAMPLES}")
-        if mistake := next(self._mistakes(), None):
-            name, message = mistake
+        for name, message in self._mistakes():
             raise SettingsError(message, key=f"task.{name}", given=str(getattr(self, name)))
 
     def _require(self, name: str, holds: bool, rule: str) -> None:
@@ -180,9 +177,7 @@ class ExpressionTask(ABC):
 
     def share_clean(self, fraction: float) -> float:
         """Return the share of random expressions that avoid held-out tuples, a ``fraction`` of all ordered tuples.
-
-        Values are uniform; with ``unordered`` this is the mean over seeds.
-        """
+        Values are uniform; with ``unordered`` this is the mean over seeds."""
         clean = 1.0
         # From the innermost level out: an operation is clean if each nested argument is clean and its own argument list
         # is not held out. Only lists of the maximum length can be.
@@ -261,17 +256,15 @@ class ExpressionTask(ABC):
 
     def warnings(self) -> list[str]:
         """Return caveats about results with these settings."""
-        warnings, unordered = [], self.held_out == "unordered"
-        if self.held_out_tuples < FEW_HELD_OUT:
-            word, scored = self.value_word, math.ceil(self.held_out_tuples / 2)
-            kind = f"multisets of {self.max_arguments} {word}s" if unordered else f"{word} tuples"
-            warnings.append(
-                f"This sweep tests only {scored} {kind}, so accuracy moves in steps of {1 / scored:.2g}. "
-                "Raise settings.task.held_out_fraction to test more."
-            )
-        if not unordered and self.blind():
-            warnings.append(
-                "In this sweep a test example may be a training example with its arguments in another order. "
-                "Set settings.task.held_out=unordered to exclude that."
-            )
-        return warnings
+        unordered, word, scored = self.held_out == "unordered", self.value_word, math.ceil(self.held_out_tuples / 2)
+        kind = f"multisets of {self.max_arguments} {word}s" if unordered else f"{word} tuples"
+        few = (
+            f"This sweep tests only {scored} {kind}, so accuracy moves in steps of {1 / scored:.2g}. "
+            "Raise settings.task.held_out_fraction to test more."
+        )
+        leak = (
+            "In this sweep a test example may be a training example with its arguments in another order. "
+            "Set settings.task.held_out=unordered to exclude that."
+        )
+        applies = {few: self.held_out_tuples < FEW_HELD_OUT, leak: not unordered and bool(self.blind())}
+        return [warning for warning, holds in applies.items() if holds]

@@ -30,11 +30,9 @@ class TaskSettings(ExpressionTask):
 
     def __post_init__(self) -> None:
         self._require("modulus", self.modulus >= 2, "at least 2")
-        for name in self.operations:
-            if name not in OPERATIONS:
-                raise SettingsError(
-                    f"there is no operation {name!r}", key="task.operations", given=name, allowed=tuple(OPERATIONS)
-                )
+        for name in [name for name in self.operations if name not in OPERATIONS]:
+            message = f"there is no operation {name!r}"
+            raise SettingsError(message, key="task.operations", given=name, allowed=tuple(OPERATIONS))
         if not self.operations or len(set(self.operations)) < len(self.operations):
             raise SettingsError("list at least one operation, and each only once", key="task.operations")
         super().__post_init__()

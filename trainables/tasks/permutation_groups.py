@@ -32,9 +32,7 @@ _FIRST_POINTS = 6
 @dataclass(frozen=True, eq=False)
 class Group:
     """A permutation group. The identity is element 0; elements are in the lexicographic order of their images.
-
-    ``images`` [N, d]: element e takes point i to ``images[e, i]``. ``table`` [N, N]: ``table[a, b]`` is a b.
-    """
+    ``images`` [N, d]: element e takes point i to ``images[e, i]``. ``table`` [N, N]: ``table[a, b]`` is a b."""
 
     name: str
     images: Integers
@@ -53,10 +51,10 @@ class Group:
     @cached_property
     def orders(self) -> Integers:
         """Order of each element, [N]."""
-        every = np.arange(self.order)
-        orders, power = np.ones_like(every), every
+        every = power = np.arange(self.order)
+        orders = np.ones_like(every)
         while (not_yet := power != 0).any():
-            orders[not_yet] += 1
+            orders += not_yet
             power = np.where(not_yet, self.table[power, every], 0)
         return orders
 
@@ -66,9 +64,8 @@ class Group:
 
     def subgroup(self, name: str) -> Integers:
         """Return the elements, ascending, of a named subgroup that acts on the first points and fixes all others.
-
-        Raises :class:`SettingsError` (key ``task.subgroup``) if the name is unknown or an element is not in the group.
-        """
+        Raises :class:`SettingsError` (key ``task.subgroup``) if the name is unknown or an element is not in the
+        group."""
         kind, points = _parse(name, key="task.subgroup")
         # A subgroup's order divides the group's; any other may be far too large to list.
         if points <= self.points and self.order % _order(kind, points) == 0:
@@ -78,28 +75,20 @@ class Group:
             elements = [places.get(row.tobytes(), -1) for row in rows]
             if min(elements) >= 0:
                 return np.sort(np.array(elements, dtype=np.int64))
-        raise SettingsError(
-            f"task.subgroup {name!r} is not a subgroup of {self.name} on its points 0..{self.points - 1}",
-            key="task.subgroup",
-            given=name,
-        )
+        message = f"task.subgroup {name!r} is not a subgroup of {self.name} on its points 0..{self.points - 1}"
+        raise SettingsError(message, key="task.subgroup", given=name)
 
 
 @lru_cache
 def named_group(name: str) -> Group:
-    """Return the group with this name, with 2 to :data:`LARGEST_ORDER` elements.
-
-    Raises :class:`SettingsError` (key ``task.group``) for an unknown name or another number of elements.
-    """
+    """Return the group with this name, with 2 to :data:`LARGEST_ORDER` elements. Raises :class:`SettingsError` (key
+    ``task.group``) for an unknown name or another number of elements."""
     kind, points = _parse(name, key="task.group")
     order = _order(kind, points)
     if not 2 <= order <= LARGEST_ORDER:
         size = order if order < 10**9 else "too many"
-        raise SettingsError(
-            f"task.group {name!r} has {size} elements; it must have at least 2 and at most {LARGEST_ORDER}",
-            key="task.group",
-            given=name,
-        )
+        message = f"task.group {name!r} has {size} elements; it must have at least 2 and at most {LARGEST_ORDER}"
+        raise SettingsError(message, key="task.group", given=name)
     images = np.unique(_elements(kind, points), axis=0)
     first = min(_FIRST_POINTS, points)
     weights = points ** np.arange(first)[::-1]

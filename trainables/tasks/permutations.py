@@ -63,16 +63,11 @@ class TaskSettings(ExpressionTask):
         for task in mix.tasks:
             codes = self.codes(task)
             if codes is None:
-                raise SettingsError(
-                    f"the operation {task!r} needs task.subgroup: the subgroup of {self.group} whose cosets it reports",
-                    key="task.subgroup",
-                )
-            if len(np.unique(codes)) == 1:
-                raise SettingsError(
-                    f"the operation {task!r} has the same result for all elements of {self.group}",
-                    key="mixes",
-                    given=task,
-                )
+                needed = f"task.subgroup: the subgroup of {self.group} whose cosets it reports"
+                raise SettingsError(f"the operation {task!r} needs {needed}", key="task.subgroup")
+            if np.ptp(codes) == 0:
+                message = f"the operation {task!r} has the same result for all elements of {self.group}"
+                raise SettingsError(message, key="mixes", given=task)
 
     def vocabulary(self) -> ExpressionVocabulary:
         """Return elements (``[1 0 2]``), points (``0``), signs, orders (``#2``), operations and ``( ) = <eos>``."""

@@ -39,11 +39,9 @@ Steps = NDArray[np.int16]
 
 
 class Expressions:
-    """Generator of the expressions of one mix, with the held-out tuples and tables of one seed.
-
-    It returns examples whose ``tokens`` [L] are one text after the other, without padding. Raises
-    :class:`SettingsError` (key ``mixes``) for an operation that does not exist or cannot be trained.
-    """
+    """Generator of the expressions of one mix, with the held-out tuples and tables of one seed. It returns examples
+    whose ``tokens`` [L] are one text after the other, without padding. Raises :class:`SettingsError` (key ``mixes``)
+    for an operation that does not exist or cannot be trained."""
 
     def __init__(self, settings: ExpressionTask, mix: Mix, seed: int) -> None:
         settings.check_mix(mix)
@@ -130,10 +128,8 @@ def _item(token: Integers | int, birth: Steps | int, death: Steps) -> NDArray[np
 
 
 def _reduction_steps(trees: Trees) -> list[Steps]:
-    """Return the step (1, 2, ...) in which each operation is reduced, 0 for all other slots; one [B, S] per level.
-
-    An operation is reduced right after the last operation inside it; operations in earlier arguments come first.
-    """
+    """Return the step (1, 2, ...) in which each operation is reduced, 0 for all other slots; one [B, S] per level. An
+    operation is reduced right after the last operation inside it; operations in earlier arguments come first."""
     sizes = [trees[-1].nested.astype(np.int16)]
     for level in reversed(trees[:-1]):
         inside = sizes[0].reshape(*level.nested.shape, -1).sum(axis=2, dtype=np.int16)

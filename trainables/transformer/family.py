@@ -45,14 +45,11 @@ class TransformerSettings:
     training: TrainingSettings = field(default_factory=TrainingSettings)
 
     def __post_init__(self) -> None:
-        needed = self.task.longest_text
-        if self.model.block < needed:
-            raise SettingsError(
-                f"model.block is {self.model.block}, but expressions of depth {self.task.depth} with up to "
-                f"{self.task.max_arguments} arguments are up to {needed} tokens long; raise it to at least {needed}",
-                key="model.block",
-                given=str(self.model.block),
-            )
+        needed, block = self.task.longest_text, self.model.block
+        if block < needed:
+            texts = f"expressions of depth {self.task.depth} with up to {self.task.max_arguments} arguments"
+            message = f"{texts} are up to {needed} tokens long; raise it to at least {needed}"
+            raise SettingsError(f"model.block is {block}, but {message}", key="model.block", given=str(block))
 
 
 class TransformerFamily(Family):
@@ -80,17 +77,15 @@ class TransformerFamily(Family):
 
     def check(self, mix: Mix, size: int) -> None:
         self.settings.task.check_mix(mix)
-        heads = self.settings.model.n_head
+        heads, message = self.settings.model.n_head, ""
         if size < 1 or size % heads:
             allowed = "at least 1" if heads == 1 else f"a multiple of n_head ({heads})"
-            raise SettingsError(f"size {size} cannot be trained; it must be {allowed}", key="sizes", given=str(size))
-        if (needed := self.memory(size)) > MOST_BYTES:
-            raise SettingsError(
-                f"a run at size {size} needs {needed:.1e} bytes of memory, more than any machine has: lower the size, "
-                "training.batch or model.block",
-                key="sizes",
-                given=str(size),
-            )
+            message = f"size {size} cannot be trained; it must be {allowed}"
+        elif (needed := self.memory(size)) > MOST_BYTES:
+            too_much = f"a run at size {size} needs {needed:.1e} bytes of memory, more than any machine has"
+            message = f"{too_much}: lower the size, training.batch or model.block"
+        if message:
+            raise SettingsError(message, key="sizes", given=str(size))
 
     def tables(self, tasks: Sequence[str], seed: int) -> dict[str, Integers] | None:
         return self.settings.task.tables(tasks, seed)
@@ -121,8 +116,7 @@ class TransformerFamily(Family):
         return super().adjusted(values)
 
     def steps(self, run: RunConfig) -> int:
-        settings: TransformerSettings = run.settings
-        return settings.training.steps
+        return int(run.settings.training.steps)
 
     def flops(self, run: RunConfig) -> float:
         settings: TransformerSettings = run.settings
@@ -131,9 +125,8 @@ class TransformerFamily(Family):
 
     def shape(self, run: RunConfig) -> str:
         settings: TransformerSettings = run.settings
-        shared = {
-            name: value for name, value in described_fields(settings.training).items() if name not in OWN_TRAINING
-        }
+        training = described_fields(settings.training)
+        shared = {name: value for name, value in training.items() if name not in OWN_TRAINING}
         described = [run.size, settings.task.stackable(), settings.model.stackable(), shared]
         return f"{self.size_axis}-{run.size}-{digest_of(described)[:8]}"
 
@@ -151,9 +144,8 @@ class TransformerFamily(Family):
         return can_compile(torch.device(device))
 
     def memory(self, size: int) -> float:
-        model, training = self.settings.model, self.settings.training
-        item = 2 if training.precision == "bf16" else 4
-        return training_bytes(model, size, self._vocabulary_size, training.batch, item)
+        item = 2 if self.settings.training.precision == "bf16" else 4
+        return training_bytes(self.settings.model, size, self._vocabulary_size, self.settings.training.batch, item)
 
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
         from trainables.transformer.learner import TransformerLearner  # Plans and reports do not need torch.

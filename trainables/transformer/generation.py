@@ -85,11 +85,8 @@ def write_by_drafts(
     most_tokens: int = TOKENS_A_PASS,
 ) -> None:
     """Write every model's texts in place, each from ``begin_SM``, which changes, to its first ``end``; ``keys`` as of
-    :func:`accuracies`.
-
-    The tokens after ``begin_SM`` are a draft. A pass over at most ``most_tokens`` tokens of unfinished texts accepts
-    each draft up to its first wrong token, and corrects that token.
-    """
+    :func:`accuracies`. The tokens after ``begin_SM`` are a draft. A pass over at most ``most_tokens`` tokens of
+    unfinished texts accepts each draft up to its first wrong token, and corrects that token."""
     stack, _, width = tokens_SMW.shape
     place_W = torch.arange(width, device=tokens_SMW.device)
     while unfinished := int((begin_SM < width).sum(dim=1).max()):
@@ -141,31 +138,25 @@ def _score(text_MW: NDArray[np.int64], one: Examples, vocabulary: ExpressionVoca
 
 
 class TrainedTransformer:
-    """One model on the CPU, in float32, with its parameters by name, without a stack axis.
-
-    Raises ``ValueError`` if the weights do not fit a model of these settings, width and number of tokens.
-    """
+    """One model on the CPU, in float32, with its parameters by name, without a stack axis. Raises ``ValueError`` if the
+    weights do not fit a model of these settings, width and number of tokens."""
 
     def __init__(
         self, settings: ModelSettings, n_embed: int, vocabulary: int, weights: Mapping[str, NDArray[Any]]
     ) -> None:
         wanted = parameter_shapes(settings, n_embed, vocabulary)
         given = {name: weight.shape for name, weight in weights.items()}
-        if differing := sorted(name for name in wanted | given if wanted.get(name) != given.get(name)):
-            name = differing[0]
-            raise ValueError(
-                f"the weights belong to another model: {name!r} has shape {given.get(name)}, not {wanted.get(name)}"
-                + (f", and {len(differing) - 1} more differ" if len(differing) > 1 else "")
-            )
-        self.settings = settings
-        self.vocabulary = vocabulary
+        name, *more = sorted(name for name in wanted | given if wanted.get(name) != given.get(name)) or [""]
+        if name:
+            others = f", and {len(more)} more differ" if more else ""
+            shapes = f"{name!r} has shape {given.get(name)}, not {wanted.get(name)}{others}"
+            raise ValueError(f"the weights belong to another model: {shapes}")
+        self.settings, self.vocabulary = settings, vocabulary
         self.parameters = {name: torch.from_numpy(np.array(weights[name], np.float32)) for name in wanted}
 
     def logits(self, tokens_BT: Tensor, change: Change | None = None, **parameters: Tensor) -> Tensor:
         """Return the logits [B, T, V] for token ids [B, T]. Raises ``ValueError`` if T is larger than ``block``.
-
-        ``change`` replaces updates of sublayers, and ``parameters`` some of the model's parameters.
-        """
+        ``change`` replaces updates of sublayers, and ``parameters`` some of the model's parameters."""
         if tokens_BT.shape[1] > self.settings.block:
             raise ValueError(f"{tokens_BT.shape[1]} tokens do not fit the model's block of {self.settings.block}")
         stacked = {name: parameter.unsqueeze(0) for name, parameter in {**self.parameters, **parameters}.items()}

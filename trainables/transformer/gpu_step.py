@@ -1,11 +1,9 @@
 """The training step on a GPU: recorded once as a CUDA graph, compiled, and padded for matrix units.
 
 A graph repeats the same kernels on the same addresses with one launch instead of hundreds. The recorded step must keep
-its tensors in place, read no changing values from the host, and never wait for the device.
-
-Compiling fuses the operations between matrix products, each of which reads and writes device memory. It takes 25 to
-60 s for each width (14 at once on 16 cores), and 5 to 14 s from the compiler's cache (measured in
-tests/bench/results/throughput.md).
+its tensors in place, read no changing values from the host, and never wait for the device. Compiling fuses the
+operations between matrix products. It takes 25 to 60 s for each width (14 at once on 16 cores), and 5 to 14 s from the
+compiler's cache (measured in tests/bench/results/throughput.md).
 """
 
 from __future__ import annotations
@@ -57,20 +55,20 @@ class CapturedStep:
 
     def run(self, step: Callable[[], None]) -> None:
         """Run ``step`` once. Every call must pass the same step."""
-        if self._graph is None and self._calls < WARM_UP_CALLS:
+        self._calls += 1
+        if self._calls <= WARM_UP_CALLS:
             # Recording requires that earlier steps ran on another stream.
             here = torch.cuda.current_stream()
             self._side.wait_stream(here)
             with torch.cuda.stream(self._side):
                 step()
             here.wait_stream(self._side)
-        else:
-            if self._graph is None:
-                self._graph = torch.cuda.CUDAGraph()
-                with torch.cuda.graph(self._graph, stream=self._side):
-                    step()
-            self._graph.replay()
-        self._calls += 1
+            return
+        if self._graph is None:
+            self._graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._graph, stream=self._side):
+                step()
+        self._graph.replay()
 
 
 @functools.cache
@@ -102,10 +100,9 @@ def can_compile(device: torch.device) -> bool:
 
 def lacking() -> tuple[str, ...]:
     """Return the tools for compiled steps on a GPU that this machine lacks."""
-    compilers = (os.environ.get("CC", "cc"), "gcc", "clang")
     needs = {
-        "Triton": find_spec("triton") is not None,
-        "a C compiler (gcc or clang)": any(shutil.which(name) for name in compilers),
+        "Triton": find_spec("triton"),
+        "a C compiler (gcc or clang)": any(map(shutil.which, (os.environ.get("CC", "cc"), "gcc", "clang"))),
         "Python's headers (python3-dev)": Path(sysconfig.get_path("include"), "Python.h").is_file(),
     }
     return tuple(name for name, is_here in needs.items() if not is_here)
@@ -182,9 +179,8 @@ def pad_parameters(settings: ModelSettings, parameters: Mapping[str, Tensor], mu
     for name, parameter in parameters.items():
         kind = name.rpartition(".")[2]
         if kind in ("qkv", f"qkv_{BIAS}"):
-            parameter = functional.pad(
-                parameter.view(*parameter.shape[:-1], 3 * heads, depth), (0, within_head)
-            ).flatten(-2)
+            by_head = parameter.view(*parameter.shape[:-1], 3 * heads, depth)
+            parameter = functional.pad(by_head, (0, within_head)).flatten(-2)
         elif kind == "attention_out":
             parameter = functional.pad(parameter.view(-1, heads, depth, width), (0, 0, 0, within_head)).flatten(1, 2)
         padded[name] = functional.pad(parameter, zeros[kind]) if kind in zeros else parameter

@@ -27,10 +27,8 @@ INTO_STREAM = ("attention_out", "feed_forward_out")
 
 @dataclass(frozen=True)
 class InitSettings:
-    """Standard deviations of the initial weights, tensor by tensor; norm gains start at 1, biases at 0.
-
-    Raises :class:`SettingsError` with the key ``model.init.<field>``.
-    """
+    """Standard deviations of the initial weights, tensor by tensor; norm gains start at 1, biases at 0. Raises
+    :class:`SettingsError` with the key ``model.init.<field>``."""
 
     kind: Literal["normal", "scaled"] = "normal"
     """``normal``: N(0, ``std``) for every matrix and embedding; ``scaled``: by fan-in."""
@@ -59,10 +57,8 @@ class InitSettings:
         return default if given is None else given
 
     def deviation(self, name: str, shape: tuple[int, ...], additions: int) -> float:
-        """Return the standard deviation of the initial values of a parameter of this shape, fan-in first.
-
-        ``additions`` is the number of times that the model adds to its residual stream.
-        """
+        """Return the standard deviation of the initial values of a parameter of this shape, fan-in first. ``additions``
+        is the number of times that the model adds to its residual stream."""
         if self.kind == "normal":
             return self.scale
         if name in EMBEDDINGS:
@@ -81,9 +77,8 @@ def scale_warning(init: InitSettings, sizes: Sequence[int]) -> str:
         return ""
     relative = [init.scale * math.sqrt(size) for size in sizes]
     too_small, too_large = sum(one < 1 / FAR for one in relative), sum(one > FAR for one in relative)
-    if not too_small and not too_large:
+    if not (far := too_small or too_large):
         return ""
-    far = too_small or too_large
     where = "every size" if far == len(sizes) else f"{far} of {len(sizes)} sizes"
     far_off = f"less than 1/{FAR:g} of" if too_small else f"more than {FAR:g} times"
     return (

@@ -49,11 +49,9 @@ def run_seed(purpose: str, config: RunConfig) -> int:
 
 
 class TransformerLearner(Learner):
-    """Trains a stack of transformers of one width.
-
-    The runs share everything that shapes a step (architecture, batch, steps, schedule of evaluations, betas, clip,
-    decay, loss, precision). They may differ in mix, seed, initial weights, learning rates and weight decay.
-    """
+    """Trains a stack of transformers of one width. The runs share everything that shapes a step (architecture, batch,
+    steps, schedule of evaluations, betas, clip, decay, loss, precision). They may differ in mix, seed, initial weights,
+    learning rates and weight decay."""
 
     def __init__(self, family: Family, runs: Sequence[RunConfig], device: str, cache: Path) -> None:
         # Runs of one stack may have different tasks, for example other numbers of examples.
@@ -213,17 +211,16 @@ class TransformerLearner(Learner):
         measures = {"seconds": progress.seconds, "wall_seconds": progress.wall_seconds, "passes_over_data": passes}
         measures["native_step"] = float(self._training_step == NATIVE)
         for task, examples in data.test.items():
-            measures[f"test_examples_{task}"] = len(examples.answers)
-            measures[f"test_cases_{task}"] = data.cases[task]
+            measures |= {f"test_examples_{task}": len(examples.answers), f"test_cases_{task}": data.cases[task]}
             measures[f"nodes_seen_{task}"] = passes * data.nodes[task]
-        floor, curve = {task: examples.floor for task, examples in data.test.items()}, tuple(progress.curve)
+        accuracy = floor = {task: examples.floor for task, examples in data.test.items()}
+        if evaluation is not None:
+            accuracy = dict(zip(data.test, scores, strict=False))
+            measures |= {} if data.mixed is None else {"accuracy_mixed": scores[-1]}
+        status = Status.DIVERGED if evaluation is None else Status.FINISHED
+        outcome = Outcome(status, self._step, accuracy, floor, tuple(progress.curve), measures, data=data.digest)
         if evaluation is None:
-            outcome = Outcome(Status.DIVERGED, self._step, floor, floor, curve, measures, data=data.digest)
             return Report(index, None, outcome)
-        if data.mixed is not None:
-            measures["accuracy_mixed"] = scores[-1]
-        accuracy = dict(zip(data.test, scores, strict=False))
-        outcome = Outcome(Status.FINISHED, self._step, accuracy, floor, curve, measures, data=data.digest)
         weights = self._weights(index)
         return Report(index, evaluation, outcome, {"embedding": weights["token"][: self._vocabulary.items]}, weights)
 

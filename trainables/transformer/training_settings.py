@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 
 from trainables.contract.settings import ADDED_LATER, require
 
-Schedule = Literal["cosine", "exponential", "constant"]
-Loss = Literal["all", "answer"]
-Windows = Literal["anywhere", "expression"]
 Precision = Literal["float32", "tf32", "bf16"]
 Decay = Literal["matrices", "all"]
 
@@ -48,7 +45,7 @@ class TrainingSettings:
     """Learning rate after the warm-up, its largest value."""
     learning_rate_end: float = 2e-5
     """Learning rate at the last step, unless ``schedule`` is ``constant``."""
-    schedule: Schedule = "exponential"
+    schedule: Literal["cosine", "exponential", "constant"] = "exponential"
     """How the learning rate falls after the warm-up from ``learning_rate`` to ``learning_rate_end``. With ``constant``
     it stays the same."""
     warmup_steps: int = 0
@@ -61,9 +58,9 @@ class TrainingSettings:
     """AdamW's decay rate of the running mean of squared gradients."""
     clip: float = 1.0
     """Maximum gradient norm; a larger gradient is scaled down to it. Each run of a stack is clipped separately."""
-    loss: Loss = "all"
+    loss: Literal["all", "answer"] = "all"
     """Tokens that count in the loss: ``all``, or only the ``answer``, which follows an expression's first '='."""
-    windows: Windows = "anywhere"
+    windows: Literal["anywhere", "expression"] = "anywhere"
     """First token of a training window: ``anywhere`` in the stream, or the first of an ``expression``."""
     evaluate_every: int = 1_000
     """Steps between two points of the learning curve."""
@@ -76,23 +73,21 @@ class TrainingSettings:
     and biases, which is the default of torch.optim.AdamW."""
 
     def __post_init__(self) -> None:
-        for name, most in (("steps", MOST_STEPS), ("batch", MOST_WINDOWS), ("evaluate_every", MOST_STEPS)):
-            self._require(name, 1 <= getattr(self, name) <= most, f"at least 1 and at most {most}")
-        self._require(
-            "warmup_steps", 0 <= self.warmup_steps < self.steps, f"at least 0 and less than steps ({self.steps})"
-        )
-        self._require("learning_rate", 0 < self.learning_rate <= LARGEST_RATE, f"above 0 and at most {LARGEST_RATE:g}")
-        self._require("learning_rate_end", self.learning_rate_end > 0, "positive")
-        if self.schedule != "constant":
-            rule = f"at most learning_rate ({self.learning_rate:g}), from which it falls"
-            self._require("learning_rate_end", self.learning_rate_end <= self.learning_rate, rule)
-        self._require("weight_decay", 0 <= self.weight_decay <= LARGEST_RATE, f"from 0 to {LARGEST_RATE:g}")
-        self._require("beta1", 0 <= self.beta1 < 1, "in [0, 1)")
-        self._require("beta2", 0 <= self.beta2 < 1, "in [0, 1)")
-        self._require("clip", self.clip > 0, "positive")
-
-    def _require(self, name: str, holds: bool, rule: str) -> None:
-        require(holds, f"training.{name}", getattr(self, name), rule)
+        rate, falls = self.learning_rate, self.schedule == "constant" or self.learning_rate_end <= self.learning_rate
+        for name, holds, rule in (
+            ("steps", 1 <= self.steps <= MOST_STEPS, f"at least 1 and at most {MOST_STEPS}"),
+            ("batch", 1 <= self.batch <= MOST_WINDOWS, f"at least 1 and at most {MOST_WINDOWS}"),
+            ("evaluate_every", 1 <= self.evaluate_every <= MOST_STEPS, f"at least 1 and at most {MOST_STEPS}"),
+            ("warmup_steps", 0 <= self.warmup_steps < self.steps, f"at least 0 and less than steps ({self.steps})"),
+            ("learning_rate", 0 < rate <= LARGEST_RATE, f"above 0 and at most {LARGEST_RATE:g}"),
+            ("learning_rate_end", self.learning_rate_end > 0, "positive"),
+            ("learning_rate_end", falls, f"at most learning_rate ({rate:g}), from which it falls"),
+            ("weight_decay", 0 <= self.weight_decay <= LARGEST_RATE, f"from 0 to {LARGEST_RATE:g}"),
+            ("beta1", 0 <= self.beta1 < 1, "in [0, 1)"),
+            ("beta2", 0 <= self.beta2 < 1, "in [0, 1)"),
+            ("clip", self.clip > 0, "positive"),
+        ):
+            require(holds, f"training.{name}", getattr(self, name), rule)
 
     def learning_rates(self, first: int, last: int) -> NDArray[np.float64]:
         """Return the learning rate of steps ``first`` .. ``last - 1`` (from 0)."""
