@@ -63,12 +63,10 @@ class Learner(ABC):
 
 
 class Family(ABC):
-    """A kind of model and the tasks it is trained on, with its settings resolved.
-
-    A family defines the first four members and the abstract methods; the others have defaults. ``Settings`` is a frozen
-    dataclass (nested dataclasses allowed) whose ``__post_init__`` raises :class:`SettingsError`; its fields are the
-    keys under ``settings:`` in a search space.
-    """
+    """A kind of model and the tasks it is trained on, with its settings resolved. A family defines the first four
+    members and the abstract methods; the others have defaults. ``Settings`` is a frozen dataclass (nested dataclasses
+    allowed) whose ``__post_init__`` raises :class:`SettingsError`; its fields are the keys under ``settings:`` in a
+    search space."""
 
     name: ClassVar[str]
     """Part of every run's key: no other family may have the same name."""

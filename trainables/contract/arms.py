@@ -75,13 +75,10 @@ class Mix:
 
 @dataclass(frozen=True)
 class Phase:
-    """One phase of an arm's training.
-
-    ``share`` is its part of the arm's steps, in [0, 1]. ``takes`` names the parts of the model to take over from the
-    previous phase; the other parts start from new weights. Only weights are taken over: Adam's moments and the
-    learning-rate schedule, warm-up included, start again. ``frozen`` names the parts that do not train. ``size``
-    replaces the run's size, so that one donor serves runs of every size.
-    """
+    """One phase of an arm's training. ``share`` is its part of the arm's steps, in [0, 1]. ``takes`` names the parts of
+    the model to take over from the previous phase; the other parts start from new weights. Only weights are taken over:
+    Adam's moments and the learning-rate schedule, warm-up included, start again. ``frozen`` names the parts that do not
+    train. ``size`` replaces the run's size, so that one donor serves runs of every size."""
 
     mix: Mix
     share: float = 1.0

@@ -127,11 +127,9 @@ class Status(StrEnum):
 @dataclass(frozen=True)
 class Evaluation:
     """One point of a learning curve: after ``step`` optimizer steps, on the validation part of the held-out data.
-
     ``loss`` is the mean training loss since the previous evaluation, in the family's unit (nats per token for a
     language model). ``accuracy`` maps each task of the mix to a share in [0, 1]. ``measures`` are further numbers to
-    plot, by name (a gradient's norm, parts of the loss).
-    """
+    plot, by name (a gradient's norm, parts of the loss)."""
 
     step: int
     loss: float

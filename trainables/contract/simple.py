@@ -64,12 +64,10 @@ class SimpleFamily(Family):
 
     @abstractmethod
     def train(self, tasks: Mapping[str, float], size: int, seed: int, settings: Any) -> Iterator[Point]:
-        """Train one model and yield ``(step, loss, accuracy)`` at each evaluation.
-
-        The last accuracy is the score of the run. Stop early by returning; stop at ``settings.steps`` at the latest.
-        A loss that is not finite ends the run as diverged. Take all randomness from ``seed``. ``tasks`` maps each task
-        to its share of the training data (shares sum to 1); ``size`` is in units of ``size_axis``.
-        """
+        """Train one model and yield ``(step, loss, accuracy)`` at each evaluation. The last accuracy is the score of
+        the run. Stop early by returning; stop at ``settings.steps`` at the latest. A loss that is not finite ends the
+        run as diverged. Take all randomness from ``seed``. ``tasks`` maps each task to its share of the training data
+        (shares sum to 1); ``size`` is in units of ``size_axis``."""
 
     def parameter_count(self, size: float) -> float:
         """Return the number of trainable parameters, by default the size. ``size`` may be fractional."""

@@ -51,12 +51,10 @@ def questions_of(data: Dataset) -> dict[str, Tensor]:
 def accuracy(
     model: TrainedTransformer, data: Dataset, change: Change | None = None, **parameters: Tensor
 ) -> dict[str, float]:
-    """Return, by task, the share of test expressions whose whole worked solution the model gets right.
-
-    The model must choose every token from the first '=' to ``<eos>``, given the right earlier tokens: stricter than
-    greedy generation, which may reach a right answer through a wrong step. ``change`` replaces the sublayers' updates,
-    and ``parameters`` some of the model's parameters.
-    """
+    """Return, by task, the share of test expressions whose whole worked solution the model gets right. The model must
+    choose every token from the first '=' to ``<eos>``, given the right earlier tokens: stricter than greedy generation,
+    which may reach a right answer through a wrong step. ``change`` replaces the sublayers' updates, and ``parameters``
+    some of the model's parameters."""
     shares = {}
     for task, tokens_MT in questions_of(data).items():
         right_MT = model.logits(tokens_MT, change, **parameters)[:, :-1].argmax(dim=-1) == tokens_MT[:, 1:]

@@ -249,11 +249,9 @@ class Newton(LineSearch):
 
 def newton_direction(product: Curvature, gradient_ND: Floats, first: float) -> tuple[Floats, int]:
     """Return a direction d [N, D] with ``H d`` near minus the gradient, and the number of products with H (Nocedal and
-    Wright 2006, algorithm 7.1; without positive curvature the negative gradient).
-
-    ``first`` is the length of the first gradient. The residual is a share of the gradient that shrinks with it, so
-    Newton's steps converge faster than linearly.
-    """
+    Wright 2006, algorithm 7.1; without positive curvature the negative gradient). ``first`` is the length of the first
+    gradient. The residual is a share of the gradient that shrinks with it, so Newton's steps converge faster than
+    linearly."""
     length = float(np.linalg.norm(gradient_ND))
     enough = min(math.sqrt(length / first), LOOSE) * length
     direction_ND, residual_ND, search_ND = np.zeros_like(gradient_ND), gradient_ND, -gradient_ND

@@ -39,12 +39,10 @@ Curvature = Callable[[Floats], Floats]
 
 @dataclass(eq=False)
 class Problem(ABC):
-    """A loss on a sparse graph, a function of (settings, nodes, seed) in float64.
-
-    ``start`` and ``solution`` are [N, D]; ``hessian`` (at the start) and ``laplacian`` (of the graph without weights)
-    are scipy CSR [N, N]. A gradient that is mathematically 0 must be exactly 0: Adam divides a gradient by its own
-    size, so rounding would become a full step.
-    """
+    """A loss on a sparse graph, a function of (settings, nodes, seed) in float64. ``start`` and ``solution`` are [N,
+    D]; ``hessian`` (at the start) and ``laplacian`` (of the graph without weights) are scipy CSR [N, N]. A gradient
+    that is mathematically 0 must be exactly 0: Adam divides a gradient by its own size, so rounding would become a full
+    step."""
 
     numbers: ClassVar[int] = 1
     """Unknowns per node, D."""

@@ -90,16 +90,14 @@ class ExpressionTask(ABC):
     held_out_fraction: float = 0.05
     """Share of all tuples of max_arguments values that are never the arguments of an operation in training text."""
     held_out: Literal["ordered", "unordered"] = "ordered"
-    """Kind of held-out tuples. ``ordered``: some of the value_count**max_arguments tuples are held out; their
-    permutations may be in training (the paper). ``unordered``: some multisets of max_arguments values are held out, in
-    every order. A flat test set contains each order; all orders of a multiset count as one case (``test_cases_*`` in a
-    run's record)."""
+    """Kind of held-out tuples. ``ordered``: some of the value_count**max_arguments tuples; their permutations may be in
+    training (the paper). ``unordered``: some multisets of max_arguments values, in every order. All orders of a
+    multiset count as one case (``test_cases_*`` in a run's record)."""
     train_examples: int | None = None
     """Number of training expressions; None means 5000 times the number of values."""
     validation_examples: int = 500
     """Number of validation expressions for each operation if expressions nest. Flat expressions use every held-out
-    tuple once (every order of a multiset), or a sample of this size if value_count**max_arguments is above a
-    million."""
+    tuple once, or a sample of this size if value_count**max_arguments is above a million."""
     test_examples: int = 2000
     """Number of test expressions for each operation, with the same rules as ``validation_examples``."""
     held_out_numbers: Literal["any", "distinct"] = field(default="any", metadata=ADDED_LATER)

@@ -54,11 +54,9 @@ class Expressions:
 
     def sample(self, part: Part, count: int, rng: np.random.Generator) -> tuple[Examples, dict[str, int]]:
         """Return ``count`` random expressions of one part, and the number of nodes of each operation in them.
-
         ``TRAINED`` expressions contain no held-out tuple in any step. ``VALIDATION`` expressions contain a tuple held
         out for validation and none for the test; ``TEST`` expressions contain a tuple held out for the test. Raises
-        :class:`SettingsError` (key ``task.held_out_fraction``) if almost no random expression fits the part.
-        """
+        :class:`SettingsError` (key ``task.held_out_fraction``) if almost no random expression fits the part."""
         texts: list[Examples] = []
         nodes = np.zeros(len(self.mix.tasks), dtype=np.int64)
         missing, batches = count, 0
@@ -92,12 +90,10 @@ class Expressions:
         return Examples(np.concatenate(pieces), prompt_lengths, lengths, trees[0].value[:, 0].copy())
 
     def _items(self, trees: Trees) -> tuple[Tokens, Steps, Steps]:
-        """Return every token that an expression ever shows, in the order of the line, and the steps that show it.
-
-        The three arrays [B, W] are token, first step, and step after the last (equal to the first if it is never
-        shown). An operation reduced in step t shows its name and brackets before t, and its value from t until its
-        parent is reduced.
-        """
+        """Return every token that an expression ever shows, in the order of the line, and the steps that show it. The
+        three arrays [B, W] are token, first step, and step after the last (equal to the first if it is never shown). An
+        operation reduced in step t shows its name and brackets before t, and its value from t until its parent is
+        reduced."""
         v, k = self.vocabulary, self.settings.max_arguments
         names = np.array([v.operation(task) for task in self.mix.tasks])
         reduced = _reduction_steps(trees)

@@ -158,12 +158,10 @@ def flops_per_token(settings: ModelSettings, n_embed: int, vocabulary: int) -> f
 
 
 def training_bytes(settings: ModelSettings, n_embed: int, vocabulary: int, batch: int, item: int) -> float:
-    """Estimate the peak memory of one run's training in bytes; ``item`` is the size of a number in the products.
-
-    There are seven float32 copies of the parameters (weights, two moments, the gradient in pieces and as one, two
-    temporary ones) and four of the logits. For its gradient a block keeps, per token, 2C of sums, 2C of norms, 3C of
-    qkv, 2C of attention and 8C around the activation; temporary values add a fifth.
-    """
+    """Estimate the peak memory of one run's training in bytes; ``item`` is the size of a number in the products. There
+    are seven float32 copies of the parameters (weights, two moments, the gradient in pieces and as one, two temporary
+    ones) and four of the logits. For its gradient a block keeps, per token, 2C of sums, 2C of norms, 3C of qkv, 2C of
+    attention and 8C around the activation; temporary values add a fifth."""
     tokens, blocks = batch * settings.block, settings.n_layer * settings.n_recurrence
     kept = tokens * blocks * (9 + 2 * settings.feed_forward) * n_embed * item
     logits = 4 * 4 * tokens * vocabulary

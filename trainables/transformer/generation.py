@@ -44,12 +44,10 @@ def accuracies(
     device: torch.device,
     keys: Sequence[int] | None = None,
 ) -> list[list[float]]:
-    """Return the share of right answers of every model of the stack on each of its sets of expressions.
-
-    An expression is right if '=', its answer and the first ``<eos>`` end its text. It is wrong if it is longer than the
-    longest solution of its set. Rows of ``questions`` may have different numbers of sets. ``keys`` are signed 64-bit
-    seeds, one for each stack row, to sample texts at temperature 1; None for greedy texts.
-    """
+    """Return the share of right answers of every model of the stack on each of its sets of expressions. An expression
+    is right if '=', its answer and the first ``<eos>`` end its text. It is wrong if it is longer than the longest
+    solution of its set. Rows of ``questions`` may have different numbers of sets. ``keys`` are signed 64-bit seeds, one
+    for each stack row, to sample texts at temperature 1; None for greedy texts."""
     tokens_SMW, begin_SM = (torch.from_numpy(array).to(device) for array in lay_out(questions, vocabulary.eos))
     write(tokens_SMW, begin_SM, vocabulary.eos, keys)
     shares = []

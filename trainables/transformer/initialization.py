@@ -93,11 +93,9 @@ Floats = NDArray[np.float32]
 
 def resized(table_VC: Floats, width: int, rng: np.random.Generator) -> Floats:
     """Return a table [V, width] whose rows have nearly the dot products of the rows of ``table_VC`` [V, C], or exactly
-    if ``width`` is at least its rank.
-
-    It keeps the largest principal directions (Eckart and Young 1936). Dot products do not determine the axes: a random
-    rotation from ``rng`` spreads the directions over all columns, as in a model trained at this width.
-    """
+    if ``width`` is at least its rank. It keeps the largest principal directions (Eckart and Young 1936). Dot products
+    do not determine the axes: a random rotation from ``rng`` spreads the directions over all columns, as in a model
+    trained at this width."""
     u_VK, s_K, _ = np.linalg.svd(table_VC.astype(np.float64), full_matrices=False)
     # The sign of a direction is arbitrary, so make its largest entry positive.
     signs = np.sign(u_VK[np.abs(u_VK).argmax(axis=0), np.arange(len(s_K))])

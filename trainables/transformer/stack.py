@@ -52,6 +52,8 @@ class Trainer(ABC):
     keys: Sequence[int]
     frozen: Sequence[Collection[str]] = ()
 
+    _pad_to = 1
+
     def __post_init__(self) -> None:
         # 0 for elements that weight decay spares and for padding, 0 for frozen elements of each run; 1 for all others.
         decayed_1P, trained_SP = torch.zeros(1, self.where.width), torch.ones(len(self.settings), self.where.width)
@@ -69,7 +71,12 @@ class Trainer(ABC):
 
     def logits(self, tokens_SMT: Tensor) -> Tensor:
         with torch.no_grad():
-            return forward(self.model, self.where.views(self.state.parameters_SP), tokens_SMT)
+            parameters = pad_parameters(self.model, self.where.views(self._weights()), self._pad_to)
+            return forward(self.model, parameters, tokens_SMT)
+
+    def _weights(self) -> Tensor:
+        bf16 = self.settings[0].precision == "bf16"
+        return self.state.parameters_SP.to(torch.bfloat16) if bf16 else self.state.parameters_SP
 
     def write(self, tokens_SMW: Tensor, begin_SM: Tensor, end: int, keys: Sequence[int] | None = None) -> None:
         """Write every model's texts in place, as :func:`~trainables.transformer.generation.write_by_drafts`."""
@@ -113,11 +120,6 @@ class StackTrainer(Trainer):
                     self._captured.run(self._take_step)
         self.state.loss_steps += last - first
 
-    def logits(self, tokens_SMT: Tensor) -> Tensor:
-        with torch.no_grad():
-            parameters = pad_parameters(self.model, self.where.views(self._weights()), self._pad_to)
-            return forward(self.model, parameters, tokens_SMT)
-
     def _take_step(self) -> None:
         tokens_SBW, answer_SBW = self._sampler.draw(self._step)
         gradients, loss_S = self._differentiate(self._weights(), tokens_SBW, answer_SBW)
@@ -128,10 +130,6 @@ class StackTrainer(Trainer):
         adamw_step(self.state, gradient_SP, self.settings[0], self._sizes_3S, decayed)
         self.state.loss_S += loss_S
         self._step += 1
-
-    def _weights(self) -> Tensor:
-        bf16 = self.settings[0].precision == "bf16"
-        return self.state.parameters_SP.to(torch.bfloat16) if bf16 else self.state.parameters_SP
 
     def _differentiate(
         self, weights_SP: Tensor, tokens_SBW: Tensor, answer_SBW: Tensor
