@@ -19,11 +19,11 @@ import sqlite3
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import psutil
@@ -67,9 +67,8 @@ class IdleLearner(LogisticLearner):
         embedding = np.random.default_rng(run.seed).normal(size=(NUMBERS, run.size)).astype(np.float32)
         unit = embedding / np.linalg.norm(embedding, axis=1, keepdims=True)
         outcome = replace(report.outcome, steps=STEPS, curve=curve, measures={"seconds": 0.0})
-        return replace(
-            report, evaluation=curve[-1], outcome=outcome, arrays={"embedding": embedding, "similarity": unit @ unit.T}
-        )
+        arrays = {"embedding": embedding, "similarity": unit @ unit.T}
+        return replace(report, evaluation=curve[-1], outcome=outcome, arrays=arrays)
 
 
 class IdleFamily(LogisticFamily):
@@ -182,42 +181,26 @@ def space(runs: int) -> SweepSpec:
     )
 
 
-def summary(samples: Sequence[Sample]) -> dict[str, Any]:
+def table(samples: Sequence[Sample]) -> str:
     """Summarize the samples. Memory is compared between :data:`EARLY` ended runs and the end of the last run."""
     total = samples[-1].ended
     first = next(sample for sample in samples if sample.ended > 0)
-    held = next((sample for sample in samples if sample.recorded >= total), None)
-    early = next(sample for sample in samples if sample.ended >= min(EARLY, total))
-    late = next(sample for sample in samples if sample.ended >= total)
-    return {
-        "runs": total,
-        "recorded": samples[-1].recorded,
-        "ms_a_run_ended": 1e3 * (late.at_s - first.at_s) / max(total - first.ended, 1),
-        "ms_a_run_recorded": None if held is None else 1e3 * (held.at_s - first.at_s) / max(total - first.recorded, 1),
-        "ms_a_run_computed": 1e3 * (late.computing_s - first.computing_s) / max(total - first.ended, 1),
-        "ms_a_run_recording": 1e3 * (late.recording_s - first.recording_s) / max(total - first.ended, 1),
-        "largest_backlog": max(sample.ended - sample.recorded for sample in samples),
-        "memory_mb_early": early.memory_mb,
-        "memory_mb_late": late.memory_mb,
-        "memory_growth": late.memory_mb / early.memory_mb - 1,
-    }
-
-
-def table(sums: Mapping[str, Any]) -> str:
-    recorded = sums["ms_a_run_recorded"]
+    early, late = (next(sample for sample in samples if sample.ended >= min(ended, total)) for ended in (EARLY, total))
+    held = [sample.at_s - first.at_s for sample in samples if sample.recorded >= total]
+    a_run = 1e3 / max(total - first.ended, 1)
+    recording = a_run * (late.recording_s - first.recording_s)
+    computing = a_run * (late.computing_s - first.computing_s) - recording
+    recorded = f"{1e3 * held[0] / max(total - first.recorded, 1):.0f}" if held else "not all recorded"
+    growth = late.memory_mb / early.memory_mb - 1
     rows = (
-        ("runs ended, and in MLflow", f"{sums['runs']}, {sums['recorded']}", ""),
-        ("ms per run until it has ended", f"{sums['ms_a_run_ended']:.0f}", ""),
-        ("ms per run until MLflow has it", "not all recorded" if recorded is None else f"{recorded:.0f}", "<= 150"),
-        (
-            "ms of processor time per run, without MLflow",
-            f"{sums['ms_a_run_computed'] - sums['ms_a_run_recording']:.0f}",
-            "<= 50",
-        ),
-        ("ms of processor time per run, for MLflow", f"{sums['ms_a_run_recording']:.0f}", ""),
-        ("largest backlog, runs", str(sums["largest_backlog"]), "bounded"),
-        (f"driver's memory after {EARLY} runs, MB", f"{sums['memory_mb_early']:.0f}", ""),
-        ("driver's memory at the end, MB", f"{sums['memory_mb_late']:.0f}", f"{sums['memory_growth']:+.0%}, < 20 %"),
+        ("runs ended, and in MLflow", f"{total}, {samples[-1].recorded}", ""),
+        ("ms per run until it has ended", f"{a_run * (late.at_s - first.at_s):.0f}", ""),
+        ("ms per run until MLflow has it", recorded, "<= 150"),
+        ("ms of processor time per run, without MLflow", f"{computing:.0f}", "<= 50"),
+        ("ms of processor time per run, for MLflow", f"{recording:.0f}", ""),
+        ("largest backlog, runs", str(max(sample.ended - sample.recorded for sample in samples)), "bounded"),
+        (f"driver's memory after {EARLY} runs, MB", f"{early.memory_mb:.0f}", ""),
+        ("driver's memory at the end, MB", f"{late.memory_mb:.0f}", f"{growth:+.0%}, < 20 %"),
     )
     return "\n".join(["| quantity | value | goal |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)])
 
@@ -231,7 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         run_sweep(space(given.runs), RunOptions(home=Path(home)), Console(file=io.StringIO()))
         watch.close()
     print(", ".join(f"{key} {value}" for key, value in describe("cpu").items()))
-    print(table(summary(watch.samples)))
+    print(table(watch.samples))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.trainables.trainers import MODEL, TRAINING, VOCABULARY, losses, make_trainer, rows_of
@@ -184,56 +183,39 @@ def test_only_one_process_of_a_machine_compiles_a_form_at_a_time(
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     within: list[str] = []
 
-    def other(form: str) -> Thread:
-        def enter() -> None:
-            with gpu_step.compiling(form):
-                within.append(form)
+    def enter(form: str) -> None:
+        with gpu_step.compiling(form):
+            within.append(form)
 
-        thread = Thread(target=enter)
-        thread.start()
-        return thread
-
+    other, same = Thread(target=enter, args=["32"]), Thread(target=enter, args=["16"])
     with gpu_step.compiling("16"):
-        other("32").join(10)  # Another form does not wait.
-        waits = other("16")
-        waits.join(0.3)
+        other.start()
+        other.join(10)  # Another form does not wait.
+        same.start()
+        same.join(0.3)
         assert within == ["32"]
-    waits.join(10)
+    same.join(10)
     assert within == ["32", "16"]
-
-
-def padded_models(settings: ModelSettings, n_embed: int) -> dict[str, Tensor]:
-    """Return a stack of two in float64, with gains other than 1 and biases other than 0."""
-    where = layout(settings, n_embed, VOCABULARY)
-    generator = torch.Generator().manual_seed(0)
-    flat = torch.stack([initialize(settings, where, generator) for _ in range(2)]).double() * 10
-    flat += 0.1 * torch.randn(flat.shape, generator=generator)
-    return {name: view.detach().requires_grad_() for name, view in where.views(flat).items()}
-
-
-def windows() -> Tensor:
-    return torch.randint(0, VOCABULARY, (2, 3, 10), generator=torch.Generator().manual_seed(1))
 
 
 @pytest.mark.parametrize("name", PADDED)
 def test_padded_models_compute_the_same_logits_and_gradients(name: str) -> None:
+    """The models have gains other than 1 and biases other than 0."""
     settings, n_embed = PADDED[name]
-    parameters = padded_models(settings, n_embed)
+    where, generator = layout(settings, n_embed, VOCABULARY), torch.Generator().manual_seed(0)
+    flat = torch.stack([initialize(settings, where, generator) for _ in range(2)]).double() * 10
+    flat += 0.1 * torch.randn(flat.shape, generator=generator)
+    parameters = {name: view.detach().requires_grad_() for name, view in where.views(flat).items()}
+    windows = torch.randint(0, VOCABULARY, (2, 3, 10), generator=generator)
     padded = pad_parameters(settings, parameters, 16)
     assert padded["token"].shape[-1] == 16
-    tokens = windows()[..., :-1]
-    torch.testing.assert_close(
-        forward(settings, padded, tokens), forward(settings, parameters, tokens), rtol=1e-12, atol=1e-12
-    )
+    narrow, wide = (forward(settings, models, windows[..., :-1]) for models in (parameters, padded))
+    torch.testing.assert_close(wide, narrow, rtol=1e-12, atol=1e-12)
     counted = torch.ones(2, 3, 9, dtype=torch.bool)
-    plain, widened = (
-        torch.autograd.grad(
-            stack_losses(settings, parameters, windows(), counted, pad_to).sum(), list(parameters.values())
-        )
-        for pad_to in (1, 16)
-    )
-    for key, narrow, other in zip(parameters, plain, widened, strict=True):
-        torch.testing.assert_close(narrow, other, rtol=1e-5, atol=1e-9, msg=f"the gradient of {key} differs")
+    losses_S = [stack_losses(settings, parameters, windows, counted, pad_to) for pad_to in (1, 16)]
+    plain, widened = (torch.autograd.grad(loss_S.sum(), list(parameters.values())) for loss_S in losses_S)
+    for key, one, other in zip(parameters, plain, widened, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-9, msg=f"the gradient of {key} differs")
 
 
 def test_lookup_by_a_product_equals_plain_lookup() -> None:

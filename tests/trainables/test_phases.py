@@ -115,24 +115,14 @@ def widened(*takes: str, size: int | None = 16) -> RunConfig:
     return FAMILY.config(Arm((Phase(MAX, 0.5, size=size), Phase(ADD, 0.5, takes=takes))), 12, 0)
 
 
-def table(rows: int, columns: int, seed: int = 0) -> NDArray[np.float32]:
-    return np.random.default_rng(seed).normal(size=(rows, columns)).astype(np.float32)
-
-
-@pytest.mark.parametrize("width", [9, 12, 40])
-def test_dot_products_are_preserved_if_the_width_suffices(width: int) -> None:
-    old = table(9, 30)
+@pytest.mark.parametrize("width", [3, 9, 40])
+def test_dot_products_are_preserved_in_the_largest_directions_that_fit(width: int) -> None:
+    old = np.random.default_rng(0).normal(size=(9, 30)).astype(np.float32)
     new = resized(old, width, np.random.default_rng(0))
     assert new.shape == (9, width)
-    assert new @ new.T == pytest.approx(old @ old.T, abs=1e-3)
-
-
-def test_the_largest_directions_are_preserved_at_smaller_widths() -> None:
-    old = table(9, 30)
-    new = resized(old, 3, np.random.default_rng(0))
     values, vectors = np.linalg.eigh(old @ old.T)
-    best = (vectors[:, -3:] * values[-3:]) @ vectors[:, -3:].T
-    assert new @ new.T == pytest.approx(best, abs=1e-2)
+    best = (vectors[:, -width:] * values[-width:]) @ vectors[:, -width:].T
+    assert new @ new.T == pytest.approx(best, abs=1e-2 if width < 9 else 1e-3)
 
 
 def test_a_run_takes_the_embedding_of_a_wider_model(data_cache: Path) -> None:

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.families import Firing
 from tests.trainables.stacks import SETTINGS, config
 from trainables.base import Family, SettingsError
 from trainables.probes.base import Probed, load_probe
-from trainables.probes.embeddings import Similarity
 from trainables.tasks.listops import ListOps
 from trainables.tasks.permutations import Permutations, PermutationSettings, TaskSettings
 
@@ -53,11 +51,6 @@ def test_noise_has_no_separation_beyond_chance() -> None:
     p = [probed("separation", noise(seed)).numbers["mod2.p"] for seed in range(40)]
     assert 0.3 < float(np.mean(p)) < 0.7
     assert sum(value <= 0.05 for value in p) <= 6
-
-
-def test_a_prime_modulus_has_no_groups_to_separate() -> None:
-    numbers = probed("separation", noise(0, 7), listops(7)).numbers
-    assert numbers.keys() == {"order", "order.p"}
 
 
 def test_elements_of_a_group_are_separated_by_sign_and_coset() -> None:
@@ -100,11 +93,6 @@ def test_on_a_line_neighbors_are_similar_but_the_ends_are_not() -> None:
     numbers = probed("similarity", circle(0.5)).numbers  # The ends of half a ring are opposite each other.
     assert numbers["ring"] > 0.5
     assert numbers["ends"] < -0.5
-
-
-def test_probes_are_found_by_name() -> None:
-    assert isinstance(load_probe("similarity"), Similarity)
-    assert isinstance(load_probe("tests.families:Firing"), Firing)
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def test_a_network_needs_a_feature_for_each_coordinate() -> None:
     family.check(Mix.parse("hessian+adam"), 64)
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_a_race_of_100_000_nodes_fits_into_two_gigabytes() -> None:
     """Peak resident memory includes the solution, all methods with their matrices, and torch."""
     code = (
