@@ -44,8 +44,10 @@ class Learner(ABC):
 
     @abstractmethod
     def advance(self) -> list[Report]:
-        """Train every unfinished run to its next evaluation and report on each; return ``[]`` once all have ended. A
-        run that ends (budget used, solved, diverged) is frozen: later events in the stack do not change its outcome."""
+        """Train every unfinished run to its next evaluation and report on each; return ``[]`` once all have ended.
+
+        A run that ends (budget used, solved, diverged) is frozen: later events in the stack do not change its outcome.
+        """
 
     @abstractmethod
     def save(self, directory: Path) -> None:
@@ -53,20 +55,26 @@ class Learner(ABC):
 
     @abstractmethod
     def restore(self, directory: Path) -> None:
-        """Continue from a checkpoint, which may be of a larger stack, bit for bit on the same device. Raises
-        ``FileNotFoundError`` without a checkpoint, and ``ValueError`` if it lacks one of the runs."""
+        """Continue from a checkpoint, which may be of a larger stack, bit for bit on the same device.
+
+        Raises ``FileNotFoundError`` without a checkpoint, and ``ValueError`` if it lacks one of the runs.
+        """
 
     def take_over(self, weights: Mapping[int, Mapping[str, NDArray[Any]]]) -> None:
-        """Start runs, by their index in the stack, from the weights of the previous phase. Take only the parts that a
-        run's ``start`` names. Called at most once, at step 0, for arms of several phases."""
+        """Start runs, by their index in the stack, from the weights of the previous phase.
+
+        Take only the parts that a run's ``start`` names. Called at most once, at step 0, for arms of several phases.
+        """
         raise NotImplementedError(f"{type(self).__name__} cannot start from the weights of another run")
 
 
 class Family(ABC):
-    """A kind of model and the tasks it is trained on, with its settings resolved. A family defines the first four
-    members and the abstract methods; the others have defaults. ``Settings`` is a frozen dataclass (nested dataclasses
-    allowed) whose ``__post_init__`` raises :class:`SettingsError`; its fields are the keys under ``settings:`` in a
-    search space."""
+    """A kind of model and the tasks it is trained on, with its settings resolved.
+
+    A family defines the first four members and the abstract methods; the others have defaults. ``Settings`` is a frozen
+    dataclass (nested dataclasses allowed) whose ``__post_init__`` raises :class:`SettingsError`; its fields are the
+    keys under ``settings:`` in a search space.
+    """
 
     name: ClassVar[str]
     """Part of every run's key: no other family may have the same name."""
@@ -109,8 +117,10 @@ class Family(ABC):
     @abstractmethod
     def scaled(self, steps: float, examples: float) -> Any:
         """Return the settings with ``steps`` times the optimizer steps and ``examples`` times the training examples.
+
         Both factors are positive; a factor of 1 changes nothing. The learning-rate schedule stretches with the steps.
-        Raises :class:`SettingsError` if the other settings do not fit so few steps."""
+        Raises :class:`SettingsError` if the other settings do not fit so few steps.
+        """
 
     @abstractmethod
     def steps(self, run: RunConfig) -> int:
@@ -127,12 +137,16 @@ class Family(ABC):
     @abstractmethod
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
         """Return a learner for a stack of runs of equal shape, at step 0, on a torch device (``cpu``, ``cuda``).
-        ``cache`` is a directory on this node for data that several runs share (made once, memory-mapped)."""
+
+        ``cache`` is a directory on this node for data that several runs share (made once, memory-mapped).
+        """
 
     def config(self, arm: Arm, size: int, seed: int, tuned: Mapping[str, float] | None = None) -> RunConfig:
         """Return the run of an arm at this size and seed: the arm's last phase, with earlier phases in its ``start``.
+
         The arm's budget scales steps and examples; ``tuned`` replaces settings by dotted name. A phase without steps is
-        skipped, and the next phase starts from new weights."""
+        skipped, and the next phase starts from new weights.
+        """
         family = type(self)(self.adjusted(tuned)) if tuned else self
         run: RunConfig | None = None
         for place, phase in enumerate(arm.phases, start=1):
@@ -224,8 +238,10 @@ def _replaced(settings: Any, path: Sequence[str], value: float) -> Any:
 
 
 def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> object:
-    """Return the object that ``name`` stands for, directly or through ``built_in``. Messages call it a ``kind``. Raises
-    :class:`SettingsError` with this ``key`` if its module cannot be imported or lacks the object."""
+    """Return the object that ``name`` stands for, directly or through ``built_in``. Messages call it a ``kind``.
+
+    Raises :class:`SettingsError` with this ``key`` if its module cannot be imported or lacks the object.
+    """
     module_name, colon, class_name = built_in.get(name, name).partition(":")
     if not colon:
         message = f"there is no {kind} {name!r}; give a built-in name or package.module:Class"
@@ -257,9 +273,11 @@ BUILT_IN = {
 
 
 def load_family(name: str) -> type[Family]:
-    """Return the class that a search space names: a built-in family or ``package.module:Class``. Raises
-    :class:`SettingsError` unless it is a :class:`Family` with its own ``name``: with an inherited one, its runs would
-    have another family's keys."""
+    """Return the class that a search space names: a built-in family or ``package.module:Class``.
+
+    Raises :class:`SettingsError` unless it is a :class:`Family` with its own ``name``: with an inherited one, its runs
+    would have another family's keys.
+    """
     family = find(name, BUILT_IN, kind="family", key="family")
     if not (isinstance(family, type) and issubclass(family, Family)):
         raise SettingsError(f"{name!r} is not a subclass of trainables.base.Family", key="family", given=name)

@@ -35,8 +35,10 @@ def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[s
 
 
 def read_checkpoint(path: Path, keys: Iterable[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return the tensors (on the CPU) and notes of a checkpoint that contains the runs with these keys. Raises
-    ``FileNotFoundError`` without a checkpoint, and ``ValueError`` if it lacks one of the runs."""
+    """Return the tensors (on the CPU) and notes of a checkpoint that contains the runs with these keys.
+
+    Raises ``FileNotFoundError`` without a checkpoint, and ``ValueError`` if it lacks one of the runs.
+    """
     if not path.exists():
         raise FileNotFoundError(path)
     with safe_open(path, framework="pt") as file:

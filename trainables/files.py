@@ -8,8 +8,10 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Replace a file atomically: ``path`` has either all of the old content or all of the new. Raises ``OSError`` with
-    the path, which Python omits when a write fails."""
+    """Replace a file atomically: ``path`` has either all of the old content or all of the new.
+
+    Raises ``OSError`` with the path, which Python omits when a write fails.
+    """
     aside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -75,10 +75,13 @@ class Mix:
 
 @dataclass(frozen=True)
 class Phase:
-    """One phase of an arm's training. ``share`` is its part of the arm's steps, in [0, 1]. ``takes`` names the parts of
-    the model to take over from the previous phase; the other parts start from new weights. Only weights are taken over:
-    Adam's moments and the learning-rate schedule, warm-up included, start again. ``frozen`` names the parts that do not
-    train. ``size`` replaces the run's size, so that one donor serves runs of every size."""
+    """One phase of an arm's training.
+
+    ``share`` is its part of the arm's steps, in [0, 1]. ``takes`` names the parts of the model to take over from the
+    previous phase; the other parts start from new weights. Only weights are taken over: Adam's moments and the
+    learning-rate schedule, warm-up included, start again. ``frozen`` names the parts that do not train. ``size``
+    replaces the run's size, so that one donor serves runs of every size.
+    """
 
     mix: Mix
     share: float = 1.0
@@ -89,9 +92,12 @@ class Phase:
 
 @dataclass(frozen=True)
 class Arm:
-    """A way to train a model of each size; a sweep compares several. The last phase's mix contains the target.
-    ``budget`` multiplies the settings' training steps and examples. ``recipe`` names the settings to train with, if a
-    sweep has several. ``label`` is the name of the arm; with ``""`` the mixes of its phases name it."""
+    """A way to train a model of each size; a sweep compares several.
+
+    The last phase's mix contains the target. ``budget`` multiplies the settings' training steps and examples.
+    ``recipe`` names the settings to train with, if a sweep has several. ``label`` is the name of the arm; with ``""``
+    the mixes of its phases name it.
+    """
 
     phases: tuple[Phase, ...]
     budget: float = 1.0

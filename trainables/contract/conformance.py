@@ -55,9 +55,11 @@ class Skipped(Exception):  # noqa: N818 - not an error of the family
 
 
 def case_of(family: Family, sizes: Sequence[int], device: str, directory: Path) -> Case:
-    """Return the case for a family: its first task alone and, if it has two, its first two together. Without ``sizes``,
-    take the first two of :data:`SIZES` that the family accepts. Raises :class:`BrokenFamilyError` if it has no usable
-    task or size."""
+    """Return the case for a family: its first task alone and, if it has two, its first two together.
+
+    Without ``sizes``, take the first two of :data:`SIZES` that the family accepts. Raises :class:`BrokenFamilyError` if
+    it has no usable task or size.
+    """
     tasks = family.tasks()
     if not isinstance(tasks, tuple) or not tasks or not all(isinstance(task, str) and task for task in tasks):
         raise BrokenFamilyError(f"tasks() must return a tuple of at least one name; it returned {tasks!r}")

@@ -127,9 +127,11 @@ class Status(StrEnum):
 @dataclass(frozen=True)
 class Evaluation:
     """One point of a learning curve: after ``step`` optimizer steps, on the validation part of the held-out data.
+
     ``loss`` is the mean training loss since the previous evaluation, in the family's unit (nats per token for a
     language model). ``accuracy`` maps each task of the mix to a share in [0, 1]. ``measures`` are further numbers to
-    plot, by name (a gradient's norm, parts of the loss)."""
+    plot, by name (a gradient's norm, parts of the loss).
+    """
 
     step: int
     loss: float
@@ -171,9 +173,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Report:
-    """Report on one run of a stack after the stack trained to its next evaluation. ``index`` is the run's place in the
-    stack as it was built. ``outcome``, ``arrays`` and ``weights`` are set once, when the run ends. ``arrays`` are for
-    probes, by the family's names; ``weights`` are the model's parameters by name."""
+    """Report on one run of a stack after the stack trained to its next evaluation.
+
+    ``index`` is the run's place in the stack as it was built. ``outcome``, ``arrays`` and ``weights`` are set once,
+    when the run ends. ``arrays`` are for probes, by the family's names; ``weights`` are the model's parameters by name.
+    """
 
     index: int
     evaluation: Evaluation | None = None

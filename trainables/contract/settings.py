@@ -14,9 +14,11 @@ from typing import Any
 
 
 class SettingsError(ValueError):
-    """Raised for an unusable setting. ``key`` is the dotted path of the setting inside the family's settings
-    (``task.modulus``), or ``""``. ``allowed`` lists the allowed values if they can be listed; callers name the
-    nearest."""
+    """Raised for an unusable setting.
+
+    ``key`` is the dotted path of the setting inside the family's settings (``task.modulus``), or ``""``. ``allowed``
+    lists the allowed values if they can be listed; callers name the nearest.
+    """
 
     def __init__(self, message: str, *, key: str = "", given: str = "", allowed: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -42,8 +44,10 @@ def digest_of(described: Any) -> str:
 
 
 def described_fields(settings: Any) -> dict[str, Any]:
-    """Return the fields of a settings dataclass as plain values, without fields added later at their default. A nested
-    dataclass is described the same way, or by its ``described()`` method if it has one."""
+    """Return the fields of a settings dataclass as plain values, without fields added later at their default.
+
+    A nested dataclass is described the same way, or by its ``described()`` method if it has one.
+    """
     described = asdict(settings)
     for field in fields(settings):
         value = getattr(settings, field.name)

@@ -45,8 +45,10 @@ class SimpleSettings:
 
 
 class SimpleFamily(Family):
-    """A family that consists of one generator, :meth:`train`, and the names of its tasks. ``Settings`` may be any
-    frozen dataclass (standard library or pydantic) with a whole number ``steps``."""
+    """A family that consists of one generator, :meth:`train`, and the names of its tasks.
+
+    ``Settings`` may be any frozen dataclass (standard library or pydantic) with a whole number ``steps``.
+    """
 
     name: ClassVar[str]
     """By default ``module:Class``."""
@@ -64,10 +66,12 @@ class SimpleFamily(Family):
 
     @abstractmethod
     def train(self, tasks: Mapping[str, float], size: int, seed: int, settings: Any) -> Iterator[Point]:
-        """Train one model and yield ``(step, loss, accuracy)`` at each evaluation. The last accuracy is the score of
-        the run. Stop early by returning; stop at ``settings.steps`` at the latest. A loss that is not finite ends the
-        run as diverged. Take all randomness from ``seed``. ``tasks`` maps each task to its share of the training data
-        (shares sum to 1); ``size`` is in units of ``size_axis``."""
+        """Train one model and yield ``(step, loss, accuracy)`` at each evaluation.
+
+        The last accuracy is the score of the run. Stop early by returning; stop at ``settings.steps`` at the latest.
+        A loss that is not finite ends the run as diverged. Take all randomness from ``seed``. ``tasks`` maps each task
+        to its share of the training data (shares sum to 1); ``size`` is in units of ``size_axis``.
+        """
 
     def parameter_count(self, size: float) -> float:
         """Return the number of trainable parameters, by default the size. ``size`` may be fractional."""

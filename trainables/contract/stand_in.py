@@ -74,8 +74,10 @@ class StandIn(Family):
 
 @cache  # Every new settings class would keep another parsing model in memory, and a page reads sweeps repeatedly.
 def stand_in(text: str, settings: tuple[str, ...]) -> type[StandIn]:
-    """Return the class of a family from the JSON text of its description; its ``Settings`` have these fields. Raises
-    ``ValueError`` if the text is not JSON or the description is incomplete."""
+    """Return the class of a family from the JSON text of its description; its ``Settings`` have these fields.
+
+    Raises ``ValueError`` if the text is not JSON or the description is incomplete.
+    """
     described = json.loads(text)
     try:
         members = {name: described[name] for name in CLASS_MEMBERS + METHODS} | {"words": Words(**described["words"])}

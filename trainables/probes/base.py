@@ -63,10 +63,13 @@ class Probe(ABC):
 
     @abstractmethod
     def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
-        """Probe one finished run. This is a pure function: the same arguments give the same result, and it writes no
-        file. ``model`` is the result of :meth:`Family.load` and ``data`` of :meth:`Family.data`, each None unless the
-        probe needs it. ``arrays`` are the arrays that the family stores for the run. An exception becomes the probe's
-        error and does not affect the run."""
+        """Probe one finished run.
+
+        This is a pure function: the same arguments give the same result, and it writes no file. ``model`` is the result
+        of :meth:`Family.load` and ``data`` of :meth:`Family.data`, each None unless the probe needs it. ``arrays`` are
+        the arrays that the family stores for the run. An exception becomes the probe's error and does not affect the
+        run.
+        """
 
 
 BUILT_IN = {

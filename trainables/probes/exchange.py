@@ -113,8 +113,10 @@ class Exchanges(NamedTuple):
 def drawn(
     questions: LastSteps, before: Integers, labels: Integers, function: Function, rng: np.random.Generator
 ) -> Exchanges:
-    """Return up to 300 exchanges in the questions whose answer ``before`` [M] is in the right group. There are none if
-    the task, with the number of arguments of a question, does not respect the groups."""
+    """Return up to 300 exchanges in the questions whose answer ``before`` [M] is in the right group.
+
+    There are none if the task, with the number of arguments of a question, does not respect the groups.
+    """
     right = group_of(questions.answers, labels, len(labels))
     groups, first = np.unique(labels, return_index=True)
     exchanges: list[Integers] = []
@@ -136,9 +138,11 @@ def drawn(
 
 
 def shifts(model: TrainedTransformer, questions: LastSteps, exchanges: Exchanges, along: Integers) -> Floats:
-    """Return the shifts of the arguments' embeddings [M, C] by the groups' means of the grouping ``along`` [n]. For the
-    grouping of the exchanges these are mean(given) - mean(own). In another grouping, each argument moves from its own
-    group by as many groups, around the list of groups."""
+    """Return the shifts of the arguments' embeddings [M, C] by the groups' means of the grouping ``along`` [n].
+
+    For the grouping of the exchanges these are mean(given) - mean(own). In another grouping, each argument moves from
+    its own group by as many groups, around the list of groups.
+    """
     groups, means = group_means(model.parameters["token"][: len(along)].double().numpy(), along)
     of = np.searchsorted(groups, along[questions.tokens.numpy()[exchanges.rows, exchanges.places]])
     shift_MC: Floats = means[(of + exchanges.steps) % len(groups)] - means[of]

@@ -138,8 +138,10 @@ class RaceFamily(Family):
         return RaceLearner(races, runs[0].settings.race)
 
     def price(self, method: str) -> Price:
-        """Return a method's prices, in units of the race. On a quadratic loss conjugate gradients need no evaluation:
-        their product also gives the new gradient."""
+        """Return a method's prices, in units of the race.
+
+        On a quadratic loss conjugate gradients need no evaluation: their product also gives the new gradient.
+        """
         numbers, known = self.problem_class.numbers, method == "cg" and self.problem_class.quadratic
         if self.settings.race.counted == "steps":
             return Price(0.0, 0.0 if known else 1.0, 0.0, 1.0)

@@ -73,8 +73,10 @@ def gathered(ends: Edges, edge_ED: Floats, nodes: int) -> Floats:
 
 
 def spanning_tree(points: Floats) -> Edges:
-    """Return the minimum spanning tree of at least two finite points in the plane, [N - 1, 2]. Among equal lengths, the
-    edge with the smaller ends counts as shorter."""
+    """Return the minimum spanning tree of at least two finite points in the plane, [N - 1, 2].
+
+    Among equal lengths, the edge with the smaller ends counts as shorter.
+    """
     candidates = _candidates(points)
     # Use ranks instead of lengths, because scipy ignores an edge of length 0.
     rank = np.empty(len(candidates))

@@ -39,10 +39,12 @@ Curvature = Callable[[Floats], Floats]
 
 @dataclass(eq=False)
 class Problem(ABC):
-    """A loss on a sparse graph, a function of (settings, nodes, seed) in float64. ``start`` and ``solution`` are [N,
-    D]; ``hessian`` (at the start) and ``laplacian`` (of the graph without weights) are scipy CSR [N, N]. A gradient
-    that is mathematically 0 must be exactly 0: Adam divides a gradient by its own size, so rounding would become a full
-    step."""
+    """A loss on a sparse graph, a function of (settings, nodes, seed) in float64.
+
+    ``start`` and ``solution`` are [N, D]; ``hessian`` (at the start) and ``laplacian`` (of the graph without weights)
+    are scipy CSR [N, N]. A gradient that is mathematically 0 must be exactly 0: Adam divides a gradient by its own
+    size, so rounding would become a full step.
+    """
 
     numbers: ClassVar[int] = 1
     """Unknowns per node, D."""
@@ -182,9 +184,12 @@ def springs_of(points: Floats, scale: float) -> Springs:
 
 @dataclass(eq=False)
 class CloudProblem(Problem):
-    """A cloud of points whose classes of H0 should all die at ``scale``. ``solution`` is one of many: points on a line.
-    ``hessian`` and ``laplacian`` belong to the tree at the start. The Hessian's entry for two points is half of the
-    trace of their 2 x 2 block: its mean over all directions, because a network moves points in all of them."""
+    """A cloud of points whose classes of H0 should all die at ``scale``.
+
+    ``solution`` is one of many: points on a line. ``hessian`` and ``laplacian`` belong to the tree at the start. The
+    Hessian's entry for two points is half of the trace of their 2 x 2 block: its mean over all directions, because a
+    network moves points in all of them.
+    """
 
     numbers = PLANE
 

@@ -8,8 +8,11 @@ import numpy as np
 
 
 def stream(seed: int, *labels: str) -> np.random.Generator:
-    """Return the generator of ``seed`` (>= 0) for the purpose that ``labels`` name. Different labels give independent
-    streams. A stream does not depend on other streams, so the test set of an operation is the same in every mix."""
+    """Return the generator of ``seed`` (>= 0) for the purpose that ``labels`` name.
+
+    Different labels give independent streams. A stream does not depend on other streams, so the test set of an
+    operation is the same in every mix.
+    """
     digest = hashlib.sha256("\0".join(labels).encode()).digest()
     words = tuple(int(word) for word in np.frombuffer(digest, dtype="<u4"))
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=words))

@@ -18,9 +18,11 @@ from trainables.files import write_whole
 
 @dataclass(frozen=True)
 class Examples:
-    """Expressions with their worked solutions. ``tokens`` [M, W] is the full text, padded with ``<eos>``.
-    ``prompt_lengths`` [M] counts the tokens up to the first '=' (included), ``lengths`` [M] up to ``<eos>`` (included).
-    ``answers`` [M] are the token ids of the right answers."""
+    """Expressions with their worked solutions.
+
+    ``tokens`` [M, W] is the full text, padded with ``<eos>``. ``prompt_lengths`` [M] counts the tokens up to the first
+    '=' (included), ``lengths`` [M] up to ``<eos>`` (included). ``answers`` [M] are the token ids of the right answers.
+    """
 
     tokens: NDArray[np.unsignedinteger]
     prompt_lengths: NDArray[np.int64]

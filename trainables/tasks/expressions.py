@@ -41,9 +41,11 @@ TRAIN_EXAMPLES_PER_VALUE = 5_000
 
 
 class ExpressionVocabulary:
-    """The tokens of a task, the same for every mix. They are the items (ids 0, 1, ...: the possible values of
-    arguments), answers that are not items, all operations, and ``( ) = <eos>``. The result of an operation is a code:
-    the id of its token. Commas have no tokens."""
+    """The tokens of a task, the same for every mix.
+
+    They are the items (ids 0, 1, ...: the possible values of arguments), answers that are not items, all operations,
+    and ``( ) = <eos>``. The result of an operation is a code: the id of its token. Commas have no tokens.
+    """
 
     def __init__(self, items: Sequence[str], operations: Sequence[str], answers: Sequence[str] = ()) -> None:
         self.items = len(items)
@@ -175,7 +177,9 @@ class ExpressionTask(ABC):
 
     def share_clean(self, fraction: float) -> float:
         """Return the share of random expressions that avoid held-out tuples, a ``fraction`` of all ordered tuples.
-        Values are uniform; with ``unordered`` this is the mean over seeds."""
+
+        Values are uniform; with ``unordered`` this is the mean over seeds.
+        """
         clean = 1.0
         # From the innermost level out: an operation is clean if each nested argument is clean and its own argument list
         # is not held out. Only lists of the maximum length can be.

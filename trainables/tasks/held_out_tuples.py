@@ -28,9 +28,11 @@ class Part(IntEnum):
 
 
 class HeldOut:
-    """The part of every tuple, a function of the seed and of the settings that define tuples. Half of the held-out
-    tuples, rounded up, are for the test. With ``held_out: unordered``, multisets are held out instead, and all orders
-    of a multiset are in the same part."""
+    """The part of every tuple, a function of the seed and of the settings that define tuples.
+
+    Half of the held-out tuples, rounded up, are for the test. With ``held_out: unordered``, multisets are held out
+    instead, and all orders of a multiset are in the same part.
+    """
 
     def __init__(self, settings: ExpressionTask, seed: int) -> None:
         self._values, self._length = settings.value_count, settings.max_arguments
@@ -60,17 +62,21 @@ class HeldOut:
         return parts
 
     def tuples(self, part: Part, limit: int, rng: np.random.Generator) -> Integers:
-        """Return the tuples [T, k] of one part in ascending order, each once; every order of a multiset is a tuple. If
-        there are more than :data:`MOST_ASKED` tuples in all, return a random sample of at most ``limit``. Orders of one
-        multiset are not independent, least of all for ``add``; :meth:`cases` counts the independent cases."""
+        """Return the tuples [T, k] of one part in ascending order, each once; every order of a multiset is a tuple.
+
+        If there are more than :data:`MOST_ASKED` tuples in all, return a random sample of at most ``limit``. Orders of
+        one multiset are not independent, least of all for ``add``; :meth:`cases` counts the independent cases.
+        """
         numbers = np.flatnonzero(self._table_N == part)
         if len(self._table_N) > MOST_ASKED:
             numbers = np.sort(rng.choice(numbers, size=min(limit, len(numbers)), replace=False))
         return numbers[:, None] // self._powers % self._values
 
     def cases(self, arguments: NDArray[np.integer], part: Part) -> int:
-        """Return the number of different tuples (with ``unordered``, multisets) of a part in a text. ``arguments`` [L]
-        are the values of the text in order; every other token has a number outside 0..value_count-1."""
+        """Return the number of different tuples (with ``unordered``, multisets) of a part in a text.
+
+        ``arguments`` [L] are the values of the text in order; every other token has a number outside 0..value_count-1.
+        """
         windows = np.lib.stride_tricks.sliding_window_view(arguments, self._length)
         rows = windows[((windows >= 0) & (windows < self._values)).all(axis=1)].astype(np.int64)
         different = np.unique(np.sort(rows, axis=1) if self._unordered else rows, axis=0)

@@ -16,8 +16,10 @@ Build = Callable[[int, np.random.Generator], Function]
 
 
 class Operation(NamedTuple):
-    """An operation. ``build(modulus, rng)`` returns its function; only random tables use ``rng``. The value of a
-    ``commutative`` operation does not depend on the order of its arguments."""
+    """An operation. ``build(modulus, rng)`` returns its function; only random tables use ``rng``.
+
+    The value of a ``commutative`` operation does not depend on the order of its arguments.
+    """
 
     build: Build
     commutative: bool

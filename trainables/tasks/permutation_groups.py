@@ -32,7 +32,9 @@ _FIRST_POINTS = 6
 @dataclass(frozen=True, eq=False)
 class Group:
     """A permutation group. The identity is element 0; elements are in the lexicographic order of their images.
-    ``images`` [N, d]: element e takes point i to ``images[e, i]``. ``table`` [N, N]: ``table[a, b]`` is a b."""
+
+    ``images`` [N, d]: element e takes point i to ``images[e, i]``. ``table`` [N, N]: ``table[a, b]`` is a b.
+    """
 
     name: str
     images: Integers
@@ -64,8 +66,9 @@ class Group:
 
     def subgroup(self, name: str) -> Integers:
         """Return the elements, ascending, of a named subgroup that acts on the first points and fixes all others.
-        Raises :class:`SettingsError` (key ``task.subgroup``) if the name is unknown or an element is not in the
-        group."""
+
+        Raises :class:`SettingsError` (key ``task.subgroup``) if the name is unknown or an element is not in the group.
+        """
         kind, points = _parse(name, key="task.subgroup")
         # A subgroup's order divides the group's; any other may be far too large to list.
         if points <= self.points and self.order % _order(kind, points) == 0:
@@ -81,8 +84,10 @@ class Group:
 
 @lru_cache
 def named_group(name: str) -> Group:
-    """Return the group with this name, with 2 to :data:`LARGEST_ORDER` elements. Raises :class:`SettingsError` (key
-    ``task.group``) for an unknown name or another number of elements."""
+    """Return the group with this name, with 2 to :data:`LARGEST_ORDER` elements.
+
+    Raises :class:`SettingsError` (key ``task.group``) for an unknown name or another number of elements.
+    """
     kind, points = _parse(name, key="task.group")
     order = _order(kind, points)
     if not 2 <= order <= LARGEST_ORDER:

@@ -39,9 +39,11 @@ Steps = NDArray[np.int16]
 
 
 class Expressions:
-    """Generator of the expressions of one mix, with the held-out tuples and tables of one seed. It returns examples
-    whose ``tokens`` [L] are one text after the other, without padding. Raises :class:`SettingsError` (key ``mixes``)
-    for an operation that does not exist or cannot be trained."""
+    """Generator of the expressions of one mix, with the held-out tuples and tables of one seed.
+
+    It returns examples whose ``tokens`` [L] are one text after the other, without padding. Raises
+    :class:`SettingsError` (key ``mixes``) for an operation that does not exist or cannot be trained.
+    """
 
     def __init__(self, settings: ExpressionTask, mix: Mix, seed: int) -> None:
         settings.check_mix(mix)
@@ -54,9 +56,11 @@ class Expressions:
 
     def sample(self, part: Part, count: int, rng: np.random.Generator) -> tuple[Examples, dict[str, int]]:
         """Return ``count`` random expressions of one part, and the number of nodes of each operation in them.
+
         ``TRAINED`` expressions contain no held-out tuple in any step. ``VALIDATION`` expressions contain a tuple held
         out for validation and none for the test; ``TEST`` expressions contain a tuple held out for the test. Raises
-        :class:`SettingsError` (key ``task.held_out_fraction``) if almost no random expression fits the part."""
+        :class:`SettingsError` (key ``task.held_out_fraction``) if almost no random expression fits the part.
+        """
         texts: list[Examples] = []
         nodes = np.zeros(len(self.mix.tasks), dtype=np.int64)
         missing, batches = count, 0
@@ -90,10 +94,12 @@ class Expressions:
         return Examples(np.concatenate(pieces), prompt_lengths, lengths, trees[0].value[:, 0].copy())
 
     def _items(self, trees: Trees) -> tuple[Tokens, Steps, Steps]:
-        """Return every token that an expression ever shows, in the order of the line, and the steps that show it. The
-        three arrays [B, W] are token, first step, and step after the last (equal to the first if it is never shown). An
-        operation reduced in step t shows its name and brackets before t, and its value from t until its parent is
-        reduced."""
+        """Return every token that an expression ever shows, in the order of the line, and the steps that show it.
+
+        The three arrays [B, W] are token, first step, and step after the last (equal to the first if it is never
+        shown). An operation reduced in step t shows its name and brackets before t, and its value from t until its
+        parent is reduced.
+        """
         v, k = self.vocabulary, self.settings.max_arguments
         names = np.array([v.operation(task) for task in self.mix.tasks])
         reduced = _reduction_steps(trees)
@@ -124,8 +130,10 @@ def _item(token: Integers | int, birth: Steps | int, death: Steps) -> NDArray[np
 
 
 def _reduction_steps(trees: Trees) -> list[Steps]:
-    """Return the step (1, 2, ...) in which each operation is reduced, 0 for all other slots; one [B, S] per level. An
-    operation is reduced right after the last operation inside it; operations in earlier arguments come first."""
+    """Return the step (1, 2, ...) in which each operation is reduced, 0 for all other slots; one [B, S] per level.
+
+    An operation is reduced right after the last operation inside it; operations in earlier arguments come first.
+    """
     sizes = [trees[-1].nested.astype(np.int16)]
     for level in reversed(trees[:-1]):
         inside = sizes[0].reshape(*level.nested.shape, -1).sum(axis=2, dtype=np.int16)

@@ -22,9 +22,11 @@ from trainables.tasks.held_out_tuples import HeldOut
 
 
 class Level(NamedTuple):
-    """One level of a batch of trees; all arrays are [B, S]. ``present`` marks used slots, which have a ``value``.
-    ``nested`` marks slots that are operations, with an ``operation`` (an index into the mix) and an ``arity``; the
-    others are plain values."""
+    """One level of a batch of trees; all arrays are [B, S].
+
+    ``present`` marks used slots, which have a ``value``. ``nested`` marks slots that are operations, with an
+    ``operation`` (an index into the mix) and an ``arity``; the others are plain values.
+    """
 
     present: NDArray[np.bool_]
     nested: NDArray[np.bool_]
@@ -41,8 +43,10 @@ def grow(
     settings: ExpressionTask, shares: Sequence[float], inner: Sequence[int], count: int, rng: np.random.Generator
 ) -> Trees:
     """Return ``count`` random expressions: operations drawn by their shares, argument counts and values uniformly.
+
     ``inner`` are the indices of the operations that may be arguments; inside an expression they are drawn by their
-    shares among these. If ``inner`` is empty, nothing nests. Values of operations are 0 until :func:`evaluate`."""
+    shares among these. If ``inner`` is empty, nothing nests. Values of operations are 0 until :func:`evaluate`.
+    """
     k, levels_of_operations = settings.max_arguments, settings.levels if inner else 1
     inner_shares = np.array(shares)[list(inner)]
     nested = present = np.ones((count, 1), dtype=np.bool_)

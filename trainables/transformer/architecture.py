@@ -95,8 +95,10 @@ class Layout:
 
 
 def parameter_shapes(settings: ModelSettings, n_embed: int, vocabulary: int) -> dict[str, tuple[int, ...]]:
-    """Return the name and shape of every parameter of one model, in the order of its flat vector. Weights are [in,
-    out]. The bias of ``x`` follows it and is called ``x_bias``. A tied head has only a bias."""
+    """Return the name and shape of every parameter of one model, in the order of its flat vector.
+
+    Weights are [in, out]. The bias of ``x`` follows it and is called ``x_bias``. A tied head has only a bias.
+    """
     width, hidden = n_embed, settings.feed_forward * n_embed
     shapes: dict[str, tuple[int, ...]] = {"token": (vocabulary, width), "position": (settings.block, width)}
     for layer in range(settings.n_layer):
@@ -137,9 +139,11 @@ def layout(settings: ModelSettings, n_embed: int, vocabulary: int) -> Layout:
 
 
 def count_parameters(settings: ModelSettings, n_embed: float, vocabulary: int) -> Parameters:
-    """Count the trainable parameters of one model in closed form; ``n_embed`` may be fractional. A block has 3C^2
-    (query, key, value) + C^2 (output) + 2fC^2 (feed-forward) + 2C (norm gains). It has a bias for each column of these
-    matrices, (4 + f + 1)C, and for each gain. The head's biases are not part of the core."""
+    """Count the trainable parameters of one model in closed form; ``n_embed`` may be fractional.
+
+    A block has 3C^2 (query, key, value) + C^2 (output) + 2fC^2 (feed-forward) + 2C (norm gains). It has a bias for each
+    column of these matrices, (4 + f + 1)C, and for each gain. The head's biases are not part of the core.
+    """
     c = n_embed
     core = settings.n_layer * ((4 + 2 * settings.feed_forward) * c**2 + 2 * c) + c
     outside = c * (vocabulary + settings.block) + (0 if settings.tied else c * vocabulary)
@@ -150,18 +154,23 @@ def count_parameters(settings: ModelSettings, n_embed: float, vocabulary: int) -
 
 
 def flops_per_token(settings: ModelSettings, n_embed: int, vocabulary: int) -> float:
-    """Return the floating-point operations of one training step per token. A weight counts as 2 operations forward and
-    4 backward; attention adds half of its two T x T products, which are causal. Norms and biases are not counted."""
+    """Return the floating-point operations of one training step per token.
+
+    A weight counts as 2 operations forward and 4 backward; attention adds half of its two T x T products, which are
+    causal. Norms and biases are not counted.
+    """
     c, t = n_embed, settings.block
     weights = (4 + 2 * settings.feed_forward) * c**2 + t * c
     return 6.0 * (settings.n_layer * settings.n_recurrence * weights + c * vocabulary)
 
 
 def training_bytes(settings: ModelSettings, n_embed: int, vocabulary: int, batch: int, item: int) -> float:
-    """Estimate the peak memory of one run's training in bytes; ``item`` is the size of a number in the products. There
-    are seven float32 copies of the parameters (weights, two moments, the gradient in pieces and as one, two temporary
-    ones) and four of the logits. For its gradient a block keeps, per token, 2C of sums, 2C of norms, 3C of qkv, 2C of
-    attention and 8C around the activation; temporary values add a fifth."""
+    """Estimate the peak memory of one run's training in bytes; ``item`` is the size of a number in the products.
+
+    There are seven float32 copies of the parameters (weights, two moments, the gradient in pieces and as one, two
+    temporary ones) and four of the logits. For its gradient a block keeps, per token, 2C of sums, 2C of norms, 3C of
+    qkv, 2C of attention and 8C around the activation; temporary values add a fifth.
+    """
     tokens, blocks = batch * settings.block, settings.n_layer * settings.n_recurrence
     kept = tokens * blocks * (9 + 2 * settings.feed_forward) * n_embed * item
     logits = 4 * 4 * tokens * vocabulary

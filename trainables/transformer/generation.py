@@ -44,10 +44,12 @@ def accuracies(
     device: torch.device,
     keys: Sequence[int] | None = None,
 ) -> list[list[float]]:
-    """Return the share of right answers of every model of the stack on each of its sets of expressions. An expression
-    is right if '=', its answer and the first ``<eos>`` end its text. It is wrong if it is longer than the longest
-    solution of its set. Rows of ``questions`` may have different numbers of sets. ``keys`` are signed 64-bit seeds, one
-    for each stack row, to sample texts at temperature 1; None for greedy texts."""
+    """Return the share of right answers of every model of the stack on each of its sets of expressions.
+
+    An expression is right if '=', its answer and the first ``<eos>`` end its text. It is wrong if it is longer than the
+    longest solution of its set. Rows of ``questions`` may have different numbers of sets. ``keys`` are signed 64-bit
+    seeds, one for each stack row, to sample texts at temperature 1; None for greedy texts.
+    """
     tokens_SMW, begin_SM = (torch.from_numpy(array).to(device) for array in lay_out(questions, vocabulary.eos))
     write(tokens_SMW, begin_SM, vocabulary.eos, keys)
     shares = []
@@ -83,8 +85,11 @@ def write_by_drafts(
     most_tokens: int = TOKENS_A_PASS,
 ) -> None:
     """Write every model's texts in place, each from ``begin_SM``, which changes, to its first ``end``; ``keys`` as of
-    :func:`accuracies`. The tokens after ``begin_SM`` are a draft. A pass over at most ``most_tokens`` tokens of
-    unfinished texts accepts each draft up to its first wrong token, and corrects that token."""
+    :func:`accuracies`.
+
+    The tokens after ``begin_SM`` are a draft. A pass over at most ``most_tokens`` tokens of unfinished texts accepts
+    each draft up to its first wrong token, and corrects that token.
+    """
     stack, _, width = tokens_SMW.shape
     place_W = torch.arange(width, device=tokens_SMW.device)
     while unfinished := int((begin_SM < width).sum(dim=1).max()):
@@ -136,8 +141,10 @@ def _score(text_MW: NDArray[np.int64], one: Examples, vocabulary: ExpressionVoca
 
 
 class TrainedTransformer:
-    """One model on the CPU, in float32, with its parameters by name, without a stack axis. Raises ``ValueError`` if the
-    weights do not fit a model of these settings, width and number of tokens."""
+    """One model on the CPU, in float32, with its parameters by name, without a stack axis.
+
+    Raises ``ValueError`` if the weights do not fit a model of these settings, width and number of tokens.
+    """
 
     def __init__(
         self, settings: ModelSettings, n_embed: int, vocabulary: int, weights: Mapping[str, NDArray[Any]]
@@ -154,7 +161,9 @@ class TrainedTransformer:
 
     def logits(self, tokens_BT: Tensor, change: Change | None = None, **parameters: Tensor) -> Tensor:
         """Return the logits [B, T, V] for token ids [B, T]. Raises ``ValueError`` if T is larger than ``block``.
-        ``change`` replaces updates of sublayers, and ``parameters`` some of the model's parameters."""
+
+        ``change`` replaces updates of sublayers, and ``parameters`` some of the model's parameters.
+        """
         if tokens_BT.shape[1] > self.settings.block:
             raise ValueError(f"{tokens_BT.shape[1]} tokens do not fit the model's block of {self.settings.block}")
         stacked = {name: parameter.unsqueeze(0) for name, parameter in {**self.parameters, **parameters}.items()}

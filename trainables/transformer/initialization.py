@@ -27,8 +27,10 @@ INTO_STREAM = ("attention_out", "feed_forward_out")
 
 @dataclass(frozen=True)
 class InitSettings:
-    """Standard deviations of the initial weights, tensor by tensor; norm gains start at 1, biases at 0. Raises
-    :class:`SettingsError` with the key ``model.init.<field>``."""
+    """Standard deviations of the initial weights, tensor by tensor; norm gains start at 1, biases at 0.
+
+    Raises :class:`SettingsError` with the key ``model.init.<field>``.
+    """
 
     kind: Literal["normal", "scaled"] = "normal"
     """``normal``: N(0, ``std``) for every matrix and embedding; ``scaled``: by fan-in."""
@@ -57,8 +59,10 @@ class InitSettings:
         return default if given is None else given
 
     def deviation(self, name: str, shape: tuple[int, ...], additions: int) -> float:
-        """Return the standard deviation of the initial values of a parameter of this shape, fan-in first. ``additions``
-        is the number of times that the model adds to its residual stream."""
+        """Return the standard deviation of the initial values of a parameter of this shape, fan-in first.
+
+        ``additions`` is the number of times that the model adds to its residual stream.
+        """
         if self.kind == "normal":
             return self.scale
         if name in EMBEDDINGS:
@@ -93,9 +97,11 @@ Floats = NDArray[np.float32]
 
 def resized(table_VC: Floats, width: int, rng: np.random.Generator) -> Floats:
     """Return a table [V, width] whose rows have nearly the dot products of the rows of ``table_VC`` [V, C], or exactly
-    if ``width`` is at least its rank. It keeps the largest principal directions (Eckart and Young 1936). Dot products
-    do not determine the axes: a random rotation from ``rng`` spreads the directions over all columns, as in a model
-    trained at this width."""
+    if ``width`` is at least its rank.
+
+    It keeps the largest principal directions (Eckart and Young 1936). Dot products do not determine the axes: a random
+    rotation from ``rng`` spreads the directions over all columns, as in a model trained at this width.
+    """
     u_VK, s_K, _ = np.linalg.svd(table_VC.astype(np.float64), full_matrices=False)
     # The sign of a direction is arbitrary, so make its largest entry positive.
     signs = np.sign(u_VK[np.abs(u_VK).argmax(axis=0), np.arange(len(s_K))])

@@ -49,9 +49,11 @@ def run_seed(purpose: str, config: RunConfig) -> int:
 
 
 class TransformerLearner(Learner):
-    """Trains a stack of transformers of one width. The runs share everything that shapes a step (architecture, batch,
-    steps, schedule of evaluations, betas, clip, decay, loss, precision). They may differ in mix, seed, initial weights,
-    learning rates and weight decay."""
+    """Trains a stack of transformers of one width.
+
+    The runs share everything that shapes a step (architecture, batch, steps, schedule of evaluations, betas, clip,
+    decay, loss, precision). They may differ in mix, seed, initial weights, learning rates and weight decay.
+    """
 
     def __init__(self, family: Family, runs: Sequence[RunConfig], device: str, cache: Path) -> None:
         # Runs of one stack may have different tasks, for example other numbers of examples.

@@ -60,8 +60,10 @@ def _after_norm(
     parameters: Mapping[str, Tensor], norm: str, name: str, matrix_SCK: Tensor
 ) -> tuple[Tensor, Tensor | None]:
     """Return the matrix [S, C, K] and bias [S, 1, K] of the map ``name`` with the gain g and bias b of the preceding
-    norm folded in. (n g + b) W + c = n (g W) + (b W + c): two small products per step instead of passes over every
-    token."""
+    norm folded in.
+
+    (n g + b) W + c = n (g W) + (b W + c): two small products per step instead of passes over every token.
+    """
     gain_SC = parameters[norm]
     padding = matrix_SCK.shape[1] - gain_SC.shape[1]
     folded_SCK = functional.pad(gain_SC, (0, padding)).unsqueeze(-1) * matrix_SCK
@@ -72,9 +74,11 @@ def _after_norm(
 
 
 def _parts(stack: int, rows: int, *, on_gpu: bool) -> int:
-    """Return the number of parts in which to multiply the rows of a stack. A matrix's gradient is a sum over all rows.
-    cuBLAS splits that sum between multiprocessors for one matrix, but not for a batch of them: on an H100, 8,192 rows
-    and 4 matrices of 32 x 32 took 143 us, and 16 us in 16 parts."""
+    """Return the number of parts in which to multiply the rows of a stack.
+
+    A matrix's gradient is a sum over all rows. cuBLAS splits that sum between multiprocessors for one matrix, but not
+    for a batch of them: on an H100, 8,192 rows and 4 matrices of 32 x 32 took 143 us, and 16 us in 16 parts.
+    """
     if not on_gpu or stack == 1:
         return 1
     return next(parts for parts in range(max(1, rows // ROWS_OF_A_PART), 0, -1) if rows % parts == 0)
@@ -108,8 +112,11 @@ def _embed(table_SVC: Tensor, tokens_SN: Tensor) -> Tensor:
 
 
 def _embed_by_product(table_SVC: Tensor, tokens_SN: Tensor) -> Tensor:
-    """Look up tokens by a product with one-hot rows. On a GPU the gradient of a look-up is a sum in no fixed order, in
-    the table's precision. The gradient of a product is repeatable and summed in float32."""
+    """Look up tokens by a product with one-hot rows.
+
+    On a GPU the gradient of a look-up is a sum in no fixed order, in the table's precision. The gradient of a product
+    is repeatable and summed in float32.
+    """
     vocabulary = table_SVC.shape[1]
     more = -vocabulary % 8  # Pad the inner width for tensor cores.
     chosen_SNV = tokens_SN.unsqueeze(-1) == torch.arange(vocabulary + more, device=tokens_SN.device)
@@ -148,9 +155,11 @@ def _mix_by_products(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, scale: floa
 def forward(
     settings: ModelSettings, parameters: Mapping[str, Tensor], tokens_SBT: Tensor, change: Change | None = None
 ) -> Tensor:
-    """Return the logits [S, B, T, V] of a stack of models on their own rows of tokens, T <= block. If ``parameters``
-    are padded (gpu_step.py), C, D, F and the head's V are wider than the model's. ``change`` replaces the updates that
-    sublayers write to the residual stream, for probes."""
+    """Return the logits [S, B, T, V] of a stack of models on their own rows of tokens, T <= block.
+
+    If ``parameters`` are padded (gpu_step.py), C, D, F and the head's V are wider than the model's. ``change`` replaces
+    the updates that sublayers write to the residual stream, for probes.
+    """
     stack, rows, positions = tokens_SBT.shape
     p = parameters
     vocabulary, n_embed = p["token"].shape[1], p["final_norm"].shape[1]

@@ -51,9 +51,11 @@ class StackState:
 
 
 def step_sizes(settings: Sequence[TrainingSettings], first: int, last: int) -> NDArray[np.float32]:
-    """Return the factors of steps ``first`` .. ``last - 1`` of a stack's runs: float32 [K, 3, S]. The three rows of a
-    step are the learning rate with the first moment's bias correction, the weight decay factor (learning rate x weight
-    decay) and the square root of the second moment's bias correction. Runs share the betas."""
+    """Return the factors of steps ``first`` .. ``last - 1`` of a stack's runs: float32 [K, 3, S].
+
+    The three rows of a step are the learning rate with the first moment's bias correction, the weight decay factor
+    (learning rate x weight decay) and the square root of the second moment's bias correction. Runs share the betas.
+    """
     rates_KS = np.stack([one.learning_rates(first, last) for one in settings], axis=1)
     count_K1 = np.arange(first, last)[:, None] + 1.0
     beta1, beta2 = settings[0].beta1, settings[0].beta2
@@ -66,8 +68,11 @@ def step_sizes(settings: Sequence[TrainingSettings], first: int, last: int) -> N
 def adamw_step(
     state: StackState, gradient_SP: Tensor, settings: TrainingSettings, sizes_3S: Tensor, decayed: Tensor
 ) -> None:
-    """Take one step in place; ``gradient_SP`` is overwritten. ``sizes_3S`` is the step's entry in :func:`step_sizes`.
-    ``decayed``, [P] or [S, P], is 1 for elements that weight decay applies to and 0 for others."""
+    """Take one step in place; ``gradient_SP`` is overwritten.
+
+    ``sizes_3S`` is the step's entry in :func:`step_sizes`. ``decayed``, [P] or [S, P], is 1 for elements that weight
+    decay applies to and 0 for others.
+    """
     rate_S1, decay_S1, root_S1 = sizes_3S.unsqueeze(-1).unbind(0)
     norm_S = gradient_SP.norm(dim=1)
     gradient_SP.mul_((settings.clip / (norm_S + 1e-6)).clamp_(max=1.0).unsqueeze(1))

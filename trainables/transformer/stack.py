@@ -40,9 +40,12 @@ _COMPILED_FIRST: set[Hashable] = set()
 
 @dataclass(eq=False)
 class Trainer(ABC):
-    """Runs optimizer steps of a stack. ``settings``, ``texts`` and ``keys`` (see :class:`WindowSampler`) have an entry
-    for each run, and so has ``frozen`` unless it is empty: the names of the parameters that the run does not train. All
-    settings agree in what shapes a step."""
+    """Runs optimizer steps of a stack.
+
+    ``settings``, ``texts`` and ``keys`` (see :class:`WindowSampler`) have an entry for each run, and so has ``frozen``
+    unless it is empty: the names of the parameters that the run does not train. All settings agree in what shapes a
+    step.
+    """
 
     state: StackState
     model: ModelSettings
@@ -87,9 +90,11 @@ class Trainer(ABC):
 
 @dataclass(eq=False)
 class StackTrainer(Trainer):
-    """Trains the whole stack by torch, as one batched model. On a GPU, widths are padded for tensor cores, the step is
-    captured as one CUDA graph, and its forward and backward passes are compiled if ``compile_step`` is True (default:
-    gpu_step.py decides)."""
+    """Trains the whole stack by torch, as one batched model.
+
+    On a GPU, widths are padded for tensor cores, the step is captured as one CUDA graph, and its forward and backward
+    passes are compiled if ``compile_step`` is True (default: gpu_step.py decides).
+    """
 
     compile_step: bool | None = None
 
