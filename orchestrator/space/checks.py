@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from orchestrator.errors import did_you_mean, unknown
-from orchestrator.space.mistakes import InvalidDataError, Key, Mistake, explain
-from orchestrator.space.settings import flatten, plain_value, resolve
+from orchestrator.space.mistakes import Key, Mistake, explain
+from orchestrator.space.settings import flatten, plain_value
 from orchestrator.space.tuning import Tune
 from orchestrator.transition.evidence import bar
 from trainables.base import Family, RunConfig, SettingsError
@@ -91,19 +91,6 @@ def in_tune(
 def _tunable(family: Family) -> str:
     allowed = ", ".join(family.tunable)
     return f"Allowed: {allowed}" if allowed else f"The family {family.name} has no settings to tune"
-
-
-def in_recipes(
-    recipes: Mapping[str, Any], tune: Tune | None, family: Family, sizes: tuple[int, ...]
-) -> Iterator[Mistake]:
-    """Refuse invalid recipes, and recipes combined with tuning."""
-    try:
-        resolve(recipes, family, sizes)
-    except InvalidDataError as error:
-        yield from error.mistakes
-    else:
-        if recipes and tune is not None:
-            yield Mistake(("tune",), "a search space can have tune: or recipes:, not both")
 
 
 def in_along(along: str, settings: Any) -> Iterator[Mistake]:

@@ -195,9 +195,13 @@ class SweepSpec(BaseModel):
             *checks.in_bar(self.search.settings.get("learned", LEARNED), self.target, family),
             *checks.in_tuned(self.tuned, self.mix_named, family),
             *(checks.in_tune(tune, self.mixes, self.sizes, self.seed_list, family) if tune is not None else ()),
-            *checks.in_recipes(self.recipes, tune, family, self.sizes),
-            *checks.in_along(self.along, self.settings),
         ]
+        try:
+            if self.recipe_settings and tune is not None:
+                mistakes.append(Mistake(("tune",), "a search space can have tune: or recipes:, not both"))
+        except InvalidDataError as error:
+            mistakes += error.mistakes
+        mistakes += checks.in_along(self.along, self.settings)
         # A run with one of these mistakes cannot be trained, and would repeat the message.
         return mistakes or self._untrainable()
 

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -70,6 +71,7 @@ _Loader.add_implicit_resolver(
 )
 
 
+@lru_cache(maxsize=64)  # Parsing a space takes 50 ms, and every variant begins with the same text.
 def read(text: str, source: str) -> Document:
     """Read a YAML document. ``source`` names it in errors. Raises :class:`UserError`."""
     try:

@@ -78,10 +78,7 @@ def test_a_read_only_home_is_read(frozen: tuple[Path, str], tmp_path: Path) -> N
     for words in (
         ("sweeps",),
         ("status", sweep_id),
-        ("explain", sweep_id),
-        ("compare", sweep_id),
         ("report", sweep_id, "--output", tmp_path / "report.html"),
-        ("figure", sweep_id, "--output", tmp_path / "figure.svg"),
         ("export", sweep_id, "--output", tmp_path / "tables"),
     ):
         done = command(*words, "--home", home)

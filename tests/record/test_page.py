@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 import urllib.error
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -30,29 +29,6 @@ sys.exit(serve(Store(sys.argv[1], None), int(sys.argv[2])))
 """
 
 
-def _servers(page: int) -> list[psutil.Process]:
-    """Return the page's servers. Once a server has a child, it has its process group and the page waits for it."""
-    with suppress(psutil.NoSuchProcess):  # The page has already ended.
-        return [child for child in psutil.Process(page).children() if child.children()]
-    return []
-
-
-def test_a_server_that_does_not_end_by_itself_is_killed(empty: Path, tmp_path: Path) -> None:
-    """The server is suspended, so that it does not react to signals."""
-    words = [sys.executable, "-c", SCRIPT, f"sqlite:///{empty}", "1"]
-    page = subprocess.Popen(words, cwd=ROOT, start_new_session=True)
-    try:
-        (server,) = wait_for(lambda: _servers(page.pid))
-        os.killpg(server.pid, signal.SIGSTOP)
-        interrupted = time.monotonic()
-        page.send_signal(signal.SIGINT)
-        assert page.wait(60) == 0
-    finally:
-        page.kill()
-    assert 1.0 <= time.monotonic() - interrupted < 30
-    assert not server.is_running()
-
-
 SETTINGS = {
     "MLFLOW_STATIC_PREFIX": "/proxied",
     "MLFLOW_SERVER_ALLOWED_HOSTS": "tracker.example",
@@ -64,19 +40,25 @@ SETTINGS = {
 
 
 @pytest.mark.slow
-def test_the_page_answers_despite_settings_for_other_servers(empty: Path, tmp_path: Path) -> None:
+def test_the_page_answers_despite_settings_for_other_servers_and_ends_when_asked(empty: Path, tmp_path: Path) -> None:
     home, port = tmp_path / "job_feature%2Fx", free_port()
     home.mkdir()
     shutil.copyfile(empty, home / DATABASE)
     (tmp_path / "mlflow.py").write_text("raise SystemExit('the mlflow of other work')\n")
     environment = os.environ | SETTINGS | {"PYTHONPATH": str(ROOT)}
     words = [sys.executable, "-P", "-c", SCRIPT, choose(home).uri, str(port)]
-    page = subprocess.Popen(words, cwd=tmp_path, env=environment)
+    page = subprocess.Popen(words, cwd=tmp_path, env=environment, start_new_session=True)
     try:
         assert wait_for(lambda: _experiments(port, page), 180) == ["Default"]
+        (server,) = psutil.Process(page.pid).children()
+        os.killpg(server.pid, signal.SIGSTOP)  # It no longer reacts to signals, so it must be killed.
+        interrupted = time.monotonic()
+        page.send_signal(signal.SIGINT)
+        assert page.wait(60) == 0
     finally:
-        page.terminate()
-        page.wait(60)
+        page.kill()
+    assert 1.0 <= time.monotonic() - interrupted < 30
+    assert not server.is_running()
     assert {path.name for path in tmp_path.iterdir()} == {home.name, "mlflow.py"}
 
 

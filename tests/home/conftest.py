@@ -1,0 +1,17 @@
+"""Setup of tests of homes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from unittest.mock import Mock
+
+import pytest
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_figures_and_record() -> Iterator[None]:
+    """Sweeps in this process have no figures, report or record, which take five times as long as their runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("orchestrator.sweep.answering.draw", lambda *given: [])
+        patch.setattr("orchestrator.sweep.run.open_mlflow", lambda store: Mock())
+        yield
