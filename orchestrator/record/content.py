@@ -159,6 +159,7 @@ def run_content(sweep: Sweep, run: RunRecord) -> Content:
         },
         params=with_settings(spec, identity, config.settings),
         samples=finite((*curve, *final)),
+        note=_run_note(sweep, run),
         texts={"traceback.txt": outcome.error} if outcome.status is Status.FAILED else {},
         files={
             f"{PROBES}/{path.name}" if path.parent.name == PROBES else path.name: path
@@ -275,4 +276,15 @@ For each of the mixes {mixes}, this sweep looks for the smallest `{spec.size_axi
 `{spec.target}` reaches {LEVEL:.0%} of its asymptote. Nested below: one record per {words.run} and one per mix's
 transition. A {words.run} trained for an earlier sweep is listed under that sweep. `search_space.yaml` reproduces this
 sweep: `python -m orchestrator run search_space.yaml`.
+"""
+
+
+def _run_note(sweep: Sweep, run: RunRecord) -> str:
+    words, config = sweep.spec.family_class.words, run.config
+    ends = {
+        Status.FAILED: "It **failed**, so it is not evidence; see `traceback.txt`.",
+        Status.DIVERGED: f"Its loss **diverged**, so it counts as not {words.learned}.",
+    }
+    return f"""One {words.run} of `{config.label}`, {sweep.spec.size_axis} {config.size}, seed {config.seed}, for the
+sweep `{sweep.id}`. {ends.get(run.outcome.status, "")}
 """

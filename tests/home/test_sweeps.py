@@ -69,6 +69,10 @@ def test_sweeps_created_in_the_same_second_are_ordered_newest_first(tmp_path: Pa
     home = Home(tmp_path)
     begun = [create_sweep(spec(name=name), home).id for name in ("b", "a", "c", "a", "b", "a")]
     assert home.sweep_ids() == begun[::-1]
+    (tmp_path / "sweeps" / "photo.png").write_bytes(b"PNG")
+    for other in (".hidden", "zebra-from-the-zoo"):  # Not sweeps.
+        (tmp_path / "sweeps" / other).mkdir()
+    assert home.sweep_ids() == begun[::-1]
     assert all(re.fullmatch(r"[abc]-\d{8}-\d{6}-[0-9a-f]{4}", item) for item in begun)
 
 

@@ -85,17 +85,12 @@ def parent_id(run: Run) -> str:
     return str(run.data.tags["mlflow.parentRunId"])
 
 
-def test_a_sweep_is_one_run_with_everything_nested_in_it(records: Record) -> None:
+def test_a_sweep_is_one_run_with_its_question_and_answer_and_everything_nested_in_it(records: Record) -> None:
     sweep = records.one(kind="sweep")
     kinds = Counter(run.data.tags["kind"] for run in records.runs())
     assert kinds == {"sweep": 1, "run": 7, "transition": 2}
-    nested = [run for run in records.runs() if run.data.tags["kind"] != "sweep"]
-    assert {parent_id(run) for run in nested} == {sweep.info.run_id}
+    assert {parent_id(run) for run in records.runs() if run.data.tags["kind"] != "sweep"} == {sweep.info.run_id}
     assert "mlflow.parentRunId" not in sweep.data.tags
-
-
-def test_the_sweeps_record_has_its_question_and_answer(records: Record) -> None:
-    sweep = records.one(kind="sweep")
     assert sweep.info.run_name == records.finished.sweep.id
     assert sweep.info.status == "FINISHED"
     assert sweep.data.params["target"] == "add"
@@ -277,24 +272,13 @@ def test_a_deleted_sweep_leaves_no_records_or_artifacts(new: Record, tmp_path: P
 
 def snapshot(records: Record) -> list[dict[str, Any]]:
     """Return every record of the sweep with its contents, in a fixed order."""
-    rows = []
-    for run in records.runs():
-        histories = {
-            name: sorted((m.step, m.value) for m in records.client.get_metric_history(run.info.run_id, name))
-            for name in run.data.metrics
-        }
-        rows.append(
-            {
-                "id": run.info.run_id,
-                "parent": run.data.tags.get("mlflow.parentRunId"),
-                "tags": {key: value for key, value in run.data.tags.items() if key != "mlflow.parentRunId"},
-                "params": run.data.params,
-                "histories": histories,
-                "status": run.info.status,
-                "artifacts": sorted(records.artifacts(run)),
-            }
-        )
-    return sorted(rows, key=lambda row: row["id"])
+    histories = records.client.get_metric_history
+    return [
+        run.to_dictionary()
+        | {name: [(m.step, m.value) for m in histories(run.info.run_id, name)] for name in run.data.metrics}
+        | {"artifacts": sorted(records.artifacts(run))}
+        for run in sorted(records.runs(), key=lambda run: run.info.run_id)
+    ]
 
 
 def test_a_transition_has_its_estimates_and_its_curve_over_sizes(new: Record) -> None:

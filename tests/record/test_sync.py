@@ -22,6 +22,7 @@ from tests.cli.program import command, separate
 from tests.sweep.sweeps import interrupt_after, quiet, spec
 
 SIZES = [16, 64]
+PARENT = "mlflow.parentRunId"
 
 
 @pytest.fixture(scope="module", name="swept")
@@ -50,41 +51,35 @@ def everything(home: Path) -> dict[str, Any]:
             continue
         content[experiment.name] = experiment.tags
         runs = client.search_runs([experiment.experiment_id], max_results=1000)
-        names = {run.info.run_id: _name(run) for run in runs}
-        for run in runs:
-            assert names[run.info.run_id] not in content
-            content[names[run.info.run_id]] = _content(client, run, names)
+        names = {run.info.run_id: name_of(run) for run in runs}
+        assert len(set(names.values())) == len(runs)
+        for run_id, run in zip(names, runs, strict=True):
+            histories = {name: client.get_metric_history(run_id, name) for name in run.data.metrics}
+            files = [Path(client.download_artifacts(run_id, file.path)) for file in client.list_artifacts(run_id)]
+            content[names[run_id]] = {
+                "tags": run.data.tags | {PARENT: names.get(run.data.tags.get(PARENT, ""))},
+                "info": (run.info.run_name, run.info.status, run.info.start_time, run.info.end_time),
+                "params": run.data.params,
+                "metrics": {
+                    name: sorted((metric.step, metric.timestamp, metric.value) for metric in history)
+                    for name, history in histories.items()
+                },
+                "artifacts": {path.name: path.read_bytes() for path in files if path.is_file()},
+            }
     return content
 
 
-def _name(run: Run) -> str:
+def name_of(run: Run) -> str:
     tags = run.data.tags
     return f"{tags['sweep']} {tags['kind']} {tags.get('mix', '')}{tags.get('run_key', '')}"
 
 
-def _content(client: MlflowClient, run: Run, names: dict[str, str]) -> dict[str, Any]:
-    tags = dict(run.data.tags)
-    parent = tags.pop("mlflow.parentRunId", None)
-    run_id = run.info.run_id
-    histories = {name: client.get_metric_history(run_id, name) for name in run.data.metrics}
-    files = [Path(client.download_artifacts(run_id, file.path)) for file in client.list_artifacts(run_id)]
-    return {
-        "parent": names[parent] if parent else None,
-        "name": run.info.run_name,
-        "status": run.info.status,
-        "times": (run.info.start_time, run.info.end_time),
-        "tags": tags,
-        "params": run.data.params,
-        "metrics": {
-            name: sorted((metric.step, metric.timestamp, metric.value) for metric in history)
-            for name, history in histories.items()
-        },
-        "artifacts": {path.name: path.read_bytes() for path in files},
-    }
+@pytest.fixture(scope="module", name="first")
+def first_content(swept: Path) -> dict[str, Any]:
+    return everything(swept)
 
 
-def test_a_rebuilt_store_equals_the_first(swept: Path) -> None:
-    first = everything(swept)
+def test_a_rebuilt_store_equals_the_first(swept: Path, first: dict[str, Any]) -> None:
     assert "former-store-" in separate("sync", "--rebuild", "--home", swept).succeeded()
     again = everything(swept)
     assert again.keys() == first.keys()
@@ -95,7 +90,7 @@ def test_a_rebuilt_store_equals_the_first(swept: Path) -> None:
     assert kinds.count("sweep") == 2
     assert kinds.count("run") > 6
     assert kinds.count("transition") >= 3
-    assert {content["status"] for name, content in first.items() if " sweep " in name} == {"FINISHED", "KILLED"}
+    assert {content["info"][1] for name, content in first.items() if " sweep " in name} == {"FINISHED", "KILLED"}
 
 
 def test_a_store_is_not_rebuilt_while_a_sweep_is_running(swept: Path) -> None:
@@ -112,17 +107,18 @@ def test_the_store_of_a_server_is_not_replaced(swept: Path, monkeypatch: pytest.
     assert "secret" not in str(refused.value)
 
 
-def test_a_missing_store_is_recreated_without_sweeps_that_are_running(swept: Path, tmp_path: Path) -> None:
+def test_a_missing_store_is_recreated_without_sweeps_that_are_running(
+    swept: Path, first: dict[str, Any], tmp_path: Path
+) -> None:
     home = tmp_path / "home"
     for folder in ("sweeps", "runs"):
         shutil.copytree(swept / folder, home / folder)
-    first, second = Home(home).sweep_ids()
+    second = Home(home).sweep_ids()[1]
     with Home(home).sweep(second).driving():
         output = command("sync", "--home", home).succeeded()
     assert f"{second} is running, so its own process records it" in output
-    assert {name.split()[0] for name in everything(home) if " sweep " in name} == {first}
     assert command("sync", "--home", home).code == 0
-    assert everything(home).keys() == everything(swept).keys()
+    assert everything(home).keys() == first.keys()
 
 
 def test_without_sweeps_there_is_no_store(tmp_path: Path) -> None:

@@ -32,10 +32,6 @@ LAPTOP = Hardware(cpus=2, memory_gb=16)
         (f"mixes=[add, {{name: {'a' * 300}, mix: add+prod}}]", "mixes[1].name: must have at most 200 characters"),
         ('mixes=[add, {name: "a\\nb", mix: add+prod}]', "mixes[1].name: must be text on one line; got"),
         (
-            "mixes=[add, {name: p, phases: [{mix: prod, share: 0}, {mix: add}]}]",
-            "phases[0].share: must be greater than 0",
-        ),
-        (
             "mixes=[add, {name: p, phases: [{mix: prod}, {mix: add, frozen: all}]}]",
             "mixes[1]: mix p at n_embed 4: the arm",
         ),
@@ -87,12 +83,6 @@ def test_errors_name_keys_as_they_are_written_in_files(tmp_path: Path, written: 
     assert not {"profile", "profile_reason", "variant"} & set(allowed)
 
 
-def test_a_search_without_a_method_uses_pairs(tmp_path: Path) -> None:
-    (tmp_path / "units.yaml").write_text(f"{UNITS}search: {{max_cost: 420}}\n")
-    search = load_space(str(tmp_path / "units.yaml"), hardware=LAPTOP).search
-    assert (search.method, search.settings["max_cost"]) == ("pairs", 420)
-
-
 def test_the_error_for_a_task_name_with_a_plus_shows_how_to_write_it() -> None:
     with pytest.raises(ValueError, match=re.escape("mixes[0]: write {'map + rooms': 1} for the")):
         spec(family="tests.families:MazeFamily", target="map + rooms", mixes=["map + rooms"])
@@ -105,9 +95,8 @@ def test_a_space_of_thousands_of_variants_is_refused(tmp_path: Path) -> None:
         load_space(str(tmp_path / "units.yaml"), hardware=LAPTOP)
 
 
-@pytest.mark.parametrize("variant", ["../../escaped", "a/b", "A"])
-def test_a_variant_name_that_looks_like_a_path_is_refused(variant: str) -> None:
-    resolved = load_space("add_vs_add_prod", "smoke", hardware=LAPTOP).to_dict() | {"variant": variant}
+def test_a_variant_name_that_looks_like_a_path_is_refused() -> None:
+    resolved = load_space("add_vs_add_prod", "smoke", hardware=LAPTOP).to_dict() | {"variant": "../../escaped"}
     with pytest.raises(ValueError, match="a name is a letter followed by"):
         SweepSpec.model_validate(resolved)
 

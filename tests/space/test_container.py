@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.space import hardware
 from orchestrator.space.hardware import Limits, limits
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,8 +72,3 @@ def shown(*before: str) -> list[str]:
 def test_limits_of_the_shell_and_the_scheduler_count() -> None:
     core = min(os.sched_getaffinity(0))
     assert shown("sh", "-c", f'ulimit -v 3000000 && exec taskset -c {core} "$@"', "sh") == ["1", "3.07"]
-
-
-def test_without_limits_the_whole_machine_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hardware, "limits", Limits)
-    assert hardware.detect().memory_gb == hardware.whole_machine().memory_gb

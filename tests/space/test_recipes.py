@@ -73,10 +73,6 @@ def test_mistakes_in_recipes_are_named_with_their_location(recipes: Any, parts: 
         assert part in message
 
 
-def test_a_mix_with_an_unknown_recipe_is_refused() -> None:
-    assert "unknown recipe 'quick'" in refused(RECIPES, mixes=["add @ quick"])
-
-
 def test_a_recipe_must_not_change_the_task_or_the_parameter_count() -> None:
     for overlay, why in (({"model": {"tied": True}}, "number of parameters"), ({"task": {"modulus": 5}}, "the task")):
         with pytest.raises(UserError, match=why):
@@ -93,7 +89,8 @@ def test_a_recipe_that_only_spells_out_defaults_is_a_duplicate() -> None:
         load_space("add_vs_add_prod", "smoke", [overlay])
 
 
-def test_recipes_and_tuning_exclude_each_other() -> None:
+def test_unknown_recipes_and_recipes_with_tuning_are_refused() -> None:
+    assert "unknown recipe 'quick'" in refused(RECIPES, mixes=["add @ quick"])
     assert "not both" in refused(RECIPES, tune={"settings": {"haste": {"from": 1.0, "to": 9.0}}, "trials": 2})
 
 
@@ -106,9 +103,3 @@ def test_an_arm_with_its_own_recipe_is_trained_only_under_that_recipe() -> None:
     assert [recipe.name for recipe in answer(alone, ()).recipes] == ["fast"]
     runs = make_plan(spec(recipes=RECIPES, mixes=original.to_dict()["mixes"], search={"method": "grid"}), HARDWARE).runs
     assert runs == len(original.cells) * original.seeds
-
-
-def test_a_plan_counts_the_runs_of_every_recipe() -> None:
-    plain, doubled = (spec(**changes) for changes in ({}, {"recipes": RECIPES}))
-    runs = [make_plan(sweep_spec, HARDWARE).runs_at_most for sweep_spec in (plain, doubled)]
-    assert runs[1] == 2 * runs[0]

@@ -85,8 +85,6 @@ def refused(path: str, *overrides: str, profile: str | None = None) -> str:
 def test_a_space_resolves_to_typed_values(space: str) -> None:
     spec = load_space(space, "paper", hardware=SERVER)
     assert spec.mixes == (Arm.parse("add"), Arm.parse("add:1+prod:2"))
-    assert spec.baseline.name == "add"
-    assert list(spec.mix_named) == ["add", "add:1+prod:2"]
     assert spec.sizes == (8, 16, 32, 64)
     assert spec.seed_list == (5, 6, 7)
     assert spec.cells[:2] == ((spec.mixes[0], 8), (spec.mixes[0], 16))
@@ -138,19 +136,15 @@ def test_every_shipped_space_resolves_in_every_profile(name: str, write: Write) 
         assert load_space(name, hardware=hardware, variant=first).profile == profile
 
 
-def test_the_largest_profile_that_fits_the_hardware_is_selected(space: str) -> None:
+def test_the_largest_profile_that_fits_the_hardware_is_selected(space: str, write: Write) -> None:
     laptop, server = load_space(space, hardware=LAPTOP), load_space(space, hardware=SERVER)
     assert (laptop.profile, server.profile) == ("laptop", "paper")
     assert "no GPU was found" in laptop.profile_reason
     assert "H200" in server.profile_reason
     assert load_space(space, "smoke", hardware=SERVER).profile_reason == "requested"
     assert "no GPU was found" in load_space(space, "paper", hardware=LAPTOP).profile_reason
-
-
-def test_a_profile_that_must_be_requested_is_never_selected_automatically(write: Write) -> None:
-    space = write(SPACE.replace("needs: {gpu: true}", "needs: {asked: true}"))
-    assert load_space(space, hardware=SERVER).profile == "laptop"
-    assert load_space(space, "paper", hardware=LAPTOP).profile_reason == "requested"
+    requested = write(SPACE.replace("needs: {gpu: true}", "needs: {asked: true}"))
+    assert load_space(requested, hardware=SERVER).profile == "laptop"
 
 
 def test_the_error_without_a_fitting_profile_names_the_missing_resources(write: Write) -> None:
@@ -288,26 +282,10 @@ def test_a_mistake_in_a_file_is_named_with_its_location(write: Write, old: str, 
         assert part in message
 
 
-def test_all_mistakes_in_a_file_are_named_at_once(write: Write) -> None:
-    message = refused(write(SPACE.replace("seeds: 3", "sedes: 3").replace("seed: 5", "seed: x")))
-    assert [line.split(":")[0] for line in message.splitlines()] == [
-        "units.yaml, line 8, seed",
-        "units.yaml, seeds",
-        "units.yaml, line 9, sedes",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", "is empty"),
-        ("- a\n", "is a list"),
-        ("just words", "a single value"),
-        ("profiles: [a]\n", "profiles: must map"),
-    ],
-)
-def test_a_file_that_is_not_a_mapping_is_refused(write: Write, text: str, expected: str) -> None:
-    assert expected in refused(write(text))
+def test_a_file_that_is_not_a_mapping_is_refused(write: Write) -> None:
+    texts = {"": "is empty", "- a\n": "is a list", "just words": "a single value", "profiles: [a]\n": "must map"}
+    for text, expected in texts.items():
+        assert expected in refused(write(text))
 
 
 @pytest.mark.parametrize(
@@ -369,9 +347,6 @@ def test_line_ends_and_byte_order_marks_of_other_systems_are_read(mark: bytes, e
 
 
 def test_unreadable_files_are_refused(tmp_path: Path) -> None:
-    binary = tmp_path / "binary.yaml"
-    binary.write_bytes(b"name: \xff\xfe")
-    assert "is not UTF-8 text" in refused(str(binary))
     assert "is not a regular file" in refused(f"{tmp_path}/")
     os.mkfifo(tmp_path / "pipe.yaml")
     assert "pipe.yaml is not a regular file" in refused(str(tmp_path / "pipe.yaml"))

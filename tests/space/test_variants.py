@@ -60,6 +60,8 @@ def test_one_of_several_variants_must_be_named(space: str) -> None:
         load_space(space, "laptop", (), LAPTOP)
     with pytest.raises(UserError, match=r"variant 'lo'.*'low'"):
         load_space(space, "laptop", (), LAPTOP, "lo")
+    with pytest.raises(UserError, match="has no variants"):
+        load_space("add_vs_add_prod", "smoke", variant="low")
 
 
 @pytest.mark.parametrize(
@@ -69,6 +71,7 @@ def test_one_of_several_variants_must_be_named(space: str) -> None:
         ("variants: {Low: {seeds: 2}}", "line 28, variants.Low: a name is a letter"),
         ("variants: {low: 3}", "line 28, variants.low: must map keys to values"),
         ("variants: {low: {name: other}}", "line 28, variants.low.name: must be the same for all variants"),
+        ("variants: {low: {settings: {noise: loud}}}", "line 28 (variant low), settings.noise"),
     ],
 )
 def test_malformed_variants_are_refused_with_their_line(tmp_path: Path, written: str, message: str) -> None:
@@ -76,18 +79,5 @@ def test_malformed_variants_are_refused_with_their_line(tmp_path: Path, written:
     path.write_text(FAR.rstrip() + "\n" + written)
     line = len(FAR.rstrip().splitlines()) + 1
     with pytest.raises(UserError) as caught:
-        variant_names(str(path), "laptop", LAPTOP)
-    assert message.replace("line 28", f"line {line}") in str(caught.value)
-
-
-def test_a_mistake_inside_a_variant_is_named_with_its_line(tmp_path: Path) -> None:
-    path = tmp_path / "wrong.yaml"
-    path.write_text(FAR.rstrip() + "\nvariants:\n  low:\n    settings: {noise: loud}\n")
-    line = len(FAR.rstrip().splitlines()) + 3
-    with pytest.raises(UserError, match=rf"line {line} \(variant low\), settings.noise"):
         load_space(str(path), "laptop", (), LAPTOP, "low")
-
-
-def test_requesting_a_variant_of_a_space_without_variants_is_refused() -> None:
-    with pytest.raises(UserError, match="has no variants"):
-        load_space("add_vs_add_prod", "smoke", variant="low")
+    assert message.replace("line 28", f"line {line}") in str(caught.value)
