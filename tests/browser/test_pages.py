@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import urllib.parse
 import urllib.request
@@ -119,23 +118,9 @@ def test_the_experiment_shows_the_sweep_with_its_runs(site: Site, page: Page) ->
     assert "add_vs_add_prod" in shown
 
 
-def test_transitions_are_found_with_the_described_filter(site: Site, page: Page) -> None:
-    query = urllib.parse.quote('tags.kind = "transition"')
-    page.open(f"{site.base}/#/experiments/{site.experiment}/runs?{TRAINING}&searchFilter={query}")
-    page.wait("3 matching runs")  # Two transitions and their sweep.
-    page.click(PLUS)
-    page.wait("transition add+prod", "transition add\n", without=(site.runs[0].info.run_name,))
-
-
 def test_a_sweep_shows_its_question_and_answer(site: Site, page: Page) -> None:
     page.open(site.of(site.sweep))
     page.wait("add, modulus 4: size at", "Nested below", "search_space.yaml", "search.method")
-
-
-def test_a_sweep_shows_its_report(site: Site, page: Page) -> None:
-    page.open(site.of(site.sweep, "/artifacts/report.html"))
-    page.wait("report.html", "search_space.yaml")
-    page.wait_for("[...document.querySelectorAll('iframe')].some(frame => frame.getBoundingClientRect().height > 200)")
 
 
 def test_a_run_shows_its_learning_curves(site: Site, page: Page) -> None:
@@ -149,14 +134,6 @@ def test_a_run_shows_its_embeddings(site: Site, page: Page) -> None:
     page.open(site.of(pictured, "/artifacts/similarity.png"))
     page.wait("similarity.png", "arrays.npz")
     page.wait_for("[...document.images].some(image => image.naturalWidth > 900)")
-
-
-def test_two_transitions_are_compared(site: Site, page: Page) -> None:
-    runs = urllib.parse.quote(json.dumps([run.info.run_id for run in site.transitions]))
-    experiments = urllib.parse.quote(json.dumps([site.experiment]))
-    page.open(f"{site.base}/#/compare-runs?runs={runs}&experiments={experiments}")
-    shown = page.wait("Comparing 2 Runs", "transition add+prod", "verdict")
-    assert "add+prod" in shown
 
 
 def test_the_report_is_a_self_contained_page(site: Site, page: Page, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -90,27 +89,6 @@ def test_a_torn_line_of_progress_is_ignored(home: Home) -> None:
     assert run.step == 2
 
 
-def test_checking_the_lock_never_blocks_a_driver(home: Home) -> None:
-    files = home.sweep(write_sweep(home, runs=[], answered=False).id)
-    with files.driving():
-        pass
-    stop = threading.Event()
-
-    def look() -> None:
-        while not stop.is_set():
-            files.is_driven()
-
-    watcher = threading.Thread(target=look)
-    watcher.start()
-    try:
-        for _ in range(10):
-            with files.driving():
-                pass
-    finally:
-        stop.set()
-        watcher.join()
-
-
 def test_arrays_of_a_run_are_read_unless_it_failed(home: Home) -> None:
     runs = runs_of(spec())[:2]
     stored = read_sweep(home, write_sweep(home, runs=runs, outcomes={1: failed()}).id)
@@ -119,15 +97,6 @@ def test_arrays_of_a_run_are_read_unless_it_failed(home: Home) -> None:
     assert np.diagonal(arrays["similarity"]) == pytest.approx(np.ones(6), abs=1e-5)
     with pytest.raises(UserError, match="has no arrays: it failed"):
         read_arrays(stored.runs[1])
-
-
-def test_a_run_is_found_by_its_key_or_a_prefix(home: Home) -> None:
-    stored = read_sweep(home, write_sweep(home).id)
-    first = stored.runs[0]
-    assert stored.run(first.key[:10]) is first
-    for wrong in ("", "zz"):
-        with pytest.raises(UserError, match="has no run"):
-            stored.run(wrong)
 
 
 def test_a_run_of_two_arms_is_stored_and_found_once(tmp_path: Path) -> None:

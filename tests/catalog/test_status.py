@@ -65,13 +65,6 @@ def test_the_status_of_a_running_sweep_has_runs_in_training(home: Home) -> None:
     assert [mix["training"] for mix in interrupted["mixes"]] == [0, 0], "nothing trains now"
 
 
-def test_without_ended_runs_there_is_no_cost(home: Home) -> None:
-    stored = read_sweep(home, write_sweep(home, runs=[], answered=False).id)
-    cost = status_json(stored)["cost"]
-    assert (cost["spent_s"], cost["grid_s"], cost["share"]) == (0, None, None)
-    assert "0 s of training in 0 runs; the whole grid has 32" in shown(status_view(stored))
-
-
 def test_the_json_status_has_the_values_of_the_table(home: Home) -> None:
     runs = runs_of(spec())
     outcomes = {0: failed(), 1: diverged(runs[1])}
@@ -132,12 +125,6 @@ def test_a_run_shows_settings_scores_and_files(home: Home) -> None:
     assert text.isascii()
     for part in ("curve.midpoint", "test accuracy of prod", str(stored.runs[0].directory)):
         assert part in text
-
-
-def test_unmeasured_sizes_follow_the_power_law(home: Home) -> None:
-    runs = [run for run in runs_of(spec()) if run.size in (16, 64)]
-    cost = cost_of(spec(), read_sweep(home, write_sweep(home, runs=runs).id).runs)
-    assert cost.grid_s == pytest.approx(4 * 300 / 10, rel=0.01)
 
 
 def test_earlier_phases_count_with_their_own_seconds(tmp_path: Path) -> None:

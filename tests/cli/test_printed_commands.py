@@ -18,7 +18,7 @@ from orchestrator.cli.run import run_command
 from orchestrator.errors import UserError
 from orchestrator.home.directories import Home
 from orchestrator.sweep.run_options import EXCLUDED, RunOptions
-from tests.cli.program import Ended, Program
+from tests.cli.program import Program
 from tests.sweep.sweeps import ended, spec
 
 
@@ -32,19 +32,6 @@ def newest(home: Path) -> str:
     return Home(home).sweep_ids()[0]
 
 
-def trained(home: Path) -> int:
-    """Return the number of runs that the newest sweep trained itself."""
-    return sum(not entry.reused_from for entry in ended(home, newest(home)))
-
-
-def begin(run: Program, tmp_path: Path, *words: str, **changes: object) -> Ended:
-    space = tmp_path / "asked.yaml"
-    space.write_text(spec(**changes).to_yaml())
-    done = run("run", space, "--home", tmp_path / "home", "--engine=local", *words)
-    assert done.code == 0, done.err
-    return done
-
-
 PAIRS = {"search": {"method": "pairs"}}
 
 
@@ -53,39 +40,30 @@ PAIRS = {"search": {"method": "pairs"}}
     [
         ({"search": {"method": "pairs", "max_runs": 2}}, "seeds=4"),
         ({"sizes": [8, 12]} | PAIRS, "x2"),
-        ({"sizes": [64, 96]} | PAIRS, "sizes="),
-        ({"search": {"method": "bisection"}}, "search.method=pairs"),
-        ({"search": {"method": "pairs", "aim": "decide"}}, "search.aim=locate"),
+        pytest.param({"sizes": [64, 96]} | PAIRS, "sizes=", marks=pytest.mark.night),
+        pytest.param({"search": {"method": "bisection"}}, "search.method=pairs", marks=pytest.mark.night),
+        pytest.param({"search": {"method": "pairs", "aim": "decide"}}, "search.aim=locate", marks=pytest.mark.night),
     ],
     ids=["undecided", "nothing learned", "learned at the smallest size", "no pairs", "decided"],
 )
 def test_the_printed_next_step_trains_the_announced_runs(
     run: Program, tmp_path: Path, changes: dict[str, object], trains: str
 ) -> None:
-    home = tmp_path / "home"
-    done = begin(run, tmp_path, **changes)
-    assert trains in " ".join(printed_command(done.out, "next"))
-    for _ in range(2):
-        if re.search(r"^next .*\n +python -m", done.out, re.MULTILINE) is None:  # Nothing is left to decide.
-            break
-        before, words = newest(home), printed_command(done.out, "next")
-        changed_fields = [word.partition("=")[0] for flag, word in pairwise(words) if flag == "--set"]
-        assert len(changed_fields) == len(set(changed_fields)), "a value is given twice"
-        done = run(*words)
-        assert done.code == 0, done.err
-        assert newest(home) != before
-        assert trained(home) > 0
-
-
-def test_explain_prints_the_same_next_step_as_a_separate_command(run: Program, tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    first = begin(run, tmp_path, search={"method": "pairs", "max_runs": 2})
-    output = run("explain", newest(home), "--home", home).out
-    [why] = re.findall(r"^next +(.*)$", first.out, re.MULTILINE)
-    assert why in " ".join(output.split())
-    [line] = re.findall(r"^ +python -m orchestrator (.*)$", output, re.MULTILINE)
-    run(*shlex.split(line), "--engine=local").succeeded()
-    assert trained(home) > 0
+    space, home = tmp_path / "asked.yaml", tmp_path / "home"
+    space.write_text(spec(**changes).to_yaml())
+    output = run("run", space, "--home", home, "--engine=local").succeeded()
+    before, words = newest(home), printed_command(output, "next")
+    assert trains in " ".join(words)
+    changed_fields = [word.partition("=")[0] for flag, word in pairwise(words) if flag == "--set"]
+    assert len(changed_fields) == len(set(changed_fields)), "a value is given twice"
+    explained = run("explain", before, "--home", home).out
+    [why] = re.findall(r"^next +(.*)$", output, re.MULTILINE)
+    assert why in " ".join(explained.split())
+    [line] = re.findall(r"^ +python -m orchestrator (.*)$", explained, re.MULTILINE)
+    assert set(shlex.split(line)[2:]) <= set(words), "explain gives the same options, and the sweep's own space"
+    run(*(words if trains == "x2" else [*shlex.split(line), "--engine=local"])).succeeded()
+    assert newest(home) != before
+    assert any(not entry.reused_from for entry in ended(home, newest(home)))
 
 
 OPTIONS = {option.name: option for option in fields(RunOptions) if "option" in option.metadata}
@@ -144,32 +122,26 @@ def test_python_takes_the_same_options(tmp_path: Path) -> None:
         api.run("add_vs_add_prod", home=tmp_path, engine="local", address="10.0.0.1:6379")
 
 
-def test_every_printed_line_of_a_home_with_a_space_can_be_pasted(run: Program, tmp_path: Path) -> None:
-    space, home = tmp_path / "asked.yaml", tmp_path / "a home; of mine"
-    space.write_text(spec(sizes=[16, 64], seeds=1).to_yaml())
-    done = run("run", space, "--home", home, "--engine=local")
-    lines = re.findall(r"python -m orchestrator ([^`\n]*)", done.out)
+def test_printed_lines_can_be_pasted_and_a_tilde_is_the_home_directory(
+    run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user, home = tmp_path / "ann", "~/a home; of mine"
+    user.mkdir()
+    monkeypatch.setenv("HOME", str(user))
+    (user / "asked.yaml").write_text(spec(sizes=[16, 64], seeds=1).to_yaml())
+    output = run("run", "~/asked.yaml", f"--home={home}", "--engine=local").succeeded()
+    expanded = user / "a home; of mine"
+    sweep_id = newest(expanded)
+    lines = re.findall(r"python -m orchestrator ([^`\n]*)", output)
     assert [line.split()[0] for line in lines] == ["plan", "run", "explain", "ui"]
     assert run(*shlex.split(lines[0])).code == 0
+    lines.append(run("explain", sweep_id, "--home", home).out.strip().splitlines()[-1])
     for line in lines[1:]:
         words = shlex.split(line)
-        assert words[words.index("--home") + 1] == str(home)
-    words = shlex.split(run("explain", newest(home), "--home", home).out.strip().splitlines()[-1])
-    assert words[words.index("--home") + 1] == str(home)
-
-
-@pytest.mark.parametrize("words", ["--home=~/kept", "--home ~/kept"])
-def test_a_tilde_not_expanded_by_the_shell_is_the_home_directory(
-    words: str, run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path / "ann"))
-    (tmp_path / "ann").mkdir()
-    (tmp_path / "ann" / "asked.yaml").write_text(spec(sizes=[16, 64], seeds=1).to_yaml())
-    assert run("run", "~/asked.yaml", *words.split(), "--engine=local").code == 0
-    sweep_id = newest(tmp_path / "ann" / "kept")
-    assert run("report", sweep_id, *words.split(), "--output=~/report.html").code == 0
-    assert run("figure", sweep_id, *words.split(), "--output=~/figure.svg").code == 0
-    visible = {path.name for path in (tmp_path / "ann").iterdir() if path.name != ".cache"}  # For Matplotlib's fonts.
-    assert visible == {"asked.yaml", "kept", "report.html", "figure.svg"}
-    assert api.load(sweep_id, home="~/kept").id == sweep_id
+        assert words[words.index("--home") + 1] == str(expanded)
+    assert run("report", sweep_id, "--home", home, "--output=~/report.html").code == 0
+    assert run("figure", sweep_id, "--home", home, "--output=~/figure.svg").code == 0
+    visible = {path.name for path in user.iterdir() if path.name != ".cache"}  # For Matplotlib's fonts.
+    assert visible == {"asked.yaml", expanded.name, "report.html", "figure.svg"}
+    assert api.load(sweep_id, home=home).id == sweep_id
     assert not (tmp_path / "~").exists()

@@ -1,4 +1,4 @@
-"""Answers from outcomes: the runs that count as evidence, the counts, and the round trip through JSON."""
+"""Answers from outcomes: the runs that count as evidence, and the counts."""
 
 from __future__ import annotations
 
@@ -21,18 +21,12 @@ def test_both_transitions_and_their_ratio_are_found() -> None:
         # 80% of the asymptote lies a little above the midpoint.
         assert low <= value <= high
         assert midpoint < value < 1.35 * midpoint
+        task = result.mix(mix).target
+        assert (task.total.value, task.core.value) == pytest.approx((value * value + value, value * value))
     synergy = result.mix("add+prod").synergy
     assert synergy is not None
     assert synergy.value == pytest.approx(4, rel=0.25)
     assert result.mix("add").synergy is None
-
-
-def test_parameters_are_computed_at_the_fractional_size() -> None:
-    task = answer(make_spec(), bracketed()).mix("add").target
-    size = task.transition.relative.value
-    assert size is not None
-    assert task.total.value == pytest.approx(size * size + size)
-    assert task.core.value == pytest.approx(size * size)
 
 
 def test_every_task_has_a_transition_and_the_target_comes_first() -> None:
@@ -47,6 +41,7 @@ def test_diverged_runs_count_at_the_floor_and_failed_ones_do_not_count() -> None
     lost = diverged(config("add", 64))
     lost.accuracy["add"] = 0.9  # Must be ignored.
     outcomes = [*train(spec, [("add", 128)]), (config("add", 64), lost), (config("add", 64, 1), failed())]
+    outcomes += train(spec, [("max", 64)])  # Of another mix.
     mix = answer(spec, outcomes).mix("add")
     assert (mix.finished, mix.diverged, mix.failed, mix.runs) == (2, 1, 1, 3)
     points = mix.target.transition.points
@@ -59,15 +54,6 @@ def test_without_runs_everything_is_undecided() -> None:
     assert [mix.target.transition.verdict for mix in result.mixes] == [Verdict.UNDECIDED] * 2
     assert result.mix("add+prod").comparison is None
     assert result.tested(result.mixes[0].target.transition)[1].size == 128
-
-
-def test_runs_of_other_mixes_are_ignored() -> None:
-    assert answer(make_spec(), train(make_spec(), [("max", 64)])).mix("add").runs == 0
-
-
-def test_an_unknown_mix_raises_a_key_error() -> None:
-    with pytest.raises(KeyError, match="max"):
-        answer(make_spec(), []).mix("max")
 
 
 def test_a_comparison_is_decided_by_the_pairs_in_the_journal() -> None:

@@ -100,7 +100,7 @@ def sweep_of_many_runs(tmp_path_factory: pytest.TempPathFactory) -> StoredSweep:
 
 
 @given(st.data())
-@settings(max_examples=30)
+@settings(max_examples=10)
 def test_counts_include_exactly_the_runs_outside_the_interval(many: StoredSweep, data: st.DataObject) -> None:
     runs = [run for run in many.runs if run.config.label == "add"]
     chances = {run.key: data.draw(st.sampled_from((0.01, 0.05, 0.2, 0.9))) for run in runs}

@@ -8,18 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.catalog.reading import read_sweep
+from orchestrator.catalog.export import page_of
 from orchestrator.home.directories import Home
 from orchestrator.record.content import answer_content
 from orchestrator.report.answer import Answer, answer, is_rarer_with_size
 from orchestrator.report.figures.comparisons import caption, main_figure
-from orchestrator.report.side_by_side import (
-    Compared,
-    comparison_sentences,
-    finding,
-    recipes_of,
-)
-from orchestrator.report.table import answer_table
+from orchestrator.report.side_by_side import Compared, comparison_sentences, finding, recipes_of
+from orchestrator.report.table import answer_table, plain
 from orchestrator.report.words import numbers
 from orchestrator.report.words.explanation import how_sure
 from orchestrator.report.words.findings import odds
@@ -27,12 +22,10 @@ from orchestrator.report.words.next_step import next_step
 from orchestrator.search.base import Request
 from orchestrator.site.pages import SweepPages
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.run import run_sweep
-from orchestrator.sweep.run_options import RunOptions
 from orchestrator.transition.types import SizeShare, Verdict
 from tests.golden.test_answers import COMPARISONS, LEARNED, SMALLER
-from tests.report.samples import SIZES, bracketed, config, make_answer, make_spec, scored
-from tests.sweep.sweeps import printed, quiet, spec
+from tests.report.samples import SIZES, bracketed, config, make_answer, make_spec, scored, written
+from tests.sweep.sweeps import spec
 
 SPEC = make_spec()
 LISTED = ", ".join(map(str, SIZES))
@@ -174,31 +167,22 @@ def test_sweeps_of_one_variant_are_named_by_their_labels() -> None:
     assert comparison_sentences(several(("first", "second"), ("fewer", "more"), "mod6"), "sweep") == [sentence]
 
 
-@pytest.fixture(scope="module", name="twice")
-def asked_under_two_recipes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Answer, str, Path]:
-    """A sweep of the outside family whose mix helps under one of two recipes."""
-    home, console = tmp_path_factory.mktemp("home"), quiet()
-    swept = spec(recipes={"helps": {}, "alone": {"curve": {"help": 0.0}}}, search={"method": "pairs"}, seeds=5)
-    return run_sweep(swept, RunOptions(home=home, engine="local"), console), printed(console), home
-
-
-def test_an_answer_about_several_recipes_is_worded_the_same_everywhere(twice: tuple[Answer, str, Path]) -> None:
-    result, output, home = twice
+def test_an_answer_about_several_recipes_is_worded_the_same_everywhere(tmp_path: Path) -> None:
+    """The mix helps under one of two recipes."""
+    stored = written(tmp_path, spec(recipes={"helps": {}, "alone": {"curve": {"help": 0.0}}}, seeds=5))
+    result = stored.answer
     sentence = "add+prod against add: fewer parameters in 1 (helps), no difference shown in 1 (alone) of 2 recipes."
-    assert sentence in output
     assert [row.cells[:2] for row in answer_table(result).rows] == [
         (recipe, mix) for recipe in ("helps", "alone") for mix in ("add", "add+prod")
     ]
-    (page,) = home.glob("sweeps/*/report.html")
-    assert page.read_text().count(sentence) > 1, "in the answer, and in the words about its figure"
-    assert "the shade is its posterior" not in page.read_text()
-    (stored,) = (read_sweep(Home(home), name) for name in Home(home).sweep_ids())
-    for content in (SweepPages(Home(home)).index(), caption(stored.sweep, result)):
+    page = page_of(stored)
+    assert page.count(sentence) > 1, "in the answer, and in the words about its figure"
+    assert "the shade is its posterior" not in page
+    for content in (plain(result), SweepPages(Home(tmp_path)).index(), caption(stored.sweep, result)):
         assert sentence in content
         assert "needs" not in content, "no recipe speaks for the others"
     assert answer_content(stored.sweep, result, "finished").tags["answer"].startswith(sentence)
-    figure = main_figure(result)
-    texts = [text.get_text() for text in figure.axes[0].texts]
+    texts = [text.get_text() for text in main_figure(result).axes[0].texts]
     assert [name for name in texts if name in ("helps", "alone")] == ["helps", "alone"]
     assert sum("fewer" in text for text in texts) == 1
     assert recipes_of(result.under("helps")) == []
