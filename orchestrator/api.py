@@ -124,7 +124,7 @@ class SweepResults:
     def _repr_html_(self) -> str:
         answered = table.answer_table(self.answer)
         head = "".join(f"<th>{escape(cell)}</th>" for cell in answered.header)
-        cells = [[f"<td>{escape(cell)}</td>" for cell in row.cells] for row in answered.rows if row.lead]
+        cells = [[f"<td>{escape(cell)}</td>" for cell in row] for row in answered.rows]
         rows = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
         lines = "<br>".join(map(escape, finding(self.answer)))
         return (

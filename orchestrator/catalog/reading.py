@@ -139,19 +139,14 @@ class StoredSweep:
         """Bytes of its directory and its runs (which sweeps may share), without MLflow and training data."""
         return sum(map(directory_bytes, {self.sweep.files.directory, *(run.directory for run in self.runs)}))
 
-    @property
-    def resumed(self) -> str:
-        """Command that resumes the sweep."""
-        return self._run("--resume", self.id)
-
-    def command(self, step: NextStep) -> str:
-        """Return the command that follows a recommendation, using the sweep's own files."""
-        sets = [word for override in step.overrides for word in ("--set", override)]
-        return self._run(*sets, *(["--extend", self.id] if step.extends else []))
-
-    def _run(self, *words: str) -> str:
-        files = self.sweep.files
-        return command_line("run", files.spec, *words, "--home", files.home.root)
+    def command(self, step: NextStep | None = None) -> str:
+        """Return the command that follows a recommendation, using the sweep's own files, or resumes the sweep."""
+        if step is None:
+            words = ["--resume", self.id]
+        else:
+            words = [word for override in step.overrides for word in ("--set", override)]
+            words += ["--extend", self.id] if step.extends else []
+        return command_line("run", self.sweep.files.spec, *words, "--home", self.sweep.files.home.root)
 
     def run(self, key: str) -> RunRecord:
         """Return the run with this key or unique prefix. Raises :class:`UserError`."""

@@ -82,7 +82,7 @@ def explain_command(sweep: OneSweep, home: HomeOption = HOME) -> None:
         console.print(Text(str(paragraph)))
     step = next_step(stored.spec, stored.answer)
     if stored.state is State.INTERRUPTED:
-        console.print(Text(f"  {stored.resumed}"), soft_wrap=True)
+        console.print(Text(f"  {stored.command()}"), soft_wrap=True)
     elif stored.state is not State.RUNNING and step is not None and step.overrides:
         console.print(Text(f"  {stored.command(step)}"), soft_wrap=True)
 

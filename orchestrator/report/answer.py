@@ -92,14 +92,6 @@ class MixAnswer:
 
 
 @dataclass(frozen=True)
-class RecipeText:
-    """A recipe's name and the settings it changes, in one line."""
-
-    name: str
-    changes: str
-
-
-@dataclass(frozen=True)
 class Count:
     """Trainable parameters of the model at one size: in total, and in its body."""
 
@@ -117,7 +109,7 @@ class Answer:
         counts: Every size that the sweep may use, ascending.
         baseline: The baseline of the first recipe.
         tuned: The settings chosen for each mix before the sweep, one line per mix.
-        recipes: The recipes, empty for a sweep of one recipe.
+        recipes: The settings that each recipe changes, in one line; empty for a sweep of one recipe.
         cautions: Caveats that follow from the settings.
         learned: Share of the score above the best constant answer at which a run counts as learned.
     """
@@ -129,7 +121,7 @@ class Answer:
     baseline: str
     mixes: tuple[MixAnswer, ...] = field(repr=False)
     tuned: tuple[str, ...] = ()
-    recipes: tuple[RecipeText, ...] = ()
+    recipes: Mapping[str, str] = field(default_factory=dict)
     words: Words = field(default_factory=Words)
     cautions: tuple[str, ...] = ()
     learned: float = LEARNED
@@ -153,7 +145,7 @@ class Answer:
     def under(self, recipe: str) -> Answer:
         """Return the answer under one recipe, without the recipe in the names of mixes."""
         plain = [replace(mix, mix=mix.plain) for mix in self.mixes if mix.recipe == recipe]
-        return replace(self, baseline=plain[0].mix, mixes=tuple(plain), recipes=())
+        return replace(self, baseline=plain[0].mix, mixes=tuple(plain), recipes={})
 
     def baseline_of(self, mix: MixAnswer) -> MixAnswer:
         """Return the baseline of ``mix``: the first mix of its recipe."""
@@ -199,10 +191,10 @@ def answer(
     all_runs = [run for runs in ended.values() for run in runs]
     learned = float(spec.search.settings.get("learned", LEARNED))
     decided = comparisons(spec, blocks, all_runs)
-    mixes = (
+    mixes = [
         replace(mix, comparison=decided.get(mix.mix), stopped=mix.mix in stopped)
         for mix in _mix_answers(spec, family, ended, learned)
-    )
+    ]
     counts = {size: family.parameters(size) for size in sorted({*spec.sizes, *(run.size for run, _ in all_runs)})}
     used = {mix.recipe for mix in spec.mixes}
     return Answer(
@@ -213,11 +205,7 @@ def answer(
         baseline=spec.baseline.name,
         mixes=tuple(mixes),
         tuned=tuple(tuned_text(name, values, spec.tune) for name, values in spec.tuned.items()),
-        recipes=tuple(
-            RecipeText(name, difference(spec.settings, own))
-            for name, own in spec.recipe_settings.items()
-            if name in used
-        ),
+        recipes={name: difference(spec.settings, own) for name, own in spec.recipe_settings.items() if name in used},
         words=family.words,
         cautions=tuple(spec.warnings()),
         learned=learned,

@@ -32,7 +32,7 @@ class Row:
     Attributes:
         label: Name of the answer, if several are compared.
         name: The mix, or ``prod in add+prod`` for a task that is not the target.
-        runs_words: Number of runs, such as ``12 (1 diverged, 2 failed)``.
+        runs_words: Number of runs, such as ``12 (1 diverged, 2 failed)``, ``""`` for a task that is not the target.
         size_words: The transition as text, on the size axis.
         count_words: The same in parameters.
         compared: The target's comparison with the baseline, ``""`` without a baseline.
@@ -50,6 +50,11 @@ class Row:
     size_words: str
     count_words: str
     compared: str
+
+    @property
+    def cells(self) -> tuple[str, str, str, str]:
+        """Cells in a table of answers: mix, size, parameters and runs."""
+        return self.name, self.size_words, self.count_words, self.runs_words
 
     def columns(self) -> dict[str, Any]:
         """Return plain values by their names in exported tables and in MLflow."""
@@ -86,6 +91,7 @@ def rows(answer: Answer, label: str = "") -> tuple[Row, ...]:
     made = []
     for mix in answer.mixes:
         bad = bad_runs(mix.diverged, mix.failed)
+        runs = f"{mix.runs} ({bad})" if bad else str(mix.runs)
         for task in mix.tasks:
             is_target = task is mix.target
             made.append(
@@ -93,7 +99,7 @@ def rows(answer: Answer, label: str = "") -> tuple[Row, ...]:
                     *(label, mix, task, *answer.tested(task.transition), mix.mix),
                     name=mix.mix if is_target else f"{task.task} in {mix.mix}",
                     is_target=is_target,
-                    runs_words=f"{mix.runs} ({bad})" if bad else str(mix.runs),
+                    runs_words=runs if is_target else "",
                     size_words=size_words(answer, task.transition),
                     count_words=count_words(answer, task),
                     compared=compared_words(answer, mix) if is_target else "",

@@ -32,7 +32,7 @@ class Compared:
 
 def recipes_of(answer: Answer) -> list[Compared]:
     """Return an answer under each of its recipes, or ``[]`` for a single recipe."""
-    return [Compared(recipe.name, answer.under(recipe.name)) for recipe in answer.recipes]
+    return [Compared(name, answer.under(name)) for name in answer.recipes]
 
 
 def finding(answer: Answer) -> tuple[str, ...]:
@@ -80,9 +80,9 @@ def can_scale(compared: Sequence[Compared]) -> bool:
 
 def mix_scalings(compared: Sequence[Compared]) -> dict[str, Scaling | None]:
     """Return how the transition of each mix grows with the setting, or None if unknown. Mixes are in every variant."""
-    mixes = [[mix.mix for mix in entry.answer.mixes] for entry in compared]
+    first, *others = ([mix.mix for mix in entry.answer.mixes] for entry in compared)
     rng = np.random.default_rng(SEED)
-    return {mix: _law(compared, mix, rng) for mix in mixes[0] if all(mix in others for others in mixes)}
+    return {mix: _law(compared, mix, rng) for mix in first if all(mix in mixes for mixes in others)}
 
 
 def scaling_words(compared: Sequence[Compared]) -> Iterator[str]:

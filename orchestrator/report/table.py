@@ -21,45 +21,33 @@ PLAIN_WIDTH = 200
 """Columns of an answer in a file."""
 
 
-class Line(NamedTuple):
-    """The cells of a line of the table. A ``lead`` line is about the target."""
-
-    cells: tuple[str, ...]
-    lead: bool = True
-
-
 class AnswerTable(NamedTuple):
-    """The table of an answer. ``head`` describes its columns."""
+    """The table of an answer: its targets' rows, then those of ``other_tasks``. ``head`` describes its columns."""
 
     head: str
     header: tuple[str, ...]
-    rows: tuple[Line, ...]
+    rows: tuple[tuple[str, ...], ...]
+    other_tasks: tuple[tuple[str, ...], ...] = ()
 
 
 def answer_table(answer: Answer) -> AnswerTable:
     """Return the transitions of an answer as a table."""
-    recipes = recipes_of(answer)
     subject = f", {answer.subject}" if answer.subject else ""
-    header: tuple[str, ...] = ("mix", answer.size_axis, answer.words.parameters, "runs")
-    if recipes:
-        header = ("recipe", *header, "compared")
-        lines = [Line((row.label, *_cells(row), row.compared)) for row in comparison_rows(recipes)]
-    else:
-        lines = [
-            Line((row.name, row.size_words, row.count_words, row.runs_words if row.is_target else ""), row.is_target)
-            for row in sorted(rows(answer), key=lambda row: not row.is_target)
-        ]
     head = f"{answer.target}{subject}: size at {LEVEL:.0%} of the asymptote, with {CONFIDENCE:.0%} intervals"
-    return AnswerTable(head, header, tuple(lines))
+    header = ("mix", answer.size_axis, answer.words.parameters, "runs")
+    if recipes := recipes_of(answer):
+        lines = [(row.label, *row.cells, row.compared) for row in comparison_rows(recipes)]
+        return AnswerTable(head, ("recipe", *header, "compared"), tuple(lines))
+    leading, others = (tuple(row.cells for row in rows(answer) if row.is_target is kind) for kind in (True, False))
+    return AnswerTable(head, header, leading, others)
 
 
 def render(answer: Answer, step: NextStep | None = None) -> Group:
     """Return the answer for a terminal: table, findings, evidence, and what qualifies them."""
     table, evidence = answer_table(answer), evidence_words(answer)
     grid = plain_table(*table.header)
-    for row in table.rows:
-        if row.lead:
-            grid.add_row(*map(Text, row.cells))
+    for cells in table.rows:
+        grid.add_row(*map(Text, cells))
     return Group(
         Text(table.head, style="dim"),
         grid,
@@ -84,10 +72,6 @@ def comparison_rows(compared: Sequence[Compared]) -> list[Row]:
     return [row for entry in compared for row in targets(entry.answer, entry.label)]
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    return row.mix, row.size_words, row.count_words, row.runs_words
-
-
 def comparison_table(compared: Sequence[Compared], kind: str) -> tuple[list[str], list[list[str]]]:
     """Return the header, with ``kind`` above the labels, and a row per mix of every answer."""
     lines = comparison_rows(compared)
@@ -97,7 +81,7 @@ def comparison_table(compared: Sequence[Compared], kind: str) -> tuple[list[str]
     rows = []
     for before, row in zip([None, *lines], lines, strict=False):
         label = "" if before is not None and row.label == before.label else row.label
-        rows.append([label, *_cells(row), *([row.compared] if shown else [])])
+        rows.append([label, *row.cells, *([row.compared] if shown else [])])
     return [kind, "mix", axis, counted, "runs", *(["compared"] if shown else [])], rows
 
 

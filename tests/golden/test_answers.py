@@ -152,4 +152,4 @@ def test_answers_side_by_side(width: int, snapshot: SnapshotAssertion) -> None:
 )
 def test_no_size_outside_the_tested_sizes_is_printed(relative: Estimate, size: str) -> None:
     estimate = transition(Verdict.FOUND, relative)
-    assert answer_table(make_answer(estimate, estimate)).rows[0].cells[1] == size
+    assert answer_table(make_answer(estimate, estimate)).rows[0][1] == size

@@ -25,7 +25,7 @@ from orchestrator.report.answer import Answer, answer
 from orchestrator.report.figures import style
 from orchestrator.report.figures.comparisons import caption, forest_figure, main_figure
 from orchestrator.report.figures.learning_curves import learning_figure
-from orchestrator.report.figures.probes import pairs, similarities_figure, similarity_figure
+from orchestrator.report.figures.probes import pair_of, similarities_figure, similarity_figure
 from orchestrator.report.figures.style import save, save_both
 from orchestrator.report.figures.transitions import CURVE_SIZES, transitions_figure
 from orchestrator.report.side_by_side import Compared
@@ -198,8 +198,8 @@ def stored_sweep(tmp_path_factory: pytest.TempPathFactory) -> StoredSweep:
 
 
 def test_shown_runs_are_on_both_sides_of_the_interval(stored: StoredSweep) -> None:
-    for pair in pairs(stored.answer, stored.runs):
-        interval = stored.answer.mix(pair.mix).target.transition.relative
+    for mix in stored.answer.mixes:
+        pair, interval = pair_of(stored.answer, mix, stored.runs), mix.target.transition.relative
         below, above = (run for run in (pair.below, pair.above) if run is not None)
         assert interval.low is not None
         assert interval.high is not None
@@ -209,7 +209,8 @@ def test_shown_runs_are_on_both_sides_of_the_interval(stored: StoredSweep) -> No
 
 def test_without_a_transition_the_smallest_and_largest_sizes_are_shown(tmp_path: Path) -> None:
     stored = written(tmp_path, spec(sizes=[8, 12]))
-    for pair in pairs(stored.answer, stored.runs):
+    for mix in stored.answer.mixes:
+        pair = pair_of(stored.answer, mix, stored.runs)
         assert [run.config.size for run in (pair.below, pair.above) if run is not None] == [8, 12]
         assert not pair.bracketed
 

@@ -172,7 +172,7 @@ def test_an_answer_about_several_recipes_is_worded_the_same_everywhere(tmp_path:
     stored = written(tmp_path, spec(recipes={"helps": {}, "alone": {"curve": {"help": 0.0}}}, seeds=5))
     result = stored.answer
     sentence = "add+prod against add: fewer parameters in 1 (helps), no difference shown in 1 (alone) of 2 recipes."
-    assert [row.cells[:2] for row in answer_table(result).rows] == [
+    assert [row[:2] for row in answer_table(result).rows] == [
         (recipe, mix) for recipe in ("helps", "alone") for mix in ("add", "add+prod")
     ]
     page = page_of(stored)

@@ -100,6 +100,6 @@ def test_an_arm_with_its_own_recipe_is_trained_only_under_that_recipe() -> None:
     alone = spec(recipes=RECIPES, mixes=["add @ fast", "add+prod @ fast"])
     assert [mix.name for mix in alone.mixes] == ["add @ fast", "add+prod @ fast"]
     assert alone.unused_recipes == ["slow"]
-    assert [recipe.name for recipe in answer(alone, ()).recipes] == ["fast"]
+    assert list(answer(alone, ()).recipes) == ["fast"]
     runs = make_plan(spec(recipes=RECIPES, mixes=original.to_dict()["mixes"], search={"method": "grid"}), HARDWARE).runs
     assert runs == len(original.cells) * original.seeds

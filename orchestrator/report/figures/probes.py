@@ -118,19 +118,15 @@ class Pair(NamedTuple):
     bracketed: bool
 
 
-def pairs(answer: Answer, runs: Sequence[RunRecord]) -> list[Pair]:
-    """Return for each mix the runs next to its transition that have similarities, of median accuracy at their size."""
-    usable = [run for run in runs if stands_for_its_size(run.config, run.outcome)]
-    return [_pair(answer, mix, [run for run in usable if run.config.label == mix.mix]) for mix in answer.mixes]
-
-
-def _pair(answer: Answer, mix: MixAnswer, runs: Sequence[RunRecord]) -> Pair:
-    transition, sizes = mix.target.transition.relative, sorted({run.config.size for run in runs})
+def pair_of(answer: Answer, mix: MixAnswer, runs: Sequence[RunRecord]) -> Pair:
+    """Return the runs next to a mix's transition that have similarities, of median accuracy at their size."""
+    own = [run for run in runs if run.config.label == mix.mix and stands_for_its_size(run.config, run.outcome)]
+    transition, sizes = mix.target.transition.relative, sorted({run.config.size for run in own})
 
     def first(candidates: Iterable[int]) -> RunRecord | None:
         """Return the run of lower median accuracy from the first size with similarities."""
         for size in candidates:  # A sweep may have thousands of runs: read only the arrays of these sizes.
-            same = [run for run in runs if run.config.size == size and similarity_of(run.directory) is not None]
+            same = [run for run in own if run.config.size == size and similarity_of(run.directory) is not None]
             if same:
                 same.sort(key=lambda run: (run.outcome.accuracy[answer.target], run.config.seed))
                 return same[(len(same) - 1) // 2]
@@ -148,7 +144,7 @@ def _pair(answer: Answer, mix: MixAnswer, runs: Sequence[RunRecord]) -> Pair:
 @style.own_style()
 def similarities_figure(answer: Answer, runs: Sequence[RunRecord]) -> Figure | None:
     """Draw similarities and components on both sides of each mix's transition. Return None if no run has any."""
-    rows = [pair for pair in pairs(answer, runs) if pair.below or pair.above]
+    rows = [pair for pair in (pair_of(answer, mix, runs) for mix in answer.mixes) if pair.below or pair.above]
     if not rows:
         return None
     height = (PANEL_IN + WORDS_IN) * len(rows) + BAR_IN

@@ -43,7 +43,7 @@ def sentence(answer: Answer, mix: MixAnswer) -> str:
         return f"{own_sentence(answer, mix)}."
     if comparison is None:
         return f"Nothing is decided: {here} and {there} were not trained in pairs."
-    own, other = _sides(comparison)
+    own, other = _side(comparison, "mix"), _side(comparison, "baseline")
     head = f"No difference between {here} and {there} has been shown yet"
     if not own.tried or not other.tried:
         return f"{head}: no pair of their runs is complete."
@@ -75,13 +75,11 @@ class _Side(NamedTuple):
         return f"{self.learned} of {self.tried}"
 
 
-def _sides(comparison: Comparison) -> tuple[_Side, _Side]:
-    """Return the counted runs of the mix, and those of its baseline."""
-    tallies = comparison.tallies
-    learned, tried = sum(tally.mix_learned for tally in tallies), sum(tally.mix_tried for tally in tallies)
-    mix = _Side(learned, tried, [tally.size for tally in tallies if tally.mix_tried])
-    learned, tried = sum(tally.baseline_learned for tally in tallies), sum(tally.baseline_tried for tally in tallies)
-    return mix, _Side(learned, tried, [tally.size for tally in tallies if tally.baseline_tried])
+def _side(comparison: Comparison, name: str) -> _Side:
+    """Return the counted runs of the ``mix`` or the ``baseline``."""
+    tallies = [tally for tally in comparison.tallies if getattr(tally, f"{name}_tried")]
+    learned, tried = (sum(getattr(tally, f"{name}_{kind}") for tally in tallies) for kind in ("learned", "tried"))
+    return _Side(learned, tried, [tally.size for tally in tallies])
 
 
 def _size_range(answer: Answer, sizes: Sequence[int]) -> str:

@@ -96,10 +96,8 @@ def asked(spec: SweepSpec) -> dict[str, str]:
     phased = dict.fromkeys(f"{arm.plain_name}: {phases_text(arm)}" for arm in spec.mixes if len(arm.phases) > 1)
     examples = " and examples" if family.compares_mixes else ""
     as_much = f"as many examples of {spec.target} as {spec.baseline}"
-    learned, way = (
-        spec.search.settings.get("learned"),
-        "of the way from the best constant answer's score to a perfect score",
-    )
+    learned = spec.search.settings.get("learned")
+    way = "of the way from the best constant answer's score to a perfect score"
     return {
         "target": f"{spec.target}, {subject}" if subject else spec.target,
         "mixes": ", ".join([f"{first} (baseline)" if family.compares_mixes and others else first, *others]),
