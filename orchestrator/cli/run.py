@@ -201,7 +201,6 @@ def stop_command(
 
 
 def _key(stored: StoredSweep, given: str) -> str:
-    """Return the key of the run in training with this prefix. Raises ``UserError``."""
     training = [run.key for run in stored.training]
     matches = [key for key in training if given and key.startswith(given)]
     if len(matches) == 1:

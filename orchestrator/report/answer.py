@@ -36,15 +36,14 @@ class MixAnswer:
     """The answer for one mix.
 
     Attributes:
-        finished: Runs that ended, including those that learned nothing. ``diverged`` runs score the floor, ``failed``
-            runs are not evidence.
+        finished: Runs that ended, whatever they learned; ``diverged`` runs score the floor, ``failed`` do not count.
         tasks: The transition of each task, the target first.
         shares: The runs that learned the target and those tried, by size, ascending.
-        comparison: Result of the pairs of this mix and its baseline. None for the baseline and without pairs.
+        comparison: Result of the pairs of this mix and its baseline, None for the baseline and without pairs.
         synergy: Estimate of transition(baseline) / transition(mix) in parameters, which does not decide anything.
         spent: True if a run that did not learn used its whole budget. Runs that lose a race stop before.
-        recipe: Name of the settings the mix was trained with, ``""`` in a sweep of one recipe.
-        plain: The mix's name without its recipe. ``composition`` is without its budget, too.
+        recipe: Name of its settings, ``""`` in a sweep of one recipe. ``plain`` is the mix's name without it, and
+            ``composition`` also without its budget.
         budget: Steps and examples, as a multiple of the settings' values.
         seen: Examples of the target, relative to a mix of the target alone with the settings' budget.
         stopped: True if the user stopped the search for this mix.

@@ -118,7 +118,6 @@ def _seen(run: RunRecord, answer: Answer) -> Seen:
 
 
 def _judge_answer(expected: Expectation, answer: Answer, mix: MixAnswer) -> Judged:
-    """Return the verdict on a statement about a mix's transition, or about the parameters that it needs."""
     here, there = (size_words(answer, side.target.transition) for side in (mix, answer.baseline_of(mix)))
     if expected.finds == "transition":
         result = f"{answer.size_axis} {here}"

@@ -121,7 +121,6 @@ class SweepPages:
         return made
 
     def _readable(self, sweep_id: str) -> StoredSweep:
-        """Return a sweep of the home. Raises :class:`UserError` if the sweep is missing or unreadable."""
         if sweep_id not in self._home.sweep_ids():
             raise UserError(f"{self._home.root} has no sweep {sweep_id!r}")
         stored = self._stored(sweep_id)

@@ -205,7 +205,6 @@ def status_line(snapshot: Snapshot) -> str:
 
 
 def _mixes(snapshot: Snapshot, width: int) -> Table:
-    """Return a row per mix: its transition so far, and its ended and current runs."""
     bars = width >= NARROW
     axis = [f"{snapshot.size_axis} {snapshot.sizes[0]} to {snapshot.sizes[-1]}"] if bars else []
     table = plain_table("mix", *axis, "transition", "done", "now")
@@ -248,7 +247,6 @@ def _posterior_bar(sizes: Sequence[int], posterior: Sequence[float], mix: MixPro
 
 
 def _in_training(snapshot: Snapshot, width: int) -> Table:
-    """Return a row per mix and size in training: progress, time left, and accuracy by seed."""
     table = plain_table("training", "", "left", "accuracy, seed by seed" if width >= NARROW else "accuracy")
     for column in table.columns[1:3]:
         column.no_wrap, column.justify = True, "right"
@@ -264,7 +262,6 @@ def _in_training(snapshot: Snapshot, width: int) -> Table:
 
 
 def _training_cells(in_flight: Iterable[RunProgress]) -> dict[tuple[str, int], list[RunProgress]]:
-    """Return the runs in training by mix and size, ordered by seed."""
     cells: dict[tuple[str, int], list[RunProgress]] = {}
     for run in sorted(in_flight, key=lambda run: (run.mix, run.size, run.seed)):
         cells.setdefault((run.mix, run.size), []).append(run)
@@ -276,7 +273,6 @@ def _accuracies(runs: Iterable[RunProgress]) -> str:
 
 
 def _share(runs: Sequence[RunProgress]) -> float:
-    """Return the mean share of finished steps."""
     return sum(run.step / max(run.steps, 1) for run in runs) / len(runs)
 
 

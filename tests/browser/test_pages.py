@@ -30,16 +30,14 @@ TRAINING = "workflowType=machine_learning"
 
 @dataclass(frozen=True)
 class Site:
-    """MLflow's page on a store with one sweep, and the ``index`` of all sweeps. A second experiment, ``telling``,
-    has a sweep of the logistic test family that decided its comparison."""
+    """MLflow's page on a store with one sweep, and the ``index`` of all sweeps. A second experiment has a sweep of the
+    logistic test family that decided its comparison."""
 
     base: str
     index: str
     experiment: str
-    telling: str
     sweep: Run
     runs: tuple[Run, ...]
-    transitions: tuple[Run, ...]
     home: Path
 
     @property
@@ -62,9 +60,8 @@ def served_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         done = command("run", *words, "--engine=local", "--home", home)
         assert done.code == 0, done.err
     client = MlflowClient(f"sqlite:///{home / 'mlflow.db'}")
-    experiment, telling = map(client.get_experiment_by_name, ("add_vs_add_prod", "logistic"))
+    experiment = client.get_experiment_by_name("add_vs_add_prod")
     assert experiment is not None
-    assert telling is not None
 
     def kind(name: str) -> tuple[Run, ...]:
         return tuple(client.search_runs([experiment.experiment_id], f"tags.kind = '{name}'"))
@@ -75,8 +72,7 @@ def served_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     try:
         base, index = f"http://127.0.0.1:{beside}", f"http://127.0.0.1:{own}/"
         wait_for(lambda: _answers(f"{base}/health", server), START_S)
-        ids = (str(experiment.experiment_id), str(telling.experiment_id))
-        yield Site(base, index, *ids, kind("sweep")[0], kind("run"), kind("transition"), home)
+        yield Site(base, index, str(experiment.experiment_id), kind("sweep")[0], kind("run"), home)
     finally:
         server.terminate()
         server.wait(60)
@@ -118,18 +114,12 @@ def test_the_experiment_shows_the_sweep_with_its_runs(site: Site, page: Page) ->
     assert "add_vs_add_prod" in shown
 
 
-def test_a_sweep_shows_its_question_and_answer(site: Site, page: Page) -> None:
+def test_sweeps_and_runs_show_answers_curves_and_embeddings(site: Site, page: Page) -> None:
     page.open(site.of(site.sweep))
     page.wait("add, modulus 4: size at", "Nested below", "search_space.yaml", "search.method")
-
-
-def test_a_run_shows_its_learning_curves(site: Site, page: Page) -> None:
     page.open(site.of(site.runs[0], "/model-metrics"))
     page.wait(f"{site.runs[0].info.run_name} (accuracy/add)", "test_accuracy")
     page.wait_for("document.querySelectorAll('.js-plotly-plot .trace, .js-plotly-plot path.js-line').length > 0")
-
-
-def test_a_run_shows_its_embeddings(site: Site, page: Page) -> None:
     pictured = next(run for run in site.runs if run.data.params["seed"] == "0")
     page.open(site.of(pictured, "/artifacts/similarity.png"))
     page.wait("similarity.png", "arrays.npz")

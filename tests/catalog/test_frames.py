@@ -64,11 +64,7 @@ def test_the_table_of_curves_has_a_row_per_evaluation_and_task(stored: StoredSwe
 def test_the_table_of_transitions_agrees_with_the_answer(stored: StoredSweep) -> None:
     frame = frames.transitions_frame(stored)
     assert tuple(frame.columns) == TRANSITIONS
-    assert list(zip(frame["mix"], frame["task"], strict=True)) == [
-        ("add", "add"),
-        ("add+prod", "add"),
-        ("add+prod", "prod"),
-    ]
+    assert list(frame["mix"] + ": " + frame["task"]) == ["add: add", "add+prod: add", "add+prod: prod"]
     mix = stored.answer.mix("add+prod")
     row = frame.iloc[1]
     assert row["transition"] == mix.target.transition.relative.value
@@ -92,8 +88,8 @@ def test_without_ended_runs_tables_are_empty_with_the_same_columns(home: Home) -
     assert {str(dtype) for dtype in frame[unknown].dtypes} == {"float64"}
 
 
-def test_every_exported_column_is_explained(stored: StoredSweep, tmp_path: Path) -> None:
-    export(stored, tmp_path / "tables")
+def test_exported_tables_are_explained_and_read_back_unchanged(stored: StoredSweep, tmp_path: Path) -> None:
+    paths = export(stored, tmp_path / "tables")
     explanations = (tmp_path / "tables" / "columns.txt").read_text()
     for name in (*RUNS, *frames.CURVE_COLUMNS):
         assert f"``{name}``" in explanations
@@ -102,25 +98,16 @@ def test_every_exported_column_is_explained(stored: StoredSweep, tmp_path: Path)
         for unit in ("_core_parameters", "_parameters", "_absolute"):
             base = base.removesuffix(unit)
         assert f"``{base}``" in explanations
-
-
-def test_exported_tables_are_read_back_unchanged(stored: StoredSweep, tmp_path: Path) -> None:
-    paths = export(stored, tmp_path / "tables")
-    assert [path.name for path in paths] == sorted(
-        [
-            "columns.txt",
-            *(f"{name}.{suffix}" for name in ("curves", "runs", "transitions") for suffix in ("csv", "parquet")),
-        ]
-    )
+    files = {f"{name}.{suffix}" for name in ("curves", "runs", "transitions") for suffix in ("csv", "parquet")}
+    assert {path.name for path in paths} == files | {"columns.txt"}
     made = {
         "runs": frames.runs_frame(stored),
         "curves": frames.curves_frame(stored),
         "transitions": frames.transitions_frame(stored),
     }
     for name, frame in made.items():
-        pd.testing.assert_frame_equal(
-            pd.read_parquet(tmp_path / "tables" / f"{name}.parquet"), frame, check_dtype=False
-        )
+        read = pd.read_parquet(tmp_path / "tables" / f"{name}.parquet")
+        pd.testing.assert_frame_equal(read, frame, check_dtype=False)
         assert list(pd.read_csv(tmp_path / "tables" / f"{name}.csv").columns) == list(frame.columns)
 
 

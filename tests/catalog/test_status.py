@@ -80,7 +80,7 @@ def test_the_json_status_has_the_values_of_the_table(home: Home) -> None:
     assert "add: 1 diverged, 1 failed" in shown(status_view(stored))
 
 
-@pytest.mark.parametrize("width", [60, 80, 160])
+@pytest.mark.parametrize("width", [60, 80])
 def test_every_row_fits_the_terminal(home: Home, width: int) -> None:
     specs = (spec(), spec(name="a_search_space_of_a_longer_name", mixes=["add", "add:2+prod:3"]))
     for stored in [read_sweep(home, write_sweep(home, sweep_spec).id) for sweep_spec in specs]:

@@ -11,7 +11,7 @@ import pytest
 from orchestrator.catalog.reading import read_sweep
 from orchestrator.home.directories import Home
 from orchestrator.report.words.explanation import explain
-from tests.catalog.fabricated import failed, leave_stack, runs_of, write_sweep
+from tests.catalog.fabricated import failed, runs_of, write_sweep
 from tests.cli.program import Program
 from tests.sweep.sweeps import spec
 
@@ -44,18 +44,6 @@ def test_status_shows_the_newest_or_the_named_sweep(run: Program, tmp_path: Path
     keys = [sweep.spec.make_family().key(config) for config in runs_of(sweep.spec)]
     assert all(key in with_runs for key in keys)
     assert json.loads(run("status", "--home", tmp_path, "--json").out)["id"] == sweep.id
-
-
-def test_logs_are_shown_of_ended_failed_and_training_runs(run: Program, tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    sweep_spec = spec()
-    runs = runs_of(sweep_spec)
-    sweep = write_sweep(home, sweep_spec, runs=runs[:2], outcomes={1: failed()}, answered=False)
-    (training,) = leave_stack(home, sweep, [runs[2]], 3)
-    key = sweep_spec.make_family().key
-    assert "test accuracy of add" in run("logs", key(runs[0])[:12], "--home", tmp_path).out
-    assert "ZeroDivisionError: by zero" in run("logs", key(runs[1]), "--home", tmp_path).out
-    assert "0.30" in run("logs", training, "--home", tmp_path).out
 
 
 @pytest.mark.parametrize(
@@ -132,13 +120,16 @@ def test_explain_wraps_at_the_width_of_the_terminal(
     assert words.startswith(" ".join([f"Sweep {stored.id}", *paragraphs]))
 
 
-def test_the_first_step_after_an_interruption_is_to_resume(run: Program, tmp_path: Path) -> None:
+def test_interrupted_sweeps_and_failed_runs_are_explained(run: Program, tmp_path: Path) -> None:
     home = Home(tmp_path)
-    sweep_id = write_sweep(home, answered=False).id
+    sweep = write_sweep(home, runs=runs_of(spec())[:2], outcomes={1: failed()}, answered=False)
     *_, then, command = run("explain", "logistic", "--home", tmp_path).out.splitlines()
     assert then == "Next: Resume the sweep: it was interrupted."
-    assert f"--resume {sweep_id}" in command
+    assert f"--resume {sweep.id}" in command
     assert "extend" not in command
+    good, bad = (sweep.spec.make_family().key(config) for config in runs_of(spec())[:2])
+    assert "test accuracy of add" in run("logs", good[:12], "--home", tmp_path).out
+    assert "ZeroDivisionError: by zero" in run("logs", bad, "--home", tmp_path).out
 
 
 def test_mixes_with_separate_questions_are_not_compared(run: Program, tmp_path: Path) -> None:

@@ -82,9 +82,7 @@ def test_every_setting_is_described(family: str) -> None:
     ("setting", "text"),
     [
         ("settings.task.held_out", "ordered, unordered; by default ordered\n  Kind of held-out tuples."),
-        ("held_out_fraction", "settings.task.held_out_fraction: a number; by default 0.05\n  Share of all tuples"),
         ("search.max_runs", "a whole number (method pairs); by default 48"),
-        ("tune.trials", "a whole number; by default 6\n  Maximum number of trials of a mix"),
         ("phases", "mixes.phases.takes: a list or text; by default all\n  Parts of the model taken over"),
         ("resources", "resources.retries: a whole number; by default 1"),
     ],

@@ -29,7 +29,6 @@ from orchestrator.report.figures.probes import pair_of, similarities_figure, sim
 from orchestrator.report.figures.style import save, save_both
 from orchestrator.report.figures.transitions import CURVE_SIZES, transitions_figure
 from orchestrator.report.side_by_side import Compared
-from orchestrator.report.table import comparison_rows
 from orchestrator.transition.types import Density, Estimate, Point, Verdict
 from tests.catalog.fabricated import failed, runs_of
 from tests.golden.test_answers import FEWER
@@ -213,6 +212,8 @@ def test_without_a_transition_the_smallest_and_largest_sizes_are_shown(tmp_path:
         pair = pair_of(stored.answer, mix, stored.runs)
         assert [run.config.size for run in (pair.below, pair.above) if run is not None] == [8, 12]
         assert not pair.bracketed
+    stored = written(tmp_path / "failed", runs=runs_of(spec())[:1], outcomes={0: failed()})
+    assert similarities_figure(stored.answer, stored.runs) is None, "no run has embeddings"
 
 
 def test_panels_name_size_and_accuracy_and_share_a_scale(stored: StoredSweep) -> None:
@@ -223,11 +224,6 @@ def test_panels_name_size_and_accuracy_and_share_a_scale(stored: StoredSweep) ->
     assert "cosine similarity" in text
     assert "PC 1 (" in text
     assert {image.get_clim() for axes in figure.axes for image in axes.images} == {(-1.0, 1.0)}
-
-
-def test_without_embeddings_there_are_no_panels(tmp_path: Path) -> None:
-    stored = written(tmp_path, runs=runs_of(spec())[:1], outcomes={0: failed()})
-    assert similarities_figure(stored.answer, stored.runs) is None
 
 
 def test_every_run_has_a_learning_curve_that_ends_in_its_score(stored: StoredSweep) -> None:
@@ -247,11 +243,6 @@ def test_the_forest_plot_has_a_row_per_mix_and_arrows_for_open_ends() -> None:
     above = transition(Verdict.ABOVE, Estimate(None, 64.0, None))
     answer = make_answer(above, located, FEWER)
     compared = [Compared("one", answer), Compared("two", answer)]
-    rows = comparison_rows(compared)
-    assert [(row.label, row.mix) for row in rows] == [
-        (name, mix) for name in ("one", "two") for mix in ("add", "add+prod")
-    ]
-    assert (rows[1].size_words, rows[1].compared) == ("20 [18, 24]", "fewer parameters (80:1)")
     figure = forest_figure(compared, "title")
     (axes,) = figure.axes
     markers = [line.get_marker() for line in axes.lines]
@@ -295,22 +286,11 @@ def test_a_matplotlibrc_does_not_change_figures(stored: StoredSweep) -> None:
     def drawn() -> list[str]:
         similarities = similarities_figure(stored.answer, stored.runs)
         assert similarities is not None
-        figures = [
-            main_figure(stored.answer),
-            main_figure(stored.answer, width_in=3.3),
-            forest_figure([Compared("one", stored.answer)]),
-            learning_figure(stored.spec, stored.runs),
-            similarities,
-        ]
+        figures = [main_figure(stored.answer), learning_figure(stored.spec, stored.runs), similarities]
         return [style.inline_svg(figure, "one", "a figure") for figure in figures]
 
     undisturbed = drawn()
-    mine: dict[Any, Any] = {
-        "text.usetex": True,
-        "savefig.bbox": "tight",
-        "font.family": "cursive",
-        "lines.linewidth": 9,
-    }
+    mine: dict[Any, Any] = {"text.usetex": True, "savefig.bbox": "tight", "font.family": "cursive"}
     with matplotlib.rc_context(mine):
         before = dict(matplotlib.rcParams)
         assert drawn() == undisturbed

@@ -144,7 +144,6 @@ def _name_curves(axes: Axes, series: Sequence[Series]) -> None:
 
 
 def _draw_floor(axes: Axes, series: Sequence[Series]) -> None:
-    """Draw the score of the best constant answer, with its label below the line."""
     floors = [point.floor for line in series for point in line.transition.points]
     if floors:
         floor = float(np.mean(floors))

@@ -65,8 +65,6 @@ def sentence(answer: Answer, mix: MixAnswer) -> str:
 
 
 class _Side(NamedTuple):
-    """The runs of one mix in the counted pairs."""
-
     learned: int
     tried: int
     sizes: list[int]
