@@ -43,7 +43,7 @@ from orchestrator.space.spaces import names, open_space, written
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.strict_yaml import commented
 from orchestrator.sweep.reproduce import Experiment, Reproduction
-from orchestrator.sweep.run import check_begin, logged_to, one_ray, run_sweep
+from orchestrator.sweep.run import earlier_sweeps, logged_to, one_ray, run_sweep
 from orchestrator.sweep.run_options import HOME, RunOptions, SizedOptions, SpaceOptions, seconds_of
 from orchestrator.terminal.briefing import print_plan, print_start
 from trainables.contract.arms import as_named
@@ -134,26 +134,13 @@ def _check_begin(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hard
         raise UserError(
             f"{option} applies to one sweep, but {options.space} has several: also give --variant ({variants})"
         )
-    for spec in specs:
-        _check_gpus(spec, hardware, options.address)
     single = replace(options, resume=None) if options.several else options
     for spec in specs:
-        check_begin(spec, Home(options.home.resolve()), hardware, single)
+        earlier_sweeps(spec, Home(options.home.resolve()), hardware, single)
     if options.dashboard:
         from orchestrator.engine.ray.session import check_dashboard  # Ray takes a second to import.
 
         check_dashboard(options.address)
-
-
-def _check_gpus(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:
-    if not spec.resources.gpu_per_stack or hardware.gpus or hardware.grows:
-        return
-    where, share = f"at {address}" if address else "here", spec.resources.gpu_per_stack
-    needs = "a share of a GPU" if isinstance(share, str) else f"{share:g} GPU"
-    raise UserError(
-        f"each stack of this sweep needs {needs}, but no GPU was found {where}. Give the --address of a Ray cluster "
-        "with GPUs, another --profile, or --set resources.gpu_per_stack=0 to train on the CPU, slowly."
-    )
 
 
 def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hardware, console: Console) -> None:

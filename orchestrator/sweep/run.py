@@ -61,9 +61,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     with ExitStack() as blocks:
         blocks.enter_context(logged_to(console))
         home, spec, machine = Home(options.home.resolve()), spec.checked(), options.hardware or hardware.detect()
-        if options.address is None or options.hardware is not None:  # Otherwise the hardware is not known yet.
-            check_room(spec, machine, options.address)
-        resumed, extended = earlier_sweeps(spec, home, options)
+        resumed, extended = earlier_sweeps(spec, home, machine, options)
         if extended is not None:
             spec = spec.model_copy(update={"salt": extended.spec.salt})
         store = _choose_store(home, must_answer=resumed is None)
@@ -112,20 +110,18 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         return finish(campaign, recorder, console, options)
 
 
-def check_begin(spec: SweepSpec, home: Home, hardware: Hardware, options: RunOptions) -> None:
-    """Check a request before anything starts. Raises :class:`UserError` for missing cores or GPUs, or if the sweep to
-    resume or extend is missing, different or running."""
-    check_room(spec, hardware, options.address)
-    resumed, _ = earlier_sweeps(spec, home, options)
-    if resumed is not None:
-        resumed.files.check_free()
-
-
 def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:
     """Raise :class:`UserError` if the machines lack a stack's cores or GPUs, or this machine a scratch directory."""
-    resources = spec.resources
+    resources, where = spec.resources, f"at {address}" if address else "here"
     if address is None:
         scratch(resources.scratch)
+    if resources.gpu_per_stack and not hardware.gpus and not hardware.grows:
+        share = resources.gpu_per_stack
+        needs = "a share of a GPU" if isinstance(share, str) else f"{share:g} GPU"
+        raise UserError(
+            f"each stack of this sweep needs {needs}, but no GPU was found {where}. Give the --address of a Ray "
+            "cluster with GPUs, another --profile, or --set resources.gpu_per_stack=0 to train on the CPU, slowly."
+        )
     for name, share, available, what, hint in (
         ("cpu_per_stack", resources.cpu_per_stack, hardware.cpus, "CPU cores", ""),
         ("gpu_per_stack", resources.gpu_per_stack, hardware.gpus, "GPUs", "; 0 trains on the CPU"),
@@ -137,9 +133,13 @@ def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None
             )
 
 
-def earlier_sweeps(spec: SweepSpec, home: Home, options: RunOptions) -> tuple[Sweep | None, Sweep | None]:
+def earlier_sweeps(
+    spec: SweepSpec, home: Home, machine: Hardware, options: RunOptions
+) -> tuple[Sweep | None, Sweep | None]:
     """Create a home, and return the sweeps that a sweep resumes (the newest unfinished one if the id is "") and
-    extends. Raises :class:`UserError` if one is missing, or so different that it cannot be used."""
+    extends. Raises :class:`UserError` if the machine lacks room, or if a sweep is missing, too different or running."""
+    if options.address is None or options.hardware is not None:  # Otherwise the hardware is not known yet.
+        check_room(spec, machine, options.address)
     make_home(home.root)
     resumed = extended = None
     if options.resume:
@@ -147,6 +147,8 @@ def earlier_sweeps(spec: SweepSpec, home: Home, options: RunOptions) -> tuple[Sw
         check_same(spec, resumed)
     elif options.resume is not None:
         resumed = find_unfinished(spec, home)
+    if resumed is not None:
+        resumed.files.check_free()
     if options.extend is not None:
         extended = load_sweep(home, find_sweep(home, options.extend))
         continued = spec.model_copy(update={"salt": extended.spec.salt})
