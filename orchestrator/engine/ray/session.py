@@ -8,10 +8,10 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import Any, Self
+from typing import Any
 
 import psutil
 import ray
@@ -61,7 +61,7 @@ PARTS = ("raylet", "gcs_server")
 
 
 @dataclass
-class RaySession:
+class RaySession(AbstractContextManager["RaySession"]):
     """Ray on this machine or, with ``address``, an existing cluster. It starts at the first :meth:`begin`.
 
     As a context manager, it ends Ray on exit. A ``kept`` session continues after successful sweeps, because starting
@@ -96,26 +96,26 @@ class RaySession:
         self.joined = ray.is_initialized()
         if self.joined:
             self._check_joined()
-        self._before.enter_context(environment.without_foreign())
-        os.environ.update(ENVIRONMENT)
-        if not self.joined:
-            try:
+        with ExitStack() as blocks:
+            blocks.enter_context(environment.without_foreign())
+            os.environ.update(ENVIRONMENT)
+            if not self.joined:
                 protect_token(missing=self.address is None)
-                context = self._start()
-            except BaseException:
-                self._before.close()
-                raise
-            self.dashboard_url = f"http://{context.dashboard_url}" if self.dashboard else ""
-            if self.address is None:
-                supervisor.watch_ray([child for child in psutil.Process().children() if child.name() in PARTS])
+                context = self._start(blocks)
+                blocks.callback(ray.shutdown)
+                blocks.callback(supervisor.watch_ray, [])
+                self.dashboard_url = f"http://{context.dashboard_url}" if self.dashboard else ""
+                if self.address is None:
+                    supervisor.watch_ray([child for child in psutil.Process().children() if child.name() in PARTS])
+            self._before = blocks.pop_all()
         self._begun = True
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # The sweep itself reports failed trials.
 
-    def _start(self) -> Any:
+    def _start(self, blocks: ExitStack) -> Any:
         """Start Ray so that only this machine can reach it, or join the cluster at ``address``. Return the context of
         ``ray.init``."""
         chosen = [name for name in set_by_user(os.environ) if os.environ[name] != (ENVIRONMENT | PATIENT).get(name)]
-        self._before.enter_context(_listening(everywhere=self.address is not None))
+        blocks.enter_context(_listening(everywhere=self.address is not None))
         try:
             return _start_here(self.dashboard) if self.address is None else _join(self.address)
         except UserError:
@@ -148,14 +148,8 @@ class RaySession:
 
     def end(self) -> None:
         """End Ray or leave the cluster. A second call does nothing."""
-        if self._begun and not self.joined:
-            supervisor.watch_ray([])
-            ray.shutdown()
         self._before.close()
         self._begun = self.joined = False
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *raised: object) -> None:
         self.end()
