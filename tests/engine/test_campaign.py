@@ -80,20 +80,7 @@ def test_an_ended_run_reaches_the_journal_then_the_searcher_then_the_observer(fi
     assert events == [(2, 1)]  # The journal's first line records the requested blocks.
 
 
-def test_a_failed_stack_is_split_and_a_run_that_also_fails_alone_is_failed(files: Path) -> None:
-    campaign = make(files, slots=1, seeds=2, sizes=[8], mixes=["add"])
-    stack = start(campaign)
-    assert len(stack.tickets) == 2
-    campaign.ended(stack.tickets[0].key, GOOD)
-    campaign.stack_failed(stack.id, "Traceback: boom")
-    alone = start(campaign)
-    assert alone.requests == stack.requests[1:]
-    campaign.stack_failed(alone.id, "Traceback: boom")
-    assert campaign.done
-    assert failures(files) == [None, Outcome(Status.FAILED, 0, {}, {}, error="Traceback: boom")]
-
-
-def test_a_failed_stack_is_retried_whole_and_then_run_by_run(files: Path) -> None:
+def test_a_failed_stack_is_retried_whole_then_run_by_run_and_a_run_that_fails_alone_is_failed(files: Path) -> None:
     campaign = make(files, slots=1, seeds=3, sizes=[8], mixes=["add"])
     stack = start(campaign)
     campaign.ended(stack.tickets[0].key, GOOD)
@@ -102,9 +89,12 @@ def test_a_failed_stack_is_retried_whole_and_then_run_by_run(files: Path) -> Non
     assert again == stack
     assert campaign.job(again).wanted == (1, 2)
     campaign.stack_failed(again.id, "boom", retries=1)
-    for _ in range(2):
-        assert len(finish(campaign, start(campaign))) == 1
+    alone = start(campaign)
+    assert alone.requests == stack.requests[1:2]
+    campaign.stack_failed(alone.id, "Traceback: boom")
+    assert finish(campaign, start(campaign)) == list(stack.requests[2:])
     assert campaign.done
+    assert failures(files) == [None, Outcome(Status.FAILED, 0, {}, {}, error="Traceback: boom"), None]
 
 
 def test_a_stack_that_fails_while_the_sweep_stops_is_not_counted_as_failed(files: Path) -> None:
@@ -247,24 +237,17 @@ def test_a_run_of_an_interrupted_stack_is_reused_from_another_sweep(files: Path)
     assert campaign.table.outcome(existing) == GOOD
 
 
-def test_stopping_a_mix_releases_the_claims_of_its_waiting_runs(files: Path) -> None:
-    campaign = make(files, slots=1, sizes=[16], seeds=1, mixes=["add", "add+prod"])
-    stack = start(campaign)
-    campaign.stack_failed(stack.id, "no", retries=1)
-    assert list(Home(files.parents[2]).claims.glob("*"))
-    for mix in ("add", "add+prod"):
-        campaign.stop_mix(mix)
-    assert not list(Home(files.parents[2]).claims.glob("*"))
-
-
 def test_stopping_a_mix_drops_its_training_runs_and_keeps_ended_ones(files: Path) -> None:
     campaign = make(files, slots=4, resources={"max_stack": 1})
     stacks = [stack for _ in range(4) if (stack := campaign.next_stack()) is not None]
     of = {mix: [item for item in stacks if item.tickets[0].request.mix == mix] for mix in ("add", "add+prod")}
     ended, given_up = of["add"][0], of["add"][1:]
     campaign.ended(ended.tickets[0].key, GOOD)
+    claims = Home(files.parents[2]).claims
+    before = len(list(claims.glob("*")))
     campaign.stop_mix("add")
     campaign.stop_mix("add")
+    assert len(list(claims.glob("*"))) == before - len(given_up) > 0
     assert given_up
     assert all(campaign.is_over(item.id) for item in given_up)
     assert not any(campaign.is_over(item.id) for item in of["add+prod"])

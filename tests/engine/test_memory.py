@@ -49,15 +49,6 @@ def test_without_a_checkpoint_the_halves_start_over(tmp_path: Path) -> None:
     assert reached == {(2, step): 8 for step in (1, 2, 3, 4)}
 
 
-@pytest.mark.night
-def test_a_stack_is_halved_under_ray(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    run_here(stack_spec(log, room=1), tmp_path, engine="ray")
-    entries = ended(tmp_path)
-    assert {(entry.request.seed, entry.outcome.status) for entry in entries} == {(s, Status.FINISHED) for s in range(8)}
-    assert Counter(item.step for item in events(log) if item.runs == 1) == {2: 8, 3: 8, 4: 8}
-
-
 def test_a_single_run_that_does_not_fit_stops_the_sweep_without_an_outcome(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

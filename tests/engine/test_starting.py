@@ -64,7 +64,11 @@ def is_open(port: int) -> bool:
     ("mode", "output"),
     [
         ("", "needs its token, but this machine sent none: set RAY_AUTH_MODE=token, and copy the head node's"),
-        ("wrong", "rejected this machine's token, which is not the cluster's; copy the head node's ~/.ray/auth_token"),
+        pytest.param(
+            "wrong",
+            "rejected this machine's token, which is not the cluster's; copy the head node's ~/.ray/auth_token",
+            marks=pytest.mark.night,
+        ),
         ("missing", "RAY_AUTH_MODE is token, but this machine has no token: copy the head node's ~/.ray/auth_token to"),
         ("right", "3"),
     ],
