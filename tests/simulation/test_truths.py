@@ -24,8 +24,7 @@ CURVES = {"midpoint": math.log(400), "slope": 8.0, "concentration": 3.0}
     [
         {"graded": False},
         {"graded": True},
-        {"kind": TruthKind.HALVES},
-        *({"kind": kind, **CURVES} for kind in (TruthKind.GOMPERTZ, TruthKind.WEIBULL, TruthKind.SHOULDER)),
+        *({"kind": kind, **CURVES} for kind in (TruthKind.GOMPERTZ, TruthKind.SHOULDER)),
     ],
     ids=str,
 )

@@ -25,15 +25,11 @@ class TruthKind(StrEnum):
     """A logistic curve, as every estimator assumes."""
     MISSPECIFIED = "misspecified"
     """A Gompertz curve, with each size a little easier or harder than the curve."""
-    HALVES = "halves"
-    """A run learns each half of the task independently. With one half it ends anywhere between floor and asymptote."""
     SCATTERED = "scattered"
     """Like small real tasks: some runs learn in part, some that learn still make mistakes, and the test set is
     small."""
     GOMPERTZ = "gompertz"
     """A Gompertz curve. A run's progress is beta distributed and scored on a small test set."""
-    WEIBULL = "weibull"
-    """A Weibull curve, which rises slowly and ends abruptly."""
     SHOULDER = "shoulder"
     """Two steps of half the rise each, the second at a size about 65% larger."""
 
@@ -50,7 +46,7 @@ MISTAKEN, MISTAKES = 0.25, 0.05
 """Scattered truths: share of learned runs that still make mistakes, and the mean of their mistakes."""
 TEST_EXAMPLES = 64
 GOMPERTZ_LEVEL = -math.log(math.log(2))
-"""Shift of a Gompertz curve to pass 0.5 at its midpoint. A Weibull curve is shifted the other way."""
+"""Shift of a Gompertz curve to pass 0.5 at its midpoint."""
 CONCENTRATIONS = (1.0, 10.0)
 """Gompertz truths: range of the sum of both parameters of the beta distribution, drawn log-uniformly."""
 STEPS_APART = 0.5
@@ -91,8 +87,6 @@ class Truth:
         share = (LEVEL * top - bottom) / (top - bottom)
         if self.kind in (TruthKind.MISSPECIFIED, TruthKind.GOMPERTZ):
             return (-math.log(-math.log(share)) - GOMPERTZ_LEVEL) / self.slope
-        if self.kind is TruthKind.WEIBULL:
-            return (math.log(-math.log(1 - share)) + GOMPERTZ_LEVEL) / self.slope
         if self.kind is TruthKind.SHOULDER:
             far = STEPS_APART + abs(math.log(share / (1 - share))) / self.slope
             return float(brentq(lambda apart: self._curve(apart) - share, -far, far))
@@ -104,8 +98,6 @@ class Truth:
             return (_logistic(self.slope, apart + STEPS_APART / 2) + _logistic(self.slope, apart - STEPS_APART / 2)) / 2
         if self.kind in (TruthKind.MISSPECIFIED, TruthKind.GOMPERTZ):
             return _gompertz(self.slope * apart)
-        if self.kind is TruthKind.WEIBULL:
-            return 1 - _gompertz(-self.slope * apart)
         return _logistic(self.slope, apart)
 
     def share(self, size: int) -> float:
@@ -125,8 +117,6 @@ class Truth:
             accuracy = self._scattered(lapsed >= self.lapse and drawn < share, rng)
         elif self.kind is TruthKind.GOMPERTZ:
             accuracy = self._beta_binomial(0.0 if lapsed < self.lapse else share, rng)
-        elif self.kind is TruthKind.HALVES and lapsed >= self.lapse:
-            accuracy = self._halves((drawn < share) + (rng.random() < share), noise, rng)
         elif lapsed < self.lapse or (not self.graded and drawn >= share):
             accuracy = self.floor + SCATTER_FLOOR * noise
         else:
@@ -134,12 +124,6 @@ class Truth:
             mean = self.floor + rise * (share if self.graded else 1.0)
             accuracy = mean + (SCATTER_TOP + 0.4 * share * (1 - share) * rise * self.graded) * noise
         return Observation(min(max(accuracy, 0.0), 1.0), self.floor, float(size) ** cost_exponent)
-
-    def _halves(self, learned: int, noise: float, rng: np.random.Generator) -> float:
-        """Return the accuracy of a run that learned this many of the two halves."""
-        if learned == 1:
-            return float(rng.uniform(self.floor, self.asymptote))
-        return self.asymptote + SCATTER_TOP * noise if learned else self.floor + SCATTER_FLOOR * noise
 
     def _scattered(self, learned: bool, rng: np.random.Generator) -> float:
         """Return the accuracy of a run of a scattered truth, on a small test set."""
@@ -181,8 +165,6 @@ def draw(kind: TruthKind, problem: Problem, rng: np.random.Generator, key: int) 
     )
     if kind is TruthKind.SCATTERED:
         truth = replace(truth, graded=False, partly=rng.uniform(*PARTLY), mistaken=MISTAKEN)
-    if kind is TruthKind.HALVES:
-        truth = replace(truth, graded=False)
     if kind is TruthKind.GOMPERTZ:
         least, most = (math.log(item) for item in CONCENTRATIONS)
         truth = replace(truth, graded=False, concentration=math.exp(rng.uniform(least, most)))
