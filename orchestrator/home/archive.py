@@ -240,22 +240,16 @@ def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory) -> None:
 def _take_checkpoints(theirs: SweepDirectory, ours: SweepDirectory) -> bool:
     """Import the checkpoints that are further along in the archive. Return True if there are any. The journals are
     equal, and a stack's checkpoints are numbered in order."""
-    pairs = [
-        [Checkpoints(files.checkpoints).newest(stack_id) for files in (theirs, ours)]
-        for stack_id in Checkpoints(theirs.checkpoints).stacks()
-    ]
-    further = [(source, existing) for source, existing in pairs if source and _number(source) > _number(existing)]
+    sources, known = Checkpoints(theirs.checkpoints), Checkpoints(ours.checkpoints)
+    pairs = [(sources.newest(stack_id), known.newest(stack_id)) for stack_id in sources.stacks()]
+    further = [(new, old) for new, old in pairs if new and (old is None or number_of(new) > number_of(old))]
     if further:
         with ours.driving():
-            for source, existing in further:
-                _move(source, ours.checkpoints / source.name)
-                if existing is not None:
-                    shutil.rmtree(existing)
+            for new, old in further:
+                _move(new, ours.checkpoints / new.name)
+                if old is not None:
+                    shutil.rmtree(old)
     return bool(further)
-
-
-def _number(checkpoint: Path | None) -> int:
-    return 0 if checkpoint is None else number_of(checkpoint)
 
 
 def _move(source: Path, target: Path) -> None:

@@ -119,9 +119,15 @@ class State(StrEnum):
 class Memory:
     """State of a sweep on disk.
 
-    ``ended`` and ``trials`` are its runs and its tuning runs, each once, in the order in which they ended, ``blocks``
-    the pairs requested as evidence, ``stopped`` the mixes that the user stopped. ``changed`` is the time of the last
-    entry, or "". ``damaged`` has a message for each omitted line and run, ``lost`` the keys of the omitted runs.
+    Attributes:
+        ended: Runs of the sweep, each once, in the order in which they ended.
+        trials: Tuning runs, each once, in the order in which they ended.
+        blocks: Pairs of runs requested as evidence, in order.
+        stopped: Mixes that the user stopped.
+        answered: True if the sweep has its answer.
+        changed: Time of the last entry, or "" without entries.
+        damaged: A message for each omitted line and run.
+        lost: Keys of the omitted runs.
     """
 
     ended: tuple[Ended, ...] = ()

@@ -33,7 +33,7 @@ def sync(root: Path, console: Console) -> None:
     tracker, unreadable = MlflowTracker(store), []
     for sweep_id in home.sweep_ids():
         if home.sweep(sweep_id).is_driven():
-            _print(console, f"{sweep_id} is running, so its own process records it")
+            console.out(f"{sweep_id} is running, so its own process records it", highlight=False)
             continue
         try:
             sweep = load_sweep(home, sweep_id)
@@ -42,7 +42,7 @@ def sync(root: Path, console: Console) -> None:
             continue
         with home.sweep(sweep_id).driving():
             count = _replay(sweep, tracker, console)
-        _print(console, f"{sweep_id}: {counted(count, 'run')} in {store.shown}")
+        console.out(f"{sweep_id}: {counted(count, 'run')} in {store.shown}", highlight=False)
     if unreadable:
         lines = "\n  ".join([f"{len(unreadable)} of {len(home.sweep_ids())} sweeps cannot be read:", *unreadable])
         raise SweepError(f"{lines}\nThe others are recorded.")
@@ -65,7 +65,7 @@ def rebuild(root: Path, console: Console) -> None:
         if (home.root / name).exists():
             (home.root / name).rename(aside / name)
     if any(aside.iterdir()):
-        _print(console, f"the old store was moved to {aside}; delete it when you no longer need it")
+        console.out(f"the old store was moved to {aside}; delete it when you no longer need it", highlight=False)
     else:
         aside.rmdir()
     sync(root, console)
@@ -78,24 +78,19 @@ def _home(root: Path) -> Home:
     return home
 
 
-def _print(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
 def _replay(sweep: Sweep, tracker: MlflowTracker, console: Console) -> int:
     """Pass a sweep's whole log to the tracker, and return the number of its runs."""
     memory = recall(sweep.files)
     for damage in memory.damaged:
-        _print(console, damage)
+        console.out(damage, highlight=False)
     runs = [sweep.record(entry) for entry in memory.ended]
     tracker.begin(sweep)
     for run in runs:
         tracker.run_ended(sweep, run)
     answered = answer(sweep.spec, [(run.config, run.outcome) for run in runs], memory.stopped, memory.blocks)
     directory = sweep.files.directory
-    tracker.end(
-        sweep, answered, memory.state, [*sorted(directory.glob(f"{Path(FIGURE).stem}.*")), *directory.glob(REPORT)]
-    )
+    files = [*sorted(directory.glob(f"{Path(FIGURE).stem}.*")), *directory.glob(REPORT)]
+    tracker.end(sweep, answered, memory.state, files)
     return len(runs)
 
 

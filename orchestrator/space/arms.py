@@ -50,7 +50,6 @@ class WrittenArm(BaseModel):
     """Name of a recipe; by default the arm is trained under all of them."""
 
     def arm(self) -> Arm:
-        """Return the arm. Raises ``ValueError``."""
         if (self.mix is None) == (not self.phases):
             raise ValueError(f"the arm {self.name} needs either a mix or phases")
         phases = self.phases or [WrittenPhase(mix=self.mix)]

@@ -128,9 +128,8 @@ def _choose(
 
 def names() -> list[str]:
     """Return the names of the project's search spaces."""
-    return sorted(
-        Path(entry.name).stem for entry in resources.files(PACKAGE).iterdir() if entry.name.endswith(SUFFIXES)
-    )
+    files = [Path(entry.name) for entry in resources.files(PACKAGE).iterdir()]
+    return sorted(file.stem for file in files if file.suffix in SUFFIXES)
 
 
 def source_of(name_or_path: str) -> str:

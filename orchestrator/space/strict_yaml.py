@@ -31,8 +31,6 @@ LIKE_SPACE = re.compile("[\u00a0\u2000-\u200b\u202f\u3000]")
 """Characters of word processors and web pages that look like a space but are letters in YAML."""
 COMMENT = re.compile(r":?\s+#\s*(\S.*)")
 """The rest of a line after a key or its value."""
-
-
 CHANGED = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int")
 """Types that the safe loader recognizes in too many texts."""
 

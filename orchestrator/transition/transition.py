@@ -164,11 +164,8 @@ def synergy(baseline: Transition, mix: Transition, parameters: Callable[[float],
     )
     value = None if top.value is None or bottom.value is None else math.exp(top.value - bottom.value)
     low, negative_high = _least(top, bottom), _least(bottom, top)
-    return Synergy(
-        value,
-        None if low is None else math.exp(low),
-        None if negative_high is None else math.exp(-negative_high),
-    )
+    high = None if negative_high is None else math.exp(-negative_high)
+    return Synergy(value, None if low is None else math.exp(low), high)
 
 
 def _least(top: Estimate, bottom: Estimate) -> float | None:

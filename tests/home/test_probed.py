@@ -24,16 +24,12 @@ from tests.engine.test_campaign import GOOD
 from tests.families import Firing
 
 
-def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
-    result = ProbeResult("firing", 3, {"mean": 0.25})
+def test_a_later_result_replaces_an_older_one_with_its_arrays(tmp_path: Path) -> None:
+    result = ProbeResult("firing", 1, {"mean": 0.25})
     write_result(tmp_path, result, {"by_room": np.arange(3.0)})
     assert read_results(tmp_path) == {"firing": result}
     assert numbers_of(tmp_path) == {"probe/firing/mean": 0.25}
     assert sorted(path.name for path in (tmp_path / "probes").iterdir()) == ["firing.json", "firing.npz"]
-
-
-def test_a_later_result_replaces_an_older_one_with_its_arrays(tmp_path: Path) -> None:
-    write_result(tmp_path, ProbeResult("firing", 1, {"mean": 0.25}), {"by_room": np.arange(3.0)})
     write_result(tmp_path, ProbeResult("firing", 2, error="Traceback\nValueError: no\n"), {})
     assert read_arrays(tmp_path) == {}
     assert read_results(tmp_path)["firing"].reason == "ValueError: no"

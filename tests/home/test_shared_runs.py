@@ -154,19 +154,7 @@ def test_rm_keeps_the_runs_that_another_sweep_refers_to(tmp_path: Path) -> None:
         assert len(RunStore(home).stored_keys()) == left
 
 
-def test_rm_keeps_runs_that_another_sweep_is_training(tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    existing = write_sweep(home, spec(sizes=[8])).id
-    keys = RunStore(home).stored_keys()
-    assert RunStore(home, existing).own_keys() == keys
-    other = home.sweep("other-1")
-    other.directory.mkdir(parents=True)
-    with other.driving():
-        assert RunStore(other.home, other.id).claim(keys[0])
-        assert RunStore(home, existing).own_keys() == keys[1:]
-
-
-def test_rm_removes_runs_that_a_sweep_trained_or_refers_to(tmp_path: Path) -> None:
+def test_rm_removes_runs_that_a_sweep_trained_or_refers_to_except_those_that_another_trains(tmp_path: Path) -> None:
     home = Home(tmp_path)
     existing = write_sweep(home, spec(sizes=[8])).id
     keys, journal = RunStore(home).stored_keys(), home.sweep(existing).journal
@@ -177,6 +165,11 @@ def test_rm_removes_runs_that_a_sweep_trained_or_refers_to(tmp_path: Path) -> No
     for key in keys:
         write_origin(home.runs / key, "removed-1")
     assert RunStore(home, existing).own_keys() == keys
+    other = home.sweep("other-1")
+    other.directory.mkdir(parents=True)
+    with other.driving():
+        assert RunStore(other.home, other.id).claim(keys[0])
+        assert RunStore(home, existing).own_keys() == keys[1:]
 
 
 def test_the_directory_entry_of_a_run_is_flushed_like_its_content(
