@@ -97,7 +97,7 @@ def postgres(place: Path) -> Iterator[str]:
     if user:
         shutil.chown(secret, user)
     data, port, log = place / "data", free_port(), place.parent / "postgres.log"
-    made = [POSTGRES / "initdb", "-D", str(data), "-U", "mlflow", "-A", "scram-sha-256", f"--pwfile={secret}"]
+    made = [str(POSTGRES / "initdb"), "-D", str(data), "-U", "mlflow", "-A", "scram-sha-256", f"--pwfile={secret}"]
     subprocess.run(made, check=True, user=user, group=user, cwd=place, capture_output=True, timeout=START_S)
     command = [str(POSTGRES / "postgres"), "-D", str(data), "-p", str(port), "-h", "127.0.0.1", "-k", str(place)]
     server = f"postgresql+psycopg2://mlflow:{DATABASE_PASSWORD}@127.0.0.1:{port}"
