@@ -3,9 +3,10 @@ here from runs whose accuracies alone show whether they learned."""
 
 from __future__ import annotations
 
+import functools
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -120,120 +121,69 @@ class Case:
         return False
 
 
-Check = Callable[..., bool]
-NUMBER, SHARE = r"([\d.,]+)", r"(\d+ of \d+)"
-RANGE = r"units (\d+)(?: to (\d+))?"
-
-
-def counts(case: Case, mix: str, baseline: str) -> bool:
-    """Check that ``5 of 6`` and ``0 of 6`` are the runs in pairs."""
-    return [mix, baseline] == ["{} of {}".format(*case.side(place)[:2]) for place in (0, 1)]
-
-
-def spans(sizes: set[int], low: str, high: str | None) -> bool:
-    return (min(sizes), max(sizes)) == (int(low), int(high or low))
-
-
-def decided(case: Case, word: str, factor: str | None) -> bool:
-    comparison = case.comparison
-    assert comparison is not None
-    assert comparison.at_least is not None
-    step = 1 if comparison.at_least >= 10 else 0.1  # Bounds are rounded down.
-    return comparison.decided == word and not case.rarer() and 0 <= comparison.at_least - float(factor or 1) < step
-
-
-def needs(
-    case: Case, word: str, factor: str | None, mix: str, low: str, high: str | None, other: str, *ends: str
-) -> bool:
-    sizes = spans(case.side(0)[2], low, high) and spans(case.side(1)[2], *ends)
-    return decided(case, word, factor) and counts(case, mix, other) and sizes
-
-
-def needs_at_same_sizes(case: Case, word: str, factor: str | None, low: str, high: str, mix: str, other: str) -> bool:
-    return needs(case, word, factor, mix, low, high, other, low, high)
-
-
-def more_often(case: Case, word: str, low: str, high: str | None, mix: str, other: str) -> bool:
-    assert case.comparison is not None
-    direction = Direction.FEWER if word == "more" else Direction.MORE
-    both = spans(case.side(0)[2] | case.side(1)[2], low, high)
-    return case.comparison.decided is direction and case.rarer() and counts(case, mix, other) and both
-
-
-def is_open(case: Case, mix: str, other: str) -> bool:
-    assert case.comparison is not None
-    return case.comparison.decided is None and counts(case, mix, other)
-
-
-def alike(case: Case, mix: str, other: str) -> bool:
-    first, two = (case.side(place)[0] / case.side(place)[1] for place in (0, 1))
-    return is_open(case, mix, other) and abs(first - two) <= 0.2 and case.side(0)[2] == case.side(1)[2]
-
-
-NEEDS = rf"add\+prod needs (fewer|more) parameters than add(?:, at least {NUMBER} times (?:fewer|as many))?"
-OPEN = r"No difference between add\+prod and add has been shown yet"
-SENTENCES: dict[str, Check] = {
-    r"No run has ended yet\.": lambda case: not any(case.runs.values()),
-    r"Every run so far failed\.": lambda case: not any(case.runs.values()) and case.failed,
-    r"Nothing was learned up to units (\d+)\.": lambda case, size: (
-        all(case.runs[mix] and not case.learned(mix) for mix in MIXES)
-        and int(size) == max(run.size for mix in MIXES for run in case.runs[mix])
-    ),
-    rf"{NEEDS}: at {RANGE} it was learned in {SHARE} runs, add in {SHARE}\.": needs_at_same_sizes,
-    rf"{NEEDS}: it was learned in {SHARE} runs at {RANGE}, add in {SHARE} at {RANGE}\.": needs,
-    rf"add\+prod is learned (more|less) often than add at {RANGE}: in {SHARE} runs against {SHARE}\.": more_often,
-    rf"{OPEN}: both were learned about as often at the same sizes \({SHARE} and {SHARE}\)\.": alike,
-    rf"{OPEN}: neither was learned \({SHARE} and {SHARE}\)\.": lambda case, mix, other: (
-        is_open(case, mix, other) and mix.startswith("0 ") and other.startswith("0 ")
-    ),
-    rf"{OPEN}: at {RANGE} add\+prod was learned in {SHARE} runs, add in {SHARE}\.": lambda case, low, high, *shares: (
-        is_open(case, *shares) and spans(case.side(0)[2] | case.side(1)[2], low, high)
-    ),
-    rf"{OPEN}: no pair of their runs is complete\.": lambda case: not all(case.side(place)[1] for place in (0, 1)),
-    r"Nothing is decided: add\+prod and add were not trained in pairs\.": lambda case: case.comparison is None,
-}
-
-
-def tried(case: Case, name: str, listed: str, low: str | None, high: str | None, *sizes: str | None) -> bool:
-    """Check ``0/1 at 12 (none below), 2/4 at 16, 1/1 at 20 (all above)``: every size between, and the summaries of
-    the others."""
-    shares = case.shares(name)
-    parts = re.findall(r"(\d+)/(\d+) at (\d+)(?: \((none below|all above)\))?", listed)
-    shown = [int(size) for _, _, size, _ in parts]
-    below = [share for size, share in shares.items() if size < shown[0]]
-    above = [share for size, share in shares.items() if size > shown[-1]]
-    larger = [size for size in shares if size >= max(shares) / 2]
-    scores = [[max(run.accuracy, 0.1) for run in case.runs[name] if run.size == size] for size in larger]
-    means = [sum(score) / len(score) for score in scores]
-    levels = low is None or (
-        (float(low), float(high or low)) == (round(min(means), 2), round(max(means), 2))
-        and [int(size) for size in sizes if size] == [larger[0], larger[-1]]
-    )
-    return (
-        [shares[size] for size in shown] == [(int(learned), int(count)) for learned, count, _, _ in parts]
-        and shown == [size for size in shares if shown[0] <= size <= shown[-1]]
-        and [bool(below), bool(above)] == ["none below" in listed, "all above" in listed]
-        and not any(learned for learned, _ in below)
-        and all(learned == count for learned, count in above)
-        and levels
-    )
-
-
-ACCURACY = rf"; accuracy {NUMBER}(?: to {NUMBER})? at {RANGE}"
-LINE = rf"(?=([^;:]*?)(?: is| was|:) )[^;]*; seeds that learned: ([^;]*)(?:{ACCURACY})?"
-
-
-def is_true(case: Case, text: str, kinds: dict[str, Check]) -> bool:
-    """Return whether a sentence is of one of these kinds and agrees with the runs."""
-    matches = [(check, match) for kind, check in kinds.items() if (match := re.fullmatch(kind, text))]
-    return bool(matches) and all(check(case, *match.groups()) for check, match in matches)
+@functools.cache
+def made(seed: int) -> Case:
+    return Case(seed)
 
 
 @pytest.mark.parametrize("seed", [*range(100), 256])  # 256: most sizes fail, the largest is learned.
 def test_every_sentence_agrees_with_the_runs(seed: int) -> None:
-    case = Case(seed)
-    for kinds, sentences in ((SENTENCES, finding(case.answer)), ({LINE: tried}, verdict_lines(case.answer))):
-        assert [sentence for sentence in sentences if not is_true(case, sentence, kinds)] == []
+    case = made(seed)
+    (text,) = finding(case.answer)
+    comparison, (own, other) = case.comparison, (case.side(place) for place in (0, 1))
+    if not any(case.runs.values()):
+        assert text == ("Every run so far failed." if case.failed else "No run has ended yet.")
+    elif text.startswith("Nothing was learned"):
+        assert all(case.runs[mix] and not case.learned(mix) for mix in MIXES)
+        largest = max(run.size for mix in MIXES for run in case.runs[mix])
+        assert text == f"Nothing was learned up to units {largest}."
+    elif comparison is None:
+        assert text == "Nothing is decided: add+prod and add were not trained in pairs."
+    elif not own[1] or not other[1]:
+        assert text.endswith(" has been shown yet: no pair of their runs is complete.")
+    else:
+        assert re.findall(r"\d+ of \d+", text) == [f"{learned} of {tried}" for learned, tried, _ in (own, other)]
+        named = [(int(low), int(high or low)) for low, high in re.findall(r"units (\d+)(?: to (\d+))?", text)]
+        ends = [(min(sizes), max(sizes)) for sizes in (own[2], other[2], own[2] | other[2])]
+        assert named in ([], ends[2:], ends[:2])
+        factor = re.search(r"at least ([\d.,]+) times", text)
+        if comparison.decided is None:
+            assert text.startswith("No difference between add+prod and add has been shown yet: ")
+            assert ("neither" in text or "both were" in text) == (named == [])
+            assert "neither" not in text or own[0] == other[0] == 0
+            assert named or (abs(own[0] / own[1] - other[0] / other[1]) <= 0.2 and own[2] == other[2])
+        elif case.rarer():
+            often = "more" if comparison.decided is Direction.FEWER else "less"
+            assert text.startswith(f"add+prod is learned {often} often than add at ")
+        else:
+            assert text.startswith(f"add+prod needs {comparison.decided} parameters than add")
+            step = 1 if (comparison.at_least or 1) >= 10 else 0.1  # Bounds are rounded down.
+            assert 0 <= (comparison.at_least or 1) - (float(factor[1]) if factor else 1) < step
+        assert factor is None or text.startswith("add+prod needs")
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_every_line_about_a_mix_agrees_with_its_runs(seed: int) -> None:
+    """``0/1 at 12 (none below), 2/4 at 16, 1/1 at 20 (all above)``: every size between, and summaries of the others."""
+    case = made(seed)
+    names = [mix.mix for mix in case.answer.mixes if mix.shares]
+    for name, line in zip(names, verdict_lines(case.answer), strict=True):
+        shares, (listed,) = case.shares(name), re.findall(r"; seeds that learned: ([^;]*)", line)
+        parts = [tuple(map(int, part)) for part in re.findall(r"(\d+)/(\d+) at (\d+)", listed)]
+        first, last = parts[0][-1], parts[-1][-1]
+        below = [learned for size, (learned, _) in shares.items() if size < first]
+        above = [learned == tried for size, (learned, tried) in shares.items() if size > last]
+        assert parts == [(*share, size) for size, share in shares.items() if first <= size <= last]
+        assert [bool(below), bool(above)] == ["none below" in listed, "all above" in listed]
+        assert not any(below)
+        assert all(above)
+        if level := re.search(r"; accuracy ([\d.]+)(?: to ([\d.]+))? at units (\d+) to (\d+)", line):
+            low, high, *ends = level.groups()
+            larger = [size for size in shares if size >= max(shares) / 2]
+            scores = [[max(run.accuracy, 0.1) for run in case.runs[name] if run.size == size] for size in larger]
+            means = [round(sum(score) / len(score), 2) for score in scores]
+            assert (float(low), float(high or low)) == (min(means), max(means))
+            assert list(map(int, ends)) == [larger[0], larger[-1]]
 
 
 @pytest.mark.parametrize("seed", [19, 65])
