@@ -16,15 +16,20 @@ from tests.cli.program import Program
 from tests.sweep.sweeps import spec
 
 
-def test_sweeps_lists_the_newest_first(run: Program, tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    ids = {write_sweep(home).id, write_sweep(home, spec(name="other"), runs=[], answered=False).id}
-    output = run("sweeps", "--home", tmp_path).succeeded()
-    assert all(name in output for name in ids)
-    assert "finished" in output
-    assert "interrupted" in output
-    listed = json.loads(run("sweeps", "--home", tmp_path, "--json").out)
-    assert [row["id"] for row in listed] == home.sweep_ids()
+@pytest.fixture(scope="module", name="home")
+def home_with_two_spaces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("home")
+    write_sweep(Home(path))
+    write_sweep(Home(path), spec(name="other", question="Does PROD help ADD here too?"))
+    return path
+
+
+def test_sweeps_lists_the_newest_first(run: Program, home: Path) -> None:
+    ids = Home(home).sweep_ids()
+    output = run("sweeps", "--home", home).succeeded()
+    assert all(name in output for name in (*ids, "finished"))
+    listed = json.loads(run("sweeps", "--home", home, "--json").out)
+    assert [row["id"] for row in listed] == ids
     assert all(row["disk_bytes"] > 0 for row in listed)
 
 
@@ -35,15 +40,13 @@ def test_an_empty_home_has_no_sweeps(run: Program, tmp_path: Path) -> None:
     assert (ended.code, "has no sweep yet" in ended.err) == (2, True)
 
 
-def test_status_shows_the_newest_or_the_named_sweep(run: Program, tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    sweep = write_sweep(home)
-    for words in ([], [sweep.id], ["logistic"], [sweep.id[:-2]]):
-        assert sweep.id in run("status", *words, "--home", tmp_path).succeeded()
-    with_runs = run("status", "--home", tmp_path, "--runs").out
-    keys = [sweep.spec.make_family().key(config) for config in runs_of(sweep.spec)]
-    assert all(key in with_runs for key in keys)
-    assert json.loads(run("status", "--home", tmp_path, "--json").out)["id"] == sweep.id
+def test_status_shows_the_newest_or_the_named_sweep(run: Program, home: Path) -> None:
+    newest, older = Home(home).sweep_ids()
+    for words, sweep_id in (((), newest), ((older,), older), (("logistic",), older), ((older[:-2],), older)):
+        assert sweep_id in run("status", *words, "--home", home).succeeded()
+    with_runs = run("status", "logistic", "--home", home, "--runs").out
+    assert all(spec().make_family().key(config) in with_runs for config in runs_of(spec()))
+    assert json.loads(run("status", "--home", home, "--json").out)["id"] == newest
 
 
 @pytest.mark.parametrize(
@@ -55,20 +58,11 @@ def test_status_shows_the_newest_or_the_named_sweep(run: Program, tmp_path: Path
     ],
 )
 def test_mistakes_in_arguments_of_status_and_logs_are_explained(
-    run: Program, tmp_path: Path, words: list[str], message: str
+    run: Program, home: Path, words: list[str], message: str
 ) -> None:
-    write_sweep(Home(tmp_path), runs=[])
-    error = run(*words, "--home", tmp_path).refused()
+    error = run(*words, "--home", home).refused()
     assert message in error
     assert "Traceback" not in error
-
-
-@pytest.fixture(scope="module", name="home")
-def home_with_two_spaces(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("home")
-    write_sweep(Home(path))
-    write_sweep(Home(path), spec(name="other", question="Does PROD help ADD here too?"))
-    return path
 
 
 def test_a_report_is_written_to_the_given_path_or_the_sweeps_directory(
@@ -105,15 +99,12 @@ def test_tables_are_exported_into_a_new_directory(run: Program, home: Path, tmp_
     assert "Missing option '--output'" in run("export", "logistic", "--home", home).err
 
 
-def test_explain_wraps_at_the_width_of_the_terminal(
-    run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home = Home(tmp_path)
-    stored = read_sweep(home, write_sweep(home).id)
+def test_explain_wraps_at_the_width_of_the_terminal(run: Program, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = read_sweep(Home(home), "logistic")
     paragraphs = [str(paragraph) for paragraph in explain(stored.spec, stored.answer, stored.state.value)]
     monkeypatch.setenv("FORCE_COLOR", "1")  # As on a terminal.
     monkeypatch.setenv("COLUMNS", "50")
-    output = run("explain", "logistic", "--home", tmp_path).succeeded()
+    output = run("explain", "logistic", "--home", home).succeeded()
     # Commands stay on one line for copy and paste.
     assert max(len(row) for row in output.splitlines() if "python -m" not in row) <= 50
     words = re.sub(r"\x1b\[\d*m", "", " ".join(output.split()))

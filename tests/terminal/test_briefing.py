@@ -81,7 +81,8 @@ def test_expected_problems_are_on_the_first_screen_of_run(monkeypatch: pytest.Mo
 
 
 def test_a_sweep_is_expected_to_take_longer_if_torch_trains(monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted, machine = load_space("add_vs_add_prod", "quick", ["search.max_cost=null"], Hardware(2, 16)), Hardware(2, 16)
+    machine = Hardware(2, 16)
+    wanted = load_space("add_vs_add_prod", "quick", ["search={method: grid}"], machine)
     fast = make_plan(wanted, machine).seconds
     monkeypatch.setattr(native, "library", lambda: None)
     assert make_plan(wanted, machine).seconds > 2 * fast
