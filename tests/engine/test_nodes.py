@@ -105,6 +105,7 @@ def test_a_lost_node_is_not_a_failed_run(tmp_path: Path, monkeypatch: pytest.Mon
     assert [entry.result for entry in journalled(tmp_path / "home")] == [None] * RUNS
 
 
+@pytest.mark.night
 def test_slots_follow_nodes_that_join_and_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One run is held on the only core. Another one ends on a node that joins and is then removed."""
     for name, value in (ENVIRONMENT | QUICK).items():

@@ -151,7 +151,7 @@ def test_programs_print_everything_with_a_width_of_zero(tmp_path: Path) -> None:
 def test_a_script_that_sets_its_arguments_and_calls_main_drives_a_sweep(tmp_path: Path) -> None:
     space = write_space(tmp_path, pace_s=0.0, sizes=[16], seeds=1)
     script = tmp_path / "script.py"
-    words = ["orchestrator", "run", str(space), "--home", str(tmp_path / "home"), "--engine=local"]
+    words = ["orchestrator", "run", str(space), "--home", str(tmp_path / "home")]
     script.write_text(f"import sys\nsys.argv = {words}\nfrom orchestrator.cli.main import main\nmain()\n")
     output = process([sys.executable, str(script), "an argument"], environment=os.environ | ENVIRONMENT).succeeded()
     assert "90% intervals" in output
