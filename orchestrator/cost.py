@@ -12,7 +12,7 @@ import numpy as np
 
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.search.base import AUTO, Observation, Request, Searcher
-from orchestrator.search.registry import make_searcher
+from orchestrator.search.registry import METHODS
 from orchestrator.search.results import cost_model
 from orchestrator.space.evidence import is_evidence, problem_of, searcher_of
 from orchestrator.space.hardware import Hardware, Machine
@@ -166,7 +166,7 @@ def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]
         transitions = [transitions[place] for place in places]
     rehearsals = []
     for transition in transitions:
-        searcher = make_searcher(spec.search.method, problem, **spec.search.settings)
+        searcher = METHODS[spec.search.method](problem, **spec.search.settings)
         counts = played_to_the_end(searcher, dict.fromkeys(mixes, transition), seconds)
         rehearsals.append(Counter({size: round(runs * len(spec.mixes) / len(mixes)) for size, runs in counts.items()}))
     return rehearsals

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from orchestrator.search.base import Observation, Problem, Request, Results, Searcher
-from orchestrator.search.registry import make_searcher
+from orchestrator.search.registry import METHODS
 from orchestrator.search.results import points
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import LEVEL
@@ -135,7 +135,7 @@ def compare(
         return simulate(searcher, lambda run: truths[run.mix].run(run, costs[run.size]), workers, stack)
 
     def traces(method: str, settings: Mapping[str, Any]) -> list[Trace]:
-        return [trace(make_searcher(method, problem, **settings), truths) for truths in drawn]
+        return [trace(METHODS[method](problem, **settings), truths) for truths in drawn]
 
     grid = traces("grid", {})
     return [_tried(method, problem, traces(method, settings), grid, drawn) for method, settings in methods.items()]

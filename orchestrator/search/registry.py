@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from orchestrator.search.base import Problem, Searcher
+from orchestrator.search.base import Searcher
 from orchestrator.search.bisection import Bisection
 from orchestrator.search.grid import Grid
 from orchestrator.search.pairs import Pairs
@@ -14,8 +12,3 @@ METHODS: dict[str, type[Searcher]] = {
     "bisection": Bisection,
     "grid": Grid,
 }
-
-
-def make_searcher(method: str, problem: Problem, **settings: Any) -> Searcher:
-    """Return a new searcher."""
-    return METHODS[method](problem, **settings)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from orchestrator.search.base import Observation, Problem, Request, Searcher
-from orchestrator.search.registry import make_searcher
+from orchestrator.search.registry import METHODS
 from orchestrator.search.results import learned_runs
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.evidence import ERROR, LEARNED, Block, Comparison, bar, compare, counted
@@ -66,7 +66,7 @@ def searcher_of(
     spec: SweepSpec, ended: Iterable[tuple[Request, Outcome]] = (), blocks: Iterable[Block] = ()
 ) -> Searcher:
     """Return a sweep's searcher with all requested ``blocks`` and results of ``ended`` runs, except earlier phases."""
-    searcher = make_searcher(spec.search.method, problem_of(spec), **spec.search.settings)
+    searcher = METHODS[spec.search.method](problem_of(spec), **spec.search.settings)
     searcher.restore(blocks)
     for request, outcome in ended:
         if not request.phase:

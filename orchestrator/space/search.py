@@ -20,7 +20,7 @@ FORMER = {"bayes": "pairs"}
 
 
 class Search(BaseModel):
-    """The searcher of a sweep. ``settings`` are keyword arguments of ``orchestrator.search.registry.make_searcher``."""
+    """The searcher of a sweep. ``settings`` are keyword arguments of ``METHODS[method]``."""
 
     model_config = STRICT
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from orchestrator.search.base import BY_HAND, Observation, Problem, Request, Searcher
-from orchestrator.search.registry import METHODS, make_searcher
+from orchestrator.search.registry import METHODS
 from tests.conformance.searchers import PROBLEM, SIZES, World, coin, drive, failing, flat, mixed, step
 
 Make = Callable[[Problem], Searcher]
@@ -24,7 +24,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 def make(request: pytest.FixtureRequest) -> Make:
     """A function that builds the searcher under test for a problem."""
     method, settings = CASES[request.param]
-    return lambda problem: make_searcher(method, problem, **settings)
+    return lambda problem: METHODS[method](problem, **settings)
 
 
 @pytest.mark.parametrize("workers", [1, 8])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from orchestrator.search.base import Problem
-from orchestrator.search.registry import METHODS, make_searcher
+from orchestrator.search.registry import METHODS
 from orchestrator.search.results import points
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Verdict
@@ -31,7 +31,7 @@ def sweep(method: str, kind: TruthKind, count: int) -> tuple[float, float]:
     covered, errors = 0, []
     for key in range(count):
         truth = draw(kind, PROBLEM, rng, key)
-        searcher = make_searcher(method, PROBLEM)
+        searcher = METHODS[method](PROBLEM)
         while not searcher.done:
             for request in searcher.ask(4):
                 searcher.tell(request, truth.run(request.size, request.seed, 1.0))

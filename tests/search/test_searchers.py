@@ -11,7 +11,7 @@ import pytest
 from orchestrator.search.base import Observation, Problem, Request
 from orchestrator.search.bisection import Bisection
 from orchestrator.search.grid import Grid
-from orchestrator.search.registry import METHODS, make_searcher
+from orchestrator.search.registry import METHODS
 from orchestrator.space.mistakes import InvalidDataError, parse
 from tests.conformance.searchers import PROBLEM, SIZES, drive, flat, step
 
@@ -22,7 +22,7 @@ ONE = Problem(("add",), SIZES, (0, 1, 2))
 def test_each_method_has_strict_settings_with_defaults(method: str) -> None:
     settings = METHODS[method].Settings
     assert is_dataclass(settings)
-    assert isinstance(make_searcher(method, ONE).settings, settings)
+    assert isinstance(METHODS[method](ONE).settings, settings)
     assert settings.__dataclass_params__.frozen  # type: ignore[attr-defined]
     assert all(field.default is not None or field.name.startswith("max_") for field in fields(settings))
     with pytest.raises(InvalidDataError, match=r"stck: there is no such key. Did you mean 'stack'\?"):

@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.engine.run_table import Run, RunState
 from orchestrator.search.base import Observation, Problem, Request, Searcher
-from orchestrator.search.registry import make_searcher
+from orchestrator.search.registry import METHODS
 from orchestrator.sweep.monitor import Monitor, time_left
 from orchestrator.terminal.live_view import status_line
 from tests.engine.test_campaign import GOOD
@@ -21,7 +21,7 @@ EXPECTED = {size: float(size) for size in (8, 16, 32)}
 
 
 def grid() -> Searcher:
-    return make_searcher("grid", Problem(("add",), (8, 16, 32), (0, 1)))
+    return METHODS["grid"](Problem(("add",), (8, 16, 32), (0, 1)))
 
 
 @pytest.mark.parametrize("slower", [1, 3])
