@@ -23,8 +23,7 @@ class GraphSettings:
     """The graph of a problem."""
 
     kind: Kind = "grid"
-    """A square ``grid``, or a ``small_world``: a ring with random shortcuts (Watts and Strogatz 1998, Nature 393,
-    440)."""
+    """A square ``grid``, or a ``small_world``: a ring with random shortcuts (Watts and Strogatz 1998)."""
     degree: int = 4
     """Number of neighbors of each node of a small world before rewiring: the nearest on the ring."""
     rewired: float = 0.05
@@ -125,11 +124,9 @@ class HeatSettings:
     """The problem of ``heat_diffusion``."""
 
     held: int = 4
-    """Number of random nodes with fixed temperatures from N(0, 1). All other nodes start at temperatures from the same
-    distribution."""
+    """Number of random nodes with fixed temperatures. All nodes start at temperatures from N(0, 1)."""
     spread: float = 1.0
-    """Standard deviation of ln conductance. With 0 all conductances are 1, and the Hessian is the bare graph's
-    Laplacian."""
+    """Standard deviation of ln conductance. With 0 the Hessian is the bare graph's Laplacian."""
 
     def __post_init__(self) -> None:
         require(1 <= self.held < FEWEST, "heat.held", self.held, f"from 1 to {FEWEST - 1}")
@@ -156,8 +153,7 @@ class DiagramSettings:
     """The problem of ``persistent_homology``. Points start uniformly in a square, one per unit of area on average."""
 
     deaths: float = 0.5
-    """Scale at which all classes of H0 should die, relative to their mean death at the start: 0.5 halves the total
-    persistence."""
+    """Scale at which all classes of H0 should die, relative to their mean death at the start."""
 
     def __post_init__(self) -> None:
         require(self.deaths > 0, "diagram.deaths", self.deaths, "above 0")

@@ -146,8 +146,7 @@ class Permutations(TransformerFamily):
         return self.settings.task.group.startswith("C")
 
     def groupings(self) -> dict[str, tuple[int, ...]]:
-        """Return each element's value of the auxiliary operations that separate some elements but not all, by
-        operation."""
+        """Return each element's value of the auxiliary operations that separate some elements but not all."""
         groupings: dict[str, tuple[int, ...]] = {}
         for name in ("sign", "order", "coset"):
             codes = self.settings.task.codes(name)
