@@ -1,8 +1,8 @@
 // The training step of a tiny transformer on one CPU core (forward, backward, clip and AdamW), and greedy decoding.
 //
-// The model is that of model.py, and torch's step (stack.py) is the reference that the tests hold this one against. This
-// one is several times faster because it never leaves the core's small caches: a torch step is hundreds of kernels, and
-// each of them streams activations of the whole batch through memory.
+// The model is that of model.py, and tests compare this step with torch's (stack.py). This one is several times faster
+// because it never leaves the core's small caches: a torch step is hundreds of kernels, and each of them streams
+// activations of the whole batch through memory.
 //
 // Eight windows, eight lanes. A batch is cut into groups of eight windows. Every number of a window sits in a lane of
 // its own, so a vector (`Vec`) holds the same number of eight windows. Norms, softmax and causal attention then need no
@@ -160,7 +160,7 @@ __attribute__((always_inline)) inline Vec lane_sums(Vec* v) {
     return v[0];
 }
 
-// Lane l gets lane l - 1, the first one the last; and back.
+// `turn` moves every lane up by one, and the last to the first; `turn_back` undoes it.
 inline Vec turn(Vec x) { return __builtin_shufflevector(x, x, 7, 0, 1, 2, 3, 4, 5, 6); }
 inline Vec turn_back(Vec x) { return __builtin_shufflevector(x, x, 1, 2, 3, 4, 5, 6, 7, 0); }
 
@@ -553,8 +553,8 @@ class Model {
         return loss;
     }
 
-    // Write texts of up to `width` tokens, each to its first `end`: the token that the model holds likeliest at every
-    // place. Texts of like length are written side by side.
+    // Write texts of up to `width` tokens, each to its first `end`, with the model's most likely token at each position.
+    // Texts of similar length are written side by side.
     void write(const float* parameters, std::vector<Draft>& texts, int64_t width, int64_t end) {
         fold(parameters);
         tiles = {false, most_panels};
@@ -620,7 +620,7 @@ class Model {
                     d.of_model(FINAL_NORM_BIAS), head_matrix(d), d.of_model(HEAD_BIAS));
     }
 
-    // Bring windows of like length into the same groups, the longest first; returns how many tokens count.
+    // Bring windows of similar length into the same groups, the longest first; returns how many tokens count.
     int sort(std::vector<Window>& windows) const {
         int count = 0;
         for (Window& window : windows) {
@@ -872,9 +872,9 @@ class Model {
         return loss;
     }
 
-    // Write some texts side by side, panel by panel: a panel's drafts are read, and its keys and values kept. The choices
-    // after a wrong draft rest on it, so the panel is read again with that token corrected. A right draft costs one
-    // forward pass, a wrong one up to PANEL of them.
+    // Write some texts side by side, panel by panel. A panel's draft tokens are processed, and its keys and values are
+    // kept. Choices after a wrong draft token depend on it, so the panel is processed again with that token corrected.
+    // A panel without mistakes costs one forward pass, another one up to PANEL of them.
     void write(Draft* texts, int given, int64_t width, int64_t end) {
         auto begins_before = [&](int64_t place) {
             return std::any_of(texts, texts + given, [&](const Draft& text) { return text.begin < place; });
@@ -911,7 +911,7 @@ class Model {
             }
         }
     }
-    // Take one text's choices up to the first that its draft had wrong; returns whether the panel must be read again.
+    // Take one text's choices up to the first wrong token of its draft; returns whether the panel must be processed again.
     static bool accept(Draft& text, int lane, int panel, const Ints* choice, int64_t width, int64_t end) {
         for (int i = 0; i < PANEL; i++) {
             const int64_t place = panel * PANEL + i + 1, chosen = choice[i][lane];
@@ -938,9 +938,9 @@ struct Text {  // Where a run's windows come from; see training_windows.py.
     const int64_t* begins;  // Where windows may begin; nullptr: at the first `count` tokens.
     int64_t count, key;
 };
-struct Optimizer {  // See optimizer.py; `decayed` is 1 where weight decay applies, `trained` 0 where a run is frozen.
+struct Optimizer {  // See optimizer.py; `decayed` is 1 where weight decay applies, `trained` is 0 where a run is frozen.
     float clip, first_weight, second_decay, second_weight;
-    const float *decayed, *trained;  // trained may be nullptr: everything is.
+    const float *decayed, *trained;  // `trained` may be nullptr: then all parameters are trained.
 };
 struct State {  // A run's parameters, their moments, and the sum of its losses.
     float *parameters, *first, *second, *loss;

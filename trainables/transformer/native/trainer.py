@@ -26,7 +26,7 @@ OF_LAYER = ("attention_norm", "qkv", "attention_out", "feed_forward_norm", "feed
 """Tensors of each layer, in the order of step.cpp. Each is followed by its bias."""
 NO_MEMORY = "not enough memory for the activations of a group of windows"
 CALL_FLOPS = 1e10
-"""Operations per call: some tenths of a second, during which signals wait."""
+"""Operations per call: a few tenths of a second. Signals are handled only between calls."""
 
 
 class Shape(ctypes.Structure):
