@@ -37,21 +37,16 @@ def test_a_finished_sweep_is_read_completely(home: Home) -> None:
     assert read_sweep(home, "logistic").changed == stored.changed, "a copied home shows the same times"
 
 
-@pytest.mark.parametrize("answered", [True, False])
-def test_a_locked_sweep_is_reported_as_running(home: Home, answered: bool) -> None:
-    sweep = write_sweep(home, answered=answered)
+@pytest.mark.parametrize(
+    ("answered", "failures", "state"),
+    [(True, 0, State.FINISHED), (False, 0, State.INTERRUPTED), (False, 1, State.INTERRUPTED), (False, 2, State.FAILED)],
+)
+def test_the_state_of_a_sweep_is_read(home: Home, answered: bool, failures: int, state: State) -> None:
+    outcomes = {place: failed() for place in range(failures)}
+    sweep = write_sweep(home, runs=runs_of(spec())[:2], outcomes=outcomes, answered=answered)
     with home.sweep(sweep.id).driving():
         assert read_sweep(home, sweep.id).state is State.RUNNING
-    assert read_sweep(home, sweep.id).state is (State.FINISHED if answered else State.INTERRUPTED)
-
-
-def test_a_sweep_whose_runs_all_failed_is_reported_as_failed(home: Home) -> None:
-    runs = runs_of(spec())[:2]
-    assert read_sweep(home, write_sweep(home, runs=runs, outcomes={0: failed()}, answered=False).id).state is (
-        State.INTERRUPTED
-    )
-    sweep = write_sweep(home, runs=runs, outcomes={0: failed(), 1: failed()}, answered=False)
-    assert read_sweep(home, sweep.id).state is State.FAILED
+    assert read_sweep(home, sweep.id).state is state
 
 
 def test_runs_in_training_show_their_progress(home: Home) -> None:

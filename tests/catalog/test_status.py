@@ -112,19 +112,15 @@ def test_sweeps_of_one_space_are_distinguished_by_their_changes(
     assert changed_words(spec(name="add_vs_add_prod")) == "", "it only has the name of a shipped space"
 
 
-def test_a_failed_run_shows_its_traceback(home: Home) -> None:
+def test_runs_show_settings_scores_and_files_or_their_traceback(home: Home) -> None:
+    stored = read_sweep(home, write_sweep(home, runs=runs_of(spec())[-1:]).id)
+    text = shown(run_view(*find_run(home, stored.runs[0].key)))
+    assert text.isascii()
+    assert all(part in text for part in ("curve.midpoint", "test accuracy of prod", str(stored.runs[0].directory)))
     stored = read_sweep(home, write_sweep(home, runs=runs_of(spec())[:1], outcomes={0: failed()}, answered=False).id)
     assert sentences(stored.answer) == ("Every run so far failed.",)
     assert [part.text for part in explain(stored.spec, stored.answer, "failed")][1:] == ["Every run so far failed."]
     assert "ZeroDivisionError: by zero" in shown(run_view(*find_run(home, stored.runs[0].key)))
-
-
-def test_a_run_shows_settings_scores_and_files(home: Home) -> None:
-    stored = read_sweep(home, write_sweep(home, runs=runs_of(spec())[-1:]).id)
-    text = shown(run_view(*find_run(home, stored.runs[0].key)))
-    assert text.isascii()
-    for part in ("curve.midpoint", "test accuracy of prod", str(stored.runs[0].directory)):
-        assert part in text
 
 
 def test_earlier_phases_count_with_their_own_seconds(tmp_path: Path) -> None:

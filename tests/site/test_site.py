@@ -52,7 +52,7 @@ def served_page(home: Home) -> Iterator[str]:
         yield address
 
 
-def test_every_sweep_is_shown_with_answer_state_figure_and_report(address: str, home: Home) -> None:
+def test_every_sweep_is_shown_with_answer_state_figure_and_report_and_compared(address: str, home: Home) -> None:
     finished = write_sweep(home)
     broken = write_sweep(home, spec(question="Which one is broken?"))
     other = write_sweep(home, spec(variant="larger"))
@@ -81,6 +81,16 @@ def test_every_sweep_is_shown_with_answer_state_figure_and_report(address: str, 
     assert "Every run is a point" in report
     assert finished.spec.question in report
     assert ">All sweeps</a>" in report
+    for sweep in (finished, other):
+        assert f'name="sweep" value="{sweep.id}" form="compare"' in html
+    page = get(f"{address}compare?sweep={finished.id}&sweep={other.id}")
+    for row in comparison_rows(compared([read_sweep(home, sweep.id) for sweep in (finished, other)])):
+        assert all(escape(cell) in page for cell in row.cells)
+    assert "<svg " in page
+    for query in ("", f"?sweep={other.id}", f"?sweep={other.id}&sweep={other.id}", f"?sweep={other.id}&sweep=none"):
+        with pytest.raises(urllib.error.HTTPError) as error:
+            get(f"{address}compare{query}")
+        assert error.value.code == 404
 
 
 def test_changed_sweeps_are_read_again(address: str, home: Home) -> None:
@@ -94,22 +104,6 @@ def test_changed_sweeps_are_read_again(address: str, home: Home) -> None:
         journal.append(Answered())
     assert "finished</span>" in get(address)
     assert "<p>So far: " not in get(f"{address}sweep/{sweep.id}")
-
-
-def test_selected_sweeps_are_compared_on_a_page(address: str, home: Home) -> None:
-    first, second = write_sweep(home), write_sweep(home, spec(variant="larger"))
-    index = get(address)
-    for sweep in (first, second):
-        assert f'name="sweep" value="{sweep.id}" form="compare"' in index
-    page = get(f"{address}compare?sweep={first.id}&sweep={second.id}")
-    stored = [read_sweep(home, sweep.id) for sweep in (first, second)]
-    for row in comparison_rows(compared(stored)):
-        assert all(escape(cell) in page for cell in (row.mix, row.size_words, row.count_words, row.runs_words))
-    assert "<svg " in page
-    for query in ("", f"?sweep={first.id}", f"?sweep={first.id}&sweep={first.id}", f"?sweep={first.id}&sweep=none"):
-        with pytest.raises(urllib.error.HTTPError) as error:
-            get(f"{address}compare{query}")
-        assert error.value.code == 404
 
 
 @pytest.mark.parametrize(
@@ -128,11 +122,9 @@ def test_bars_share_the_axis_of_all_sweeps(
     points = tuple(Point(size, 0, 0.5, 0.1) for size in (16, 64))
     estimate = transition(verdict, relative)
     made = make_answer(replace(estimate, points=points), transition(Verdict.FOUND, Estimate(30.0, 20.0, 40.0)))
-    other = replace(made, counts=(*made.counts, Count(256, 0, 0)))
-    axis = spans([other, replace(other, counts=(Count(4, 0, 0), Count(16, 0, 0)))])
-    bars = {size_axis: intervals(made, (8.0, 128.0)) for size_axis in axis}[made.size_axis]
-    assert axis == {made.size_axis: (4, 256)}
-    bar = bars[0]
+    others = [replace(made, counts=(Count(size, 0, 0), Count(16, 0, 0))) for size in (4, 256)]
+    assert spans([made, *others]) == {made.size_axis: (4, 256)}
+    bar = intervals(made, (8.0, 128.0))[0]
     assert (bar["ends"], bar["is_open"], bar["value"]) == (ends, is_open, value)
 
 
