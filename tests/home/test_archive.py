@@ -16,7 +16,7 @@ from orchestrator.errors import UserError
 from orchestrator.home import archive
 from orchestrator.home.archive import MARK, Copied, export_home, import_home
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import State, recall
+from orchestrator.home.journal import Asked, Journal, State, recall
 from orchestrator.home.run_files import OUTCOME, ProbeResult, write_result
 from orchestrator.home.run_store import RunStore
 from tests.catalog.fabricated import runs_of, write_sweep
@@ -225,9 +225,11 @@ def test_an_import_updates_continued_sweeps_and_keeps_diverged_ones(stopped: Sto
     assert (len(memory.ended), memory.answered, memory.damaged) == (12, True, ())
     assert not stopped.files.checkpoints.exists()
     assert import_home(stopped.home, out, pytest.fail) == Copied(0, 0, stopped.done, 1)
+    journal = Home(early).sweep(stopped.files.id).journal
+    with Journal(journal) as other:
+        other.append(Asked(()))  # The same runs could end in the same second in both homes.
     assert command("run", stopped.space, "--engine=local", "--home", early, "--resume").code == 0
     warnings: list[str] = []
-    journal = Home(early).sweep(stopped.files.id).journal
     before = journal.read_bytes()
     assert import_home(Home(early), back, warnings.append) == Copied(0, 0, 12, 1)
     assert len(warnings) == 1
