@@ -94,9 +94,12 @@ def test_the_record_contains_sweep_runs_and_transitions(smoke: tuple[Path, str])
 
 @pytest.mark.slow
 def test_a_family_that_raises_fails_only_its_own_run_with_its_error(tmp_path: Path) -> None:
-    """The family is in a module of the user's directory and raises for one seed."""
+    """The family is in a module of the user's directory, next to modules of other work, and raises for one seed."""
+    for name in ("trainables", "numpy", "ray", "rich", "random", "environment", "supervisor"):
+        (tmp_path / f"{name}.py").write_text(f"raise SystemExit('the {name} of other work')\n")
+    (tmp_path / "my_family.py").write_text((ROOT / "tests" / "families.py").read_text())
     (tmp_path / "brittle.py").write_text(
-        "from tests.families import LogisticFamily, LogisticLearner\n"
+        "from my_family import LogisticFamily, LogisticLearner\n"
         "class Learner(LogisticLearner):\n"
         "    def advance(self):\n"
         "        if any(run.seed == 1 and run.size == 16 for run in self.runs):\n"
@@ -112,7 +115,8 @@ def test_a_family_that_raises_fails_only_its_own_run_with_its_error(tmp_path: Pa
         "seeds: 2\nsearch: {method: grid}\nresources: {max_stack: 2}\n"
     )
     words = [*COMMAND, "space.yaml", "--home", str(tmp_path / "home")]
-    done = process(words, cwd=tmp_path, environment=os.environ | {"PYTHONPATH": str(ROOT)}, within_s=280)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = process(words, cwd=tmp_path, environment=environment, within_s=280)
     assert done.code == 0, done.err
     runs = {(entry.request.size, entry.request.seed): entry for entry in entries(tmp_path / "home")}
     statuses = {cell: entry.outcome.status.value for cell, entry in runs.items()}

@@ -122,13 +122,6 @@ def test_no_file_gets_the_descriptor_of_a_closed_standard_stream(closed: str, tm
     assert (tmp_path / "file").read_text() == "1\n"
 
 
-@pytest.mark.slow
-def test_a_sweep_trains_with_a_family_from_the_working_directory(directory: Path) -> None:
-    output = program("run", "my_space.yaml", "--home", "home", directory=directory).succeeded()
-    assert "failed" not in output
-    assert "add+prod" in output
-
-
 def test_a_hidden_package_is_reported_in_one_line(directory: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     done = program("show", directory=tmp_path / "elsewhere", PYTHONPATH=os.pathsep.join([str(directory), str(ROOT)]))
