@@ -155,7 +155,10 @@ class Campaign:
         with self._watched():
             if not (self.stopping or self.observer.behind or time.monotonic() < self._waits_until):
                 free = max(1, self.slots - self.table.busy)
-                self._look_elsewhere()
+                for run in self.table.in_state(RunState.ELSEWHERE):  # Claim those that no sweep trains any more.
+                    if not self._find(run.ticket) and self._store.claim(run.ticket.key):
+                        self.table.add(run.ticket, RunState.WAITING)
+                self._unblock()
                 self._ask(free)
                 if waiting := self.table.in_state(RunState.WAITING):
                     self._ask(free * self._largest(waiting[0]))
@@ -178,13 +181,6 @@ class Campaign:
             str(self.sweep.files.directory),
             {key: path.read_bytes() for key, path in donors.items() if path is not None},
         )
-
-    def _look_elsewhere(self) -> None:
-        """Take results from other sweeps, and claim the runs that other sweeps no longer train."""
-        for run in self.table.in_state(RunState.ELSEWHERE):
-            if not self._find(run.ticket) and self._store.claim(run.ticket.key):
-                self.table.add(run.ticket, RunState.WAITING)
-        self._unblock()
 
     def _ask(self, room: int) -> None:
         """Ask the searcher for runs until ``room`` runs wait for a slot or the searcher has no more."""

@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -28,7 +29,7 @@ NICENESS = 5
 """Niceness of the compiling process. Delaying training costs more than compiling a step later."""
 
 
-class CompilesAhead:
+class CompilesAhead(AbstractContextManager["CompilesAhead"]):
     """Compiles the steps of a campaign one at a time: waiting runs first, then the nearest sizes. The context manager
     ends the process on exit. It does nothing for a family that does not compile."""
 
@@ -42,9 +43,6 @@ class CompilesAhead:
         self._errors = scratch(spec.resources.scratch) / f"ahead-{os.getpid()}.txt"
         self._size = 0
         """The last size whose compilation was started."""
-
-    def __enter__(self) -> CompilesAhead:
-        return self
 
     def __exit__(self, *raised: object) -> None:
         if self._process is not None:

@@ -14,7 +14,7 @@ from types import FrameType
 from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.engine.engine import Engine
 from orchestrator.errors import SweepError
-from orchestrator.home.directories import StopRequest, SweepDirectory
+from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.machine_errors import trouble_words
 from orchestrator.search.base import BY_HAND
 from orchestrator.supervisor import INTERRUPTED, leave_terminal, stop_signals
@@ -110,20 +110,15 @@ class StopRequests(Observer):
             self._stop()
         requests = self._campaign.sweep.files.stop_requests()
         for request in requests[self._done :]:
-            self._carry_out(request)
+            if not (request.mix or request.key):
+                log.info("Stop requested")
+                self._stop()
+            elif request.mix and not self._only_whole:
+                log.info(f"{request.mix} was {BY_HAND}: it gets no more runs, and its finished runs are kept")
+                self._campaign.stop_mix(request.mix)
+            elif not self._only_whole and not self._campaign.stop_run(request.key):
+                log.info(f"run {request.key} cannot be stopped, because it is not in training")
         self._done = len(requests)
-
-    def _carry_out(self, request: StopRequest) -> None:
-        if not (request.mix or request.key):
-            log.info("Stop requested")
-            self._stop()
-        elif self._only_whole:
-            return
-        elif request.mix:
-            log.info(f"{request.mix} was {BY_HAND}: it gets no more runs, and its finished runs are kept")
-            self._campaign.stop_mix(request.mix)
-        elif not self._campaign.stop_run(request.key):
-            log.info(f"run {request.key} cannot be stopped, because it is not in training")
 
     def _stop(self) -> None:
         if threading.current_thread() is threading.main_thread():
