@@ -111,20 +111,21 @@ def _version(package: str) -> str:
 
 
 def _git() -> dict[str, Any] | None:
-    # Git hooks set variables that name another repository.
+    directory = Path(__file__).resolve().parent
+    commit = _run_git(directory, "rev-parse", "HEAD")
+    tracked = _run_git(directory, "ls-files", "--error-unmatch", Path(__file__).name)
+    if commit is None or tracked is None:
+        return None
+    return {"commit": commit, "edited": bool(_run_git(directory, "status", "--porcelain", "--untracked-files=no"))}
+
+
+def _run_git(directory: Path, *words: str) -> str | None:
+    """Return the output of a git command, or None if it fails. Git hooks set variables that name another repository."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    here = Path(__file__).resolve()
-
-    def git(*words: str) -> str:
-        command = ["git", *words]
-        return subprocess.check_output(
-            command, cwd=here.parent, env=environment, stderr=subprocess.DEVNULL, text=True, timeout=10
-        )
-
     try:
-        git("ls-files", "--error-unmatch", here.name)
-        edited = bool(git("status", "--porcelain", "--untracked-files=no").strip())
-        return {"commit": git("rev-parse", "HEAD").strip(), "edited": edited}
+        return subprocess.run(
+            ["git", *words], cwd=directory, env=environment, capture_output=True, text=True, timeout=10, check=True
+        ).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None
 

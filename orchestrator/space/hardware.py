@@ -127,7 +127,10 @@ def limits(groups: Path = GROUPS, own: Path = OWN_GROUPS) -> Limits:
 
 def _groups(groups: Path, own: Path) -> Iterator[Path]:
     """Yield the directories of this process's groups and of their parents."""
-    for line in own.read_text(encoding="utf-8").splitlines() if own.is_file() else ():  # /proc may be hidden.
+    lines = []
+    with suppress(OSError):  # Not Linux, or /proc is hidden.
+        lines = own.read_text(encoding="utf-8").splitlines()
+    for line in lines:
         _, controllers, path = line.split(":", 2)
         # A path outside the container is not visible below the mount point.
         parts = [] if ".." in path else path.strip("/").split("/")
