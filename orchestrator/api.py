@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from html import escape
@@ -33,9 +34,6 @@ from orchestrator.sweep.run_options import RunOptions, from_python, home_from_py
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
-
-FIGURES = ("posterior", "curves", "transitions", "embeddings")
-"""Kinds of :meth:`SweepResults.figure`. The first three draw the DataFrame with the same name."""
 
 
 class PrintedAnswer(Answer):
@@ -108,23 +106,9 @@ class SweepResults:
         """Return a figure: ``posterior`` (accuracy against size), ``curves`` (accuracy over steps), ``transitions`` (in
         parameters, like ``compare``) or ``embeddings`` (similarities below and above each transition). Raises
         ``UserError`` for an unknown kind, or if there is nothing to draw yet."""
-        from orchestrator.report.figures import comparisons  # matplotlib takes half a second to import.
-        from orchestrator.report.figures.learning_curves import learning_figure
-        from orchestrator.report.figures.probes import similarities_figure
-
-        answer, spec, runs = self.answer, self.spec, self._stored.runs
-        match kind:
-            case "posterior":
-                return comparisons.main_figure(answer, spec.question)
-            case "curves":
-                return learning_figure(spec, runs, spec.question)
-            case "transitions":
-                return comparisons.forest_figure([Compared(self.id, answer)], spec.question)
-            case "embeddings":
-                if (figure := similarities_figure(answer, runs)) is None:
-                    raise UserError(f"no run of {self.id} has an array 'similarity' yet")
-                return figure
-        raise unknown("figure", kind, FIGURES)
+        if kind not in FIGURES:
+            raise unknown("figure", kind, FIGURES)
+        return FIGURES[kind](self.answer, self._stored)
 
     def report(self, path: str | Path) -> Path:
         """Write the report as one self-contained HTML file, and return its path."""
@@ -148,6 +132,41 @@ class SweepResults:
             f"{escape(self.spec.question)}"
             f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table><b>{lines}</b>"
         )
+
+
+def _posterior(answer: Answer, sweep: StoredSweep) -> Figure:
+    from orchestrator.report.figures.comparisons import main_figure  # matplotlib takes half a second to import.
+
+    return main_figure(answer, sweep.spec.question)
+
+
+def _curves(answer: Answer, sweep: StoredSweep) -> Figure:
+    from orchestrator.report.figures.learning_curves import learning_figure
+
+    return learning_figure(sweep.spec, sweep.runs, sweep.spec.question)
+
+
+def _transitions(answer: Answer, sweep: StoredSweep) -> Figure:
+    from orchestrator.report.figures.comparisons import forest_figure
+
+    return forest_figure([Compared(sweep.id, answer)], sweep.spec.question)
+
+
+def _embeddings(answer: Answer, sweep: StoredSweep) -> Figure:
+    from orchestrator.report.figures.probes import similarities_figure
+
+    if (figure := similarities_figure(answer, sweep.runs)) is None:
+        raise UserError(f"no run of {sweep.id} has an array 'similarity' yet")
+    return figure
+
+
+FIGURES: dict[str, Callable[[Answer, StoredSweep], Figure]] = {
+    "posterior": _posterior,
+    "curves": _curves,
+    "transitions": _transitions,
+    "embeddings": _embeddings,
+}
+"""Kinds of :meth:`SweepResults.figure`. The first three draw the DataFrame with the same name."""
 
 
 def _home(given: str | Path | None) -> Home:
