@@ -136,6 +136,17 @@ def test_rows_are_split_into_parts_only_on_a_gpu(stack: int, rows: int, on_gpu: 
     assert _parts(stack, rows, on_gpu=on_gpu) == parts
 
 
+def test_a_worker_compiles_with_few_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._inductor import config
+
+    monkeypatch.delenv(gpu_step.COMPILERS, raising=False)
+    with config.patch(compile_threads=64):  # As on a node with many cores, on which other workers compile too.
+        gpu_step.compiled(lambda: None)
+        threads = config.compile_threads
+    assert threads is not None
+    assert threads <= 4
+
+
 @pytest.mark.slow
 def test_compiled_steps_agree_with_uncompiled_ones_in_stacks_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """The code is compiled once, for the canonical stack, with rows in two parts as on a GPU."""

@@ -128,6 +128,16 @@ def test_without_a_parameter_count_sizes_are_compared() -> None:
     assert Curve(Curve.Settings()).parameters(2).core == 21
 
 
+def test_keys_depend_on_settings_and_version() -> None:
+    def key(kind: type[SimpleFamily], **settings: Any) -> str:
+        family = kind(kind.Settings(**settings))
+        return family.key(run_of(family))
+
+    later = type("Later", (Curve,), {"name": Curve.name, "version": 2})
+    assert key(Curve) == key(Curve)
+    assert len({key(Curve), key(Curve, midpoint=13.0), key(Curve, steps=6), key(later)}) == 4
+
+
 @pytest.mark.parametrize(
     ("members", "message"),
     [

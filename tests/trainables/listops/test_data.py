@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -120,3 +121,13 @@ def test_concurrent_processes_get_the_same_dataset(tmp_path: Path) -> None:
     assert [process.returncode for process in processes] == [0, 0, 0]
     assert results == [make_dataset(SMALL, PAIR, 0).digest] * 3
     assert len(list(tmp_path.iterdir())) == 1, "nothing is left beside the dataset"
+
+
+def test_a_failed_write_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full_disk(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        load_dataset(SMALL, PAIR, 0, tmp_path)
+    assert list(tmp_path.iterdir()) == []
