@@ -101,7 +101,7 @@ def test_stacks_are_placed_on_nodes_with_the_resources_they_ask_for(
     address = cluster({"num_cpus": 2}, {"num_cpus": 2, "num_gpus": 1})
     existing = cluster_hardware(address)
     resources = {"gpu_per_stack": share, "max_stack": 1}
-    sleep = {"pace_s": 0.5}
+    sleep = {"pace_s": 1.5}
     wanted_spec = spec(family=FAMILY, sizes=[8, 16], seeds=2, resources=resources)
     assert stacks_at_once(settled(wanted_spec, existing), existing) == slots
     output = sweep(address, tmp_path, sizes=[8, 16], seeds=2, resources=resources, settings=sleep)
