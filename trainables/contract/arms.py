@@ -174,7 +174,8 @@ class Arm:
 
 
 def as_named(text: str, names: Collection[str]) -> str:
-    """Return the name of the arm that a text spells (``add+max`` for ``max+add``), and other text unchanged."""
+    """Return the name of the arm that a text spells (``add+max`` for ``max+add``). Leave ``names`` and other text
+    unchanged."""
     try:
         return text if text in names else Arm.parse(text).name
     except SettingsError:

@@ -45,7 +45,8 @@ class RunConfig:
     retries and the sweep's target, which change a result by float rounding at most, and ``arm``, the arm's name.
 
     ``start`` names the run whose weights this run continues from; ``frozen`` names the parts of the model that do not
-    train. ``until`` ends the run early; the engine applies it and families ignore it. ``salt`` changes only the key.
+    train. ``until`` ends the run early; the engine applies it and families ignore it. ``salt`` changes only the key, so
+    that an equal earlier run is not reused.
     """
 
     mix: Mix

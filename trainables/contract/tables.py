@@ -31,7 +31,8 @@ def entropy(values: Integers) -> float:
 
 
 def group_of(codes: Integers, labels: Integers, items: int) -> Integers:
-    """Return the label in ``labels`` [N] of each code below N = ``items``, and a group for each higher code."""
+    """Return the label in ``labels`` [N] of each code below N = ``items``, and a separate group for each higher
+    code."""
     count = int(labels.max()) + 1
     others = np.arange(items, max(items, int(codes.max()) + 1)) - items + count
     grouped: Integers = np.concatenate([labels, others])[codes]

@@ -53,7 +53,8 @@ def accuracy(
 ) -> dict[str, float]:
     """Return, by task, the share of test expressions whose whole worked solution the model gets right. The model must
     choose every token from the first '=' to ``<eos>``, given the right earlier tokens: stricter than greedy generation,
-    which may reach a right answer through a wrong step. ``change`` replaces updates, and ``parameters`` parameters."""
+    which may reach a right answer through a wrong step. ``change`` replaces the sublayers' updates, and ``parameters``
+    some of the model's parameters."""
     shares = {}
     for task, tokens_MT in questions_of(data).items():
         right_MT = model.logits(tokens_MT, change, **parameters)[:, :-1].argmax(dim=-1) == tokens_MT[:, 1:]
@@ -65,8 +66,9 @@ def accuracy(
 
 @dataclass(frozen=True)
 class LastSteps:
-    """The last steps of M different test expressions of one task: ``tokens`` [M, T] of the whole worked solutions,
-    positions ``equals`` [M] of the last '=' and ``places`` of the last step's arguments, right ``answers`` [M]."""
+    """The last steps of M different test expressions of one task: ``tokens`` [M, T] of the whole worked solutions, the
+    positions ``equals`` [M] of the last '=' and ``places`` of the last step's arguments, and the right ``answers`` [M]
+    as token ids."""
 
     tokens: Tensor
     equals: Integers

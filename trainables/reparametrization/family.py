@@ -3,8 +3,8 @@
 The mix ``hessian+adam`` is a race between the two on the same graph from the same start. A run's score is 1 if the
 target is ahead, else 0, so the mean over seeds is the share of graphs on which it is ahead.
 
-Operations are counted from formulas, per node. Additions, multiplications, divisions and roots count as 1, a sine as
-:data:`SINE`.
+Operations are counted from formulas, per node. Additions, multiplications, divisions and roots count as 1, a sine or
+cosine as :data:`SINE`.
 """
 
 from __future__ import annotations

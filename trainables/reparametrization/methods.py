@@ -204,8 +204,8 @@ class ConjugateGradients(LineSearch):
 
 
 class Lbfgs(LineSearch):
-    """L-BFGS (Nocedal and Wright 2006, section 7.2). ``pairs`` [M, 2, P] are the last :data:`HISTORY` moves and
-    gradient changes, in order."""
+    """L-BFGS (Nocedal and Wright 2006, section 7.2). ``pairs`` [M, 2, P] are the last :data:`HISTORY` moves and changes
+    of the gradient, the newest last."""
 
     kept = (*LineSearch.kept, "pairs")
     pairs: Floats = np.empty((0, 2, 0))
@@ -250,7 +250,8 @@ class Newton(LineSearch):
 def newton_direction(product: Curvature, gradient_ND: Floats, first: float) -> tuple[Floats, int]:
     """Return a direction d [N, D] with ``H d`` near minus the gradient, and the number of products with H (Nocedal and
     Wright 2006, algorithm 7.1; without positive curvature the negative gradient). ``first`` is the length of the first
-    gradient. The residual is a share of the gradient that shrinks with it, so steps converge faster than linearly."""
+    gradient. The residual is a share of the gradient that shrinks with it, so Newton's steps converge faster than
+    linearly."""
     length = float(np.linalg.norm(gradient_ND))
     enough = min(math.sqrt(length / first), LOOSE) * length
     direction_ND, residual_ND, search_ND = np.zeros_like(gradient_ND), gradient_ND, -gradient_ND

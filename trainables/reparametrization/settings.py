@@ -23,7 +23,8 @@ class GraphSettings:
     """The graph of a problem."""
 
     kind: Kind = "grid"
-    """A square ``grid``, or a ``small_world``: a ring with random shortcuts (Watts and Strogatz 1998)."""
+    """A square ``grid``, or a ``small_world``: a ring with random shortcuts (Watts and Strogatz 1998, Nature 393,
+    440)."""
     degree: int = 4
     """Number of neighbors of each node of a small world before rewiring: the nearest on the ring."""
     rewired: float = 0.05
@@ -124,9 +125,11 @@ class HeatSettings:
     """The problem of ``heat_diffusion``."""
 
     held: int = 4
-    """Number of random nodes with fixed temperatures. All nodes start at temperatures from N(0, 1)."""
+    """Number of random nodes with fixed temperatures from N(0, 1). All other nodes start at temperatures from the same
+    distribution."""
     spread: float = 1.0
-    """Standard deviation of ln conductance. With 0 the Hessian is the bare graph's Laplacian."""
+    """Standard deviation of ln conductance. With 0 all conductances are 1, and the Hessian is the bare graph's
+    Laplacian."""
 
     def __post_init__(self) -> None:
         require(1 <= self.held < FEWEST, "heat.held", self.held, f"from 1 to {FEWEST - 1}")
@@ -153,7 +156,8 @@ class DiagramSettings:
     """The problem of ``persistent_homology``. Points start uniformly in a square, one per unit of area on average."""
 
     deaths: float = 0.5
-    """Scale at which all classes of H0 should die, relative to their mean death at the start."""
+    """Scale at which all classes of H0 should die, relative to their mean death at the start: 0.5 halves the total
+    persistence."""
 
     def __post_init__(self) -> None:
         require(self.deaths > 0, "diagram.deaths", self.deaths, "above 0")

@@ -43,7 +43,8 @@ class Dataset:
     '=' of their expression, ``<eos>`` included; ``starts`` [E] are the offsets of the expressions' first tokens,
     ascending. ``validation`` and ``test`` have, for every task of the mix, expressions of that task alone; ``mixed``
     has test expressions drawn from the mix, or is None for a mix of one task. ``nodes`` counts the operations of each
-    task in the training text. ``cases`` counts the different held-out tuples or multisets in the test of each task.
+    task in the training text. ``cases`` counts the different held-out tuples (with ``unordered``, multisets) in the
+    test expressions of each task.
     """
 
     tokens: NDArray[np.unsignedinteger]

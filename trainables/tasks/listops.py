@@ -25,7 +25,8 @@ class TaskSettings(ExpressionTask):
     modulus: int = 20
     """Numbers are 0..modulus-1, and operations are modulo this number."""
     operations: tuple[str, ...] = field(default=FIRST_OPERATIONS, metadata=ADDED_LATER)
-    """Operations that have a token, in this order, and that mixes may contain."""
+    """Operations that have a token, in the order of their tokens, for every mix. A mix may contain only
+    these operations."""
 
     def __post_init__(self) -> None:
         self._require("modulus", self.modulus >= 2, "at least 2")

@@ -146,7 +146,8 @@ class Permutations(TransformerFamily):
         return self.settings.task.group.startswith("C")
 
     def groupings(self) -> dict[str, tuple[int, ...]]:
-        """Return each element's value of the auxiliary operations that separate some elements but not all."""
+        """Return each element's value of the auxiliary operations that separate some elements but not all, by
+        operation."""
         groupings: dict[str, tuple[int, ...]] = {}
         for name in ("sign", "order", "coset"):
             codes = self.settings.task.codes(name)

@@ -60,8 +60,8 @@ def accuracies(
 
 
 def lay_out(questions: Sequence[Sequence[Examples]], eos: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the solutions [S, M, W] of each row's sets, padded with ``eos``, and the first places to write [S, M], W
-    in padding."""
+    """Return the solutions [S, M, W] of each row's sets, padded with ``eos``, and the first places to write [S, M]: W
+    for the rows that pad M."""
     height = max(sum(len(one.answers) for one in sets) for sets in questions)
     width = max(one.tokens.shape[1] for sets in questions for one in sets)
     tokens = np.full((len(questions), height, width), eos, dtype=np.int64)

@@ -21,7 +21,8 @@ EPSILON = 1e-8
 
 @dataclass
 class StackState:
-    """Training state, float32: parameters [S, P], their gradients' moments, and the loss summed over steps [S]."""
+    """Training state, float32: parameters [S, P], the moments of their gradients, and the loss summed over steps
+    [S]."""
 
     parameters_SP: Tensor
     first_SP: Tensor

@@ -46,7 +46,8 @@ class TrainingSettings:
     learning_rate_end: float = 2e-5
     """Learning rate at the last step, unless ``schedule`` is ``constant``."""
     schedule: Literal["cosine", "exponential", "constant"] = "exponential"
-    """How the learning rate falls after the warm-up to ``learning_rate_end``; ``constant`` keeps it."""
+    """How the learning rate falls after the warm-up from ``learning_rate`` to ``learning_rate_end``. With ``constant``
+    it stays the same."""
     warmup_steps: int = 0
     """Number of steps at the start during which the learning rate rises linearly from 0."""
     weight_decay: float = 0.1
