@@ -1,4 +1,5 @@
-"""Searches without training, using the real searchers and a simulated clock, to compare searchers by cost and error.
+"""Searches without training, using the real searchers and a simulated clock, to compare searchers by cost and error,
+and to expect what more runs of a sweep would decide.
 
 As in the engine, free workers take stacks, a stack has runs of one size from the same ``ask``, and every run is
 reported when its stack ends.
@@ -10,16 +11,21 @@ import heapq
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from orchestrator.report.words.next_step import MORE
 from orchestrator.search.base import Observation, Problem, Request, Results, Searcher
+from orchestrator.search.next_run import TransitionDesign
+from orchestrator.search.pairs import Pairs
 from orchestrator.search.registry import METHODS
-from orchestrator.search.results import points
+from orchestrator.search.results import cost_model, learned_runs, points, stack_cost
+from orchestrator.transition import evidence
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import LEVEL
+from trainables.contract.runs import Parameters
 
 FLOOR, ASYMPTOTE, SCATTER = 0.1, 0.97, 0.01
 """Accuracies of runs that do not learn and of runs that do, and the standard deviation around both."""
@@ -27,8 +33,8 @@ SLOPES = (3.0, 60.0)
 """Range of a curve's slope in ln size, drawn uniformly on a log scale."""
 MARGIN = 0.07
 """Share of the range of ln size, at each end, that is kept free of transitions."""
-STACK_OVERHEAD = 0.2
-"""Cost of each further run of a stack relative to the first. Four runs cost as much as 1.6 single runs."""
+CONTINUATIONS = 20
+"""Number of simulated continuations, which estimate the share that decides to within about 0.1."""
 World = Callable[[Request], Observation | None]
 """Returns the outcome of a run (None if it failed), the same for equal requests."""
 
@@ -56,8 +62,7 @@ def simulate(searcher: Searcher, world: World, workers: int = 1, stack: int = 1)
         while waiting and len(running) < workers:
             requests = waiting.popleft()
             ended = [world(request) for request in requests]
-            stack_cost = 1 + STACK_OVERHEAD * (len(requests) - 1)
-            takes = stack_cost * max((seen.cost for seen in ended if seen is not None), default=0.0)
+            takes = stack_cost(len(requests)) * max((seen.cost for seen in ended if seen is not None), default=0.0)
             cost, begun = cost + takes, begun + 1
             heapq.heappush(running, (now + takes, begun, requests, ended))
         if not running:
@@ -170,3 +175,60 @@ def _tried(
         error=float(np.median(errors)) if errors else None,
         holds=float(np.mean(held)),
     )
+
+
+def outlook(searcher: Pairs) -> dict[tuple[str, str], float]:
+    """Return the probability that each comparison is decided after a search has used up its limits.
+
+    Each continuation draws a learning curve for every mix, given the mix's runs, and lets ``searcher``, which has the
+    extended limits, finish on these curves. Return the share of continuations that decide each comparison, by mix and
+    baseline, in [0, 1]. The seed is fixed, so equal runs give equal results.
+    """
+    problem, settings = searcher.problem, searcher.settings
+    rng = np.random.default_rng(0)
+    learned = learned_runs(searcher.results, settings.learned)
+    costs = cost_model(searcher.results)
+    cost = {size: costs.cost(size) for size in problem.sizes}
+    chance_DS = {
+        mix: TransitionDesign.of(problem, mix, learned).surrogate.draw(problem.sizes, rng.random(CONTINUATIONS))
+        for mix in problem.mixes
+    }
+    decided = dict.fromkeys(problem.comparisons, 0)
+
+    def parameters(size: float) -> Parameters:
+        return Parameters(size**2, size**2)  # Only factors depend on parameters, and no factor is needed here.
+
+    for draw in range(CONTINUATIONS):
+        chance = {mix: dict(zip(problem.sizes, chances[draw], strict=True)) for mix, chances in chance_DS.items()}
+        branch = searcher.branch()
+        trace = simulate(branch, _continuation(chance, cost, draw))
+        outcomes = learned_runs(trace.results, settings.learned)
+        for pair in problem.comparisons:
+            own = [block for block in branch.blocks if (block.mix, block.baseline) == pair]
+            comparison = evidence.compare(evidence.counted(own, outcomes), parameters, settings.error)
+            decided[pair] += comparison.decided is not None
+    return {pair: count / CONTINUATIONS for pair, count in decided.items()}
+
+
+def continued(searcher: Pairs) -> Pairs:
+    """Return a search that continues another with twice its seeds and limits, until every comparison is decided."""
+    problem, settings = searcher.problem, searcher.settings
+    first = problem.seeds[0]
+    more = replace(problem, seeds=tuple(range(first, first + MORE * len(problem.seeds))))
+    cost = None if settings.max_cost is None else MORE * settings.max_cost
+    raised = replace(settings, aim="decide", max_runs=MORE * settings.max_runs, max_cost=cost)
+    result = Pairs(more, **asdict(raised))
+    result.restore(searcher.blocks)
+    for request, observation in searcher.results.items():
+        result.tell(request, observation)
+    return result
+
+
+def _continuation(chance: Mapping[str, Mapping[int, float]], cost: Mapping[int, float], draw: int) -> World:
+    place = {mix: index for index, mix in enumerate(chance)}
+
+    def run(request: Request) -> Observation:
+        uniform = np.random.default_rng([draw, place[request.mix], request.size, request.seed]).random()
+        return Observation(float(uniform < chance[request.mix][request.size]), 0.0, cost[request.size])
+
+    return run

@@ -61,15 +61,13 @@ class Run:
             self.first = self.last
         self.evaluation = evaluation
 
-    @property
-    def steps_per_s(self) -> float | None:
-        """Steps per second between the first and the last evaluation, or None before the second."""
-        trained, took = self.last[0] - self.first[0], self.last[1] - self.first[1]
-        return trained / took if trained > 0 and took > 0 else None
-
     def left_s(self, steps: int, now: float) -> float | None:
-        """Return the seconds left of ``steps`` steps, or None if the rate is unknown or the estimate has passed."""
-        seconds = (steps - self.step) / self.steps_per_s - (now - self.last[1]) if self.steps_per_s else 0.0
+        """Return the seconds left of ``steps`` steps, or None if the rate is unknown or the estimate has passed. The
+        rate excludes the time before the first evaluation."""
+        trained, took = self.last[0] - self.first[0], self.last[1] - self.first[1]
+        if trained <= 0 or took <= 0:
+            return None
+        seconds = (steps - self.step) * took / trained - (now - self.last[1])
         return seconds if seconds > 0 else None
 
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from orchestrator.search.base import (
     EvidenceSettings,
     MixProgress,
     Observation,
     Problem,
     Request,
+    Results,
     Searcher,
     SearchSettings,
 )
-from orchestrator.search.next_run import TransitionDesign
-from orchestrator.search.results import learned_runs
+from orchestrator.search.results import ended_runs
 from orchestrator.transition.evidence import Block
+from orchestrator.transition.types import LEVEL
 
 
 class Grid(Searcher):
@@ -61,8 +64,27 @@ class Grid(Searcher):
         return chosen[:limit]
 
     def progress_of(self, mix: str) -> MixProgress:
-        learned = learned_runs(self.results, self.settings.learned)
-        low, high = TransitionDesign.of(self.problem, mix, learned).bracket
+        low, high = bracket(self.problem, self.results, mix)
         runs = [run for stack in self._stacks for run in stack if run.mix == mix]
         left = sum(run not in self.results for run in runs)
         return MixProgress(mix, low, high, left, left == 0, f"{len(runs) - left} of {len(runs)} runs")
+
+
+def bracket(problem: Problem, results: Results, mix: str) -> tuple[int | None, int | None]:
+    """Return the largest size that did not learn and the smallest that did, by mean accuracy over seeds.
+
+    A size learned if it reaches :data:`LEVEL` of the mean at the largest size with evidence. If a size above the
+    smallest learned size failed, that failure is ignored.
+    """
+    cells = {size: ended_runs(problem, results, mix, size) for size in problem.sizes}
+    accuracies = {size: [result.accuracy for result in cell if result is not None] for size, cell in cells.items()}
+    means = {size: float(np.mean(values)) for size, values in accuracies.items() if values}
+    if not means:
+        return None, None
+    top = means[max(means)]
+    floor = max(result.floor for run, result in results.items() if run.mix == mix and result is not None)
+    nothing = top < LEVEL * LEVEL or top <= floor
+    learned = [] if nothing else [size for size, mean in means.items() if mean >= LEVEL * top]
+    high = min(learned, default=None)
+    failed = [size for size in means if size not in learned and (high is None or size < high)]
+    return max(failed, default=None), high

@@ -22,7 +22,10 @@ from orchestrator.report.answer import Answer, answer
 from orchestrator.report.drawn import drawn
 from orchestrator.report.probe_findings import probe_notes
 from orchestrator.report.words.next_step import next_step
-from orchestrator.report.words.numbers import counted, found_runs
+from orchestrator.report.words.numbers import counted, found_runs, listed
+from orchestrator.search.base import Searcher
+from orchestrator.search.pairs import Pairs
+from orchestrator.simulation import continued, outlook
 from orchestrator.sweep.interruption import stopped_words
 from orchestrator.sweep.run_options import RunOptions
 from trainables.base import Status
@@ -50,7 +53,7 @@ def finish(campaign: Campaign, recorder: Recorder, console: Console, options: Ru
     if files := draw(sweep, result, records):
         recorder.end(sweep, result, State.FINISHED, files)
     Checkpoints(sweep.files.checkpoints).clear()
-    for line in remarks(sweep, result, records, options):
+    for line in remarks(sweep, result, records, options, campaign.searcher):
         log.info(line)
     missing = _close(recorder, sweep.files.home, RECORD_TIMEOUT_S)
     log.info(f"explain {command_line('explain', sweep.id, '--home', sweep.files.home.root)}")
@@ -125,8 +128,22 @@ def print_answer(result: Answer, console: Console) -> None:
     console.print()
 
 
-def remarks(sweep: Sweep, result: Answer, runs: Sequence[RunRecord], options: RunOptions) -> Iterator[str]:
-    """Yield remarks on an answer and the next step, one line each."""
+def _chance(searcher: Pairs, result: Answer) -> str:
+    """Return the probability that twice the runs decide the open comparisons, or "" if none is open."""
+    still_open = {mix.mix for mix in result.mixes if mix.comparison is not None and mix.comparison.decided is None}
+    chances = [chance for (mix, _), chance in outlook(continued(searcher)).items() if mix in still_open]
+    if not chances:
+        return ""
+    what = "the comparison" if len(chances) == 1 else "each comparison"
+    # The probability comes from a few simulations, which cannot resolve smaller values.
+    words = listed([f"{chance:.1f}" if chance >= 0.05 else "under 0.1" for chance in chances])
+    return f"In simulations based on these runs, twice as many decide {what} with probability {words}."
+
+
+def remarks(
+    sweep: Sweep, result: Answer, runs: Sequence[RunRecord], options: RunOptions, searcher: Searcher
+) -> Iterator[str]:
+    """Yield remarks on an answer and the next step, one line each. ``searcher`` is the searcher in its final state."""
     yield from result.tuned
     if reused := [run.found_in for run in runs if run.found_in]:
         yield f"{found_runs(reused)}."
@@ -137,4 +154,6 @@ def remarks(sweep: Sweep, result: Answer, runs: Sequence[RunRecord], options: Ru
         if step.overrides and options.space:
             extended = sweep.id if step.extends else ""
             yield f"  {options.asking(sweep.spec.variant, step.overrides, extended)}"
+        if step.continues and isinstance(searcher, Pairs) and (chance := _chance(searcher, result)):
+            yield f"chance  {chance}"
     yield from probe_notes(sweep.spec, runs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -23,6 +23,8 @@ from trainables.base import Status
 SNAPSHOT_EVERY_S, SHARE = 0.2, 0.05
 """Minimum seconds between snapshots, and maximum share of the time spent on them, since their cost grows with the
 number of runs. The same share limits the estimation of the time left."""
+WINDOW_S = 60.0
+"""Seconds over which throughput is measured."""
 
 
 class Monitor:
@@ -36,8 +38,9 @@ class Monitor:
         self._expected = expected
         self._begun = time.monotonic()
         self._family = campaign.sweep.spec.make_family()
-        self._left: tuple[int, float, float] | None = None
-        """Number of ended runs when the seconds left were computed, the time of the computation, and the result."""
+        self._progressed: deque[tuple[float, int]] = deque()
+        self._left: tuple[tuple[int, int], float, float] | None = None
+        """State from which the seconds left were computed, the time of the computation, and the result."""
         self._next_left_at = self._begun
         self._took_s = 0.0
         self.refresh()
@@ -66,11 +69,10 @@ class Monitor:
         training = campaign.training
         # Copies, because other threads read them while the driver continues.
         self._searcher, self._ended = campaign.searcher.branch(), tuple(campaign.records)
-        self._training = [
-            (run.ticket.request, 1 - run.step / max(self._family.steps(run.ticket.config), 1))
-            for run in training
-            if not run.ticket.request.phase  # Searchers do not request phases.
-        ]
+        # Searchers do not request phases, which are not counted either.
+        whole = [run for run in training if not run.ticket.request.phase]
+        self._training = [(run.ticket.request, self._open_share(run)) for run in whole]
+        self._pace = self._pace_in_training(whole)
         counts: dict[str, Counter[Status]] = {mix.name: Counter() for mix in spec.mixes}
         for record in self._ended:
             if record.config.label in counts:
@@ -83,13 +85,17 @@ class Monitor:
             counts=counts,
             in_flight=tuple(map(self._progress, training)),
             trained_s=sum(outcome.measures.get("seconds", 0.0) for outcome in here),
-            steps_per_s=sum(run.steps_per_s or 0.0 for run in training) or None,
+            steps_per_s=self._steps_per_s(sum(run.steps for run in here) + sum(run.step for run in training)),
             warnings=tuple(
                 f"out of memory at {spec.size_axis} {size}: its stacks now have at most {most} runs"
                 for size, most in sorted(campaign.limits.items())
             ),
         )
         self._took_s = time.monotonic() - self._taken
+
+    def _open_share(self, run: Run) -> float:
+        """Return the share of a run's steps that it has not trained yet."""
+        return 1 - run.step / max(self._family.steps(run.ticket.config), 1)
 
     def _progress(self, run: Run) -> RunProgress:
         request, evaluation = run.ticket.request, run.evaluation
@@ -98,18 +104,43 @@ class Monitor:
         left_s = run.left_s(steps, self._taken)
         return RunProgress(request.mix, request.size, request.seed, run.step, steps, accuracy, left_s)
 
+    def _steps_per_s(self, steps: int) -> float | None:
+        """Return the steps per second of all runs in the last minute, or None before the second snapshot."""
+        now = time.monotonic()
+        self._progressed.append((now, steps))
+        while len(self._progressed) > 2 and now - self._progressed[1][0] >= WINDOW_S:
+            self._progressed.popleft()
+        then, steps_then = self._progressed[0]
+        return (steps - steps_then) / (now - then) if now > then and steps > steps_then else None
+
+    def _pace_in_training(self, training: Sequence[Run]) -> float | None:
+        """Return the duration of the stacks in training relative to expectation, or None if no rate is known."""
+        stacks: dict[str, list[Run]] = {}
+        for run in training:
+            stacks.setdefault(run.stack_id, []).append(run)
+        measured = expected = 0.0
+        for runs in stacks.values():
+            left = [run.left_s(self._family.steps(run.ticket.config), self._taken) for run in runs]
+            known = [seconds for seconds in left if seconds is not None]
+            if len(known) == len(runs):
+                measured += max(known)
+                expected += sum(self._open_share(run) * self._expected[run.ticket.request.size] for run in runs)
+        return measured / expected if expected else None
+
     def _left_s(self) -> float:
-        """Return the estimated seconds left; the first estimate includes the start of the workers. It is updated when
-        runs end. Constant updates would make the end jump."""
+        """Return the estimated seconds left; the first estimate includes the start of the workers. It is updated after
+        each run, and once a minute until the first run has ended. Constant updates would make the end jump."""
         now, ended = time.monotonic(), self._ended
-        if self._left is None or (self._left[0] != len(ended) and now >= self._next_left_at):
-            trained = [record.outcome.measures for record in ended if not record.found_in]
-            computed = sum(measures.get("seconds", 0.0) for measures in trained)
+        trained = [record.outcome.measures for record in ended if not record.found_in]
+        computed = sum(measures.get("seconds", 0.0) for measures in trained)
+        by_rate = None if computed else self._pace
+        basis = len(ended), 0 if by_rate is None else 1 + int((now - self._begun) / WINDOW_S)
+        if self._left is None or (self._left[0] != basis and now >= self._next_left_at):
             passed = sum(measures.get("wall_seconds", measures.get("seconds", 0.0)) for measures in trained)
-            slowdown = max(1.0, passed / computed) if computed else 1.0
+            slowdown = max(1.0, passed / computed) if computed else by_rate or 1.0
             workers = self._campaign.slots
             seconds = time_left(self._searcher, self._training, self._expected, workers=workers, slowdown=slowdown)
-            self._left = len(ended), now, seconds + (STARTUP_S if self._left is None else 0.0)
+            self._left = basis, now, seconds + (STARTUP_S if self._left is None else 0.0)
             self._next_left_at = time.monotonic() + (time.monotonic() - now) / SHARE
         return max(self._left[2] - (now - self._left[1]), 0.0)
 

@@ -54,6 +54,8 @@ def test_the_printed_next_step_trains_the_announced_runs(
     output = run("run", space, "--home", home, "--engine=local").succeeded()
     before, words = newest(home), printed_command(output, "next")
     assert trains in " ".join(words)
+    chance = re.findall(r"^chance +In simulations .* with probability (?:under )?(\d\.\d)\.$", output, re.MULTILINE)
+    assert [0 < float(share) <= 1 for share in chance] == ([True] if trains == "seeds=4" else [])
     changed_fields = [word.partition("=")[0] for flag, word in pairwise(words) if flag == "--set"]
     assert len(changed_fields) == len(set(changed_fields)), "a value is given twice"
     explained = run("explain", before, "--home", home).out
@@ -72,7 +74,7 @@ GIVEN: list[dict[str, Any]] = [
     {"profile": "smoke", "variant": "odd", "overrides": ["seeds=5", "mixes=[add, 'add x2']"], "max_time": "2h"},
     {"stack": "auto", "gpu_fraction": "0.5", "scratch": Path("/tmp/a b"), "address": "10.0.0.1:6379"},
     {"home": Path("else where").absolute(), "engine": "local"},
-    {"quiet": True, "fresh": True, "extend": "other-1"},
+    {"dashboard": True, "quiet": True, "fresh": True, "extend": "other-1"},
     {"resume": "other-1", "retry_failed": True},
 ]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.cost import STARTUP_S
 from orchestrator.engine.run_table import Run, RunState
 from orchestrator.search.base import Observation, Problem, Request, Searcher
 from orchestrator.search.registry import METHODS
@@ -54,6 +55,26 @@ def test_the_time_left_changes_only_when_a_run_ends(tmp_path: Path, monkeypatch:
     campaign.ended(ticket.key, replace(GOOD, measures={"seconds": 3.0, "wall_seconds": 3.0}))
     monitor.refresh()
     assert "elapsed, about 6 s left" in status_line(monitor.snapshot())
+
+
+def test_before_a_run_has_ended_the_time_left_follows_from_training_rates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stack of two runs is expected to take 20 s, but has 380 of its 400 steps left at one step per second."""
+    monkeypatch.setattr("orchestrator.sweep.monitor.SHARE", 1e9)
+    path = tmp_path / "sweeps" / "logistic-1" / "journal.jsonl"
+    campaign = campaign_of(path, slots=1, sizes=[8], seeds=2, mixes=["add"], settings={"steps": 400})
+    stack = campaign.next_stack()
+    assert stack is not None
+    assert len(stack.tickets) == 2
+    monitor = Monitor(campaign, lambda: "", {8: 10.0})
+    assert monitor.snapshot().left_s == pytest.approx(20 + STARTUP_S, abs=1)
+    now = time.monotonic()
+    for step, at in ((10, now - 10), (20, now)):
+        for run in campaign.training:
+            run.evaluated(Evaluation(step, 1.0, {}), now=at)
+    monitor.refresh()
+    assert monitor.snapshot().left_s == pytest.approx(380, abs=5)
 
 
 def test_the_rate_of_a_run_excludes_its_start(tmp_path: Path) -> None:

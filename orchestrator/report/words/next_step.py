@@ -26,11 +26,13 @@ class NextStep:
         why: The recommendation in a sentence.
         overrides: Settings to add to the same command, empty if no run can help.
         extends: True if the new sweep can reuse this sweep's runs.
+        continues: True if it continues an open comparison with twice the seeds and limits.
     """
 
     why: str
     overrides: tuple[str, ...] = ()
     extends: bool = True
+    continues: bool = False
 
     def __str__(self) -> str:
         sets = " ".join(f"--set '{override}'" for override in self.overrides)
@@ -112,7 +114,7 @@ def _continued(spec: SweepSpec, mixes: Sequence[MixAnswer], because: str) -> Nex
     between = {size for mix in mixes if (size := _size_between(spec, mix)) is not None}
     seeds, *limits = _raised(spec)
     overrides = (seeds, *([_with_sizes(spec, between)] if between else []), *limits)
-    return NextStep(f"Continue with twice the runs: {because}.", overrides)
+    return NextStep(f"Continue with twice the runs: {because}.", overrides, continues=True)
 
 
 def _raised(spec: SweepSpec) -> list[str]:
