@@ -94,3 +94,16 @@ def test_uncompiled_gpu_steps_are_reported(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(worker, "device_bytes", lambda resources: 1)
     [output] = worker.prepare_device(Resources(gpu_per_stack=1))
     assert "Triton" in output
+
+
+@pytest.mark.night
+def test_a_stack_is_halved_under_ray(tmp_path: Path) -> None:
+    import ray
+
+    if ray.is_initialized():
+        ray.shutdown()
+    log = tmp_path / "log"
+    run_here(stack_spec(log, room=1), tmp_path, engine="ray")
+    entries = ended(tmp_path)
+    assert {(entry.request.seed, entry.outcome.status) for entry in entries} == {(s, Status.FINISHED) for s in range(8)}
+    assert Counter(item.step for item in events(log) if item.runs == 1) == {2: 8, 3: 8, 4: 8}
