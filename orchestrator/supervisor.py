@@ -19,7 +19,7 @@ from types import FrameType
 
 import psutil
 
-STARTS = 3
+RESTARTS = 3
 """Maximum number of times that a sweep is resumed automatically."""
 LOST_RAY = 75
 """Exit code of a driver whose Ray died (EX_TEMPFAIL in sysexits.h)."""
@@ -85,7 +85,7 @@ def supervise(arguments: Sequence[str], report: Callable[[str], object]) -> int:
     """Run the program with these arguments in a separate process, and return its exit code. Called once.
 
     If the driver dies, ``report`` gets a sentence with the cause. With this machine's Ray the sweep is then resumed, up
-    to :data:`STARTS` times; on a cluster (``--address``) the sentence explains how to resume it.
+    to :data:`RESTARTS` times; on a cluster (``--address``) the sentence explains how to resume it.
     """
     sweep: str | None = None
     interrupted = False
@@ -109,7 +109,7 @@ def supervise(arguments: Sequence[str], report: Callable[[str], object]) -> int:
         signal.signal(stop_signal, interrupt)
     if signal.getsignal(signal.SIGTSTP) is not signal.SIG_IGN:
         signal.signal(signal.SIGTSTP, pause)
-    for start in range(STARTS + 1):
+    for start in range(RESTARTS + 1):
         driver, pipe = _start(arguments, sweep)
         if interrupted:  # Interrupted before the driver was started.
             driver.send_signal(signal.SIGINT)
@@ -130,10 +130,10 @@ def supervise(arguments: Sequence[str], report: Callable[[str], object]) -> int:
         if sweep is None:
             report(f"{_cause(code)} before a sweep began: run the command again")
             return 1
-        if start == STARTS or any(word.partition("=")[0] == "--address" for word in arguments):
+        if start == RESTARTS or any(word.partition("=")[0] == "--address" for word in arguments):
             report(f"{_cause(code)}; {remedy}")
             return 1
-        report(f"{_cause(code)}; finished runs are kept. Resuming with a new Ray ({start + 1} of {STARTS})")
+        report(f"{_cause(code)}; finished runs are kept. Resuming with a new Ray ({start + 1} of {RESTARTS})")
     raise AssertionError("the last start returns")
 
 

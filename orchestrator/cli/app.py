@@ -1,4 +1,4 @@
-"""The program's commands, in groups: a module a group."""
+"""The program's commands, in groups, with one module per group."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Engine without Ray for a single GPU or a debugger. It trains one stack after another in this process.
 
-On a GPU, another process compiles the next sizes meanwhile (ahead.py).
+On a GPU, another process compiles the next sizes in the meantime (compile_ahead.py).
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Stopped:
-    """The user stopped a mix. Its runs stay unwanted after the sweep is resumed."""
+    """The user stopped a mix. Its runs are not trained after a resume either."""
 
     mix: str
     at: str = field(default_factory=_now, compare=False)

@@ -21,8 +21,12 @@ log = logging.getLogger(__name__)
 
 
 def find_unfinished(spec: SweepSpec, home: Home) -> Sweep:
-    """Return the newest unfinished sweep with the same runs, or else the newest with an answer, which may have died
-    before it printed it. Raises :class:`UserError` with the differences from the newest sweep of that name."""
+    """Return the newest unfinished sweep with the same runs. If there is none, return the newest with an answer, whose
+    process may have died before it printed it.
+
+    Raises:
+        UserError: with the differences from the newest sweep of that name.
+    """
     closest, answered = "", None
     for sweep in _of_space(spec, home):
         different = differences(spec, sweep.spec)

@@ -67,7 +67,7 @@ def read_run(directory: Path, *, whole: bool = False) -> Outcome | str:
 
 
 def directory_bytes(directory: Path) -> int:
-    """Return the bytes of all files under a directory. Files may disappear meanwhile."""
+    """Return the bytes of all files under a directory. Files may disappear in the meantime."""
     total = 0
     for root, _, names in os.walk(directory):
         for name in names:

@@ -117,7 +117,8 @@ class EvidenceSettings(SearchSettings):
     first run makes the evidence meaningless."""
 
     error: float = ERROR
-    """Probability of a decision if nothing differs; evidence of 1 / error decides. Choose it before the first run."""
+    """Largest probability of a decision if two mixes are equally good; evidence of 1 / error decides. Choose it before
+    the first run."""
     learned: float = LEARNED
     """A run counts as learned if it scores this share of the possible score above the best constant answer. Choose it
     before the first run."""

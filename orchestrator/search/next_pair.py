@@ -1,4 +1,4 @@
-"""Next blocks of one comparison, chosen by expected growth of its evidence per cost.
+"""Choice of the next blocks of one comparison, by expected growth of its evidence per unit of cost.
 
 A block depends only on the outcomes and costs of the comparison's own complete pairs, on parameters, and on the number
 of its blocks. Seeds are used in a fixed order at each size. Runs of the baseline from another mix or sweep therefore
@@ -46,7 +46,7 @@ known to learn alike, a decision would take more than a hundred pairs."""
 class PairDesign:
     """State of the comparison of a mix with its baseline: its blocks in order of request, the pair of each (None if it
     is incomplete), and size and cost of each run of a complete pair whose cost is known. ``error`` is the probability
-    of a decision if nothing differs."""
+    of a decision if the mixes are equally good."""
 
     problem: Problem
     mix: str

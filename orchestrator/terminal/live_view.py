@@ -34,7 +34,7 @@ SOON_S = 1.0
 """Fewer remaining seconds than this count as none."""
 BAR_CELLS = 18
 UNLEARNED, OPEN, LEARNED = ("·", "dim"), ("░", "yellow"), ("━", "green")
-"""Signs for known and unknown sizes, with styles. They are flat, so that nothing improbable looks probable."""
+"""Characters and styles for known and unknown sizes. They are flat, to look different from bars of probability."""
 HEIGHTS = "▁▂▃▄▅▆▇█"
 """Heights for the probability of the transition in a cell, relative to the most probable cell."""
 PROBABLE = 0.02
@@ -179,7 +179,10 @@ class _ResizableLive(Live):
 
 
 def render(snapshot: Snapshot, last: str, width: int) -> RenderableType:
-    """Return the live view, times first because a low terminal cuts the end. ``last`` describes the last ended run."""
+    """Return the live view, with times first, because a short terminal cuts off the bottom.
+
+    ``last`` describes the last run that ended.
+    """
     parts: list[RenderableType] = [Text(_times(snapshot), "bold"), _mixes(snapshot, width)]
     if snapshot.in_flight:
         parts.append(_in_training(snapshot, width))

@@ -47,7 +47,7 @@ from orchestrator.transition.surrogate import Surrogate
 from orchestrator.transition.types import Floats
 
 ERROR = 0.05
-"""Probability of a decision if nothing differs."""
+"""Largest probability of a decision if both mixes are equally good."""
 LEARNED = 0.8
 """Share of the possible score above the best constant answer that a run must reach to count as learned."""
 ALTERNATIVES = ((0.95, 0.05), (0.8, 0.2), (0.9, 0.5), (0.5, 0.1))
@@ -191,8 +191,8 @@ def compare(
 ) -> Comparison:
     """Return the evidence from the counted pairs of a mix and its baseline, in order of request.
 
-    ``parameters`` of a model rise with its size. ``error`` is the probability of a decision if nothing differs: with
-    0.05, evidence of 20 decides. ``bar`` is the accuracy from which a run counted as learned.
+    ``parameters`` of a model rise with its size. ``error`` is the probability of a decision if the mixes are equally
+    good: with 0.05, evidence of 20 decides. ``bar`` is the accuracy from which a run counted as learned.
     """
     needed, growth = -math.log(error), log_growth(pairs)
     equal = np.array([pair.mix_size == pair.baseline_size for pair in pairs], dtype=bool)

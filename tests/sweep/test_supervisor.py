@@ -19,7 +19,7 @@ from ray.cluster_utils import Cluster
 from orchestrator import supervisor
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import recall
-from orchestrator.supervisor import STARTS
+from orchestrator.supervisor import RESTARTS
 from orchestrator.sweep.interruption import AT_ONCE_S
 from orchestrator.sweep.run_options import RunOptions
 from tests.chaos.paced import RUNS, SEEDS, write_space
@@ -90,7 +90,7 @@ def test_a_driver_that_dies_is_restarted_up_to_three_times(
     assert running.returncode == code
     for number, (line, cause) in enumerate(zip(lines, output, strict=True), start=1):
         assert cause in line
-        assert line.endswith(AGAIN if number > STARTS else f"Resuming with a new Ray ({number} of {STARTS})")
+        assert line.endswith(AGAIN if number > RESTARTS else f"Resuming with a new Ray ({number} of {RESTARTS})")
 
 
 @contextmanager

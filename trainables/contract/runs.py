@@ -41,8 +41,8 @@ class Words:
 class RunConfig:
     """One run: a mix, a size, a seed, and every setting that changes its mathematics.
 
-    ``settings`` is the family's frozen dataclass and includes the run's budget. The key leaves out device, stack,
-    retries and the sweep's target, which change a result by float rounding at most, and ``arm``, the arm's name.
+    ``settings`` is the family's frozen dataclass and includes the run's budget. The key omits ``arm``, which is only
+    a name. It also omits device, stack, retries and target, which change a result at most by floating-point rounding.
 
     ``start`` names the run whose weights this run continues from; ``frozen`` names the parts of the model that do not
     train. ``until`` ends the run early; the engine applies it and families ignore it. ``salt`` changes only the key, so

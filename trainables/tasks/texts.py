@@ -26,7 +26,7 @@ from trainables.tasks.held_out_tuples import HeldOut, Part
 from trainables.tasks.trees import Level, Trees, count_operations, evaluate, flat, grow, part_of
 
 BATCH = 8_192
-"""Expressions generated at once. Another number gives other data."""
+"""Expressions generated at once. Changing it changes the data."""
 GIVE_UP_AFTER = 32
 """Batches after which too low a yield raises an error."""
 MASK_CELLS = 2**22

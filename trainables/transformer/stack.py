@@ -58,7 +58,7 @@ class Trainer(ABC):
     _pad_to = 1
 
     def __post_init__(self) -> None:
-        # 0 for elements that weight decay spares and for padding, 0 for frozen elements of each run; 1 for all others.
+        # decayed_1P is 1 where weight decay applies, trained_SP is 1 where a run's parameters are not frozen.
         decayed_1P, trained_SP = torch.zeros(1, self.where.width), torch.ones(len(self.settings), self.where.width)
         for name, view in self.where.views(decayed_1P).items():
             view.fill_(self.settings[0].decay == "all" or len(self.where.shapes[name]) > 1)
