@@ -1,4 +1,4 @@
-"""The cost of a sweep: what it is expected to cost, from a rehearsal of its searcher, and what it has cost so far."""
+"""The cost of a sweep: an estimate from a simulation of its searcher, and the cost so far."""
 
 from __future__ import annotations
 

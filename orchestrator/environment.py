@@ -51,8 +51,8 @@ def without_foreign() -> Iterator[None]:
 
 
 def with_usable_size(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without non-positive sizes of the terminal (from cron, some containers), which rich
-    prefers to the actual size, so that it would print nothing."""
+    """Return the environment without COLUMNS and LINES that are not positive, as cron and some containers set them.
+    rich prefers these to the actual size and would print nothing."""
     useless = {name for name in ("COLUMNS", "LINES") if not environment.get(name, "1").strip("0").isdecimal()}
     return {name: value for name, value in environment.items() if name not in useless}
 

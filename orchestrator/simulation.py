@@ -1,5 +1,5 @@
 """Searches without training, using the real searchers and a simulated clock, to compare searchers by cost and error,
-and to expect what more runs of a sweep would decide.
+and to predict what more runs of a sweep would decide.
 
 As in the engine, free workers take stacks, a stack has runs of one size from the same ``ask``, and every run is
 reported when its stack ends.
@@ -41,7 +41,8 @@ World = Callable[[Request], Observation | None]
 
 @dataclass(frozen=True)
 class Trace:
-    """A simulated search: its ``cost``, its time (``wall``, in the same unit), and the workers' share of busy time."""
+    """A simulated search: its ``cost``, its time (``wall``, in the same unit), and the share of time that workers were
+    busy."""
 
     results: Results
     cost: float

@@ -142,7 +142,7 @@ def _cause(code: int) -> str:
         return "Ray died (its raylet or its GCS)"
     if code < 0:
         return f"the driver was killed ({signal.Signals(-code).name})"
-    return f"the driver exited with code {code} or did not start: Ray no longer responds"
+    return f"the driver exited with code {code}, or could not start because Ray stopped responding"
 
 
 def _start(arguments: Sequence[str], resumed: str | None) -> tuple[subprocess.Popen[bytes], int]:

@@ -25,7 +25,7 @@ from trainables.base import Evaluation, Outcome, Status
 LEARNED = 0.8
 """Validation accuracy of the target at which a run has learned."""
 SURE = 80
-"""Minimum probability, in percent, that more of all runs learn with a trial's settings than as written."""
+"""Minimum probability, in percent, that a trial's settings have a higher success rate than the original settings."""
 
 
 def observe_learning(outcome: Outcome, target: str) -> Observation | None:

@@ -15,7 +15,7 @@ GROUPS = {
         "plan": "Print what a sweep would cost, without starting it.",
         "run": "Run a sweep and print the transitions it finds.",
         "stop": "Stop a running sweep, or one of its mixes or runs.",
-        "reproduce": "Run all experiments and compare them with expectations.",
+        "reproduce": "Run the shipped experiments and compare them with published claims.",
     },
     "Look": {
         "sweeps": "List all sweeps: state, findings, size on disk.",
@@ -31,7 +31,7 @@ GROUPS = {
     },
     "Set up": {
         "doc": "Explain a setting: its meaning, values and default.",
-        "doctor": "Test everything that a sweep needs from this machine.",
+        "doctor": "Check that this machine can run sweeps.",
         "check-family": "Check whether a family of models satisfies its contract.",
         "simulate": "Try the searchers without training: cost, error, coverage.",
     },

@@ -1,4 +1,4 @@
-"""What helps before a sweep: settings explained, checks of a machine and of a family, simulated searches."""
+"""Commands to use before a sweep: explain settings, check a machine or a family, simulate searches."""
 
 from __future__ import annotations
 

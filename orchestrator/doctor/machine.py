@@ -228,7 +228,7 @@ def names() -> Finding:
     if "orchestrator" in hiding:
         instead = "rename it, or start this program as `orchestrator`, which is in the same directory as Python"
         return wrong(text, f"in this directory, `python -m orchestrator` runs that module: {instead}")
-    return slow(text, "sweeps ignore it, except that --address is refused: rename it")
+    return slow(text, "sweeps ignore it, but --address is refused until you rename it")
 
 
 @dataclass(frozen=True)

@@ -76,8 +76,8 @@ class Store:
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if parts.scheme else self.uri
 
     def location_of(self, experiment: str) -> str | None:
-        """Return the URI of a new experiment's artifacts, or None if a server decides. Artifacts of an SQLite file go
-        next to it, where MLflow would use the working directory."""
+        """Return the URI of a new experiment's artifacts, or None if a server decides. For SQLite, artifacts go
+        next to the database file; MLflow itself would put them in the working directory."""
         place = self.artifacts
         if place is None and self.scheme == "sqlite":
             place = self.database.parent / ARTIFACTS

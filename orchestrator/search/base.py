@@ -158,7 +158,7 @@ class Searcher(ABC):
     @abstractmethod
     def choose(self, pending: Sequence[Request], limit: int) -> Sequence[Request | Block]:
         """Return the next runs, most wanted first, without changing the state: at most ``limit``, plus one to complete
-        a block. Known and ``pending`` runs are not chosen again; in a block, they do not count towards the limit."""
+        a block. Known and ``pending`` runs are not chosen again; in a block, they do not count toward the limit."""
 
     @abstractmethod
     def progress_of(self, mix: str) -> MixProgress:

@@ -37,8 +37,8 @@ class Expectation(BaseModel):
       baseline at equal size.
     * ``peaked first``: in most runs of a mix, tasks with answers of low entropy are learned first.
 
-    ``control`` names a mix that must be learned as well, or the statement is not tested. ``mix`` names the mix; ``"*"``
-    means all except the baseline. ``variant`` is a pattern (``prime_*``).
+    ``control`` names a mix that must also be learned; otherwise the statement is not tested. ``mix`` names the mix;
+    ``"*"`` means all except the baseline. ``variant`` is a pattern (``prime_*``).
     """
 
     model_config = STRICT

@@ -115,7 +115,9 @@ class Values:
             self.refuse((top,), f"has {len(written)} entries; at most {MOST_OVERLAYS} are allowed")
         for name, overlay in written.items():
             if not NAME.fullmatch(str(name)):
-                self.refuse((top, name), "a name is a letter followed by lower-case letters, digits and underscores")
+                self.refuse(
+                    (top, name), "a name is a lowercase letter and up to 63 lowercase letters, digits and underscores"
+                )
             if not isinstance(overlay, Mapping):
                 self.refuse((top, name), f"must map keys to values, such as settings: ...; got {overlay!r:.40}")
             for key in shared:

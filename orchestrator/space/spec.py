@@ -26,8 +26,9 @@ from orchestrator.space import checks, strict_yaml
 from orchestrator.space.arms import Fairness, read_arm, with_budgets, with_recipes, written
 from orchestrator.space.mistakes import NAME, STRICT, InvalidDataError, Mistake, explain, parse
 from orchestrator.space.resources import Resources
-from orchestrator.space.search import Search, SizeRange
+from orchestrator.space.search import Search
 from orchestrator.space.settings import flatten, plain_value, resolve
+from orchestrator.space.sizes import SizeRange
 from orchestrator.space.tuning import LARGEST_SEED, Tune
 from orchestrator.transition.evidence import LEARNED
 from trainables.base import Family, RunConfig, SettingsError, Until, load_family
@@ -107,7 +108,7 @@ class SweepSpec(BaseModel):
     def _safe_name(cls, value: str, field: ValidationInfo) -> str:
         if not NAME.fullmatch(value) and (value or field.field_name == "name"):
             raise ValueError(
-                f"a name is a letter followed by lower-case letters, digits and underscores, 64 at most; got {value!r}"
+                f"a name is a lowercase letter and up to 63 lowercase letters, digits and underscores; got {value!r}"
             )
         return value
 

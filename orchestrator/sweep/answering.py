@@ -137,7 +137,7 @@ def _chance(searcher: Pairs, result: Answer) -> str:
     what = "the comparison" if len(chances) == 1 else "each comparison"
     # The probability comes from a few simulations, which cannot resolve smaller values.
     words = listed([f"{chance:.1f}" if chance >= 0.05 else "under 0.1" for chance in chances])
-    return f"In simulations based on these runs, twice as many decide {what} with probability {words}."
+    return f"In simulations based on these runs, twice as many runs decide {what} with probability {words}."
 
 
 def remarks(

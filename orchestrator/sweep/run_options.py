@@ -168,7 +168,7 @@ class RunOptions(SizedOptions):
     engine: str = option(
         "ray",
         metavar="ray|local",
-        help="Train with Ray, or one stack at a time in this process, as for a single GPU or a debugger.",
+        help="Train under Ray, or one stack at a time in this process, for example in a debugger.",
     )
     dashboard: bool = option(False, "--dashboard", help="Start Ray's dashboard too; only this machine can reach it.")
     max_time: str | None = option(

@@ -32,7 +32,7 @@ NEAR_FLOOR, NEAR_TOP = 0.06, 0.02
 """Standard deviations of accuracy for runs that did not learn, and for runs that did. The former is larger because
 small tasks have small test sets."""
 PARTLY, PARTLY_BELOW = 0.1, 0.75
-"""The share of the runs that did not learn whose accuracy rose all the same, and the upper limit of their accuracy.
+"""Of the runs that did not learn, the share whose accuracy rose anyway, and the highest accuracy that they reach.
 They do not count as learned, so they do not raise the mean accuracy of a curve."""
 MISTAKEN, SHORTFALL = 0.05, (0.05, 0.06)
 """Among runs that learned: the share with mistakes, and the mean and deviation of their distance from the asymptote."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,47 +16,63 @@ from orchestrator.home.directories import Home
 from orchestrator.site import pages
 from orchestrator.site.server import serving
 from tests.browser.chromium import Page
-from tests.cli.program import started
 from tests.scripted import FAMILY
 from tests.sweep.sweeps import spec
 from tests.waiting import wait_for
 
+ROOT = Path(__file__).resolve().parents[2]
 START_S = 300.0
 
 
-@pytest.fixture(name="driver")
-def running_sweep(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A sweep of two mixes, whose runs take eight evaluations of .7 seconds."""
-    settings = {"log": str(tmp_path / "log"), "steps": 8, "pace_s": 0.7}
-    slow = spec(family=FAMILY, sizes=[8, 16, 32, 64], search={"method": "grid"}, settings=settings)
-    (tmp_path / "space.yaml").write_text(slow.to_yaml())
-    driver = started("run", tmp_path / "space.yaml", "--home", tmp_path / "home", "--engine=local")
+@contextmanager
+def running(tmp_path: Path, evaluation_s: float, *words: str) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """Run a sweep of two mixes, whose runs take eight evaluations of ``evaluation_s`` seconds. Yield the process and
+    its log."""
+    sweep_spec = spec(
+        family=FAMILY,
+        sizes=[8, 16, 32, 64],
+        seeds=2,
+        search={"method": "grid"},
+        settings={"log": str(tmp_path / "log"), "steps": 8, "pace_s": evaluation_s},
+    )
+    (tmp_path / "space.yaml").write_text(sweep_spec.to_yaml())
+    command = [sys.executable, "-m", "orchestrator", "run", str(tmp_path / "space.yaml")]
+    command += ["--home", str(tmp_path / "home"), *words]
+    log = tmp_path / "output"
+    with log.open("w") as out:
+        driver = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=out, text=True)
     try:
-        yield driver
+        yield driver, log
     finally:
         if driver.poll() is None:
             driver.send_signal(signal.SIGINT)
-        driver.communicate(timeout=200)
+        driver.wait(200)
 
 
-def test_the_page_follows_a_running_sweep(
-    page: Page, driver: subprocess.Popen[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def wait_for_output(log: Path, pattern: str, driver: subprocess.Popen[str]) -> str:
+    def look() -> list[str]:
+        matches = re.findall(pattern, log.read_text())
+        assert matches or driver.poll() is None, log.read_text()
+        return matches
+
+    return wait_for(look, START_S, log.read_text)[0]
+
+
+def test_the_page_follows_a_running_sweep(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "REFRESH_S", 2)
-    home = Home(tmp_path / "home")
-    wait_for(home.sweep_ids, START_S)
-    with serving(pages.SweepPages(home), 0) as address:
-        page.open(address)
-        shown = page.wait("Does PROD help ADD?", "running")
-        assert "So far: " in shown
-        for scheme in ("light", "dark"):
-            page.prefer(scheme)
-            assert page.accessibility() == []
-        # The page updates itself without a reload.
-        page.run("window.kept = true")
-        page.wait("in training", " runs · started ")
-        ended = int(re.findall(r"(\d+) runs? ·", page.wait("runs ·"))[0])
-        page.wait_for(f"Number(document.body.innerText.match(/(\\d+) runs? ·/)[1]) > {ended + 1}")
-        page.wait_for("document.images[0]?.complete && document.images[0].naturalHeight > 0 && window.kept")
-        driver.send_signal(signal.SIGINT)
-        page.wait("interrupted", "To resume it, run python -m orchestrator run", without=("in training",))
+    with running(tmp_path, 0.7, "--engine=local") as (driver, log):
+        wait_for_output(log, r"sweep (logistic-\S+)", driver)
+        with serving(pages.SweepPages(Home(tmp_path / "home")), 0) as address:
+            page.open(address)
+            shown = page.wait("Does PROD help ADD?", "running", "in training", " runs · started ")
+            assert "So far: " in shown
+            for scheme in ("light", "dark"):
+                page.prefer(scheme)
+                assert page.accessibility() == []
+            # The page updates itself without a reload.
+            page.run("window.kept = true")
+            ended = int(re.findall(r"(\d+) runs ·", shown)[0])
+            page.wait_for(f"Number(document.body.innerText.match(/(\\d+) runs? ·/)[1]) > {ended + 1}")
+            page.wait_for("document.images[0]?.complete && document.images[0].naturalHeight > 0 && window.kept")
+            driver.send_signal(signal.SIGINT)
+            page.wait("interrupted", "To resume it, run python -m orchestrator run", without=("in training",))

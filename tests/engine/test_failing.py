@@ -120,7 +120,7 @@ def test_a_process_ended_by_rays_memory_monitor_is_not_a_failed_run(
     assert statuses(home) == [Status.FINISHED] * 4
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_a_process_killed_by_hand_is_not_a_failed_run(tmp_path: Path) -> None:
     """``retries: 0``: a single failure of a stack would end the sweep."""
     (tmp_path / "log.dies").write_text("2")

@@ -57,6 +57,7 @@ def on_one_machine(home: Path) -> dict[str, Ended]:
     return {entry.key: entry for entry in ended(home)}
 
 
+@pytest.mark.night
 def test_a_node_that_cannot_write_the_home_trains_identical_weights(address: str, tmp_path: Path) -> None:
     need_namespaces()
     home, other = tmp_path / "home", tmp_path / "other"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.engine.ray import check_readable, set_by_user
+from orchestrator.engine.ray.variables import check_readable, set_by_user
 from orchestrator.errors import UserError
 from tests.cli.program import line, process
 from tests.engine.nodes import PLAIN

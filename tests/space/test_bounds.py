@@ -97,7 +97,7 @@ def test_a_space_of_thousands_of_variants_is_refused(tmp_path: Path) -> None:
 
 def test_a_variant_name_that_looks_like_a_path_is_refused() -> None:
     resolved = load_space("add_vs_add_prod", "smoke", hardware=LAPTOP).to_dict() | {"variant": "../../escaped"}
-    with pytest.raises(ValueError, match="a name is a letter followed by"):
+    with pytest.raises(ValueError, match="a name is a lowercase letter and"):
         SweepSpec.model_validate(resolved)
 
 

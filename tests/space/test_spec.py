@@ -18,7 +18,7 @@ from orchestrator.errors import UserError
 from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
 from orchestrator.space.hardware import Hardware
-from orchestrator.space.search import SizeRange
+from orchestrator.space.sizes import SizeRange
 from orchestrator.space.spaces import load_space, names, open_space, read_space, variant_names
 from orchestrator.space.spec import SweepSpec, differences
 from tests.families import LogisticFamily, LogisticSettings
@@ -235,7 +235,7 @@ def test_a_mix_equals_what_its_name_describes(weights: dict[str, float], budget:
     [
         ("seeds: 3", "sedes: 3", ["units.yaml, line 9, sedes: there is no such key", "Did you mean 'seeds'?"]),
         ("seeds: 3", "", ["seeds: is missing"]),
-        ("name: units", "name: ../units", ["line 2, name: a name is a letter", "got '../units'"]),
+        ("name: units", "name: ../units", ["line 2, name: a name is a lowercase letter", "got '../units'"]),
         ("target: add", "target: ad", ["line 5, target: unknown task 'ad'", "Did you mean 'add'?", "add, max, prod"]),
         (
             "target: add",

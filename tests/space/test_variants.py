@@ -68,7 +68,7 @@ def test_one_of_several_variants_must_be_named(space: str) -> None:
     ("written", "message"),
     [
         ("variants: []", "line 28, variants: must map the names"),
-        ("variants: {Low: {seeds: 2}}", "line 28, variants.Low: a name is a letter"),
+        ("variants: {Low: {seeds: 2}}", "line 28, variants.Low: a name is a lowercase letter"),
         ("variants: {low: 3}", "line 28, variants.low: must map keys to values"),
         ("variants: {low: {name: other}}", "line 28, variants.low.name: must be the same for all variants"),
         ("variants: {low: {settings: {noise: loud}}}", "line 28 (variant low), settings.noise"),

@@ -27,8 +27,8 @@ SUFFICIENT, SHRINK, HALVINGS = 1e-4, 0.5, 30
 """Armijo's rule: a step shrinks until the loss falls by at least this share of the fall that its slope predicts. A
 search that fails 30 times has reached the limits of float64, and the method does not move."""
 LOOSE, MOST_PRODUCTS = 0.5, 200
-"""Largest residual of Newton's system, as a share of the gradient, and most products per direction. Conjugate gradients
-descend from their first product on, so too few products only cost steps."""
+"""Largest residual of Newton's system, as a share of the gradient, and most products per direction. Even one
+product gives a direction of descent, so too few products only cost steps."""
 
 
 class Price(NamedTuple):

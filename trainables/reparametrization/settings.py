@@ -51,7 +51,7 @@ class RaceSettings:
     steps: int = 4000
     """Budget of a method, in units of ``counted``."""
     tolerance: float = 1e-4
-    """A method has arrived when its loss minus the solution's loss is this share of its value at the start."""
+    """A method has arrived once its loss exceeds the solution's by at most this share of the gap at the start."""
     factor: float = 1.0
     """A method is *ahead* when it has arrived and every rival spent more than this many times as much, whether or not
     the rival arrived. A race that the budget leaves open counts as not ahead."""

@@ -131,8 +131,8 @@ class TransformerFamily(Family):
         return f"{self.size_axis}-{run.size}-{digest_of(described)[:8]}"
 
     def training_step(self, device: str) -> str:
-        training = self.settings.training
-        return NATIVE if can_train(training, self._vocabulary_size, device) else TORCH
+        model, training = self.settings.model, self.settings.training
+        return NATIVE if can_train(model, training, self._vocabulary_size, device) else TORCH
 
     def compiles(self, device: str) -> bool:
         if not device.startswith("cuda"):

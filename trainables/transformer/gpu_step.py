@@ -83,7 +83,8 @@ def repeatable() -> Iterator[None]:
     before = torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     fill = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
-    torch.use_deterministic_algorithms(True)  # Only this, not its warning, sums attention's gradient in a fixed order.
+    # Strict mode, because the mode that only warns does not sum attention's gradient in a fixed order.
+    torch.use_deterministic_algorithms(True)
     # Every element is written, so filling memory first is a wasted pass.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     try:

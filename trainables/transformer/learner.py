@@ -148,7 +148,7 @@ class TransformerLearner(Learner):
 
     def _can_train(self) -> bool:
         """Return True if the native step can train this stack."""
-        return can_train(self._training[0], len(self._vocabulary), self._device.type)
+        return can_train(self._model, self._training[0], len(self._vocabulary), self._device.type)
 
     def _continue(self, tensors: Mapping[str, Tensor], rows: Sequence[int], loss_steps: int) -> None:
         """Continue the active runs from these rows of a stack's tensors."""

@@ -20,8 +20,8 @@ from ray.exceptions import AuthenticationError, RaySystemError
 from ray.job_config import JobConfig
 
 from orchestrator import environment, supervisor
-from orchestrator.engine.ray import check_start, set_by_user
 from orchestrator.engine.ray.files import protect_token, temporary_directory, token_file
+from orchestrator.engine.ray.variables import check_start, set_by_user
 from orchestrator.errors import SweepError, UserError
 from orchestrator.space.hardware import detect
 

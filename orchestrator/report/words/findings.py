@@ -37,7 +37,8 @@ def sentences(answer: Answer) -> tuple[str, ...]:
 
 def sentence(answer: Answer, mix: MixAnswer) -> str:
     """Return a sentence with what was found about a mix, and the runs behind it."""
-    here, there, learned = called(mix), called(answer.baseline_of(mix)), answer.words.learned
+    here, there = called(mix), called(answer.baseline_of(mix))
+    target, learned = answer.target, answer.words.learned
     comparison = mix.comparison
     if not mix.is_compared:
         return f"{own_sentence(answer, mix)}."
@@ -53,15 +54,16 @@ def sentence(answer: Answer, mix: MixAnswer) -> str:
             neither = own.learned == other.learned == 0
             alike = f"neither was {learned}" if neither else f"both were {learned} about as often at the same sizes"
             return f"{head}: {alike} ({own} and {other})."
-        return f"{head}: at {everywhere} {here} was {learned} in {own} runs, {there} in {other}."
+        return f"{head}: at {everywhere}, {target} was {learned} in {own} runs of {here} and {other} of {there}."
     if answer.is_rarer(mix):
         return f"{here} is {outcome_words(answer, mix)} than {there} at {everywhere}: in {own} runs against {other}."
     certified = _certified(comparison, " times")
     head = f"{here} needs {outcome_words(answer, mix)} than {there}" + (certified and f", {certified}")
     if own.sizes[0] == other.sizes[0] and own.sizes[-1] == other.sizes[-1]:
-        return f"{head}: at {everywhere} it was {learned} in {own} runs, {there} in {other}."
+        return f"{head}: at {everywhere}, {target} was {learned} in {own} runs of {here} and {other} of {there}."
     where, elsewhere = _size_range(answer, own.sizes), _size_range(answer, other.sizes)
-    return f"{head}: it was {learned} in {own} runs at {where}, {there} in {other} at {elsewhere}."
+    runs = f"{own} runs of {here} at {where}, and in {other} of {there} at {elsewhere}"
+    return f"{head}: {target} was {learned} in {runs}."
 
 
 class _Side(NamedTuple):
