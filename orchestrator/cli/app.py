@@ -15,7 +15,7 @@ GROUPS = {
         "plan": "Print what a sweep would cost, without starting it.",
         "run": "Run a sweep and print the transitions it finds.",
         "stop": "Stop a running sweep, or one of its mixes or runs.",
-        "reproduce": "Run the shipped experiments and compare them with published claims.",
+        "reproduce": "Run all experiments and compare them with published claims.",
     },
     "Look": {
         "sweeps": "List all sweeps: state, findings, size on disk.",

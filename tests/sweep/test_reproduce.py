@@ -78,6 +78,7 @@ def test_missing_sweeps_are_run_once_and_compared_with_expectations(place: Path)
     assert Home(place / "results").sweep_ids() == ids
 
 
+@pytest.mark.night
 def test_all_statements_can_be_checked_with_other_settings(place: Path) -> None:
     overridden = ("--set", "seeds=2", "--set", "settings.curve.slope=12.0")
     output = reproduce(*overridden)

@@ -77,8 +77,8 @@ AGAIN = "Continue with the same command and --resume ID"
         ("fails ends", 1, []),
         ("dies ends", 0, ["was killed (SIGKILL)"]),
         ("lost ends", 0, ["Ray died"]),
-        ("dies fails ends", 0, ["was killed", "did not start"]),
-        ("dies dies fails fails ends", 1, ["was killed", "was killed", "did not start", "did not start"]),
+        ("dies fails ends", 0, ["was killed", "could not start"]),
+        ("dies dies fails fails ends", 1, ["was killed", "was killed", "could not start", "could not start"]),
         ("dies refuses ends", 2, ["was killed"]),
     ],
 )

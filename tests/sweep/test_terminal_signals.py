@@ -147,7 +147,7 @@ def test_programs_print_everything_with_a_width_of_zero(tmp_path: Path) -> None:
     assert "90% intervals" in output
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_a_script_that_sets_its_arguments_and_calls_main_drives_a_sweep(tmp_path: Path) -> None:
     space = write_space(tmp_path, pace_s=0.0, sizes=[16], seeds=1)
     script = tmp_path / "script.py"
