@@ -27,7 +27,8 @@ help: ## List the targets.
 install: $(STAMP) ## Create .venv with everything in it; does nothing when it is up to date.
 
 # torch comes first and by itself, so that its own index or build (TORCH=..., PIP_INDEX_URL=...) can be chosen and
-# nothing else pulls another one in. pip would compile packages on one core; some of them hold files that no Python can.
+# nothing else pulls another one in. pip compiles packages on one core, compileall on all. It reports failure because some
+# packages contain templates that are not valid Python; nobody imports those.
 $(STAMP): requirements.lock pyproject.toml trainables/transformer/native/step.cpp
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + ": try make PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

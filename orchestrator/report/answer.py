@@ -36,7 +36,7 @@ class MixAnswer:
     """The answer for one mix.
 
     Attributes:
-        finished: Runs that ended, whatever they learned; ``diverged`` runs score the floor, ``failed`` do not count.
+        finished: Runs that ended, learned or not. ``diverged`` runs score the floor; ``failed`` runs do not count.
         tasks: The transition of each task, the target first.
         shares: The runs that learned the target and those tried, by size, ascending.
         comparison: Result of the pairs of this mix and its baseline, None for the baseline and without pairs.

@@ -82,7 +82,7 @@ def test_drafts_do_not_change_the_texts(
 
 
 def written(texts: torch.Tensor) -> generation.Write:
-    """Return a function that writes these texts [S, M, W] whatever the model."""
+    """Return a function that writes these texts [S, M, W] regardless of the model."""
 
     def write(tokens: torch.Tensor, begin: torch.Tensor, end: int, keys: Sequence[int] | None) -> None:
         tokens[:, : texts.shape[1]] = texts[..., : tokens.shape[2]]

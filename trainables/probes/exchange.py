@@ -43,7 +43,7 @@ class Exchange(TransformerProbe):
       the p-value of a permutation test. It is at least .1 for parity modulo 6.
     * ``TASK.kept_GROUPING``: the share of exchanges after which the answer stays in its group in every other grouping
       that the task respects and that is independent of this grouping: all pairs of groups have equally many items in
-      common, as for ``mod3`` and ``mod2`` of 6. Left out if there is no such grouping.
+      common, as for ``mod3`` and ``mod2`` of 6. Omitted if no such grouping exists.
     * ``TASK.only_GROUPING``: the share of exchanges after which the answer moved as predicted and ``kept`` holds.
 
     The array ``exchanged`` [n, n], float64, is for the first task and grouping whose answers are items. It has the
