@@ -21,7 +21,7 @@ from orchestrator.environment import user_path, with_usable_size
 from orchestrator.errors import UserError, unknown
 from orchestrator.home.directories import Home, check_home
 from orchestrator.home.sweeps import Sweep, UnreadableError
-from orchestrator.report import table
+from orchestrator.report import answer_table
 from orchestrator.report.answer import Answer
 from orchestrator.report.side_by_side import Compared, finding
 from orchestrator.report.words.changes import changed_words
@@ -40,7 +40,7 @@ class PrintedAnswer(Answer):
     """An answer that a notebook displays like the command line."""
 
     def __repr__(self) -> str:
-        return table.plain(self)
+        return answer_table.plain(self)
 
 
 class SweepResults:
@@ -122,7 +122,7 @@ class SweepResults:
         return f"<sweep {self.id}: {self.state}, {counted(self.answer.runs, 'run')}; {sweep_words(self._stored)}>"
 
     def _repr_html_(self) -> str:
-        answered = table.answer_table(self.answer)
+        answered = answer_table.answer_table(self.answer)
         head = "".join(f"<th>{escape(cell)}</th>" for cell in answered.header)
         cells = [[f"<td>{escape(cell)}</td>" for cell in row] for row in answered.rows]
         rows = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)

@@ -23,7 +23,7 @@ from orchestrator.search.pairs import Pairs
 from orchestrator.search.registry import METHODS
 from orchestrator.search.results import cost_model, learned_runs, points, stack_cost
 from orchestrator.transition import evidence
-from orchestrator.transition.transition import transition
+from orchestrator.transition.estimate import transition
 from orchestrator.transition.types import LEVEL
 from trainables.contract.runs import Parameters
 

@@ -18,7 +18,7 @@ from orchestrator.catalog.reading import read_sweep
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.directories import Home
 from orchestrator.report.answer import Answer
-from orchestrator.report.table import plain
+from orchestrator.report.answer_table import plain
 from tests.catalog.fabricated import failed, runs_of, write_sweep
 from tests.cli.program import imported
 from tests.scripted import FAMILY, events

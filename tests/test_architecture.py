@@ -115,7 +115,7 @@ ROOMS = (
     "transition",
     "search",
     "space",
-    "tuning",
+    "tuning_study",
     "home",
     "stacks",
     "cost",

@@ -44,7 +44,7 @@ def units(tmp_path: Path) -> str:
 def test_show_lists_every_space_with_its_question_and_profiles(run: Program) -> None:
     output = run("show").succeeded()
     assert re.search(
-        r"add_vs_add_prod +Is the smallest .*\? +paper, paper_fair, laptop, quick, evening, night, smoke", output
+        r"add_vs_add_prod +Is the smallest .*\? +paper, paper_fair, laptop_fair, laptop, quick, night, smoke", output
     )
 
 

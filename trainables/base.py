@@ -20,20 +20,10 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from trainables.contract.arms import Arm, Mix
-from trainables.contract.runs import (
-    Evaluation,
-    Outcome,
-    Parameters,
-    Report,
-    RunConfig,
-    Start,
-    Status,
-    Until,
-    Words,
-    run_key,
-)
+from trainables.contract.runs import Evaluation, Outcome, Parameters, Report, RunConfig, Start, Status, Until, run_key
 from trainables.contract.settings import SettingsError
 from trainables.contract.tables import Integers
+from trainables.contract.words import Words
 
 __all__ = ["Arm", "Evaluation", "Family", "Learner", "Mix", "Outcome", "Parameters", "Report", "RunConfig"]
 __all__ += ["SettingsError", "Start", "Status", "Until", "Words"]

@@ -15,8 +15,8 @@ from orchestrator.cost import cost_of
 from orchestrator.home.journal import State
 from orchestrator.home.run_files import numbers_of
 from orchestrator.home.sweeps import UnreadableError, failures
+from orchestrator.report.answer_table import labeled, plain_table
 from orchestrator.report.rows import targets
-from orchestrator.report.table import labeled, plain_table
 from orchestrator.report.words import numbers
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.numbers import bad_runs, counted, moment, size_on_disk

@@ -53,7 +53,7 @@ class _Grouped(TyperGroup):
 
 def _version(asked: bool) -> None:
     if asked:
-        typer.echo(f"transition-sweeps {version('transition-sweeps')}")
+        typer.echo(f"orchestrator {version('transition-sweeps')}")
         raise typer.Exit
 
 

@@ -22,8 +22,8 @@ from orchestrator.home.directories import Home
 from orchestrator.home.journal import State
 from orchestrator.home.sweeps import REPORT, UnreadableError
 from orchestrator.record import store
+from orchestrator.report.answer_table import comparison_view
 from orchestrator.report.side_by_side import can_scale, scaling_words
-from orchestrator.report.table import comparison_view
 from orchestrator.report.words.explanation import explain
 from orchestrator.report.words.next_step import next_step
 from orchestrator.sweep.run_options import HOME

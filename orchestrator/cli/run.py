@@ -33,7 +33,7 @@ from orchestrator.home.directories import Home, StopRequest
 from orchestrator.home.journal import recall
 from orchestrator.home.known_runs import newest_sweep
 from orchestrator.home.sweeps import ask_to_stop
-from orchestrator.report import table
+from orchestrator.report import answer_table
 from orchestrator.report.statements import HEADER, markdown, over_table, summary
 from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.numbers import counted, duration
@@ -60,7 +60,7 @@ def show_command(
 ) -> None:
     """List the search spaces, or print a resolved one as YAML that can be run, with its comments."""
     if space is None:
-        listed = table.plain_table("search space", "question", "profiles")
+        listed = answer_table.plain_table("search space", "question", "profiles")
         listed.columns[0].no_wrap = True
         for shipped in map(open_space, names()):
             question = Text(str(shipped.top.get("question", "")))
@@ -113,7 +113,7 @@ def run_command(space: SpaceName, options: RunOptions) -> None:
     print_start(specs[0], hardware, console, options.plan_line)
     answer = run_sweep(specs[0], options, console)
     if console.quiet:
-        typer.echo(table.plain(answer, next_step(specs[0], answer)))
+        typer.echo(answer_table.plain(answer, next_step(specs[0], answer)))
 
 
 class _Output(Console):
@@ -238,7 +238,7 @@ def reproduce_command(
             _write(reproduction, choice, path)
     finally:
         rows = over_table(reproduction.rows())
-        shown = table.plain_table(*HEADER)
+        shown = answer_table.plain_table(*HEADER)
         for row in rows:
             shown.add_row(*map(Text, row.cells))
         wide_console().print(shown)

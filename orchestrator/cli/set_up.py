@@ -20,7 +20,7 @@ from orchestrator.cli.options import HomeOption, resolve, wide_console, with_opt
 from orchestrator.cost import run_seconds
 from orchestrator.doctor.machine import Verdict, examined, machine_checks
 from orchestrator.errors import SweepError, UserError, unknown
-from orchestrator.report.table import plain_table
+from orchestrator.report.answer_table import plain_table
 from orchestrator.search.base import Problem
 from orchestrator.search.registry import METHODS
 from orchestrator.simulation import compare

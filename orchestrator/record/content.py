@@ -39,9 +39,9 @@ from orchestrator.home.directories import PROBES
 from orchestrator.home.run_files import array_files
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.answer_table import plain
 from orchestrator.report.rows import MEASURE, Row, rows, run_values
 from orchestrator.report.side_by_side import finding
-from orchestrator.report.table import plain
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.findings import compared_words, sentence
 from orchestrator.report.words.next_step import next_step

@@ -10,9 +10,9 @@ from itertools import accumulate, dropwhile
 from orchestrator.space.evidence import comparisons, is_evidence, point_of
 from orchestrator.space.settings import difference
 from orchestrator.space.spec import SweepSpec
-from orchestrator.space.tuning import tuned_text
+from orchestrator.space.tuning_settings import tuned_text
+from orchestrator.transition.estimate import PosteriorCurve, posterior_curve, synergy, transition
 from orchestrator.transition.evidence import LEARNED, Block, Comparison, bar
-from orchestrator.transition.transition import PosteriorCurve, posterior_curve, synergy, transition
 from orchestrator.transition.types import Estimate, SizeShare, Synergy, Transition, Verdict
 from trainables.base import Arm, Family, Outcome, RunConfig, Status, Words
 

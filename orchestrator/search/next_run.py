@@ -16,9 +16,9 @@ import numpy as np
 
 from orchestrator.search.base import Problem, Request, Results
 from orchestrator.search.results import CostModel, cell_runs
+from orchestrator.transition.estimate import SURE
 from orchestrator.transition.evidence import Run
 from orchestrator.transition.surrogate import Surrogate
-from orchestrator.transition.transition import SURE
 from orchestrator.transition.types import LEVEL, QUANTILES, Floats
 
 PRECISION = 0.33

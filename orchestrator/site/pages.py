@@ -17,13 +17,13 @@ from orchestrator.home.journal import State
 from orchestrator.home.sweeps import UnreadableError
 from orchestrator.record.store import StoreError
 from orchestrator.report.answer import Answer
+from orchestrator.report.answer_table import comparison_table
 from orchestrator.report.figures.comparisons import forest_figure, main_figure
 from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.figures.transitions import bar_of, styles_of
 from orchestrator.report.page import render
 from orchestrator.report.rows import targets
 from orchestrator.report.side_by_side import can_scale, comparison_sentences, finding, scaling_words
-from orchestrator.report.table import comparison_table
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.explanation import how_sure
 from orchestrator.report.words.transitions import verdict_lines

@@ -8,7 +8,7 @@ from typing import Any
 from orchestrator.errors import did_you_mean, unknown
 from orchestrator.space.mistakes import Key, Mistake, explain
 from orchestrator.space.settings import flatten, plain_value
-from orchestrator.space.tuning import Tune
+from orchestrator.space.tuning_settings import Tune
 from orchestrator.transition.evidence import bar
 from trainables.base import Family, RunConfig, SettingsError
 from trainables.contract.arms import ALL, Arm

@@ -29,7 +29,7 @@ from orchestrator.space.resources import Resources
 from orchestrator.space.search import Search
 from orchestrator.space.settings import flatten, plain_value, resolve
 from orchestrator.space.sizes import SizeRange
-from orchestrator.space.tuning import LARGEST_SEED, Tune
+from orchestrator.space.tuning_settings import LARGEST_SEED, Tune
 from orchestrator.transition.evidence import LEARNED
 from trainables.base import Family, RunConfig, SettingsError, Until, load_family
 from trainables.contract.arms import Arm

@@ -17,7 +17,7 @@ from orchestrator.home.directories import Home
 from orchestrator.home.journal import Answered, State, recall
 from orchestrator.home.sweeps import FIGURE, REPORT, RunRecord, Sweep
 from orchestrator.record.recorder import Recorder
-from orchestrator.report import table
+from orchestrator.report import answer_table
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.drawn import drawn
 from orchestrator.report.probe_findings import probe_notes
@@ -122,9 +122,9 @@ def print_answer(result: Answer, console: Console) -> None:
     """Print the table of an answer, between empty lines."""
     console.print()
     if console.is_terminal:
-        console.print(table.render(result))
+        console.print(answer_table.render(result))
     else:
-        console.print(table.plain(result), markup=False, highlight=False, soft_wrap=True)
+        console.print(answer_table.plain(result), markup=False, highlight=False, soft_wrap=True)
     console.print()
 
 

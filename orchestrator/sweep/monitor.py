@@ -16,7 +16,7 @@ from orchestrator.report.words.transitions import estimate
 from orchestrator.search.base import Request, Searcher
 from orchestrator.search.results import points
 from orchestrator.terminal.live_view import RunProgress, Snapshot, SoFar, by_size
-from orchestrator.transition.transition import transition
+from orchestrator.transition.estimate import transition
 from orchestrator.transition.types import Point, Verdict
 from trainables.base import Status
 

@@ -43,7 +43,7 @@ from orchestrator.sweep.answering import finish, leave_resumable
 from orchestrator.sweep.interruption import StopRequests, stop_on_interrupt, stop_on_machine_error
 from orchestrator.sweep.monitor import Monitor
 from orchestrator.sweep.run_options import RunOptions, TimeLimit
-from orchestrator.sweep.tuning import tuned
+from orchestrator.sweep.tuning_step import tuned
 from orchestrator.terminal.live_view import LiveView
 from trainables.base import Status
 

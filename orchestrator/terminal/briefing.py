@@ -8,13 +8,13 @@ from rich.console import Console
 from rich.text import Text
 
 from orchestrator.cost import Plan, make_plan
-from orchestrator.report.table import labeled, plain_table
+from orchestrator.report.answer_table import labeled, plain_table
 from orchestrator.report.words import numbers
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.numbers import number, rough_duration
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spec import SweepSpec
-from orchestrator.space.tuning import tuned_text
+from orchestrator.space.tuning_settings import tuned_text
 from orchestrator.stacks import settled
 from trainables.transformer.native import TORCH, missing
 

@@ -17,7 +17,7 @@ from rich.segment import ControlType
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.report.table import plain_table
+from orchestrator.report.answer_table import plain_table
 from orchestrator.report.words.numbers import bad_runs, duration, number, rough_duration
 from orchestrator.search.base import MixProgress
 from orchestrator.transition.types import Density

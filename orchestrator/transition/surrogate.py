@@ -1,7 +1,7 @@
 """Small Bayesian model of the probability that a run learns, by size.
 
 The posterior is over logistic curves with lapses. It predicts single runs: the evidence uses the predictions, and the
-searcher draws curves. Estimates of transitions come from :mod:`orchestrator.transition.transition`.
+searcher draws curves. Estimates of transitions come from :mod:`orchestrator.transition.estimate`.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ SHAPES = {
     "nested": Shape(block=60, batch=33, vocabulary=18),
     "flat": Shape(block=20, batch=64, vocabulary=18),
 }
-"""The paper profile, nested expressions (evening and laptop), and flat sums of two expressions."""
+"""The paper profile, nested expressions (laptop_fair and laptop), and flat sums of two expressions."""
 
 
 @dataclass(frozen=True)

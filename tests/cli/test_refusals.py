@@ -95,7 +95,7 @@ def test_a_store_elsewhere_leaves_nothing_in_the_working_directory(
 
 def test_the_version_is_printed(run: Program) -> None:
     output = run("--version").succeeded()
-    assert re.fullmatch(r"transition-sweeps \d+\.\d+\.\d+\n", output)
+    assert re.fullmatch(r"orchestrator \d+\.\d+\.\d+\n", output)
 
 
 def test_an_inherited_question_about_other_mixes_causes_a_warning(run: Program, tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
 from orchestrator.report.answer import Answer, MixAnswer, answer
+from orchestrator.report.answer_table import answer_table, comparison_view, plain
 from orchestrator.report.side_by_side import Compared
-from orchestrator.report.table import answer_table, comparison_view, plain
 from orchestrator.report.words.explanation import explain
 from orchestrator.report.words.next_step import next_step
 from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Verdict

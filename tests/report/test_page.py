@@ -10,8 +10,8 @@ import pytest
 
 from orchestrator.catalog.export import page_of
 from orchestrator.catalog.reading import StoredSweep
+from orchestrator.report.answer_table import answer_table
 from orchestrator.report.side_by_side import finding
-from orchestrator.report.table import answer_table
 from orchestrator.report.words.explanation import how_sure, next_paragraph
 from orchestrator.report.words.findings import caveats
 from orchestrator.report.words.transitions import verdict_lines

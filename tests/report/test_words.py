@@ -12,9 +12,9 @@ from orchestrator.catalog.export import page_of
 from orchestrator.home.directories import Home
 from orchestrator.record.content import answer_content
 from orchestrator.report.answer import Answer, answer, is_rarer_with_size
+from orchestrator.report.answer_table import answer_table, plain
 from orchestrator.report.figures.comparisons import caption, main_figure
 from orchestrator.report.side_by_side import Compared, comparison_sentences, finding, recipes_of
-from orchestrator.report.table import answer_table, plain
 from orchestrator.report.words import numbers
 from orchestrator.report.words.explanation import how_sure
 from orchestrator.report.words.findings import odds

@@ -10,7 +10,7 @@ import pytest
 from orchestrator.search.base import Problem
 from orchestrator.search.registry import METHODS
 from orchestrator.search.results import points
-from orchestrator.transition.transition import transition
+from orchestrator.transition.estimate import transition
 from orchestrator.transition.types import Verdict
 from tests.simulation.truths import OTHER_SHAPES, TruthKind, draw
 

@@ -12,7 +12,7 @@ from orchestrator.search.base import Observation, Problem, Request
 from orchestrator.search.next_run import TransitionDesign
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.results import cost_model, points
-from orchestrator.transition.transition import transition
+from orchestrator.transition.estimate import transition
 from orchestrator.transition.types import Verdict
 from tests.conformance.searchers import drive, flat, mixed, step
 

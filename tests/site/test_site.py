@@ -24,8 +24,8 @@ from orchestrator.home.journal import Answered, Journal
 from orchestrator.home.sweeps import ask_to_stop
 from orchestrator.record.store import StoreError
 from orchestrator.report.answer import Count
+from orchestrator.report.answer_table import comparison_rows
 from orchestrator.report.side_by_side import finding
-from orchestrator.report.table import comparison_rows
 from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.site.pages import SweepPages, age, intervals, spans
 from orchestrator.site.server import free_port, serving

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.transition.transition import posterior_curve, transition
+from orchestrator.transition.estimate import posterior_curve, transition
 from orchestrator.transition.types import Point, Verdict
 from tests.bench.pool import read_table
 

@@ -1,4 +1,4 @@
-"""Runs: their configuration, outcome and key, and the words that reports use for them."""
+"""Runs: their configuration, outcome and key."""
 
 from __future__ import annotations
 
@@ -16,25 +16,6 @@ from trainables.contract.settings import described_fields
 
 KEY_DIGITS = 16
 """Hex digits of a run's key: 64 bits, so a clash among a million runs has a probability below 1e-7."""
-
-
-@dataclass(frozen=True)
-class Words:
-    """Nouns and verbs of a family for reports, such as ``method`` for the tasks of a race. ``size`` and ``parameters``
-    name the units of ``Family.size_axis`` and :class:`Parameters`; ``item`` names one row of a model's arrays, and
-    ``held`` all rows together. ``cyclic``: the items are the numbers modulo their count."""
-
-    size: str = "size"
-    task: str = "task"
-    item: str = "item"
-    cyclic: bool = False
-    held: str = "what models hold"
-    parameters: str = "parameters"
-    run: str = "model"
-    score: str = "accuracy"
-    final_score: str = "test accuracy"
-    learn: str = "learn"
-    learned: str = "learned"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from trainables.base import Family, Learner, Parameters, RunConfig
-from trainables.contract.runs import Words
+from trainables.contract.words import Words
 
 CLASS_MEMBERS = ("name", "version", "size_axis", "tunable", "parts", "resizable", "compares_mixes")
 """Class members that a description contains unchanged."""

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from orchestrator.cost import cost_of
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.report.answer import Answer
+from orchestrator.report.answer_table import answer_table
 from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.figures.learning_curves import learning_figure
 from orchestrator.report.figures.probes import probe_figure, similarities_figure
@@ -20,7 +21,6 @@ from orchestrator.report.page import render
 from orchestrator.report.probe_findings import probe_notes, probe_points, structure_words
 from orchestrator.report.races import speed_ups
 from orchestrator.report.side_by_side import finding
-from orchestrator.report.table import answer_table
 from orchestrator.report.words import numbers
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.explanation import how_sure, next_paragraph

@@ -157,10 +157,12 @@ def evidence_words(answer: Answer) -> str:
     return f"Evidence {listed(parts)}. {meaning}"
 
 
-def estimate_words(answer: Answer) -> str:
-    """Return the estimated factors, which do not decide anything, or ``""`` if none is known."""
+def estimate_words(answer: Answer, *, decided: bool = False) -> str:
+    """Return the estimated factors (with ``decided``, only of decided comparisons), or ``""`` if none is known. An
+    estimate decides nothing."""
     named = len(answer.compared) > 1
-    factors = [(called(mix), factor_words(mix.synergy)) for mix in answer.compared]
+    mixes = [mix for mix in answer.compared if mix.is_decided or not decided]
+    factors = [(called(mix), factor_words(mix.synergy)) for mix in mixes]
     parts = [f"{mix} {factor}" if named else factor for mix, factor in factors if factor]
     return f"Estimated from the two transitions ({CONFIDENCE:.0%} intervals): {'; '.join(parts)}." if parts else ""
 

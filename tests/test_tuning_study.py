@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.search.base import Observation, Request
 from orchestrator.space.spec import SweepSpec
-from orchestrator.tuning import LEARNED, SURE, Study, Tuner, beats, learned_at, spread_values
+from orchestrator.tuning_study import LEARNED, SURE, Study, Tuner, beats, learned_at, spread_values
 from tests.families import LogisticLearner
 from tests.sweep.sweeps import HASTE, spec
 from trainables.base import Evaluation

@@ -17,7 +17,7 @@ from orchestrator.home.sweeps import RunRecord, Sweep, write_spec
 from orchestrator.stacks import StackSizes
 from orchestrator.sweep.interruption import StopRequests, stop_on_interrupt, stopped_words
 from orchestrator.sweep.run_options import RunOptions
-from orchestrator.tuning import Tuner, observe_learning
+from orchestrator.tuning_study import Tuner, observe_learning
 from trainables.base import Status
 
 log = logging.getLogger(__name__)

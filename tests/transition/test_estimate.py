@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.transition.transition import synergy, transition
+from orchestrator.transition.estimate import synergy, transition
 from orchestrator.transition.types import Estimate, Point, Transition, Verdict
 
 SIZES = (8, 12, 16, 24, 32, 48, 64, 96, 128)

@@ -13,7 +13,7 @@ from rich.text import Text
 from orchestrator.report.answer import Answer
 from orchestrator.report.rows import Row, rows, targets
 from orchestrator.report.side_by_side import Compared, comparison_sentences, finding, recipes_of
-from orchestrator.report.words.findings import conditions, evidence_words
+from orchestrator.report.words.findings import conditions, estimate_words, evidence_words
 from orchestrator.report.words.next_step import NextStep
 from orchestrator.transition.types import CONFIDENCE, LEVEL
 
@@ -43,8 +43,8 @@ def answer_table(answer: Answer) -> AnswerTable:
 
 
 def render(answer: Answer, step: NextStep | None = None) -> Group:
-    """Return the answer for a terminal: table, findings, evidence, and what qualifies them."""
-    table, evidence = answer_table(answer), evidence_words(answer)
+    """Return the answer for a terminal: table, findings, evidence, estimated factors, and what qualifies them."""
+    table = answer_table(answer)
     grid = plain_table(*table.header)
     for cells in table.rows:
         grid.add_row(*map(Text, cells))
@@ -52,7 +52,7 @@ def render(answer: Answer, step: NextStep | None = None) -> Group:
         Text(table.head, style="dim"),
         grid,
         *(Text(sentence, style="bold") for sentence in finding(answer)),
-        *([Text(evidence)] if evidence else []),
+        *(Text(sentence) for sentence in (evidence_words(answer), estimate_words(answer, decided=True)) if sentence),
         *(Text(condition, style="yellow") for condition in conditions(answer)),
         *([Text(f"next    {step.why}")] if step else []),
     )

@@ -19,7 +19,7 @@ import numpy as np
 
 from orchestrator.search.base import MixProgress, Observation, Problem, Request, Results, Searcher, SearchSettings
 from orchestrator.space.spec import SweepSpec
-from orchestrator.space.tuning import NOTHING_BETTER, Tune, values_text
+from orchestrator.space.tuning_settings import NOTHING_BETTER, Tune, values_text
 from trainables.base import Evaluation, Outcome, Status
 
 LEARNED = 0.8
