@@ -15,7 +15,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-# The rooms that need neither torch nor Ray nor MLflow, and what they need.
+# The packages that need neither torch nor Ray nor MLflow, and what they need.
 PURE := tests/space tests/search tests/transition tests/trainables/expressions tests/trainables/listops tests/trainables/permutations
 PURE_NEEDS := numpy scipy scikit-learn pydantic typer rich optuna filelock psutil packaging safetensors PyYAML pytest pytest-timeout pytest-xdist hypothesis sympy networkx
 
@@ -46,7 +46,7 @@ run: $(STAMP) ## Run a sweep: make run SPACE=add_vs_add_prod ARGS="--profile smo
 test: $(STAMP) ## Run every test a machine without a GPU can: make test ARGS="-k spec"
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "$(HERE)" $(ARGS)
 
-other: ## Run the pure rooms' fast tests on another Python: make other OTHER=python3.12
+other: ## Run the pure packages' fast tests on another Python: make other OTHER=python3.12
 	test -x $(VENV)-other/bin/pytest || { rm -rf $(VENV)-other && $(OTHER) -m venv $(VENV)-other && grep -v '^torch==' requirements.lock \
 		| $(VENV)-other/bin/python -m pip --disable-pip-version-check --quiet install -c /dev/stdin $(PURE_NEEDS); }
 	$(VENV)-other/bin/python -m pytest -p no:cacheprovider $(PURE)

@@ -107,7 +107,7 @@ def test_trainables_use_only_the_standard_library_numpy_and_torch() -> None:
     }
 
 
-ROOMS = (
+PACKAGES = (
     "errors",
     "environment",
     "commands",
@@ -135,7 +135,7 @@ ROOMS = (
 """Packages of the orchestrator from bottom to top. Each imports only from those before it."""
 
 
-def room(module: str) -> str | None:
+def package_of(module: str) -> str | None:
     """Return the package of a dotted name, or None outside the orchestrator and for its top-level module."""
     parts = module.split(".")
     if parts[0] != "orchestrator" or len(parts) == 1 or parts[1].startswith("__"):
@@ -144,18 +144,18 @@ def room(module: str) -> str | None:
 
 
 def test_every_package_has_a_place_in_the_order() -> None:
-    found_rooms = {room(module) for module, _ in modules("orchestrator")} - {None}
-    assert found_rooms == set(ROOMS)
+    found = {package_of(module) for module, _ in modules("orchestrator")} - {None}
+    assert found == set(PACKAGES)
 
 
 def test_packages_import_only_from_packages_below_them() -> None:
-    height = {name: place for place, name in enumerate(ROOMS)}
+    height = {name: place for place, name in enumerate(PACKAGES)}
     upward = set()
     for module, names in modules("orchestrator"):
-        own_room = room(module)
+        own = package_of(module)
         for name in names:
-            other_room = room(name)
-            if own_room and other_room in height and height[other_room] > height[own_room]:
+            other = package_of(name)
+            if own and other in height and height[other] > height[own]:
                 upward.add((module, name))
     assert upward == set()
 
