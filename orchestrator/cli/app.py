@@ -33,7 +33,7 @@ GROUPS = {
         "doc": "Explain a setting: its meaning, values and default.",
         "doctor": "Check that this machine can run sweeps.",
         "check-family": "Check whether a family of models satisfies its contract.",
-        "simulate": "Try the searchers without training: cost, error, coverage.",
+        "simulate": "Compare the search methods on simulated sweeps: cost, error.",
     },
     "Maintain": {
         "home": "Copy a home to one file, or a file into a home.",

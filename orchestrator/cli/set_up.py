@@ -205,7 +205,7 @@ def simulate_command(
     stack: Annotated[int, typer.Option(min=1, max=1_000, help="Maximum number of runs in a stack.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the transitions.")] = 0,
 ) -> None:
-    """Try the searchers without training: cost, error, coverage."""
+    """Compare the search methods on simulated sweeps: cost, error, coverage."""
     problem, methods, costs = _problem(space, options, method, stack)
     console = Console()
     with console.status("simulating"):

@@ -304,8 +304,8 @@ class Campaign:
             self.stack_met_machine_error(stack_id, report.machine_error)
 
     def ended(self, key: str, outcome: Outcome, files: Mapping[str, bytes] | None = None) -> bool:
-        """Store a run that ended, with its files, unless it failed. If it is not in training, as after a repeated
-        report, return False and change nothing."""
+        """Record an ended run and, unless it failed, store it with its files. Return False and change nothing if the
+        run is not in training (for example, if it was reported twice)."""
         run = self.table.get(key)
         if run is None or run.state is not RunState.TRAINING:
             return False
@@ -398,7 +398,8 @@ class Campaign:
         return stored is not None
 
     def _take(self, ticket: Ticket, outcome: Outcome, trained_for: str = "") -> None:
-        """Pass an outcome to the journal, then the searcher, then the observer. Repeat this for the run's twins."""
+        """Pass an outcome to the journal, then the searcher, then the observer. Repeat for its twins: the same run
+        requested by another arm."""
         entry = Ended(ticket.key, ticket.request, outcome, trained_for)
         self.journal.append(entry)
         self._enter(ticket, entry)

@@ -1,7 +1,7 @@
 """Compile the steps of the next sizes in another process, so that a GPU does not wait for the compiler.
 
 The compiler's cache passes the result to the training process. A separate program compiles because threads of the same
-process cannot use the device while a step is recorded.
+process cannot use the device while a training step is recorded as a CUDA graph.
 """
 
 from __future__ import annotations

@@ -48,22 +48,24 @@ def structure_words(answer: Answer, runs: Sequence[RunRecord], family: Family) -
         sides = _sides(mix, [(size, structures) for size, structures in probed if structures is not None])
         if any(sides.values()):
             doubts_by_kind = [pair for group in sides.values() for one in group for pair in one.items()]
-            counts = " and ".join(_counted(kind, sides) for kind in dict(doubts_by_kind))
+            counts = "; ".join(_counted(kind, sides) for kind in dict(doubts_by_kind))
             sentences.append(f"{called(mix)}: {counts or 'no structure beyond chance'}.")
             doubtful |= {kind for kind, is_doubtful in doubts_by_kind if is_doubtful}
     items = counted(max(map(len, family.groupings().values()), default=0), family.words.item)
-    sentences += [f"With {items}, {kind} may be chance." for kind in sorted(doubtful)]
+    if doubtful:
+        sentences.append(f"With only {items}, chance may explain that {' and that '.join(sorted(doubtful))}.")
     return (Paragraph(family.words.held.capitalize(), " ".join(sentences)),) if sentences else ()
 
 
 def _counted(kind: str, sides: Mapping[str, Sequence[Structures]]) -> str:
-    """Return ``even and odd numbers apart in 2 of 6 runs below, 5 of 5 above``."""
+    """Return ``even and odd numbers are apart in 2 of 6 runs below the transition and 5 of 5 above``."""
     counts: list[str] = []
     for side, runs in sides.items():
         tried = str(len(runs)) if counts else counted(len(runs), "run")
+        where = f" {side} the transition" if side and not counts else f" {side}"
         if runs:
-            counts.append(f"{sum(kind in run for run in runs)} of {tried} {side}".rstrip())
-    return f"{kind} in {', '.join(counts)}"
+            counts.append(f"{sum(kind in run for run in runs)} of {tried}{where}".rstrip())
+    return f"{kind} in {' and '.join(counts)}"
 
 
 def _sides(mix: MixAnswer, runs: Sequence[tuple[int, Structures]]) -> dict[str, list[Structures]]:
@@ -86,7 +88,7 @@ def _structures(run: RunRecord, family: Family) -> Structures | None:
         labels = family.groupings().get(name)
         least = 0.0 if labels is None else 1 / grouping_count(labels)
         if chance <= max(BEYOND_CHANCE, least + ERRORS * math.sqrt(least * (1 - least) / SHUFFLES)):
-            kind = "neighbors alike" if labels is None else f"{family.grouping_words().get(name, name)} apart"
+            kind = "neighbors are alike" if labels is None else f"{family.grouping_words().get(name, name)} are apart"
             structures[kind] = chance > BEYOND_CHANCE
     return structures if known else None
 

@@ -1,8 +1,8 @@
 """Verdicts on statements about numbers of probes. Pure: numbers of runs in, words and verdicts out.
 
-A claim agrees or is contradicted if permutations of its runs are as extreme with probability at most .05. Only runs
-that learned the target count, unless a statement includes the others: a model that failed the task does not show how
-the task is done.
+A claim agrees, or is contradicted, if at most 5% of permutations of its runs are as extreme in that direction. Only
+runs that learned the target count, unless a statement includes the others: a model that failed the task does not show
+how the task is done.
 """
 
 from __future__ import annotations

@@ -30,16 +30,16 @@ OVERHEAD = 1_000.0
 """Number added to a model's parameters to predict the cost of a run until costs are measured. A core trains models of
 this size at half its full rate (tests/bench/results/throughput.md, nested)."""
 THRIFT = 0.75
-"""Exponent of the cost by which growth is divided."""
+"""A pair's expected growth of the log evidence is divided by its cost to this power."""
 STEP = 1.2
-"""Minimum ratio of the next factor to certify to the last certified factor."""
+"""The next factor to certify is at least this many times the last one."""
 AMBITION = 0.5
 """A pair's growth is multiplied by the rise of the log factor to this power. With 0, factors rise in small steps.
 With 1, the search spends pairs on ratios too large to certify, and misses smaller factors (results/searchers.md in
 tests/bench)."""
 LEAST_GROWTH = {False: 0.02, True: 0.05}
-"""Minimum growth of the log evidence that another pair must promise, before and after the decision. If both mixes are
-known to learn alike, a decision would take more than a hundred pairs."""
+"""Stop when another pair is expected to add less log evidence than this (False: before the decision, True: after). If
+both mixes are known to learn alike, a decision would take more than a hundred pairs."""
 
 
 @dataclass(frozen=True)

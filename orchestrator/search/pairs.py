@@ -1,4 +1,5 @@
-"""Default searcher, which requests pairs to decide comparisons and raise factors, then runs to locate transitions."""
+"""Default searcher: first pairs of runs, to decide each comparison and certify a larger factor; then single runs, to
+locate transitions."""
 
 from __future__ import annotations
 
@@ -27,11 +28,11 @@ MOST_RUNS = 1_000_000
 LEAST_COST_S = 1e-3
 """Minimum ``max_cost``. A smaller value would not allow any run."""
 RAISING = 2 / 3
-"""Share of a mix's budget for raising a factor if transitions are also to be located."""
+"""Share of a mix's budget for certifying a larger factor if transitions are also to be located."""
 MOST_ODDS = 1e6
 """Largest evidence that is displayed as a number."""
 _pair_design = lru_cache(maxsize=256)(PairDesign)
-"""Returns an equal earlier design if there is one, because its results are already computed."""
+"""A cached :class:`PairDesign`: equal arguments return the same object, with its computed results."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,8 @@ class PairsSettings(EvidenceSettings):
     """Settings under ``search:`` with ``method: pairs``."""
 
     aim: Literal["decide", "factor", "locate"] = "locate"
-    """``decide`` ends once each comparison is decided; ``factor`` then raises the certified factor; ``locate`` then
-    also locates every mix's transition."""
+    """``decide`` ends once each comparison is decided; ``factor`` then tries to certify larger factors; ``locate``
+    then also locates every mix's transition."""
     max_runs: int = 48
     """Maximum number of runs of a mix. For a baseline it is multiplied by the number of mixes compared with it."""
     max_cost: float | None = None

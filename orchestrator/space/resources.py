@@ -39,9 +39,9 @@ class Resources(BaseModel):
     model_config = STRICT
 
     cpu_per_stack: float = Field(default=1.0, ge=0.01, le=MOST_CORES)
-    """Cores of a stack; may be a fraction."""
+    """Number of cores per stack; may be a fraction."""
     gpu_per_stack: Annotated[float | Literal["auto"], PlainValidator(_gpu_share)] = 0.0
-    """GPUs of a stack; may be a fraction. With 0 a stack trains on the CPU. ``auto``: rules choose the share
+    """Number of GPUs per stack; may be a fraction. With 0 a stack trains on the CPU. ``auto``: rules choose the share
     (orchestrator/stacks.py)."""
     max_stack: Annotated[int | Literal["auto"], PlainValidator(_stack_size)] = AUTO
     """Maximum number of runs that train as one batched model. ``auto``: rules choose the largest stack of each size

@@ -118,7 +118,7 @@ def _choose(
         lacks = need.missing(hardware)
         if not lacks:
             gpu = f" ({hardware.gpu_name} found)" if need.gpu else ""
-            return name, "; ".join([*too_large, f"{name} is the largest this machine can finish{gpu}"])
+            return name, "; ".join([*too_large, f"the first that fits this machine{gpu}"])
         too_large.append(f"not {name}, because {' and '.join(lacks)}")
     raise UserError(
         f"no profile of {source} fits this machine ({hardware}): {'; '.join(too_large)}. "

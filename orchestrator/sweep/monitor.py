@@ -181,7 +181,8 @@ def time_left(
 
 
 def _transitions(searcher: Searcher) -> dict[str, float]:
-    """Return each mix's transition, or a value beyond the end of the sizes; the middle size if nothing is known."""
+    """Return an assumed transition for each mix: the estimate; without one, the upper end of the interval. If only one
+    end is open, it is beyond all sizes there; if both are, it is the middle size."""
     problem, transitions = searcher.problem, {}
     for mix in problem.mixes:
         known = transition(points(searcher.results, mix), problem.sizes).relative

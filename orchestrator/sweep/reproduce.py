@@ -39,7 +39,8 @@ class Experiment:
     expected: tuple[Expectation, ...]
 
     def rows_of(self, spec: SweepSpec) -> int:
-        """Return the number of rows that a sweep of this variant decides. A law counts once per variant."""
+        """Return the number of rows that a sweep of this variant decides. A law needs all variants, so it
+        counts for each of them."""
         return sum(
             len(spec.plain_mixes) - 1 if statement.mix == "*" else 1
             for statement in self.expected

@@ -152,7 +152,7 @@ class RunOptions(SizedOptions):
         begun: Called with the sweep as soon as it has an id.
     """
 
-    home: Path = option(HOME, metavar="DIR", help="Keep sweeps and the default MLflow store in this directory.")
+    home: Path = option(HOME, metavar="DIR", help="Directory of the sweeps and of the default MLflow store.")
     address: str | None = option(None, help="Use the Ray cluster at this address.")
     resume: str | None = option(
         None,

@@ -43,7 +43,7 @@ PROBABLE = 0.02
 
 @dataclass(frozen=True)
 class RunProgress:
-    """A run in training, with the target's last ``accuracy`` and an upper bound ``left_s``, None while unknown."""
+    """A run in training: the target's last ``accuracy``, and ``left_s`` seconds left at most. None until known."""
 
     mix: str
     size: int
@@ -69,7 +69,7 @@ class Snapshot:
 
     ``counts`` has the number of ended runs of each mix, and ``so_far`` the mixes with runs. ``left_s`` is the estimated
     time left: 0 if the sweep has taken longer and no run has ended since. ``trained_s`` is the training time of ended
-    runs, and ``grid_s`` the time of every size with every seed, None while unknown. ``steps_per_s`` counts
+    runs, and ``grid_s`` the time of every size with every seed, None until it is known. ``steps_per_s`` counts
     optimizer steps of all runs together over the last minute.
     """
 
@@ -229,8 +229,9 @@ def _mixes(snapshot: Snapshot, width: int) -> Table:
 def _posterior_bar(sizes: Sequence[int], posterior: Sequence[float], mix: MixProgress) -> Text:
     """Return the sizes as cells, with heights for the probability that the transition is there.
 
-    Improbable cells show whether they do not learn, are open, or learn. ``>`` is a transition beyond all sizes. Sizes
-    may share a cell, which is open if one of them is. ``posterior`` is from :func:`by_size`, or empty.
+    Improbable cells show whether their sizes are known to fail, known to learn, or neither. Several sizes may
+    share a cell, which is neither unless they agree. ``>``: the transition may be beyond all sizes. ``posterior`` is
+    from :func:`by_size`, or empty.
     """
     count = min(BAR_CELLS, len(sizes))
     cells = [slice(cell * len(sizes) // count, (cell + 1) * len(sizes) // count) for cell in range(count)]

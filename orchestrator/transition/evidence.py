@@ -35,13 +35,13 @@ they are refuted in turn without a correction.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from orchestrator.transition.surrogate import Surrogate
 from orchestrator.transition.types import Floats
@@ -100,13 +100,23 @@ class Pair:
 
 @dataclass(frozen=True)
 class Tally:
-    """Runs of the counted pairs at one size: how many learned and how many were tried, by mix and baseline."""
+    """One side of some pairs: runs that learned, runs that did not fail, and their sizes, ascending."""
 
-    size: int
-    mix_learned: int
-    mix_tried: int
-    baseline_learned: int
-    baseline_tried: int
+    learned: int
+    tried: int
+    sizes: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.learned} of {self.tried}"
+
+
+@dataclass(frozen=True)
+class Tallies:
+    """A number of ``pairs``, and their runs by side."""
+
+    pairs: int
+    mix: Tally
+    baseline: Tally
 
 
 class Counts(Protocol):
@@ -135,7 +145,10 @@ class Comparison:
     parameters, or the mix this many times the baseline's."""
     at_least_core: float | None
     pairs: int
-    tallies: tuple[Tally, ...]
+    equal: Tallies
+    """The pairs of equal sizes, which decide the direction."""
+    certifying: Tallies
+    """The pairs that certify :attr:`at_least`, none if it is 1 or None."""
     bar: float
     """Accuracy from which a run counts as learned, averaged over runs."""
 
@@ -201,12 +214,15 @@ def compare(
     decided = min(first, key=lambda direction: first[direction]) if first else None
     leans = max(Direction, key=lambda direction: float(paths[direction][-1]))
 
-    def certified(count: Callable[[float], float]) -> float | None:
-        if decided is None:
-            return None
-        sign = 1 if decided is Direction.FEWER else -1
-        ratios = np.array([(count(pair.baseline_size) / count(pair.mix_size)) ** sign for pair in pairs])
-        return _certified_factor(growth[decided], ratios, needed)
+    def ratios(count: Callable[[float], float]) -> Floats:
+        sign = -1 if decided is Direction.MORE else 1
+        return np.array([(count(pair.baseline_size) / count(pair.mix_size)) ** sign for pair in pairs])
+
+    def certified(ratios: Floats) -> float | None:
+        return None if decided is None else _certified_factor(growth[decided], ratios, needed)
+
+    total = ratios(lambda size: parameters(size).total)
+    at_least = certified(total)
 
     return Comparison(
         decided=decided,
@@ -214,10 +230,11 @@ def compare(
         leans=leans,
         highest=math.exp(min(max(float(path.max()) for path in paths.values()), LARGEST)),
         threshold=1 / error,
-        at_least=certified(lambda size: parameters(size).total),
-        at_least_core=certified(lambda size: parameters(size).core),
+        at_least=at_least,
+        at_least_core=certified(ratios(lambda size: parameters(size).core)),
         pairs=len(pairs),
-        tallies=_tallies(pairs),
+        equal=_tallies(pairs, equal),
+        certifying=_tallies(pairs, total >= at_least if at_least is not None and at_least > 1 else equal & False),
         bar=bar,
     )
 
@@ -249,15 +266,15 @@ def _log_ratio(chance: float, middle: float, learned: bool | None) -> float:
     return math.log(chance / middle) if learned else math.log((1 - chance) / (1 - middle))
 
 
-def _tallies(pairs: Sequence[Pair]) -> tuple[Tally, ...]:
-    runs = [("mix", pair.mix_size, pair.mix_learned) for pair in pairs]
-    runs += [("baseline", pair.baseline_size, pair.baseline_learned) for pair in pairs]
-    tried = Counter((side, size) for side, size, learned in runs if learned is not None)
-    good = Counter((side, size) for side, size, learned in runs if learned)
-    return tuple(
-        Tally(size, good["mix", size], tried["mix", size], good["baseline", size], tried["baseline", size])
-        for size in sorted({size for _, size in tried})
-    )
+def _tallies(pairs: Sequence[Pair], chosen: NDArray[np.bool_]) -> Tallies:
+    own = [pair for pair, is_chosen in zip(pairs, chosen, strict=True) if is_chosen]
+    mix = _tally((pair.mix_size, pair.mix_learned) for pair in own)
+    return Tallies(len(own), mix, _tally((pair.baseline_size, pair.baseline_learned) for pair in own))
+
+
+def _tally(runs: Iterable[tuple[int, bool | None]]) -> Tally:
+    ended = [(size, learned) for size, learned in runs if learned is not None]
+    return Tally(sum(learned for _, learned in ended), len(ended), tuple(sorted({size for size, _ in ended})))
 
 
 def e_bh(evidence: Sequence[float], share: float) -> tuple[int, ...]:

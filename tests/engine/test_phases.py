@@ -79,7 +79,7 @@ def test_every_command_counts_only_whole_runs_and_equal_first_phases_are_trained
     assert status["cost"]["runs"] == sum(mix["done"] for mix in status["mixes"]) == 8
     assert len(scores(tmp_path, "one")) == 12
     for words, output in (
-        (("status",), " of training in 8 runs"),
+        (("status",), "8 runs trained for "),
         (("sweeps",), " finished, 8 runs, "),
         (("explain", "one"), "Found, from 8 runs: "),
     ):

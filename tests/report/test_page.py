@@ -112,7 +112,7 @@ def test_the_page_has_every_section(whole: tuple[StoredSweep, str]) -> None:
     for part in ("What models hold", "Learning curves", "How to reproduce it"):
         assert part in page.text
     assert "curve.midpoint" in page.text
-    assert f" of training in {len(sweep.runs)} runs; the whole grid: about " in page.text
+    assert f"{len(sweep.runs)} runs trained for " in page.text
     assert f"python -m orchestrator run {sweep.sweep.spec.name}.yaml" in page.text
     assert "mix units seed status steps seconds add other tasks parameters trained in run" in page.text
     for run in sweep.runs:
@@ -143,12 +143,13 @@ def test_sweeps_without_runs_have_pages(tmp_path: Path) -> None:
 
 
 def test_caveats_come_right_after_the_answer(tmp_path: Path, whole: tuple[StoredSweep, str]) -> None:
-    assert "Caveats" not in outline(whole[1]).text
+    recipe = "All runs used one training recipe; another recipe may give another answer."
+    assert f"Caveats {recipe} How sure " in outline(whole[1]).text
     runs, quick = runs_of(spec()), load_space("add_vs_add_prod", "smoke")
     for sweep, lines in (
         (
             written(tmp_path, runs=runs[:3], outcomes={0: failed(), 1: diverged(runs[1])}),
-            ("1 run diverged and counts as not learned.", "1 run failed and counts as no evidence."),
+            ("1 run diverged and counts as not learned.", "1 run failed and counts as no evidence.", recipe),
         ),
         (written(tmp_path / "begun", quick, runs=[], answered=False), ("This sweep tests only",)),
     ):

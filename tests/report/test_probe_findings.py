@@ -129,7 +129,7 @@ def test_without_a_transition_no_run_counts_as_below_or_above(stored: StoredSwee
     mix = stored.answer.mixes[0]
     target = replace(mix.target, transition=replace(mix.target.transition, verdict=verdict))
     answer = replace(stored.answer, mixes=(replace(mix, tasks=(target,)), *stored.answer.mixes[1:]))
-    assert words(stored, answer) == f"add: even and odd numbers apart in {sizes.count(8)} of {len(sizes)} runs."
+    assert words(stored, answer) == f"add: even and odd numbers are apart in {sizes.count(8)} of {len(sizes)} runs."
     shares = tuple(replace(share, learned=0) for share in mix.shares)
     answer = replace(stored.answer, mixes=(replace(mix, tasks=(target,), shares=shares), *stored.answer.mixes[1:]))
     assert structure_words(answer, stored.runs, stored.spec.make_family()) == (), (
@@ -143,8 +143,8 @@ def test_too_few_items_for_a_small_p_are_reported(stored: StoredSweep) -> None:
     assert grouping_count((0, 0, 1)) == 3
     sizes = write(stored, "add", {8: {"mod2": 0.6, "mod2.p": 0.112}})
     assert words(stored) == (
-        f"add: even and odd numbers apart in {len(sizes)} of {len(sizes)} runs below. "
-        "With 6 number tokens, even and odd numbers apart may be chance."
+        f"add: even and odd numbers are apart in {len(sizes)} of {len(sizes)} runs below the transition. "
+        "With only 6 number tokens, chance may explain that even and odd numbers are apart."
     )
     write(stored, "add", {8: {"mod2": 0.6, "mod2.p": 0.2}})
     assert words(stored) == "add: no structure beyond chance."

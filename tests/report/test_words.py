@@ -177,10 +177,10 @@ def test_an_answer_about_several_recipes_is_worded_the_same_everywhere(tmp_path:
     ]
     page = page_of(stored)
     assert page.count(sentence) > 1, "in the answer, and in the words about its figure"
-    assert "the shade is its posterior" not in page
+    assert "the shading shows" not in page
     for content in (plain(result), SweepPages(Home(tmp_path)).index(), caption(stored.sweep, result)):
         assert sentence in content
-        assert "needs" not in content, "no recipe speaks for the others"
+        assert "needs fewer" not in content, "no recipe speaks for the others"
     assert answer_content(stored.sweep, result, "finished").tags["answer"].startswith(sentence)
     texts = [text.get_text() for text in main_figure(result).axes[0].texts]
     assert [name for name in texts if name in ("helps", "alone")] == ["helps", "alone"]

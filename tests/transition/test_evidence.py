@@ -14,6 +14,7 @@ from orchestrator.transition.evidence import (
     Comparison,
     Direction,
     Pair,
+    Tallies,
     Tally,
     bar,
     compare,
@@ -44,7 +45,7 @@ def log_evidence_of(direction: Direction, *pairs: Pair) -> float:
 
 def test_starts_undecided_at_one_half() -> None:
     result = compared()
-    assert (result.decided, result.at_least, result.pairs, result.tallies) == (None, None, 0, ())
+    assert (result.decided, result.at_least, result.pairs, result.equal.pairs) == (None, None, 0, 0)
     assert result.evidence == pytest.approx(0.5)
     assert result.threshold == pytest.approx(20)
 
@@ -88,7 +89,8 @@ def test_a_failed_run_counts_as_the_less_favorable_outcome(direction: Direction)
         log_evidence_of(direction, *before, *pairs_of(1, outcome, False)) for outcome in (None, True, False)
     )
     assert failed <= min(possible) + 1e-9
-    assert compared(*pairs_of(1, None, True), *pairs_of(1, None, None)).tallies == (Tally(12, 0, 0, 1, 1),)
+    equal = compared(*pairs_of(1, None, True), *pairs_of(1, None, None)).equal
+    assert equal == Tallies(2, Tally(0, 0, ()), Tally(1, 1, (12,)))
 
 
 @pytest.mark.parametrize(
@@ -102,6 +104,8 @@ def test_unequal_sizes_certify_a_factor_but_decide_nothing(direction: Direction,
     assert result.decided is direction
     assert result.at_least == pytest.approx(1.5**2)
     assert result.at_least_core == pytest.approx(1.5**3)
+    good, bad = Tally(6 * fewer, 6, (size,)), Tally(6 * (not fewer), 6, (baseline_size,))
+    assert (result.equal.pairs, result.certifying) == (6, Tallies(6, good, bad))
 
 
 def test_a_factor_needs_every_smaller_factor_refuted() -> None:

@@ -86,8 +86,8 @@ def scale_warning(init: InitSettings, sizes: Sequence[int]) -> str:
     where = "every size" if far == len(sizes) else f"{far} of {len(sizes)} sizes"
     far_off = f"less than 1/{FAR:g} of" if too_small else f"more than {FAR:g} times"
     return (
-        f"This sweep draws its initial weights from N(0, {init.scale:g}). At {where}, this deviation is {far_off} "
-        f"1/sqrt(n_embed). Runs may fail because of these weights, not their size. "
+        f"The initial weights have a standard deviation of {init.scale:g}. At {where}, that is {far_off} "
+        "1/sqrt(n_embed), so runs may fail because of their weights, not because of their size. "
         "Set settings.model.init={kind: scaled} to compare."
     )
 

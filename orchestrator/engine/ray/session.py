@@ -139,7 +139,7 @@ class RaySession(AbstractContextManager["RaySession"]):
                 f"this process uses the Ray at {current}, but the address is {self.address}: call "
                 "ray.shutdown() first, or leave the address out"
             )
-        environment.check_packages([environment.working_directory() or ""])  # Ray puts it in front of every library.
+        environment.check_packages([environment.working_directory() or ""])  # Ray imports from there first.
 
     def release(self, *, well: bool) -> None:
         """End Ray after a sweep, unless it is kept and the sweep succeeded (``well``)."""
@@ -191,7 +191,7 @@ def _start_here(dashboard: bool) -> Any:
     here = environment.working_directory()
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [*sys.path, here])))
     job = JobConfig()
-    job._client_job = True  # Otherwise Ray puts the working directory in front of every library.
+    job._client_job = True  # Otherwise Ray imports from the working directory first.
     temporary = str(temporary_directory() / "ray")
     try:
         return _init(
@@ -214,7 +214,7 @@ def _start_here(dashboard: bool) -> Any:
 def _join(address: str) -> Any:
     if address != "auto":
         _check_address(address)
-    environment.check_packages([environment.working_directory() or ""])  # Ray puts it in front of every library.
+    environment.check_packages([environment.working_directory() or ""])  # Ray imports from there first.
     with _stderr() as output:
         try:
             return _init(address=address)

@@ -34,12 +34,13 @@ MOST_LABELS = 16
 MARGIN = 0.12
 """Margin around the points of a plane, as a share of their spread."""
 FIGURE_IN, PANEL_IN, WORDS_IN, BAR_IN, COLUMNS_IN = 3.5, 1.3, 0.6, 0.65, (0.2, 1.9, 3.75, 5.45)
-"""Heights in inches of the figure of a run, of the panels of a mix, of the words around them and of the color bar, and
-left edges of the panels in a row."""
+"""In inches: heights of a run's figure, a mix's panels, words around them and the color bar; left edges of panels."""
 NAME = 22
 """Characters per line of a mix's name in an empty panel."""
-NUMBERS_IN, MOST_SIZES = (1.55, 0.55), 5
-"""Heights in inches of a row of panels with numbers and of the rest of the figure, and most labels of their axis."""
+NUMBERS_IN = 1.55, 0.55
+"""Heights in inches of a row of panels with numbers, and of the rest of the figure."""
+MOST_SIZES = 5
+"""Maximum number of labels on the size axis."""
 BAR, SCALE = "cosine similarity", (-1, -0.5, 0, 0.5, 1)
 """Label of a color bar, and labels of its ticks."""
 

@@ -23,8 +23,7 @@ from orchestrator.report.races import speed_ups
 from orchestrator.report.side_by_side import finding
 from orchestrator.report.words import numbers
 from orchestrator.report.words.changes import changed_words
-from orchestrator.report.words.explanation import how_sure, next_paragraph
-from orchestrator.report.words.findings import caveats
+from orchestrator.report.words.explanation import all_caveats, how_sure, next_paragraph
 from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import SweepSpec
@@ -62,14 +61,13 @@ def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], in
             (race.mix, str(race.size), str(race.pairs), _speed_up(race.spent), _speed_up(race.seconds))
             for race in speed_ups(spec, runs)
         ],
-        verdicts={mix.target.transition.verdict.value for mix in answer.mixes},
         level=LEVEL,
         cost=numbers.cost(cost_of(spec, runs)),
         probes={
             probe: _svg(f"probe-{probe}", f"{probe}: {', '.join(numbers)}", probe_figure(answer, numbers))
             for probe, numbers in sorted(probe_points(runs).items())
         },
-        warnings=[*caveats(answer), *probe_notes(spec, runs)],
+        warnings=[*all_caveats(answer), *probe_notes(spec, runs)],
         asked=numbers.asked(spec)
         | {"probes": ", ".join(spec.probes) or "none", "family": spec.family, "profile": spec.profile or "none"},
         settings=flatten(spec.to_dict()["settings"]),

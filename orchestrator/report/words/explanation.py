@@ -44,10 +44,7 @@ def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...
     so_far = "" if state == "finished" else f" (so far: the sweep is {state})"
     own = [f"{verdict_line(answer, mix)}." for mix in answer.mixes if mix.runs]
     findings = " ".join([*(sentences(answer) if answer.compared else ()), *own])
-    lines = [*caveats(answer)]
-    if not answer.recipes:
-        one = "All runs used one training recipe; another recipe may give another answer."
-        lines.append("Settings were tuned for each mix." if answer.tuned else one)
+    lines = all_caveats(answer)
     return (
         question,
         Paragraph(f"Found, from {counted(answer.runs, 'run')}{so_far}", findings),
@@ -55,6 +52,14 @@ def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...
         *([Paragraph("Caveats", " ".join(lines))] if lines else []),
         next_paragraph(spec, answer, state),
     )
+
+
+def all_caveats(answer: Answer) -> tuple[str, ...]:
+    """Return the caveats and, once a run has ended, how the recipe was chosen, unless recipes are compared."""
+    if answer.recipes or not answer.runs:
+        return caveats(answer)
+    one = "All runs used one training recipe; another recipe may give another answer."
+    return (*caveats(answer), "Settings were tuned for each mix." if answer.tuned else one)
 
 
 def how_sure(answer: Answer) -> tuple[Paragraph, ...]:
@@ -73,4 +78,4 @@ def how_sure(answer: Answer) -> tuple[Paragraph, ...]:
 
 def next_paragraph(spec: SweepSpec, answer: Answer, state: str) -> Paragraph:
     """Return the next step."""
-    return Paragraph("Next", WAITING.get(state) or str(next_step(spec, answer) or "No run is needed."))
+    return Paragraph("Next", WAITING.get(state) or str(next_step(spec, answer) or "This sweep has reached its goal."))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.words.numbers import bare, counted, exact, listed
@@ -13,8 +12,6 @@ from orchestrator.search.base import BY_HAND
 from orchestrator.transition.evidence import Comparison, Direction
 from orchestrator.transition.types import CONFIDENCE, Synergy
 
-ALIKE = 0.2
-"""Shares of runs that learned are about the same if they differ by at most this."""
 SHOWN = 1.1
 """Certified factors below this are not printed."""
 LEANING = 2.0
@@ -44,42 +41,27 @@ def sentence(answer: Answer, mix: MixAnswer) -> str:
         return f"{own_sentence(answer, mix)}."
     if comparison is None:
         return f"Nothing is decided: {here} and {there} were not trained in pairs."
-    own, other = _side(comparison, "mix"), _side(comparison, "baseline")
+    equal, certifying = comparison.equal, comparison.certifying
     head = f"No difference between {here} and {there} has been shown yet"
-    if not own.tried or not other.tried:
-        return f"{head}: no pair of their runs is complete."
-    everywhere = _size_range(answer, sorted({*own.sizes, *other.sizes}))
+    if not equal.mix.tried or not equal.baseline.tried:
+        return f"{head}: no pair of equal size is complete."
+    sizes = _size_range(answer, sorted({*equal.mix.sizes, *equal.baseline.sizes}))
+    models = f"{answer.words.run}s"
+    counts = f"{equal.mix} {here} {models} and {equal.baseline} {there} {models}"
     if comparison.decided is None:
-        if abs(own.learned / own.tried - other.learned / other.tried) <= ALIKE and own.sizes == other.sizes:
-            neither = own.learned == other.learned == 0
-            alike = f"neither was {learned}" if neither else f"both were {learned} about as often at the same sizes"
-            return f"{head}: {alike} ({own} and {other})."
-        return f"{head}: at {everywhere}, {target} was {learned} in {own} runs of {here} and {other} of {there}."
+        if not equal.mix.learned and not equal.baseline.learned:
+            return f"{head}: at {sizes}, no {answer.words.run} of either mix {learned} {target} ({counts})."
+        return f"{head}: at {sizes}, {counts} {learned} {target}."
     if answer.is_rarer(mix):
-        return f"{here} is {outcome_words(answer, mix)} than {there} at {everywhere}: in {own} runs against {other}."
-    certified = _certified(comparison, " times")
-    head = f"{here} needs {outcome_words(answer, mix)} than {there}" + (certified and f", {certified}")
-    if own.sizes[0] == other.sizes[0] and own.sizes[-1] == other.sizes[-1]:
-        return f"{head}: at {everywhere}, {target} was {learned} in {own} runs of {here} and {other} of {there}."
-    where, elsewhere = _size_range(answer, own.sizes), _size_range(answer, other.sizes)
-    runs = f"{own} runs of {here} at {where}, and in {other} of {there} at {elsewhere}"
-    return f"{head}: {target} was {learned} in {runs}."
-
-
-class _Side(NamedTuple):
-    learned: int
-    tried: int
-    sizes: list[int]
-
-    def __str__(self) -> str:
-        return f"{self.learned} of {self.tried}"
-
-
-def _side(comparison: Comparison, name: str) -> _Side:
-    """Return the counted runs of the ``mix`` or the ``baseline``."""
-    tallies = [tally for tally in comparison.tallies if getattr(tally, f"{name}_tried")]
-    learned, tried = (sum(getattr(tally, f"{name}_{kind}") for tally in tallies) for kind in ("learned", "tried"))
-    return _Side(learned, tried, [tally.size for tally in tallies])
+        return f"{here} is {outcome_words(answer, mix)} than {there}: at {sizes}, {counts} {learned} {target}."
+    factor = _certified(comparison, " times")
+    text = f"{here} needs {outcome_words(answer, mix)} than {there}" + (factor and f", {factor}")
+    text += f". At {sizes}, {counts} {learned} {target}"
+    if factor:
+        larger = f"{there if comparison.decided is Direction.FEWER else here} {answer.words.run}"
+        times = rounded_down(comparison.at_least or 1)
+        text += f"; with {larger}s at least {times} times larger, {certifying.mix} and {certifying.baseline} did"
+    return f"{text}."
 
 
 def _size_range(answer: Answer, sizes: Sequence[int]) -> str:
@@ -92,7 +74,7 @@ def compared_words(answer: Answer, mix: MixAnswer) -> str:
     if not mix.is_compared:
         return ""
     comparison, outcome = mix.comparison, outcome_words(answer, mix)
-    if comparison is None or not comparison.pairs:
+    if comparison is None or not comparison.equal.pairs:
         return outcome
     certified = "" if answer.is_rarer(mix) else _certified(comparison, "x")
     return f"{certified or outcome} ({odds(_shown_evidence(comparison))})"
@@ -104,7 +86,7 @@ def outcome_words(answer: Answer, mix: MixAnswer) -> str:
     if comparison is None:
         return "not compared in pairs"
     if comparison.decided is None:
-        return "no difference shown" if comparison.pairs else "no pair is complete"
+        return "no difference shown" if comparison.equal.pairs else "no pair is complete"
     if answer.is_rarer(mix):
         return f"{words.learned} {'more' if comparison.decided is Direction.FEWER else 'less'} often"
     return f"{comparison.decided} {words.parameters}"
@@ -141,30 +123,33 @@ def rounded_down(bound: float) -> str:
 def evidence_words(answer: Answer) -> str:
     """Return the evidence of each comparison and its meaning, or ``""`` without pairs."""
     compared = {called(mix): mix.comparison for mix in answer.mixes}
-    counts = {name: pairs for name, pairs in compared.items() if pairs is not None and pairs.pairs}
+    counts = {name: pairs for name, pairs in compared.items() if pairs is not None and pairs.equal.pairs}
     if not counts:
         return ""
     evidence = [_shown_evidence(pairs) for pairs in counts.values()]
-    parts = [f"{odds(min(evidence))} to {odds(max(evidence))} in {len(counts)} comparisons"]
+    parts = [f"{odds(min(evidence))} to {odds(max(evidence))} in {len(counts)} comparisons, from pairs"]
     if len(counts) <= MOST_LISTED:
         parts = []
         for name, pairs in counts.items():
             about = f" for {name}" if len(counts) > 1 else ""
             leans = f" (toward {pairs.leans})" if pairs.decided is None and pairs.evidence >= LEANING else ""
-            parts.append(f"{odds(_shown_evidence(pairs))}{about}{leans} from {counted(pairs.pairs, 'pair')}")
+            parts.append(f"{odds(_shown_evidence(pairs))}{about}{leans} from {counted(pairs.equal.pairs, 'pair')}")
     needed = f"{next(iter(counts.values())).threshold:.0f}"
-    meaning = f"If the mixes were equally good, at most 1 comparison in {needed} would reach {needed}:1."
-    return f"Evidence {listed(parts)}. {meaning}"
+    meaning = f"{needed}:1 decides; mixes that learn equally often reach it in at most 1 comparison in {needed}."
+    return f"Evidence {listed(parts)} of equal size. {meaning}"
 
 
 def estimate_words(answer: Answer, *, decided: bool = False) -> str:
-    """Return the estimated factors (with ``decided``, only of decided comparisons), or ``""`` if none is known. An
-    estimate decides nothing."""
-    named = len(answer.compared) > 1
-    mixes = [mix for mix in answer.compared if mix.is_decided or not decided]
-    factors = [(called(mix), factor_words(mix.synergy)) for mix in mixes]
-    parts = [f"{mix} {factor}" if named else factor for mix, factor in factors if factor]
-    return f"Estimated from the two transitions ({CONFIDENCE:.0%} intervals): {'; '.join(parts)}." if parts else ""
+    """Return the estimated factors (with ``decided``, only of decided comparisons), or ``""`` if none is known."""
+    parts = []
+    for mix in answer.compared:
+        ratio = mix.synergy
+        if ratio is not None and ratio.value is not None and (mix.is_decided or not decided):
+            ends = [None if end is None else bare(end) for end in (ratio.low, ratio.high)]
+            interval = f"{CONFIDENCE:.0%} interval {ends[0] or 'open'} to {ends[1] or 'open'}"
+            many = f"{bare(ratio.value)} times as many parameters as {called(mix)}"
+            parts.append(f"{called(answer.baseline_of(mix))} needs {many} ({interval})")
+    return f"Estimate, not a decision: {'; '.join(parts)}." if parts else ""
 
 
 def factor_words(ratio: Synergy | None) -> str:

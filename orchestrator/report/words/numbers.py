@@ -127,14 +127,15 @@ def _search(method: str, settings: Mapping[str, Any]) -> str:
 
 
 def cost(total: Cost) -> str:
-    """Return ``3 min 54 s of training in 8 runs; the whole grid: about 12 min in 24 runs, 3.0 times as much``."""
-    text = f"{duration(total.spent_s)} of training in {counted(total.runs, 'run')}"
+    """Return ``8 runs trained for 3 min 54 s; every size with every seed, 24 runs, would take about 12 min ...``."""
+    text = f"{counted(total.runs, 'run')} trained for {duration(total.spent_s)}"
     if total.found:
-        text += f", {total.found} more reused (trained for {duration(total.found_s)})"
+        text += f", and {total.found} reused (trained for {duration(total.found_s)})"
+    grid = f"every size with every seed, {counted(total.grid_runs, 'run')}"
     if total.grid_s is None or total.share is None:
-        return f"{text}; the whole grid has {total.grid_runs}"
-    saved = "" if total.share >= 1 else f", {bare(1 / total.share)} times as much"
-    return f"{text}; the whole grid: about {duration(total.grid_s)} in {counted(total.grid_runs, 'run')}{saved}"
+        return f"{text}; {grid}"
+    longer = "" if total.share >= 1 else f", {bare(1 / total.share)} times as long"
+    return f"{text}; {grid}, would take about {duration(total.grid_s)}{longer}"
 
 
 def found_runs(sweeps: Sequence[str]) -> str:

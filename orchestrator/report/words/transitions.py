@@ -62,13 +62,13 @@ def count_words(answer: Answer, task: TaskAnswer) -> str:
 
 
 def own_sentence(answer: Answer, mix: MixAnswer) -> str:
-    """Return the answer to a mix's own question: ``add is learned at n_embed 14 [11, 28] and above``."""
+    """Return the answer to a mix's own question: ``add: transition at n_embed 14 [11, 28]``."""
     name, transition, axis, learned = called(mix), mix.target.transition, answer.size_axis, answer.words.learned
     smallest, largest = answer.tested(transition)
     if not mix.runs:
         return f"{name} has no run that ended"
     if transition.verdict is Verdict.FOUND and transition.relative.is_placed(smallest.size, largest.size):
-        return f"{name} is {learned} at {axis} {size_words(answer, transition)} and above"
+        return f"{name}: transition at {axis} {size_words(answer, transition)}"
     if transition.verdict is Verdict.ABOVE:
         return f"{name} was {never_learned(answer, (mix,))}"
     if transition.verdict is Verdict.BELOW:
@@ -96,12 +96,12 @@ def verdict_lines(answer: Answer) -> tuple[str, ...]:
 
 
 def verdict_line(answer: Answer, mix: MixAnswer) -> str:
-    """Return a mix's own answer: ``add is learned at n_embed 34 [30, 44] and above; seeds that learned: 0/1 at 32``."""
-    transition, seeds = mix.target.transition, ""
+    """Return a mix's own answer: ``add: transition at n_embed 34 [30, 44]; models that learned: 0 of 1 at 32``."""
+    transition, runs = mix.target.transition, ""
     if mix.shares and transition.verdict is not Verdict.NEAR_FLOOR:
-        seeds = f"seeds that {answer.words.learned}: {_counts(mix.shares)}"
+        runs = f"{answer.words.run}s that {answer.words.learned}: {_counts(mix.shares)}"
     stopped = BY_HAND if mix.stopped else ""
-    return "; ".join(filter(None, (own_sentence(answer, mix), seeds, _level(answer, transition.points), stopped)))
+    return "; ".join(filter(None, (own_sentence(answer, mix), runs, _level(answer, transition.points), stopped)))
 
 
 def _counts(shares: Sequence[SizeShare]) -> str:
@@ -111,9 +111,9 @@ def _counts(shares: Sequence[SizeShare]) -> str:
         start += 1
     while end - 2 >= start and all(share.learned == share.tried for share in shares[end - 2 : end]):
         end -= 1
-    counts = [f"{share.learned}/{share.tried} at {exact(share.size)}" for share in shares[start:end]]
-    counts[0] += " (none below)" if start else ""
-    counts[-1] += " (all above)" if end < len(shares) else ""
+    counts = [f"{share.learned} of {share.tried} at {exact(share.size)}" for share in shares[start:end]]
+    counts[0] += " (none at smaller sizes)" if start else ""
+    counts[-1] += " (all at larger sizes)" if end < len(shares) else ""
     return ", ".join(counts)
 
 
