@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import cycle, pairwise
@@ -88,9 +89,23 @@ def transitions_figure(answer: Answer, title: str = "", width_in: float = style.
     return figure
 
 
+def _shown(answer: Answer) -> list[Count]:
+    """Return the sizes between the smallest and largest that have runs or are ends of intervals; all, without runs."""
+    transitions = [mix.target.transition for mix in answer.mixes]
+    sizes: list[float] = [point.size for transition in transitions for point in transition.points]
+    ends = [end for one in transitions for end in (one.relative.low, one.relative.high) if end is not None]
+    inside = [end for end in ends if answer.counts[0].size <= end <= answer.counts[-1].size]
+    low, high = min([*sizes, *inside], default=0), max([*sizes, *inside], default=math.inf)
+    above = [count.size for count in answer.counts if count.size >= high]
+    below = [count.size for count in answer.counts if count.size <= low]
+    low, high = below[-1] if below else low, above[0] if above else high
+    return [count for count in answer.counts if low <= count.size <= high]
+
+
 def size_span(answer: Answer) -> tuple[float, float]:
-    """Return the ends of the size axis, slightly outside the offered sizes."""
-    smallest, largest = answer.counts[0].size, answer.counts[-1].size
+    """Return the ends of the size axis, slightly outside the sizes to show."""
+    shown = _shown(answer)
+    smallest, largest = shown[0].size, shown[-1].size
     room = (largest / smallest) ** EDGE if largest > smallest else 1.5
     return smallest / room, largest * room
 
@@ -167,9 +182,10 @@ def _finish_curves(axes: Axes, counts: Sequence[Count], span: tuple[float, float
 
 def labeled_sizes(answer: Answer, width_in: float = style.WIDTH_IN, apart: float = TICK_GAP) -> list[Count]:
     """Return the sizes to label: both ends, and others at least ``apart`` from every labeled size."""
-    labeled = list(dict.fromkeys((answer.counts[0], answer.counts[-1])))
+    shown = _shown(answer)
+    labeled = list(dict.fromkeys((shown[0], shown[-1])))
     gap = apart * style.WIDTH_IN / width_in * np.log(labeled[-1].size / labeled[0].size)
-    for count in answer.counts[1:-1]:
+    for count in shown[1:-1]:
         if all(abs(np.log(count.size / other.size)) >= gap for other in labeled):
             labeled.append(count)
     return sorted(labeled, key=lambda count: count.size)
@@ -235,7 +251,7 @@ def _draw_rows(axes: Axes, rows: Sequence[Row], answer: Answer, span: tuple[floa
         axes.annotate(row.words, at, xycoords=("axes fraction", "data"), ha=side, **look)
     axes.set_ylim(len(rows) - 0.4, -0.75 if narrow else -0.55)
     axes.set_yticks(range(len(rows)), [row.name for row in rows])
-    about = f"\nbars: transition at {LEVEL:.0%} of the asymptote, {CONFIDENCE:.0%} interval; shade: posterior"
+    about = f"\nbars: transition at {LEVEL:.0%} of the asymptote, {CONFIDENCE:.0%} interval; shading: its probability"
     axes.set_xlabel(f"{answer.words.size} ({answer.size_axis})" + ("" if narrow else about))
     style.dress(axes, spines=("bottom",))
     axes.tick_params(axis="y", length=0, labelsize=style.TEXT)
