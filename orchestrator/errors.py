@@ -20,6 +20,8 @@ class UserError(SweepError, ValueError):
 
 SHOWN = 6
 """Maximum number of names in a message."""
+MOST_ALLOWED = 30
+"""Maximum number of allowed names listed in full."""
 
 
 def first_of(names: Sequence[str]) -> str:
@@ -48,4 +50,5 @@ def unknown(kind: str, given: str, allowed: Iterable[str], *, where: str = "") -
     """Return the error for a name that is not allowed."""
     names = sorted(allowed)
     place = f" in {where}" if where else ""
-    return UserError(f"unknown {kind} {given!r}{place}.{did_you_mean(given, names)} Allowed: {', '.join(names)}.")
+    listed = ", ".join(names) if len(names) <= MOST_ALLOWED else first_of(names)
+    return UserError(f"unknown {kind} {given!r}{place}.{did_you_mean(given, names)} Allowed: {listed}.")

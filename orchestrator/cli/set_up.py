@@ -81,7 +81,7 @@ def doc_command(
         default = f"; by default {entry.default}" if entry.default else ""
         typer.echo(f"{entry.path}: {entry.form}{default}")
         if setting is not None and entry.text:
-            typer.echo(textwrap.fill(entry.text, WIDTH, initial_indent="  ", subsequent_indent="  "))
+            typer.echo(textwrap.fill(entry.text.replace("``", "`"), WIDTH, initial_indent="  ", subsequent_indent="  "))
     for path, name in probes.items():
         typer.echo(f"\n{path}: a probe\n" + textwrap.indent(_probe_text(name), "  "))
 

@@ -50,7 +50,7 @@ def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...
         Paragraph(f"Found, from {counted(answer.runs, 'run')}{so_far}", findings),
         *how_sure(answer),
         *([Paragraph("Caveats", " ".join(lines))] if lines else []),
-        next_paragraph(spec, answer, state),
+        next_paragraph(spec, answer, state, settings=False),
     )
 
 
@@ -76,6 +76,8 @@ def how_sure(answer: Answer) -> tuple[Paragraph, ...]:
     return (sure, Paragraph("Where seeds disagree", f"{disagreement}.")) if disagreement else (sure,)
 
 
-def next_paragraph(spec: SweepSpec, answer: Answer, state: str) -> Paragraph:
-    """Return the next step."""
-    return Paragraph("Next", WAITING.get(state) or str(next_step(spec, answer) or "This sweep has reached its goal."))
+def next_paragraph(spec: SweepSpec, answer: Answer, state: str, *, settings: bool = True) -> Paragraph:
+    """Return the next step, with its ``settings`` unless a command follows that has them."""
+    step = None if state in WAITING else next_step(spec, answer)
+    reached = "This sweep has reached its goal." if step is None else str(step) if settings else step.why
+    return Paragraph("Next", WAITING.get(state, reached))
