@@ -228,7 +228,7 @@ def _replaced(settings: Any, path: Sequence[str], value: float) -> Any:
 
 
 def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> object:
-    """Return the object that ``name`` stands for, directly or through ``built_in``. Messages call it a ``kind``.
+    """Return the object that ``name`` stands for, directly or through ``built_in``. ``kind`` is its noun in messages.
 
     Raises :class:`SettingsError` with this ``key`` if its module cannot be imported or lacks the object.
     """

@@ -15,14 +15,14 @@ from orchestrator.cost import cost_of
 from orchestrator.home.journal import State
 from orchestrator.home.run_files import numbers_of
 from orchestrator.home.sweeps import UnreadableError, failures
-from orchestrator.report.answer_table import labeled, plain_table
+from orchestrator.report.answer_table import head_of, labeled, plain_table
 from orchestrator.report.rows import targets
 from orchestrator.report.words import numbers
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.numbers import bad_runs, counted, moment, size_on_disk
 from orchestrator.report.words.transitions import verdict_line
 from orchestrator.space.settings import flatten, plain_value
-from orchestrator.transition.types import CONFIDENCE, LEVEL, Verdict
+from orchestrator.transition.types import Verdict
 from trainables.base import Evaluation
 
 STATE_STYLES = {State.RUNNING: "yellow", State.FINISHED: "green", State.INTERRUPTED: "", State.FAILED: "red"}
@@ -129,6 +129,7 @@ def status_view(stored: StoredSweep, *, runs: bool = False) -> RenderableType:
             f", started {moment(stored.begun)}, last changed {moment(stored.changed)}",
             f"; {changes}" if changes else "",
         ),
+        Text(head_of(stored.answer), style="dim"),
         table,
     ]
     parts += [Text(mix["words"]) for mix in mixes if mix["done"]]
@@ -140,8 +141,6 @@ def status_view(stored: StoredSweep, *, runs: bool = False) -> RenderableType:
             name = f"{run['mix']} {run['size']} seed {run['seed']}"
             parts.append(Text(f"  {run['status']} {run['key']}: {name}: {score}"))
     parts.append(Text(numbers.cost(cost_of(spec, stored.runs)), style="dim"))
-    reached = f"{spec.size_axis} at which {words.score} of {spec.target} is {LEVEL:.0%} of its asymptote"
-    parts.append(Text(f"{reached}, with {CONFIDENCE:.0%} intervals"))
     if runs:
         every = plain_table("run", "mix", spec.size_axis, "seed", "status", "step", spec.target)
         for run in sorted(statuses, key=lambda run: (run["mix"], run["size"], run["seed"])):

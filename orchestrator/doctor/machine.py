@@ -31,7 +31,7 @@ from orchestrator.errors import UserError
 from orchestrator.home.directories import make_home
 from orchestrator.report.drawn import drawn
 from orchestrator.search.base import Request
-from orchestrator.space.hardware import detect, whole_machine
+from orchestrator.space.hardware import cores, detect, whole_machine
 from orchestrator.space.resources import Resources
 from orchestrator.space.spaces import load_space
 from trainables.transformer.native import missing
@@ -150,7 +150,7 @@ def unmet(requirements: Sequence[str], installed: Mapping[str, str]) -> list[str
 def machine_part() -> Finding:
     """Check the cores and memory that this process may use, which may be fewer in a container than on the machine."""
     usable, whole = detect(), whole_machine()
-    text = f"{usable.cpus} CPU cores and {usable.memory_gb:.1f} GB of memory"
+    text = f"{cores(usable.cpus)} and {usable.memory_gb:.1f} GB of memory"
     if usable.cpus < whole.cpus or usable.memory_gb < whole.memory_gb:
         text += f", of {whole.cpus} and {whole.memory_gb:.1f} GB: a container, a batch job or the shell sets a limit"
     if usable.memory_gb < RAY_GB:

@@ -31,7 +31,7 @@ NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)
 ABANDONED_S = 3600.0
 """Age in seconds at which an incomplete directory counts as abandoned. Writing takes only seconds."""
 LOCK_WAIT_S = 0.5
-"""Seconds to wait for a sweep's lock, which :meth:`SweepDirectory.is_driven` also holds for a moment."""
+"""Seconds to wait for a sweep's lock, because :meth:`SweepDirectory.is_driven` briefly takes the lock, too."""
 
 
 @dataclass(frozen=True)

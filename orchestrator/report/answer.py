@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, dropwhile
 
 from orchestrator.space.evidence import comparisons, is_evidence, point_of
 from orchestrator.space.settings import difference
@@ -13,12 +12,11 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import tuned_text
 from orchestrator.transition.estimate import PosteriorCurve, posterior_curve, synergy, transition
 from orchestrator.transition.evidence import LEARNED, Block, Comparison, bar
+from orchestrator.transition.trend import is_rarer_with_size
 from orchestrator.transition.types import Estimate, SizeShare, Synergy, Transition, Verdict
 from trainables.base import Arm, Family, Outcome, RunConfig, Status, Words
 
 EndedRun = tuple[RunConfig, Outcome]
-RARER = 0.01
-"""Probability below which fewer learned runs at larger sizes count as a trend."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class MixAnswer:
         shares: The runs that learned the target and those tried, by size, ascending.
         comparison: Result of the pairs of this mix and its baseline, None for the baseline and without pairs.
         synergy: Estimate of transition(baseline) / transition(mix) in parameters, which does not decide anything.
-        spent: True if a run that did not learn used its whole budget. Runs that lose a race stop before.
+        spent: True if a run that did not learn used its whole budget. In a race, losing runs stop early.
         recipe: Name of its settings, ``""`` in a sweep of one recipe. ``plain`` is the mix's name without it, and
             ``composition`` also without its budget.
         budget: Steps and examples, as a multiple of the settings' values.
@@ -253,21 +251,3 @@ def _task_answers(spec: SweepSpec, family: Family, mix: Arm, ended: Sequence[End
         total = Estimate(*(None if count is None else count.total for count in counts))
         core = Estimate(*(None if count is None else count.core for count in counts))
         yield TaskAnswer(task, placed, total, core)
-
-
-def is_rarer_with_size(shares: Sequence[SizeShare]) -> bool:
-    """Return whether learning becomes rarer with size, beyond chance.
-
-    Starting at the smallest size with a learned run, try every split into smaller and larger sizes. The smallest p of
-    Fisher's one-sided exact test decides.
-    """
-    risen = list(dropwhile(lambda share: not share.learned, shares))
-    if len(risen) < 2 or all(share.learned == share.tried for share in risen):
-        return False
-    from scipy.stats import hypergeom  # Takes .8 s to import.
-
-    tried, learned = (list(accumulate(getattr(share, kind) for share in risen)) for kind in ("tried", "learned"))
-    return any(
-        hypergeom.sf(good - 1, tried[-1], learned[-1], smaller) <= RARER
-        for smaller, good in zip(tried[:-1], learned[:-1], strict=True)
-    )

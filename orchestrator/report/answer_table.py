@@ -30,15 +30,24 @@ class AnswerTable(NamedTuple):
     other_tasks: tuple[tuple[str, ...], ...] = ()
 
 
+def head_of(answer: Answer) -> str:
+    """Return a line above a table of transitions."""
+    subject = f", {answer.subject}" if answer.subject else ""
+    return f"{answer.target}{subject}: size at {LEVEL:.0%} of the asymptote, with {CONFIDENCE:.0%} intervals"
+
+
 def answer_table(answer: Answer) -> AnswerTable:
     """Return the transitions of an answer as a table."""
-    subject = f", {answer.subject}" if answer.subject else ""
-    head = f"{answer.target}{subject}: size at {LEVEL:.0%} of the asymptote, with {CONFIDENCE:.0%} intervals"
-    header = ("mix", answer.size_axis, answer.words.parameters, "runs")
+    head = head_of(answer)
+    header: tuple[str, ...] = ("mix", answer.size_axis, answer.words.parameters, "runs")
     if recipes := recipes_of(answer):
         lines = [(row.label, *row.cells, row.compared) for row in comparison_rows(recipes)]
         return AnswerTable(head, ("recipe", *header, "compared"), tuple(lines))
-    leading, others = (tuple(row.cells for row in rows(answer) if row.is_target is kind) for kind in (True, False))
+    # A family that does not count parameters is measured by size alone.
+    shown = [0, 1, 3] if all(count.total == count.size for count in answer.counts) else [0, 1, 2, 3]
+    header = tuple(header[column] for column in shown)
+    cells = [(row.is_target, tuple(row.cells[column] for column in shown)) for row in rows(answer)]
+    leading, others = (tuple(row for is_target, row in cells if is_target is kind) for kind in (True, False))
     return AnswerTable(head, header, leading, others)
 
 

@@ -34,6 +34,11 @@ class Machine:
     gpus: float = 0.0
 
 
+def cores(count: float) -> str:
+    """Return ``1 CPU core`` or ``2 CPU cores``."""
+    return f"{count:g} CPU core{'' if count == 1 else 's'}"
+
+
 @dataclass(frozen=True)
 class Hardware:
     """The hardware that this process may use.
@@ -53,7 +58,7 @@ class Hardware:
     def __str__(self) -> str:
         gpus = f"{self.gpus} x {self.gpu_name}" if self.gpus else "no GPU"
         grows = ", and more from its autoscaler" if self.grows else ""
-        return f"{self.cpus} CPU cores, {self.memory_gb:.0f} GB of memory, {gpus}{grows}"
+        return f"{cores(self.cpus)}, {self.memory_gb:.0f} GB of memory, {gpus}{grows}"
 
 
 class Needs(BaseModel):
@@ -72,7 +77,7 @@ class Needs(BaseModel):
         if hardware.grows:
             return lacks
         if self.cpus > hardware.cpus:
-            lacks.append(f"it needs {self.cpus} CPU cores but {hardware.cpus} were found")
+            lacks.append(f"it needs {cores(self.cpus)} but {hardware.cpus} were found")
         if hardware.memory_gb and self.memory_gb > hardware.memory_gb:  # 0: unknown.
             lacks.append(f"it needs {self.memory_gb:g} GB of memory but {hardware.memory_gb:.0f} were found")
         return lacks

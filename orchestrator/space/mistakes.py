@@ -100,7 +100,7 @@ def _mistakes(error: ValidationError, kind: Any) -> Iterator[Mistake]:
             allowed = tuple(sorted(_keys(kind, key[:-1])))
             yield Mistake(key, unknown_key(allowed, did_you_mean(str(key[-1]), allowed)), allowed)
         elif details["type"] == "missing":
-            yield Mistake(key, "is missing")
+            yield Mistake(key, "this key is missing")
         elif details["type"] == "value_error":
             yield Mistake(key, str(cause))
         else:

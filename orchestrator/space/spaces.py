@@ -69,7 +69,7 @@ class Space:
         return reduce(merge, [file.data.get("profiles") or {} for file in reversed(self.files)], {})
 
     def in_profile(self, requested: str | None, hardware: Hardware | None) -> Values:
-        """Return the values of all files with the requested profile, or the largest for ``hardware``.
+        """Return the values of all files with the requested profile, or the first that fits ``hardware``.
 
         ``hardware`` is this machine's by default. Raises ``UserError``.
         """
@@ -106,7 +106,7 @@ class Space:
 def _choose(
     source: str, profiles: Mapping[str, Mapping[str, Any]], requested: str | None, hardware: Hardware
 ) -> tuple[str, str]:
-    """Return the requested profile, or the first (largest) for ``hardware``, and the reason. Raises ``UserError``."""
+    """Return the requested profile, or the first that fits ``hardware``, and the reason. Raises ``UserError``."""
     needs = {name: parse(Needs, profile.get("needs") or {}) for name, profile in profiles.items()}
     if requested is not None:
         lacks = needs[requested].missing(hardware)
@@ -279,6 +279,8 @@ def _meant(values: Values, key: Key, allowed: Sequence[str]) -> list[str]:
         known += leaf_paths(load_family(str(values.data.get("family", DEFAULT_FAMILY))).Settings, "settings.")
     top, given = str(key[0]), str(key[-1])
     inside = [path for path in known if "." in path and (len(key) == 1 or path.startswith(f"{top}."))]
+    if any(path.startswith(f"settings.{given}.") for path in known):
+        return [f"settings.{given}"]
     exact = [path for path in inside if path.rpartition(".")[2] == given]
     if exact or nearest(given, allowed):
         return exact

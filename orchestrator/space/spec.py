@@ -207,7 +207,7 @@ class SweepSpec(BaseModel):
         return mistakes or self._untrainable()
 
     def _untrainable(self) -> list[Mistake]:
-        """Return the mistake of the first mix and size whose run cannot be trained. Most others have the same one."""
+        """Return the mistake of the first run that cannot be trained. Other runs usually repeat it."""
         for mix, size in self.cells:
             try:
                 run = self.config(Request(mix.name, size, self.seed))

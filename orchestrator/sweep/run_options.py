@@ -69,7 +69,7 @@ class SpaceOptions:
     """Options that select a sweep of a search space."""
 
     profile: str | None = option(
-        None, help="Use this profile; by default, the largest that the machine or cluster can finish."
+        None, help="Use this profile; by default, the first that fits the machine (usually laptop_fair)."
     )
     variant: str | None = option(None, metavar="NAME", help="Run this variant of the search space.")
     overrides: list[str] = option(

@@ -34,8 +34,8 @@ def print_start(spec: SweepSpec, hardware: Hardware, console: Console, details: 
     rows["devices"] = f"{hardware}{_idle_gpus(spec, hardware)}"
     if slow := _slow_training(spec):
         rows["training"] = slow
-    worst = f"simulated worst case: {plan.runs_at_worst} runs in {rough_duration(plan.seconds_at_worst)}"
-    about = f"about {plan.runs:.0f} runs in {rough_duration(plan.seconds)} ({worst})"
+    worst = f"simulated worst case: {plan.runs_at_worst:,} runs in {rough_duration(plan.seconds_at_worst)}"
+    about = f"about {plan.runs:,.0f} runs in {rough_duration(plan.seconds)} ({worst})"
     rows["estimate"] = f"{about}. Times may be off by a factor of 3"
     _print_rows(spec, rows, console)
     console.print(Text(f"All settings, caveats and costs: {details}"), soft_wrap=True)
@@ -92,11 +92,11 @@ def _print_notes(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Conso
 
 def _cost(plan: Plan) -> str:
     """Return the cost of the whole sweep: ``about 26 runs in 9 min (simulated worst case ...), ...``."""
-    limit = "" if plan.runs_at_worst == plan.runs_at_most else f"; the search stops at {plan.runs_at_most} runs"
+    limit = "" if plan.runs_at_worst == plan.runs_at_most else f"; the search stops at {plan.runs_at_most:,} runs"
     most = rough_duration(plan.tuning_seconds)
     tuning = f"; tuning takes at most {most} of the time ({plan.tuning_runs} runs)" if plan.tuning_runs else ""
     return (
-        f"about {plan.runs:.0f} runs in {rough_duration(plan.seconds)} (simulated worst case: {plan.runs_at_worst} "
+        f"about {plan.runs:,.0f} runs in {rough_duration(plan.seconds)} (simulated worst case: {plan.runs_at_worst:,} "
         f"runs in {rough_duration(plan.seconds_at_worst)}{limit}), {plan.flops:.1e} FLOPs, "
         f"{plan.disk_bytes / 1e6:.0f} MB of disk{tuning}. Times may be off by a factor of 3"
     )

@@ -53,7 +53,7 @@ def test_a_container_with_few_resources_is_reported(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(hardware, "limits", lambda: Limits(memory_bytes=9e8, cpus=0.5))
     part = machine.machine_part()
     assert part.verdict is Verdict.SLOW
-    assert part.text.startswith("1 CPU cores and 0.9 GB of memory, of ")
+    assert part.text.startswith("1 CPU core and 0.9 GB of memory, of ")
     monkeypatch.setattr(hardware, "limits", Limits)
     assert machine.machine_part().verdict is Verdict.OK
 

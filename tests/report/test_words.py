@@ -11,7 +11,7 @@ import pytest
 from orchestrator.catalog.export import page_of
 from orchestrator.home.directories import Home
 from orchestrator.record.content import answer_content
-from orchestrator.report.answer import Answer, answer, is_rarer_with_size
+from orchestrator.report.answer import Answer, answer
 from orchestrator.report.answer_table import answer_table, plain
 from orchestrator.report.figures.comparisons import caption, main_figure
 from orchestrator.report.side_by_side import Compared, comparison_sentences, finding, recipes_of
@@ -22,6 +22,7 @@ from orchestrator.report.words.next_step import next_step
 from orchestrator.search.base import Request
 from orchestrator.site.pages import SweepPages
 from orchestrator.space.spec import SweepSpec
+from orchestrator.transition.trend import is_rarer_with_size
 from orchestrator.transition.types import SizeShare, Verdict
 from tests.golden.test_answers import COMPARISONS, LEARNED, SMALLER
 from tests.report.samples import SIZES, bracketed, config, make_answer, make_spec, scored, written

@@ -235,7 +235,7 @@ def test_a_mix_equals_what_its_name_describes(weights: dict[str, float], budget:
     ("old", "new", "expected"),
     [
         ("seeds: 3", "sedes: 3", ["units.yaml, line 9, sedes: there is no such key", "Did you mean 'seeds'?"]),
-        ("seeds: 3", "", ["seeds: is missing"]),
+        ("seeds: 3", "", ["seeds: this key is missing"]),
         ("name: units", "name: ../units", ["line 2, name: a name is a lowercase letter", "got '../units'"]),
         ("target: add", "target: ad", ["line 5, target: unknown task 'ad'", "Did you mean 'add'?", "add, max, prod"]),
         (

@@ -1,8 +1,5 @@
 """Expressions as text with every reduction step, and the datasets made of them.
 
-Each step replaces the leftmost innermost operation, the first in the text whose arguments are all numbers, by its
-value. This visits the tree in post-order.
-
 Shapes: B expressions, L tokens of all their texts together, S slots of a tree level (trees.py), W items of a slot's
 text, T the most reduction steps of an expression.
 """
@@ -10,7 +7,6 @@ text, T the most reduction steps of an expression.
 from __future__ import annotations
 
 from dataclasses import asdict, fields, replace
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +19,7 @@ from trainables.tasks import stream
 from trainables.tasks.datasets import Dataset, Examples
 from trainables.tasks.expressions import RAREST_HELD_OUT, ExpressionTask, Tokens
 from trainables.tasks.held_out_tuples import HeldOut, Part
-from trainables.tasks.trees import Level, Trees, count_operations, evaluate, flat, grow, part_of
+from trainables.tasks.trees import Level, Steps, Trees, count_operations, evaluate, flat, grow, part_of, reduction_steps
 
 BATCH = 8_192
 """Expressions generated at once. Changing it changes the data."""
@@ -33,9 +29,6 @@ MASK_CELLS = 2**22
 """Cells of the visibility mask that ``render`` makes at once. They bound memory and do not change the result."""
 LAYOUT_VERSION = 4
 """Raise it when the file format of a dataset changes."""
-
-
-Steps = NDArray[np.int16]
 
 
 class Expressions:
@@ -102,7 +95,7 @@ class Expressions:
         """
         v, k = self.vocabulary, self.settings.max_arguments
         names = np.array([v.operation(task) for task in self.mix.tasks])
-        reduced = _reduction_steps(trees)
+        reduced = reduction_steps(trees)
         ends = [reduced[0] + 1] + [
             np.repeat(parent, k, axis=1) * level.present for parent, level in zip(reduced, trees[1:], strict=False)
         ]
@@ -127,25 +120,6 @@ class Expressions:
 def _item(token: Integers | int, birth: Steps | int, death: Steps) -> NDArray[np.int32]:
     """Return a token and its steps for each slot, [3, B, S, 1]."""
     return np.stack(np.broadcast_arrays(token, birth, death)).astype(np.int32)[..., None]
-
-
-def _reduction_steps(trees: Trees) -> list[Steps]:
-    """Return the step (1, 2, ...) in which each operation is reduced, 0 for all other slots; one [B, S] per level.
-
-    An operation is reduced right after the last operation inside it; operations in earlier arguments come first.
-    """
-    sizes = [trees[-1].nested.astype(np.int16)]
-    for level in reversed(trees[:-1]):
-        inside = sizes[0].reshape(*level.nested.shape, -1).sum(axis=2, dtype=np.int16)
-        sizes.insert(0, np.where(level.nested, inside + 1, 0).astype(np.int16))
-    first = np.zeros_like(sizes[0])
-    steps = [sizes[0]]
-    for parent, size in pairwise(sizes):
-        children = size.reshape(*parent.shape, -1)
-        before = np.cumsum(children, axis=2, dtype=np.int16) - children
-        first = (first[:, :, None] + before).reshape(size.shape)
-        steps.append(np.where(size > 0, first + size, 0).astype(np.int16))
-    return steps
 
 
 def make_dataset(settings: ExpressionTask, mix: Mix, seed: int) -> Dataset:

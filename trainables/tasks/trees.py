@@ -2,7 +2,8 @@
 
 A batch of B expressions is laid out in full k-ary trees, k = max_arguments. Level l has k**l slots; the children of
 slot s are in slots k s .. k s + k - 1 of the next level. Most slots are empty; any level except the last may have
-operations.
+operations. Each reduction step replaces the leftmost innermost operation, the first in the text whose arguments are all
+numbers, by its value. This visits the tree in post-order.
 
 Shapes: B expressions, S = k**level slots of a level.
 """
@@ -19,6 +20,8 @@ from numpy.typing import NDArray
 from trainables.contract.tables import Function, Integers
 from trainables.tasks.expressions import ExpressionTask
 from trainables.tasks.held_out_tuples import HeldOut
+
+Steps = NDArray[np.int16]
 
 
 class Level(NamedTuple):
@@ -100,6 +103,25 @@ def count_operations(trees: Trees, operations: int) -> Integers:
     """Return how often each of the mix's operations occurs in the batch, [operations]."""
     operation = np.concatenate([level.operation[level.nested] for level in trees])
     return np.bincount(operation, minlength=operations).astype(np.int64)
+
+
+def reduction_steps(trees: Trees) -> list[Steps]:
+    """Return the step (1, 2, ...) in which each operation is reduced, 0 for all other slots; one [B, S] per level.
+
+    An operation is reduced right after the last operation inside it; operations in earlier arguments come first.
+    """
+    sizes = [trees[-1].nested.astype(np.int16)]
+    for level in reversed(trees[:-1]):
+        inside = sizes[0].reshape(*level.nested.shape, -1).sum(axis=2, dtype=np.int16)
+        sizes.insert(0, np.where(level.nested, inside + 1, 0).astype(np.int16))
+    first = np.zeros_like(sizes[0])
+    steps = [sizes[0]]
+    for parent, size in pairwise(sizes):
+        children = size.reshape(*parent.shape, -1)
+        before = np.cumsum(children, axis=2, dtype=np.int16) - children
+        first = (first[:, :, None] + before).reshape(size.shape)
+        steps.append(np.where(size > 0, first + size, 0).astype(np.int16))
+    return steps
 
 
 def _arguments(level: Level, below: Level) -> Integers:

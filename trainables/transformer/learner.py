@@ -171,7 +171,7 @@ class TransformerLearner(Learner):
         )
 
     def _evaluate(self) -> dict[int, Evaluation | None]:
-        """Note and return every active run's point of its curve, or None for a run with a loss that is not finite."""
+        """Append a point to the curve of every active run, and return the points: None if a loss is not finite."""
         state = self._trainer.state
         losses = (state.loss_S / max(1, state.loss_steps)).tolist()
         state.loss_S.zero_()

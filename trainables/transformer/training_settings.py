@@ -44,7 +44,7 @@ class TrainingSettings:
     learning_rate: float = 5e-4
     """Learning rate after the warm-up, its largest value."""
     learning_rate_end: float = 2e-5
-    """Learning rate at the last step, unless ``schedule`` is ``constant``."""
+    """Learning rate that the schedule reaches after the last step, unless ``schedule`` is ``constant``."""
     schedule: Literal["cosine", "exponential", "constant"] = "exponential"
     """How the learning rate falls after the warm-up from ``learning_rate`` to ``learning_rate_end``. With ``constant``
     it stays the same."""

@@ -22,6 +22,7 @@ from orchestrator.engine.ray.session import RaySession
 from orchestrator.engine.ray.trial import StackTrial
 from orchestrator.errors import SweepError, UserError
 from orchestrator.report.words.numbers import counted
+from orchestrator.space.hardware import cores
 from orchestrator.space.resources import Resources
 from orchestrator.supervisor import check_ray
 
@@ -53,7 +54,7 @@ class RayEngine(Engine):
         )
         token = f"(enter the token from {token_file()} once per browser)"
         dashboard = f"; dashboard: {session.dashboard_url} {token}" if session.dashboard else ""
-        return f"{where}: {nodes}, {totals.get('CPU', 0):g} CPU cores{gpus}, {room}{dashboard}"
+        return f"{where}: {nodes}, {cores(totals.get('CPU', 0))}{gpus}, {room}{dashboard}"
 
     def _lacking(self) -> str:
         needs = self._resources

@@ -14,6 +14,8 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import Verdict
 from trainables.base import SettingsError
 
+SMOKE = "smoke"
+"""Profile that is far too short to learn, in every shipped space."""
 MORE = 2
 """Factor by which the next step raises sizes, steps, seeds, runs and cost."""
 
@@ -47,6 +49,10 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
     by_verdict = {verdict: [mix for mix in ended if mix.target.transition.verdict is verdict] for verdict in Verdict}
     largest, smallest, learned = spec.sizes[-1], spec.sizes[0], answer.words.learned
     tested = {share.size for mix in ended for share in mix.shares}
+    if answer.nothing_learned and spec.profile == SMOKE:
+        return NextStep(
+            f"The profile {SMOKE} only shows that everything works. For an answer, choose another --profile."
+        )
     if answer.nothing_learned and largest in tested and any(mix.spent for mix in answer.mixes):
         return _longer(spec, f"nothing was {learned} up to {largest_tested(answer, answer.mixes)}")
     undecided = [mix for mix in answer.compared if mix.comparison is not None and not mix.is_decided]

@@ -132,7 +132,7 @@ def cost(total: Cost) -> str:
     if total.found:
         text += f", and {total.found} reused (trained for {duration(total.found_s)})"
     grid = f"every size with every seed, {counted(total.grid_runs, 'run')}"
-    if total.grid_s is None or total.share is None:
+    if total.grid_s is None or total.share is None or total.grid_s < 1:
         return f"{text}; {grid}"
     longer = "" if total.share >= 1 else f", {bare(1 / total.share)} times as long"
     return f"{text}; {grid}, would take about {duration(total.grid_s)}{longer}"
