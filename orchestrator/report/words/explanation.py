@@ -42,7 +42,7 @@ def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...
         suffix = "" if state == "failed" else f" The sweep is {state}."
         return (question, Paragraph("Found", f"{sentences(answer)[0]}{suffix}"))
     so_far = "" if state == "finished" else f" (so far: the sweep is {state})"
-    own = [f"{verdict_line(answer, mix)}." for mix in answer.mixes if mix.runs]
+    own = [] if answer.nothing_learned else [f"{verdict_line(answer, mix)}." for mix in answer.mixes if mix.runs]
     findings = " ".join([*(sentences(answer) if answer.compared else ()), *own])
     lines = all_caveats(answer)
     return (

@@ -128,7 +128,8 @@ def _search(method: str, settings: Mapping[str, Any]) -> str:
 
 def cost(total: Cost) -> str:
     """Return ``8 runs trained for 3 min 54 s; every size with every seed, 24 runs, would take about 12 min ...``."""
-    text = f"{counted(total.runs, 'run')} trained for {duration(total.spent_s)}"
+    spent = "less than a second" if total.spent_s < 1 else duration(total.spent_s)
+    text = f"{counted(total.runs, 'run')} trained for {spent}"
     if total.found:
         text += f", and {total.found} reused (trained for {duration(total.found_s)})"
     grid = f"every size with every seed, {counted(total.grid_runs, 'run')}"
