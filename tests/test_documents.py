@@ -34,6 +34,19 @@ def anchors(document: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def test_the_answer_in_the_readme_is_worded_as_the_program_words_it() -> None:
+    """The sample has its own numbers; its sentences are those of a golden answer with a decided comparison."""
+    golden = (ROOT / "tests/golden/__snapshots__/test_answers.ambr").read_text(encoding="utf-8")
+    sample = re.search(
+        r"^    add\+prod needs fewer .*\n.*\n.*$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M
+    )
+    printed = re.search(r"^  add\+prod needs fewer parameters than add\. .*\n.*\n  Estimate.*$", golden, re.M)
+    assert sample is not None
+    assert printed is not None
+    words = [re.sub(r"[\d.,]+|n_embed|units|(?m:^ +)", "", match[0]) for match in (sample, printed)]
+    assert words[0] == words[1]
+
+
 @pytest.mark.parametrize("document", documents(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_point_to_existing_targets(document: Path) -> None:
     broken = []

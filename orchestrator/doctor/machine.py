@@ -311,7 +311,7 @@ def drawing() -> Finding:
 
     if (size := drawn("a figure", draw, warnings.append)) is None:
         return wrong(warnings[0], "sweeps have no figures and pages: check matplotlibrc here and in MPLCONFIGDIR")
-    return ok(f"a figure can be drawn, in {size} bytes")
+    return ok(f"figures can be drawn (a test figure has {size / 1e3:.0f} kB)")
 
 
 def record(home: Path) -> Finding:

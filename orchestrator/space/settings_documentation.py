@@ -55,7 +55,7 @@ def entries(family: str = DEFAULT_FAMILY) -> list[Entry]:
     groups["settings"] = [*_entries(kind.Settings, "settings.")]
     groups["search"] = [*_search()]
     groups["probes"] = [dataclasses.replace(groups["probes"][0], default=", ".join(kind.probes) or "none")]
-    in_file = [Entry(name, "in a file", "", text) for name, text in FILE_KEYS.items()]
+    in_file = [Entry(name, "only in a YAML file", "", text) for name, text in FILE_KEYS.items()]
     return in_file + [entry for group in groups.values() for entry in group]
 
 

@@ -91,7 +91,7 @@ def moment(when: datetime) -> str:
 
 def asked(spec: SweepSpec) -> dict[str, str]:
     """Return a sweep's question by label: target, mixes, recipes, budget, sizes, seeds, searcher."""
-    family, (first, *others) = spec.family_class, spec.plain_mixes
+    family, (first, *others) = spec.family_class, [f'"{mix}"' if " " in mix else mix for mix in spec.plain_mixes]
     subject, words = spec.make_family().subject(), family.words
     phased = dict.fromkeys(f"{arm.plain_name}: {phases_text(arm)}" for arm in spec.mixes if len(arm.phases) > 1)
     examples = " and examples" if family.compares_mixes else ""
@@ -127,16 +127,16 @@ def _search(method: str, settings: Mapping[str, Any]) -> str:
 
 
 def cost(total: Cost) -> str:
-    """Return ``8 runs trained for 3 min 54 s; every size with every seed, 24 runs, would take about 12 min ...``."""
+    """Return ``8 runs trained for 3 min 54 s; every size with every seed (24 runs) would take about 12 min ...``."""
     spent = "less than a second" if total.spent_s < 1 else duration(total.spent_s)
     text = f"{counted(total.runs, 'run')} trained for {spent}"
     if total.found:
         text += f", and {total.found} reused (trained for {duration(total.found_s)})"
-    grid = f"every size with every seed, {counted(total.grid_runs, 'run')}"
+    grid = f"every size with every seed ({counted(total.grid_runs, 'run')})"
     if total.grid_s is None or total.share is None or total.grid_s < 1:
-        return f"{text}; {grid}"
+        return f"{text}; {grid} was not needed" if total.runs + total.found < total.grid_runs else text
     longer = "" if total.share >= 1 else f", {bare(1 / total.share)} times as long"
-    return f"{text}; {grid}, would take about {duration(total.grid_s)}{longer}"
+    return f"{text}; {grid} would take about {duration(total.grid_s)}{longer}"
 
 
 def found_runs(sweeps: Sequence[str]) -> str:
