@@ -15,7 +15,16 @@ from rich.text import Text
 from orchestrator.catalog import export
 from orchestrator.catalog.listings import run_view, status_json, status_view, sweeps_view
 from orchestrator.catalog.reading import StoredSweep, find_run, find_variants, read_sweeps
-from orchestrator.cli.options import SWEEP_HELP, HomeOption, OneSweep, no_sweep, open_sweep, path_option, wide_console
+from orchestrator.cli.options import (
+    SWEEP_HELP,
+    HomeOption,
+    NewestSweep,
+    OneSweep,
+    no_sweep,
+    open_sweep,
+    path_option,
+    wide_console,
+)
 from orchestrator.engine.probing import probe_runs
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.directories import Home
@@ -51,7 +60,7 @@ def sweeps_command(home: HomeOption = HOME, json_: Json = False) -> None:
 
 
 def status_command(
-    sweep: Annotated[str | None, typer.Argument(metavar="[SWEEP]", help=SWEEP_HELP)] = None,
+    sweep: NewestSweep = None,
     home: HomeOption = HOME,
     runs: Annotated[bool, typer.Option("--runs", help="List every run with its key, for `logs`.")] = False,
     json_: Json = False,
@@ -71,7 +80,7 @@ def logs_command(
     wide_console().print(run_view(*find_run(Home(home.resolve()), run)))
 
 
-def explain_command(sweep: OneSweep, home: HomeOption = HOME) -> None:
+def explain_command(sweep: NewestSweep = None, home: HomeOption = HOME) -> None:
     """Explain in plain words what a sweep found and how sure it is.
 
     The last paragraph recommends what to run next.
@@ -88,7 +97,7 @@ def explain_command(sweep: OneSweep, home: HomeOption = HOME) -> None:
 
 
 def report_command(
-    sweep: OneSweep,
+    sweep: NewestSweep = None,
     output: Annotated[
         Path | None, path_option("The HTML file to write; by default report.html in the sweep's directory.")
     ] = None,
@@ -100,7 +109,7 @@ def report_command(
 
 
 def figure_command(
-    sweep: OneSweep,
+    sweep: NewestSweep = None,
     output: Annotated[
         Path | None,
         path_option(f"The file to write ({', '.join(PICTURES)}); by default figure.pdf in the sweep's directory."),

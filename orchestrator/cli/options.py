@@ -44,6 +44,7 @@ def path_option(help: str) -> Any:
 SpaceName = Annotated[str, typer.Argument(metavar="NAME_OR_FILE", help="A search space's name, or a YAML file.")]
 SWEEP_HELP = "A sweep's id or its beginning, or a search space's name for its newest sweep."
 OneSweep = Annotated[str, typer.Argument(metavar="SWEEP", help=SWEEP_HELP)]
+NewestSweep = Annotated[str | None, typer.Argument(metavar="SWEEP", help=f"{SWEEP_HELP} By default the newest.")]
 HOME_HELP = RunOptions.__dataclass_fields__["home"].metadata["option"]["help"]
 HomeOption = Annotated[Path, typer.Option(parser=_home, metavar="DIR", help=HOME_HELP)]
 

@@ -144,7 +144,7 @@ class Campaign:
                 self._store.free(key)
 
     def stop_run(self, key: str) -> bool:
-        """Stop a run in training and record it as failed, because the user stopped it. Return False if it is not in training."""
+        """Stop a run in training for the user, and record it as failed. Return False if it is not in training."""
         return self.ended(key, _failed(BY_HAND))
 
     # What starts next

@@ -134,7 +134,7 @@ class Home:
         return SweepDirectory(self.root / "sweeps" / sweep_id)
 
     def sweep_ids(self) -> list[str]:
-        """Return the ids of all sweeps, newest first, then directories with other names that contain a sweep."""
+        """Return all sweep ids, newest first, followed by sweep directories that do not have an id as their name."""
         names = [path.parent.name for path in self.root.glob("sweeps/[!.]*/journal.jsonl") if path.is_file()]
         return sorted(names, key=lambda name: (ID.search(name) is not None, name.rsplit("-", 3)[1:]), reverse=True)
 

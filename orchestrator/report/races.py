@@ -32,7 +32,8 @@ class Bounds(NamedTuple):
 
 
 class SpeedUp(NamedTuple):
-    """The best rival's need over the target's, in the race's unit and in seconds: medians over ``pairs`` graphs."""
+    """How much more the best rival needs than the target, in the race's unit and in seconds: medians of ratios over
+    ``pairs`` graphs."""
 
     mix: str
     size: int

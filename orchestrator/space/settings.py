@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from orchestrator.space.arms import read_arm, written
 from orchestrator.space.mistakes import InvalidDataError, Mistake, parse
 from orchestrator.space.overlays import merge
+from orchestrator.space.written_arms import read_arm, written
 from trainables.base import Family
 from trainables.contract.arms import Arm
 from trainables.contract.settings import described_fields

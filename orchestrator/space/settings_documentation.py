@@ -17,11 +17,11 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from orchestrator.search.registry import METHODS
-from orchestrator.space.arms import WrittenArm, WrittenPhase
 from orchestrator.space.expectations import Expectation
 from orchestrator.space.mistakes import field_types
 from orchestrator.space.search import DEFAULT_METHOD
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
+from orchestrator.space.written_arms import WrittenArm, WrittenPhase
 from trainables.base import load_family
 
 FORMS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", types.NoneType: "null"}

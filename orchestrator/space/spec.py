@@ -23,13 +23,13 @@ from pydantic_core import PydanticSerializationError
 from orchestrator.errors import UserError
 from orchestrator.search.base import Request
 from orchestrator.space import checks, strict_yaml
-from orchestrator.space.arms import Fairness, read_arm, with_budgets, with_recipes, written
 from orchestrator.space.mistakes import NAME, STRICT, InvalidDataError, Mistake, explain, parse
 from orchestrator.space.resources import Resources
 from orchestrator.space.search import Search
 from orchestrator.space.settings import flatten, plain_value, resolve
 from orchestrator.space.sizes import SizeRange
 from orchestrator.space.tuning_settings import LARGEST_SEED, Tune
+from orchestrator.space.written_arms import Fairness, read_arm, with_budgets, with_recipes, written
 from orchestrator.transition.evidence import LEARNED
 from trainables.base import Family, RunConfig, SettingsError, Until, load_family
 from trainables.contract.arms import Arm

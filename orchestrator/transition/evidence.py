@@ -100,7 +100,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Tally:
-    """One side of some pairs: runs that learned, runs that did not fail, and their sizes, ascending."""
+    """Counts of one mix over some pairs: runs that learned, runs that did not fail, and their sizes, ascending."""
 
     learned: int
     tried: int

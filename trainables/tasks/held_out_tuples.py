@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from trainables.contract.tables import Integers
 from trainables.tasks import stream
-from trainables.tasks.expressions import MOST_ASKED, ExpressionTask
+from trainables.tasks.expression_task import MOST_ASKED, ExpressionTask
 
 
 class Part(IntEnum):

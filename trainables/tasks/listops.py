@@ -9,7 +9,7 @@ from trainables.base import SettingsError, Words
 from trainables.contract.settings import ADDED_LATER
 from trainables.contract.tables import Function
 from trainables.tasks import stream
-from trainables.tasks.expressions import ExpressionTask, ExpressionVocabulary
+from trainables.tasks.expression_task import ExpressionTask, ExpressionVocabulary
 from trainables.tasks.operations import FIRST_OPERATIONS, OPERATIONS
 from trainables.transformer.family import TransformerFamily, TransformerSettings
 

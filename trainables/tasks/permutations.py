@@ -16,7 +16,7 @@ import numpy as np
 
 from trainables.base import Mix, SettingsError, Words
 from trainables.contract.tables import Function, Integers
-from trainables.tasks.expressions import ExpressionTask, ExpressionVocabulary
+from trainables.tasks.expression_task import ExpressionTask, ExpressionVocabulary
 from trainables.tasks.permutation_groups import is_odd, named_group
 from trainables.transformer.family import TransformerFamily, TransformerSettings
 

@@ -17,7 +17,7 @@ from trainables.contract.settings import digest_of
 from trainables.contract.tables import Integers
 from trainables.tasks import stream
 from trainables.tasks.datasets import Dataset, Examples
-from trainables.tasks.expressions import RAREST_HELD_OUT, ExpressionTask, Tokens
+from trainables.tasks.expression_task import RAREST_HELD_OUT, ExpressionTask, Tokens
 from trainables.tasks.held_out_tuples import HeldOut, Part
 from trainables.tasks.trees import Level, Steps, Trees, count_operations, evaluate, flat, grow, part_of, reduction_steps
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.contract.tables import Function, Integers
-from trainables.tasks.expressions import ExpressionTask
+from trainables.tasks.expression_task import ExpressionTask
 from trainables.tasks.held_out_tuples import HeldOut
 
 Steps = NDArray[np.int16]

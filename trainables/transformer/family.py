@@ -14,7 +14,7 @@ from trainables.base import Family, Learner, Mix, Parameters, RunConfig, Setting
 from trainables.contract.settings import described_fields, digest_of
 from trainables.contract.tables import Integers
 from trainables.tasks.datasets import Dataset
-from trainables.tasks.expressions import ExpressionTask
+from trainables.tasks.expression_task import ExpressionTask
 from trainables.tasks.texts import load_dataset
 from trainables.transformer.architecture import (
     PARTS,

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trainables.tasks.datasets import Examples
-from trainables.tasks.expressions import ExpressionVocabulary
+from trainables.tasks.expression_task import ExpressionVocabulary
 from trainables.transformer.architecture import ModelSettings, parameter_shapes
 from trainables.transformer.model import Change, forward
 from trainables.transformer.training_windows import GOLDEN, scramble

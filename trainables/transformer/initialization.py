@@ -96,8 +96,8 @@ Floats = NDArray[np.float32]
 
 
 def resized(table_VC: Floats, width: int, rng: np.random.Generator) -> Floats:
-    """Return a table [V, width] that keeps the dot products between the rows of ``table_VC`` [V, C]: exactly if ``width``
-    is at least its rank, otherwise approximately.
+    """Return a table [V, width] that keeps the dot products between the rows of ``table_VC`` [V, C], exactly if
+    ``width`` is at least its rank, otherwise approximately.
 
     It keeps the largest principal directions (Eckart and Young 1936). Dot products do not determine the axes: a random
     rotation from ``rng`` spreads the directions over all columns, as in a model trained at this width.

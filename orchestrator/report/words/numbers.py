@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Any
 
 from orchestrator.cost import Cost
-from orchestrator.space.arms import phases_text
 from orchestrator.space.settings import difference
 from orchestrator.space.spec import SweepSpec
+from orchestrator.space.written_arms import phases_text
 
 
 def number(value: float) -> str:

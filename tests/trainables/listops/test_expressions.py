@@ -18,7 +18,7 @@ from tests.trainables.listops import naive
 from tests.trainables.spelling import spelt, tokens
 from trainables.base import Mix, SettingsError
 from trainables.tasks.datasets import Examples
-from trainables.tasks.expressions import ExpressionVocabulary
+from trainables.tasks.expression_task import ExpressionVocabulary
 from trainables.tasks.held_out_tuples import Part
 from trainables.tasks.listops import TaskSettings
 from trainables.tasks.operations import OPERATIONS

@@ -9,7 +9,7 @@ import pytest
 
 from trainables.base import SettingsError
 from trainables.contract.settings import described_fields
-from trainables.tasks.expressions import LONGEST_TEXT_TOKENS
+from trainables.tasks.expression_task import LONGEST_TEXT_TOKENS
 from trainables.tasks.listops import TaskSettings
 from trainables.tasks.operations import FIRST_OPERATIONS, OPERATIONS
 
