@@ -144,8 +144,8 @@ def package_of(module: str) -> str | None:
 
 
 def test_every_package_has_a_place_in_the_order() -> None:
-    found = {package_of(module) for module, _ in modules("orchestrator")} - {None}
-    assert found == set(PACKAGES)
+    existing = {package_of(module) for module, _ in modules("orchestrator")} - {None}
+    assert existing == set(PACKAGES)
 
 
 def test_packages_import_only_from_packages_below_them() -> None:

@@ -44,6 +44,7 @@ def test_every_output_about_races_uses_their_own_words(run: Program, tmp_path: P
         assert not FOREIGN.search(text), (name, set(FOREIGN.findall(text)))
     assert "nodes" in texts["run"]
     assert "unknowns" in texts["plan"]  # In a table of results they would repeat the nodes.
+    assert "unknowns" in texts["status"]
     assert '<section id="races">' in texts["page"]
 
     runs = o.load(sweep).runs

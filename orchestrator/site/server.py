@@ -127,4 +127,4 @@ def _page(pages: SweepPages, path: str, query: str) -> tuple[str, str]:
         return pages.report(name), HTML
     if folder == "figure" and name.endswith(".svg"):
         return pages.figure(name.removesuffix(".svg")), SVG
-    raise UserError("There is no page at this address.")
+    raise UserError("This address has no page.")

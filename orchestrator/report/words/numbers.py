@@ -47,6 +47,11 @@ def bad_runs(diverged: int, failed: int) -> str:
     return ", ".join(f"{count} {word}" for count, word in ((diverged, "diverged"), (failed, "failed")) if count)
 
 
+def quoted(name: str) -> str:
+    """Return a name, quoted if it has several words: ``"max, then add"``."""
+    return f'"{name}"' if " " in name else name
+
+
 def listed(names: Sequence[str]) -> str:
     """Return ``a``, ``a and b`` or ``a, b and c``."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
@@ -91,7 +96,7 @@ def moment(when: datetime) -> str:
 
 def asked(spec: SweepSpec) -> dict[str, str]:
     """Return a sweep's question by label: target, mixes, recipes, budget, sizes, seeds, searcher."""
-    family, (first, *others) = spec.family_class, [f'"{mix}"' if " " in mix else mix for mix in spec.plain_mixes]
+    family, (first, *others) = spec.family_class, [quoted(mix) for mix in spec.plain_mixes]
     subject, words = spec.make_family().subject(), family.words
     phased = dict.fromkeys(f"{arm.plain_name}: {phases_text(arm)}" for arm in spec.mixes if len(arm.phases) > 1)
     examples = " and examples" if family.compares_mixes else ""

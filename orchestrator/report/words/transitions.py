@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orchestrator.report.answer import Answer, MixAnswer, TaskAnswer
-from orchestrator.report.words.numbers import exact, listed, number
+from orchestrator.report.words.numbers import exact, listed, number, quoted
 from orchestrator.search.base import BY_HAND
 from orchestrator.transition.types import Estimate, Point, SizeShare, Transition, Verdict
 
@@ -19,7 +19,7 @@ LARGER = 0.5
 
 def called(mix: MixAnswer) -> str:
     """Return a mix's name, quoted if it has several words: ``"max, then add"``."""
-    return f'"{mix.mix}"' if " " in mix.mix else mix.mix
+    return quoted(mix.mix)
 
 
 def estimate(size: Estimate, smallest: float, largest: float, verdict: Verdict) -> str:
