@@ -74,6 +74,9 @@ class Family(ABC):
     """Meaning of a size (``n_embed``), as the name of a parameter in records and of an axis in figures."""
     Settings: ClassVar[type]
 
+    tasks_setting: ClassVar[str] = ""
+    """Setting that lists the tasks, by dotted name, if there is one: errors about unknown tasks name it."""
+
     # How runs train.
     stacks: ClassVar[bool] = True
     """False if every run trains alone: ``learner`` then gets one run at a time."""

@@ -30,8 +30,10 @@ def in_mixes(mixes: Sequence[Arm], target: str, family: Family) -> Iterator[Mist
             if strangers and set(strangers) <= {part.strip() for part in whole.split("+")}:
                 yield Mistake(("mixes", place), f"write {{{whole!r}: 1}} for the {family.words.task} {whole!r}")
                 return
+        listed = f" settings.{family.tasks_setting} lists them." if family.tasks_setting else ""
         for task in strangers:
-            yield Mistake(("mixes", place), str(unknown(family.words.task, task, known, where=f"the mix {mix}")))
+            problem = unknown(family.words.task, task, known, where=f"the mix {mix}")
+            yield Mistake(("mixes", place), f"{problem}{listed}")
         if not strangers and target not in mix.tasks:
             yield Mistake(("target",), f"every mix must contain the target {target!r}; the mix {mix} does not")
 

@@ -42,9 +42,10 @@ PAIRS = {"search": {"method": "pairs"}}
         ({"sizes": [8, 12]} | PAIRS, "x2"),
         pytest.param({"sizes": [64, 96]} | PAIRS, "sizes=", marks=pytest.mark.night),
         pytest.param({"search": {"method": "bisection"}}, "search.method=pairs", marks=pytest.mark.night),
-        pytest.param({"search": {"method": "pairs", "aim": "decide"}}, "search.aim=locate", marks=pytest.mark.night),
+        pytest.param({"search": {"method": "pairs", "aim": "decide"}}, "search.aim=factor", marks=pytest.mark.night),
+        pytest.param({"search": {"method": "pairs", "aim": "factor"}}, "search.aim=locate", marks=pytest.mark.night),
     ],
-    ids=["undecided", "nothing learned", "learned at the smallest size", "no pairs", "decided"],
+    ids=["undecided", "nothing learned", "learned at the smallest size", "no pairs", "decided", "factor"],
 )
 def test_the_printed_next_step_trains_the_announced_runs(
     run: Program, tmp_path: Path, changes: dict[str, object], trains: str

@@ -143,11 +143,11 @@ def test_answers_side_by_side(width: int, snapshot: SnapshotAssertion) -> None:
     [
         (Estimate(37.1, 33, None), "37.1 [33, above 64]"),
         (Estimate(9.0, None, 12), "9 [below 8, 12]"),
-        (Estimate(30.0, None, None), "undecided, about 30"),
-        (Estimate(2.0, None, 8.0), "undecided, at most 8"),  # No runs exist outside the tested sizes.
-        (Estimate(7.0, None, 12.0), "undecided, at most 12"),
-        (Estimate(90.0, 64.0, None), "undecided, at least 64"),
-        (Estimate(90.0, 32.0, 99.0), "undecided, at least 32"),
+        (Estimate(30.0, None, None), "about 30"),
+        (Estimate(2.0, None, 8.0), "at most 8"),  # No runs exist outside the tested sizes.
+        (Estimate(7.0, None, 12.0), "at most 12"),
+        (Estimate(90.0, 64.0, None), "at least 64"),
+        (Estimate(90.0, 32.0, 99.0), "at least 32"),
     ],
 )
 def test_no_size_outside_the_tested_sizes_is_printed(relative: Estimate, size: str) -> None:

@@ -67,6 +67,7 @@ class ListOps(TransformerFamily):
     name = "listops"
     version = 1
     Settings = ListOpsSettings
+    tasks_setting = "task.operations"
     words = Words(
         size="model width", task="operation", item="number token", cyclic=True, held="embeddings of the numbers"
     )

@@ -58,7 +58,10 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
     undecided = [mix for mix in answer.compared if mix.comparison is not None and not mix.is_decided]
     apart = [mix for mix in answer.compared if mix.comparison is None]
     is_decided = answer.compared and not undecided and not apart
-    if is_decided and spec.search.settings.get("aim", "locate") != "locate":
+    aim = spec.search.settings.get("aim", "locate")
+    if is_decided and aim == "decide":
+        return NextStep("Also find how many times fewer or more.", ("search.aim=factor",))
+    if is_decided and aim == "factor":
         return NextStep("Also locate the transitions.", ("search.aim=locate", *_raised(spec)))
     if above := by_verdict[Verdict.ABOVE]:
         because = f"{_names(above)} {'was' if len(above) == 1 else 'were'} {never_learned(answer, above)}"
@@ -78,7 +81,7 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
         names = _names([*map(answer.baseline_of, apart), *apart])
         return NextStep(f"Compare in pairs: {names} were not trained in pairs.", ("search.method=pairs",))
     if unplaced := by_verdict[Verdict.UNDECIDED]:
-        return _continued(spec, unplaced, f"the transition of {_names(unplaced)} is undecided")
+        return _continued(spec, unplaced, f"the transition of {_names(unplaced)} is not located")
     return None
 
 

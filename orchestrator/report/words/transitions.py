@@ -13,6 +13,8 @@ MOST_LISTED = 4
 """Maximum number of mixes, sizes or seeds named in one line."""
 LEVEL_TOP, LEVEL_RISE = 0.9, 0.1
 """A curve levels off if mean scores at larger sizes are below the first number and above the floor plus the second."""
+UNKNOWN = "unknown"
+"""A transition without an estimate or bounds."""
 LARGER = 0.5
 """Larger sizes are at least this share of the largest size."""
 
@@ -35,14 +37,14 @@ def estimate(size: Estimate, smallest: float, largest: float, verdict: Verdict) 
         low, high = below if size.low is None else number(size.low), above if size.high is None else number(size.high)
         return f"{number(size.value)} [{low}, {high}]"
     if size.low is size.high is None and size.value is not None and smallest <= size.value <= largest:
-        return f"undecided, about {number(size.value)}"
+        return f"about {number(size.value)}"
     least = None if size.low is None or size.low < smallest else number(min(size.low, largest))
     most = None if size.high is None or size.high > largest else number(max(size.high, smallest))
     if least and most:
-        return f"undecided [{least}, {most}]"
+        return f"between {least} and {most}"
     if least:
-        return f"undecided, at least {least}"
-    return f"undecided, at most {most}" if most else "undecided"
+        return f"at least {least}"
+    return f"at most {most}" if most else UNKNOWN
 
 
 def size_words(answer: Answer, transition: Transition) -> str:
@@ -76,7 +78,8 @@ def own_sentence(answer: Answer, mix: MixAnswer) -> str:
     if transition.verdict is Verdict.NEAR_FLOOR:
         scores = f"always giving the most frequent answer already scores {transition.floor:.2f}"
         return f"{name} is not measurable: {scores}"
-    return f"{name}: transition {size_words(answer, transition)}"
+    bounds = size_words(answer, transition)
+    return f"{name}: transition not located" + (f", {bounds}" if bounds != UNKNOWN else "")
 
 
 def never_learned(answer: Answer, mixes: Sequence[MixAnswer]) -> str:
