@@ -26,12 +26,12 @@ from tests.sweep.sweeps import spec
 from tests.waiting import wait_for
 from trainables.base import Family, Learner, RunConfig
 from trainables.tasks.listops import ListOps
+from trainables.transformer import learner as learner_module
 from trainables.transformer import stack as stack_module
 
 SUMS = {
     "task": {"modulus": 4, "depth": 1, "max_arguments": 3, "nesting": 0.0, "held_out_fraction": 0.25},
-    # The native step does not support parallel blocks, so torch trains.
-    "model": {"block": 18, "n_recurrence": 1, "parallel": True},
+    "model": {"block": 18, "n_recurrence": 1},
     "training": {"steps": 20, "batch": 4, "evaluate_every": 10, "warmup_steps": 0, "loss": "answer"},
 }
 
@@ -45,7 +45,8 @@ class CompiledSums(ListOps):
         return True
 
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
-        with patch.object(stack_module, "can_compile", lambda device: True):
+        compiles = patch.object(stack_module, "can_compile", lambda device: True)
+        with compiles, patch.object(learner_module, "can_train", lambda *settings: False):  # Not the native step.
             return super().learner(runs, device=device, cache=cache)
 
 

@@ -132,7 +132,7 @@ def test_a_ray_already_joined_by_this_process_is_used_and_left_running(tmp_path:
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = process(command, cwd=tmp_path, environment=environment, within_s=280)
     output = done.succeeded()
-    assert "the Ray of this process: 1 node, 1 CPU cores, 1 stack at a time" in output
+    assert "the Ray of this process: 1 node, 1 CPU core, 1 stack at a time" in output
     assert "joined finished True" in output
     assert "in a thread finished" in output
     assert "left running True" in output

@@ -312,6 +312,8 @@ def test_misspelled_names_get_the_nearest_suggestion(space: str) -> None:
     assert "Did you mean 'laptop'? Allowed: laptop, paper, smoke" in refused(space, profile="labtop")
     assert "Did you mean 'units.yaml'?" in refused(space.replace("units", "unist"))
     assert "Did you mean" not in refused(space, "xyzzy=1")
+    assert "'xor' in the mix add+xor" in (message := refused("add_vs_add_prod", "mixes=[add, add+xor]"))
+    assert message.endswith("shuffled_add. settings.task.operations lists them.")
 
 
 def test_requesting_a_profile_of_a_space_without_profiles_is_refused(write: Write, space: str) -> None:
