@@ -17,8 +17,10 @@ from orchestrator.home.run_files import numbers_of
 from orchestrator.home.sweeps import UnreadableError, failures
 from orchestrator.report.answer_table import head_of, labeled, plain_table
 from orchestrator.report.rows import targets
+from orchestrator.report.side_by_side import finding
 from orchestrator.report.words import numbers
 from orchestrator.report.words.changes import changed_words
+from orchestrator.report.words.findings import evidence_words
 from orchestrator.report.words.numbers import bad_runs, counted, moment, size_on_disk
 from orchestrator.report.words.transitions import verdict_line
 from orchestrator.space.settings import flatten, plain_value
@@ -107,8 +109,9 @@ def sweeps_view(sweeps: Sequence[StoredSweep | UnreadableError]) -> RenderableTy
 
 
 def sweep_words(stored: StoredSweep) -> str:
-    """Return each mix with its transition, in one line."""
-    return "; ".join(f"{row.mix} {row.size_words}" for row in targets(stored.answer))
+    """Return each mix with its transition and its comparison with its baseline, in one line."""
+    parts = ([f"{row.mix} {row.size_words}", row.compared] for row in targets(stored.answer))
+    return "; ".join(", ".join(filter(None, words)) for words in parts)
 
 
 def status_view(stored: StoredSweep, *, runs: bool = False) -> RenderableType:
@@ -133,6 +136,9 @@ def status_view(stored: StoredSweep, *, runs: bool = False) -> RenderableType:
         table,
     ]
     parts += [Text(mix["words"]) for mix in mixes if mix["done"]]
+    parts += [Text(sentence, style="bold") for sentence in finding(stored.answer)]
+    if evidence := evidence_words(stored.answer):
+        parts.append(Text(evidence))
     bad = {mix["mix"]: bad_runs(mix["diverged"], mix["failed"]) for mix in mixes}
     parts += [Text(f"{mix}: {text}", style="yellow") for mix, text in bad.items() if text]
     for run in statuses:
