@@ -16,7 +16,7 @@ from rich.console import Console
 
 from orchestrator.catalog import export
 from orchestrator.catalog.listings import sweep_words
-from orchestrator.catalog.reading import StoredSweep, read_arrays, read_sweep, read_sweeps, space_of
+from orchestrator.catalog.reading import StoredSweep, read_arrays, read_newest, read_sweep, read_sweeps, space_of
 from orchestrator.environment import user_path, with_usable_size
 from orchestrator.errors import UserError, unknown
 from orchestrator.home.directories import Home, check_home
@@ -175,13 +175,15 @@ def _home(given: str | Path | None) -> Home:
     return Home(directory.resolve())
 
 
-def load(sweep: str, home: str | Path | None = None) -> SweepResults:
-    """Return a sweep by its id, a prefix of the id, or the name of a search space (its newest sweep).
+def load(sweep: str | None = None, home: str | Path | None = None) -> SweepResults:
+    """Return a sweep by its id, a prefix of the id, or the name of a search space (its newest sweep), by default the
+    newest sweep of all.
 
     Raises ``UserError`` with a list of sweeps, or ``UnreadableError`` (a ``SweepError``) with reason and remedy.
     Smaller damage is a warning, also in :attr:`SweepResults.damage`.
     """
-    results = SweepResults(read_sweep(_home(home), sweep))
+    place = _home(home)
+    results = SweepResults(read_newest(place, warnings.warn) if sweep is None else read_sweep(place, sweep))
     for damage in results.damage:
         warnings.warn(damage, stacklevel=2)
     return results

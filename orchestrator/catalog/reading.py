@@ -166,6 +166,24 @@ def read_sweep(home: Home, given: str) -> StoredSweep:
     return stored
 
 
+def read_newest(home: Home, warn: Callable[[str], object]) -> StoredSweep:
+    """Read the newest readable sweep, and ``warn`` of those that were skipped. Raises :class:`SweepError`."""
+    ids = home.sweep_ids()
+    if not ids:
+        raise UserError(no_sweep(home))
+    for sweep_id in ids:
+        stored = read_known(home, sweep_id)
+        if not isinstance(stored, UnreadableError):
+            return stored
+        warn(f"skipped: {stored}")
+    raise SweepError(f"no sweep in {home.root} can be read; `sweeps` lists the reasons")
+
+
+def no_sweep(home: Home) -> str:
+    """Return the message for a home without sweeps."""
+    return f"{home.root} has no sweep yet: start one with `run NAME`, or name another --home"
+
+
 def read_sweeps(home: Home) -> list[StoredSweep | UnreadableError]:
     """Return every sweep of a home, newest first, or the reason why it is unreadable."""
     return [read_known(home, sweep_id) for sweep_id in home.sweep_ids()]

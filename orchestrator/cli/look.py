@@ -14,13 +14,12 @@ from rich.text import Text
 
 from orchestrator.catalog import export
 from orchestrator.catalog.listings import run_view, status_json, status_view, sweeps_view
-from orchestrator.catalog.reading import StoredSweep, find_run, find_variants, read_sweeps
+from orchestrator.catalog.reading import StoredSweep, find_run, find_variants, no_sweep, read_sweeps
 from orchestrator.cli.options import (
     SWEEP_HELP,
     HomeOption,
     NewestSweep,
     OneSweep,
-    no_sweep,
     open_sweep,
     path_option,
     wide_console,
@@ -56,7 +55,7 @@ def sweeps_command(home: HomeOption = HOME, json_: Json = False) -> None:
     elif sweeps:
         wide_console().print(sweeps_view(sweeps))
     else:
-        typer.echo(no_sweep(home))
+        typer.echo(no_sweep(Home(home.resolve())))
 
 
 def status_command(

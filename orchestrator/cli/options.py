@@ -11,11 +11,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from orchestrator.catalog.reading import StoredSweep, read_sweep
+from orchestrator.catalog.reading import StoredSweep, read_newest, read_sweep
 from orchestrator.environment import user_path
-from orchestrator.errors import SweepError, UserError
+from orchestrator.errors import UserError
 from orchestrator.home.directories import Home, check_home
-from orchestrator.home.sweeps import UnreadableError
 from orchestrator.space.hardware import Hardware, detect
 from orchestrator.space.spaces import load_space, open_space, variant_names
 from orchestrator.space.spec import SweepSpec
@@ -105,26 +104,10 @@ def open_sweep(sweep: str | None, home: Path) -> StoredSweep:
     Raises ``UserError``, or ``UnreadableError`` for a named sweep that cannot be read.
     """
     place = Home(home.resolve())
-    ids = place.sweep_ids() if sweep is None else [sweep]
-    if not ids:
-        raise UserError(no_sweep(home))
-    for sweep_id in ids:
-        try:
-            stored = read_sweep(place, sweep_id)
-        except UnreadableError as error:
-            if sweep is not None:
-                raise
-            warn(f"skipped: {error}")
-            continue
-        for damage in stored.damage:
-            warn(damage)
-        return stored
-    raise SweepError(f"no sweep in {place.root} can be read; `sweeps` lists the reasons")
-
-
-def no_sweep(home: Path) -> str:
-    """Return the message for a home without sweeps."""
-    return f"{home} has no sweep yet: start one with `run NAME`, or name another --home"
+    stored = read_newest(place, warn) if sweep is None else read_sweep(place, sweep)
+    for damage in stored.damage:
+        warn(damage)
+    return stored
 
 
 def warn(text: str) -> None:

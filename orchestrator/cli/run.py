@@ -65,7 +65,7 @@ def show_command(
         for shipped in map(open_space, names()):
             question = Text(str(shipped.top.get("question", "")))
             listed.add_row(shipped.name, question, ", ".join(shipped.profiles))
-        Console().print(listed)
+        wide_console().print(listed)
         return
     resolved = resolve(space, options).to_yaml()
     values = written(space, options.profile, options.assignments, variant=options.variant)

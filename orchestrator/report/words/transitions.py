@@ -13,7 +13,7 @@ MOST_LISTED = 4
 """Maximum number of mixes, sizes or seeds named in one line."""
 LEVEL_TOP, LEVEL_RISE = 0.9, 0.1
 """A curve levels off if mean scores at larger sizes are below the first number and above the floor plus the second."""
-UNKNOWN = "unknown"
+UNKNOWN = "not located"
 """A transition without an estimate or bounds."""
 LARGER = 0.5
 """Larger sizes are at least this share of the largest size."""
