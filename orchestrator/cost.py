@@ -14,8 +14,8 @@ from orchestrator.home.sweeps import RunRecord
 from orchestrator.search.base import AUTO, Observation, Request, Searcher
 from orchestrator.search.registry import METHODS
 from orchestrator.search.results import cost_model
-from orchestrator.space.evidence import is_evidence, problem_of, searcher_of
 from orchestrator.space.hardware import Hardware, Machine
+from orchestrator.space.observations import is_evidence, problem_of, searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import AUTO_GPU_SHARE, StackSizes
 from trainables.base import Arm, Family, RunConfig

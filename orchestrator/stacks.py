@@ -121,7 +121,7 @@ def stack_bytes(resources: Resources, hardware: Hardware) -> float:
 
 
 def settled(spec: SweepSpec, hardware: Hardware) -> SweepSpec:
-    """Return the sweep with numbers for each ``auto`` about stacks: the GPU share and the searcher's ``stack``."""
+    """Return the sweep with numbers for stack settings that are ``auto``: the GPU share, the searcher's ``stack``."""
     if spec.resources.gpu_per_stack == AUTO:
         shared = spec.resources.model_copy(update={"gpu_per_stack": AUTO_GPU_SHARE})
         spec = spec.model_copy(update={"resources": shared})

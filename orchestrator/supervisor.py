@@ -187,7 +187,7 @@ def has_parent() -> bool:
 
 
 def resumed() -> str | None:
-    """Return the id of the sweep that this driver resumes because the previous driver died, "" for all of a space."""
+    """Return the id of the sweep to resume after the previous driver died, or "" to resume every variant of a space."""
     return _resumed
 
 

@@ -25,8 +25,8 @@ from orchestrator.search.base import Problem
 from orchestrator.search.registry import METHODS
 from orchestrator.simulation import compare
 from orchestrator.space import hardware
-from orchestrator.space.evidence import problem_of
 from orchestrator.space.mistakes import InvalidDataError, dotted, parse
+from orchestrator.space.observations import problem_of
 from orchestrator.space.settings_documentation import entries
 from orchestrator.space.spaces import is_path, names
 from orchestrator.sweep.run_options import HOME, SpaceOptions

@@ -24,7 +24,7 @@ from orchestrator.home.machine_errors import trouble_words
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.search.base import BY_HAND, Observation, Request, Searcher
-from orchestrator.space.evidence import observe
+from orchestrator.space.observations import observe
 from orchestrator.stacks import Stack, StackSizes, Ticket, next_stack
 from trainables.base import Family, Outcome, Status
 

@@ -46,7 +46,7 @@ class StackWorker:
 
     A stack that needs more memory than its share of the device is halved: two halves continue from its last checkpoint.
     A run that reaches its ``until`` ends, and the others continue as a smaller stack with a new learner. A machine
-    error (a full disk, a single run too large for memory) is not an outcome: the worker reports it and leaves.
+    error (a full disk, a single run too large for memory) is not an outcome: the worker reports it and stops.
 
     The driver has processed the last report when it calls :meth:`advance` or :meth:`close` again. Checkpoints are
     written only then, so they never contain more than the driver knows.

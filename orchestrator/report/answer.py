@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from orchestrator.space.evidence import comparisons, is_evidence, point_of
+from orchestrator.space.observations import comparisons, is_evidence, point_of
 from orchestrator.space.settings import difference
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import tuned_text

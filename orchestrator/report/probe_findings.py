@@ -16,7 +16,7 @@ from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.words.explanation import Paragraph
 from orchestrator.report.words.numbers import counted, listed
 from orchestrator.report.words.transitions import called
-from orchestrator.space.evidence import stands_for_its_size
+from orchestrator.space.observations import stands_for_its_size
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import Verdict
 from trainables.base import Family, Status

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from orchestrator.home.sweeps import RunRecord
-from orchestrator.space.evidence import stands_for_its_size
+from orchestrator.space.observations import stands_for_its_size
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import QUANTILES, Estimate
 

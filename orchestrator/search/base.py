@@ -41,7 +41,7 @@ class Request:
 
     @property
     def is_evidence(self) -> bool:
-        """True if the run is trained in full and its outcome is evidence. See also orchestrator/space/evidence.py."""
+        """True if the run is trained in full and its outcome is evidence (see also space/observations.py)."""
         return not self.phase and self.until is None
 
     @classmethod

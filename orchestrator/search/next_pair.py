@@ -34,9 +34,9 @@ THRIFT = 0.75
 STEP = 1.2
 """The next factor to certify is at least this many times the last one."""
 AMBITION = 0.5
-"""A pair's growth is multiplied by the rise of the log factor to this power. With 0, factors rise in small steps.
-With 1, the search spends pairs on ratios too large to certify, and misses smaller factors (results/searchers.md in
-tests/bench)."""
+"""Exponent of the rise of the log factor, by which a pair's expected growth is multiplied. With 0, factors rise in
+small steps. With 1, the search spends pairs on ratios too large to certify, and misses smaller factors
+(tests/bench/results/searchers.md)."""
 LEAST_GROWTH = {False: 0.02, True: 0.05}
 """Stop when another pair is expected to add less log evidence than this (False: before the decision, True: after). If
 both mixes are known to learn alike, a decision would take more than a hundred pairs."""

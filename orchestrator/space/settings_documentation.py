@@ -19,7 +19,7 @@ from pydantic_core import PydanticUndefined
 from orchestrator.search.registry import METHODS
 from orchestrator.space.expectations import Expectation
 from orchestrator.space.mistakes import field_types
-from orchestrator.space.search import DEFAULT_METHOD
+from orchestrator.space.search_method import DEFAULT_METHOD
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
 from orchestrator.space.written_arms import WrittenArm, WrittenPhase
 from trainables.base import load_family

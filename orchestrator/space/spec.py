@@ -25,7 +25,7 @@ from orchestrator.search.base import Request
 from orchestrator.space import checks, strict_yaml
 from orchestrator.space.mistakes import NAME, STRICT, InvalidDataError, Mistake, explain, parse
 from orchestrator.space.resources import Resources
-from orchestrator.space.search import Search
+from orchestrator.space.search_method import Search
 from orchestrator.space.settings import flatten, plain_value, resolve
 from orchestrator.space.sizes import SizeRange
 from orchestrator.space.tuning_settings import LARGEST_SEED, Tune

@@ -35,8 +35,8 @@ from orchestrator.record.store import Store, StoreError, check, choose
 from orchestrator.report.answer import Answer
 from orchestrator.search.base import BY_HAND
 from orchestrator.space import hardware
-from orchestrator.space.evidence import searcher_of
 from orchestrator.space.hardware import Hardware
+from orchestrator.space.observations import searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import StackSizes, settled
 from orchestrator.sweep.answering import finish, leave_resumable

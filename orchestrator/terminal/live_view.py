@@ -303,10 +303,10 @@ def _times(snapshot: Snapshot) -> str:
 
 
 def _costs(snapshot: Snapshot) -> str:
-    """Return ``1 h 05 min in ended runs, 34% of the whole grid; 12,300 steps per second in total``."""
-    text = f"{duration(snapshot.trained_s)} in ended runs"
+    """Return ``1 h 05 min of training done (34% of the whole grid), 12,300 steps/s``."""
+    text = f"{duration(snapshot.trained_s)} of training done"
     if snapshot.grid_s:
-        text += f", {snapshot.trained_s / snapshot.grid_s:.0%} of the whole grid"
+        text += f" ({snapshot.trained_s / snapshot.grid_s:.0%} of the whole grid)"
     if snapshot.steps_per_s is not None:
-        text += f"; {number(snapshot.steps_per_s)} steps per second in total"
+        text += f", {number(snapshot.steps_per_s)} steps/s"
     return text

@@ -23,8 +23,8 @@ This requires four rules, which searchers follow and ``tests/search/test_validit
    baseline's runs, so a run's outcome may be known from another comparison. It must not influence the choice of a block
    that contains this run.
 3. Both runs of a block are trained, whatever the outcome of the first.
-4. A failed run has no outcome. In each direction it counts as the less favorable outcome, because
-   whether a run fails or is stopped may depend on how its training went. A diverged run did not learn.
+4. A failed run has no outcome. Whether it fails or is stopped may depend on how its training went, so in each direction
+   it counts as the outcome that favors that direction less. A diverged run did not learn.
 
 The mix may also have the smaller model in a pair. Such a pair says nothing about equal sizes. It is evidence
 against "the baseline needs at most r times the mix's parameters" for every r up to the ratio of the two models'

@@ -23,7 +23,7 @@ import numpy as np
 from orchestrator.search.base import Observation, Request
 from orchestrator.search.results import learned_runs
 from orchestrator.simulation import simulate
-from orchestrator.space.evidence import searcher_of
+from orchestrator.space.observations import searcher_of
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.evidence import ERROR, LEARNED, Direction, compare, counted

@@ -17,8 +17,8 @@ from orchestrator.home.directories import Home
 from orchestrator.home.journal import Journal
 from orchestrator.home.sweeps import create_sweep
 from orchestrator.search.base import Request
-from orchestrator.space.evidence import searcher_of
 from orchestrator.space.hardware import Hardware
+from orchestrator.space.observations import searcher_of
 from orchestrator.stacks import StackSizes
 from tests.engine.test_campaign import start
 from tests.families import LogisticFamily

@@ -1,4 +1,4 @@
-"""The graph network; its output is the unknowns.
+"""The graph network, whose output is the vector of unknowns to optimize.
 
 Every node has C features, which are parameters. A layer is ``h <- M h``. M is made from ``P = 1 - D^-1/2 H D^-1/2``,
 with H the Hessian at the start and D the sums of absolute values in its rows (the idea is arXiv 2205.13624's; layers

@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.figures import style
-from orchestrator.space.evidence import is_evidence
+from orchestrator.space.observations import is_evidence
 from orchestrator.space.spec import SweepSpec
 
 HEIGHTS_IN = (2.2, 0.5)

@@ -22,7 +22,7 @@ from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.figures import style
 from orchestrator.report.figures.transitions import size_span, styles_of
 from orchestrator.report.probe_findings import ProbePoint
-from orchestrator.space.evidence import stands_for_its_size
+from orchestrator.space.observations import stands_for_its_size
 from trainables.base import Words
 from trainables.probes.embeddings import principal
 

@@ -93,7 +93,7 @@ def outcome_words(answer: Answer, mix: MixAnswer) -> str:
 
 
 def _certified(comparison: Comparison, unit: str) -> str:
-    """Return ``at least 1.5 times fewer`` for the unit `` times``, or ``""`` if hardly any factor is certified."""
+    """Return the certified factor, ``at least 1.5 times fewer`` for the unit `` times``; ``""`` if it is close to 1."""
     if comparison.at_least is None or comparison.at_least < SHOWN:
         return ""
     many = "fewer" if comparison.decided is Direction.FEWER else "as many"

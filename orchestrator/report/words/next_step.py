@@ -60,9 +60,14 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
     is_decided = answer.compared and not undecided and not apart
     aim = spec.search.settings.get("aim", "locate")
     if is_decided and aim == "decide":
-        return NextStep("Also find how many times fewer or more.", ("search.aim=factor",))
+        return NextStep(
+            "This search stopped at the decision. Find out how large the difference is.", ("search.aim=factor",)
+        )
     if is_decided and aim == "factor":
-        return NextStep("Also locate the transitions.", ("search.aim=locate", *_raised(spec)))
+        return NextStep(
+            "This search stopped before it located the transitions. Locate them, too.",
+            ("search.aim=locate", *_raised(spec)),
+        )
     if above := by_verdict[Verdict.ABOVE]:
         because = f"{_names(above)} {'was' if len(above) == 1 else 'were'} {never_learned(answer, above)}"
         return _other_size(spec, MORE * largest, because)

@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.report.answer import answer
 from orchestrator.search.base import Request
-from orchestrator.space.evidence import is_evidence, observe, point_of, stands_for_its_size
+from orchestrator.space.observations import is_evidence, observe, point_of, stands_for_its_size
 from orchestrator.transition.types import Point
 from tests.sweep.sweeps import spec
 from trainables.base import Outcome, Status
