@@ -10,7 +10,7 @@ from typing import Annotated
 from zlib import crc32
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from orchestrator import environment
@@ -60,16 +60,24 @@ def show_command(
 ) -> None:
     """List the search spaces, or print a resolved one as YAML that can be run, with its comments."""
     if space is None:
-        listed = answer_table.plain_table("search space", "question", "profiles")
-        listed.columns[0].no_wrap = True
-        for shipped in map(open_space, names()):
-            question = Text(str(shipped.top.get("question", "")))
-            listed.add_row(shipped.name, question, ", ".join(shipped.profiles))
-        wide_console().print(listed)
+        wide_console().print(_spaces_view())
         return
     resolved = resolve(space, options).to_yaml()
     values = written(space, options.profile, options.assignments, variant=options.variant)
     typer.echo(commented(resolved, values.comments), nl=False)
+
+
+def _spaces_view() -> RenderableType:
+    """Return the shipped search spaces with their questions, and their profiles once for all spaces that share them."""
+    listed = answer_table.plain_table("search space", "question")
+    listed.columns[0].no_wrap = True
+    sharing: dict[str, list[str]] = {}
+    for space in map(open_space, names()):
+        listed.add_row(space.name, Text(str(space.top.get("question", ""))))
+        sharing.setdefault(", ".join(space.profiles), []).append(space.name)
+    usual, *others = sorted(sharing, key=lambda profiles: -len(sharing[profiles]))
+    lines = [f"Profiles: {usual}", *(f"Profiles of {', '.join(sharing[profiles])}: {profiles}" for profiles in others)]
+    return Group(listed, Text(), *map(Text, lines))
 
 
 @with_options(SizedOptions)
