@@ -135,9 +135,8 @@ def evidence_words(answer: Answer) -> str:
             leans = f" (toward {pairs.leans})" if pairs.decided is None and pairs.evidence >= LEANING else ""
             parts.append(f"{odds(_shown_evidence(pairs))}{about}{leans} from {counted(pairs.equal.pairs, 'pair')}")
     needed = f"{next(iter(counts.values())).threshold:.0f}"
-    meaning = (
-        f"{needed}:1 decides. If two mixes learn equally often, at most 1 comparison in {needed} gets there by chance."
-    )
+    chance = f"chance alone would reach that in at most 1 comparison in {needed}"
+    meaning = f"{needed}:1 decides: if two mixes learned equally often, {chance}."
     return f"Evidence {listed(parts)} of equal size. {meaning}"
 
 
