@@ -25,6 +25,8 @@ LEARNED, UNLEARNED = 0.98, 0.2
 """Accuracies of runs in a rehearsal, at or above the transition and below it."""
 MOST_REHEARSALS = 16
 """Maximum number of transitions to rehearse."""
+SOONER = 0.6
+"""In half of the rehearsals of a comparison, a mix learns from this share of its baseline's transition on."""
 
 NATIVE_RATE, NATIVE_HALF = 9.2e10, 800.0
 CPU_RATE, CPU_HALF = 4.5e10, 17_000.0
@@ -69,9 +71,11 @@ class Plan:
     Attributes:
         seconds: Seconds from start to answer, including the tuning.
         flops: Floating-point operations of all runs.
-        runs_at_worst: Number of runs in the most expensive rehearsal. In a rehearsal, either every run of a size
+        runs_at_best: Number of runs in the shortest rehearsal.
+        runs_at_worst: Number of runs in the longest rehearsal. In a rehearsal, either every run of a size
             learns or none does; mixed outcomes may need more runs.
         runs_at_most: The searcher's bound on the runs.
+        seconds_at_best: Seconds of the cheapest rehearsal.
         seconds_at_worst: Seconds of the most expensive rehearsal.
         stacks_at_once: Number of stacks that train at the same time.
         tuning_runs: Maximum number of tuning runs before the sweep; 0 if another sweep tuned the same settings.
@@ -81,8 +85,10 @@ class Plan:
     sizes: tuple[SizePlan, ...]
     seconds: float
     flops: float
+    runs_at_best: int
     runs_at_worst: int
     runs_at_most: int
+    seconds_at_best: float
     seconds_at_worst: float
     stacks_at_once: int
     tuning_runs: int
@@ -123,13 +129,16 @@ def make_plan(spec: SweepSpec, hardware: Hardware) -> Plan:
         return STARTUP_S + searched_s / at_once + tuning_s + donors_s
 
     runs_at_worst = max(runs.total() for runs in rehearsals)
+    searched_s = [sum(count * seconds[size] for size, count in runs.items()) for runs in rehearsals]
     return Plan(
         sizes,
         seconds=wall(sum(size.runs * size.seconds for size in sizes)),
         flops=sum(size.runs * size.flops for size in sizes) + sum(flops for flops, _ in donors),
+        runs_at_best=min(runs.total() for runs in rehearsals),
         runs_at_worst=runs_at_worst,
         runs_at_most=max(runs_at_worst, sum(mix.runs_left for mix in searcher_of(spec).progress())),
-        seconds_at_worst=wall(max(sum(count * seconds[size] for size, count in runs.items()) for runs in rehearsals)),
+        seconds_at_best=wall(min(searched_s)),
+        seconds_at_worst=wall(max(searched_s)),
         stacks_at_once=at_once,
         tuning_runs=tuning_runs,
         tuning_seconds=tuning_s,
@@ -156,7 +165,8 @@ def _tuning(spec: SweepSpec, at_once: int) -> tuple[int, float]:
 
 
 def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]]:
-    """Return the number of runs that the searcher requests by size, for each of several assumed transitions."""
+    """Return the number of runs that the searcher requests by size, for each of several assumed transitions: equal ones
+    of all mixes, and then smaller ones of the mixes that are compared with a baseline."""
     # All recipes are searched in the same way, so the first represents all.
     problem = problem_of(spec, spec.baseline.recipe)
     mixes = problem.mixes
@@ -164,10 +174,14 @@ def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]
     if len(transitions) > MOST_REHEARSALS:
         places = np.linspace(0, len(transitions) - 1, MOST_REHEARSALS).round().astype(int)
         transitions = [transitions[place] for place in places]
+    compared = {mix for mix, _ in problem.comparisons}
+    worlds = [dict.fromkeys(mixes, transition) for transition in transitions]
+    if compared:
+        worlds += [{mix: at * (SOONER if mix in compared else 1) for mix, at in world.items()} for world in worlds]
     rehearsals = []
-    for transition in transitions:
+    for world in worlds:
         searcher = METHODS[spec.search.method](problem, **spec.search.settings)
-        counts = played_to_the_end(searcher, dict.fromkeys(mixes, transition), seconds)
+        counts = played_to_the_end(searcher, world, seconds)
         rehearsals.append(Counter({size: round(runs * len(spec.mixes) / len(mixes)) for size, runs in counts.items()}))
     return rehearsals
 

@@ -34,9 +34,7 @@ def print_start(spec: SweepSpec, hardware: Hardware, console: Console, details: 
     rows["devices"] = f"{hardware}{_idle_gpus(spec, hardware)}"
     if slow := _slow_training(spec):
         rows["training"] = slow
-    worst = f"simulated worst case: {plan.runs_at_worst:,} runs in {rough_duration(plan.seconds_at_worst)}"
-    about = f"about {plan.runs:,.0f} runs in {rough_duration(plan.seconds)} ({worst})"
-    rows["estimate"] = f"{about}. Times may be off by a factor of 3"
+    rows["estimate"] = f"{_runs_and_time(plan)} (simulated). Times may be off by a factor of 3"
     _print_rows(spec, rows, console)
     console.print(Text(f"All settings, caveats and costs: {details}"), soft_wrap=True)
     _print_notes(spec, hardware, plan, console)
@@ -91,15 +89,21 @@ def _print_notes(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Conso
 
 
 def _cost(plan: Plan) -> str:
-    """Return the cost of the whole sweep: ``about 26 runs in 9 min (simulated worst case ...), ...``."""
+    """Return the cost of the whole sweep: ``10 to 40 runs in 1 to 9 min (simulated), ...``."""
     limit = "" if plan.runs_at_worst == plan.runs_at_most else f"; the search stops at {plan.runs_at_most:,} runs"
     most = rough_duration(plan.tuning_seconds)
     tuning = f"; tuning takes at most {most} of the time ({plan.tuning_runs} runs)" if plan.tuning_runs else ""
     return (
-        f"about {plan.runs:,.0f} runs in {rough_duration(plan.seconds)} (simulated worst case: {plan.runs_at_worst:,} "
-        f"runs in {rough_duration(plan.seconds_at_worst)}{limit}), {plan.flops:.1e} FLOPs, "
+        f"{_runs_and_time(plan)} (simulated{limit}); on average {plan.runs:,.0f} runs, {plan.flops:.1e} FLOPs, "
         f"{plan.disk_bytes / 1e6:.0f} MB of disk{tuning}. Times may be off by a factor of 3"
     )
+
+
+def _runs_and_time(plan: Plan) -> str:
+    """Return the ranges over all rehearsals, ``10 to 40 runs in 1 min to 9 min``."""
+    runs = [f"{count:,}" for count in (plan.runs_at_best, plan.runs_at_worst)]
+    times = [rough_duration(seconds) for seconds in (plan.seconds_at_best, plan.seconds_at_worst)]
+    return f"{' to '.join(dict.fromkeys(runs))} runs in {' to '.join(dict.fromkeys(times))}"
 
 
 def _tuning(spec: SweepSpec) -> dict[str, str]:

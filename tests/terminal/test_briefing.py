@@ -11,6 +11,7 @@ from rich.console import Console
 from orchestrator.cost import make_plan
 from orchestrator.space.hardware import Hardware, Machine
 from orchestrator.space.spaces import load_space
+from orchestrator.stacks import settled
 from orchestrator.terminal.briefing import print_plan, print_start
 from tests.sweep.sweeps import printed, quiet, spec
 from trainables.transformer import native
@@ -86,3 +87,12 @@ def test_a_sweep_is_expected_to_take_longer_if_torch_trains(monkeypatch: pytest.
     fast = make_plan(wanted, machine).seconds
     monkeypatch.setattr(native, "library", lambda: None)
     assert make_plan(wanted, machine).seconds > 2 * fast
+
+
+def test_the_estimate_of_a_comparison_spans_equal_and_different_mixes() -> None:
+    """On flat sums, six sweeps of `quick` took 10 to 18 runs (tests/bench/results/flat.md); equal mixes take more."""
+    machine = Hardware(2, 8)
+    plan = make_plan(settled(load_space("add_vs_add_prod", "quick", hardware=machine), machine), machine)
+    assert plan.runs_at_best <= 10
+    assert plan.runs_at_worst >= 18
+    assert plan.seconds_at_best < plan.seconds < plan.seconds_at_worst
