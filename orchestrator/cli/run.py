@@ -77,7 +77,7 @@ def _spaces_view() -> RenderableType:
         sharing.setdefault(", ".join(space.profiles), []).append(space.name)
     usual, *others = sorted(sharing, key=lambda profiles: -len(sharing[profiles]))
     lines = [f"Profiles: {usual}", *(f"Profiles of {', '.join(sharing[profiles])}: {profiles}" for profiles in others)]
-    return Group(listed, Text(), *map(Text, lines))
+    return Group(listed, Text(), *map(Text, lines), Text("Start with `run add_vs_add_prod --profile quick`: a minute."))
 
 
 @with_options(SizedOptions)

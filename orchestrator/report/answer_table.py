@@ -52,16 +52,16 @@ def answer_table(answer: Answer) -> AnswerTable:
 
 
 def render(answer: Answer, step: NextStep | None = None) -> Group:
-    """Return the answer for a terminal: table, findings, evidence, estimated factors, and what qualifies them."""
+    """Return the answer for a terminal: findings, evidence, estimated factors, the table, and what qualifies them."""
     table, estimates = answer_table(answer), "" if answer.recipes else estimate_words(answer, decided=True)
     grid = plain_table(*table.header)
     for cells in table.rows:
         grid.add_row(*map(Text, cells))
     return Group(
-        Text(table.head, style="dim"),
-        grid,
         *(Text(sentence, style="bold") for sentence in finding(answer)),
         *(Text(sentence) for sentence in (evidence_words(answer), estimates) if sentence),
+        Text(table.head, style="dim"),
+        grid,
         *(Text(condition, style="yellow") for condition in conditions(answer)),
         *([Text(f"next    {step.why}")] if step else []),
     )

@@ -1,4 +1,4 @@
-"""Observations of a sweep: which of the runs that ended count as evidence for a transition, and the result of each.
+"""Observations of a sweep: which finished runs count as evidence for a transition, and what each one shows.
 
 A run is evidence if it was trained to its end, with the steps of all runs of its arm. Earlier phases of an arm are not
 evidence; their labels differ. A failed run is not evidence, and a diverged run did not learn. For runs that have not

@@ -111,7 +111,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
 
 
 def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:
-    """Raise :class:`UserError` if the machines lack a stack's cores or GPUs, or this machine a scratch directory."""
+    """Raise :class:`UserError` if no machine has the cores or GPUs for a stack, or this one no scratch directory."""
     resources, where = spec.resources, f"at {address}" if address else "here"
     if address is None:
         scratch(resources.scratch)

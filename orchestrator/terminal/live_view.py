@@ -304,6 +304,8 @@ def _times(snapshot: Snapshot) -> str:
 
 def _costs(snapshot: Snapshot) -> str:
     """Return ``1 h 05 min of training done (34% of the whole grid), 12,300 steps/s``."""
+    if snapshot.trained_s < 1:
+        return "no run has ended yet"
     text = f"{duration(snapshot.trained_s)} of training done"
     if snapshot.grid_s:
         text += f" ({snapshot.trained_s / snapshot.grid_s:.0%} of the whole grid)"

@@ -23,8 +23,8 @@ This requires four rules, which searchers follow and ``tests/search/test_validit
    baseline's runs, so a run's outcome may be known from another comparison. It must not influence the choice of a block
    that contains this run.
 3. Both runs of a block are trained, whatever the outcome of the first.
-4. A failed run has no outcome. Whether it fails or is stopped may depend on how its training went, so in each direction
-   it counts as the outcome that favors that direction less. A diverged run did not learn.
+4. A failed run has no outcome. A run may fail because of how its training went, so for each direction it counts as the
+   outcome that is worse for that direction. A diverged run did not learn.
 
 The mix may also have the smaller model in a pair. Such a pair says nothing about equal sizes. It is evidence
 against "the baseline needs at most r times the mix's parameters" for every r up to the ratio of the two models'
@@ -193,7 +193,7 @@ def log_growth(pairs: Sequence[Pair]) -> dict[Direction, Floats]:
 
 
 def log_evidence(growth: Floats) -> Floats:
-    """Return the log evidence before the first pair and after each, from the growth of one direction."""
+    """Return the log evidence of one direction before the first pair and after each, given the growth by each pair."""
     start = np.log([*[(1 - PREDICTED) / len(ALTERNATIVES)] * len(ALTERNATIVES), PREDICTED]) - math.log(2)
     path: Floats = np.logaddexp.reduce(np.cumsum([start, *growth], axis=0), axis=1)
     return path

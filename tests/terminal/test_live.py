@@ -104,7 +104,7 @@ def test_many_sizes_share_cells_of_the_bar(low: int | None, high: int | None, ba
 
 def test_the_status_line_has_placeholders_before_the_first_run_ends() -> None:
     mix = MixProgress("add", None, None, 6, done=False, note="first runs")
-    line = "add not yet, 0 done, 0 now; 0 s elapsed, about 16 s left; 0 s of training done"
+    line = "add not yet, 0 done, 0 now; 0 s elapsed, about 16 s left; no run has ended yet"
     assert status_line(Snapshot("n_embed", (8, 16), (mix,), left_s=16)) == line
 
 

@@ -100,8 +100,9 @@ class Destruction(TransformerProbe):
     * ``removed_GROUPING`` and ``removed_others_GROUPING``: the share of the embeddings' variance that was removed, for
       this grouping and on average for the others.
 
-    Random directions would be a weak null: with six embeddings at width 16, one removes 6% of the variance. The mean
-    difference between any two halves removes far more. A head tied to the embeddings changes with them.
+    Random directions would be a weak null: with six embeddings of width 16, a random one removes only 6% of the
+    variance. The mean difference between any two halves removes far more. A head tied to the embeddings changes with
+    them.
     """
 
     name = "destruction"

@@ -265,7 +265,7 @@ class ExpressionTask(ABC):
             "Raise settings.task.held_out_fraction to test more."
         )
         leak = (
-            "In this sweep a test example may be a training example with its arguments in another order. "
+            "Some test examples may be training examples with their arguments in another order. "
             "Set settings.task.held_out=unordered to exclude that."
         )
         applies = {few: self.held_out_tuples < FEW_HELD_OUT, leak: not unordered and bool(self.blind())}

@@ -61,7 +61,8 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
     aim = spec.search.settings.get("aim", "locate")
     if is_decided and aim == "decide":
         return NextStep(
-            "This search stopped at the decision. Find out how large the difference is.", ("search.aim=factor",)
+            "This search stopped as soon as the comparison was decided. Measure how large the difference is.",
+            ("search.aim=factor",),
         )
     if is_decided and aim == "factor":
         return NextStep(
@@ -124,7 +125,7 @@ def _can_train(spec: SweepSpec, size: int) -> bool:
 
 
 def _continued(spec: SweepSpec, mixes: Sequence[MixAnswer], because: str) -> NextStep:
-    """Recommend twice the seeds and limits, and a size next to each transition of ``mixes``."""
+    """Recommend doubling the seeds and the limits, and adding a size next to each mix's transition."""
     between = {size for mix in mixes if (size := _size_between(spec, mix)) is not None}
     seeds, *limits = _raised(spec)
     overrides = (seeds, *([_with_sizes(spec, between)] if between else []), *limits)

@@ -51,8 +51,12 @@ def size_words(answer: Answer, transition: Transition) -> str:
     """Return a transition on the size axis, or why there is none: ``34.4 [29.5, 44]``, ``above 64``."""
     smallest, largest = answer.tested(transition)
     words = estimate(transition.relative, smallest.size, largest.size, transition.verdict)
-    is_near_floor = transition.verdict is Verdict.NEAR_FLOOR
-    return f"{words} (a constant answer scores {transition.floor:.2f})" if is_near_floor else words
+    if transition.verdict is Verdict.NEAR_FLOOR:
+        return f"{words} (a constant answer scores {transition.floor:.2f})"
+    first = [point for point in transition.points if point.size == smallest.size]
+    if words == UNKNOWN and first and all(answer.has_learned(point.accuracy, point.floor) for point in first):
+        return f"{words}, learned at {exact(smallest.size)}"
+    return words
 
 
 def count_words(answer: Answer, task: TaskAnswer) -> str:
@@ -79,7 +83,7 @@ def own_sentence(answer: Answer, mix: MixAnswer) -> str:
         scores = f"always giving the most frequent answer already scores {transition.floor:.2f}"
         return f"{name} is not measurable: {scores}"
     bounds = size_words(answer, transition)
-    return f"{name}: transition not located" + (f", {bounds}" if bounds != UNKNOWN else "")
+    return f"{name}: transition {bounds}" if bounds.startswith(UNKNOWN) else f"{name}: transition {UNKNOWN}, {bounds}"
 
 
 def never_learned(answer: Answer, mixes: Sequence[MixAnswer]) -> str:
