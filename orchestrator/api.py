@@ -176,8 +176,8 @@ def _home(given: str | Path | None) -> Home:
 
 
 def load(sweep: str | None = None, home: str | Path | None = None) -> SweepResults:
-    """Return a sweep by its id, a prefix of the id, or the name of a search space (its newest sweep), by default the
-    newest sweep of all.
+    """Return a sweep, by default the newest. Name it by its id, a prefix of the id, or its search space (the space's
+    newest sweep).
 
     Raises ``UserError`` with a list of sweeps, or ``UnreadableError`` (a ``SweepError``) with reason and remedy.
     Smaller damage is a warning, also in :attr:`SweepResults.damage`.

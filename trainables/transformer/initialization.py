@@ -87,7 +87,7 @@ def scale_warning(init: InitSettings, sizes: Sequence[int]) -> str:
     far_off = f"less than 1/{FAR:g} of" if too_small else f"more than {FAR:g} times"
     return (
         f"The initial weights have a standard deviation of {init.scale:g}. At {where}, that is {far_off} "
-        "1/sqrt(n_embed), so runs may fail because of their weights, not because of their size. "
+        "1/sqrt(n_embed), so a run may fail because of its initial weights, not because of its size. "
         "Set settings.model.init={kind: scaled} to compare."
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.words.numbers import bare, counted, exact, listed
-from orchestrator.report.words.transitions import MOST_LISTED, called, largest_tested, own_sentence
+from orchestrator.report.words.transitions import MOST_LISTED, called, largest_tested, never_learned, own_sentence
 from orchestrator.search.base import BY_HAND
 from orchestrator.transition.evidence import Comparison, Direction
 from orchestrator.transition.types import CONFIDENCE, Synergy
@@ -178,9 +178,13 @@ def caveats(answer: Answer) -> tuple[str, ...]:
 
 
 def conditions(answer: Answer) -> tuple[str, ...]:
-    """Return the qualifications printed with the answer: unequal budgets, and mixes stopped by hand."""
+    """Return the qualifications printed with the answer: mixes that were never learned although their comparison is
+    decided, unequal budgets, and mixes stopped by hand."""
+    decided = dict.fromkeys(one for mix in answer.compared if mix.is_decided for one in (answer.baseline_of(mix), mix))
+    caution = "A recipe under which it is learned may give another answer"
+    unlearned = [f"{called(mix)} was {never_learned(answer, (mix,))}. {caution}." for mix in decided if not mix.learned]
     unequal = [f"{called(mix)} {words}." for mix in answer.mixes if (words := confounded(answer, mix))]
-    return (*unequal, *(f"{called(mix)} was {BY_HAND}." for mix in answer.mixes if mix.stopped))
+    return (*unlearned, *unequal, *(f"{called(mix)} was {BY_HAND}." for mix in answer.mixes if mix.stopped))
 
 
 def confounded(answer: Answer, mix: MixAnswer) -> str:
