@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -14,13 +15,15 @@ import psutil
 import pytest
 
 from tests.cli.program import process
-from tests.engine.nodes import PLAIN, RAY
+from tests.engine.hosts import RAY
 from tests.record.servers import free_port
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
+PLAIN = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+"""The environment of this process before Ray was started in it."""
 JOIN = (
     "import sys\nfrom orchestrator.engine.ray.cluster import cluster_hardware\n"
     "from orchestrator.errors import SweepError\n"
