@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.report.answer_table import plain_table
-from orchestrator.report.words.numbers import bad_runs, duration, number, rough_duration
+from orchestrator.report.words.numbers import bad_runs, duration, rough_duration
 from orchestrator.search.base import MixProgress
 from orchestrator.transition.types import Density
 from trainables.base import Status
@@ -65,8 +65,7 @@ class Snapshot:
 
     ``counts`` has the number of ended runs of each mix, and ``so_far`` the mixes with runs. ``left_s`` is the estimated
     time left: 0 if the sweep has taken longer and no run has ended since. ``trained_s`` is the training time of ended
-    runs, and ``grid_s`` the time of every size with every seed, None until it is known. ``steps_per_s`` counts
-    optimizer steps of all runs together over the last minute.
+    runs, and ``grid_s`` the time of every size with every seed, None until it is known.
     """
 
     size_axis: str
@@ -78,7 +77,6 @@ class Snapshot:
     left_s: float = 0.0
     trained_s: float = 0.0
     grid_s: float | None = None
-    steps_per_s: float | None = None
     so_far: Mapping[str, SoFar] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
@@ -228,7 +226,7 @@ def _posterior_bar(sizes: Sequence[int], posterior: Sequence[float], mix: MixPro
 
 
 def _in_training(snapshot: Snapshot) -> Table:
-    table = plain_table("training", "", "left", "accuracy, seed by seed")
+    table = plain_table("training", "", "left", "accuracy")
     for column in table.columns[1:3]:
         column.no_wrap, column.justify = True, "right"
     table.columns[3].no_wrap, table.columns[3].overflow = True, "ellipsis"
@@ -269,12 +267,10 @@ def _times(snapshot: Snapshot) -> str:
 
 
 def _costs(snapshot: Snapshot) -> str:
-    """Return ``1 h 05 min of training done (34% of the whole grid), 12,300 steps/s``."""
+    """Return ``1 h 05 min of training done (34% of the whole grid)``."""
     if snapshot.trained_s < 1:
         return "no run has ended yet"
     text = f"{duration(snapshot.trained_s)} of training done"
     if snapshot.grid_s:
         text += f" ({snapshot.trained_s / snapshot.grid_s:.0%} of the whole grid)"
-    if snapshot.steps_per_s is not None:
-        text += f", {number(snapshot.steps_per_s)} steps/s"
     return text

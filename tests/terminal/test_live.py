@@ -46,7 +46,6 @@ SNAPSHOT = Snapshot(
     left_s=170,
     trained_s=3930,
     grid_s=19650,
-    steps_per_s=12345,
     so_far={
         "add": SoFar("24-48", False, (0, 0, 0, 0.01, 0.02, 0.3, 0.4, 0.15, 0.06, 0.04, 0.02)),
         "add+prod": SoFar("up to 16", False, (0.3, 0.2, 0.4, 0.1, 0, 0, 0, 0, 0, 0, 0)),
