@@ -145,6 +145,10 @@ def _check_begin(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hard
     single = replace(options, resume=None) if options.several else options
     for spec in specs:
         earlier_sweeps(spec, Home(options.home.resolve()), hardware, single)
+    if options.dashboard:
+        from orchestrator.engine.ray.session import check_dashboard  # Ray takes a second to import.
+
+        check_dashboard()
 
 
 def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hardware, console: Console) -> None:

@@ -178,7 +178,7 @@ def _engine_for(spec: SweepSpec, options: RunOptions) -> Engine:
     from orchestrator.engine.ray.engine import RayEngine  # Ray takes a second to import; local sweeps do not need it.
     from orchestrator.engine.ray.session import RaySession
 
-    return RayEngine(spec.resources, options.session or RaySession(options.address))
+    return RayEngine(spec.resources, options.session or RaySession(options.address, dashboard=options.dashboard))
 
 
 @contextmanager
@@ -189,7 +189,7 @@ def one_ray(options: RunOptions) -> Iterator[RunOptions]:
         return
     from orchestrator.engine.ray.session import RaySession
 
-    with RaySession(options.address, kept=True) as session:
+    with RaySession(options.address, dashboard=options.dashboard, kept=True) as session:
         yield replace(options, session=session)
 
 

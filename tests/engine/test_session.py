@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import urllib.request
+
 import psutil
 import pytest
 import ray
@@ -56,3 +58,13 @@ def test_a_ray_of_the_users_own_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
     with pytest.raises(UserError, match=r"call ray\.shutdown\(\) first"):
         RaySession().begin()
+
+
+@pytest.mark.night
+def test_the_dashboard_answers_on_loopback() -> None:
+    pytest.importorskip("opencensus")
+    with RaySession(dashboard=True) as session:
+        session.begin()
+        assert session.dashboard_url.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(session.dashboard_url, timeout=60) as answer:
+            assert b"Ray Dashboard" in answer.read()

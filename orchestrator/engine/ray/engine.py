@@ -16,6 +16,7 @@ from orchestrator.engine.campaign import Campaign, Engine
 from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, SlotScheduler
 from orchestrator.engine.ray.cluster import Room, has_autoscaler, slots_on
 from orchestrator.engine.ray.deaths import machine_error_behind
+from orchestrator.engine.ray.files import token_file
 from orchestrator.engine.ray.session import RaySession
 from orchestrator.engine.ray.trial import StackTrial
 from orchestrator.errors import SweepError, UserError
@@ -48,7 +49,9 @@ class RayEngine(Engine):
         room = (
             f"{counted(slots, 'stack')} at a time" if slots else f"{self._lacking()}: the autoscaler will add machines"
         )
-        return f"{where}: {nodes}, {cores(totals.get('CPU', 0))}{gpus}, {room}"
+        token = f"(enter the token from {token_file()} once per browser)"
+        dashboard = f"; dashboard: {self._session.dashboard_url} {token}" if self._session.dashboard_url else ""
+        return f"{where}: {nodes}, {cores(totals.get('CPU', 0))}{gpus}, {room}{dashboard}"
 
     def _lacking(self) -> str:
         needs = self._resources

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any
 
 import psutil
@@ -55,10 +56,16 @@ class RaySession(AbstractContextManager["RaySession"]):
 
     As a context manager, it ends Ray on exit. A ``kept`` session continues after successful sweeps, because starting
     Ray costs about five seconds of a core. After a failed sweep Ray ends, since workers may still be running.
+
+    Attributes:
+        dashboard: True to start Ray's dashboard, too.
+        dashboard_url: Address of the dashboard, or "" without one.
     """
 
     address: str | None = None
+    dashboard: bool = False
     kept: bool = False
+    dashboard_url: str = field(default="", init=False)
     _begun: bool = field(default=False, init=False)
     _before: ExitStack = field(default_factory=ExitStack, init=False)
 
@@ -78,7 +85,10 @@ class RaySession(AbstractContextManager["RaySession"]):
             os.environ.update(ENVIRONMENT)
             protect_token(missing=self.address is None)
             blocks.enter_context(_listening(everywhere=self.address is not None))
-            _start_here() if self.address is None else _join(self.address)
+            if self.address is None:
+                self.dashboard_url = _start_here(dashboard=self.dashboard)
+            else:
+                _join(self.address)
             blocks.callback(ray.shutdown)
             blocks.callback(supervisor.watch_ray, [])
             if self.address is None:
@@ -118,7 +128,14 @@ def _listening(*, everywhere: bool) -> Iterator[None]:
         ray_constants.ENABLE_RAY_CLUSTER = before
 
 
-def _start_here() -> None:
+def check_dashboard() -> None:
+    """Raise :class:`UserError` if the packages of Ray's dashboard are missing."""
+    if find_spec("opencensus") is None:
+        raise UserError("Ray's dashboard needs more packages: pip install 'ray[default]', or leave --dashboard out")
+
+
+def _start_here(*, dashboard: bool) -> str:
+    """Start Ray on this machine. Return the address of its dashboard, or "" without one."""
     os.environ.update({name: os.environ.get(name, value) for name, value in PATIENT.items()})
     # Actors inherit it, so they can import a family from a module in this directory.
     here = environment.working_directory()
@@ -127,15 +144,17 @@ def _start_here() -> None:
     job._client_job = True  # Otherwise Ray imports from the working directory first.
     temporary = str(temporary_directory() / "ray")
     try:
-        _init(
+        context = _init(
             address="local",  # Without it, Ray would join the cluster that was started last, by any user.
             job_config=job,
-            include_dashboard=False,
+            include_dashboard=dashboard,
+            dashboard_host="127.0.0.1",
             num_cpus=detect().cpus,  # By default Ray counts all cores, not only those available to this process.
             _temp_dir=temporary,
         )
     except Exception as error:  # Ray raises a bare Exception if its raylet has not started within 30 s.
         raise SweepError(f"Ray does not start on this machine, which may be too busy for it: {error}") from error
+    return f"http://{context.dashboard_url}" if dashboard else ""
 
 
 def _join(address: str) -> None:
@@ -169,5 +188,5 @@ def _check_address(address: str) -> None:
         ) from error
 
 
-def _init(**settings: Any) -> None:
-    ray.init(logging_level=logging.ERROR, log_to_driver=False, configure_logging=True, **settings)
+def _init(**settings: Any) -> Any:
+    return ray.init(logging_level=logging.ERROR, log_to_driver=False, configure_logging=True, **settings)
