@@ -79,8 +79,6 @@ class RaceFamily(Family):
 
     def check(self, mix: Mix, size: int) -> None:
         require(size >= FEWEST, "sizes", size, f"at least {FEWEST} nodes")
-        if max(mix.ratios.values()) > 1:
-            raise SettingsError(f"all methods of a race count equally; leave out the weights in {mix}", key="mixes")
         numbers, width = self.problem_class.numbers, self.settings.network.width
         if width < numbers and set(mix.tasks) & set(REPARAMETRIZED):
             raise SettingsError(
