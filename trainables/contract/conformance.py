@@ -174,10 +174,11 @@ def _resumed(case: Case) -> None:
     for index, ended in expected.items():
         # Losses are left out because they may be NaN.
         scores = [[(point.step, point.accuracy) for point in points] for points, _ in (ended, resumed[index])]
+        steps = [", ".join(str(step) for step, _ in one) or "none" for one in scores]
         final, other = ended[1].accuracy, resumed[index][1].accuracy
         rule = f"run {index} must continue from its checkpoint as if it had not stopped"
-        given = f"with {scores[0]} and the final score {final}; it continued with {scores[1]} and {other}"
-        _require(scores[0] == scores[1] and final == other, f"{rule}, {given}")
+        given = f"after steps {steps[0]} and the final score {final}; it continued with {steps[1]} and {other}"
+        _require(scores[0] == scores[1] and final == other, f"{rule}, with evaluations {given}")
 
 
 def _to_the_end(learner: Learner, validator: ReportValidator) -> dict[int, tuple[list[Evaluation], Outcome]]:
