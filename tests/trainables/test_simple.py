@@ -132,6 +132,7 @@ def test_keys_depend_on_settings_and_version() -> None:
     [
         ({}, r"Wrong.task_names must be a tuple of names such as \('add',\); it is \(\)"),
         ({"task_names": "add"}, r"Wrong.task_names must be .* it is 'add'"),
+        ({"task_names": ("add",), "Settings": dict}, r"Wrong\.Settings must be a frozen dataclass with a whole number"),
     ],
 )
 def test_missing_required_attributes_are_named(members: dict[str, Any], message: str) -> None:

@@ -11,7 +11,7 @@ import math
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, SupportsFloat
@@ -78,7 +78,7 @@ class SimpleFamily(Family):
         return size
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Raise ``TypeError`` unless a class with ``train`` has valid ``task_names``."""
+        """Raise ``TypeError`` unless a class with ``train`` has valid ``task_names`` and ``Settings``."""
         super().__init_subclass__(**options)
         if "name" not in vars(cls):
             cls.name = f"{cls.__module__}:{cls.__qualname__}"
@@ -86,6 +86,10 @@ class SimpleFamily(Family):
             names: object = getattr(cls, "task_names", ())
             if not isinstance(names, tuple) or not names or not all(isinstance(name, str) and name for name in names):
                 raise TypeError(f"{cls.__name__}.task_names must be a tuple of names such as ('add',); it is {names!r}")
+            kind: Any = cls.Settings
+            frozen = is_dataclass(kind) and getattr(kind, "__dataclass_params__").frozen  # noqa: B009 - not in its type
+            if not frozen or "steps" not in {field.name for field in fields(kind)}:
+                raise TypeError(f"{cls.__name__}.Settings must be a frozen dataclass with a whole number `steps`")
         if "words" not in vars(cls) and cls.parameter_count is SimpleFamily.parameter_count:
             cls.words = replace(cls.words, parameters=f"units of {cls.size_axis}")
 

@@ -130,8 +130,7 @@ class TransformerLearner(Learner):
 
     def restore(self, directory: Path) -> None:
         tensors, notes = read_checkpoint(directory / CHECKPOINT, self._keys)
-        # Older checkpoints do not name the training step, because only torch's existed.
-        self._training_step = notes.get("training_step", TORCH)
+        self._training_step = notes["training_step"]
         if self._training_step == NATIVE and not self._can_train():
             raise ValueError("the native step began these runs, and this machine cannot continue them (see `doctor`)")
         self._step = notes["step"]
