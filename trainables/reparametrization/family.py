@@ -79,6 +79,8 @@ class RaceFamily(Family):
 
     def check(self, mix: Mix, size: int) -> None:
         require(size >= FEWEST, "sizes", size, f"at least {FEWEST} nodes")
+        numbers, width = self.problem_class.numbers, self.settings.network.width
+        require(width >= numbers, "settings.network.width", width, f"at least {numbers}, one for each coordinate")
 
     def subject(self) -> str:
         race, graph = self.settings.race, getattr(self.settings, "graph", None)

@@ -102,7 +102,11 @@ class HeatProblem(Problem):
         held = np.sort(rng.choice(nodes, heat.held, replace=False))
         held_at = rng.standard_normal(heat.held)
         free = np.setdiff1d(np.arange(nodes), held)
-        hessian = csr(whole[free][:, free])
+        # A part of the graph without a held node has no unique solution, so its first node leaks toward 0.
+        parts, part = sparse.csgraph.connected_components(bare, directed=False)
+        leak = np.zeros(nodes)
+        leak[[int(np.argmax(part == one)) for one in np.setdiff1d(np.arange(parts), part[held])]] = 1.0
+        hessian = csr((whole + sparse.diags(leak)).tocsr()[free][:, free])
         source = -(whole[free][:, held] @ held_at)
         start = rng.standard_normal((len(free), 1))
         solution = solve(hessian, source)[:, None]

@@ -84,8 +84,7 @@ def named_group(name: str) -> Group:
 def _codes(images: Integers) -> Integers:
     """Return a number for each permutation [N, d]; numbers ascend in the lexicographic order of the images."""
     points = images.shape[1]
-    codes: Integers = images @ points ** np.arange(points)[::-1]
-    return codes
+    return np.asarray(images @ points ** np.arange(points)[::-1])
 
 
 def is_odd(images: Integers) -> NDArray[np.bool_]:
@@ -93,5 +92,4 @@ def is_odd(images: Integers) -> NDArray[np.bool_]:
     inversions = np.zeros(len(images), dtype=np.int64)
     for place in range(images.shape[1]):
         inversions += (images[:, place + 1 :] < images[:, place, None]).sum(axis=1)
-    odd: NDArray[np.bool_] = inversions % 2 == 1
-    return odd
+    return np.asarray(inversions % 2 == 1)

@@ -113,11 +113,10 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     import torch._dynamo
     import torch._inductor.config
 
-    torch._inductor.config.compile_threads = min(
-        torch._inductor.config.compile_threads or MOST_COMPILERS, MOST_COMPILERS
-    )
+    config = torch._inductor.config
+    config.compile_threads = min(config.compile_threads or MOST_COMPILERS, MOST_COMPILERS)
     # Do not choose kernels by their timing if the choice changes the bits.
-    torch._inductor.config.deterministic = True
+    config.deterministic = True
     # Beyond its limit torch falls back to the uncompiled function with only a warning.
     limits = torch._dynamo.config
     limits.recompile_limit = max(limits.recompile_limit, MOST_VERSIONS)

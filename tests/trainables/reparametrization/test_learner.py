@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.trainables.reparametrization.racing import EVERY, families, finish, heat, learner, runs
-from trainables.base import Outcome
+from trainables.base import Mix, Outcome
+from trainables.contract.settings import SettingsError
 from trainables.reparametrization.learner import ahead, is_over
 from trainables.reparametrization.methods import Standing
 from trainables.reparametrization.settings import METHODS, RaceSettings
@@ -113,6 +114,14 @@ def test_a_diverging_method_is_reported_as_broken_without_an_error() -> None:
     outcome = finish(learner(wild, runs(wild, "momentum", 36, [0])))[0]
     assert outcome.accuracy == {"momentum": 0.0}
     assert not outcome.measures["arrived_momentum"]
+
+
+def test_a_network_needs_a_feature_for_each_coordinate() -> None:
+    family = families()["clouds"]
+    flat = type(family)(replace(family.settings, network=replace(family.settings.network, width=1)))
+    with pytest.raises(SettingsError, match="width is 1; it must be at least 2, one for each coordinate"):
+        flat.check(Mix.parse("hessian+adam"), 64)
+    family.check(Mix.parse("hessian+adam"), 64)
 
 
 RACE = RaceSettings(steps=1000, patience=20)
