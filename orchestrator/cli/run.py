@@ -13,7 +13,6 @@ import typer
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from orchestrator import environment
 from orchestrator.catalog.reading import StoredSweep
 from orchestrator.cli.look import print_comparison
 from orchestrator.cli.options import (
@@ -24,7 +23,6 @@ from orchestrator.cli.options import (
     load_variants,
     open_sweep,
     resolve,
-    warn,
     wide_console,
     with_options,
 )
@@ -109,12 +107,10 @@ def run_command(space: SpaceName, options: RunOptions) -> None:
     """
     options = options.started(space)
     hardware = hardware_at(options.address)
-    if (other := environment.hiding("orchestrator", [environment.working_directory() or ""])) is not None:
-        warn(f"in this directory `python -m orchestrator` runs {other}: run the printed commands in another directory")
     specs = load_variants(space, options, hardware)
     options = replace(options, hardware=hardware, several=len(specs) > 1)
     _check_begin(specs, options, hardware)
-    console = _Output(quiet=options.quiet)
+    console = Console(quiet=options.quiet)
     if options.several:
         _run_variants(specs, options, hardware, console)
         return
@@ -122,16 +118,6 @@ def run_command(space: SpaceName, options: RunOptions) -> None:
     answer = run_sweep(specs[0], options, console)
     if console.quiet:
         typer.echo(answer_table.plain(answer, next_step(specs[0], answer)))
-
-
-class _Output(Console):
-    def on_broken_pipe(self) -> None:
-        """Report the broken pipe before the program exits. rich calls this method, which does not return."""
-        typer.echo(
-            "error: the program that reads this output has exited; --resume continues the sweep if it had begun",
-            err=True,
-        )
-        super().on_broken_pipe()
 
 
 def _check_begin(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hardware) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from orchestrator.doctor.machine import GB, Check, Finding, apart, at_once, ok, slow, trained, training, wrong
+from orchestrator.doctor.machine import GB, Check, Finding, apart, ok, slow, trained, training, wrong
 from orchestrator.engine.worker import is_out_of_memory
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
@@ -33,20 +33,13 @@ SMALL, LARGE_SIZE = 16, 64
 
 
 def gpu_checks(home: Path) -> list[Check]:
-    """Return the checks of this machine's first GPU.
-
-    Checks with compiled steps run at the same time, after all steps are compiled. The check that fills the memory runs
-    alone, because a small GPU does not have enough for others.
-    """
-    parallel: list[Check] = [
-        ("losses", partial(side_by_side, home)),
-        ("resuming", partial(training, home, "cuda")),
-        ("two processes", partial(two_processes, home)),
-    ]
+    """Return the checks of this machine's first GPU."""
     return [
         ("GPU", device),
         ("compiling", partial(compiling, home)),
-        *at_once(parallel),
+        ("losses", partial(side_by_side, home)),
+        ("resuming", partial(training, home, "cuda")),
+        ("two processes", partial(two_processes, home)),
         ("GPU memory", partial(memory_end, home)),
     ]
 

@@ -1,10 +1,8 @@
-"""Checks of any machine: software, directories, a small training, figures, MLflow, Ray."""
+"""Checks of any machine: software, hardware, the home directory, a small training, MLflow, Ray."""
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import io
 import multiprocessing
 import os
 import platform
@@ -13,7 +11,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -26,10 +24,8 @@ from filelock import FileLock, Timeout
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from orchestrator import environment
 from orchestrator.errors import UserError
 from orchestrator.home.directories import make_home
-from orchestrator.report.drawn import drawn
 from orchestrator.search.base import Request
 from orchestrator.space.hardware import cores, detect, whole_machine
 from orchestrator.space.resources import Resources
@@ -87,30 +83,13 @@ def examined(checks: Sequence[Check]) -> Iterator[Finding]:
         yield replace(finding, name=name, seconds=round(time.monotonic() - begun, 2))
 
 
-def at_once(checks: Sequence[Check]) -> list[Check]:
-    """Return the same checks. Calling any of them starts all of them at the same time."""
-
-    @functools.cache
-    def started() -> dict[str, Future[Finding]]:
-        pool = ThreadPoolExecutor(len(checks))
-        return {name: pool.submit(check) for name, check in checks}
-
-    def result(name: str) -> Finding:
-        return started()[name].result()
-
-    return [(name, partial(result, name)) for name, _ in checks]
-
-
 def machine_checks(home: Path) -> list[Check]:
     """Return the checks of any machine, for an existing home directory."""
     return [
         ("software", software),
         ("machine", machine_part),
         ("home", partial(home_directory, home)),
-        ("directories", directories),
-        ("names", names),
         ("training", partial(training, home)),
-        ("drawing", drawing),
         ("MLflow", partial(record, home)),
         ("Ray", ray_start),
     ]
@@ -202,35 +181,6 @@ def is_locked(path: Path) -> bool:
         return True
 
 
-def directories() -> Finding:
-    """Check that Ray has a directory for its token, and a temporary directory with a short enough path for sockets."""
-    try:
-        from orchestrator.engine.ray.files import TMPDIR, temporary_directory, token_file, usual_directory
-
-        temporary, private, token = temporary_directory(), environment.private_directory(), token_file()
-    except UserError as error:
-        return wrong(str(error), "Ray cannot start until this is fixed")
-    text = f"Ray's files are in {temporary}, its token in {token}"
-    if temporary != (usual := usual_directory()):
-        return slow(f"{text}; {usual} cannot be used", f"set {TMPDIR} to choose another directory with a short name")
-    if token.is_relative_to(private):
-        return slow(text, "your home directory cannot be written: set HOME to store the token elsewhere")
-    return ok(text)
-
-
-def names() -> Finding:
-    """Check that no module in the working directory has the name of a package of this program."""
-    here = environment.working_directory() or ""
-    hiding = {name: other for name in environment.PACKAGES if (other := environment.hiding(name, [here])) is not None}
-    if not hiding:
-        return ok("no module in this directory hides a package of this program")
-    text = f"{', '.join(hiding.values())} in this directory hides a package of this program"
-    if "orchestrator" in hiding:
-        instead = "rename it, or start this program as `orchestrator`, which is in the same directory as Python"
-        return wrong(text, f"in this directory, `python -m orchestrator` runs that module: {instead}")
-    return slow(text, "sweeps ignore it, but --address is refused until you rename it")
-
-
 @dataclass(frozen=True)
 class Trained:
     """A small training: the mean loss in nats at each evaluation, and a digest of all final weights."""
@@ -294,24 +244,6 @@ def apart(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Call a module's function in a new process. Raises its error, ``BrokenProcessPool``, or ``TimeoutError``."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(work, *args, **kwargs).result(WITHIN_S)
-
-
-def drawing() -> Finding:
-    """Check that a figure can be drawn as page and picture with this machine's matplotlib settings."""
-    warnings: list[str] = []
-
-    def draw() -> int:
-        from orchestrator.report.figures import style
-
-        figure = style.new_figure(1.0)
-        figure.subplots().set_title("1")
-        style.title(figure, "figure")
-        figure.savefig(picture := io.BytesIO(), format="png")
-        return len(picture.getvalue()) + len(style.inline_svg(figure, "doctor", "a figure"))
-
-    if (size := drawn("a figure", draw, warnings.append)) is None:
-        return wrong(warnings[0], "sweeps have no figures and pages: check matplotlibrc here and in MPLCONFIGDIR")
-    return ok(f"figures can be drawn (a test figure has {size / 1e3:.0f} kB)")
 
 
 def record(home: Path) -> Finding:

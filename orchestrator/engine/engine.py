@@ -30,6 +30,11 @@ class Engine(AbstractContextManager["Engine"]):
             SweepError: if the engine itself fails.
         """
 
+    def death(self) -> str:
+        """Return how the engine died, because :meth:`execute` may then wait for minutes, or "" while it lives. This
+        method may be called in any thread."""
+        return ""
+
     def interrupted(self) -> None:
         """Drop work that no checkpoint could save. By default every stack trains to its next evaluation. A signal
         handler calls this in the thread of :meth:`execute` after the campaign starts to stop."""

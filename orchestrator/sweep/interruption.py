@@ -1,54 +1,83 @@
-"""Ways to stop a sweep so that it can be resumed: signals, the time limit, external requests and machine errors."""
+"""Ways to stop a sweep so that it can be resumed: signals, the time limit, requests, machine errors, a dead engine."""
 
 from __future__ import annotations
 
 import logging
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import NoReturn
 
 from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.engine.engine import Engine
-from orchestrator.errors import SweepError
+from orchestrator.errors import INTERRUPTED, SweepError
 from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.machine_errors import trouble_words
 from orchestrator.search.base import BY_HAND
-from orchestrator.supervisor import INTERRUPTED, leave_terminal, stop_signals
 from orchestrator.sweep.run_options import RunOptions, TimeLimit
 
 log = logging.getLogger(__name__)
 
 AT_ONCE_S = 1.0
-"""Signals within this many seconds count as one, because a signal to all processes arrives twice: directly and through
-the parent."""
+"""Signals within this many seconds count as one. A closed terminal, for example, sends two."""
 LOOK_EVERY_S = 0.5
-"""Seconds between checks for requests from other processes."""
+"""Seconds between checks for requests from other processes, and for a dead engine."""
+TERMINALS = [descriptor for descriptor in (1, 2) if os.isatty(descriptor)]
+"""Which of stdout and stderr are terminals. This cannot be found after the terminal is lost."""
+
+
+def stop_signals() -> list[signal.Signals]:
+    """Return the signals that stop a sweep: Ctrl-C, a batch system's notice, and a lost terminal without ``nohup``."""
+    lost = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
+    return [signal.SIGINT, signal.SIGTERM, *lost]
+
+
+def _leave_terminal() -> None:
+    """Discard further output to the terminal, because it is lost and writing would raise an error."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in TERMINALS:
+        os.dup2(null, descriptor)
+    os.close(null)
+
+
+def _end_at_once(message: str, code: int) -> NoReturn:
+    """End the process with a message, and show the cursor, which a live view hides."""
+    cursor = "\x1b[?25h\n" if sys.stderr.isatty() else ""
+    with suppress(OSError):
+        os.write(2, f"{cursor}error: {message}\n".encode())
+    os._exit(code)
 
 
 @contextmanager
-def stop_on_interrupt(campaign: Campaign, engine: Engine) -> Iterator[None]:
+def stop_on_interrupt(campaign: Campaign, engine: Engine, options: RunOptions) -> Iterator[None]:
     """During the block, stop a campaign on the signals of :func:`stop_signals`: each stack trains to its next
-    evaluation and leaves a checkpoint. A second signal ends the process at once.
+    evaluation and leaves a checkpoint. A second signal ends the process at once. On the command line, a dead engine
+    does so, too.
 
     Even then, finished runs are kept, in the journal or on disk, where a resumed sweep adopts them. Outside the main
     thread signals are not handled, because Python does not allow it.
     """
     last = -AT_ONCE_S
     stopping = False
+    left = threading.Event()
+
+    def end(why: str, code: int) -> None:
+        _end_at_once(stopped_words(campaign.sweep.id, f"{why}. Finished runs are kept", options), code)
 
     def handle(number: int, frame: FrameType | None) -> None:
         nonlocal last, stopping
         if number == signal.SIGHUP:
-            leave_terminal()
+            _leave_terminal()
         before, last = last, time.monotonic()
         if last - before < AT_ONCE_S:
             return
         if stopping:
-            os._exit(INTERRUPTED)
+            end("it was interrupted twice", INTERRUPTED)
         stopping = campaign.stopping = True
         if stacks := campaign.table.busy:
             many = f"{stacks} stacks will write checkpoints at their next evaluations"
@@ -58,11 +87,19 @@ def stop_on_interrupt(campaign: Campaign, engine: Engine) -> Iterator[None]:
             threading.Thread(target=log.info, args=(f"Stopping: {what}; {again}",), daemon=True).start()
         engine.interrupted()
 
+    def watch() -> None:
+        while not left.wait(LOOK_EVERY_S):
+            if died := engine.death():
+                end(died, INTERRUPTED if stopping else 1)
+
+    if options.space:  # A call from Python gets an exception, because its process is not ours to end.
+        threading.Thread(target=watch, name="engine", daemon=True).start()
     in_main = threading.current_thread() is threading.main_thread()
     before = {number: signal.signal(number, handle) for number in stop_signals()} if in_main else {}
     try:
         yield
     finally:
+        left.set()
         for number, handler in before.items():
             # None means that a C library set the handler, which Python cannot restore.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)

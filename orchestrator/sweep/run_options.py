@@ -14,7 +14,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from orchestrator import supervisor
 from orchestrator.commands import command_line
 from orchestrator.environment import user_path
 from orchestrator.errors import UserError, unknown
@@ -39,11 +38,11 @@ def seconds_of(option: str, text: str) -> float:
 
 
 class TimeLimit:
-    """Time limit of a sweep in seconds, or None. It includes the time before a restart."""
+    """Time limit of a sweep in seconds, or None. It starts when this object is made."""
 
     def __init__(self, seconds: float | None = None) -> None:
         self._seconds = seconds
-        self._end = math.inf if seconds is None else time.monotonic() + seconds - supervisor.age_s()
+        self._end = math.inf if seconds is None else time.monotonic() + seconds
         self.stopped = False
 
     @property
@@ -186,8 +185,6 @@ class RunOptions(SizedOptions):
     def started(self, space: str = "") -> Self:
         """Return the options for a command that starts now. Raises :class:`UserError` for mutually exclusive options,
         or a time limit of zero."""
-        if (again := supervisor.resumed()) is not None:
-            self = replace(self, resume=again, extend=None, fresh=False)
         if self.engine not in ENGINES:
             raise unknown("engine", self.engine, ENGINES)
         for one, other, why in EXCLUDED:

@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from orchestrator import api
-from orchestrator.cli.main import _may_die, with_bare_resume
+from orchestrator.cli.main import with_bare_resume
 from orchestrator.cli.run import run_command
 from orchestrator.errors import UserError
 from orchestrator.home.directories import Home
@@ -109,10 +109,7 @@ def test_options_that_exclude_each_other_are_refused(run: Program, first: str, s
     assert ended.err.rstrip().endswith(": use only one")
 
 
-def test_only_ray_needs_a_supervisor_and_an_unknown_engine_is_refused(run: Program) -> None:
-    for words in (["--engine=local"], ["--engine", "local"], ["--help"]):
-        assert not _may_die(["run", "x", *words])
-    assert _may_die(["run", "x", "--engine", "ray"])
+def test_an_unknown_engine_is_refused(run: Program) -> None:
     refused = run("run", "add_vs_add_prod", "--engine", "locl")
     assert (refused.code, refused.out) == (2, "")
     assert "unknown engine 'locl'. Did you mean 'local'" in refused.err

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import sys
-import threading
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -16,7 +15,6 @@ from packaging.requirements import Requirement
 from orchestrator.cli import set_up
 from orchestrator.doctor import gpu, machine
 from orchestrator.doctor.machine import Finding, Trained, Verdict, examined, ok
-from orchestrator.report.figures import style
 from orchestrator.space import hardware
 from orchestrator.space.hardware import Limits
 from tests.cli.program import ROOT, command
@@ -25,7 +23,7 @@ from tests.cli.program import ROOT, command
 @pytest.mark.slow
 def test_this_machine_passes_all_checks(tmp_path: Path) -> None:
     output = command("doctor", "--home", tmp_path).succeeded()
-    names = ["software", "machine", "home", "directories", "names", "training", "drawing", "MLflow", "Ray"]
+    names = ["software", "machine", "home", "training", "MLflow", "Ray"]
     lines = [line.split()[:2] for line in output.splitlines()]
     assert [line[1] for line in lines if line[0] in tuple(Verdict)] == names
     assert list(tmp_path.iterdir()) == []
@@ -147,43 +145,3 @@ def test_the_gpu_checks_pass_with_a_cpu_in_place_of_a_gpu(tmp_path: Path) -> Non
     assert part.verdict is Verdict.OK, part.text
     assert part.text.startswith("differences from the losses on the CPU: 37 float32 0, 37 bf16 ")
     assert "64 float32 0, 64 bf16 0.0" in part.text
-
-
-@pytest.mark.parametrize(
-    ("name", "verdict"), [("orchestrator", Verdict.WRONG), ("trainables", Verdict.SLOW), ("numpy", Verdict.OK)]
-)
-def test_files_that_hide_packages_of_the_program_are_reported(
-    name: str, verdict: Verdict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / f"{name}.py").write_text("")
-    part = machine.names()
-    assert part.verdict is verdict
-    assert (f"{tmp_path / name}.py" in part.text) == (verdict is not Verdict.OK)
-
-
-def test_settings_that_break_figures_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert machine.drawing().verdict is Verdict.OK
-    monkeypatch.setitem(style.SETTINGS, "svg.fonttype", "no such type")
-    part = machine.drawing()
-    assert part.verdict is Verdict.WRONG
-    assert "svg.fonttype" in part.text
-    assert "matplotlibrc" in part.todo
-
-
-def test_parallel_checks_keep_their_order() -> None:
-    meeting = threading.Barrier(2, timeout=30)
-
-    def meet(name: str) -> Finding:
-        meeting.wait()
-        return ok(name)
-
-    def broken() -> Finding:
-        raise OSError("no cable")
-
-    checks = machine.at_once([("left", lambda: meet("left")), ("right", lambda: meet("right")), ("cable", broken)])
-    assert [(finding.name, finding.text) for finding in examined(checks)] == [
-        ("left", "left"),
-        ("right", "right"),
-        ("cable", "OSError: no cable"),
-    ]

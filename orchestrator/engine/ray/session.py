@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
@@ -19,7 +21,7 @@ from ray._private import ray_constants
 from ray.exceptions import AuthenticationError, RaySystemError
 from ray.job_config import JobConfig
 
-from orchestrator import environment, supervisor
+from orchestrator import environment
 from orchestrator.engine.ray.files import protect_token, temporary_directory, token_file
 from orchestrator.engine.ray.variables import check_start, set_by_user
 from orchestrator.errors import SweepError, UserError
@@ -37,7 +39,7 @@ PATIENT = {
     "RAY_worker_register_timeout_seconds": "300",
 }
 """Timeouts of Ray's processes for each other. The defaults, 10 to 60 s, are too short for a busy machine and would end
-a sweep after hours. The sweep's parent detects dead processes (``supervisor.py``)."""
+a sweep after hours. The sweep itself detects dead processes (``sweep/interruption.py``)."""
 ANSWER_WITHIN_S = 5.0
 """Seconds for a cluster to answer. Ray itself would wait for minutes and then print a long error."""
 REFUSED = b"InvalidAuthToken"
@@ -80,6 +82,7 @@ class RaySession(AbstractContextManager["RaySession"]):
     joined: bool = field(default=False, init=False)
     _begun: bool = field(default=False, init=False)
     _before: ExitStack = field(default_factory=ExitStack, init=False)
+    _parts: list[psutil.Process] = field(default_factory=list, init=False)
 
     def begin(self) -> None:
         """Start or join Ray until :meth:`release`.
@@ -103,10 +106,9 @@ class RaySession(AbstractContextManager["RaySession"]):
                 protect_token(missing=self.address is None)
                 context = self._start(blocks)
                 blocks.callback(ray.shutdown)
-                blocks.callback(supervisor.watch_ray, [])
                 self.dashboard_url = f"http://{context.dashboard_url}" if self.dashboard else ""
                 if self.address is None:
-                    supervisor.watch_ray([child for child in psutil.Process().children() if child.name() in PARTS])
+                    self._parts = [child for child in psutil.Process().children() if child.name() in PARTS]
             self._before = blocks.pop_all()
         self._begun = True
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # The sweep itself reports failed trials.
@@ -117,7 +119,8 @@ class RaySession(AbstractContextManager["RaySession"]):
         chosen = [name for name in set_by_user(os.environ) if os.environ[name] != (ENVIRONMENT | PATIENT).get(name)]
         blocks.enter_context(_listening(everywhere=self.address is not None))
         try:
-            return _start_here(self.dashboard) if self.address is None else _join(self.address)
+            with _without_hangup():
+                return _start_here(self.dashboard) if self.address is None else _join(self.address)
         except UserError:
             raise
         except Exception as error:
@@ -139,7 +142,11 @@ class RaySession(AbstractContextManager["RaySession"]):
                 f"this process uses the Ray at {current}, but the address is {self.address}: call "
                 "ray.shutdown() first, or leave the address out"
             )
-        environment.check_packages([environment.working_directory() or ""])  # Ray imports from there first.
+
+    @property
+    def is_alive(self) -> bool:
+        """False if a process of a Ray that this session started has died."""
+        return all(map(_is_alive, self._parts))
 
     def release(self, *, well: bool) -> None:
         """End Ray after a sweep, unless it is kept and the sweep succeeded (``well``)."""
@@ -149,6 +156,7 @@ class RaySession(AbstractContextManager["RaySession"]):
     def end(self) -> None:
         """End Ray or leave the cluster. A second call does nothing."""
         self._before.close()
+        self._parts = []
         self._begun = self.joined = False
 
     def __exit__(self, *raised: object) -> None:
@@ -172,6 +180,26 @@ def _listening(*, everywhere: bool) -> Iterator[None]:
         ray_constants.ENABLE_RAY_CLUSTER = before
 
 
+@contextmanager
+def _without_hangup() -> Iterator[None]:
+    """Make processes that Ray starts during the block ignore the loss of the terminal. Otherwise they would end before
+    the stacks have left checkpoints."""
+    if threading.current_thread() is not threading.main_thread():  # Python sets handlers only there.
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return bool(process.is_running()) and bool(process.status() != psutil.STATUS_ZOMBIE)
+    return False
+
+
 def check_dashboard(address: str | None) -> None:
     """Raise :class:`UserError` if Ray's dashboard cannot be started."""
     if address is not None:
@@ -188,8 +216,7 @@ def check_dashboard(address: str | None) -> None:
 def _start_here(dashboard: bool) -> Any:
     os.environ.update({name: os.environ.get(name, value) for name, value in PATIENT.items()})
     # Actors inherit it, so they can import a family from a module in this directory.
-    here = environment.working_directory()
-    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [*sys.path, here])))
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [*sys.path, os.getcwd()])))
     job = JobConfig()
     job._client_job = True  # Otherwise Ray imports from the working directory first.
     temporary = str(temporary_directory() / "ray")
@@ -214,7 +241,6 @@ def _start_here(dashboard: bool) -> Any:
 def _join(address: str) -> Any:
     if address != "auto":
         _check_address(address)
-    environment.check_packages([environment.working_directory() or ""])  # Ray imports from there first.
     with _stderr() as output:
         try:
             return _init(address=address)
