@@ -13,7 +13,6 @@ import typer
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from orchestrator.catalog.reading import StoredSweep
 from orchestrator.cli.look import print_comparison
 from orchestrator.cli.options import (
     HomeOption,
@@ -131,10 +130,6 @@ def _check_begin(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hard
     single = replace(options, resume=None) if options.several else options
     for spec in specs:
         earlier_sweeps(spec, Home(options.home.resolve()), hardware, single)
-    if options.dashboard:
-        from orchestrator.engine.ray.session import check_dashboard  # Ray takes a second to import.
-
-        check_dashboard(options.address)
 
 
 def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hardware, console: Console) -> None:
@@ -159,13 +154,9 @@ def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Har
 def stop_command(
     sweep: OneSweep,
     mix: Annotated[str | None, typer.Option(help="Stop only this mix; the sweep continues with the others.")] = None,
-    run: Annotated[
-        str | None,
-        typer.Option(metavar="KEY", help="Stop only this run (by its key or a prefix); it counts as failed."),
-    ] = None,
     home: HomeOption = HOME,
 ) -> None:
-    """Stop a running sweep as Ctrl-C does, or one of its mixes or runs. Finished runs are kept.
+    """Stop a running sweep as Ctrl-C does, or one of its mixes. Finished runs are kept.
 
     Examples:
 
@@ -173,21 +164,10 @@ def stop_command(
 
       stop add_vs_add_prod --mix add+prod   no more runs of this mix; the answer mentions it
     """
-    if mix is not None and run is not None:
-        raise UserError("--mix stops all runs of a mix, --run stops one run: give only one option")
     stored = open_sweep(sweep, home)
-    request = StopRequest(mix or "", "" if run is None else _key(stored, run))
+    request = StopRequest(mix or "")
     ask_to_stop(stored.sweep, request)
     typer.echo(f"{stored.id} will stop {request} at the next evaluation of a stack")
-
-
-def _key(stored: StoredSweep, given: str) -> str:
-    training = [run.key for run in stored.training]
-    matches = [key for key in training if given and key.startswith(given)]
-    if len(matches) == 1:
-        return matches[0]
-    problem = f"matches {len(matches)} runs in training" if matches else "is not a run in training"
-    raise UserError(f"{given!r} {problem} of {stored.id}. In training: {', '.join(matches or training) or 'none'}.")
 
 
 def reproduce_command(

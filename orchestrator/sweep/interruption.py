@@ -126,7 +126,7 @@ class StopRequests(Observer):
     """Observes a campaign, and stops it, or a part of it, at the time limit or on request from another process.
 
     A stop of the whole sweep works like a signal, so the next Ctrl-C ends it at once. With ``only_whole``, during
-    tuning, requests to stop a mix or run wait until the sweep starts.
+    tuning, requests to stop a mix wait until the sweep starts.
     """
 
     def __init__(self, campaign: Campaign, limit: TimeLimit, *, only_whole: bool = False) -> None:
@@ -147,14 +147,12 @@ class StopRequests(Observer):
             self._stop()
         requests = self._campaign.sweep.files.stop_requests()
         for request in requests[self._done :]:
-            if not (request.mix or request.key):
+            if not request.mix:
                 log.info("Stop requested")
                 self._stop()
-            elif request.mix and not self._only_whole:
+            elif not self._only_whole:
                 log.info(f"{request.mix} was {BY_HAND}: it gets no more runs, and its finished runs are kept")
                 self._campaign.stop_mix(request.mix)
-            elif not self._only_whole and not self._campaign.stop_run(request.key):
-                log.info(f"run {request.key} cannot be stopped, because it is not in training")
         self._done = len(requests)
 
     def _stop(self) -> None:

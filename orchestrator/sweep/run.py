@@ -177,7 +177,7 @@ def _engine_for(spec: SweepSpec, options: RunOptions) -> Engine:
     from orchestrator.engine.ray.engine import RayEngine  # Ray takes a second to import; local sweeps do not need it.
     from orchestrator.engine.ray.session import RaySession
 
-    return RayEngine(spec.resources, options.session or RaySession(options.address, dashboard=options.dashboard))
+    return RayEngine(spec.resources, options.session or RaySession(options.address))
 
 
 @contextmanager
@@ -188,7 +188,7 @@ def one_ray(options: RunOptions) -> Iterator[RunOptions]:
         return
     from orchestrator.engine.ray.session import RaySession
 
-    with RaySession(options.address, dashboard=options.dashboard, kept=True) as session:
+    with RaySession(options.address, kept=True) as session:
         yield replace(options, session=session)
 
 

@@ -132,7 +132,6 @@ EXCLUDED = (
     ("fresh", "resume", "--fresh trains every run again, but --resume keeps the runs of a sweep"),
     ("fresh", "extend", "--fresh trains every run again, but --extend reuses the runs of a sweep"),
     ("local", "address", "--engine local trains without Ray, so it cannot use --address"),
-    ("local", "dashboard", "--engine local trains without Ray, so it has no --dashboard"),
 )
 """Pairs of mutually exclusive options, and the reason."""
 ENGINES = ("ray", "local")
@@ -169,7 +168,6 @@ class RunOptions(SizedOptions):
         metavar="ray|local",
         help="Train under Ray, or one stack at a time in this process, for example in a debugger.",
     )
-    dashboard: bool = option(False, "--dashboard", help="Start Ray's dashboard too; only this machine can reach it.")
     max_time: str | None = option(
         None, metavar="TIME", help="Stop after this long (2h, 45min), as Ctrl-C does; --resume continues."
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import urllib.request
 from pathlib import Path
 
 import psutil
@@ -139,13 +138,3 @@ def test_a_ray_already_joined_by_this_process_is_used_and_left_running(tmp_path:
     assert "alone in a thread finished" in output
     assert re.search(r"refused this process uses the Ray at \S+, but the address is 10\.77\.0\.1:6379", output)
     assert "ignore_reinit_error" not in done.err
-
-
-@pytest.mark.night
-def test_the_dashboard_answers_on_loopback() -> None:
-    pytest.importorskip("opencensus")
-    with RaySession(dashboard=True) as session:
-        session.begin()
-        assert session.dashboard_url.startswith("http://127.0.0.1:")
-        with urllib.request.urlopen(session.dashboard_url, timeout=60) as answer:
-            assert b"Ray Dashboard" in answer.read()

@@ -17,7 +17,6 @@ from orchestrator.engine.engine import Engine
 from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, SlotScheduler
 from orchestrator.engine.ray.cluster import Room, has_autoscaler, slots_on
 from orchestrator.engine.ray.deaths import machine_error_behind
-from orchestrator.engine.ray.files import token_file
 from orchestrator.engine.ray.session import RaySession
 from orchestrator.engine.ray.trial import StackTrial
 from orchestrator.errors import SweepError, UserError
@@ -51,9 +50,7 @@ class RayEngine(Engine):
         room = (
             f"{counted(slots, 'stack')} at a time" if slots else f"{self._lacking()}: the autoscaler will add machines"
         )
-        token = f"(enter the token from {token_file()} once per browser)"
-        dashboard = f"; dashboard: {session.dashboard_url} {token}" if session.dashboard else ""
-        return f"{where}: {nodes}, {cores(totals.get('CPU', 0))}{gpus}, {room}{dashboard}"
+        return f"{where}: {nodes}, {cores(totals.get('CPU', 0))}{gpus}, {room}"
 
     def _lacking(self) -> str:
         needs = self._resources

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import Any
 
 import psutil
@@ -54,8 +53,6 @@ ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # hides GPUs from stacks without a GPU, as StackTrial does
 }
 
-DASHBOARD_NEEDS = ("aiohttp", "aiohttp_cors", "colorful", "grpc", "opencensus", "prometheus_client")
-"""Modules of the dashboard and its exporters, installed by ``ray[default]``."""
 STARTING = (ConnectionError, RuntimeError, ValueError, OSError)
 """Errors that ``ray.init`` raises if Ray does not start."""
 PARTS = ("raylet", "gcs_server")
@@ -70,15 +67,11 @@ class RaySession(AbstractContextManager["RaySession"]):
     Ray costs about five seconds of a core. After a failed sweep Ray ends, since workers may still be running.
 
     Attributes:
-        dashboard: True to start Ray's dashboard too.
-        dashboard_url: Address of the dashboard, or "" without one.
         joined: True if the session uses a Ray that this process had joined before.
     """
 
     address: str | None = None
-    dashboard: bool = False
     kept: bool = False
-    dashboard_url: str = field(default="", init=False)
     joined: bool = field(default=False, init=False)
     _begun: bool = field(default=False, init=False)
     _before: ExitStack = field(default_factory=ExitStack, init=False)
@@ -88,14 +81,11 @@ class RaySession(AbstractContextManager["RaySession"]):
         """Start or join Ray until :meth:`release`.
 
         Raises:
-            UserError: for an invalid address, a dashboard that cannot be started, or a variable that keeps Ray from
-                starting.
+            UserError: for an invalid address, or a variable that keeps Ray from starting.
             SweepError: if Ray does not start, no cluster answers, or the cluster refuses the token.
         """
         if self._begun:
             return
-        if self.dashboard:
-            check_dashboard(self.address)
         self.joined = ray.is_initialized()
         if self.joined:
             self._check_joined()
@@ -104,9 +94,8 @@ class RaySession(AbstractContextManager["RaySession"]):
             os.environ.update(ENVIRONMENT)
             if not self.joined:
                 protect_token(missing=self.address is None)
-                context = self._start(blocks)
+                self._start(blocks)
                 blocks.callback(ray.shutdown)
-                self.dashboard_url = f"http://{context.dashboard_url}" if self.dashboard else ""
                 if self.address is None:
                     self._parts = [child for child in psutil.Process().children() if child.name() in PARTS]
             self._before = blocks.pop_all()
@@ -120,7 +109,7 @@ class RaySession(AbstractContextManager["RaySession"]):
         blocks.enter_context(_listening(everywhere=self.address is not None))
         try:
             with _without_hangup():
-                return _start_here(self.dashboard) if self.address is None else _join(self.address)
+                return _start_here() if self.address is None else _join(self.address)
         except UserError:
             raise
         except Exception as error:
@@ -130,10 +119,6 @@ class RaySession(AbstractContextManager["RaySession"]):
 
     def _check_joined(self) -> None:
         """Raise :class:`UserError` unless sweeps can use the Ray that this process has joined, which keeps running."""
-        if self.dashboard:
-            raise UserError(
-                "this process is already connected to Ray, so no dashboard can be started: omit --dashboard"
-            )
         if ray.util.client.ray.is_connected():
             raise UserError("sweeps cannot use Ray Client (ray://): call ray.shutdown(), and give the address")
         current = ray.get_runtime_context().gcs_address
@@ -200,20 +185,7 @@ def _is_alive(process: psutil.Process) -> bool:
     return False
 
 
-def check_dashboard(address: str | None) -> None:
-    """Raise :class:`UserError` if Ray's dashboard cannot be started."""
-    if address is not None:
-        raise UserError(f"no dashboard can be started for the cluster at {address}: omit --dashboard")
-    # colorful replaces its own module object, so find_spec fails once it is imported.
-    missing = [name for name in DASHBOARD_NEEDS if name not in sys.modules and find_spec(name) is None]
-    if missing:
-        raise UserError(
-            f"Ray's dashboard needs packages that are not installed ({', '.join(missing)}): "
-            "pip install 'ray[default]', or leave --dashboard out"
-        )
-
-
-def _start_here(dashboard: bool) -> Any:
+def _start_here() -> Any:
     os.environ.update({name: os.environ.get(name, value) for name, value in PATIENT.items()})
     # Actors inherit it, so they can import a family from a module in this directory.
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [*sys.path, os.getcwd()])))
@@ -224,8 +196,7 @@ def _start_here(dashboard: bool) -> Any:
         return _init(
             address="local",  # Without it, Ray would join the cluster that was started last, by any user.
             job_config=job,
-            include_dashboard=dashboard,
-            dashboard_host="127.0.0.1",
+            include_dashboard=False,
             num_cpus=detect().cpus,  # By default Ray counts all cores, not only those available to this process.
             _temp_dir=temporary,
         )
