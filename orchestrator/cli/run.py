@@ -41,7 +41,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.space.strict_yaml import commented
 from orchestrator.sweep.reproduce import Experiment, Reproduction
 from orchestrator.sweep.run import earlier_sweeps, logged_to, one_ray, run_sweep
-from orchestrator.sweep.run_options import HOME, RunOptions, SizedOptions, SpaceOptions, seconds_of
+from orchestrator.sweep.run_options import HOME, RunOptions, SizedOptions, SpaceOptions
 from orchestrator.terminal.briefing import print_plan, print_start
 from trainables.contract.arms import as_named
 from trainables.files import write_whole
@@ -183,12 +183,6 @@ def reproduce_command(
             help="Override a field of every search space by its path: --set settings.model.init.std=0.2.",
         ),
     ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME", help="Start only sweeps expected to end within this time: 2h, 45min; 0s runs nothing."
-        ),
-    ] = None,
     home: HomeOption = HOME,
     address: Annotated[str | None, typer.Option(help="Use the Ray cluster at this address.")] = None,
     engine: Annotated[
@@ -199,16 +193,15 @@ def reproduce_command(
 
     Finished sweeps are not run again and unfinished ones continue, so you can interrupt this command and run it again.
     """
-    seconds = None if budget is None else seconds_of("--budget", budget)
     place, hardware = Home(home.resolve()), hardware_at(address)
     choice = SpaceOptions(profile=profile, overrides=overrides or [])
     experiments = [_experiment(name, choice, hardware) for name in spaces or _all(profile)]
-    reproduction = Reproduction(experiments, place, hardware, Console())
+    reproduction = Reproduction(experiments, place, Console())
     overridden = f"_{crc32(json.dumps(choice.overrides).encode()):08x}" if choice.overrides else ""
     path = place.root / "reproduce" / f"{profile}{overridden}" / "table.md"
     options = RunOptions(home=home, address=address, hardware=hardware, engine=engine).started()
     try:
-        for _ in reproduction.run(options, seconds):
+        for _ in reproduction.run(options):
             _write(reproduction, choice, path)
     finally:
         rows = over_table(reproduction.rows())

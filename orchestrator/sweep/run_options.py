@@ -10,7 +10,6 @@ import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -229,7 +228,7 @@ class RunOptions(SizedOptions):
 
 SAMPLES = {
     "overrides": '{"seeds": 5} or ["seeds=5"]',
-    "max_time": '"2h", 7200 (seconds) or a timedelta',
+    "max_time": '"2h" or 7200 (seconds)',
     "resume": "True (the newest unfinished sweep) or a sweep's id",
     "home": '"results" or a Path',
     "scratch": '"/scratch" or a Path',
@@ -256,8 +255,6 @@ def home_from_python(given: Any) -> Path:
 
 
 def _option(name: str, value: Any) -> Any:
-    if hasattr(value, "tolist"):  # A numpy number or array.
-        value = value.tolist()
     match name, value:
         case "overrides", _:
             return _overrides(value)
@@ -267,8 +264,6 @@ def _option(name: str, value: Any) -> Any:
             return value
         case _, bool():  # Not a number.
             pass
-        case "max_time", timedelta():
-            return f"{value.total_seconds():.3f}s"
         case "max_time", int() | float():
             return f"{value:.3f}s"
         case "stack" | "gpu_fraction", int() | float():
@@ -293,11 +288,7 @@ def _overrides(value: Any) -> list[str]:
 
 
 def _json(key: str, value: Any) -> str:
-    def plain(inner: Any) -> Any:
-        if hasattr(inner, "tolist"):
-            return inner.tolist()
-        if isinstance(inner, os.PathLike | range):
-            return str(inner) if isinstance(inner, os.PathLike) else list(inner)
-        raise UserError(f"overrides: {key} is {inner!r}, which cannot be written into a search space")
-
-    return json.dumps(value, default=plain)
+    try:
+        return json.dumps(value)
+    except TypeError:
+        raise UserError(f"overrides: {key} is {value!r}, which cannot be written into a search space") from None
