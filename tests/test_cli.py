@@ -117,9 +117,6 @@ def test_a_sweep_of_an_outside_family_runs_resumes_extends_and_syncs(run: Progra
     [
         (["rnu"], ["No such command 'rnu'. Did you mean 'run'?"]),
         (["run", "x", "--profle", "y"], ["No such option: --profle", "--profile", "orchestrator run --help"]),
-        (["run"], ["Missing argument 'NAME_OR_FILE'"]),
-        (["run", "add_vs_add_prod", "--profile"], ["--profile", "requires an argument"]),
-        (["ui", "--port", "http"], ["Invalid value for '--port'", "a valid integer"]),
         (["ui"], ["'results' has no record yet"]),
         (["sync"], ["has no sweep yet"]),
         (

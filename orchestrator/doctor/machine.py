@@ -101,9 +101,7 @@ def software() -> Finding:
 
     built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "for the CPU only"
     versions = f"Python {platform.python_version()}, torch {torch.__version__} {built}"
-    installed: dict[str, str] = {}
-    for distribution in metadata.distributions():  # The first distribution on the path is imported.
-        installed.setdefault(str(canonicalize_name(distribution.metadata["Name"])), distribution.version)
+    installed = {str(canonicalize_name(one.metadata["Name"])): one.version for one in metadata.distributions()}
     if DISTRIBUTION not in installed:
         return wrong(f"{versions}; {DISTRIBUTION} itself is not installed", "run make install, or pip install -e .")
     needed = metadata.requires(DISTRIBUTION) or []

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
-import tomllib
 from importlib import metadata
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
 
 from orchestrator.cli import set_up
 from orchestrator.doctor import gpu, machine
 from orchestrator.doctor.machine import Finding, Trained, Verdict, examined, ok
 from orchestrator.space import hardware
 from orchestrator.space.hardware import Limits
-from tests.cli.program import ROOT, command
+from tests.cli.program import command
 
 
 @pytest.mark.slow
@@ -118,23 +115,6 @@ def test_without_mlflow_a_machine_is_slow_and_not_wrong(tmp_path: Path, monkeypa
     part = machine.record(tmp_path)
     assert part.verdict is Verdict.SLOW
     assert "sync" in part.todo
-
-
-def test_if_two_versions_are_installed_the_imported_one_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    older = tmp_path / "typer-0.1.0.dist-info"
-    older.mkdir()
-    (older / "METADATA").write_text("Metadata-Version: 2.1\nName: typer\nVersion: 0.1.0\n")
-    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
-    assert machine.software().verdict is Verdict.OK
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    assert "typer 0.1.0 is not" in machine.software().text
-
-
-def test_the_oldest_supported_torch_has_the_option_that_compiling_sets() -> None:
-    """Up to torch 2.5, ``torch._dynamo.config.recompile_limit`` was named ``cache_size_limit``."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    [torch_range] = [wanted for wanted in map(Requirement, project["dependencies"]) if wanted.name == "torch"]
-    assert not torch_range.specifier.contains("2.5.1")
 
 
 @pytest.mark.night
