@@ -14,6 +14,8 @@ from tests.chaos.program import ROOT, Program, journalled, wait_until_gone
 
 SOON_S = 30.0
 """Seconds in which a program whose Ray died must end. Ray itself would wait for minutes."""
+AGENTS_S = 150.0
+"""Seconds in which all of Ray must be gone. Its agents wait a minute for a dead head."""
 NIGHT = pytest.mark.night
 
 
@@ -27,7 +29,7 @@ def test_a_process_dies_and_a_resumed_sweep_keeps_its_runs(victim: str, tmp_path
         started = program.family
         getattr(program, victim).send_signal(signal.SIGKILL)
         code = program.process.wait(SOON_S)
-        assert wait_until_gone(started, 60) == []
+        assert wait_until_gone(started, AGENTS_S) == []
     finally:
         program.kill()
     [sweep_id] = Home(home).sweep_ids()

@@ -30,18 +30,13 @@ def temporary_directory() -> Path:
     Raises:
         UserError: if neither can be used, or if ``RAY_TMPDIR`` names a directory that cannot be used.
     """
-    chosen = usual_directory()
+    chosen = Path(get_default_system_temp_dir())
     if not (why := _unusable(chosen)):
         return chosen
     if TMPDIR in os.environ or _unusable(SYSTEM):
         remedy = f"set {TMPDIR} to another directory, such as {SYSTEM}"
         raise UserError(f"Ray cannot keep its sockets in {chosen}, {why}: {remedy}")
     return SYSTEM
-
-
-def usual_directory() -> Path:
-    """Return Ray's default temporary directory."""
-    return Path(get_default_system_temp_dir())
 
 
 def _unusable(directory: Path) -> str:
