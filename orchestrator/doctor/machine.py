@@ -16,11 +16,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from filelock import FileLock, Timeout
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -35,7 +33,7 @@ from trainables.transformer.native import missing
 P = ParamSpec("P")
 R = TypeVar("R")
 GB = 1e9
-DISTRIBUTION, RECORD = "transition-sweeps", "mlflow"
+DISTRIBUTION = "transition-sweeps"
 LEAST_GB, GOOD_GB = 0.5, 5.0
 """Free disk space for a small sweep with its record, and for some hundred runs of the largest widths."""
 RAY_GB = 1.5
@@ -96,7 +94,7 @@ def machine_checks(home: Path) -> list[Check]:
 
 
 def software() -> Finding:
-    """Compare Python, torch and required packages, except MLflow (see :func:`record`), with the allowed ranges."""
+    """Compare Python, torch and required packages with the allowed ranges."""
     import torch
 
     built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "for the CPU only"
@@ -104,10 +102,7 @@ def software() -> Finding:
     installed = {str(canonicalize_name(one.metadata["Name"])): one.version for one in metadata.distributions()}
     if DISTRIBUTION not in installed:
         return wrong(f"{versions}; {DISTRIBUTION} itself is not installed", "run make install, or pip install -e .")
-    needed = metadata.requires(DISTRIBUTION) or []
-    if RECORD not in installed:
-        needed = [requirement for requirement in needed if Requirement(requirement).name != RECORD]
-    if broken := unmet(needed, installed):
+    if broken := unmet(metadata.requires(DISTRIBUTION) or [], installed):
         todo = "run make install, or pip install -e . in the environment you use"
         return wrong(f"{versions}; missing, too old or too new: {', '.join(broken)}", todo)
     return ok(f"{versions}; every package is in range")
@@ -137,7 +132,7 @@ def machine_part() -> Finding:
 
 
 def home_directory(home: Path) -> Finding:
-    """Check the home's free space, the time to flush a file, and the locks that keep two drivers apart."""
+    """Check the home's free space, and the time to flush a file."""
     try:
         make_home(home)
     except UserError as error:
@@ -145,12 +140,7 @@ def home_directory(home: Path) -> Finding:
     free = shutil.disk_usage(home).free / GB
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
         flush = statistics.median(_flush(Path(aside) / "journal") for _ in range(FLUSHES))
-        with FileLock(path := Path(aside) / "lock"):
-            is_exclusive = apart(is_locked, path)
     text = f"{free:.1f} GB free at {home}, a flush to disk takes {1e3 * flush:.1f} ms"
-    if not is_exclusive:
-        todo = "its file system has no locks (NFS without its lock service?): choose another --home"
-        return wrong(f"{text}; a lock does not exclude another process", todo)
     if free < LEAST_GB:
         return wrong(text, "free some space, or choose another --home")
     if free < GOOD_GB:
@@ -168,15 +158,6 @@ def _flush(path: Path) -> float:
         file.flush()
         os.fsync(file.fileno())
     return time.perf_counter() - begun
-
-
-def is_locked(path: Path) -> bool:
-    """Return True if another process holds the lock at ``path``."""
-    try:
-        with FileLock(path, timeout=0):
-            return False
-    except Timeout:
-        return True
 
 
 @dataclass(frozen=True)
@@ -246,9 +227,6 @@ def apart(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
 
 def record(home: Path) -> Finding:
     """Check that the MLflow store responds, and that a record in a new store of its kind can be read back."""
-    if find_spec(RECORD) is None:
-        text = "MLflow is not installed: sweeps run, and the home contains everything, but MLflow has no record"
-        return slow(text, "install MLflow; `sync` then writes the record from the home")
     from orchestrator.record.sync import try_store  # MLflow takes two seconds to import.
 
     store, seconds = try_store(home)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -61,16 +60,6 @@ def test_packages_with_unsupported_versions_are_named() -> None:
     assert part.verdict is not Verdict.WRONG, part.text
 
 
-def test_the_home_stays_unchanged_and_an_ineffective_lock_is_wrong(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    part = machine.home_directory(tmp_path)
-    assert part.verdict is not Verdict.WRONG
-    assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(machine, "apart", lambda work, lock: work(lock.with_name("other-lock")))
-    assert machine.home_directory(tmp_path).verdict is Verdict.WRONG
-
-
 def test_a_home_without_locks_is_reported_as_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*words: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
@@ -103,18 +92,6 @@ def test_a_stack_that_does_not_learn_or_resumes_inexactly_is_wrong(
     monkeypatch.setattr(machine, "missing", tuple)  # The compiled step of a checkout may be older than its source.
     part = machine.training(tmp_path)
     assert (part.verdict, words in part.text) == (verdict, True)
-
-
-def test_without_mlflow_a_machine_is_slow_and_not_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    installed = list(metadata.distributions())
-    without = [package for package in installed if not package.metadata["Name"].startswith("mlflow")]
-    assert len(without) < len(installed)
-    monkeypatch.setattr(metadata, "distributions", lambda: without)
-    monkeypatch.setattr(machine, "find_spec", lambda name: None)
-    assert machine.software().verdict is not Verdict.WRONG
-    part = machine.record(tmp_path)
-    assert part.verdict is Verdict.SLOW
-    assert "sync" in part.todo
 
 
 @pytest.mark.night
