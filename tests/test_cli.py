@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from orchestrator.cli.main import describe, with_bare_resume
+from orchestrator.cli.main import describe
 from orchestrator.errors import SweepError, UserError
 from tests.cli.program import ROOT, Program, imported, line, process, separate, started
 from tests.record.servers import experiments_at, free_port
@@ -209,20 +209,6 @@ def test_a_thread_still_running_does_not_change_the_exit_code() -> None:
     assert ended.code == 0, ended.err
     assert ended.err == ""
     assert ended.out.count("ok      ") == 7
-
-
-@pytest.mark.parametrize(
-    ("given", "meant"),
-    [
-        (["run", "x", "--resume"], ["run", "x", "--resume="]),
-        (["run", "x", "--resume", "--home", "h"], ["run", "x", "--resume=", "--home", "h"]),
-        (["run", "x", "--resume", "x-1"], ["run", "x", "--resume", "x-1"]),
-        (["run", "x", "--resume=x-1"], ["run", "x", "--resume=x-1"]),
-        (["show"], ["show"]),
-    ],
-)
-def test_resume_needs_no_value(given: list[str], meant: list[str]) -> None:
-    assert with_bare_resume(given) == meant
 
 
 @pytest.mark.slow

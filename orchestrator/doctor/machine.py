@@ -22,7 +22,6 @@ from typing import ParamSpec, TypeVar
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from orchestrator.errors import UserError
 from orchestrator.home.directories import make_home
 from orchestrator.search.base import Request
 from orchestrator.space.hardware import cores, detect, whole_machine
@@ -133,10 +132,7 @@ def machine_part() -> Finding:
 
 def home_directory(home: Path) -> Finding:
     """Check the home's free space, and the time to flush a file."""
-    try:
-        make_home(home)
-    except UserError as error:
-        return wrong(str(error), "a sweep cannot start until this is fixed")
+    make_home(home)
     free = shutil.disk_usage(home).free / GB
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
         flush = statistics.median(_flush(Path(aside) / "journal") for _ in range(FLUSHES))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from pathlib import Path
 
 import pytest
@@ -58,15 +56,6 @@ def test_packages_with_unsupported_versions_are_named() -> None:
     assert machine.unmet(requirements, installed) == ["torch 2.9.1+cpu is not >=2.10", "scipy is missing"]
     part = machine.software()
     assert part.verdict is not Verdict.WRONG, part.text
-
-
-def test_a_home_without_locks_is_reported_as_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*words: object) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr("fcntl.flock", refuse)
-    result = machine.home_directory(tmp_path)
-    assert (result.verdict, "without locks" in result.text) == (Verdict.WRONG, True)
 
 
 @pytest.mark.parametrize(
