@@ -102,14 +102,15 @@ class RaySession(AbstractContextManager["RaySession"]):
         self._begun = True
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # The sweep itself reports failed trials.
 
-    def _start(self, blocks: ExitStack) -> Any:
-        """Start Ray so that only this machine can reach it, or join the cluster at ``address``. Return the context of
-        ``ray.init``."""
+    def _start(self, blocks: ExitStack) -> None:
+        """Start Ray so that only this machine can reach it, or join the cluster at ``address``."""
         chosen = [name for name in set_by_user(os.environ) if os.environ[name] != (ENVIRONMENT | PATIENT).get(name)]
         blocks.enter_context(_listening(everywhere=self.address is not None))
         try:
-            with _without_hangup():
-                return _start_here() if self.address is None else _join(self.address)
+            if self.address is None:
+                _start_here()
+            else:
+                _join(self.address)
         except UserError:
             raise
         except Exception as error:
@@ -185,7 +186,7 @@ def _is_alive(process: psutil.Process) -> bool:
     return False
 
 
-def _start_here() -> Any:
+def _start_here() -> None:
     os.environ.update({name: os.environ.get(name, value) for name, value in PATIENT.items()})
     # Actors inherit it, so they can import a family from a module in this directory.
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [*sys.path, os.getcwd()])))
@@ -193,13 +194,14 @@ def _start_here() -> Any:
     job._client_job = True  # Otherwise Ray imports from the working directory first.
     temporary = str(temporary_directory() / "ray")
     try:
-        return _init(
-            address="local",  # Without it, Ray would join the cluster that was started last, by any user.
-            job_config=job,
-            include_dashboard=False,
-            num_cpus=detect().cpus,  # By default Ray counts all cores, not only those available to this process.
-            _temp_dir=temporary,
-        )
+        with _without_hangup():
+            _init(
+                address="local",  # Without it, Ray would join the cluster that was started last, by any user.
+                job_config=job,
+                include_dashboard=False,
+                num_cpus=detect().cpus,  # By default Ray counts all cores, not only those available to this process.
+                _temp_dir=temporary,
+            )
     except STARTING as error:
         raise SweepError(f"Ray does not start on this machine: {error}") from error
     except Exception as error:
@@ -209,12 +211,12 @@ def _start_here() -> Any:
         raise SweepError(f"Ray does not start on this machine, which may be too busy for it: {error}") from error
 
 
-def _join(address: str) -> Any:
+def _join(address: str) -> None:
     if address != "auto":
         _check_address(address)
     with _stderr() as output:
         try:
-            return _init(address=address)
+            _init(address=address)
         except AuthenticationError as error:
             raise SweepError(f"RAY_AUTH_MODE is token, but this machine has no token: {_copy_the_token()}") from error
         except (*STARTING, RaySystemError) as error:
@@ -249,8 +251,8 @@ def _check_address(address: str) -> None:
         ) from error
 
 
-def _init(**settings: Any) -> Any:
-    return ray.init(logging_level=logging.ERROR, log_to_driver=False, configure_logging=True, **settings)
+def _init(**settings: Any) -> None:
+    ray.init(logging_level=logging.ERROR, log_to_driver=False, configure_logging=True, **settings)
 
 
 def _copy_the_token() -> str:
