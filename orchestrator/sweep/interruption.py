@@ -45,9 +45,10 @@ def _leave_terminal() -> None:
     os.close(null)
 
 
-def _end_at_once(message: str, code: int) -> NoReturn:
-    """End the process with a message, and show the cursor, which a live view hides."""
+def _end_at_once(sweep_id: str, why: str, options: RunOptions, code: int) -> NoReturn:
+    """End the process, print how to resume the sweep, and show the cursor, which a live view hides."""
     cursor = "\x1b[?25h\n" if sys.stderr.isatty() else ""
+    message = stopped_words(sweep_id, f"{why}. Finished runs are kept", options)
     with suppress(OSError):
         os.write(2, f"{cursor}error: {message}\n".encode())
     os._exit(code)
@@ -66,9 +67,6 @@ def stop_on_interrupt(campaign: Campaign, engine: Engine, options: RunOptions) -
     stopping = False
     left = threading.Event()
 
-    def end(why: str, code: int) -> None:
-        _end_at_once(stopped_words(campaign.sweep.id, f"{why}. Finished runs are kept", options), code)
-
     def handle(number: int, frame: FrameType | None) -> None:
         nonlocal last, stopping
         if number == signal.SIGHUP:
@@ -77,7 +75,7 @@ def stop_on_interrupt(campaign: Campaign, engine: Engine, options: RunOptions) -
         if last - before < AT_ONCE_S:
             return
         if stopping:
-            end("it was interrupted twice", INTERRUPTED)
+            _end_at_once(campaign.sweep.id, "it was interrupted twice", options, INTERRUPTED)
         stopping = campaign.stopping = True
         if stacks := campaign.table.busy:
             many = f"{stacks} stacks will write checkpoints at their next evaluations"
@@ -90,7 +88,7 @@ def stop_on_interrupt(campaign: Campaign, engine: Engine, options: RunOptions) -
     def watch() -> None:
         while not left.wait(LOOK_EVERY_S):
             if died := engine.death():
-                end(died, INTERRUPTED if stopping else 1)
+                _end_at_once(campaign.sweep.id, died, options, INTERRUPTED if stopping else 1)
 
     if options.space:  # A call from Python gets an exception, because its process is not ours to end.
         threading.Thread(target=watch, name="engine", daemon=True).start()
