@@ -87,10 +87,10 @@ def stop_on_interrupt(campaign: Campaign, engine: Engine, options: RunOptions) -
 
     def watch() -> None:
         while not left.wait(LOOK_EVERY_S):
-            if died := engine.death():
+            if (died := engine.death()) and not left.is_set():  # After the block, Ray is ended on purpose.
                 _end_at_once(campaign.sweep.id, died, options, INTERRUPTED if stopping else 1)
 
-    if options.space:  # A call from Python gets an exception, because its process is not ours to end.
+    if options.space:  # A process that calls from Python is not ours to end.
         threading.Thread(target=watch, name="engine", daemon=True).start()
     in_main = threading.current_thread() is threading.main_thread()
     before = {number: signal.signal(number, handle) for number in stop_signals()} if in_main else {}
