@@ -23,11 +23,6 @@ __all__ = ["SweepResults", "load", "run", "sweeps"]
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        import sys
-
-        from orchestrator import environment
-
-        environment.check_packages(sys.path)
         from orchestrator import api
 
         return getattr(api, name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +16,7 @@ from rich.console import Console
 from orchestrator.catalog import export
 from orchestrator.catalog.listings import sweep_words
 from orchestrator.catalog.reading import StoredSweep, read_arrays, read_newest, read_sweep, read_sweeps, space_of
-from orchestrator.environment import user_path, with_usable_size
+from orchestrator.environment import user_path
 from orchestrator.errors import UserError, unknown
 from orchestrator.home.directories import Home, check_home
 from orchestrator.home.sweeps import Sweep, UnreadableError
@@ -235,6 +234,6 @@ def run(space: SweepSpec | str | Path, *, console: Console | None = None, **opti
         rule = "profile, variant and overrides apply only to a search space's name or file"
         raise UserError(f"a specification is complete: {rule}")
     begun: list[Sweep] = []
-    output = console or Console(quiet=checked.quiet, _environ=with_usable_size(os.environ))
+    output = console or Console(quiet=checked.quiet)
     run_sweep(spec, replace(checked, begun=begun.append), output)
     return load(begun[0].id, home)

@@ -7,8 +7,6 @@ import shutil
 import sys
 from pathlib import Path
 
-from orchestrator.environment import working_directory
-
 
 def command_line(*words: object) -> str:
     """Return the shell command that runs this program with these words, quoted as needed. It calls ``python`` if the
@@ -17,6 +15,6 @@ def command_line(*words: object) -> str:
     # Interpreters of environments are links to one file, so only their directories differ.
     if found is not None and Path(found).parent.resolve() == python.parent.resolve():
         python = Path("python")
-    elif (here := working_directory()) and python.is_relative_to(here):
-        python = python.relative_to(here)
+    elif python.is_relative_to(Path.cwd()):
+        python = python.relative_to(Path.cwd())
     return shlex.join([str(python), "-m", "orchestrator", *map(str, words)])

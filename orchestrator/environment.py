@@ -1,5 +1,5 @@
-"""Isolates this program and its child processes from configuration meant for other programs: environment variables,
-warnings turned into errors, and modules in the working directory."""
+"""Isolates this program and its child processes from environment variables meant for other programs, and supplies a
+missing home directory."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ import os
 import pwd
 import re
 import stat
-import sys
 import tempfile
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.machinery import PathFinder
 from pathlib import Path
 
 from orchestrator.errors import UserError
@@ -50,65 +47,16 @@ def without_foreign() -> Iterator[None]:
         os.environ.update(dropped)
 
 
-def with_usable_size(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without COLUMNS and LINES that are not positive, as cron and some containers set them.
-    rich prefers these to the actual size and would print nothing."""
-    useless = {name for name in ("COLUMNS", "LINES") if not environment.get(name, "1").strip("0").isdecimal()}
-    return {name: value for name, value in environment.items() if name not in useless}
-
-
-PACKAGES = ("orchestrator", "trainables", "search_spaces")
 ROOT = str(Path(__file__).resolve().parents[1])
 """Directory that contains the packages of this program."""
-STANDARD_ERROR = 2
 ELSEWHERE = "name another directory as --scratch, or set TMPDIR"
 """Remedy for an unusable temporary directory."""
 
 
 def begin() -> None:
-    """Prepare this process before it imports the rest of the program or its libraries. Raises :class:`UserError` if a
-    directory in ``PYTHONPATH`` hides a package of this program."""
-    # Reopen standard streams that cron and daemons leave closed. Otherwise the next file opened, such as a journal,
-    # takes one of their descriptors, and libraries print into it.
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= STANDARD_ERROR:
-        os.set_inheritable(descriptor, True)
-    os.close(descriptor)
+    """Prepare this process before it imports libraries. Raises :class:`UserError` if there is no usable home."""
     _drop_foreign()
     settle_user()
-    if any(option.startswith("error") for option in sys.warnoptions):
-        warnings.simplefilter("default")  # A library's call of a deprecated function must not end a sweep.
-    # Modules in the working directory can be imported, but do not replace modules of a library or of this program,
-    # because ``__main__`` has removed the directory.
-    if (here := working_directory()) is not None:
-        # Directories are searched before an editable install.
-        sys.path += [ROOT, here] if any(hiding(name, [here]) for name in PACKAGES) else [here]
-    check_packages(sys.path)
-
-
-def working_directory() -> str | None:
-    """Return the working directory, or None if it was deleted."""
-    try:
-        return os.getcwd()
-    except FileNotFoundError:
-        return None
-
-
-def check_packages(search_path: Sequence[str]) -> None:
-    """Raise :class:`UserError` if a user's module hides a package of this program."""
-    for name in PACKAGES:
-        if (path := hiding(name, search_path)) is not None:
-            raise UserError(
-                f"{path} hides the package {name!r} of this program: rename it, start from another directory, or "
-                "remove its directory from PYTHONPATH"
-            )
-
-
-def hiding(name: str, search_path: Sequence[str]) -> str | None:
-    """Return the file or directory that this path imports as ``name``, or None if it belongs to this program."""
-    spec = PathFinder.find_spec(name, list(search_path))
-    paths = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or ())]
-    path = next(filter(None, paths), None)
-    return None if path is None or Path(path).resolve().is_relative_to(Path(ROOT, name)) else path
 
 
 def settle_user() -> None:

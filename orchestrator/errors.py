@@ -5,6 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
+INTERRUPTED = 130
+"""Exit code after an interruption: 128 + SIGINT, as in shells."""
+
 
 class SweepError(Exception):
     """A failure that the user did not cause, such as a full disk or an unresponsive server. Exit code 1."""

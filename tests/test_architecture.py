@@ -111,7 +111,6 @@ PACKAGES = (
     "errors",
     "environment",
     "commands",
-    "supervisor",
     "transition",
     "search",
     "space",

@@ -95,7 +95,7 @@ def test_the_record_contains_sweep_runs_and_transitions(smoke: tuple[Path, str])
 @pytest.mark.slow
 def test_a_family_that_raises_fails_only_its_own_run_with_its_error(tmp_path: Path) -> None:
     """The family is in a module of the user's directory, next to modules of other work, and raises for one seed."""
-    for name in ("trainables", "numpy", "ray", "rich", "random", "environment", "supervisor"):
+    for name in ("trainables", "numpy", "ray", "rich", "random", "environment"):
         (tmp_path / f"{name}.py").write_text(f"raise SystemExit('the {name} of other work')\n")
     (tmp_path / "my_family.py").write_text((ROOT / "tests" / "families.py").read_text())
     (tmp_path / "brittle.py").write_text(

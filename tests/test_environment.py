@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
-import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
 
 from orchestrator import environment
 from orchestrator.commands import command_line
-from orchestrator.environment import hiding, is_foreign, settle_user, user_path
+from orchestrator.environment import is_foreign, settle_user, user_path
 from orchestrator.errors import UserError
 from orchestrator.space.spaces import read_space
-from tests.cli.program import ROOT, Ended, process
+from tests.cli.program import ROOT, line, process
 from tests.sweep.sweeps import spec
 
 
@@ -45,114 +42,23 @@ def test_a_library_call_restores_the_environment(monkeypatch: pytest.MonkeyPatch
     assert os.environ["TUNE_RESULT_DIR"] == "/elsewhere"
 
 
-def python(*words: str, directory: Path, **settings: str) -> Ended:
-    """Run Python with this project installed, in a directory, without PYTHONPATH unless ``settings`` set it."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | settings
-    return process([sys.executable, *words], cwd=directory, environment=environment, within_s=250)
-
-
-def program(*words: str, directory: Path, **settings: str) -> Ended:
-    return python("-m", "orchestrator", *words, directory=directory, **settings)
-
-
-def write_other(place: Path, name: str) -> None:
-    """Write a module that ends any process that imports it."""
-    (place / f"{name}.py").write_text(f"raise SystemExit('the {name} of other work')\n")
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    """A working directory with modules of another project, and with a family next to its search space."""
-    (place := tmp_path / "here").mkdir()
-    (place / "search_spaces").mkdir()
-    for name in ("trainables", "numpy", "ray", "rich", "typer", "environment", "supervisor"):
-        write_other(place, name)
-    (place / "my_family.py").write_text((ROOT / "tests" / "families.py").read_text())
-    text = spec(sizes=[8, 16], seeds=1).to_yaml()
-    (place / "my_space.yaml").write_text(text.replace("tests.families:", "my_family:"))
-    return place
-
-
-@pytest.fixture
-def here_beside_python(directory: Path) -> Path:
-    """The same, with modules that are named like some of Python's own."""
-    for name in ("random", "heapq", "queue"):
-        write_other(directory, name)
-    return directory
-
-
-@pytest.mark.parametrize(
-    ("words", "path"),
-    [("show", None), ("plan my_space.yaml", None), ("plan my_space.yaml", "."), ("plan my_space.yaml", "{}:")],
-)
-def test_modules_of_another_project_in_the_working_directory_are_not_imported(
-    here_beside_python: Path, words: str, path: str | None
-) -> None:
-    """PYTHONPATH may be relative, for example in an ``.envrc``, or end in a colon."""
-    settings = {} if path is None else {"PYTHONPATH": path.format(here_beside_python.parent)}
-    done = program(*words.split(), directory=here_beside_python, **settings)
-    assert (done.code, done.err) == (0, ""), done.err
-
-
-def test_the_installed_command_runs_next_to_another_module_named_orchestrator(directory: Path) -> None:
-    """``python -m orchestrator`` would import the other module."""
-    (directory / "orchestrator.py").write_text("raise SystemExit('the orchestrator of other work')\n")
-    command = shutil.which("orchestrator", path=Path(sys.executable).parent)
-    if command is None:
-        pytest.skip("the package is not installed")
-    done = process([command, "plan", "my_space.yaml"], cwd=directory)
-    assert (done.code, done.err) == (0, ""), done.err
-
-
-def test_a_deleted_working_directory_is_refused(tmp_path: Path) -> None:
-    (gone := tmp_path / "gone").mkdir()
-    line = f"cd {gone} && rmdir {gone} && {sys.executable} -m orchestrator run add_vs_add_prod --home {tmp_path}/home"
-    done = process(["sh", "-c", line])
-    assert (done.code, done.err.count("\n")) == (2, 1), done.err
-    assert done.err.startswith("error: the working directory was deleted")
-
-
-@pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"])
-def test_no_file_gets_the_descriptor_of_a_closed_standard_stream(closed: str, tmp_path: Path) -> None:
-    """cron and daemons close these streams. Output of libraries would otherwise go to a journal."""
-    code = "from orchestrator import environment; environment.begin(); print(1, file=open('file', 'w'))"
-    code += "; import os; os.write(2, b'printed'); os.write(1, b'printed'); assert os.read(0, 1) == b''"
-    (tmp_path / "program.py").write_text(code)
-    subprocess.run(["sh", "-c", f"exec {sys.executable} program.py {closed}"], cwd=tmp_path, check=True)
-    assert (tmp_path / "file").read_text() == "1\n"
-
-
-def test_a_hidden_package_is_reported_in_one_line(directory: Path, tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    done = program("show", directory=tmp_path / "elsewhere", PYTHONPATH=os.pathsep.join([str(directory), str(ROOT)]))
-    assert (done.code, done.out) == (2, "")
-    [line] = done.err.splitlines()
-    path = directory / "trainables.py"
-    assert line.startswith(f"error: {path} hides the package 'trainables' of this program: rename it")
-
-
-def test_a_hidden_package_is_reported_from_python_too(directory: Path) -> None:
-    done = python("-c", "import orchestrator as o\ntry: o.load\nexcept ValueError as e: print(e)", directory=directory)
-    assert "hides the package 'trainables'" in done.out
-
-
-def test_a_directory_can_hide_a_package_like_a_module(tmp_path: Path) -> None:
-    assert hiding("search_spaces", [str(tmp_path), str(ROOT)]) is None
+def test_a_working_directory_with_modules_of_another_project_is_usable(tmp_path: Path) -> None:
+    """They do not replace modules of Python, of a library or of this program, but a family there is found."""
     (tmp_path / "search_spaces").mkdir()
-    assert hiding("search_spaces", [str(tmp_path)]) == str(tmp_path / "search_spaces")
-    assert hiding("search_spaces", [str(tmp_path), str(ROOT)]) is None, "a regular package goes before a directory"
+    for name in ("trainables", "numpy", "rich", "environment", "random"):
+        (tmp_path / f"{name}.py").write_text(f"raise SystemExit('the {name} of other work')\n")
+    (tmp_path / "my_family.py").write_text((ROOT / "tests" / "families.py").read_text())
+    text = spec(sizes=[8, 16], seeds=1).to_yaml()
+    (tmp_path / "my_space.yaml").write_text(text.replace("tests.families:", "my_family:"))
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = process(line("plan", "my_space.yaml"), cwd=tmp_path, environment=variables)
+    assert (done.code, done.err) == (0, "")
 
 
-def test_warnings_turned_into_errors_do_not_end_the_program(tmp_path: Path) -> None:
-    code = """
-        import sys
-        from orchestrator import environment
-        environment.begin()
-        import os, warnings
-        warnings.warn("deprecated", DeprecationWarning)
-        assert "PYTHONWARNINGS" not in os.environ and "MLFLOW_RUN_ID" not in os.environ
-    """
-    python("-c", textwrap.dedent(code), directory=tmp_path, PYTHONWARNINGS="error", MLFLOW_RUN_ID="7").succeeded()
+def test_foreign_variables_are_dropped_before_the_program_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_RUN_ID", "7")
+    environment.begin()
+    assert "MLFLOW_RUN_ID" not in os.environ
 
 
 @pytest.mark.parametrize("home", [None, "", "/no/such/home", ".", "~"])

@@ -14,7 +14,7 @@ GROUPS = {
         "show": "List the search spaces, or print a resolved one as YAML.",
         "plan": "Print what a sweep would cost, without starting it.",
         "run": "Run a sweep and print the transitions it finds.",
-        "stop": "Stop a running sweep, or one of its mixes or runs.",
+        "stop": "Stop a running sweep, or one of its mixes.",
         "reproduce": "Run all experiments and compare them with published claims.",
     },
     "Look": {

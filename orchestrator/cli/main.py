@@ -1,5 +1,4 @@
-"""The program's entry point. It chooses the process that drives a sweep and turns every error into a message on stderr
-and an exit code."""
+"""The program's entry point. It turns every error into a message on stderr and an exit code."""
 
 from __future__ import annotations
 
@@ -11,17 +10,15 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
-from io import TextIOWrapper
-from itertools import pairwise, zip_longest
+from itertools import zip_longest
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from orchestrator import supervisor
-from orchestrator.environment import with_usable_size
-from orchestrator.errors import SweepError, UserError
+from orchestrator import environment
+from orchestrator.cli.app import program
+from orchestrator.errors import INTERRUPTED, SweepError, UserError
 from trainables.contract.settings import SettingsError
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -39,30 +36,22 @@ def with_bare_resume(arguments: Sequence[str]) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit with 0, 1 (a failure), 2 (the user's mistake) or 130 (interrupted).
 
-    Without ``arguments``, use those of this process, which then supervises a second process that drives the sweep.
+    Without ``arguments``, use those of this process.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     words = [word for word in given if word != "--debug"] or ["--help"]
-    for name in os.environ.keys() - with_usable_size(os.environ).keys():
-        del os.environ[name]
     end = _End()
     if arguments is None:
         atexit.register(end)  # Registered first, so called last.
-        for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, TextIOWrapper):
-                stream.reconfigure(errors="replace")  # Some characters may be outside the terminal's encoding.
-    supervisor.begin()
-    in_main = threading.current_thread() is threading.main_thread()  # Other threads do not receive signals.
-    if arguments is None and in_main and not supervisor.has_parent() and _may_die(words):
-        end.code = supervisor.supervise(given, say)
-        sys.exit(end.code)
 
-    # Commands take seconds to import, and a supervisor does not need them.
-    from orchestrator.cli.app import program
+    def command() -> int | None:
+        if arguments is None:
+            environment.begin()
+        called = program(words[0])
+        code: int | None = called(with_bare_resume(words), prog_name="orchestrator", standalone_mode=False)
+        return code
 
-    command = partial(program(words[0]), with_bare_resume(words), prog_name="orchestrator", standalone_mode=False)
     end.code = _exit_code(command, debug="--debug" in given)
-    supervisor.tell("ended")
     sys.exit(end.code)
 
 
@@ -79,13 +68,6 @@ class _End:
             os._exit(self.code)
 
 
-def _may_die(given: Sequence[str]) -> bool:
-    """Return True if the command runs a sweep under Ray, which can kill its driver, so that the sweep needs a
-    supervisor. Other commands run in this process, where a debugger can reach them."""
-    local = ("--engine", "local") in pairwise(given) or "--engine=local" in given
-    return given[0] == "run" and not local and "--help" not in given
-
-
 def _exit_code(command: Callable[[], int | None], *, debug: bool) -> int:
     """Run ``command``, print its error and return the exit code. ``debug`` adds the traceback."""
     try:
@@ -97,8 +79,8 @@ def _exit_code(command: Callable[[], int | None], *, debug: bool) -> int:
         say(message)
         return code
     except KeyboardInterrupt:
-        code = supervisor.INTERRUPTED
-    if code == supervisor.INTERRUPTED:
+        code = INTERRUPTED
+    if code == INTERRUPTED:
         say("interrupted", head="")
     return code
 

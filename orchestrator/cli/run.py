@@ -13,8 +13,6 @@ import typer
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from orchestrator import environment
-from orchestrator.catalog.reading import StoredSweep
 from orchestrator.cli.look import print_comparison
 from orchestrator.cli.options import (
     HomeOption,
@@ -24,7 +22,6 @@ from orchestrator.cli.options import (
     load_variants,
     open_sweep,
     resolve,
-    warn,
     wide_console,
     with_options,
 )
@@ -44,7 +41,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.space.strict_yaml import commented
 from orchestrator.sweep.reproduce import Experiment, Reproduction
 from orchestrator.sweep.run import earlier_sweeps, logged_to, one_ray, run_sweep
-from orchestrator.sweep.run_options import HOME, RunOptions, SizedOptions, SpaceOptions, seconds_of
+from orchestrator.sweep.run_options import HOME, RunOptions, SizedOptions, SpaceOptions
 from orchestrator.terminal.briefing import print_plan, print_start
 from trainables.contract.arms import as_named
 from trainables.files import write_whole
@@ -109,12 +106,10 @@ def run_command(space: SpaceName, options: RunOptions) -> None:
     """
     options = options.started(space)
     hardware = hardware_at(options.address)
-    if (other := environment.hiding("orchestrator", [environment.working_directory() or ""])) is not None:
-        warn(f"in this directory `python -m orchestrator` runs {other}: run the printed commands in another directory")
     specs = load_variants(space, options, hardware)
     options = replace(options, hardware=hardware, several=len(specs) > 1)
     _check_begin(specs, options, hardware)
-    console = _Output(quiet=options.quiet)
+    console = Console(quiet=options.quiet)
     if options.several:
         _run_variants(specs, options, hardware, console)
         return
@@ -122,16 +117,6 @@ def run_command(space: SpaceName, options: RunOptions) -> None:
     answer = run_sweep(specs[0], options, console)
     if console.quiet:
         typer.echo(answer_table.plain(answer, next_step(specs[0], answer)))
-
-
-class _Output(Console):
-    def on_broken_pipe(self) -> None:
-        """Report the broken pipe before the program exits. rich calls this method, which does not return."""
-        typer.echo(
-            "error: the program that reads this output has exited; --resume continues the sweep if it had begun",
-            err=True,
-        )
-        super().on_broken_pipe()
 
 
 def _check_begin(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hardware) -> None:
@@ -173,13 +158,9 @@ def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Har
 def stop_command(
     sweep: OneSweep,
     mix: Annotated[str | None, typer.Option(help="Stop only this mix; the sweep continues with the others.")] = None,
-    run: Annotated[
-        str | None,
-        typer.Option(metavar="KEY", help="Stop only this run (by its key or a prefix); it counts as failed."),
-    ] = None,
     home: HomeOption = HOME,
 ) -> None:
-    """Stop a running sweep as Ctrl-C does, or one of its mixes or runs. Finished runs are kept.
+    """Stop a running sweep as Ctrl-C does, or one of its mixes. Finished runs are kept.
 
     Examples:
 
@@ -187,21 +168,10 @@ def stop_command(
 
       stop add_vs_add_prod --mix add+prod   no more runs of this mix; the answer mentions it
     """
-    if mix is not None and run is not None:
-        raise UserError("--mix stops all runs of a mix, --run stops one run: give only one option")
     stored = open_sweep(sweep, home)
-    request = StopRequest(mix or "", "" if run is None else _key(stored, run))
+    request = StopRequest(mix or "")
     ask_to_stop(stored.sweep, request)
     typer.echo(f"{stored.id} will stop {request} at the next evaluation of a stack")
-
-
-def _key(stored: StoredSweep, given: str) -> str:
-    training = [run.key for run in stored.training]
-    matches = [key for key in training if given and key.startswith(given)]
-    if len(matches) == 1:
-        return matches[0]
-    problem = f"matches {len(matches)} runs in training" if matches else "is not a run in training"
-    raise UserError(f"{given!r} {problem} of {stored.id}. In training: {', '.join(matches or training) or 'none'}.")
 
 
 def reproduce_command(
@@ -217,12 +187,6 @@ def reproduce_command(
             help="Override a field of every search space by its path: --set settings.model.init.std=0.2.",
         ),
     ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME", help="Start only sweeps expected to end within this time: 2h, 45min; 0s runs nothing."
-        ),
-    ] = None,
     home: HomeOption = HOME,
     address: Annotated[str | None, typer.Option(help="Use the Ray cluster at this address.")] = None,
     engine: Annotated[
@@ -233,16 +197,15 @@ def reproduce_command(
 
     Finished sweeps are not run again and unfinished ones continue, so you can interrupt this command and run it again.
     """
-    seconds = None if budget is None else seconds_of("--budget", budget)
     place, hardware = Home(home.resolve()), hardware_at(address)
     choice = SpaceOptions(profile=profile, overrides=overrides or [])
     experiments = [_experiment(name, choice, hardware) for name in spaces or _all(profile)]
-    reproduction = Reproduction(experiments, place, hardware, Console())
+    reproduction = Reproduction(experiments, place, Console())
     overridden = f"_{crc32(json.dumps(choice.overrides).encode()):08x}" if choice.overrides else ""
     path = place.root / "reproduce" / f"{profile}{overridden}" / "table.md"
     options = RunOptions(home=home, address=address, hardware=hardware, engine=engine).started()
     try:
-        for _ in reproduction.run(options, seconds):
+        for _ in reproduction.run(options):
             _write(reproduction, choice, path)
     finally:
         rows = over_table(reproduction.rows())

@@ -1,10 +1,9 @@
-"""Checks of any machine: software, directories, a small training, figures, MLflow, Ray."""
+"""Checks of any machine: software, hardware, the home directory, a small training, MLflow, Ray."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import io
 import multiprocessing
 import os
 import platform
@@ -22,14 +21,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from filelock import FileLock, Timeout
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from orchestrator import environment
-from orchestrator.errors import UserError
 from orchestrator.home.directories import make_home
-from orchestrator.report.drawn import drawn
 from orchestrator.search.base import Request
 from orchestrator.space.hardware import cores, detect, whole_machine
 from orchestrator.space.resources import Resources
@@ -107,10 +102,7 @@ def machine_checks(home: Path) -> list[Check]:
         ("software", software),
         ("machine", machine_part),
         ("home", partial(home_directory, home)),
-        ("directories", directories),
-        ("names", names),
         ("training", partial(training, home)),
-        ("drawing", drawing),
         ("MLflow", partial(record, home)),
         ("Ray", ray_start),
     ]
@@ -122,9 +114,7 @@ def software() -> Finding:
 
     built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "for the CPU only"
     versions = f"Python {platform.python_version()}, torch {torch.__version__} {built}"
-    installed: dict[str, str] = {}
-    for distribution in metadata.distributions():  # The first distribution on the path is imported.
-        installed.setdefault(str(canonicalize_name(distribution.metadata["Name"])), distribution.version)
+    installed = {str(canonicalize_name(one.metadata["Name"])): one.version for one in metadata.distributions()}
     if DISTRIBUTION not in installed:
         return wrong(f"{versions}; {DISTRIBUTION} itself is not installed", "run make install, or pip install -e .")
     needed = metadata.requires(DISTRIBUTION) or []
@@ -160,20 +150,12 @@ def machine_part() -> Finding:
 
 
 def home_directory(home: Path) -> Finding:
-    """Check the home's free space, the time to flush a file, and the locks that keep two drivers apart."""
-    try:
-        make_home(home)
-    except UserError as error:
-        return wrong(str(error), "a sweep cannot start until this is fixed")
+    """Check the home's free space, and the time to flush a file."""
+    make_home(home)
     free = shutil.disk_usage(home).free / GB
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
         flush = statistics.median(_flush(Path(aside) / "journal") for _ in range(FLUSHES))
-        with FileLock(path := Path(aside) / "lock"):
-            is_exclusive = apart(is_locked, path)
     text = f"{free:.1f} GB free at {home}, a flush to disk takes {1e3 * flush:.1f} ms"
-    if not is_exclusive:
-        todo = "its file system has no locks (NFS without its lock service?): choose another --home"
-        return wrong(f"{text}; a lock does not exclude another process", todo)
     if free < LEAST_GB:
         return wrong(text, "free some space, or choose another --home")
     if free < GOOD_GB:
@@ -191,38 +173,6 @@ def _flush(path: Path) -> float:
         file.flush()
         os.fsync(file.fileno())
     return time.perf_counter() - begun
-
-
-def is_locked(path: Path) -> bool:
-    """Return True if another process holds the lock at ``path``."""
-    try:
-        with FileLock(path, timeout=0):
-            return False
-    except Timeout:
-        return True
-
-
-def directories() -> Finding:
-    """Check that Ray has a temporary directory with a short enough path for sockets, and say where its token is."""
-    try:
-        from orchestrator.engine.ray.files import temporary_directory, token_file
-
-        return ok(f"Ray's files are in {temporary_directory()}, its token in {token_file()}")
-    except UserError as error:
-        return wrong(str(error), "Ray cannot start until this is fixed")
-
-
-def names() -> Finding:
-    """Check that no module in the working directory has the name of a package of this program."""
-    here = environment.working_directory() or ""
-    hiding = {name: other for name in environment.PACKAGES if (other := environment.hiding(name, [here])) is not None}
-    if not hiding:
-        return ok("no module in this directory hides a package of this program")
-    text = f"{', '.join(hiding.values())} in this directory hides a package of this program"
-    if "orchestrator" in hiding:
-        instead = "rename it, or start this program as `orchestrator`, which is in the same directory as Python"
-        return wrong(text, f"in this directory, `python -m orchestrator` runs that module: {instead}")
-    return slow(text, "sweeps ignore it, but --address is refused until you rename it")
 
 
 @dataclass(frozen=True)
@@ -288,24 +238,6 @@ def apart(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Call a module's function in a new process. Raises its error, ``BrokenProcessPool``, or ``TimeoutError``."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(work, *args, **kwargs).result(WITHIN_S)
-
-
-def drawing() -> Finding:
-    """Check that a figure can be drawn as page and picture with this machine's matplotlib settings."""
-    warnings: list[str] = []
-
-    def draw() -> int:
-        from orchestrator.report.figures import style
-
-        figure = style.new_figure(1.0)
-        figure.subplots().set_title("1")
-        style.title(figure, "figure")
-        figure.savefig(picture := io.BytesIO(), format="png")
-        return len(picture.getvalue()) + len(style.inline_svg(figure, "doctor", "a figure"))
-
-    if (size := drawn("a figure", draw, warnings.append)) is None:
-        return wrong(warnings[0], "sweeps have no figures and pages: check matplotlibrc here and in MPLCONFIGDIR")
-    return ok(f"figures can be drawn (a test figure has {size / 1e3:.0f} kB)")
 
 
 def record(home: Path) -> Finding:

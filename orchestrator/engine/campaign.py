@@ -24,7 +24,7 @@ from orchestrator.home.journal import Asked, Ended, Journal, Stopped
 from orchestrator.home.machine_errors import trouble_words
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.sweeps import RunRecord, Sweep
-from orchestrator.search.base import BY_HAND, Observation, Request, Searcher
+from orchestrator.search.base import Observation, Request, Searcher
 from orchestrator.space.observations import observe
 from orchestrator.stacks import Stack, StackSizes, Ticket, next_stack
 from trainables.base import Family, Outcome, Status
@@ -143,10 +143,6 @@ class Campaign:
             if run.ticket.request.mix == mix and not run.twins and key not in donors:
                 del self.table[key]
                 self._store.free(key)
-
-    def stop_run(self, key: str) -> bool:
-        """Stop a run in training for the user, and record it as failed. Return False if it is not in training."""
-        return self.ended(key, _failed(BY_HAND))
 
     # What starts next
 
@@ -453,6 +449,11 @@ class Engine(AbstractContextManager["Engine"]):
         Raises:
             SweepError: if the engine itself fails.
         """
+
+    def death(self) -> str:
+        """Return how the engine died, because :meth:`execute` may then wait for minutes, or "" while it lives. This
+        method may be called in any thread."""
+        return ""
 
     def __exit__(self, *raised: object) -> None:
         return

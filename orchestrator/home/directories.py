@@ -36,13 +36,12 @@ LOCK_WAIT_S = 0.5
 
 @dataclass(frozen=True)
 class StopRequest:
-    """A request to stop the runs of a ``mix``, the run with a ``key``, or, without either, the whole sweep."""
+    """A request to stop the runs of a ``mix``, or, without one, the whole sweep."""
 
     mix: str = ""
-    key: str = ""
 
     def __str__(self) -> str:
-        return f"run {self.key}" if self.key else self.mix or "the whole sweep"
+        return self.mix or "the whole sweep"
 
 
 class SweepDirectory:

@@ -1,53 +1,80 @@
-"""Ways to stop a sweep so that it can be resumed: signals, the time limit, external requests and machine errors."""
+"""Ways to stop a sweep so that it can be resumed: signals, the time limit, requests, machine errors, a dead engine."""
 
 from __future__ import annotations
 
 import logging
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import NoReturn
 
-from orchestrator.engine.campaign import Campaign, Observer
-from orchestrator.errors import SweepError
+from orchestrator.engine.campaign import Campaign, Engine, Observer
+from orchestrator.errors import INTERRUPTED, SweepError
 from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.machine_errors import trouble_words
 from orchestrator.search.base import BY_HAND
-from orchestrator.supervisor import INTERRUPTED, leave_terminal, stop_signals
 from orchestrator.sweep.run_options import RunOptions, TimeLimit
 
 log = logging.getLogger(__name__)
 
 AT_ONCE_S = 1.0
-"""Signals within this many seconds count as one, because a signal to all processes arrives twice: directly and through
-the parent."""
+"""Signals within this many seconds count as one. A closed terminal, for example, sends two."""
 LOOK_EVERY_S = 0.5
-"""Seconds between checks for requests from other processes."""
+"""Seconds between checks for requests from other processes, and for a dead engine."""
+TERMINALS = [descriptor for descriptor in (1, 2) if os.isatty(descriptor)]
+"""Which of stdout and stderr are terminals. This cannot be found after the terminal is lost."""
+
+
+def stop_signals() -> list[signal.Signals]:
+    """Return the signals that stop a sweep: Ctrl-C, a batch system's notice, and a lost terminal without ``nohup``."""
+    lost = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
+    return [signal.SIGINT, signal.SIGTERM, *lost]
+
+
+def _leave_terminal() -> None:
+    """Discard further output to the terminal, because it is lost and writing would raise an error."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in TERMINALS:
+        os.dup2(null, descriptor)
+    os.close(null)
+
+
+def _end_at_once(sweep_id: str, why: str, options: RunOptions, code: int) -> NoReturn:
+    """End the process, print how to resume the sweep, and show the cursor, which a live view hides."""
+    cursor = "\x1b[?25h\n" if sys.stderr.isatty() else ""
+    message = stopped_words(sweep_id, f"{why}. Finished runs are kept", options)
+    with suppress(OSError):
+        os.write(2, f"{cursor}error: {message}\n".encode())
+    os._exit(code)
 
 
 @contextmanager
-def stop_on_interrupt(campaign: Campaign) -> Iterator[None]:
+def stop_on_interrupt(campaign: Campaign, engine: Engine, options: RunOptions) -> Iterator[None]:
     """During the block, stop a campaign on the signals of :func:`stop_signals`: each stack trains to its next
-    evaluation and leaves a checkpoint. A second signal ends the process at once.
+    evaluation and leaves a checkpoint. A second signal ends the process at once. On the command line, a dead engine
+    does so, too.
 
     Even then, finished runs are kept, in the journal or on disk, where a resumed sweep adopts them. Outside the main
     thread signals are not handled, because Python does not allow it.
     """
     last = -AT_ONCE_S
     stopping = False
+    left = threading.Event()
 
     def handle(number: int, frame: FrameType | None) -> None:
         nonlocal last, stopping
         if number == signal.SIGHUP:
-            leave_terminal()
+            _leave_terminal()
         before, last = last, time.monotonic()
         if last - before < AT_ONCE_S:
             return
         if stopping:
-            os._exit(INTERRUPTED)
+            _end_at_once(campaign.sweep.id, "it was interrupted twice", options, INTERRUPTED)
         stopping = campaign.stopping = True
         if stacks := campaign.table.busy:
             many = f"{stacks} stacks will write checkpoints at their next evaluations"
@@ -56,11 +83,19 @@ def stop_on_interrupt(campaign: Campaign) -> Iterator[None]:
             # In another thread, because the signal may arrive while a line is being printed.
             threading.Thread(target=log.info, args=(f"Stopping: {what}; {again}",), daemon=True).start()
 
+    def watch() -> None:
+        while not left.wait(LOOK_EVERY_S):
+            if (died := engine.death()) and not left.is_set():  # After the block, Ray is ended on purpose.
+                _end_at_once(campaign.sweep.id, died, options, INTERRUPTED if stopping else 1)
+
+    if options.space:  # A process that calls from Python is not ours to end.
+        threading.Thread(target=watch, name="engine", daemon=True).start()
     in_main = threading.current_thread() is threading.main_thread()
     before = {number: signal.signal(number, handle) for number in stop_signals()} if in_main else {}
     try:
         yield
     finally:
+        left.set()
         for number, handler in before.items():
             # None means that a C library set the handler, which Python cannot restore.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
@@ -87,7 +122,7 @@ class StopRequests(Observer):
     """Observes a campaign, and stops it, or a part of it, at the time limit or on request from another process.
 
     A stop of the whole sweep works like a signal, so the next Ctrl-C ends it at once. With ``only_whole``, during
-    tuning, requests to stop a mix or run wait until the sweep starts.
+    tuning, requests to stop a mix wait until the sweep starts.
     """
 
     def __init__(self, campaign: Campaign, limit: TimeLimit, *, only_whole: bool = False) -> None:
@@ -108,14 +143,12 @@ class StopRequests(Observer):
             self._stop()
         requests = self._campaign.sweep.files.stop_requests()
         for request in requests[self._done :]:
-            if not (request.mix or request.key):
+            if not request.mix:
                 log.info("Stop requested")
                 self._stop()
-            elif request.mix and not self._only_whole:
+            elif not self._only_whole:
                 log.info(f"{request.mix} was {BY_HAND}: it gets no more runs, and its finished runs are kept")
                 self._campaign.stop_mix(request.mix)
-            elif not self._only_whole and not self._campaign.stop_run(request.key):
-                log.info(f"run {request.key} cannot be stopped, because it is not in training")
         self._done = len(requests)
 
     def _stop(self) -> None:

@@ -1,8 +1,7 @@
-"""Compares expected statements of search spaces with findings of sweeps, and runs missing sweeps as time allows."""
+"""Compares expected statements of search spaces with findings of sweeps, and runs missing sweeps."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,7 +10,7 @@ from rich.console import Console
 
 from orchestrator.catalog.export import compared
 from orchestrator.catalog.reading import StoredSweep, read_sweep
-from orchestrator.cost import cost_of, make_plan
+from orchestrator.cost import cost_of
 from orchestrator.engine.probing import probe_runs
 from orchestrator.errors import SweepError
 from orchestrator.home.directories import Home
@@ -21,9 +20,7 @@ from orchestrator.home.sweeps import Sweep
 from orchestrator.report.side_by_side import can_scale
 from orchestrator.report.statements import Row, judge, judge_law, not_run
 from orchestrator.space.expectations import LAW, ORDER, Expectation, about
-from orchestrator.space.hardware import Hardware
 from orchestrator.space.spec import SweepSpec
-from orchestrator.stacks import settled
 from orchestrator.sweep.run import logged_to, one_ray, run_sweep
 from orchestrator.sweep.run_options import RunOptions
 from trainables.contract.tables import entropy
@@ -38,24 +35,18 @@ class Experiment:
     specs: tuple[SweepSpec, ...]
     expected: tuple[Expectation, ...]
 
-    def rows_of(self, spec: SweepSpec) -> int:
-        """Return the number of rows that a sweep of this variant decides. A law needs all variants, so it
-        counts for each of them."""
-        return sum(
-            len(spec.plain_mixes) - 1 if statement.mix == "*" else 1
-            for statement in self.expected
-            if statement.finds in LAW or statement.is_about(spec.variant)
-        )
+    def asks(self, spec: SweepSpec) -> bool:
+        """Return True if a statement is about this variant. A law is about all variants."""
+        return any(statement.finds in LAW or statement.is_about(spec.variant) for statement in self.expected)
 
 
 class Reproduction:
     """Answered and missing sweeps of these experiments in a home."""
 
-    def __init__(self, experiments: Sequence[Experiment], home: Home, hardware: Hardware, console: Console) -> None:
+    def __init__(self, experiments: Sequence[Experiment], home: Home, console: Console) -> None:
         self._experiments = experiments
         self._pairs = [(experiment, spec) for experiment in experiments for spec in experiment.specs]
         self._home = home
-        self._hardware = hardware
         self._console = console
         self._say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
         self._failed: dict[str, str] = {}
@@ -74,27 +65,18 @@ class Reproduction:
         """Seconds of training in the sweeps. Each run counts once."""
         return sum(cost_of(sweep.spec, sweep.runs).spent_s for sweep in self.sweeps)
 
-    def run(self, options: RunOptions, budget_s: float | None) -> Iterator[None]:
-        """Run the missing sweeps in order of rows decided per expected second, and yield after each. Report a sweep
-        that fails and continue.
-
-        Args:
-            budget_s: Seconds from now; a sweep that is expected to end later is not started. None for no limit.
+    def run(self, options: RunOptions) -> Iterator[None]:
+        """Run the missing sweeps and yield after each. Report a sweep that fails and continue.
 
         Raises:
             KeyboardInterrupt: after an interruption.
         """
-        until = None if budget_s is None else time.monotonic() + budget_s
         missing = [(experiment, spec) for experiment, spec in self._pairs if spec.title not in self._answered]
-        waiting = [(experiment, spec) for experiment, spec in missing if experiment.rows_of(spec)]
-        costs = {spec.title: make_plan(settled(spec, self._hardware), self._hardware).seconds for _, spec in waiting}
-        waiting.sort(key=lambda pair: costs[pair[1].title] / pair[0].rows_of(pair[1]))
-        for experiment, spec in self._pairs if budget_s != 0 else ():
+        waiting = [(experiment, spec) for experiment, spec in missing if experiment.asks(spec)]
+        for experiment, spec in self._pairs:
             self._probe(experiment, spec)
         with one_ray(options) as shared:
             for number, (experiment, spec) in enumerate(waiting, start=1):
-                if until is not None and time.monotonic() + costs[spec.title] > until:
-                    continue
                 self._say(f"\n{number} of {len(waiting)}: {spec.title}, {spec.profile}")
                 self._run(spec, shared)
                 self._probe(experiment, spec)

@@ -11,7 +11,6 @@ from functools import partial
 
 from rich.console import Console
 
-from orchestrator import supervisor
 from orchestrator.catalog.reading import find_sweep
 from orchestrator.commands import command_line
 from orchestrator.cost import run_seconds
@@ -76,7 +75,6 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
             sweep = replace(resumed, spec=resumed.spec.model_copy(update=current))
         if options.begun is not None:
             options.begun(sweep)
-        supervisor.tell("sweep", "" if options.several else sweep.id)
         log.info(f"sweep {sweep.id}{', which trains every run again' if sweep.fresh else ''}")
         blocks.enter_context(stop_on_machine_error(sweep.files, options))
         blocks.enter_context(sweep.files.driving())
@@ -99,7 +97,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
             sweep, searcher, journal, slots=engine.slots, sizing=sizing, known=known, blocks=len(memory.blocks)
         )
         progress = _Progress(campaign, recorder, console, options.limit)
-        blocks.enter_context(stop_on_interrupt(campaign))
+        blocks.enter_context(stop_on_interrupt(campaign, engine, options))
         if not campaign.done:
             with progress.view:
                 engine.execute(campaign)

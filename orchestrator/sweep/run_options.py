@@ -10,11 +10,9 @@ import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from orchestrator import supervisor
 from orchestrator.commands import command_line
 from orchestrator.environment import user_path
 from orchestrator.errors import UserError, unknown
@@ -39,11 +37,11 @@ def seconds_of(option: str, text: str) -> float:
 
 
 class TimeLimit:
-    """Time limit of a sweep in seconds, or None. It includes the time before a restart."""
+    """Time limit of a sweep in seconds, or None. It starts when this object is made."""
 
     def __init__(self, seconds: float | None = None) -> None:
         self._seconds = seconds
-        self._end = math.inf if seconds is None else time.monotonic() + seconds - supervisor.age_s()
+        self._end = math.inf if seconds is None else time.monotonic() + seconds
         self.stopped = False
 
     @property
@@ -187,8 +185,6 @@ class RunOptions(SizedOptions):
     def started(self, space: str = "") -> Self:
         """Return the options for a command that starts now. Raises :class:`UserError` for mutually exclusive options,
         or a time limit of zero."""
-        if (again := supervisor.resumed()) is not None:
-            self = replace(self, resume=again, extend=None, fresh=False)
         if self.engine not in ENGINES:
             raise unknown("engine", self.engine, ENGINES)
         for one, other, why in EXCLUDED:
@@ -235,7 +231,7 @@ class RunOptions(SizedOptions):
 
 SAMPLES = {
     "overrides": '{"seeds": 5} or ["seeds=5"]',
-    "max_time": '"2h", 7200 (seconds) or a timedelta',
+    "max_time": '"2h" or 7200 (seconds)',
     "resume": "True (the newest unfinished sweep) or a sweep's id",
     "home": '"results" or a Path',
     "scratch": '"/scratch" or a Path',
@@ -262,8 +258,6 @@ def home_from_python(given: Any) -> Path:
 
 
 def _option(name: str, value: Any) -> Any:
-    if hasattr(value, "tolist"):  # A numpy number or array.
-        value = value.tolist()
     match name, value:
         case "overrides", _:
             return _overrides(value)
@@ -273,8 +267,6 @@ def _option(name: str, value: Any) -> Any:
             return value
         case _, bool():  # Not a number.
             pass
-        case "max_time", timedelta():
-            return f"{value.total_seconds():.3f}s"
         case "max_time", int() | float():
             return f"{value:.3f}s"
         case "stack" | "gpu_fraction", int() | float():
@@ -299,11 +291,7 @@ def _overrides(value: Any) -> list[str]:
 
 
 def _json(key: str, value: Any) -> str:
-    def plain(inner: Any) -> Any:
-        if hasattr(inner, "tolist"):
-            return inner.tolist()
-        if isinstance(inner, os.PathLike | range):
-            return str(inner) if isinstance(inner, os.PathLike) else list(inner)
-        raise UserError(f"overrides: {key} is {inner!r}, which cannot be written into a search space")
-
-    return json.dumps(value, default=plain)
+    try:
+        return json.dumps(value, default=lambda inner: inner.tolist())  # numpy's numbers and arrays
+    except (TypeError, AttributeError):
+        raise UserError(f"overrides: {key} is {value!r}, which cannot be written into a search space") from None

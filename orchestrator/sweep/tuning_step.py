@@ -47,7 +47,7 @@ def tuned(
     for study in tuner.studies():
         at = " and ".join(map(str, study.sizes))
         log.info(f"tuning {study.mix} at {spec.size_axis} {at}: up to {study.tune.trials} trials")
-    with stop_on_interrupt(campaign):
+    with stop_on_interrupt(campaign, engine, options):
         if not campaign.done:
             engine.execute(campaign)
     for record in campaign.records:

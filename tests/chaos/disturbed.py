@@ -1,4 +1,4 @@
-"""A sweep with faults, which is resumed with ``--resume`` if it does not restart by itself."""
+"""A sweep with faults, which is resumed with ``--resume`` when its program has ended."""
 
 from __future__ import annotations
 

@@ -129,12 +129,10 @@ class Fault:
 
 
 FULL = r"the disk of .* is full"
-LOST = "Ray died|the driver exited with code"
-STOPPED = r"Stopped; \d+ runs? kept|stopped immediately, as requested"
+LOST = "has stopped: Ray died"
+STOPPED = rf"Stopped; \d+ runs? kept|{LOST}"
 FAULTS: dict[str, Fault] = {
-    "SIGKILL of the driver": Fault(
-        lambda sweep, rng: _kill(sweep.program.driver), r"was killed \(SIGKILL\)", any_time=True
-    ),
+    "SIGKILL of the driver": Fault(lambda sweep, rng: _kill(sweep.program.driver), any_time=True),
     "SIGKILL of a worker": Fault(lambda sweep, rng: _kill(sweep.worker)),
     "SIGKILL of the raylet": Fault(lambda sweep, rng: _kill(sweep.program.raylet), LOST, own=True),
     "SIGKILL of the GCS": Fault(lambda sweep, rng: _kill(sweep.program.gcs), LOST, own=True),

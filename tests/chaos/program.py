@@ -21,8 +21,8 @@ PATIENCE_S = 900.0
 """Longest wait, in seconds. Starting Ray and a worker takes 10 s on an idle machine and minutes on a busy one."""
 LOOK_EVERY_S = 0.1
 """Seconds between two scans of all processes, each of which takes some milliseconds."""
-DRIVER, RAYLET, GCS = "-m orchestrator", "raylet/raylet", "gcs/gcs_server"
-"""Patterns in the command lines of the process that drives a sweep, of Ray's daemon and of Ray's head."""
+RAYLET, GCS = "raylet/raylet", "gcs/gcs_server"
+"""Patterns in the command lines of Ray's daemon and of Ray's head."""
 WORKER = "ray::StackTrial"
 """Ray's name for a training process."""
 
@@ -43,21 +43,23 @@ class Program:
 
     @property
     def driver(self) -> psutil.Process:
-        """The process that drives the sweep, a child of the program."""
-        return self._part(DRIVER)
+        """The process that drives the sweep. Raises ``NoSuchProcess`` once it has ended."""
+        if self.process.poll() is not None:
+            raise psutil.NoSuchProcess(self.process.pid)
+        return psutil.Process(self.process.pid)
 
     @property
     def raylet(self) -> psutil.Process:
-        return self._part(DRIVER, RAYLET)
+        return self._part(RAYLET)
 
     @property
     def gcs(self) -> psutil.Process:
-        return self._part(DRIVER, GCS)
+        return self._part(GCS)
 
     @property
     def workers(self) -> list[psutil.Process]:
         """The current training processes, the newest last."""
-        return self._parts(DRIVER, RAYLET, WORKER)
+        return self._parts(RAYLET, WORKER)
 
     @property
     def family(self) -> list[psutil.Process]:

@@ -36,7 +36,7 @@ RUNS = len(MIXES) * len(SIZES) * SEEDS
 EARLY = 0.5
 """Share of the ``any_time`` faults that happen before the sweep has recovered from the previous fault."""
 MOST_TOGETHER = 3
-"""Maximum number of faults before a sweep recovers: it restarts three times by itself, then needs ``--resume``."""
+"""Maximum number of faults before a sweep recovers."""
 START_S = 12.0
 """Longest delay between a fault and an early fault, in seconds: about the time of a restart on an idle machine."""
 SPARE = 4

@@ -13,9 +13,8 @@ import pytest
 import typer
 
 from orchestrator import api
-from orchestrator.cli.main import _may_die, with_bare_resume
+from orchestrator.cli.main import with_bare_resume
 from orchestrator.cli.run import run_command
-from orchestrator.errors import UserError
 from orchestrator.home.directories import Home
 from orchestrator.sweep.run_options import EXCLUDED, RunOptions
 from tests.cli.program import Program
@@ -109,20 +108,10 @@ def test_options_that_exclude_each_other_are_refused(run: Program, first: str, s
     assert ended.err.rstrip().endswith(": use only one")
 
 
-def test_only_ray_needs_a_supervisor_and_an_unknown_engine_is_refused(run: Program) -> None:
-    for words in (["--engine=local"], ["--engine", "local"], ["--help"]):
-        assert not _may_die(["run", "x", *words])
-    assert _may_die(["run", "x", "--engine", "ray"])
+def test_an_unknown_engine_is_refused(run: Program) -> None:
     refused = run("run", "add_vs_add_prod", "--engine", "locl")
     assert (refused.code, refused.out) == (2, "")
     assert "unknown engine 'locl'. Did you mean 'local'" in refused.err
-
-
-def test_python_takes_the_same_options(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"unknown option 'profil'\. Did you mean 'profile'"):
-        api.run("add_vs_add_prod", profil="smoke")
-    with pytest.raises(UserError, match="cannot use --address: use only one"):
-        api.run("add_vs_add_prod", home=tmp_path, engine="local", address="10.0.0.1:6379")
 
 
 def test_printed_lines_can_be_pasted_and_a_tilde_is_the_home_directory(

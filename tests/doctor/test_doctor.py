@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import sys
 import threading
-import tomllib
 from importlib import metadata
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
 
 from orchestrator.cli import set_up
 from orchestrator.doctor import gpu, machine
 from orchestrator.doctor.machine import Finding, Trained, Verdict, examined, ok
-from orchestrator.report.figures import style
 from orchestrator.space import hardware
 from orchestrator.space.hardware import Limits
-from tests.cli.program import ROOT, command
+from tests.cli.program import command
 
 
 @pytest.mark.slow
 def test_this_machine_passes_all_checks(tmp_path: Path) -> None:
     output = command("doctor", "--home", tmp_path).succeeded()
-    names = ["software", "machine", "home", "directories", "names", "training", "drawing", "MLflow", "Ray"]
+    names = ["software", "machine", "home", "training", "MLflow", "Ray"]
     lines = [line.split()[:2] for line in output.splitlines()]
     assert [line[1] for line in lines if line[0] in tuple(Verdict)] == names
     assert list(tmp_path.iterdir()) == []
@@ -66,25 +60,6 @@ def test_packages_with_unsupported_versions_are_named() -> None:
     assert part.verdict is not Verdict.WRONG, part.text
 
 
-def test_the_home_stays_unchanged_and_an_ineffective_lock_is_wrong(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    part = machine.home_directory(tmp_path)
-    assert part.verdict is not Verdict.WRONG
-    assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(machine, "apart", lambda work, lock: work(lock.with_name("other-lock")))
-    assert machine.home_directory(tmp_path).verdict is Verdict.WRONG
-
-
-def test_a_home_without_locks_is_reported_as_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*words: object) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr("fcntl.flock", refuse)
-    result = machine.home_directory(tmp_path)
-    assert (result.verdict, "without locks" in result.text) == (Verdict.WRONG, True)
-
-
 @pytest.mark.parametrize(
     ("losses", "resumed", "verdict", "words"),
     [
@@ -110,35 +85,6 @@ def test_a_stack_that_does_not_learn_or_resumes_inexactly_is_wrong(
     assert (part.verdict, words in part.text) == (verdict, True)
 
 
-def test_without_mlflow_a_machine_is_slow_and_not_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    installed = list(metadata.distributions())
-    without = [package for package in installed if not package.metadata["Name"].startswith("mlflow")]
-    assert len(without) < len(installed)
-    monkeypatch.setattr(metadata, "distributions", lambda: without)
-    monkeypatch.setattr(machine, "find_spec", lambda name: None)
-    assert machine.software().verdict is not Verdict.WRONG
-    part = machine.record(tmp_path)
-    assert part.verdict is Verdict.SLOW
-    assert "sync" in part.todo
-
-
-def test_if_two_versions_are_installed_the_imported_one_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    older = tmp_path / "typer-0.1.0.dist-info"
-    older.mkdir()
-    (older / "METADATA").write_text("Metadata-Version: 2.1\nName: typer\nVersion: 0.1.0\n")
-    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
-    assert machine.software().verdict is Verdict.OK
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    assert "typer 0.1.0 is not" in machine.software().text
-
-
-def test_the_oldest_supported_torch_has_the_option_that_compiling_sets() -> None:
-    """Up to torch 2.5, ``torch._dynamo.config.recompile_limit`` was named ``cache_size_limit``."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    [torch_range] = [wanted for wanted in map(Requirement, project["dependencies"]) if wanted.name == "torch"]
-    assert not torch_range.specifier.contains("2.5.1")
-
-
 @pytest.mark.night
 def test_the_gpu_checks_pass_with_a_cpu_in_place_of_a_gpu(tmp_path: Path) -> None:
     assert gpu.compiling(tmp_path, "cpu").text.startswith("6 kinds of steps are compiled in ")
@@ -149,26 +95,16 @@ def test_the_gpu_checks_pass_with_a_cpu_in_place_of_a_gpu(tmp_path: Path) -> Non
     assert "64 float32 0, 64 bf16 0.0" in part.text
 
 
-@pytest.mark.parametrize(
-    ("name", "verdict"), [("orchestrator", Verdict.WRONG), ("trainables", Verdict.SLOW), ("numpy", Verdict.OK)]
-)
-def test_files_that_hide_packages_of_the_program_are_reported(
-    name: str, verdict: Verdict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / f"{name}.py").write_text("")
-    part = machine.names()
-    assert part.verdict is verdict
-    assert (f"{tmp_path / name}.py" in part.text) == (verdict is not Verdict.OK)
-
-
-def test_settings_that_break_figures_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert machine.drawing().verdict is Verdict.OK
-    monkeypatch.setitem(style.SETTINGS, "svg.fonttype", "no such type")
-    part = machine.drawing()
-    assert part.verdict is Verdict.WRONG
-    assert "svg.fonttype" in part.text
-    assert "matplotlibrc" in part.todo
+def test_without_mlflow_a_machine_is_slow_and_not_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = list(metadata.distributions())
+    without = [package for package in installed if not package.metadata["Name"].startswith("mlflow")]
+    assert len(without) < len(installed)
+    monkeypatch.setattr(metadata, "distributions", lambda: without)
+    monkeypatch.setattr(machine, "find_spec", lambda name: None)
+    assert machine.software().verdict is not Verdict.WRONG
+    part = machine.record(tmp_path)
+    assert part.verdict is Verdict.SLOW
+    assert "sync" in part.todo
 
 
 def test_parallel_checks_keep_their_order() -> None:

@@ -247,16 +247,3 @@ def test_stopping_a_mix_drops_its_training_runs_and_keeps_ended_ones(files: Path
     known = [entry.key for entry in entries if isinstance(entry, Ended) and entry.request.mix == "add"]
     assert known == [ended.tickets[0].key]
     assert recall(SweepDirectory(files.parent)).stopped == {"add"}
-
-
-def test_a_run_stopped_by_hand_is_recorded_as_failed(files: Path) -> None:
-    campaign = make(files, slots=1, seeds=2, sizes=[8], mixes=["add"])
-    stack = start(campaign)
-    stopped, other = (ticket.key for ticket in stack.tickets)
-    assert campaign.stop_run(stopped)
-    assert not campaign.stop_run(stopped)
-    assert not campaign.is_over(stack.id)
-    campaign.ended(other, GOOD)
-    assert campaign.done
-    by_key = {entry.key: entry.result for entry in read_journal(files) if isinstance(entry, Ended)}
-    assert by_key == {stopped: Outcome(Status.FAILED, 0, {}, {}, error="stopped by hand"), other: None}

@@ -1,26 +1,32 @@
-"""Ctrl-C leaves checkpoints without waiting for training data, and a resumed sweep continues from them."""
+"""Ctrl-C, or the loss of the terminal, leaves checkpoints from which a resumed sweep continues."""
 
 from __future__ import annotations
 
 import os
+import pty
 import re
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from orchestrator.errors import SweepError
+from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.space.spec import SweepSpec
+from orchestrator.sweep.interruption import AT_ONCE_S, stop_signals
 from orchestrator.sweep.run_options import TimeLimit
+from tests.chaos.paced import write_space
+from tests.chaos.program import ENVIRONMENT, ROOT, evaluations, wait_until_gone
 from tests.cli.program import line
 from tests.scripted import begun, events
 from tests.sweep.sweeps import only_sweep, printed, quiet, run_here, scripted
-from tests.waiting import meanwhile
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.waiting import meanwhile, wait_for
 
 
 def interrupt() -> None:
@@ -49,17 +55,81 @@ def test_ctrl_c_leaves_a_checkpoint_of_the_stack_in_this_process(tmp_path: Path)
     assert trained_once(log, 20)
 
 
-def test_a_broken_pipe_is_reported_with_how_to_resume(tmp_path: Path) -> None:
-    file, log = tmp_path / "asked.yaml", tmp_path / "log"
-    file.write_text(scripted(log, {"steps": 20, "pace_s": 0.05}).to_yaml())
-    run = line("run", file, "--engine=local", "--home", tmp_path)
-    driver = subprocess.Popen(run, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert driver.stdout is not None
-    driver.stdout.readline()
-    driver.stdout.close()
-    assert driver.stderr is not None
-    assert "--resume continues the sweep" in driver.stderr.read()
-    assert driver.wait() == 1
+@contextmanager
+def on_a_terminal(space: Path, home: Path, *words: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """Run a sweep as the first process of a new terminal, until it has trained. Yield the process and the terminal's
+    other end."""
+    terminal, theirs = pty.openpty()
+    running = subprocess.Popen(
+        [sys.executable, "-c", LEADER, *line("run", space, "--home", home, *words)],
+        cwd=ROOT,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        env=os.environ | ENVIRONMENT | {"TERM": "xterm"},
+    )
+    os.close(theirs)
+    try:
+        wait_for(lambda: home.exists() and evaluations(home) > 1, 200)
+        yield running, terminal
+    finally:
+        if running.poll() is None:
+            for item in psutil.Process(running.pid).children(recursive=True):
+                item.kill()
+            running.kill()
+            running.wait()
+
+
+LEADER = """
+import fcntl, os, signal, sys, termios
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # Tests under nohup ignore it, and their children would, too.
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+"""Makes stdin the terminal of this session, then executes the command."""
+
+
+def everything(terminal: int) -> str:
+    """Return what is printed on a terminal until its programs have ended."""
+    output = b""
+    with suppress(OSError):
+        while chunk := os.read(terminal, 1 << 16):
+            output += chunk
+    return output.decode()
+
+
+@pytest.mark.parametrize("engine", ["local", pytest.param("ray", marks=pytest.mark.slow)])
+def test_a_sweep_that_loses_its_terminal_leaves_a_checkpoint(engine: str, tmp_path: Path) -> None:
+    space, home = write_space(tmp_path, pace_s=0.3, settings={"steps": 60, "pace_s": 0.3}), tmp_path / "home"
+    with on_a_terminal(space, home, "--engine", engine) as (running, terminal):
+        family = psutil.Process(running.pid).children(recursive=True)
+        os.close(terminal)  # The kernel sends SIGHUP, and every later write is an error.
+        assert running.wait(timeout=100) == 130
+    assert wait_until_gone(family, 60) == []
+    assert len(Checkpoints(only_sweep(home).checkpoints).stacks()) == 1
+
+
+def test_a_second_ctrl_c_ends_a_sweep_at_once_and_shows_the_cursor(tmp_path: Path) -> None:
+    space, home = write_space(tmp_path, pace_s=0.3, settings={"steps": 3, "pace_s": 5}), tmp_path / "home"
+    with on_a_terminal(space, home, "--engine", "local") as (running, terminal):
+        os.write(terminal, b"\x03")
+        time.sleep(2 * AT_ONCE_S)
+        assert running.poll() is None, "it trains to the next evaluation"
+        os.write(terminal, b"\x03")
+        output = everything(terminal)
+        assert running.wait() == 130
+    _, message = output.split("\x1b[?25h")
+    assert f"error: {only_sweep(home).id} has stopped: it was interrupted twice" in message
+    assert message.rstrip().endswith(f"run {space} --home {home} --engine local --resume {only_sweep(home).id}")
+
+
+def test_under_nohup_the_loss_of_the_terminal_does_not_stop_a_sweep() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert signal.SIGHUP not in stop_signals()
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_sweep_stops_at_its_time_limit_and_can_be_resumed(tmp_path: Path) -> None:

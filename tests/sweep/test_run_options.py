@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import orchestrator as o
@@ -18,16 +16,11 @@ from orchestrator.sweep.run_options import RunOptions, from_python
     ("options", "words"),
     [
         ({"overrides": {"seeds": 5, "search.method": "grid"}}, ["--set", "seeds=5", "--set", 'search.method="grid"']),
-        (
-            {"overrides": {"sizes": np.array([4, 8]), "seeds": np.int64(2)}},
-            ["--set", "sizes=[4, 8]", "--set", "seeds=2"],
-        ),
         ({"overrides": "seeds=5"}, ["--set", "seeds=5"]),
         ({"overrides": ("seeds=5",)}, ["--set", "seeds=5"]),
         ({"max_time": 3600}, ["--max-time", "3600.000s"]),
-        ({"max_time": timedelta(minutes=1.5)}, ["--max-time", "90.000s"]),
         ({"max_time": "2h", "profile": None, "home": None}, ["--max-time", "2h"]),
-        ({"stack": 2, "gpu_fraction": np.float32(0.5)}, ["--stack", "2", "--gpu-fraction", "0.5"]),
+        ({"stack": 2, "gpu_fraction": 0.5}, ["--stack", "2", "--gpu-fraction", "0.5"]),
         ({"engine": "local", "fresh": False}, ["--engine", "local"]),
     ],
 )
@@ -43,7 +36,7 @@ def test_resume_may_be_true(given: Any, meant: str | None) -> None:
 @pytest.mark.parametrize(
     ("options", "output"),
     [
-        ({"max_time": True}, "max_time=True cannot be used: write .*7200 .seconds. or a timedelta"),
+        ({"max_time": True}, "max_time=True cannot be used: write .*7200 .seconds."),
         ({"max_time": -5}, "--max-time '-5.000s': write a time"),
         ({"home": 5}, "home=5 cannot be used: write .*a Path"),
         ({"profile": 5}, "profile=5 cannot be used: write text"),

@@ -23,7 +23,6 @@ from orchestrator.errors import SweepError, UserError
 from orchestrator.report.words.numbers import counted
 from orchestrator.space.hardware import cores
 from orchestrator.space.resources import Resources
-from orchestrator.supervisor import check_ray
 
 ANSWER_S = 240.0
 """Seconds to wait for a new process. An idle machine needs a few; two cores with ten busy processes needed 120."""
@@ -70,13 +69,17 @@ class RayEngine(Engine):
     def __exit__(self, *raised: object) -> None:
         self._session.release(well=raised[0] is None)
 
+    def death(self) -> str:
+        return "" if self._session.is_alive else "Ray died (its raylet or its GCS)"
+
     def execute(self, campaign: Campaign) -> None:
         files = campaign.sweep.files
         while not campaign.done:
             try:
                 self._fit(campaign)
             except Exception as error:
-                check_ray()
+                if died := self.death():
+                    campaign.machine_error, campaign.stopping = died, True
                 if campaign.machine_error:  # Tune also writes to the full disk.
                     continue
                 # Tune does not handle all errors, such as a worker killed by Ray's memory monitor.

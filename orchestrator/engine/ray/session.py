@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
@@ -17,7 +19,7 @@ import ray
 from ray._private import ray_constants
 from ray.job_config import JobConfig
 
-from orchestrator import environment, supervisor
+from orchestrator import environment
 from orchestrator.engine.ray.files import protect_token, temporary_directory, token_file
 from orchestrator.errors import SweepError, UserError
 from orchestrator.space.hardware import detect
@@ -34,7 +36,7 @@ PATIENT = {
     "RAY_worker_register_timeout_seconds": "300",
 }
 """Timeouts of Ray's processes for each other. The defaults, 10 to 60 s, are too short for a busy machine and would end
-a sweep after hours. The sweep's parent detects dead processes (``supervisor.py``)."""
+a sweep after hours. The sweep itself detects dead processes (``sweep/interruption.py``)."""
 ANSWER_WITHIN_S = 5.0
 """Seconds for a cluster to answer. Ray itself would wait for minutes and then print a long error."""
 ENVIRONMENT = {
@@ -68,6 +70,7 @@ class RaySession(AbstractContextManager["RaySession"]):
     dashboard_url: str = field(default="", init=False)
     _begun: bool = field(default=False, init=False)
     _before: ExitStack = field(default_factory=ExitStack, init=False)
+    _parts: list[psutil.Process] = field(default_factory=list, init=False)
 
     def begin(self) -> None:
         """Start or join Ray until :meth:`release`.
@@ -90,12 +93,16 @@ class RaySession(AbstractContextManager["RaySession"]):
             else:
                 _join(self.address)
             blocks.callback(ray.shutdown)
-            blocks.callback(supervisor.watch_ray, [])
             if self.address is None:
-                supervisor.watch_ray([child for child in psutil.Process().children() if child.name() in PARTS])
+                self._parts = [child for child in psutil.Process().children() if child.name() in PARTS]
             self._before = blocks.pop_all()
         self._begun = True
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # The sweep itself reports failed trials.
+
+    @property
+    def is_alive(self) -> bool:
+        """False if a process of a Ray that this session started has died."""
+        return all(map(_is_alive, self._parts))
 
     def release(self, *, well: bool) -> None:
         """End Ray after a sweep, unless it is kept and the sweep succeeded (``well``)."""
@@ -105,6 +112,7 @@ class RaySession(AbstractContextManager["RaySession"]):
     def end(self) -> None:
         """End Ray or leave the cluster. A second call does nothing."""
         self._before.close()
+        self._parts = []
         self._begun = False
 
     def __exit__(self, *raised: object) -> None:
@@ -128,6 +136,26 @@ def _listening(*, everywhere: bool) -> Iterator[None]:
         ray_constants.ENABLE_RAY_CLUSTER = before
 
 
+@contextmanager
+def _without_hangup() -> Iterator[None]:
+    """Make processes that Ray starts during the block ignore the loss of the terminal. Otherwise they would end before
+    the stacks have left checkpoints."""
+    if threading.current_thread() is not threading.main_thread():  # Python sets handlers only there.
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return bool(process.is_running()) and bool(process.status() != psutil.STATUS_ZOMBIE)
+    return False
+
+
 def check_dashboard() -> None:
     """Raise :class:`UserError` if the packages of Ray's dashboard are missing."""
     if find_spec("opencensus") is None:
@@ -138,20 +166,20 @@ def _start_here(*, dashboard: bool) -> str:
     """Start Ray on this machine. Return the address of its dashboard, or "" without one."""
     os.environ.update({name: os.environ.get(name, value) for name, value in PATIENT.items()})
     # Actors inherit it, so they can import a family from a module in this directory.
-    here = environment.working_directory()
-    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [*sys.path, here])))
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [*sys.path, os.getcwd()])))
     job = JobConfig()
     job._client_job = True  # Otherwise Ray imports from the working directory first.
     temporary = str(temporary_directory() / "ray")
     try:
-        context = _init(
-            address="local",  # Without it, Ray would join the cluster that was started last, by any user.
-            job_config=job,
-            include_dashboard=dashboard,
-            dashboard_host="127.0.0.1",
-            num_cpus=detect().cpus,  # By default Ray counts all cores, not only those available to this process.
-            _temp_dir=temporary,
-        )
+        with _without_hangup():
+            context = _init(
+                address="local",  # Without it, Ray would join the cluster that was started last, by any user.
+                job_config=job,
+                include_dashboard=dashboard,
+                dashboard_host="127.0.0.1",
+                num_cpus=detect().cpus,  # By default Ray counts all cores, not only those available to this process.
+                _temp_dir=temporary,
+            )
     except Exception as error:  # Ray raises a bare Exception if its raylet has not started within 30 s.
         raise SweepError(f"Ray does not start on this machine, which may be too busy for it: {error}") from error
     return f"http://{context.dashboard_url}" if dashboard else ""
@@ -160,7 +188,6 @@ def _start_here(*, dashboard: bool) -> str:
 def _join(address: str) -> None:
     if address != "auto":
         _check_address(address)
-    environment.check_packages([environment.working_directory() or ""])  # Ray imports from there first.
     try:
         _init(address=address)
     except Exception as error:
