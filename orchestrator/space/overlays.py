@@ -10,8 +10,6 @@ from orchestrator.errors import UserError
 from orchestrator.space import strict_yaml
 from orchestrator.space.mistakes import NAME, InvalidDataError, Key, T, dotted, parse
 
-MOST_OVERLAYS = 100
-"""Maximum number of profiles of a file, and of variants of a search space, each of which is a sweep."""
 CHOICES = ("method", "kind")
 """Keys whose value determines the meaning of their neighbors."""
 
@@ -20,14 +18,13 @@ CHOICES = ("method", "kind")
 class Origin:
     """Where a value comes from: a line (from 1) of a file, in overlays such as ``profile laptop``, or the command line.
 
-    ``sets`` is the whole key of a command-line option, None for a file. ``comment`` is the comment on the file's line.
+    ``sets`` is the whole key of a command-line option, None for a file.
     """
 
     source: str
     line: int | None = None
     overlays: tuple[str, ...] = ()
     sets: Key | None = None
-    comment: str = ""
 
     def __str__(self) -> str:
         text = self.source if self.line is None else f"{self.source}, line {self.line}"
@@ -60,7 +57,7 @@ class Assignment:
         """Return the assignment as an overlay. Raises ``UserError``."""
         document = strict_yaml.read(self.value, self.given)
         origin = Origin(self.given, sets=self.key)
-        return Values(nested(self.key, document.data), {(*self.key, *key): origin for key in [(), *document.marks]})
+        return Values(nested(self.key, document.data), {(*self.key, *key): origin for key in [(), *document.lines]})
 
 
 @dataclass(frozen=True)
@@ -73,18 +70,13 @@ class Values:
     @classmethod
     def of_file(cls, source: str, document: strict_yaml.Document) -> Values:
         """Return the values of a file that contains a mapping."""
-        lines = {key: Origin(source, line, comment=comment) for key, (line, comment) in document.marks.items()}
-        return cls(document.data, lines | {(): Origin(source)})
+        origins = {key: Origin(source, line) for key, line in document.lines.items()}
+        return cls(document.data, origins | {(): Origin(source)})
 
     @property
     def source(self) -> str:
         """The file of the values."""
         return self.origins[()].source
-
-    @property
-    def comments(self) -> dict[Key, str]:
-        """The comments in files, by key."""
-        return {key: origin.comment for key, origin in self.origins.items() if origin.comment}
 
     def under(self, over: Values) -> Values:
         """Return these values with ``over`` on top: mappings are merged, everything else is replaced."""
@@ -103,7 +95,7 @@ class Values:
     def names(self, kind: str, shared: Sequence[str]) -> tuple[str, ...]:
         """Return the names of overlays of a kind (``profile``), in the order written.
 
-        Raises ``UserError`` for invalid names, more than :data:`MOST_OVERLAYS`, and keys that must be ``shared``.
+        Raises ``UserError`` for invalid names, and for keys that must be ``shared``.
         """
         top = f"{kind}s"
         written = self.data.get(top)
@@ -111,8 +103,6 @@ class Values:
             return ()
         if not isinstance(written, Mapping) or not written:
             self.refuse((top,), f"must map the names of {top} to the keys they change")
-        if len(written) > MOST_OVERLAYS:
-            self.refuse((top,), f"has {len(written)} entries; at most {MOST_OVERLAYS} are allowed")
         for name, overlay in written.items():
             if not NAME.fullmatch(str(name)):
                 self.refuse(

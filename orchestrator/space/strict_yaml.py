@@ -21,16 +21,12 @@ from orchestrator.space.mistakes import Key, dotted
 
 @dataclass(frozen=True)
 class Document:
-    """Content of a YAML text: plain values, and the line (from 1) and comment of each key by its path."""
+    """Content of a YAML text: plain values, and the line (from 1) of each key by its path."""
 
     data: Any
-    marks: dict[Key, tuple[int, str]]
+    lines: dict[Key, int]
 
 
-LIKE_SPACE = re.compile("[\u00a0\u2000-\u200b\u202f\u3000]")
-"""Characters of word processors and web pages that look like a space but are letters in YAML."""
-COMMENT = re.compile(r":?\s+#\s*(\S.*)")
-"""The rest of a line after a key or its value."""
 CHANGED = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int")
 """Types that the safe loader recognizes in too many texts."""
 
@@ -77,49 +73,23 @@ def read(text: str, source: str) -> Document:
         node = loader.get_single_node()
         if node is None:
             return Document(None, {})
-        marks = dict(_marks(node, (), source, text.splitlines()))
-        return Document(loader.construct_document(node), marks)
+        lines = dict(_lines(node, (), source))
+        return Document(loader.construct_document(node), lines)
     except UserError:
         raise
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         why = error.problem or error.context or ""
-        raise UserError(f"{source}{place}: this is not valid YAML: {why}{_remedy(why, text)}") from error
+        remedy = "; indent with spaces" if "'\\t'" in why else ""
+        raise UserError(f"{source}{place}: this is not valid YAML: {why}{remedy}") from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:  # Control characters, depth, "0b2" as a number.
         raise UserError(f"{source}: this is not valid YAML: {str(error).partition(chr(10))[0]}") from error
-
-
-def _remedy(why: str, text: str) -> str:
-    """Return what to change in an unreadable text, after a semicolon, or ``""`` if unknown."""
-    if "'\\t'" in why:
-        return "; indent with spaces"
-    if (sign := LIKE_SPACE.search(text)) is None:
-        return ""
-    line = text.count("\n", 0, sign.start()) + 1
-    return f"; line {line} contains U+{ord(sign[0]):04X}, which looks like a space: replace it with a space"
 
 
 def write(data: Mapping[str, Any]) -> str:
     """Return plain values in order as YAML for :func:`read`: mappings in blocks, lists on one line."""
     return str(yaml.dump(dict(data), Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True))
-
-
-def commented(text: str, comments: Mapping[Key, str]) -> str:
-    """Return a YAML text with these comments after its keys."""
-    rows = text.splitlines()
-    for key, row in _last_rows(yaml.compose(text, _Loader), ()):
-        if key in comments:
-            rows[row] += f" # {comments[key]}"
-    return "\n".join(rows) + "\n"
-
-
-def _last_rows(node: yaml.Node | None, key: Key) -> Iterator[tuple[Key, int]]:
-    """Yield the row (from 0) for each key's comment: the key's for a mapping, else the last, because lists may wrap."""
-    for name, value in node.value if isinstance(node, yaml.MappingNode) else ():
-        path, has_rows = (*key, name.value), isinstance(value, yaml.MappingNode) and not value.flow_style
-        yield path, (name.start_mark if has_rows else value.end_mark).line
-        yield from _last_rows(value, path)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -129,30 +99,22 @@ class _Dumper(yaml.SafeDumper):
         return super().represent_sequence(tag, sequence, flow_style=True)
 
 
-def _marks(node: yaml.Node, key: Key, source: str, rows: list[str]) -> Iterator[tuple[Key, tuple[int, str]]]:
-    """Yield line and comment of every key and list entry below ``node``. Refuse duplicate keys.
-
-    Of several keys on a line, the outermost has the comment.
-    """
+def _lines(node: yaml.Node, key: Key, source: str) -> Iterator[tuple[Key, int]]:
+    """Yield the line of every key and list entry below ``node``. Refuse duplicate keys."""
     if isinstance(node, yaml.SequenceNode):
         for place, entry in enumerate(node.value):
-            yield (*key, place), (entry.start_mark.line + 1, "")
-            yield from _marks(entry, (*key, place), source, rows)
+            yield (*key, place), entry.start_mark.line + 1
+            yield from _lines(entry, (*key, place), source)
     elif isinstance(node, yaml.MappingNode):
         first: dict[str, int] = {}
         for name, value in node.value:
             line = name.start_mark.line + 1
             where = f"{source}, line {line}"
             if not isinstance(name, yaml.ScalarNode) or name.tag != "tag:yaml.org,2002:str":
-                why = "a key must be text (put it in quotes)"
-                if name.value == "<<":
-                    why = "merge keys (<<) are not allowed: use `like:` to inherit"
-                raise UserError(f"{where}: {why}")
+                raise UserError(f"{where}: a key must be text (put it in quotes), and not <<")
             path = (*key, name.value)
             if name.value in first:
                 raise UserError(f"{where}: {dotted(path)} is written twice; first on line {first[name.value]}")
             first[name.value] = line
-            end = value.end_mark if value.end_mark.line == name.start_mark.line else name.end_mark
-            comment = COMMENT.fullmatch(rows[end.line][end.column :])
-            yield path, (line, comment[1] if comment else "")
-            yield from _marks(value, path, source, rows)
+            yield path, line
+            yield from _lines(value, path, source)

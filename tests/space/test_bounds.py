@@ -88,13 +88,6 @@ def test_the_error_for_a_task_name_with_a_plus_shows_how_to_write_it() -> None:
         spec(family="tests.families:MazeFamily", target="map + rooms", mixes=["map + rooms"])
 
 
-def test_a_space_of_thousands_of_variants_is_refused(tmp_path: Path) -> None:
-    variants = ", ".join(f"v{number}: {{}}" for number in range(101))
-    (tmp_path / "units.yaml").write_text(f"{UNITS}variants: {{{variants}}}\n")
-    with pytest.raises(UserError, match="variants: has 101 entries; at most 100 are allowed"):
-        load_space(str(tmp_path / "units.yaml"), hardware=LAPTOP)
-
-
 def test_a_variant_name_that_looks_like_a_path_is_refused() -> None:
     resolved = load_space("add_vs_add_prod", "smoke", hardware=LAPTOP).to_dict() | {"variant": "../../escaped"}
     with pytest.raises(ValueError, match="a name is a lowercase letter and"):

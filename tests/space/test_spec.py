@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import re
 import textwrap
@@ -270,7 +269,7 @@ def test_a_mix_equals_what_its_name_describes(weights: dict[str, float], budget:
         ("seeds: 3", "seeds: &a 3\nseed: *a", ["aliases are not allowed"]),
         ("seeds: 3", "seeds: !!python/object:os.system 3", ["this is not valid YAML"]),
         ("seeds: 3", "on: 3", ["line 9: a key must be text"]),
-        ("seeds: 3", "<<: {seeds: 3}", ["line 9: merge keys (<<) are not allowed"]),
+        ("seeds: 3", "<<: {seeds: 3}", ["line 9: a key must be text (put it in quotes), and not <<"]),
         ("smoke:\n    seeds: 1", "smoke: 3", ["profiles.smoke: must map keys to values, such as settings: ...; got 3"]),
         ("needs: {gpu: true}", "needs: {gpus: 1}", ["profiles.paper.needs.gpus: there is no such key", "'gpu'"]),
         ("seed: 5", "profile: laptop", ["line 8, profile: remove it: write values under profiles:"]),
@@ -325,14 +324,11 @@ def test_requesting_a_profile_of_a_space_without_profiles_is_refused(write: Writ
 @pytest.mark.parametrize(
     ("content", "remedy"),
     [
-        ("name: x".encode("utf-16"), r"in UTF-16\): save it as UTF-8"),
         ("question: é".encode("cp1252"), r"at byte 10\): save it as UTF-8"),
         (b"search:\n\tmax_runs: 4\n", r"line 2, column 1: .*indent with spaces"),
         (b"name: x\x1a", r"#x001a"),
-        ("name: x\nquestion:\u00a0Why?\n".encode(), r"line 2 contains U\+00A0, which looks like a space: replace it"),
-        ("# Why?\nname:\u3000x\nseeds: 2\n".encode(), r"line 2 contains U\+3000, which looks like a space"),
     ],
-    ids=["UTF-16", "cp1252", "tab", "Ctrl-Z", "no-break space", "wide space"],
+    ids=["cp1252", "tab", "Ctrl-Z"],
 )
 def test_files_in_other_encodings_are_refused_with_the_remedy(content: bytes, remedy: str, tmp_path: Path) -> None:
     (tmp_path / "written.yaml").write_bytes(content)
@@ -347,15 +343,6 @@ def test_line_ends_and_byte_order_marks_of_other_systems_are_read(mark: bytes, e
     lines = [b"like: add_vs_add_prod", b"question: Does it?", b"mixes: [add, add+max]", b""]
     (tmp_path / "written.yaml").write_bytes(mark + end.join(lines))
     assert load_space(str(tmp_path / "written.yaml"), "smoke").question == "Does it?"
-
-
-def test_unreadable_files_are_refused(tmp_path: Path) -> None:
-    assert "is not a regular file" in refused(f"{tmp_path}/")
-    os.mkfifo(tmp_path / "pipe.yaml")
-    assert "pipe.yaml is not a regular file" in refused(str(tmp_path / "pipe.yaml"))
-    assert "zero is not a regular file" in refused("/dev/zero")
-    (tmp_path / "link.yaml").symlink_to("gone.yaml")
-    assert "link.yaml is a link to gone.yaml, which does not exist" in refused(str(tmp_path / "link.yaml"))
 
 
 def test_yaml_reads_numbers_as_people_do() -> None:

@@ -8,7 +8,6 @@ ink, never in the color of a series, so that it is readable on light and dark ba
 from __future__ import annotations
 
 import io
-import os
 import re
 import textwrap
 import threading
@@ -43,8 +42,6 @@ GRAY = "#6E6E6E"
 FAINT = "#C8C8C8"
 WIDTH_IN = 7.0
 """Width of a figure, which fits the text width of a paper without scaling."""
-NARROW_IN = 5.0
-"""Figures narrower than this, such as a paper's column, have no text to the right of their panels."""
 ON_PAGE = {"#262626": "currentColor", "#6e6e6e": "var(--soft)", "#c8c8c8": "var(--line)", "#ffffff": "var(--ground)"}
 """Colors of a light or dark page that replace ink, grays and white."""
 DPI = 160
@@ -61,15 +58,8 @@ _drawing = threading.RLock()
 @contextmanager
 def own_style() -> Iterator[None]:
     """Draw with :data:`SETTINGS`, then restore the user's. They are global to a process, so threads draw in turn."""
-    with _drawing:
-        # Backends parse it even for undated files, and fail if it is not a number.
-        epoch = os.environ.pop("SOURCE_DATE_EPOCH", None)
-        try:
-            with matplotlib.rc_context(SETTINGS):
-                yield
-        finally:
-            if epoch is not None:
-                os.environ["SOURCE_DATE_EPOCH"] = epoch
+    with _drawing, matplotlib.rc_context(SETTINGS):
+        yield
 
 
 class Picture(Figure):
@@ -82,9 +72,9 @@ class Picture(Figure):
         return buffer.getvalue()
 
 
-def new_figure(height_in: float, width_in: float = WIDTH_IN) -> Figure:
+def new_figure(height_in: float) -> Figure:
     """Return an empty figure with an automatic layout."""
-    return Picture(figsize=(width_in, height_in), dpi=DPI, facecolor="white", layout="constrained")
+    return Picture(figsize=(WIDTH_IN, height_in), dpi=DPI, facecolor="white", layout="constrained")
 
 
 def panels(names: Sequence[str], heights_in: tuple[float, float], *, sharey: bool) -> tuple[Figure, NDArray[Any]]:
