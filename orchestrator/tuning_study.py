@@ -19,7 +19,7 @@ import numpy as np
 
 from orchestrator.search.base import MixProgress, Observation, Problem, Request, Results, Searcher, SearchSettings
 from orchestrator.space.spec import SweepSpec
-from orchestrator.space.tuning_settings import NOTHING_BETTER, Tune, values_text
+from orchestrator.space.tuning_settings import FIRST_SEED, NOTHING_BETTER, Tune, tuning_sizes, values_text
 from trainables.base import Evaluation, Outcome, Status
 
 LEARNED = 0.8
@@ -100,7 +100,7 @@ class Study:
     ) -> None:
         assert spec.tune is not None
         self.mix, self.tune = mix, spec.tune
-        self.sizes = spec.tune.sizes_of(spec.sizes)
+        self.sizes = tuning_sizes(spec.sizes)
         self._cells = [(size, seed) for size in self.sizes for seed in spec.tune.seed_list]
 
         def trial(values: dict[str, float], *settings: tuple[str, float]) -> Trial:
@@ -187,8 +187,8 @@ def suggested_values(study: Study, count: int) -> list[dict[str, float]]:
         path: optuna.distributions.FloatDistribution(span.low, span.high, log=span.scale == "log")
         for path, span in tune.settings.items()
     }
-    # Optuna seeds numpy's RandomState, which takes 32 bits. A constant liar keeps a wave's suggestions apart.
-    sampler = optuna.samplers.TPESampler(seed=tune.seed % 2**32, n_startup_trials=1, constant_liar=True)
+    # A constant liar keeps a wave's suggestions apart.
+    sampler = optuna.samplers.TPESampler(seed=FIRST_SEED, n_startup_trials=1, constant_liar=True)
     optimizer = optuna.create_study(direction="minimize", sampler=sampler)
     inside = [
         trial.first(tune.seeds)
@@ -201,8 +201,8 @@ def suggested_values(study: Study, count: int) -> list[dict[str, float]]:
 
 
 def spread_values(tune: Tune, count: int) -> list[dict[str, float]]:
-    """Return ``count`` values that fill the ranges evenly, as a Latin hypercube from the seed."""
-    rng = np.random.default_rng(tune.seed)
+    """Return ``count`` values that fill the ranges evenly, as a Latin hypercube."""
+    rng = np.random.default_rng(FIRST_SEED)
     columns = [(rng.permutation(count) + rng.random(count)) / count for _ in tune.settings]
     spans = list(zip(tune.settings.items(), columns, strict=True))
     return [{path: span.at(float(places[number])) for (path, span), places in spans} for number in range(count)]

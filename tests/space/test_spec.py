@@ -100,7 +100,7 @@ def test_a_space_resolves_to_typed_values(space: str) -> None:
         {"recipes": {"usual": {}, "hasty": {"haste": 2}}},
         {"budget": "both", "seeds": 3},
         {"tune": TUNING},
-        {"tune": TUNING | {"sizes": [16, 32]}, "tuned": {"add": {"haste": 2.0}}},
+        {"tune": TUNING | {"sizes": "auto", "seed": 1_000_000}, "tuned": {"add": {"haste": 2.0}}},
         {"search": {"method": "grid"}, "resources": {"gpu_per_stack": 1, "max_stack": 4, "threads": 2}},
         {"resources": {"gpu_per_stack": "auto"}, "settings": {"curve": {"midpoint": 20, "shape": "step"}}},
         {"settings": LogisticSettings(haste=2)},  # An int, not 2.0.
