@@ -26,10 +26,6 @@ def in_mixes(mixes: Sequence[Arm], target: str, family: Family) -> Iterator[Mist
     for place, mix in enumerate(mixes):
         tasks = dict.fromkeys(task for phase in mix.phases for task in phase.mix.tasks)
         strangers = [task for task in tasks if task not in known]
-        for whole in known:
-            if strangers and set(strangers) <= {part.strip() for part in whole.split("+")}:
-                yield Mistake(("mixes", place), f"write {{{whole!r}: 1}} for the {family.words.task} {whole!r}")
-                return
         listed = f" settings.{family.tasks_setting} lists them." if family.tasks_setting else ""
         for task in strangers:
             problem = unknown(family.words.task, task, known, where=f"the mix {mix}")

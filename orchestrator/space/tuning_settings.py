@@ -47,7 +47,7 @@ class Range(BaseModel):
 
 
 class Tune(BaseModel):
-    """Settings to tune for each mix, and the runs to tune them with, at two of the sweep's sizes and on its own seeds."""
+    """Settings to tune for each mix, and the runs to tune them with: at two of the sweep's sizes, on separate seeds."""
 
     model_config = STRICT
 

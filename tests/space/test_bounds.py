@@ -12,7 +12,7 @@ from orchestrator.errors import UserError
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
-from tests.sweep.sweeps import UNITS, spec
+from tests.sweep.sweeps import UNITS
 
 LAPTOP = Hardware(cpus=2, memory_gb=16)
 
@@ -81,11 +81,6 @@ def test_errors_name_keys_as_they_are_written_in_files(tmp_path: Path, written: 
     allowed = re.split("[,.] ", str(refused.value).partition("Allowed: ")[2])
     assert {"like", "profiles", "variants", "expects", "seeds"} <= set(allowed)
     assert not {"profile", "profile_reason", "variant"} & set(allowed)
-
-
-def test_the_error_for_a_task_name_with_a_plus_shows_how_to_write_it() -> None:
-    with pytest.raises(ValueError, match=re.escape("mixes[0]: write {'map + rooms': 1} for the")):
-        spec(family="tests.families:MazeFamily", target="map + rooms", mixes=["map + rooms"])
 
 
 def test_a_variant_name_that_looks_like_a_path_is_refused() -> None:
