@@ -151,8 +151,6 @@ class Comparison:
     """The pairs of equal sizes, which decide the direction."""
     certifying: Tallies
     """The pairs that certify :attr:`at_least`, none if it is 1 or None."""
-    bar: float
-    """Accuracy from which a run counts as learned, averaged over runs."""
 
 
 def bar(floor: float, learned: float = LEARNED) -> float:
@@ -201,13 +199,11 @@ def log_evidence(growth: Floats) -> Floats:
     return path
 
 
-def compare(
-    pairs: Sequence[Pair], parameters: Callable[[float], Counts], error: float = ERROR, bar: float = LEARNED
-) -> Comparison:
+def compare(pairs: Sequence[Pair], parameters: Callable[[float], Counts], error: float = ERROR) -> Comparison:
     """Return the evidence from the counted pairs of a mix and its baseline, in order of request.
 
     ``parameters`` of a model rise with its size. ``error`` is the probability of a decision if the mixes are equally
-    good: with 0.05, evidence of 20 decides. ``bar`` is the accuracy from which a run counted as learned.
+    good: with 0.05, evidence of 20 decides.
     """
     needed, growth = -math.log(error), log_growth(pairs)
     equal = np.array([pair.mix_size == pair.baseline_size for pair in pairs], dtype=bool)
@@ -237,7 +233,6 @@ def compare(
         pairs=len(pairs),
         equal=_tallies(pairs, equal),
         certifying=_tallies(pairs, total >= at_least if at_least is not None and at_least > 1 else equal & False),
-        bar=bar,
     )
 
 
