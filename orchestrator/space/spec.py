@@ -258,12 +258,6 @@ class SweepSpec(BaseModel):
         ]
 
     @property
-    def unused_recipes(self) -> list[str]:
-        """Names of recipes without mixes."""
-        used = {mix.recipe for mix in self.mixes}
-        return [recipe for recipe in self.recipes if recipe not in used]
-
-    @property
     def place_along(self) -> float | None:
         """Value of the setting ``along``, or None."""
         return float(flatten(plain_value(self.settings), "settings.")[self.along]) if self.along else None

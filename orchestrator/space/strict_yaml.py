@@ -1,12 +1,11 @@
 """YAML for search spaces: the safe loader, stricter so that no value is lost or changed silently.
 
-Duplicate keys and keys that are not text are errors, and so are aliases, which can expand a small file to any size.
+Duplicate keys and keys that are not text are errors.
 ``1e-3`` is a number, as everyone expects, and a date is plain text.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -32,27 +31,9 @@ CHANGED = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int")
 
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader without aliases and dates, with decimal integers and exponents as in 1e-3."""
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            event = self.peek_event()  # type: ignore[no-untyped-call]
-            raise yaml.constructor.ConstructorError(
-                None, None, "aliases are not allowed: use `like:` to inherit", event.start_mark
-            )
-        return super().compose_node(parent, index)
+    """The safe loader without dates, with decimal integers and exponents as in 1e-3."""
 
 
-def _finite(loader: _Loader, node: yaml.ScalarNode) -> float | str:
-    if ":" in node.value:
-        return str(node.value)  # In YAML 1.1 1:30.5 is 90.5.
-    value = float(loader.construct_yaml_float(node))
-    if not math.isfinite(value):
-        raise yaml.constructor.ConstructorError(None, None, f"{node.value} is not a finite number", node.start_mark)
-    return value
-
-
-_Loader.add_constructor("tag:yaml.org,2002:float", _finite)
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag not in CHANGED]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()

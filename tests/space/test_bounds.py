@@ -26,7 +26,7 @@ LAPTOP = Hardware(cpus=2, memory_gb=16)
         ("sizes=[100000000000]", "a run at size 100000000000 needs 3.4e+24 bytes of memory, more than any machine has"),
         ("settings.training.steps=1000000000000000000000", "it must be at least 1 and at most 1000000000"),
         ("settings.training.learning_rate=1e300", "it must be above 0 and at most 1e+30"),
-        ("settings.training.learning_rate=.nan", ".nan is not a finite number"),
+        ("settings.training.learning_rate=.nan", "must be a finite number; got nan"),
         ("search.max_cost=0", "--set search.max_cost=0: search.max_cost is 0.0; it must be at least 0.001"),
         ("resources.max_stack=1000000000", "must be a whole number from 1 to 4096, or auto"),
         (f"mixes=[add, {{name: {'a' * 300}, mix: add+prod}}]", "mixes[1].name: must have at most 200 characters"),
