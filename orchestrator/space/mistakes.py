@@ -32,16 +32,6 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """Pattern of names of search spaces, profiles and variants, which become directories and experiment names."""
 ONE_LINE = "^.+$"
 """Pattern of text for one line of a table."""
-YAML_WORDS = {
-    f"match pattern '{ONE_LINE}'": "be text on one line",
-    "Input should be": "must be",
-    "String should": "must",
-    "a valid array": "a list",
-    "an object": "a mapping",
-}
-"""Pydantic's words, and ours for the end of a sentence about a key."""
-LONGEST_VALUE = 60
-"""Maximum number of characters of a value in a message."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +93,8 @@ def _mistakes(error: ValidationError, kind: Any) -> Iterator[Mistake]:
         elif details["type"] == "value_error":
             yield Mistake(key, str(cause))
         else:
-            message, given = details["msg"], repr(details["input"])
-            for theirs, ours in YAML_WORDS.items():
-                message = message.replace(theirs, ours)
-            short = given if len(given) <= LONGEST_VALUE else f"{given[: LONGEST_VALUE - 3]}..."
-            yield Mistake(key, f"{message}; got {short}")
+            message = details["msg"].replace("Input should", "must").replace("String should", "must")
+            yield Mistake(key, f"{message}; got {details['input']!r:.60}")
 
 
 def _settings_key(kind: Any, key: Key, named: str) -> Key:

@@ -244,7 +244,7 @@ def test_a_mix_equals_what_its_name_describes(weights: dict[str, float], budget:
         ),
         ("[add, {", "[add+pord, {", ["line 6, mixes[0]: unknown task 'pord'", "Did you mean 'prod'?"]),
         ("{prod: 2, add: 1}", "{add: x}", ["mixes[1]: the weight of 'add' must be a number, got 'x'"]),
-        ("[add, {prod: 2, add: 1}]", "add", ["line 6, mixes: must be a list; got 'add'"]),
+        ("[add, {prod: 2, add: 1}]", "add", ["line 6, mixes: must be a valid array; got 'add'"]),
         ("{from: 8, to: 64, count: 4, multiple_of: 4}", "[8, 8]", ["sizes must be ascending and distinct"]),
         (
             "{from: 8, to: 64, count: 4, multiple_of: 4}",
