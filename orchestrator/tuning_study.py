@@ -92,12 +92,9 @@ class Trial:
 
 
 class Study:
-    """The tuning of one mix, given the runs that have ended. ``suggested`` caches the values of each mix's second wave,
-    because the outcomes of a completed first wave do not change."""
+    """The tuning of one mix, given the runs that have ended."""
 
-    def __init__(
-        self, spec: SweepSpec, mix: str, results: Results, suggested: dict[str, list[dict[str, float]]]
-    ) -> None:
+    def __init__(self, spec: SweepSpec, mix: str, results: Results) -> None:
         assert spec.tune is not None
         self.mix, self.tune = mix, spec.tune
         self.sizes = tuning_sizes(spec.sizes)
@@ -112,9 +109,9 @@ class Study:
         spread = spread_values(spec.tune, math.ceil(others / 2))
         self.trials = [self.written, *(trial(values, *values.items()) for values in spread)]
         if not self.wanted and self._may_win(len(self._cells)):
-            if mix not in suggested:
-                suggested[mix] = suggested_values(self, others - len(spread))
-            self.trials += [trial(values, *values.items()) for values in suggested[mix]]
+            # The same values each time, because the outcomes of a completed first wave do not change.
+            suggested = suggested_values(self, others - len(spread))
+            self.trials += [trial(values, *values.items()) for values in suggested]
 
     @property
     def wanted(self) -> list[Request]:
@@ -161,7 +158,6 @@ class Tuner(Searcher):
         assert spec.tune is not None
         super().__init__(Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.tune.seed_list))
         self._spec = spec
-        self._suggested: dict[str, list[dict[str, float]]] = {}
 
     def choose(self, pending: Sequence[Request], limit: int) -> list[Request]:
         wanted = [request for study in self.studies() for request in study.wanted]
@@ -169,11 +165,11 @@ class Tuner(Searcher):
 
     def progress_of(self, mix: str) -> MixProgress:
         """Return the runs that are wanted now. More may follow."""
-        [wanted] = [study.wanted for study in self.studies() if study.mix == mix]
+        wanted = Study(self._spec, mix, self.results).wanted
         return MixProgress(mix, None, None, len(wanted), not wanted, "tuning")
 
     def studies(self) -> list[Study]:
-        return [Study(self._spec, mix, self.results, self._suggested) for mix in self.problem.mixes]
+        return [Study(self._spec, mix, self.results) for mix in self.problem.mixes]
 
 
 def suggested_values(study: Study, count: int) -> list[dict[str, float]]:

@@ -32,8 +32,6 @@ LABEL_GAP = 0.055
 DOT, ALIKE, ROOM = 0.012, 0.03, 0.5
 """Runs of a size whose accuracies differ by less than ``ALIKE`` are ``DOT`` of the axis apart, but together span at
 most ``ROOM`` of the gap to the next size."""
-USUAL_NAME, LETTER_IN, PANEL_IN = 15, 0.075, 4.6
-"""Characters of a row name that fit, inches for each further character, and the usual width of the panel in inches."""
 SHADE = 0.26
 """Half the height of the highest posterior, as a share of a row."""
 OUTSIDE = 1.03
@@ -76,11 +74,9 @@ def transitions_figure(answer: Answer, title: str = "") -> Figure:
     _draw_runs(curves, series, answer)
     _name_curves(curves, series)
     _draw_floor(curves, series)
-    longest = max(len(line) for row in rows for line in row.name.split("\n"))
-    room = style.WIDTH_IN - max(0, longest - USUAL_NAME) * LETTER_IN * style.WIDTH_IN / PANEL_IN
-    _finish_curves(curves, labeled_sizes(answer, room, WIDE_TICK_GAP), span, answer)
+    _finish_curves(curves, labeled_sizes(answer, WIDE_TICK_GAP), span, answer)
     _draw_rows(below, rows, answer, span)
-    style.label_ticks(below.xaxis, {count.size: str(count.size) for count in labeled_sizes(answer, room)})
+    style.label_ticks(below.xaxis, {count.size: str(count.size) for count in labeled_sizes(answer)})
     style.title(figure, title)
     return figure
 
@@ -176,11 +172,11 @@ def _finish_curves(axes: Axes, counts: Sequence[Count], span: tuple[float, float
     above.spines["top"].set_visible(False)
 
 
-def labeled_sizes(answer: Answer, width_in: float = style.WIDTH_IN, apart: float = TICK_GAP) -> list[Count]:
+def labeled_sizes(answer: Answer, apart: float = TICK_GAP) -> list[Count]:
     """Return the sizes to label: both ends, and others at least ``apart`` from every labeled size."""
     shown = _shown(answer)
     labeled = list(dict.fromkeys((shown[0], shown[-1])))
-    gap = apart * style.WIDTH_IN / width_in * np.log(labeled[-1].size / labeled[0].size)
+    gap = apart * np.log(labeled[-1].size / labeled[0].size)
     for count in shown[1:-1]:
         if all(abs(np.log(count.size / other.size)) >= gap for other in labeled):
             labeled.append(count)
