@@ -336,14 +336,6 @@ def test_files_in_other_encodings_are_refused_with_the_remedy(content: bytes, re
     assert len(str(refused.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=["LF", "CRLF", "CR"])
-@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "BOM"])
-def test_line_ends_and_byte_order_marks_of_other_systems_are_read(mark: bytes, end: bytes, tmp_path: Path) -> None:
-    lines = [b"like: add_vs_add_prod", b"question: Does it?", b"mixes: [add, add+max]", b""]
-    (tmp_path / "written.yaml").write_bytes(mark + end.join(lines))
-    assert load_space(str(tmp_path / "written.yaml"), "smoke").question == "Does it?"
-
-
 def test_yaml_reads_numbers_as_people_do() -> None:
     assert strict_yaml.read("a: 2020-01-01\nb: 1e-3\nc: -5E2\nd: 1e5x\ne: 010\nf: 1:30\ng: 1_000", "x").data == {
         "a": "2020-01-01",
