@@ -85,10 +85,10 @@ class Needs(BaseModel):
 def detect() -> Hardware:
     """Return the hardware that this process may use, which is less than the machine's in a container or batch job."""
     gpus, name, gpu_memory_gb = _gpus()
-    machine, (most_bytes, most_cpus) = whole_machine(), limits()
+    machine, limit = whole_machine(), limits()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else machine.cpus
-    memory_bytes = min(1e9 * machine.memory_gb, most_bytes)
-    return Hardware(max(1, int(min(cores, most_cpus))), memory_bytes / 1e9, gpus, name, gpu_memory_gb)
+    memory_bytes = min(1e9 * machine.memory_gb, limit.memory_bytes)
+    return Hardware(max(1, int(min(cores, limit.cpus))), memory_bytes / 1e9, gpus, name, gpu_memory_gb)
 
 
 def whole_machine() -> Hardware:
@@ -108,17 +108,22 @@ def _gpus() -> tuple[int, str, float]:
     return torch.cuda.device_count(), first.name, first.total_memory / 1e9
 
 
-def limits(groups: Path = GROUPS, own: Path = OWN_GROUPS) -> tuple[float, float]:
-    """Return the limits of this process on memory in bytes and on CPU time in cores, infinite without a limit.
+@dataclass(frozen=True)
+class Limits:
+    """Limits on memory in bytes and on CPU time in cores; infinite without a limit."""
 
-    They come from its control group and all its parents.
-    """
+    memory_bytes: float = math.inf
+    cpus: float = math.inf
+
+
+def limits(groups: Path = GROUPS, own: Path = OWN_GROUPS) -> Limits:
+    """Return the limits of this process, from its control group and all its parents."""
     memory, cpus = [math.inf], [math.inf]
     for group in _groups(groups, own):
         memory += _numbers(group / "memory.max")
         if quota := _numbers(group / "cpu.max"):
             cpus.append(quota[0] / quota[1])
-    return min(memory), min(cpus)
+    return Limits(min(memory), min(cpus))
 
 
 def _groups(groups: Path, own: Path) -> Iterator[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import subprocess
 import sys
@@ -10,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.space.hardware import limits
+from orchestrator.space.hardware import Limits, limits
 
 ROOT = Path(__file__).resolve().parents[2]
 GB = 10**9
 SHOW = "from orchestrator.space.hardware import detect; print(detect().cpus)"
 
 
-def tree(root: Path, own: str, **files: str) -> tuple[float, float]:
+def tree(root: Path, own: str, **files: str) -> Limits:
     """Return the limits of a process with this ``/proc/self/cgroup`` and these files of control groups."""
     for name, content in files.items():
         path = root / name.replace("__", "/")
@@ -30,24 +29,24 @@ def tree(root: Path, own: str, **files: str) -> tuple[float, float]:
 @pytest.mark.parametrize(
     ("own", "files", "expected"),
     [
-        ("0::/", {"memory.max": "900000000", "cpu.max": "150000 100000"}, (0.9 * GB, 1.5)),
-        ("0::/", {"memory.max": "max", "cpu.max": "max 100000"}, (math.inf, math.inf)),
+        ("0::/", {"memory.max": "900000000", "cpu.max": "150000 100000"}, Limits(0.9 * GB, 1.5)),
+        ("0::/", {"memory.max": "max", "cpu.max": "max 100000"}, Limits()),
         (
             "0::/a/b",
             {"a__memory.max": "5000", "a__b__memory.max": "max", "a__b__cpu.max": "50000 100000"},
-            (5000, 0.5),
+            Limits(5000, 0.5),
         ),
-        ("0::/../elsewhere", {"memory.max": "6000"}, (6000, math.inf)),
+        ("0::/../elsewhere", {"memory.max": "6000"}, Limits(6000)),
     ],
 )
 def test_limits_come_from_a_process_groups_and_their_parents(
-    own: str, files: dict[str, str], expected: tuple[float, float], tmp_path: Path
+    own: str, files: dict[str, str], expected: Limits, tmp_path: Path
 ) -> None:
     assert tree(tmp_path, own, **files) == expected
 
 
 def test_without_control_groups_there_is_no_limit(tmp_path: Path) -> None:
-    assert limits(tmp_path, tmp_path / "missing") == (math.inf, math.inf)
+    assert limits(tmp_path, tmp_path / "missing") == Limits()
 
 
 def test_cores_of_the_scheduler_count() -> None:
