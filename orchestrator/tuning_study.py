@@ -180,7 +180,7 @@ def suggested_values(study: Study, count: int) -> list[dict[str, float]]:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     tune = study.tune
     spans: dict[str, optuna.distributions.BaseDistribution] = {
-        path: optuna.distributions.FloatDistribution(span.low, span.high, log=span.scale == "log")
+        path: optuna.distributions.FloatDistribution(span.low, span.high, log=True)
         for path, span in tune.settings.items()
     }
     # A constant liar keeps a wave's suggestions apart.

@@ -132,8 +132,7 @@ def _groups(groups: Path, own: Path) -> Iterator[Path]:
     with suppress(OSError):  # Not Linux, or /proc is hidden.
         lines = own.read_text(encoding="utf-8").splitlines()
     for path in [line.removeprefix("0::") for line in lines if line.startswith("0::")]:
-        # A path outside the container is not visible below the mount point.
-        parts = [] if ".." in path else path.strip("/").split("/")
+        parts = path.strip("/").split("/")
         yield from (groups.joinpath(*parts[:length]) for length in range(len(parts) + 1))
 
 

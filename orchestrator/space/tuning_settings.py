@@ -19,31 +19,27 @@ NOTHING_BETTER = "no trial was reliably better than the settings as written"
 
 
 class Range(BaseModel):
-    """``{from: 0.0005, to: 0.02, scale: log}``: the values of a setting to try, evenly on its scale."""
+    """``{from: 0.0005, to: 0.02, scale: log}``: the values of a setting to try, evenly on a log scale."""
 
     model_config = STRICT
 
     low: float = Field(alias="from")
     high: float = Field(alias="to")
-    scale: Literal["linear", "log"] = "linear"
+    scale: Literal["log"]
 
     @model_validator(mode="after")
     def _not_empty(self) -> Range:
-        if self.high <= self.low:
-            raise ValueError(f"the range is empty: 'to' ({self.high:g}) must be larger than 'from' ({self.low:g})")
-        if self.scale == "log" and self.low <= 0:
-            raise ValueError(f"a range on a log scale must begin above 0; 'from' is {self.low:g}")
+        if not 0 < self.low < self.high:
+            raise ValueError(f"'from' ({self.low:g}) must be above 0 and below 'to' ({self.high:g})")
         return self
 
     def at(self, place: float) -> float:
-        """Return the value at a place in [0, 1], evenly on the scale."""
-        if self.scale == "linear":
-            return self.low + place * (self.high - self.low)
+        """Return the value at a place in [0, 1], evenly on a log scale."""
         value = self.low * math.exp(place * math.log(self.high / self.low))
         return min(max(value, self.low), self.high)  # exp(log(x)) may exceed x slightly.
 
     def __str__(self) -> str:
-        return f"{_digits(self.low)} to {_digits(self.high)}{' (log)' if self.scale == 'log' else ''}"
+        return f"{_digits(self.low)} to {_digits(self.high)} (log)"
 
 
 class Tune(BaseModel):
@@ -118,7 +114,9 @@ def _ranges(value: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[
     for name, inner in value.items():
         key = (*above, name)
         if not isinstance(inner, Mapping):
-            raise InvalidDataError(Mistake(key, f"must be a range such as {{from: 0.1, to: 1}}; got {inner!r}"))
+            raise InvalidDataError(
+                Mistake(key, f"must be a range such as {{from: 0.1, to: 1, scale: log}}; got {inner!r}")
+            )
         if inner.keys() & {"from", "to", "scale"}:
             yield key, parse(Range, inner, at=key)
         else:

@@ -91,7 +91,9 @@ def test_a_recipe_that_only_spells_out_defaults_is_a_duplicate() -> None:
 
 def test_unknown_recipes_and_recipes_with_tuning_are_refused() -> None:
     assert "unknown recipe 'quick'" in refused(RECIPES, mixes=["add @ quick"])
-    assert "not both" in refused(RECIPES, tune={"settings": {"haste": {"from": 1.0, "to": 9.0}}, "trials": 2})
+    assert "not both" in refused(
+        RECIPES, tune={"settings": {"haste": {"from": 1.0, "to": 9.0, "scale": "log"}}, "trials": 2}
+    )
 
 
 def test_an_arm_with_its_own_recipe_is_trained_only_under_that_recipe() -> None:
