@@ -6,6 +6,7 @@ import pickle
 import re
 import textwrap
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.sizes import SizeRange
-from orchestrator.space.spaces import load_space, names, open_space, read_space, variant_names
+from orchestrator.space.spaces import PACKAGE, load_space, names, open_space, read_space, variant_names
 from orchestrator.space.spec import SweepSpec, differences
 from tests.families import LogisticFamily, LogisticSettings
 from tests.sweep.sweeps import spec as sweep_spec
@@ -375,3 +376,13 @@ def test_probes_come_from_the_space_or_the_family_and_change_no_key() -> None:
 def test_a_mistake_in_probes_is_explained(probes: str, message: str) -> None:
     with pytest.raises(UserError, match=re.escape(message)):
         load_space("add_vs_add_prod", "smoke", [f"probes={probes}"])
+
+
+def test_the_profile_paper_states_each_setting_with_its_source() -> None:
+    text = (resources.files(PACKAGE) / "add_vs_add_prod.yaml").read_text()
+    profile = text[text.index("\n  paper:\n") : text.index("\n  paper_fair:\n")]
+    sources = dict(re.findall(r"^ {8}(\w+): .* # (.*)$", profile, re.MULTILINE))
+    settings = load_space("add_vs_add_prod", "paper", hardware=SERVER).to_dict()["settings"]
+    stated = {name for group in settings.values() for name in group} - {"operations"}  # The default vocabulary.
+    assert stated == set(sources)
+    assert all(source.startswith(("paper", "sibling", "ours", "5,000 times")) for source in sources.values())
