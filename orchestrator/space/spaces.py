@@ -142,12 +142,10 @@ def open_space(name_or_path: str) -> Space:
         following = file.data.get("like")
         if following is not None and is_path(following):
             following = str(Path(file.source).parent / user_path(following))
-    space = Space(tuple(files.values()))
-    for place, file in enumerate(space.files):
-        profiles = Space(space.files[place:]).profiles
-        if "profile" in file.data and (profiles or "profile_reason" not in file.data):  # A resolved space keeps it.
+    for file in files.values():
+        if "profile" in file.data and "profile_reason" not in file.data:  # A resolved space has both.
             file.refuse(("profile",), "remove it: write values under profiles:, and choose with --profile NAME")
-    return space
+    return Space(tuple(files.values()))
 
 
 def read_space(name_or_path: str) -> Values:
