@@ -39,8 +39,8 @@ def test_python_reads_what_it_can_and_reports_the_rest(tmp_path: Path) -> None:
     home = Home(tmp_path)
     whole, torn, orphan, hurt = (write_sweep(home).id for _ in range(4))
     home.sweep(torn).spec.write_text("name: [")
-    foreign = home.sweep(orphan).spec
-    foreign.write_text(foreign.read_text().replace("tests.families", "gone.away"))
+    spec = home.sweep(orphan).spec
+    spec.write_text(spec.read_text().replace("tests.families", "gone.away"))
     journal = home.sweep(hurt).journal
     journal.write_text(journal.read_text().replace('"kind":"ended"', '"kind":"eaten"', 1))
     listed = sweeps(tmp_path).set_index("sweep")
