@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +23,9 @@ from orchestrator.home.directories import Home, check_home
 from orchestrator.home.sweeps import Sweep, UnreadableError
 from orchestrator.report import answer_table
 from orchestrator.report.answer import Answer
+from orchestrator.report.side_by_side import Compared, finding
 from orchestrator.report.words.changes import changed_words
-from orchestrator.report.words.numbers import counted
+from orchestrator.report.words.numbers import counted, moment
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
@@ -100,16 +103,12 @@ class SweepResults:
         return read_arrays(self._stored.run(run))
 
     def figure(self, kind: str = "posterior") -> Figure:
-        """Return a figure: ``posterior`` (accuracy against size) or ``curves`` (accuracy over steps). Raises
-        ``UserError`` for an unknown kind."""
-        from orchestrator.report.figures.comparisons import main_figure  # matplotlib takes half a second to import.
-        from orchestrator.report.figures.learning_curves import learning_figure
-
-        if kind == "posterior":
-            return main_figure(self.answer, self.spec.question)
-        if kind == "curves":
-            return learning_figure(self.spec, self._stored.runs, self.spec.question)
-        raise unknown("figure", kind, ("posterior", "curves"))
+        """Return a figure: ``posterior`` (accuracy against size), ``curves`` (accuracy over steps), ``transitions`` (in
+        parameters, like ``compare``) or ``embeddings`` (similarities below and above each transition). Raises
+        ``UserError`` for an unknown kind, or if there is nothing to draw yet."""
+        if kind not in FIGURES:
+            raise unknown("figure", kind, FIGURES)
+        return FIGURES[kind](self.answer, self._stored)
 
     def report(self, path: str | Path) -> Path:
         """Write the report as one self-contained HTML file, and return its path."""
@@ -121,6 +120,53 @@ class SweepResults:
 
     def __repr__(self) -> str:
         return f"<sweep {self.id}: {self.state}, {counted(self.answer.runs, 'run')}; {sweep_words(self._stored)}>"
+
+    def _repr_html_(self) -> str:
+        answered = answer_table.answer_table(self.answer)
+        head = "".join(f"<th>{escape(cell)}</th>" for cell in answered.header)
+        cells = [[f"<td>{escape(cell)}</td>" for cell in row] for row in answered.rows]
+        rows = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
+        lines = "<br>".join(map(escape, finding(self.answer)))
+        return (
+            f"<b>{escape(self.id)}</b>, {self.state}, started {moment(self._stored.begun)}<br>"
+            f"{escape(self.spec.question)}"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table><b>{lines}</b>"
+        )
+
+
+def _posterior(answer: Answer, sweep: StoredSweep) -> Figure:
+    from orchestrator.report.figures.comparisons import main_figure  # matplotlib takes half a second to import.
+
+    return main_figure(answer, sweep.spec.question)
+
+
+def _curves(answer: Answer, sweep: StoredSweep) -> Figure:
+    from orchestrator.report.figures.learning_curves import learning_figure
+
+    return learning_figure(sweep.spec, sweep.runs, sweep.spec.question)
+
+
+def _transitions(answer: Answer, sweep: StoredSweep) -> Figure:
+    from orchestrator.report.figures.comparisons import forest_figure
+
+    return forest_figure([Compared(sweep.id, answer)], sweep.spec.question)
+
+
+def _embeddings(answer: Answer, sweep: StoredSweep) -> Figure:
+    from orchestrator.report.figures.probes import similarities_figure
+
+    if (figure := similarities_figure(answer, sweep.runs)) is None:
+        raise UserError(f"no run of {sweep.id} has an array 'similarity' yet")
+    return figure
+
+
+FIGURES: dict[str, Callable[[Answer, StoredSweep], Figure]] = {
+    "posterior": _posterior,
+    "curves": _curves,
+    "transitions": _transitions,
+    "embeddings": _embeddings,
+}
+"""Kinds of :meth:`SweepResults.figure`. The first three draw the DataFrame with the same name."""
 
 
 def _home(given: str | Path | None) -> Home:

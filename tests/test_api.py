@@ -48,6 +48,7 @@ def test_a_sweep_is_loaded_with_all_its_contents(home: Path, tmp_path: Path) -> 
     assert len(s.export(tmp_path / "tables")) == 7
     assert s.id in repr(s)
     assert repr(s.answer) == plain(read_sweep(Home(home), s.id).answer)
+    assert s.spec.question in s._repr_html_()
 
 
 def test_the_posterior_equals_the_curve_of_the_figure(home: Path) -> None:
@@ -68,7 +69,7 @@ def test_the_posterior_equals_the_curve_of_the_figure(home: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("kind", ["posterior", "curves"])
+@pytest.mark.parametrize("kind", ["posterior", "curves", "transitions", "embeddings"])
 def test_every_figure_is_a_matplotlib_figure(home: Path, kind: str) -> None:
     assert isinstance(o.load("logistic", home).figure(kind), matplotlib.figure.Figure)
 

@@ -113,11 +113,14 @@ def figure_command(
         Path | None,
         path_option(f"The file to write ({', '.join(PICTURES)}); by default figure.pdf in the sweep's directory."),
     ] = None,
+    width: Annotated[float, typer.Option(min=2.5, max=12, help="Width in inches; a paper's column is often 3.3.")] = 7,
     home: HomeOption = HOME,
 ) -> None:
     """Draw a sweep's figure for a paper, and print its caption.
 
-    Example:
+    Examples:
+
+      figure add_vs_add_prod --width 3.3
 
       figure add_vs_add_prod --output figure.png
     """
@@ -126,7 +129,7 @@ def figure_command(
     _check_picture(output)
     stored = open_sweep(sweep, home)
     path = output or stored.sweep.files.directory / "figure.pdf"
-    typer.echo(f"figure  {style.save(comparisons.main_figure(stored.answer), path)}")
+    typer.echo(f"figure  {style.save(comparisons.main_figure(stored.answer, width_in=width), path)}")
     typer.echo(f"\n{comparisons.caption(stored.sweep, stored.answer)}")
 
 

@@ -16,7 +16,7 @@ from orchestrator.environment import user_path
 from orchestrator.errors import UserError
 from orchestrator.home.directories import Home, check_home
 from orchestrator.space.hardware import Hardware, detect
-from orchestrator.space.spaces import load_space, variant_names
+from orchestrator.space.spaces import load_space, open_space, variant_names
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run_options import RunOptions, SpaceOptions
 
@@ -77,6 +77,8 @@ def with_options(kind: type[SpaceOptions], **types: Any) -> Callable[[Callable[.
 
 def resolve(space: str, options: SpaceOptions, hardware: Hardware | None = None) -> SweepSpec:
     """Return the sweep of a search space with these options, by default on this machine."""
+    if warning := open_space(space).warning:
+        warn(warning)
     return load_space(space, options.profile, options.assignments, hardware, options.variant)
 
 

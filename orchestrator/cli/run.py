@@ -39,8 +39,9 @@ from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.numbers import counted, duration
 from orchestrator.space.expectations import Expectation, expectations_of
 from orchestrator.space.hardware import Hardware
-from orchestrator.space.spaces import names, open_space
+from orchestrator.space.spaces import names, open_space, written
 from orchestrator.space.spec import SweepSpec
+from orchestrator.space.strict_yaml import commented
 from orchestrator.sweep.reproduce import Experiment, Reproduction
 from orchestrator.sweep.run import earlier_sweeps, logged_to, one_ray, run_sweep
 from orchestrator.sweep.run_options import HOME, RunOptions, SizedOptions, SpaceOptions, seconds_of
@@ -57,11 +58,13 @@ def show_command(
         str | None, typer.Argument(metavar="[NAME_OR_FILE]", help="A search space's name, or a YAML file.")
     ] = None,
 ) -> None:
-    """List the search spaces, or print a resolved one as YAML that can be run."""
+    """List the search spaces, or print a resolved one as YAML that can be run, with its comments."""
     if space is None:
         wide_console().print(_spaces_view())
         return
-    typer.echo(resolve(space, options).to_yaml(), nl=False)
+    resolved = resolve(space, options).to_yaml()
+    values = written(space, options.profile, options.assignments, variant=options.variant)
+    typer.echo(commented(resolved, values.comments), nl=False)
 
 
 def _spaces_view() -> RenderableType:

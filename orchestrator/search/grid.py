@@ -10,6 +10,7 @@ import numpy as np
 from orchestrator.search.base import (
     EvidenceSettings,
     MixProgress,
+    Observation,
     Problem,
     Request,
     Results,
@@ -44,11 +45,18 @@ class Grid(Searcher):
             for size in problem.sizes
             for mix, baseline in problem.comparisons
         )
+        self._first_open = 0
+        """Index of the first stack with an unfinished run. Long sweeps do not scan earlier stacks again."""
+
+    def tell(self, request: Request, observation: Observation | None) -> None:
+        super().tell(request, observation)
+        while self._first_open < len(self._stacks) and self.results.keys() >= set(self._stacks[self._first_open]):
+            self._first_open += 1
 
     def choose(self, pending: Sequence[Request], limit: int) -> Sequence[Request]:
         taken = set(pending)
         chosen: list[Request] = []
-        for stack in self._stacks:
+        for stack in self._stacks[self._first_open :]:
             free = [run for run in stack if not (run in self.results or run in taken or run.mix in self.stopped)]
             if chosen and len(chosen) + len(free) > limit:
                 break  # Leaving a worker idle is better than training half a stack.

@@ -32,6 +32,14 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """Pattern of names of search spaces, profiles and variants, which become directories and experiment names."""
 ONE_LINE = "^.+$"
 """Pattern of text for one line of a table."""
+YAML_WORDS = {
+    f"match pattern '{ONE_LINE}'": "be text on one line",
+    "Input should be": "must be",
+    "String should": "must",
+    "a valid array": "a list",
+    "an object": "a mapping",
+}
+"""Pydantic's words, and ours for the end of a sentence about a key."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +101,9 @@ def _mistakes(error: ValidationError, kind: Any) -> Iterator[Mistake]:
         elif details["type"] == "value_error":
             yield Mistake(key, str(cause))
         else:
-            message = details["msg"].replace("Input should", "must").replace("String should", "must")
+            message = details["msg"]
+            for theirs, ours in YAML_WORDS.items():
+                message = message.replace(theirs, ours)
             yield Mistake(key, f"{message}; got {details['input']!r:.60}")
 
 

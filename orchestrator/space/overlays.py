@@ -18,13 +18,14 @@ CHOICES = ("method", "kind")
 class Origin:
     """Where a value comes from: a line (from 1) of a file, in overlays such as ``profile laptop``, or the command line.
 
-    ``sets`` is the whole key of a command-line option, None for a file.
+    ``sets`` is the whole key of a command-line option, None for a file. ``comment`` is the comment on the file's line.
     """
 
     source: str
     line: int | None = None
     overlays: tuple[str, ...] = ()
     sets: Key | None = None
+    comment: str = ""
 
     def __str__(self) -> str:
         text = self.source if self.line is None else f"{self.source}, line {self.line}"
@@ -57,7 +58,7 @@ class Assignment:
         """Return the assignment as an overlay. Raises ``UserError``."""
         document = strict_yaml.read(self.value, self.given)
         origin = Origin(self.given, sets=self.key)
-        return Values(nested(self.key, document.data), {(*self.key, *key): origin for key in [(), *document.lines]})
+        return Values(nested(self.key, document.data), {(*self.key, *key): origin for key in [(), *document.marks]})
 
 
 @dataclass(frozen=True)
@@ -70,13 +71,18 @@ class Values:
     @classmethod
     def of_file(cls, source: str, document: strict_yaml.Document) -> Values:
         """Return the values of a file that contains a mapping."""
-        origins = {key: Origin(source, line) for key, line in document.lines.items()}
-        return cls(document.data, origins | {(): Origin(source)})
+        lines = {key: Origin(source, line, comment=comment) for key, (line, comment) in document.marks.items()}
+        return cls(document.data, lines | {(): Origin(source)})
 
     @property
     def source(self) -> str:
         """The file of the values."""
         return self.origins[()].source
+
+    @property
+    def comments(self) -> dict[Key, str]:
+        """The comments in files, by key."""
+        return {key: origin.comment for key, origin in self.origins.items() if origin.comment}
 
     def under(self, over: Values) -> Values:
         """Return these values with ``over`` on top: mappings are merged, everything else is replaced."""

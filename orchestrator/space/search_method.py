@@ -14,6 +14,8 @@ from orchestrator.search.registry import METHODS
 from orchestrator.space.mistakes import STRICT, InvalidDataError, Mistake, parse
 
 DEFAULT_METHOD = "pairs"
+FORMER = {"bayes": "pairs"}
+"""Methods of earlier versions, and their replacements."""
 
 
 class Search(BaseModel):
@@ -31,6 +33,9 @@ class Search(BaseModel):
             return data
         own = dict(data)
         method = str(own.pop("method", DEFAULT_METHOD))
+        if method in FORMER:
+            why = f"existed only in earlier versions; write method: {FORMER[method]}, with its own settings"
+            raise InvalidDataError(Mistake(("method",), f"{method!r} {why}"))
         if method not in METHODS:
             raise InvalidDataError(Mistake(("method",), str(unknown("search method", method, METHODS))))
         return {"method": method, "settings": asdict(parse(METHODS[method].Settings, own))}

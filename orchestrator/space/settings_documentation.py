@@ -63,7 +63,10 @@ def docstrings(kind: type) -> dict[str, str]:
     """Return the text below each field. Pydantic's ``use_attribute_docstrings`` drops inherited dataclass fields."""
     texts = {}
     for owner in reversed(kind.__mro__[:-1]):
-        source = textwrap.dedent(inspect.getsource(owner))
+        try:
+            source = textwrap.dedent(inspect.getsource(owner))
+        except (OSError, TypeError):  # A class made at run time does not have a source.
+            continue
         for field, below in itertools.pairwise(typing.cast(ast.ClassDef, ast.parse(source).body[0]).body):
             match field, below:
                 case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):

@@ -8,6 +8,8 @@ except that the recipes, variants and tuned values of a file replace the inherit
 
 from __future__ import annotations
 
+import codecs
+import stat
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -30,6 +32,7 @@ from trainables.base import SettingsError, load_family
 
 PACKAGE = "search_spaces"
 SUFFIXES = (".yaml", ".yml")
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 SEPARATE = ("profiles", "like", "expects")
 """Keys of a file that are not values of a sweep."""
 CHOSEN_BY = {"profile": "--profile", "profile_reason": "--profile", "variant": "--variant"}
@@ -89,6 +92,15 @@ class Space:
         origin = Origin("chosen for the hardware found" if requested is None else f"--profile {profile}")
         choice = {"profile": profile, "profile_reason": reason}
         return values.under(Values(choice, {(key,): origin for key in choice}))
+
+    @property
+    def warning(self) -> str:
+        """Warning if the file has new mixes but an inherited question, else ``""``."""
+        here = self.files[0]
+        asker = next((file for file in self.files if "question" in file.data), here)
+        if asker is here or here.data.get("mixes", asker.data.get("mixes")) == asker.data.get("mixes"):
+            return ""
+        return f"{self.source} changes the mixes but inherits the question of {asker.source}: write `question:`"
 
 
 def _choose(
@@ -172,14 +184,19 @@ def read_space(name_or_path: str) -> Values:
 
 
 def _read_file(path: Path) -> tuple[str, str, str]:
-    """Return name, source and text."""
+    """Return name, source and text. Refuse pipes and devices before opening them, because they could block forever."""
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise UserError(f"{path} is not a regular file: a search space is a YAML file")
         return path.stem, str(path), path.read_text(encoding="utf-8")
     except FileNotFoundError:
+        if path.is_symlink():
+            raise UserError(f"{path} is a link to {path.readlink()}, which does not exist") from None
         near = [str(file) for file in path.parent.glob("*") if file.suffix in SUFFIXES]
         raise UserError(f"there is no file {str(path)!r}.{did_you_mean(str(path), near)}") from None
     except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}): save it as UTF-8") from error
+        where = "it is in UTF-16" if error.object.startswith(UTF_16) else f"{error.reason} at byte {error.start}"
+        raise UserError(f"{path} is not UTF-8 text ({where}): save it as UTF-8") from error
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
 
@@ -205,9 +222,7 @@ def load_space(
     variant: str | None = None,
 ) -> SweepSpec:
     """Return a sweep with profile, ``key.path=value`` overrides and variant. Raises ``UserError`` with all mistakes."""
-    space = open_space(name_or_path)
-    expectations_of(space.files[0])  # Report mistakes in `expects` now, not after the sweep.
-    values = _in_variant(space.in_profile(profile, hardware), variant).under_options(overrides)
+    values = written(name_or_path, profile, overrides, hardware, variant)
     for key, option in CHOSEN_BY.items():
         if values.is_set(key):  # The profile's label alone would change, not its values.
             values.refuse((key,), f"cannot be set here: choose it with {option} NAME")
@@ -215,6 +230,19 @@ def load_space(
         return parse(SweepSpec, values.data)
     except InvalidDataError as error:
         raise UserError("\n".join(_describe(values, mistake) for mistake in error.mistakes)) from error
+
+
+def written(
+    name_or_path: str,
+    profile: str | None = None,
+    overrides: Sequence[str | Assignment] = (),
+    hardware: Hardware | None = None,
+    variant: str | None = None,
+) -> Values:
+    """Return all values of a sweep (see :func:`load_space`) as written. Raises ``UserError``."""
+    space = open_space(name_or_path)
+    expectations_of(space.files[0])  # Report mistakes in `expects` now, not after the sweep.
+    return _in_variant(space.in_profile(profile, hardware), variant).under_options(overrides)
 
 
 def _in_variant(values: Values, requested: str | None) -> Values:

@@ -1,6 +1,6 @@
 """YAML for search spaces: the safe loader, stricter so that no value is lost or changed silently.
 
-Duplicate keys and keys that are not text are errors.
+Duplicate keys and keys that are not text are errors, and so are aliases, which can expand a small file to any size.
 ``1e-3`` is a number, as everyone expects, and a date is plain text.
 """
 
@@ -20,18 +20,30 @@ from orchestrator.space.mistakes import Key, dotted
 
 @dataclass(frozen=True)
 class Document:
-    """Content of a YAML text: plain values, and the line (from 1) of each key by its path."""
+    """Content of a YAML text: plain values, and the line (from 1) and comment of each key by its path."""
 
     data: Any
-    lines: dict[Key, int]
+    marks: dict[Key, tuple[int, str]]
 
 
+LIKE_SPACE = re.compile("[\u00a0\u2000-\u200b\u202f\u3000]")
+"""Characters of word processors and web pages that look like a space but are letters in YAML."""
+COMMENT = re.compile(r":?\s+#\s*(\S.*)")
+"""The rest of a line after a key or its value."""
 CHANGED = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int")
 """Types that the safe loader recognizes in too many texts."""
 
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader without dates, with decimal integers and exponents as in 1e-3."""
+    """The safe loader without aliases and dates, with decimal integers and exponents as in 1e-3."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()  # type: ignore[no-untyped-call]
+            raise yaml.constructor.ConstructorError(
+                None, None, "aliases are not allowed: use `like:` to inherit", event.start_mark
+            )
+        return super().compose_node(parent, index)
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -54,23 +66,49 @@ def read(text: str, source: str) -> Document:
         node = loader.get_single_node()
         if node is None:
             return Document(None, {})
-        lines = dict(_lines(node, (), source))
-        return Document(loader.construct_document(node), lines)
+        marks = dict(_marks(node, (), source, text.splitlines()))
+        return Document(loader.construct_document(node), marks)
     except UserError:
         raise
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         why = error.problem or error.context or ""
-        remedy = "; indent with spaces" if "'\\t'" in why else ""
-        raise UserError(f"{source}{place}: this is not valid YAML: {why}{remedy}") from error
+        raise UserError(f"{source}{place}: this is not valid YAML: {why}{_remedy(why, text)}") from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:  # Control characters, depth, "0b2" as a number.
         raise UserError(f"{source}: this is not valid YAML: {str(error).partition(chr(10))[0]}") from error
+
+
+def _remedy(why: str, text: str) -> str:
+    """Return what to change in an unreadable text, after a semicolon, or ``""`` if unknown."""
+    if "'\\t'" in why:
+        return "; indent with spaces"
+    if (sign := LIKE_SPACE.search(text)) is None:
+        return ""
+    line = text.count("\n", 0, sign.start()) + 1
+    return f"; line {line} contains U+{ord(sign[0]):04X}, which looks like a space: replace it with a space"
 
 
 def write(data: Mapping[str, Any]) -> str:
     """Return plain values in order as YAML for :func:`read`: mappings in blocks, lists on one line."""
     return str(yaml.dump(dict(data), Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True))
+
+
+def commented(text: str, comments: Mapping[Key, str]) -> str:
+    """Return a YAML text with these comments after its keys."""
+    rows = text.splitlines()
+    for key, row in _last_rows(yaml.compose(text, _Loader), ()):
+        if key in comments:
+            rows[row] += f" # {comments[key]}"
+    return "\n".join(rows) + "\n"
+
+
+def _last_rows(node: yaml.Node | None, key: Key) -> Iterator[tuple[Key, int]]:
+    """Yield the row (from 0) for each key's comment: the key's for a mapping, else the last, because lists may wrap."""
+    for name, value in node.value if isinstance(node, yaml.MappingNode) else ():
+        path, has_rows = (*key, name.value), isinstance(value, yaml.MappingNode) and not value.flow_style
+        yield path, (name.start_mark if has_rows else value.end_mark).line
+        yield from _last_rows(value, path)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -80,22 +118,30 @@ class _Dumper(yaml.SafeDumper):
         return super().represent_sequence(tag, sequence, flow_style=True)
 
 
-def _lines(node: yaml.Node, key: Key, source: str) -> Iterator[tuple[Key, int]]:
-    """Yield the line of every key and list entry below ``node``. Refuse duplicate keys."""
+def _marks(node: yaml.Node, key: Key, source: str, rows: list[str]) -> Iterator[tuple[Key, tuple[int, str]]]:
+    """Yield line and comment of every key and list entry below ``node``. Refuse duplicate keys.
+
+    Of several keys on a line, the outermost has the comment.
+    """
     if isinstance(node, yaml.SequenceNode):
         for place, entry in enumerate(node.value):
-            yield (*key, place), entry.start_mark.line + 1
-            yield from _lines(entry, (*key, place), source)
+            yield (*key, place), (entry.start_mark.line + 1, "")
+            yield from _marks(entry, (*key, place), source, rows)
     elif isinstance(node, yaml.MappingNode):
         first: dict[str, int] = {}
         for name, value in node.value:
             line = name.start_mark.line + 1
             where = f"{source}, line {line}"
             if not isinstance(name, yaml.ScalarNode) or name.tag != "tag:yaml.org,2002:str":
-                raise UserError(f"{where}: a key must be text (put it in quotes), and not <<")
+                why = "a key must be text (put it in quotes)"
+                if name.value == "<<":
+                    why = "merge keys (<<) are not allowed: use `like:` to inherit"
+                raise UserError(f"{where}: {why}")
             path = (*key, name.value)
             if name.value in first:
                 raise UserError(f"{where}: {dotted(path)} is written twice; first on line {first[name.value]}")
             first[name.value] = line
-            yield path, line
-            yield from _lines(value, path, source)
+            end = value.end_mark if value.end_mark.line == name.start_mark.line else name.end_mark
+            comment = COMMENT.fullmatch(rows[end.line][end.column :])
+            yield path, (line, comment[1] if comment else "")
+            yield from _marks(value, path, source, rows)

@@ -98,3 +98,11 @@ def test_a_store_elsewhere_leaves_nothing_in_the_working_directory(
 def test_the_version_is_printed(run: Program) -> None:
     output = run("--version").succeeded()
     assert re.fullmatch(r"orchestrator \d+\.\d+\.\d+\n", output)
+
+
+def test_an_inherited_question_about_other_mixes_causes_a_warning(run: Program, tmp_path: Path) -> None:
+    (tmp_path / "near.yaml").write_text("like: units.yaml\nmixes: [add, add+max]")
+    warning = "warning: near.yaml changes the mixes but inherits the question of units.yaml: write `question:`"
+    assert run("show", "near.yaml").err.strip() == warning
+    (tmp_path / "same.yaml").write_text("like: units.yaml\nmixes: [add]")
+    assert run("show", "units.yaml").err == run("show", "same.yaml").err == ""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -153,26 +156,30 @@ def test_long_names_leave_room_for_the_sizes(answer: Answer) -> None:
     assert figure.axes[0].get_window_extent().width > 0.5 * figure.bbox.width
 
 
-def test_text_is_readable_and_inside_the_figure(answer: Answer) -> None:
-    figure = main_figure(answer)
+@pytest.mark.parametrize("width", [3.3, 7.0])
+def test_text_is_readable_and_inside_the_figure(answer: Answer, width: float) -> None:
+    figure = main_figure(answer, width_in=width)
     figure.draw_without_rendering()
+    assert figure.get_figwidth() == width
     texts = [text for axes in figure.axes for text in axes.texts if text.get_text()]
     assert min(float(text.get_fontsize()) for text in texts) >= 7.5
     assert all(
         figure.bbox.padded(1).contains(*corner) for text in texts for corner in text.get_window_extent().corners()
     )
+    if width == 3.3:
+        assert figure.get_figheight() < 4.2
     words = [text.get_window_extent() for text in figure.axes[1].texts]
     assert not any(box.overlaps(other) for place, box in enumerate(words) for other in words[place + 1 :])
 
 
 def test_fonts_are_embedded(answer: Answer, tmp_path: Path) -> None:
-    pdf = save(main_figure(answer), tmp_path / "figure.pdf").read_bytes()
-    svg = save(main_figure(answer), tmp_path / "figure.svg").read_text()
+    pdf = save(main_figure(answer, width_in=3.3), tmp_path / "figure.pdf").read_bytes()
+    svg = save(main_figure(answer, width_in=3.3), tmp_path / "figure.svg").read_text()
     assert b"/FontFile2" in pdf
     assert b"/Type3" not in pdf
     box = re.search(rb"/MediaBox \[ ([\d. ]+) \]", pdf)
     assert box is not None
-    assert np.fromstring(box[1].decode(), sep=" ")[2] == pytest.approx(7 * 72, abs=0.5)
+    assert np.fromstring(box[1].decode(), sep=" ")[2] == pytest.approx(3.3 * 72, abs=0.5)
     assert "test accuracy of add</text>" in svg
 
 
@@ -288,3 +295,14 @@ def test_a_matplotlibrc_does_not_change_figures(stored: StoredSweep) -> None:
         before = dict(matplotlib.rcParams)
         assert drawn() == undisturbed
         assert dict(matplotlib.rcParams) == before
+
+
+def test_a_missing_backend_does_not_prevent_drawing(tmp_path: Path) -> None:
+    (tmp_path / "rc").write_text("backend: TkAgg\nlines.linewidth: 77\n")
+    code = (
+        "from orchestrator.report.figures import style\nimport matplotlib\n"
+        f"style.save(style.new_figure(1.0), __import__('pathlib').Path({str(tmp_path / 'figure.png')!r}))\n"
+    )
+    chosen = {"MPLBACKEND": "module://no_such_package.backend", "MATPLOTLIBRC": str(tmp_path / "rc")}
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=os.environ | chosen, check=True, timeout=120)
+    assert (tmp_path / "figure.png").is_file()

@@ -108,7 +108,7 @@ def test_the_answer_in_words_comes_first(whole: tuple[StoredSweep, str]) -> None
 def test_the_page_has_every_section(whole: tuple[StoredSweep, str]) -> None:
     sweep, html = whole
     page = outline(html)
-    assert page.seen.count("svg") == 3
+    assert page.seen.count("svg") == 4
     for part in ("What models hold", "Learning curves", "How to reproduce it"):
         assert part in page.text
     assert "curve.midpoint" in page.text
@@ -138,7 +138,7 @@ def test_user_text_is_escaped(tmp_path: Path) -> None:
 
 def test_sweeps_without_runs_have_pages(tmp_path: Path) -> None:
     empty = outline(page_of(written(tmp_path, runs=[], answered=False)))
-    assert empty.seen.count("svg") == 1
+    assert empty.seen.count("svg") == 2
     assert "interrupted" in empty.text
 
 

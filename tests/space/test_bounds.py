@@ -30,7 +30,7 @@ LAPTOP = Hardware(cpus=2, memory_gb=16)
         ("search.max_cost=0", "--set search.max_cost=0: search.max_cost is 0.0; it must be at least 0.001"),
         ("resources.max_stack=1000000000", "must be a whole number from 1 to 4096, or auto"),
         (f"mixes=[add, {{name: {'a' * 300}, mix: add+prod}}]", "mixes[1].name: must have at most 200 characters"),
-        ('mixes=[add, {name: "a\\nb", mix: add+prod}]', "mixes[1].name: must match pattern '^.+$'; got"),
+        ('mixes=[add, {name: "a\\nb", mix: add+prod}]', "mixes[1].name: must be text on one line; got"),
         (
             "mixes=[add, {name: p, phases: [{mix: prod}, {mix: add, frozen: all}]}]",
             "mixes[1]: mix p at n_embed 4: the arm",

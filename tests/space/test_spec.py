@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import re
 import textwrap
@@ -245,7 +246,7 @@ def test_a_mix_equals_what_its_name_describes(weights: dict[str, float], budget:
         ),
         ("[add, {", "[add+pord, {", ["line 6, mixes[0]: unknown task 'pord'", "Did you mean 'prod'?"]),
         ("{prod: 2, add: 1}", "{add: x}", ["mixes[1]: the weight of 'add' must be a number, got 'x'"]),
-        ("[add, {prod: 2, add: 1}]", "add", ["line 6, mixes: must be a valid array; got 'add'"]),
+        ("[add, {prod: 2, add: 1}]", "add", ["line 6, mixes: must be a list; got 'add'"]),
         ("{from: 8, to: 64, count: 4, multiple_of: 4}", "[8, 8]", ["sizes must be ascending and distinct"]),
         (
             "{from: 8, to: 64, count: 4, multiple_of: 4}",
@@ -267,9 +268,10 @@ def test_a_mix_equals_what_its_name_describes(weights: dict[str, float], budget:
         ),
         ("gpu_per_stack: 0.5", "gpu_per_stack: 1.5", ["(profile paper)", "whole number if above 1"]),
         ("seeds: 3", "seeds: 3\nseeds: 4", ["units.yaml, line 10: seeds is written twice; first on line 9"]),
+        ("seeds: 3", "seeds: &a 3\nseed: *a", ["aliases are not allowed"]),
         ("seeds: 3", "seeds: !!python/object:os.system 3", ["this is not valid YAML"]),
         ("seeds: 3", "on: 3", ["line 9: a key must be text"]),
-        ("seeds: 3", "<<: {seeds: 3}", ["line 9: a key must be text (put it in quotes), and not <<"]),
+        ("seeds: 3", "<<: {seeds: 3}", ["line 9: merge keys (<<) are not allowed"]),
         ("smoke:\n    seeds: 1", "smoke: 3", ["profiles.smoke: must map keys to values, such as settings: ...; got 3"]),
         ("needs: {gpu: true}", "needs: {gpus: 1}", ["profiles.paper.needs.gpus: there is no such key", "'gpu'"]),
         ("seed: 5", "profile: laptop", ["line 8, profile: remove it: write values under profiles:"]),
@@ -324,17 +326,37 @@ def test_requesting_a_profile_of_a_space_without_profiles_is_refused(write: Writ
 @pytest.mark.parametrize(
     ("content", "remedy"),
     [
+        ("name: x".encode("utf-16"), r"in UTF-16\): save it as UTF-8"),
         ("question: é".encode("cp1252"), r"at byte 10\): save it as UTF-8"),
         (b"search:\n\tmax_runs: 4\n", r"line 2, column 1: .*indent with spaces"),
         (b"name: x\x1a", r"#x001a"),
+        ("name: x\nquestion:\u00a0Why?\n".encode(), r"line 2 contains U\+00A0, which looks like a space: replace it"),
+        ("# Why?\nname:\u3000x\nseeds: 2\n".encode(), r"line 2 contains U\+3000, which looks like a space"),
     ],
-    ids=["cp1252", "tab", "Ctrl-Z"],
+    ids=["UTF-16", "cp1252", "tab", "Ctrl-Z", "no-break space", "wide space"],
 )
 def test_files_in_other_encodings_are_refused_with_the_remedy(content: bytes, remedy: str, tmp_path: Path) -> None:
     (tmp_path / "written.yaml").write_bytes(content)
     with pytest.raises(UserError, match=remedy) as refused:
         read_space(str(tmp_path / "written.yaml"))
     assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=["LF", "CRLF", "CR"])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "BOM"])
+def test_line_ends_and_byte_order_marks_of_other_systems_are_read(mark: bytes, end: bytes, tmp_path: Path) -> None:
+    lines = [b"like: add_vs_add_prod", b"question: Does it?", b"mixes: [add, add+max]", b""]
+    (tmp_path / "written.yaml").write_bytes(mark + end.join(lines))
+    assert load_space(str(tmp_path / "written.yaml"), "smoke").question == "Does it?"
+
+
+def test_unreadable_files_are_refused(tmp_path: Path) -> None:
+    assert "is not a regular file" in refused(f"{tmp_path}/")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    assert "pipe.yaml is not a regular file" in refused(str(tmp_path / "pipe.yaml"))
+    assert "zero is not a regular file" in refused("/dev/zero")
+    (tmp_path / "link.yaml").symlink_to("gone.yaml")
+    assert "link.yaml is a link to gone.yaml, which does not exist" in refused(str(tmp_path / "link.yaml"))
 
 
 def test_yaml_reads_numbers_as_people_do() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from orchestrator.errors import UserError
 from orchestrator.home.sweeps import Sweep
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures import style
@@ -27,9 +28,17 @@ CHARACTERS, WIDE_CHARACTERS = 26, 72
 """Characters per line: next to the bars, and across the whole panel."""
 
 
-def main_figure(answer: Answer, title: str = "") -> Figure:
-    """Draw accuracy against size, or a forest plot of several recipes, in at least 7.5 points."""
-    return forest_figure(recipes_of(answer), title) if answer.recipes else transitions_figure(answer, title)
+def main_figure(answer: Answer, title: str = "", width_in: float = style.WIDTH_IN) -> Figure:
+    """Draw accuracy against size, or a forest plot of several recipes, in at least 7.5 points.
+
+    Raises :class:`UserError` if several recipes do not fit.
+    """
+    if not answer.recipes:
+        return transitions_figure(answer, title, width_in)
+    if width_in < style.NARROW_IN:
+        least = f"{style.NARROW_IN:g} inches or more"
+        raise UserError(f"a figure of {len(answer.recipes)} recipes needs a --width of {least}")
+    return forest_figure(recipes_of(answer), title, width_in)
 
 
 def caption(sweep: Sweep, answer: Answer) -> str:
@@ -47,7 +56,7 @@ def caption(sweep: Sweep, answer: Answer) -> str:
 
 
 @style.own_style()
-def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
+def forest_figure(compared: Sequence[Compared], title: str = "", width_in: float = style.WIDTH_IN) -> Figure:
     """Draw transitions in parameters, since sizes of different families share no axis, and comparisons in words."""
     groups = [targets(entry.answer, entry.label) for entry in compared]
     ends = [end for group in groups for row in group for end in (row.smallest.total, row.largest.total)]
@@ -60,7 +69,7 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
         for mix in entry.answer.compared:
             name = f"{mix.mix} vs {entry.answer.baseline_of(mix).mix}"
             lines.append((name, compared_words(entry.answer, mix)))
-    figure = style.new_figure(ROW_IN * len(lines) + HEAD_IN)
+    figure = style.new_figure(ROW_IN * len(lines) + HEAD_IN, width_in)
     axes = figure.subplots()
     for place, (name, row) in enumerate(lines):
         look: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "color": style.INK}

@@ -19,6 +19,8 @@ from orchestrator.space.spec import SweepSpec
 
 HEIGHTS_IN = (2.2, 0.5)
 """Heights of a row of panels, and of the rest of the figure."""
+MOST_LINES = 200
+"""More lines than this are rasterized even in vector images, so that pages stay small."""
 COLORS, SHADES = "plasma", (0.88, 0.12)
 """A color map whose steps differ in hue and lightness, and its range from the smallest to the largest size, which is
 visible on light and dark pages."""
@@ -43,7 +45,7 @@ def learning_figure(spec: SweepSpec, runs: Sequence[RunRecord], title: str = "")
     for axes, mix in zip(grid.flat, mixes, strict=False):
         mine = sorted((run for run in shown if run.config.label == mix), key=lambda run: run.config.size)
         curves = [[(point.step, point.accuracy[spec.target]) for point in run.outcome.curve] for run in mine]
-        look = {"linewidths": 1.1, "alpha": 0.85}
+        look = {"linewidths": 1.1, "alpha": 0.85, "rasterized": len(shown) > MOST_LINES}
         axes.add_collection(
             LineCollection(curves, colors=colors.to_rgba(np.array([run.config.size for run in mine])), **look)
         )

@@ -42,6 +42,8 @@ GRAY = "#6E6E6E"
 FAINT = "#C8C8C8"
 WIDTH_IN = 7.0
 """Width of a figure, which fits the text width of a paper without scaling."""
+NARROW_IN = 5.0
+"""Figures narrower than this, such as a paper's column, have no text to the right of their panels."""
 ON_PAGE = {"#262626": "currentColor", "#6e6e6e": "var(--soft)", "#c8c8c8": "var(--line)", "#ffffff": "var(--ground)"}
 """Colors of a light or dark page that replace ink, grays and white."""
 DPI = 160
@@ -72,9 +74,9 @@ class Picture(Figure):
         return buffer.getvalue()
 
 
-def new_figure(height_in: float) -> Figure:
+def new_figure(height_in: float, width_in: float = WIDTH_IN) -> Figure:
     """Return an empty figure with an automatic layout."""
-    return Picture(figsize=(WIDTH_IN, height_in), dpi=DPI, facecolor="white", layout="constrained")
+    return Picture(figsize=(width_in, height_in), dpi=DPI, facecolor="white", layout="constrained")
 
 
 def panels(names: Sequence[str], heights_in: tuple[float, float], *, sharey: bool) -> tuple[Figure, NDArray[Any]]:

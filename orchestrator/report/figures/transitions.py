@@ -21,8 +21,9 @@ from orchestrator.transition.types import CONFIDENCE, LEVEL, Estimate, Point, Tr
 
 TICK_GAP, WIDE_TICK_GAP = 0.055, 0.08
 """Minimum distance between size labels, and between parameter labels, as shares of the axis (in ln size)."""
-CURVES_IN, ROW_IN, WORDS_IN = 3.2, 0.4, 1.25
-"""Heights in inches of the curves' panel, of a row below it, and of the words around them."""
+HEIGHTS_IN, NARROW_HEIGHTS_IN = (3.2, 0.4, 1.25), (1.7, 0.46, 0.85)
+"""Heights in inches of the curves' panel, of a row below it, and of the words around them. A narrow figure has a row's
+words above its bar."""
 ROWS_EDGES_IN, EDGE = 0.12, 0.06
 """Margins of the panel of rows in inches, and outside the sizes as a share of the axis (in ln size)."""
 CURVE_SIZES = 48
@@ -32,12 +33,14 @@ LABEL_GAP = 0.055
 DOT, ALIKE, ROOM = 0.012, 0.03, 0.5
 """Runs of a size whose accuracies differ by less than ``ALIKE`` are ``DOT`` of the axis apart, but together span at
 most ``ROOM`` of the gap to the next size."""
-SHADE = 0.26
-"""Half the height of the highest posterior, as a share of a row."""
+USUAL_NAME, LETTER_IN, PANEL_IN = 15, 0.075, 4.6
+"""Characters of a row name that fit, inches for each further character, and the usual width of the panel in inches."""
+SHADE, ABOVE = 0.26, 0.42
+"""Half the height of the highest posterior, and distance from a bar to the words above it, as shares of a row."""
 OUTSIDE = 1.03
 """Left edge of the words, in panel widths. It leaves room for the arrow of an open end."""
-NAME = 22
-"""Characters per line of a row's name."""
+NAME, NARROW_NAME = 22, 14
+"""Characters per line of a row's name, in a wide and in a narrow figure."""
 
 
 class Series(NamedTuple):
@@ -63,20 +66,25 @@ def styles_of(names: Iterable[str]) -> dict[str, tuple[str, str]]:
 
 
 @style.own_style()
-def transitions_figure(answer: Answer, title: str = "") -> Figure:
+def transitions_figure(answer: Answer, title: str = "", width_in: float = style.WIDTH_IN) -> Figure:
     """Draw accuracy of the target against size for every mix, and below it the transitions as bars."""
-    rows = _rows(answer)
+    narrow = width_in < style.NARROW_IN
+    rows = _rows(answer, narrow=narrow)
     series = [row.series[0] for row in rows if len(row.series) == 1]
-    strip = ROWS_EDGES_IN + ROW_IN * len(rows)
-    figure = style.new_figure(CURVES_IN + strip + WORDS_IN)
-    curves, below = figure.subplots(2, 1, sharex=True, height_ratios=(CURVES_IN, strip))
+    curves_in, row_in, words_in = NARROW_HEIGHTS_IN if narrow else HEIGHTS_IN
+    strip = ROWS_EDGES_IN + row_in * len(rows)
+    figure = style.new_figure(curves_in + strip + words_in, width_in)
+    curves, below = figure.subplots(2, 1, sharex=True, height_ratios=(curves_in, strip))
     span = size_span(answer)
     _draw_runs(curves, series, answer)
-    _name_curves(curves, series)
+    if not narrow:
+        _name_curves(curves, series)
     _draw_floor(curves, series)
-    _finish_curves(curves, labeled_sizes(answer, WIDE_TICK_GAP), span, answer)
-    _draw_rows(below, rows, answer, span)
-    style.label_ticks(below.xaxis, {count.size: str(count.size) for count in labeled_sizes(answer)})
+    longest = max(len(line) for row in rows for line in row.name.split("\n"))
+    room = width_in - max(0, longest - USUAL_NAME) * LETTER_IN * style.WIDTH_IN / PANEL_IN
+    _finish_curves(curves, labeled_sizes(answer, room, WIDE_TICK_GAP), span, answer)
+    _draw_rows(below, rows, answer, span, narrow=narrow)
+    style.label_ticks(below.xaxis, {count.size: str(count.size) for count in labeled_sizes(answer, room)})
     style.title(figure, title)
     return figure
 
@@ -172,11 +180,11 @@ def _finish_curves(axes: Axes, counts: Sequence[Count], span: tuple[float, float
     above.spines["top"].set_visible(False)
 
 
-def labeled_sizes(answer: Answer, apart: float = TICK_GAP) -> list[Count]:
+def labeled_sizes(answer: Answer, width_in: float = style.WIDTH_IN, apart: float = TICK_GAP) -> list[Count]:
     """Return the sizes to label: both ends, and others at least ``apart`` from every labeled size."""
     shown = _shown(answer)
     labeled = list(dict.fromkeys((shown[0], shown[-1])))
-    gap = apart * np.log(labeled[-1].size / labeled[0].size)
+    gap = apart * style.WIDTH_IN / width_in * np.log(labeled[-1].size / labeled[0].size)
     for count in shown[1:-1]:
         if all(abs(np.log(count.size / other.size)) >= gap for other in labeled):
             labeled.append(count)
@@ -213,9 +221,9 @@ def draw_bar(
         axes.plot(bar.value, height, marker=marker, color=color, markerfacecolor=fill, markersize=6.5, zorder=4)
 
 
-def _rows(answer: Answer) -> list[Row]:
+def _rows(answer: Answer, *, narrow: bool) -> list[Row]:
     """Return a row per mix, then one per decided comparison. Names are wrapped to the width of their column."""
-    styles = styles_of(mix.mix for mix in answer.mixes)
+    styles, width = styles_of(mix.mix for mix in answer.mixes), NARROW_NAME if narrow else NAME
     series = {mix.mix: Series(mix.mix, mix.target.transition, *styles[mix.mix]) for mix in answer.mixes}
     made = [Row(mix, size_words(answer, curve.transition), (curve,)) for mix, curve in series.items()]
     for mix in answer.mixes:
@@ -223,12 +231,12 @@ def _rows(answer: Answer) -> list[Row]:
             baseline = answer.baseline_of(mix).mix
             name = f"{mix.mix} vs\N{NO-BREAK SPACE}{baseline}"
             made.append(Row(name, compared_words(answer, mix), (series[baseline], series[mix.mix])))
-    return [row._replace(name=textwrap.fill(row.name, NAME)) for row in made]
+    return [row._replace(name=textwrap.fill(row.name, width)) for row in made]
 
 
-def _draw_rows(axes: Axes, rows: Sequence[Row], answer: Answer, span: tuple[float, float]) -> None:
-    """Draw rows into a panel with a logarithmic size axis, and their words on the right."""
-    look: dict[str, Any] = {"ha": "left", "va": "center", "fontsize": style.SMALL + 0.5, "color": style.INK}
+def _draw_rows(axes: Axes, rows: Sequence[Row], answer: Answer, span: tuple[float, float], *, narrow: bool) -> None:
+    """Draw rows into a panel with a logarithmic size axis, their words on the right or, if narrow, above the bars."""
+    look: dict[str, Any] = {"va": "center", "fontsize": style.SMALL + 0.5, "color": style.INK}
     for place, row in enumerate(rows):
         if len(row.series) > 1:
             _draw_arrow(axes, row, answer, place)
@@ -239,11 +247,12 @@ def _draw_rows(axes: Axes, rows: Sequence[Row], answer: Answer, span: tuple[floa
             bar = bar_of(series.transition.relative, series.transition.verdict, smallest.size, largest.size)
             if bar is not None and series.transition.points:
                 draw_bar(axes, bar, place, series.color, span, series.marker)
-        axes.annotate(row.words, (OUTSIDE, place), xycoords=("axes fraction", "data"), **look)
-    axes.set_ylim(len(rows) - 0.4, -0.55)
+        at, side = ((1.0, place - ABOVE), "right") if narrow else ((OUTSIDE, place), "left")
+        axes.annotate(row.words, at, xycoords=("axes fraction", "data"), ha=side, **look)
+    axes.set_ylim(len(rows) - 0.4, -0.75 if narrow else -0.55)
     axes.set_yticks(range(len(rows)), [row.name for row in rows])
     about = f"\nbars: transition at {LEVEL:.0%} of the asymptote, {CONFIDENCE:.0%} interval; shading: its probability"
-    axes.set_xlabel(f"{answer.words.size} ({answer.size_axis}){about}")
+    axes.set_xlabel(f"{answer.words.size} ({answer.size_axis})" + ("" if narrow else about))
     style.dress(axes, spines=("bottom",))
     axes.tick_params(axis="y", length=0, labelsize=style.TEXT)
 

@@ -16,6 +16,7 @@ from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.figures.learning_curves import learning_figure
 from orchestrator.report.figures.probes import probe_figure, similarities_figure
 from orchestrator.report.figures.style import inline_svg
+from orchestrator.report.figures.transitions import transitions_figure
 from orchestrator.report.page import render
 from orchestrator.report.probe_findings import probe_notes, probe_points, structure_words
 from orchestrator.report.races import speed_ups
@@ -27,6 +28,9 @@ from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import LEVEL, Estimate
+
+PHONE_IN = 3.8
+"""Width of the main figure on narrow screens, in inches."""
 
 
 def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], index: str = "") -> str:
@@ -81,8 +85,11 @@ def _figures(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord]) -> dict
     """Return the figures by name, None for figures without content."""
     axis = f"{answer.words.score} of {answer.target}"
     description = f"{axis} against {answer.size_axis}. {' '.join(finding(answer))}"
-    figures: dict[str, Markup | None] = dict.fromkeys(("similarities", "learning"))
+    figures: dict[str, Markup | None] = dict.fromkeys(("narrow", "similarities", "learning"))
     figures["curves"] = _svg("curves", description, main_figure(answer))
+    if not answer.recipes:
+        narrow = transitions_figure(answer, width_in=PHONE_IN)
+        figures["narrow"] = _svg("narrow", description, narrow)
     if (similarities := similarities_figure(answer, runs)) is not None:
         label = "Cosine similarities and principal components below and above each transition"
         figures["similarities"] = _svg("similarities", label, similarities)
