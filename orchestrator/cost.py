@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -17,6 +17,7 @@ from orchestrator.search.results import cost_model
 from orchestrator.space.hardware import Hardware, Machine
 from orchestrator.space.observations import is_evidence, problem_of, searcher_of
 from orchestrator.space.spec import SweepSpec
+from orchestrator.space.tuning_settings import tuning_sizes
 from orchestrator.stacks import AUTO_GPU_SHARE, StackSizes
 from trainables.base import Arm, Family, RunConfig
 from trainables.transformer.native import NATIVE
@@ -121,7 +122,7 @@ def make_plan(spec: SweepSpec, hardware: Hardware) -> Plan:
         )
         for size in spec.sizes
     )
-    tuning_runs, tuning_s = _tuning(spec, at_once)
+    tuning_runs, tuning_s = _tuning(spec, seconds, at_once)
     donors = [(family.flops(run), family.parameters(run.size).total) for run in _donors(spec, family)]
     donors_s = sum(_seconds(spec, flops, parameters) for flops, parameters in donors) / at_once
 
@@ -145,23 +146,19 @@ def make_plan(spec: SweepSpec, hardware: Hardware) -> Plan:
     )
 
 
-def run_seconds(spec: SweepSpec, sizes: Sequence[int] = ()) -> dict[int, float]:
-    """Return the maximum seconds of a run by size, at typical rates. By default the sizes are the sweep's."""
+def run_seconds(spec: SweepSpec) -> dict[int, float]:
+    """Return the maximum seconds of a run by size, at typical rates."""
     family = spec.make_family()
-    return {
-        size: _seconds(spec, _dearest(spec, family, size), family.parameters(size).total)
-        for size in sizes or spec.sizes
-    }
+    return {size: _seconds(spec, _dearest(spec, family, size), family.parameters(size).total) for size in spec.sizes}
 
 
-def _tuning(spec: SweepSpec, at_once: int) -> tuple[int, float]:
+def _tuning(spec: SweepSpec, seconds: Mapping[int, float], at_once: int) -> tuple[int, float]:
     """Return the number of tuning runs before a sweep and their seconds, if every trial trains all sizes and seeds."""
     tune = spec.tune
     if tune is None or spec.tuned:
         return 0, 0.0
-    seconds = run_seconds(spec, tune.sizes_of(spec.sizes))
-    runs = len(spec.mixes) * tune.trials * tune.seeds
-    return runs * len(seconds), math.ceil(runs / at_once) * sum(seconds.values())
+    at_size, sizes = len(spec.mixes) * tune.trials * tune.seeds, tuning_sizes(spec.sizes)
+    return at_size * len(sizes), math.ceil(at_size / at_once) * sum(seconds[size] for size in sizes)
 
 
 def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from orchestrator.search.base import MixProgress, Observation, Problem, Request, Results, Searcher, SearchSettings
 from orchestrator.space.spec import SweepSpec
-from orchestrator.space.tuning_settings import NOTHING_BETTER, Tune, values_text
+from orchestrator.space.tuning_settings import FIRST_SEED, NOTHING_BETTER, Tune, tuning_sizes, values_text
 from trainables.base import Evaluation, Outcome, Status
 
 LEARNED = 0.8
@@ -92,15 +92,12 @@ class Trial:
 
 
 class Study:
-    """The tuning of one mix, given the runs that have ended. ``suggested`` caches the values of each mix's second wave,
-    because the outcomes of a completed first wave do not change."""
+    """The tuning of one mix, given the runs that have ended."""
 
-    def __init__(
-        self, spec: SweepSpec, mix: str, results: Results, suggested: dict[str, list[dict[str, float]]]
-    ) -> None:
+    def __init__(self, spec: SweepSpec, mix: str, results: Results) -> None:
         assert spec.tune is not None
         self.mix, self.tune = mix, spec.tune
-        self.sizes = spec.tune.sizes_of(spec.sizes)
+        self.sizes = tuning_sizes(spec.sizes)
         self._cells = [(size, seed) for size in self.sizes for seed in spec.tune.seed_list]
 
         def trial(values: dict[str, float], *settings: tuple[str, float]) -> Trial:
@@ -112,9 +109,9 @@ class Study:
         spread = spread_values(spec.tune, math.ceil(others / 2))
         self.trials = [self.written, *(trial(values, *values.items()) for values in spread)]
         if not self.wanted and self._may_win(len(self._cells)):
-            if mix not in suggested:
-                suggested[mix] = suggested_values(self, others - len(spread))
-            self.trials += [trial(values, *values.items()) for values in suggested[mix]]
+            # The same values each time, because the outcomes of a completed first wave do not change.
+            suggested = suggested_values(self, others - len(spread))
+            self.trials += [trial(values, *values.items()) for values in suggested]
 
     @property
     def wanted(self) -> list[Request]:
@@ -161,7 +158,6 @@ class Tuner(Searcher):
         assert spec.tune is not None
         super().__init__(Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.tune.seed_list))
         self._spec = spec
-        self._suggested: dict[str, list[dict[str, float]]] = {}
 
     def choose(self, pending: Sequence[Request], limit: int) -> list[Request]:
         wanted = [request for study in self.studies() for request in study.wanted]
@@ -169,11 +165,11 @@ class Tuner(Searcher):
 
     def progress_of(self, mix: str) -> MixProgress:
         """Return the runs that are wanted now. More may follow."""
-        [wanted] = [study.wanted for study in self.studies() if study.mix == mix]
+        wanted = Study(self._spec, mix, self.results).wanted
         return MixProgress(mix, None, None, len(wanted), not wanted, "tuning")
 
     def studies(self) -> list[Study]:
-        return [Study(self._spec, mix, self.results, self._suggested) for mix in self.problem.mixes]
+        return [Study(self._spec, mix, self.results) for mix in self.problem.mixes]
 
 
 def suggested_values(study: Study, count: int) -> list[dict[str, float]]:
@@ -184,11 +180,11 @@ def suggested_values(study: Study, count: int) -> list[dict[str, float]]:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     tune = study.tune
     spans: dict[str, optuna.distributions.BaseDistribution] = {
-        path: optuna.distributions.FloatDistribution(span.low, span.high, log=span.scale == "log")
+        path: optuna.distributions.FloatDistribution(span.low, span.high, log=True)
         for path, span in tune.settings.items()
     }
-    # Optuna seeds numpy's RandomState, which takes 32 bits. A constant liar keeps a wave's suggestions apart.
-    sampler = optuna.samplers.TPESampler(seed=tune.seed % 2**32, n_startup_trials=1, constant_liar=True)
+    # A constant liar keeps a wave's suggestions apart.
+    sampler = optuna.samplers.TPESampler(seed=FIRST_SEED, n_startup_trials=1, constant_liar=True)
     optimizer = optuna.create_study(direction="minimize", sampler=sampler)
     inside = [
         trial.first(tune.seeds)
@@ -201,8 +197,8 @@ def suggested_values(study: Study, count: int) -> list[dict[str, float]]:
 
 
 def spread_values(tune: Tune, count: int) -> list[dict[str, float]]:
-    """Return ``count`` values that fill the ranges evenly, as a Latin hypercube from the seed."""
-    rng = np.random.default_rng(tune.seed)
+    """Return ``count`` values that fill the ranges evenly, as a Latin hypercube."""
+    rng = np.random.default_rng(FIRST_SEED)
     columns = [(rng.permutation(count) + rng.random(count)) / count for _ in tune.settings]
     spans = list(zip(tune.settings.items(), columns, strict=True))
     return [{path: span.at(float(places[number])) for (path, span), places in spans} for number in range(count)]

@@ -22,15 +22,14 @@ from orchestrator.search.base import (
 from orchestrator.search.next_pair import PairDesign
 from orchestrator.search.next_run import TransitionDesign
 from orchestrator.search.results import cost_model, learned_runs
-from orchestrator.transition.evidence import Block, pair_of
+from orchestrator.transition.evidence import Block, odds, pair_of
 
+Aim = Literal["decide", "factor", "locate"]
 MOST_RUNS = 1_000_000
 LEAST_COST_S = 1e-3
 """Minimum ``max_cost``. A smaller value would not allow any run."""
 RAISING = 2 / 3
 """Share of a mix's budget for certifying a larger factor if transitions are also to be located."""
-MOST_ODDS = 1e6
-"""Largest evidence that is displayed as a number."""
 _pair_design = lru_cache(maxsize=256)(PairDesign)
 """A cached :class:`PairDesign`: equal arguments return the same object, with its computed results."""
 
@@ -39,7 +38,7 @@ _pair_design = lru_cache(maxsize=256)(PairDesign)
 class PairsSettings(EvidenceSettings):
     """Settings under ``search:`` with ``method: pairs``."""
 
-    aim: Literal["decide", "factor", "locate"] = "locate"
+    aim: Aim = "locate"
     """``decide`` ends once each comparison is decided; ``factor`` then tries to certify larger factors; ``locate``
     then also locates every mix's transition."""
     max_runs: int = 48
@@ -139,7 +138,7 @@ class _Decision:
             if pair[0] == mix:
                 comparison = self._comparison(pair).comparison
                 decided = "" if comparison.decided is None else f", decided: {comparison.decided}"
-                notes.insert(0, f"evidence {_odds(comparison.highest)}{decided}")
+                notes.insert(0, f"evidence {odds(comparison.highest)}{decided}")
         return "; ".join(notes)
 
     def _next_of(self, mix: str, room: int) -> Sequence[Request | Block]:
@@ -186,10 +185,3 @@ class _Decision:
 
     def _transition(self, mix: str) -> TransitionDesign:
         return TransitionDesign.of(self._problem, mix, self._learned)
-
-
-def _odds(evidence: float) -> str:
-    """Return evidence as odds such as ``19:1`` or ``1.9:1``, rounded down to stay below a threshold."""
-    if evidence > MOST_ODDS:
-        return f"over {MOST_ODDS:,.0f}:1"
-    return f"{math.floor(evidence):,}:1" if evidence >= 10 else f"{math.floor(10 * evidence) / 10:g}:1"

@@ -1,14 +1,13 @@
 """The hardware of this machine, and the hardware that a profile needs. torch is slow, so import it only for a GPU.
 
-A container, a batch system or the shell may limit memory and CPU time. Linux keeps such limits in control groups
-(cgroups), version 1 or 2: see ``Documentation/admin-guide/cgroup-v1`` and ``cgroup-v2.rst`` of the kernel.
+A container or a batch system may limit memory and CPU time. Linux keeps such limits in control groups (cgroups),
+version 2: see ``Documentation/admin-guide/cgroup-v2.rst`` of the kernel.
 """
 
 from __future__ import annotations
 
 import math
 import os
-import resource
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -118,29 +117,23 @@ class Limits:
 
 
 def limits(groups: Path = GROUPS, own: Path = OWN_GROUPS) -> Limits:
-    """Return the limits of this process, from its control groups, all their parents, and the shell (``ulimit -v``)."""
-    memory, cpus = [_address_space()], [math.inf]
+    """Return the limits of this process, from its control group and all its parents."""
+    memory, cpus = [math.inf], [math.inf]
     for group in _groups(groups, own):
-        for name in ("memory.max", "memory.high", "memory.limit_in_bytes"):
-            memory += _numbers(group / name)
-        version_1 = _numbers(group / "cpu.cfs_quota_us") + _numbers(group / "cpu.cfs_period_us")
-        for quota in (_numbers(group / "cpu.max"), version_1):
-            if len(quota) == 2 and quota[0] > 0:  # A quota of -1 means unlimited.
-                cpus.append(quota[0] / quota[1])
+        memory += _numbers(group / "memory.max")
+        if quota := _numbers(group / "cpu.max"):
+            cpus.append(quota[0] / quota[1])
     return Limits(min(memory), min(cpus))
 
 
 def _groups(groups: Path, own: Path) -> Iterator[Path]:
-    """Yield the directories of this process's groups and of their parents."""
+    """Yield the directories of this process's group of version 2 and of its parents."""
     lines = []
     with suppress(OSError):  # Not Linux, or /proc is hidden.
         lines = own.read_text(encoding="utf-8").splitlines()
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        # A path outside the container is not visible below the mount point.
-        parts = [] if ".." in path else path.strip("/").split("/")
-        for name in {controllers, *controllers.split(",")}:  # Version 2 does not name controllers.
-            yield from (groups.joinpath(name, *parts[:length]) for length in range(len(parts) + 1))
+    for path in [line.removeprefix("0::") for line in lines if line.startswith("0::")]:
+        parts = path.strip("/").split("/")
+        yield from (groups.joinpath(*parts[:length]) for length in range(len(parts) + 1))
 
 
 def _numbers(path: Path) -> list[float]:
@@ -148,9 +141,3 @@ def _numbers(path: Path) -> list[float]:
     with suppress(OSError, ValueError):
         return [float(word.replace("max", "inf")) for word in path.read_text(encoding="ascii").split()]
     return []
-
-
-def _address_space() -> float:
-    """Return the shell's limit on a process's memory in bytes."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return math.inf if soft == resource.RLIM_INFINITY else float(soft)

@@ -40,8 +40,6 @@ YAML_WORDS = {
     "an object": "a mapping",
 }
 """Pydantic's words, and ours for the end of a sentence about a key."""
-LONGEST_VALUE = 60
-"""Maximum number of characters of a value in a message."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +101,10 @@ def _mistakes(error: ValidationError, kind: Any) -> Iterator[Mistake]:
         elif details["type"] == "value_error":
             yield Mistake(key, str(cause))
         else:
-            message, given = details["msg"], repr(details["input"])
+            message = details["msg"]
             for theirs, ours in YAML_WORDS.items():
                 message = message.replace(theirs, ours)
-            short = given if len(given) <= LONGEST_VALUE else f"{given[: LONGEST_VALUE - 3]}..."
-            yield Mistake(key, f"{message}; got {short}")
+            yield Mistake(key, f"{message}; got {details['input']!r:.60}")
 
 
 def _settings_key(kind: Any, key: Key, named: str) -> Key:

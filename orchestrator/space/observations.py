@@ -13,7 +13,7 @@ from orchestrator.search.base import Observation, Problem, Request, Searcher
 from orchestrator.search.registry import METHODS
 from orchestrator.search.results import learned_runs
 from orchestrator.space.spec import SweepSpec
-from orchestrator.transition.evidence import ERROR, LEARNED, Block, Comparison, bar, compare, counted
+from orchestrator.transition.evidence import ERROR, LEARNED, Block, Comparison, compare, counted
 from orchestrator.transition.types import Point
 from trainables.base import Outcome, RunConfig, Status
 
@@ -84,12 +84,8 @@ def comparisons(
             observations[Request(run.label, run.size, run.seed)] = observe(outcome, spec.target)
     error, share = spec.search.settings.get("error", ERROR), spec.search.settings.get("learned", LEARNED)
     learned, family = learned_runs(observations, share), spec.make_family()
-    floors = [observation.floor for observation in observations.values() if observation is not None]
-    accuracy = bar(sum(floors) / len(floors), share) if floors else share
     own = {
         mix: [block for block in blocks if (block.mix, block.baseline) == (mix, baseline)]
         for mix, baseline in problem_of(spec).comparisons
     }
-    return {
-        mix: compare(counted(asked, learned), family.parameters, error, accuracy) for mix, asked in own.items() if asked
-    }
+    return {mix: compare(counted(asked, learned), family.parameters, error) for mix, asked in own.items() if asked}

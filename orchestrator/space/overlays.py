@@ -10,8 +10,6 @@ from orchestrator.errors import UserError
 from orchestrator.space import strict_yaml
 from orchestrator.space.mistakes import NAME, InvalidDataError, Key, T, dotted, parse
 
-MOST_OVERLAYS = 100
-"""Maximum number of profiles of a file, and of variants of a search space, each of which is a sweep."""
 CHOICES = ("method", "kind")
 """Keys whose value determines the meaning of their neighbors."""
 
@@ -103,7 +101,7 @@ class Values:
     def names(self, kind: str, shared: Sequence[str]) -> tuple[str, ...]:
         """Return the names of overlays of a kind (``profile``), in the order written.
 
-        Raises ``UserError`` for invalid names, more than :data:`MOST_OVERLAYS`, and keys that must be ``shared``.
+        Raises ``UserError`` for invalid names, and for keys that must be ``shared``.
         """
         top = f"{kind}s"
         written = self.data.get(top)
@@ -111,8 +109,6 @@ class Values:
             return ()
         if not isinstance(written, Mapping) or not written:
             self.refuse((top,), f"must map the names of {top} to the keys they change")
-        if len(written) > MOST_OVERLAYS:
-            self.refuse((top,), f"has {len(written)} entries; at most {MOST_OVERLAYS} are allowed")
         for name, overlay in written.items():
             if not NAME.fullmatch(str(name)):
                 self.refuse(

@@ -154,12 +154,10 @@ def open_space(name_or_path: str) -> Space:
         following = file.data.get("like")
         if following is not None and is_path(following):
             following = str(Path(file.source).parent / user_path(following))
-    space = Space(tuple(files.values()))
-    for place, file in enumerate(space.files):
-        profiles = Space(space.files[place:]).profiles
-        if "profile" in file.data and (profiles or "profile_reason" not in file.data):  # A resolved space keeps it.
+    for file in files.values():
+        if "profile" in file.data and "profile_reason" not in file.data:  # A resolved space has both.
             file.refuse(("profile",), "remove it: write values under profiles:, and choose with --profile NAME")
-    return space
+    return Space(tuple(files.values()))
 
 
 def read_space(name_or_path: str) -> Values:
@@ -277,12 +275,8 @@ def _meant(values: Values, key: Key, allowed: Sequence[str]) -> list[str]:
     known = [path for path in leaf_paths(SweepSpec) if path not in ("settings", "search.settings")]
     with suppress(SettingsError):  # An unknown family is reported in another line.
         known += leaf_paths(load_family(str(values.data.get("family", DEFAULT_FAMILY))).Settings, "settings.")
-    top, given = str(key[0]), str(key[-1])
-    inside = [path for path in known if "." in path and (len(key) == 1 or path.startswith(f"{top}."))]
-    if any(path.startswith(f"settings.{given}.") for path in known):
-        return [f"settings.{given}"]
-    exact = [path for path in inside if path.rpartition(".")[2] == given]
-    if exact or nearest(given, allowed):
-        return exact
-    last = nearest(given, [path.rpartition(".")[2] for path in inside])
-    return [path for path in inside if path.rpartition(".")[2] == last]
+    given, paths = str(key[-1]), {path: path.rpartition(".")[2] for path in known if "." in path}
+    if nearest(given, allowed) and given not in paths.values():
+        return []
+    meant = nearest(given, paths.values())
+    return [path for path, last in paths.items() if last == meant]

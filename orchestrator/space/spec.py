@@ -27,7 +27,7 @@ from orchestrator.space.resources import Resources
 from orchestrator.space.search_method import Search
 from orchestrator.space.settings import flatten, plain_value, resolve
 from orchestrator.space.sizes import SizeRange
-from orchestrator.space.tuning_settings import LARGEST_SEED, Tune
+from orchestrator.space.tuning_settings import Tune
 from orchestrator.space.written_arms import Fairness, read_arm, with_budgets, with_recipes, written
 from orchestrator.transition.evidence import LEARNED
 from trainables.base import Family, RunConfig, SettingsError, Until, load_family
@@ -74,7 +74,7 @@ class SweepSpec(BaseModel):
     sizes: Annotated[tuple[Annotated[int, Field(ge=1)], ...], LISTED]
     """Sizes of models, values of the family's ``size_axis``: a list, or a range such as ``{from: 8, to: 256, count: 16,
     multiple_of: 4}``."""
-    seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
+    seed: int = Field(default=0, ge=0, le=2**63 - 1)
     """The first seed."""
     seeds: int = Field(ge=1, le=100_000)
     """Maximum number of runs of a mix at one size: with ``seed``, ``seed + 1``, ..."""
@@ -256,12 +256,6 @@ class SweepSpec(BaseModel):
             warning if len(recipes) == len(self.recipes) else f"Recipe {', '.join(recipes)}: {warning}"
             for warning, recipes in recipes_of.items()
         ]
-
-    @property
-    def unused_recipes(self) -> list[str]:
-        """Names of recipes without mixes."""
-        used = {mix.recipe for mix in self.mixes}
-        return [recipe for recipe in self.recipes if recipe not in used]
 
     @property
     def place_along(self) -> float | None:

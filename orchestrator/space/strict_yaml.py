@@ -6,7 +6,6 @@ Duplicate keys and keys that are not text are errors, and so are aliases, which 
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -47,16 +46,6 @@ class _Loader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-def _finite(loader: _Loader, node: yaml.ScalarNode) -> float | str:
-    if ":" in node.value:
-        return str(node.value)  # In YAML 1.1 1:30.5 is 90.5.
-    value = float(loader.construct_yaml_float(node))
-    if not math.isfinite(value):
-        raise yaml.constructor.ConstructorError(None, None, f"{node.value} is not a finite number", node.start_mark)
-    return value
-
-
-_Loader.add_constructor("tag:yaml.org,2002:float", _finite)
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag not in CHANGED]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field, field_serializer, field_validator, model_validator
 
@@ -12,58 +12,56 @@ from orchestrator.space.mistakes import STRICT, InvalidDataError, Mistake, parse
 from orchestrator.space.overlays import merge, nested
 
 FIRST_SEED = 1_000_000
-"""A seed above the seeds of most sweeps."""
-LARGEST_SEED = 2**63 - 1
-MOST_TRIALS = 1_000
-"""Maximum number of trials of a mix, and of seeds of a trial at one size."""
+"""The first seed of tuning runs, above the seeds of most sweeps."""
+FORMER_KEYS = (("sizes", "auto"), ("seed", FIRST_SEED))
+"""Settings that earlier versions wrote to every tuned sweep, with their usual values, which now always apply."""
 NOTHING_BETTER = "no trial was reliably better than the settings as written"
 
 
 class Range(BaseModel):
-    """``{from: 0.0005, to: 0.02, scale: log}``: the values of a setting to try, evenly on its scale."""
+    """``{from: 0.0005, to: 0.02, scale: log}``: the values of a setting to try, evenly on a log scale."""
 
     model_config = STRICT
 
     low: float = Field(alias="from")
     high: float = Field(alias="to")
-    scale: Literal["linear", "log"] = "linear"
+    scale: Literal["log"]
 
     @model_validator(mode="after")
     def _not_empty(self) -> Range:
-        if self.high <= self.low:
-            raise ValueError(f"the range is empty: 'to' ({self.high:g}) must be larger than 'from' ({self.low:g})")
-        if self.scale == "log" and self.low <= 0:
-            raise ValueError(f"a range on a log scale must begin above 0; 'from' is {self.low:g}")
+        if not 0 < self.low < self.high:
+            raise ValueError(f"'from' ({self.low:g}) must be above 0 and below 'to' ({self.high:g})")
         return self
 
     def at(self, place: float) -> float:
-        """Return the value at a place in [0, 1], evenly on the scale."""
-        if self.scale == "linear":
-            return self.low + place * (self.high - self.low)
+        """Return the value at a place in [0, 1], evenly on a log scale."""
         value = self.low * math.exp(place * math.log(self.high / self.low))
         return min(max(value, self.low), self.high)  # exp(log(x)) may exceed x slightly.
 
     def __str__(self) -> str:
-        return f"{_digits(self.low)} to {_digits(self.high)}{' (log)' if self.scale == 'log' else ''}"
+        return f"{_digits(self.low)} to {_digits(self.high)} (log)"
 
 
 class Tune(BaseModel):
-    """Settings to tune for each mix, and the runs to tune them with."""
+    """Settings to tune for each mix, and the runs to tune them with: at two of the sweep's sizes, on separate seeds."""
 
     model_config = STRICT
 
     settings: dict[str, Range]
     """Ranges of the numbers to tune, nested like the family's settings; in Python by their dotted names."""
-    trials: int = Field(default=6, ge=2, le=MOST_TRIALS)
+    trials: int = Field(default=6, ge=2, le=1_000)
     """Maximum number of trials of a mix; the first one uses the settings as written. Trials are ranked by how many of
     their runs learn, then by their steps to learn. With the defaults a mix costs at most 48 runs."""
-    sizes: tuple[Annotated[int, Field(ge=1)], ...] | Literal["auto"] = "auto"
-    """Sizes of a trial's runs. ``auto`` takes two of the sweep's sizes, at a third and two thirds of the list."""
-    seeds: int = Field(default=4, ge=1, le=MOST_TRIALS)
-    """Maximum number of runs of a trial at each size. With fewer than four at two sizes, only much better settings can
-    be recognized."""
-    seed: int = Field(default=FIRST_SEED, ge=0, le=LARGEST_SEED)
-    """The first seed. The sweep's own seeds are not allowed."""
+    seeds: int = Field(default=4, ge=1, le=1_000)
+    """Maximum number of runs of a trial at each of two sizes. With fewer than four, only much better settings can be
+    recognized."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_former_keys(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        return {key: value for key, value in data.items() if (key, value) not in FORMER_KEYS}
 
     @field_validator("settings", mode="before")
     @classmethod
@@ -79,32 +77,21 @@ class Tune(BaseModel):
             written = merge(written, nested(path.split("."), span.model_dump(by_alias=True)))
         return written
 
-    @field_validator("sizes", mode="before")
-    @classmethod
-    def _listed(cls, value: Any) -> Any:
-        if isinstance(value, list) and len(set(value)) > 1 and value == sorted(set(value)):
-            return tuple(value)
-        if value == "auto" or isinstance(value, tuple):
-            return value
-        raise ValueError(f"must be two or more sizes, ascending and distinct, or auto; got {value!r}")
-
-    def sizes_of(self, sweep: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the sizes to tune at, ascending, in a sweep of at least two sizes."""
-        if self.sizes != "auto":
-            return self.sizes
-        low = (len(sweep) - 1) // 3
-        return sweep[low], sweep[max(low + 1, 2 * (len(sweep) - 1) // 3)]
-
     @property
     def seed_list(self) -> tuple[int, ...]:
         """Seeds of a trial's runs at one size."""
-        return tuple(range(self.seed, self.seed + self.seeds))
+        return tuple(range(FIRST_SEED, FIRST_SEED + self.seeds))
 
     def __str__(self) -> str:
-        """Return the ranges, trials, seeds and sizes in one line."""
+        """Return the ranges, trials and seeds in one line."""
         spans = ", ".join(f"{path} {span}" for path, span in self.settings.items())
-        sizes = "two sizes" if self.sizes == "auto" else f"sizes {', '.join(map(str, self.sizes))}"
-        return f"{spans}: up to {self.trials} trials for every mix, up to {self.seeds} seeds at {sizes}"
+        return f"{spans}: up to {self.trials} trials for every mix, up to {self.seeds} seeds at two sizes"
+
+
+def tuning_sizes(sweep: Sequence[int]) -> tuple[int, int]:
+    """Return the sizes to tune at, at a third and two thirds of a sweep's list of at least two sizes."""
+    low = (len(sweep) - 1) // 3
+    return sweep[low], sweep[max(low + 1, 2 * (len(sweep) - 1) // 3)]
 
 
 def values_text(values: Mapping[str, float]) -> str:
@@ -127,7 +114,9 @@ def _ranges(value: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[
     for name, inner in value.items():
         key = (*above, name)
         if not isinstance(inner, Mapping):
-            raise InvalidDataError(Mistake(key, f"must be a range such as {{from: 0.1, to: 1}}; got {inner!r}"))
+            raise InvalidDataError(
+                Mistake(key, f"must be a range such as {{from: 0.1, to: 1, scale: log}}; got {inner!r}")
+            )
         if inner.keys() & {"from", "to", "scale"}:
             yield key, parse(Range, inner, at=key)
         else:

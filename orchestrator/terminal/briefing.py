@@ -75,16 +75,14 @@ def _print_rows(spec: SweepSpec, rows: Mapping[str, str], console: Console) -> N
 
 
 def _print_notes(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Console) -> None:
-    notes = [f"no mix is trained under recipe {recipe}" for recipe in spec.unused_recipes]
     share, family = 1e9 * hardware.memory_gb / plan.stacks_at_once, spec.make_family()
     large = [size for size in spec.sizes if family.memory(size) > share]
     if spec.resources.device == "cpu" and share and large:
-        notes.append(
+        note = (
             f"runs at {spec.size_axis} {large[0]} and above will not fit in memory: a run at {large[-1]} needs "
             f"{family.memory(large[-1]) / 1e9:.0f} GB, but a stack has {share / 1e9:.0f} GB; "
             "remove these sizes or lower the batch size"
         )
-    for note in notes:
         console.print(Text(f"note: {note}", style="yellow"))
 
 

@@ -58,6 +58,8 @@ NEAREST = 0.03
 """Minimum distance of predictions from 0 and 1, so that one surprise costs at most a factor of about 16."""
 LARGEST = 700.0
 """Largest log evidence that is converted to a number."""
+MOST_ODDS = 1e6
+"""Odds above this are printed as ``over 1,000,000:1``."""
 
 
 class Direction(StrEnum):
@@ -149,8 +151,6 @@ class Comparison:
     """The pairs of equal sizes, which decide the direction."""
     certifying: Tallies
     """The pairs that certify :attr:`at_least`, none if it is 1 or None."""
-    bar: float
-    """Accuracy from which a run counts as learned, averaged over runs."""
 
 
 def bar(floor: float, learned: float = LEARNED) -> float:
@@ -199,13 +199,11 @@ def log_evidence(growth: Floats) -> Floats:
     return path
 
 
-def compare(
-    pairs: Sequence[Pair], parameters: Callable[[float], Counts], error: float = ERROR, bar: float = LEARNED
-) -> Comparison:
+def compare(pairs: Sequence[Pair], parameters: Callable[[float], Counts], error: float = ERROR) -> Comparison:
     """Return the evidence from the counted pairs of a mix and its baseline, in order of request.
 
     ``parameters`` of a model rise with its size. ``error`` is the probability of a decision if the mixes are equally
-    good: with 0.05, evidence of 20 decides. ``bar`` is the accuracy from which a run counted as learned.
+    good: with 0.05, evidence of 20 decides.
     """
     needed, growth = -math.log(error), log_growth(pairs)
     equal = np.array([pair.mix_size == pair.baseline_size for pair in pairs], dtype=bool)
@@ -235,7 +233,6 @@ def compare(
         pairs=len(pairs),
         equal=_tallies(pairs, equal),
         certifying=_tallies(pairs, total >= at_least if at_least is not None and at_least > 1 else equal & False),
-        bar=bar,
     )
 
 
@@ -275,6 +272,21 @@ def _tallies(pairs: Sequence[Pair], chosen: NDArray[np.bool_]) -> Tallies:
 def _tally(runs: Iterable[tuple[int, bool | None]]) -> Tally:
     ended = [(size, learned) for size, learned in runs if learned is not None]
     return Tally(sum(learned for _, learned in ended), len(ended), tuple(sorted({size for size, _ in ended})))
+
+
+def odds(evidence: float) -> str:
+    """Return evidence as odds, ``47:1`` or ``1:3``, rounded down so that undecided comparisons look undecided."""
+    if evidence > MOST_ODDS:
+        return f"over {MOST_ODDS:,.0f}:1"
+    if evidence >= 1:
+        return f"{math.floor(evidence):,}:1" if evidence >= 10 else f"{rounded_down(evidence).removesuffix('.0')}:1"
+    against = min(1 / evidence, MOST_ODDS) if evidence > 0 else MOST_ODDS
+    return f"1:{against:,.0f}" if against >= 10 else f"1:{against:.2g}"
+
+
+def rounded_down(bound: float) -> str:
+    """Return a lower bound of at least 1 rounded down: to one decimal (``1.9``), from 10 on to an integer."""
+    return f"{math.floor(bound)}" if bound >= 10 else f"{math.floor(10 * bound) / 10:.1f}"
 
 
 def e_bh(evidence: Sequence[float], share: float) -> tuple[int, ...]:

@@ -70,7 +70,7 @@ def compared(pairs: Iterable[tuple[int, bool, bool] | tuple[int, bool, bool, int
     made = [
         Pair(pair[0], pair[3] if len(pair) == 4 else pair[0], at, pair[1], pair[2]) for at, pair in enumerate(pairs)
     ]
-    return compare(made, make_spec().make_family().parameters, bar=0.82)
+    return compare(made, make_spec().make_family().parameters)
 
 
 def scored(config: RunConfig, accuracy: float, steps: int = 3) -> Outcome:

@@ -297,13 +297,6 @@ def test_a_matplotlibrc_does_not_change_figures(stored: StoredSweep) -> None:
         assert dict(matplotlib.rcParams) == before
 
 
-def test_files_have_no_date_even_if_source_date_epoch_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
-    for suffix in ("png", "svg", "pdf"):
-        assert style.save(style.new_figure(1.0), tmp_path / f"figure.{suffix}").stat().st_size > 100
-    assert os.environ["SOURCE_DATE_EPOCH"] == "yesterday"
-
-
 def test_a_missing_backend_does_not_prevent_drawing(tmp_path: Path) -> None:
     (tmp_path / "rc").write_text("backend: TkAgg\nlines.linewidth: 77\n")
     code = (

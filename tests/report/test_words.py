@@ -18,11 +18,11 @@ from orchestrator.report.figures.comparisons import caption, main_figure
 from orchestrator.report.side_by_side import Compared, comparison_sentences, finding, recipes_of
 from orchestrator.report.words import numbers
 from orchestrator.report.words.explanation import how_sure
-from orchestrator.report.words.findings import odds
 from orchestrator.report.words.next_step import next_step
 from orchestrator.search.base import Request
 from orchestrator.site.pages import SweepPages
 from orchestrator.space.spec import SweepSpec
+from orchestrator.transition.evidence import odds
 from orchestrator.transition.trend import is_rarer_with_size
 from orchestrator.transition.types import SizeShare, Verdict
 from tests.golden.test_answers import COMPARISONS, LEARNED, SMALLER

@@ -46,7 +46,7 @@ ALIKE = world({"add": 12.0, "add+prod": 12.0})
 
 def test_a_mix_that_needs_half_the_size_is_decided_in_a_few_pairs() -> None:
     searcher = Pairs(TWO, aim="decide")
-    assert searcher.progress()[1].note.startswith("evidence 0.5:1; ")
+    assert searcher.progress()[1].note.startswith("evidence 1:2; ")
     results = drive(searcher, HALF)
     comparison = comparison_of(searcher)
     assert comparison.decided is Direction.FEWER

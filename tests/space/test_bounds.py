@@ -12,7 +12,7 @@ from orchestrator.errors import UserError
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
-from tests.sweep.sweeps import UNITS, spec
+from tests.sweep.sweeps import UNITS
 
 LAPTOP = Hardware(cpus=2, memory_gb=16)
 
@@ -25,7 +25,7 @@ LAPTOP = Hardware(cpus=2, memory_gb=16)
         ("seed=100000000000000000000000", "must be less than or equal to 9223372036854775807"),
         ("settings.training.steps=1000000000000000000000", "it must be at least 1 and at most 1000000000"),
         ("settings.training.learning_rate=1e300", "it must be above 0 and at most 1e+30"),
-        ("settings.training.learning_rate=.nan", ".nan is not a finite number"),
+        ("settings.training.learning_rate=.nan", "must be a finite number; got nan"),
         ("search.max_cost=0", "--set search.max_cost=0: search.max_cost is 0.0; it must be at least 0.001"),
         ("resources.max_stack=1000000000", "must be a whole number from 1 to 4096, or auto"),
         (f"mixes=[add, {{name: {'a' * 300}, mix: add+prod}}]", "mixes[1].name: must have at most 200 characters"),
@@ -76,18 +76,6 @@ def test_errors_name_keys_as_they_are_written_in_files(tmp_path: Path, written: 
     allowed = re.split("[,.] ", str(refused.value).partition("Allowed: ")[2])
     assert {"like", "profiles", "variants", "expects", "seeds"} <= set(allowed)
     assert not {"profile", "profile_reason", "variant"} & set(allowed)
-
-
-def test_the_error_for_a_task_name_with_a_plus_shows_how_to_write_it() -> None:
-    with pytest.raises(ValueError, match=re.escape("mixes[0]: write {'map + rooms': 1} for the")):
-        spec(family="tests.families:MazeFamily", target="map + rooms", mixes=["map + rooms"])
-
-
-def test_a_space_of_thousands_of_variants_is_refused(tmp_path: Path) -> None:
-    variants = ", ".join(f"v{number}: {{}}" for number in range(101))
-    (tmp_path / "units.yaml").write_text(f"{UNITS}variants: {{{variants}}}\n")
-    with pytest.raises(UserError, match="variants: has 101 entries; at most 100 are allowed"):
-        load_space(str(tmp_path / "units.yaml"), hardware=LAPTOP)
 
 
 def test_a_variant_name_that_looks_like_a_path_is_refused() -> None:

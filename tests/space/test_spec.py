@@ -7,6 +7,7 @@ import pickle
 import re
 import textwrap
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.sizes import SizeRange
-from orchestrator.space.spaces import load_space, names, open_space, read_space, variant_names
+from orchestrator.space.spaces import PACKAGE, load_space, names, open_space, read_space, variant_names
 from orchestrator.space.spec import SweepSpec, differences
 from tests.families import LogisticFamily, LogisticSettings
 from tests.sweep.sweeps import spec as sweep_spec
@@ -101,7 +102,7 @@ def test_a_space_resolves_to_typed_values(space: str) -> None:
         {"recipes": {"usual": {}, "hasty": {"haste": 2}}},
         {"budget": "both", "seeds": 3},
         {"tune": TUNING},
-        {"tune": TUNING | {"sizes": [16, 32]}, "tuned": {"add": {"haste": 2.0}}},
+        {"tune": TUNING | {"sizes": "auto", "seed": 1_000_000}, "tuned": {"add": {"haste": 2.0}}},
         {"search": {"method": "grid"}, "resources": {"gpu_per_stack": 1, "max_stack": 4, "threads": 2}},
         {"resources": {"gpu_per_stack": "auto"}, "settings": {"curve": {"midpoint": 20, "shape": "step"}}},
         {"settings": LogisticSettings(haste=2)},  # An int, not 2.0.
@@ -256,7 +257,7 @@ def test_a_mix_equals_what_its_name_describes(weights: dict[str, float], budget:
         ("midpoint: 20", "midpont: 20", ["line 11, settings.curve.midpont: there is no such key", "'midpoint'"]),
         ("midpoint: 20", "midpoint: 1", ["settings.curve.midpoint: the midpoint is 1.0; it must be above 1"]),
         ("midpoint: 20", "shape: stepp", ["settings.curve.shape: must be 'logistic' or 'step'; got 'stepp'"]),
-        ("noise: 0.0", "noise: .inf", ["units.yaml, line 12, column 10", ".inf is not a finite number"]),
+        ("noise: 0.0", "noise: .inf", ["units.yaml, line 12, settings.noise: must be a finite number; got inf"]),
         ("bisection}", "bisect}", ["search.method: unknown search method 'bisect'", "Did you mean 'bisection'?"]),
         ("tests.families:LogisticFamily", "listop", ["line 4, family: there is no family 'listop'", "'listops'"]),
         ("tests.families:LogisticFamily", "no.such:Thing", ["family: family 'no.such:Thing' cannot be imported"]),
@@ -397,3 +398,13 @@ def test_probes_come_from_the_space_or_the_family_and_change_no_key() -> None:
 def test_a_mistake_in_probes_is_explained(probes: str, message: str) -> None:
     with pytest.raises(UserError, match=re.escape(message)):
         load_space("add_vs_add_prod", "smoke", [f"probes={probes}"])
+
+
+def test_the_profile_paper_states_each_setting_with_its_source() -> None:
+    text = (resources.files(PACKAGE) / "add_vs_add_prod.yaml").read_text()
+    profile = text[text.index("\n  paper:\n") : text.index("\n  paper_fair:\n")]
+    sources = dict(re.findall(r"^ {8}(\w+): .* # (.*)$", profile, re.MULTILINE))
+    settings = load_space("add_vs_add_prod", "paper", hardware=SERVER).to_dict()["settings"]
+    stated = {name for group in settings.values() for name in group} - {"operations"}  # The default vocabulary.
+    assert stated == set(sources)
+    assert all(source.startswith(("paper", "sibling", "ours", "5,000 times")) for source in sources.values())

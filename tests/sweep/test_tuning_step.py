@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def tuned_spec(**changes: object) -> SweepSpec:
-    return spec(settings={"haste": 0.2}, tune={**HASTE, **changes})
+    return spec(sizes=[64, 96], settings={"haste": 0.2}, tune={**HASTE, **changes})
 
 
 def tuning_runs(home: Path, place: int = 0) -> list[Ended]:
@@ -39,11 +39,11 @@ def tuning_runs(home: Path, place: int = 0) -> list[Ended]:
 
 
 def logged(home: Path, settings: Mapping[str, object] | None = None) -> SweepSpec:
-    """Return a spec of one mix and one run, tuned with up to 13 runs by the family that logs its training."""
+    """Return a spec of one mix and two runs, tuned with up to 13 runs by the family that logs its training."""
     return scripted(
         home / "log",
         {"haste": 0.2, **(settings or {})},
-        sizes=[96],
+        sizes=[64, 96],
         tune={**HASTE, "trials": 4},
         resources={"checkpoint_every_s": 1e-9, "max_stack": 4},
     )
@@ -69,7 +69,7 @@ def test_a_tuning_run_is_stored_and_ends_as_soon_as_it_has_learned(tmp_path: Pat
     assert 0 < len(learned) < len(entries)
     # No run continued after it had learned.
     ends = Counter(line.rsplit(" ", 1)[1] for line in Counter(evaluated(tmp_path)))
-    assert ends == {"1": len(entries) + 1, "2": len(entries) - len(learned) + 1, "3": len(entries) - len(learned) + 1}
+    assert ends == {"1": len(entries) + 2, "2": len(entries) - len(learned) + 2, "3": len(entries) - len(learned) + 2}
 
 
 def test_a_kill_during_tuning_loses_no_finished_run(tmp_path: Path) -> None:

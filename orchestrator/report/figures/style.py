@@ -8,7 +8,6 @@ ink, never in the color of a series, so that it is readable on light and dark ba
 from __future__ import annotations
 
 import io
-import os
 import re
 import textwrap
 import threading
@@ -61,15 +60,8 @@ _drawing = threading.RLock()
 @contextmanager
 def own_style() -> Iterator[None]:
     """Draw with :data:`SETTINGS`, then restore the user's. They are global to a process, so threads draw in turn."""
-    with _drawing:
-        # Backends parse it even for undated files, and fail if it is not a number.
-        epoch = os.environ.pop("SOURCE_DATE_EPOCH", None)
-        try:
-            with matplotlib.rc_context(SETTINGS):
-                yield
-        finally:
-            if epoch is not None:
-                os.environ["SOURCE_DATE_EPOCH"] = epoch
+    with _drawing, matplotlib.rc_context(SETTINGS):
+        yield
 
 
 class Picture(Figure):

@@ -9,7 +9,7 @@ from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.words.numbers import bare, counted, exact, listed
 from orchestrator.report.words.transitions import MOST_LISTED, called, largest_tested, never_learned, own_sentence
 from orchestrator.search.base import BY_HAND
-from orchestrator.transition.evidence import Comparison, Direction
+from orchestrator.transition.evidence import Comparison, Direction, odds, rounded_down
 from orchestrator.transition.types import CONFIDENCE, Synergy
 
 SHOWN = 1.1
@@ -18,8 +18,6 @@ LEANING = 2.0
 """Minimum evidence for naming the direction of an undecided comparison."""
 SAME = 1e-4
 """Relative tolerance for equal budgets, which are written with six digits."""
-MOST_ODDS = 1e6
-"""Odds above this are printed as ``over 1,000,000:1``."""
 
 
 def sentences(answer: Answer) -> tuple[str, ...]:
@@ -103,21 +101,6 @@ def _certified(comparison: Comparison, unit: str) -> str:
 def _shown_evidence(comparison: Comparison) -> float:
     """Return the evidence that decided, or the current evidence if undecided."""
     return comparison.evidence if comparison.decided is None else comparison.highest
-
-
-def odds(evidence: float) -> str:
-    """Return evidence as odds, ``47:1`` or ``1:3``, rounded down so that undecided comparisons look undecided."""
-    if evidence > MOST_ODDS:
-        return f"over {MOST_ODDS:,.0f}:1"
-    if evidence >= 1:
-        return f"{math.floor(evidence):,}:1" if evidence >= 10 else f"{rounded_down(evidence).removesuffix('.0')}:1"
-    against = min(1 / evidence, MOST_ODDS) if evidence > 0 else MOST_ODDS
-    return f"1:{against:,.0f}" if against >= 10 else f"1:{against:.2g}"
-
-
-def rounded_down(bound: float) -> str:
-    """Return a lower bound of at least 1 rounded down: to one decimal (``1.9``), from 10 on to an integer."""
-    return f"{math.floor(bound)}" if bound >= 10 else f"{math.floor(10 * bound) / 10:.1f}"
 
 
 def evidence_words(answer: Answer) -> str:

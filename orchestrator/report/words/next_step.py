@@ -10,12 +10,21 @@ from itertools import pairwise
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.words.numbers import exact, listed
 from orchestrator.report.words.transitions import MOST_LISTED, called, largest_tested, never_learned
+from orchestrator.search.pairs import Aim
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import Verdict
 from trainables.base import SettingsError
 
 SMOKE = "smoke"
 """Profile that is far too short to learn, in every shipped space."""
+FURTHER: dict[Aim, tuple[Aim, str]] = {
+    "decide": (
+        "factor",
+        "This search stopped as soon as the comparison was decided. Measure how large the difference is.",
+    ),
+    "factor": ("locate", "This search stopped before it located the transitions. Locate them, too."),
+}
+"""For each aim of a search except the last, the aim that goes further, and why."""
 MORE = 2
 """Factor by which the next step raises sizes, steps, seeds, runs and cost."""
 
@@ -58,17 +67,10 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
     undecided = [mix for mix in answer.compared if mix.comparison is not None and not mix.is_decided]
     apart = [mix for mix in answer.compared if mix.comparison is None]
     is_decided = answer.compared and not undecided and not apart
-    aim = spec.search.settings.get("aim", "locate")
-    if is_decided and aim == "decide":
-        return NextStep(
-            "This search stopped as soon as the comparison was decided. Measure how large the difference is.",
-            ("search.aim=factor",),
-        )
-    if is_decided and aim == "factor":
-        return NextStep(
-            "This search stopped before it located the transitions. Locate them, too.",
-            ("search.aim=locate", *_raised(spec)),
-        )
+    aim = spec.search.settings.get("aim")
+    if is_decided and aim in FURTHER:
+        further, why = FURTHER[aim]
+        return NextStep(why, (f"search.aim={further}", *(_raised(spec) if further == "locate" else ())))
     if above := by_verdict[Verdict.ABOVE]:
         because = f"{_names(above)} {'was' if len(above) == 1 else 'were'} {never_learned(answer, above)}"
         return _other_size(spec, MORE * largest, because)

@@ -49,14 +49,18 @@ def estimate(size: Estimate, smallest: float, largest: float, verdict: Verdict) 
 
 def size_words(answer: Answer, transition: Transition) -> str:
     """Return a transition on the size axis, or why there is none: ``34.4 [29.5, 44]``, ``above 64``."""
+    return "".join(_estimate_and_remark(answer, transition))
+
+
+def _estimate_and_remark(answer: Answer, transition: Transition) -> tuple[str, str]:
     smallest, largest = answer.tested(transition)
     words = estimate(transition.relative, smallest.size, largest.size, transition.verdict)
     if transition.verdict is Verdict.NEAR_FLOOR:
-        return f"{words} (a constant answer scores {transition.floor:.2f})"
+        return words, f" (a constant answer scores {transition.floor:.2f})"
     first = [point for point in transition.points if point.size == smallest.size]
     if words == UNKNOWN and first and all(answer.has_learned(point.accuracy, point.floor) for point in first):
-        return f"{words}, learned at {exact(smallest.size)}"
-    return words
+        return words, f", learned at {exact(smallest.size)}"
+    return words, ""
 
 
 def count_words(answer: Answer, task: TaskAnswer) -> str:
@@ -82,8 +86,8 @@ def own_sentence(answer: Answer, mix: MixAnswer) -> str:
     if transition.verdict is Verdict.NEAR_FLOOR:
         scores = f"always giving the most frequent answer already scores {transition.floor:.2f}"
         return f"{name} is not measurable: {scores}"
-    bounds = size_words(answer, transition)
-    return f"{name}: transition {bounds}" if bounds.startswith(UNKNOWN) else f"{name}: transition {UNKNOWN}, {bounds}"
+    bounds, remark = _estimate_and_remark(answer, transition)
+    return f"{name}: transition {UNKNOWN}{'' if bounds == UNKNOWN else f', {bounds}'}{remark}"
 
 
 def never_learned(answer: Answer, mixes: Sequence[MixAnswer]) -> str:
