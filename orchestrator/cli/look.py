@@ -221,10 +221,10 @@ def ui_command(
     from orchestrator.site.server import free_port, serving
 
     chosen = store.choose(home)
-    if chosen.artifacts is None and chosen.uri.startswith("http"):
+    if chosen.database is None:
         typer.echo(f"The record is on the MLflow server at {chosen.shown}; open that page.")
         return
-    if chosen.artifacts is not None and not (home / store.DATABASE).is_file():
+    if not chosen.database.is_file():
         known = Home(home).sweep_ids()
         remedy = "`sync` creates it from the sweeps" if known else "run a sweep first, or name its --home"
         raise UserError(f"{str(home)!r} has no record yet: {remedy}")

@@ -29,12 +29,10 @@ from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.record import content
 from orchestrator.record.content import Content
 from orchestrator.record.store import (
-    DATABASE,
     Store,
     StoreError,
     all_runs,
     check,
-    is_in_home,
     make_database,
     settle_client,
     store_errors,
@@ -180,16 +178,11 @@ class MlflowTracker:
                 for name, path in recorded.files.items():
                     (Path(staged) / name).parent.mkdir(exist_ok=True)
                     shutil.copyfile(path, Path(staged) / name)
-                self._put(sweep, run_id, staged)
-
-    def _put(self, sweep: Sweep, run_id: str, staged: str) -> None:
-        """Store the files of a directory as a run's artifacts. Artifacts of a home go to this process's path of the
-        home. MLflow would use the path of the last process that opened the record, which may mount it elsewhere."""
-        name = sweep.spec.name
-        if self.store.artifacts is None or not is_in_home(name, self._experiment(sweep).artifact_location):
-            self._client.log_artifacts(run_id, staged)
-        else:
-            shutil.copytree(staged, self.store.artifacts / name / run_id / "artifacts", dirs_exist_ok=True)
+                if self.store.artifacts is None:
+                    self._client.log_artifacts(run_id, staged)
+                else:  # MLflow would use the path that the home had when its experiment was created.
+                    place = self.store.artifacts / sweep.spec.name / run_id / "artifacts"
+                    shutil.copytree(staged, place, dirs_exist_ok=True)
 
     def _experiment(self, sweep: Sweep) -> Experiment:
         """Return the sweep's experiment. Create it, or restore it from MLflow's trash, if necessary."""
@@ -214,16 +207,16 @@ class MlflowTracker:
     def _client(self) -> MlflowClient:
         for name, level in QUIET.items():
             logging.getLogger(name).setLevel(level)
-        if self.store.scheme == "sqlite":
+        if self.store.database is not None:
             check(self.store)  # MLflow itself retries a damaged file for hours.
-        make_database(self.store)
+            make_database(self.store.database)
         return MlflowClient(self.store.uri)
 
 
 def remove_sweep(store: Store, experiment: str, sweep_id: str) -> int:
     """Delete a sweep's records and artifacts permanently, and return the number of records. A server only moves records
     to MLflow's trash, where they stay without artifacts until `mlflow gc`."""
-    if store.artifacts is not None and not (store.artifacts.parent / DATABASE).is_file():
+    if store.database is not None and not store.database.is_file():
         return 0
     with store_errors(store):
         client = MlflowClient(store.uri)
@@ -236,8 +229,11 @@ def remove_sweep(store: Store, experiment: str, sweep_id: str) -> int:
         for run in runs:
             if run.info.lifecycle_stage == "active":
                 client.delete_run(run.info.run_id)
-            files = get_artifact_repository(run.info.artifact_uri, store.uri)
-            files.delete_artifacts()  # type: ignore[no-untyped-call]
+            if store.artifacts is None:
+                files = get_artifact_repository(run.info.artifact_uri, store.uri)
+                files.delete_artifacts()  # type: ignore[no-untyped-call]
+            else:
+                shutil.rmtree(store.artifacts / experiment / run.info.run_id, ignore_errors=True)
             if for_good is not None:
                 for_good(run.info.run_id)
         return len(runs)

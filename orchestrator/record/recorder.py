@@ -108,11 +108,7 @@ class Recorder:
 
 
 def open_mlflow(store: Store) -> MlflowTracker:
-    """Return a tracker of an MLflow store. Raises :class:`StoreError` without MLflow."""
-    try:
-        from orchestrator.record.mlflow_tracker import MlflowTracker  # MLflow takes 2 s to import.
-    except ModuleNotFoundError as error:
-        if error.name != "mlflow":
-            raise
-        raise StoreError("MLflow is not installed, so nothing is recorded in it") from None
+    """Return a tracker of an MLflow store."""
+    from orchestrator.record.mlflow_tracker import MlflowTracker  # MLflow takes 2 s to import.
+
     return MlflowTracker(store)

@@ -25,7 +25,7 @@ from orchestrator.record import mlflow_server
 from orchestrator.record.mlflow_server import serve
 from orchestrator.record.store import Store
 mlflow_server.END_S = 1.0
-sys.exit(serve(Store(sys.argv[1], None), int(sys.argv[2])))
+sys.exit(serve(Store(sys.argv[1]), int(sys.argv[2])))
 """
 
 
@@ -41,7 +41,7 @@ SETTINGS = {
 
 @pytest.mark.slow
 def test_the_page_answers_despite_settings_for_other_servers_and_ends_when_asked(empty: Path, tmp_path: Path) -> None:
-    home, port = tmp_path / "job_feature%2Fx", free_port()
+    home, port = tmp_path / "a home", free_port()
     home.mkdir()
     shutil.copyfile(empty, home / DATABASE)
     (tmp_path / "mlflow.py").write_text("raise SystemExit('the mlflow of other work')\n")

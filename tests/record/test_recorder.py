@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,8 +12,8 @@ import pytest
 from orchestrator.home.journal import State
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.record.mlflow_tracker import MlflowTracker
-from orchestrator.record.recorder import MOST_WAITING, Recorder, open_mlflow
-from orchestrator.record.store import Store, StoreError
+from orchestrator.record.recorder import MOST_WAITING, Recorder
+from orchestrator.record.store import StoreError
 from orchestrator.report.answer import Answer
 from tests.record.samples import Finished, finish
 from tests.waiting import wait_for
@@ -133,15 +132,3 @@ def test_closing_in_an_outage_tries_once_more_and_counts_remaining_records(finis
     assert recorder.close(20) == (len(expected) if lasts else 0)
     assert time.monotonic() - started < 5
     assert notebook.lines == ([] if lasts else expected)
-
-
-def test_without_mlflow_records_wait_and_the_warning_names_it(
-    finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delitem(sys.modules, "orchestrator.record.mlflow_tracker", raising=False)
-    monkeypatch.setitem(sys.modules, "mlflow", None)  # Its import now raises ModuleNotFoundError.
-    recorder = Recorder(lambda: open_mlflow(Store(f"sqlite:///{tmp_path}/mlflow.db", tmp_path)))
-    recorder.begin(finished.sweep)
-    wait_for(lambda: recorder.warning != "", 60)
-    assert recorder.warning == "MLflow is not installed, so nothing is recorded in it; records waiting: 1"
-    assert recorder.close(1) == 1
