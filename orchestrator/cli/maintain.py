@@ -47,7 +47,7 @@ def home_command(
     if direction == "export":
         if file.is_dir() or not file.absolute().parent.is_dir():
             raise UserError(f"{file} cannot be written: name a file in a directory that exists, such as home.tar.gz")
-        written = export_home(place, file, warn)
+        written = export_home(place, file)
         size = size_on_disk(file.stat().st_size)
         typer.echo(f"wrote {file}: {counted(written.sweeps, 'sweep')}, {counted(written.runs, 'run')}, {size}")
         return
