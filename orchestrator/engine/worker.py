@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import platform
 import shutil
@@ -214,7 +213,7 @@ class StackWorker:
             learner.restore(checkpoint)
             self._curves = read_progress(checkpoint.parent)
         except Exception as error:
-            if is_out_of_memory(error) or trouble_in(error) not in (None, errno.EIO):
+            if is_out_of_memory(error) or trouble_in(error) is not None:
                 raise  # The file is not at fault.
             why = f"{type(error).__name__}: {error}".partition("\n")[0]
             self._messages.append(self._checkpoints.drop_damaged(self._job.stack_id, why))

@@ -10,18 +10,10 @@ ERRORS = {
     errno.ENOSPC: "the disk of {place} is full: free some space",
     errno.EDQUOT: "the disk of {place} has reached the quota of this user: free some space",
     errno.EROFS: "the disk of {place} is read-only: make it writable",
-    errno.EIO: "the disk of {place} has read or write errors: check its hardware",
-    errno.ESTALE: "the disk of {place} has a stale file handle: mount it again",
-    errno.ENOTCONN: "the disk of {place} is disconnected from its server: mount it again",
-    errno.EFBIG: "the disk of {place} does not accept a file of this size: raise the limit (`ulimit -f`)",
     errno.EMFILE: "too many files are open in one process: raise the limit (`ulimit -n`)",
     errno.ENFILE: "too many files are open on this machine: close other programs",
-    errno.EAGAIN: "no more processes or threads can be started: "
-    "raise the limit (`ulimit -u`, or the container's limit)",
 }
 """State of the machine and remedy, by error number."""
-NO_THREAD = "can't start new thread"
-"""Message of Python's ``threading``, which has no error number."""
 IN_RUST = re.compile(r"\(os error (\d+)\)")
 """Error number in a message of safetensors."""
 SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
@@ -53,11 +45,7 @@ def with_causes(error: BaseException) -> Iterator[BaseException]:
 
 def _number(error: BaseException) -> int | None:
     message = str(error)
-    if isinstance(error, BlockingIOError) and hasattr(error, "characters_written"):
-        return None  # A pipe or terminal that cannot take more output now.
     if isinstance(error, OSError):
         return errno.ENOSPC if error.errno is None and SHORT_WRITE.search(message) else error.errno
-    if isinstance(error, RuntimeError) and NO_THREAD in message:
-        return errno.EAGAIN
     match = IN_RUST.search(message) if type(error).__name__ == "SafetensorError" else None
     return None if match is None else int(match[1])

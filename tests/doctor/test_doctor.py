@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import sys
 import threading
 import tomllib
@@ -74,15 +72,6 @@ def test_the_home_stays_unchanged_and_an_ineffective_lock_is_wrong(
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(machine, "apart", lambda work, lock: work(lock.with_name("other-lock")))
     assert machine.home_directory(tmp_path).verdict is Verdict.WRONG
-
-
-def test_a_home_without_locks_is_reported_as_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*words: object) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr("fcntl.flock", refuse)
-    result = machine.home_directory(tmp_path)
-    assert (result.verdict, "without locks" in result.text) == (Verdict.WRONG, True)
 
 
 @pytest.mark.parametrize(

@@ -55,24 +55,22 @@ def statuses(home: Path) -> list[Status]:
     return [entry.outcome.status for entry in ended(home)]
 
 
-@pytest.mark.parametrize(("trouble", "message"), [("ESTALE", "the disk of /data/stream.bin"), ("threads", "ulimit -u")])
-def test_a_temporary_machine_error_is_not_a_failed_run(trouble: str, message: str, tmp_path: Path) -> None:
+def test_a_temporary_machine_error_is_not_a_failed_run(tmp_path: Path) -> None:
     home, console = tmp_path / "home", quiet()
-    run_here(troubled_spec(tmp_path, times=2, trouble=trouble), home, console=console)
+    run_here(troubled_spec(tmp_path, times=2, trouble="EMFILE"), home, console=console)
     assert statuses(home) == [Status.FINISHED] * 4
     lines = [line for line in printed(console).splitlines() if "Machine error (not a result)" in line]
     assert len(lines) == 2
-    assert all(message in line for line in lines)
+    assert all("ulimit -n" in line for line in lines)
 
 
 @pytest.mark.parametrize(
     ("error", "message"),
     [
         (OSError(errno.ENOSPC, "", "/data/x"), "the disk of /data/x is full: free some space"),
-        (OSError(errno.ENOTCONN, ""), "the disk of /home is disconnected from its server: mount it again"),
+        (OSError(errno.EROFS, ""), "the disk of /home is read-only: make it writable"),
         (OSError(errno.EMFILE, ""), "too many files are open in one process: raise the limit (`ulimit -n`)"),
         (OSError(errno.ENFILE, ""), "too many files are open on this machine: close other programs"),
-        (OSError(errno.EAGAIN, ""), "no more processes or threads can be started: raise the limit (`ulimit -u`, or "),
         (OSError(errno.EACCES, ""), ""),
         (OSError(errno.ENOENT, ""), ""),
         (OSError(errno.EPIPE, ""), ""),
@@ -178,7 +176,7 @@ def test_a_damaged_checkpoint_is_named_and_its_runs_begin_at_step_0(spoil: str, 
     assert "its runs begin again at step 0" in message
 
 
-@pytest.mark.parametrize("error", [MemoryError("no room"), OSError(errno.ESTALE, "stale")])
+@pytest.mark.parametrize("error", [MemoryError("no room"), OSError(errno.EMFILE, "open files")])
 def test_a_checkpoint_survives_a_temporary_read_error(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
