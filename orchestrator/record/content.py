@@ -17,10 +17,9 @@ Names are stable, for sorting, filtering and charts:
 
 Censored and unknown values are missing. ``+`` in a mix becomes ``.`` in metric names, because MLflow rejects it.
 
-Artifacts: of a run ``arrays.npz`` (from its family), ``probes/PROBE.npz``, and for the first seed of each size a
-picture of its ``similarity``, or ``traceback.txt``; of a transition ``transition.json`` (points, probabilities and
-estimates); of a sweep ``report.html``, ``transitions.png`` and ``.svg``, ``answer.json`` and ``search_space.yaml``,
-which ``run`` accepts.
+Artifacts: of a run ``arrays.npz`` (from its family), ``probes/PROBE.npz``, or ``traceback.txt``; of a transition
+``transition.json`` (points, probabilities and estimates); of a sweep ``report.html``, ``transitions.png`` and ``.svg``,
+``answer.json`` and ``search_space.yaml``, which ``run`` accepts.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from functools import cache, cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 from mlflow import MlflowClient
@@ -38,7 +38,6 @@ from orchestrator.record.store import (
     store_errors,
 )
 from orchestrator.report.answer import Answer
-from orchestrator.report.drawn import drawn
 from trainables.base import Status
 
 log = logging.getLogger(__name__)
@@ -91,7 +90,7 @@ class MlflowTracker:
             self._ended_ms[sweep.id] = max(self._ended_ms.get(sweep.id, 0), at_ms)
             if run.found_in not in ("", sweep.id) and sweep.files.home.sweep(run.found_in).directory.is_dir():
                 return
-            self._keep(sweep, content.run_content(sweep, run), _ms(origin.ended) if origin else at_ms, run)
+            self._keep(sweep, content.run_content(sweep, run), _ms(origin.ended) if origin else at_ms)
 
     def end(self, sweep: Sweep, answer: Answer, ending: State, files: Sequence[Path] = ()) -> None:
         """Record the answer of a sweep. A later call for the same sweep replaces it."""
@@ -134,9 +133,9 @@ class MlflowTracker:
         self._sweeps[sweep.id], self._nested[sweep.id] = run.info.run_id, nested
         return self._sweeps[sweep.id]
 
-    def _keep(self, sweep: Sweep, recorded: Content, end_ms: int, run: RunRecord | None = None) -> None:
-        """Write a complete nested record, with a picture of the ``run``, unless the store has it. Delete other records
-        with its identity, except those of another arm that shares the run."""
+    def _keep(self, sweep: Sweep, recorded: Content, end_ms: int) -> None:
+        """Write a complete nested record unless the store has it. Delete other records with its identity, except those
+        of another arm that shares the run."""
         parent = self._sweeps.get(sweep.id) or self._begin(sweep)
         held = self._nested[sweep.id][_identity(recorded.tags)]
         mine = recorded.params.get("mix", "")
@@ -148,11 +147,8 @@ class MlflowTracker:
             start_ms = end_ms - int(recorded.seconds * 1000)
             tags = {MLFLOW_PARENT_RUN_ID: parent, DIGEST: recorded.digest}
             same = self._create(sweep, recorded, tags, start_ms).info.run_id
-            with tempfile.TemporaryDirectory() as place:
-                figures = drawn("a figure of the record", partial(_picture, sweep, run, Path(place)), _warn_once)
-                files = {**(figures or {}), **recorded.files}
-                self._fill(sweep, same, replace(recorded, files=files), start_ms, end_ms)
-            failed = run is not None and run.outcome.status is Status.FAILED
+            self._fill(sweep, same, recorded, start_ms, end_ms)
+            failed = recorded.tags.get("status") == Status.FAILED
             self._client.set_terminated(same, "FAILED" if failed else "FINISHED", end_ms)
         held[same] = mine, recorded.digest
 
@@ -239,26 +235,9 @@ def remove_sweep(store: Store, experiment: str, sweep_id: str) -> int:
         return len(runs)
 
 
-@cache
-def _warn_once(message: str) -> None:
-    log.warning(message)
-
-
 def _identity(tags: Mapping[str, str]) -> tuple[str, str]:
     """Return the kind of a nested record, and the key of its run or its mix."""
     return tags["kind"], tags.get("run_key") or tags.get("mix", "")
-
-
-def _picture(sweep: Sweep, run: RunRecord | None, place: Path) -> dict[str, Path]:
-    """Draw a run's similarities, but only for the first seed of each size: a picture takes 120 ms, as long as the rest
-    of the record. Unlike the best seed, the first is the same in every replay."""
-    from orchestrator.report.figures.probes import SIMILARITY, save_similarity
-
-    if run is None or run.config.seed != sweep.spec.seed:
-        return {}
-    config, path = run.config, place / f"{SIMILARITY}.png"
-    title = f"{config.label}, {sweep.spec.size_axis} {config.size}, seed {config.seed}"
-    return {path.name: path} if save_similarity(run.directory, path, title, sweep.spec.family_class.words) else {}
 
 
 def _ms(time: str) -> int:

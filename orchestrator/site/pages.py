@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from markupsafe import Markup
@@ -16,16 +14,15 @@ from orchestrator.home.directories import Home
 from orchestrator.home.journal import State
 from orchestrator.home.sweeps import UnreadableError
 from orchestrator.record.store import StoreError
-from orchestrator.report.answer import Answer
 from orchestrator.report.answer_table import comparison_table
 from orchestrator.report.figures.comparisons import forest_figure, main_figure
 from orchestrator.report.figures.style import inline_svg
-from orchestrator.report.figures.transitions import bar_of, styles_of
 from orchestrator.report.page import render
 from orchestrator.report.rows import targets
 from orchestrator.report.side_by_side import can_scale, comparison_sentences, finding, scaling_words
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.explanation import how_sure
+from orchestrator.report.words.numbers import moment
 from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.transition.types import CONFIDENCE, LEVEL
 
@@ -67,8 +64,6 @@ class SweepPages:
             for place, sweep_id in enumerate(self._home.sweep_ids())
         ]
         running = any(entry["state"] == "running" for entry in entries)
-        axes = spans(entry["stored"].answer for entry in entries if entry["stored"])
-        now = datetime.now(UTC)
         return render(
             "index.html.j2",
             entries=entries,
@@ -76,8 +71,7 @@ class SweepPages:
             notes=notes,
             legend=HOW_TO_READ if any(entry["verdicts"] for entry in entries) else "",
             refresh=REFRESH_S if running else None,
-            intervals=lambda answer: intervals(answer, axes[answer.size_axis]),
-            age=lambda when: age(now, when),
+            moment=moment,
         )
 
     def report(self, sweep_id: str) -> str:
@@ -136,7 +130,7 @@ class SweepPages:
         stored = self._stored(sweep_id)
         entry: dict[str, Any] = {"id": sweep_id, "links": links, "training": (), "stopping": ()}
         if isinstance(stored, UnreadableError):
-            empty: dict[str, Any] = {"stored": None, "about": "", "verdicts": (), "figure": "", "links": {}}
+            empty: dict[str, Any] = {"stored": None, "about": "", "rows": (), "verdicts": (), "figure": "", "links": {}}
             return entry | empty | {"state": "unreadable", "why": str(stored)}
         answer, spec = stored.answer, stored.spec
         if stored.state is State.RUNNING:
@@ -150,6 +144,7 @@ class SweepPages:
         return entry | {
             "stored": stored,
             "state": stored.state.value,
+            "rows": targets(answer),
             "about": ", ".join(filter(None, (spec.title, spec.profile, answer.subject, changed_words(spec)))),
             "headline": " ".join(finding(answer)) if shown else "see its report for the answer",
             "verdicts": verdict_lines(answer) if shown else (),
@@ -172,46 +167,3 @@ def _training_words(run: Unfinished, axis: str, target: str) -> str:
         return f"{text}: starting"
     accuracy = run.curve[-1].accuracy.get(target)
     return f"{text}: step {run.step}" + ("" if accuracy is None else f", {accuracy:.2f}")
-
-
-def age(now: datetime, then: datetime) -> str:
-    """Return ``just now``, ``12 min ago``, ``5 h ago`` or ``3 days ago``."""
-    seconds = max(0.0, (now - then).total_seconds())
-    for unit, word in ((86400, "day"), (3600, "h"), (60, "min")):
-        if count := int(seconds // unit):
-            plural = "s" if word == "day" and count > 1 else ""
-            return f"{count} {word}{plural} ago"
-    return "just now"
-
-
-def spans(answers: Iterable[Answer]) -> dict[str, tuple[float, float]]:
-    """Return the ends of each size axis over all answers that use it."""
-    sizes: dict[str, list[float]] = {}
-    for answer in answers:
-        sizes.setdefault(answer.size_axis, []).extend(count.size for count in answer.counts)
-    return {axis: (min(values), max(values)) for axis, values in sizes.items()}
-
-
-def intervals(answer: Answer, span: tuple[float, float]) -> list[dict[str, Any]]:
-    """Return the mixes of an answer as bars for the template, on a logarithmic axis from ``span[0]`` to ``span[1]``.
-
-    Places on the axis are in percent. ``ends`` is None without a bar; an open end is at the edge of the axis.
-    """
-    colors = styles_of(mix.mix for mix in answer.mixes)
-
-    def place(size: float) -> float:
-        share = math.log(size / span[0]) / math.log(span[1] / span[0]) if span[1] > span[0] else 0.5
-        return round(100 * min(max(share, 0.0), 1.0), 1)
-
-    made = []
-    for row in targets(answer):
-        transition = row.task.transition
-        bar = bar_of(transition.relative, transition.verdict, row.smallest.size, row.largest.size)
-        ends, is_open, value = None, False, None
-        if bar is not None and transition.points and not bar.low is bar.high is None:
-            ends = (0.0 if bar.low is None else place(bar.low), 100.0 if bar.high is None else place(bar.high))
-            is_open = bar.low is None or bar.high is None
-            value = None if bar.value is None else place(bar.value)
-        words = {"mix": row.mix, "words": row.size_words, "compared": row.compared, "color": colors[row.mix][0]}
-        made.append(words | {"ends": ends, "is_open": is_open, "value": value})
-    return made

@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from orchestrator.errors import SweepError, UserError
-from orchestrator.report.page import render
 from orchestrator.site.pages import SweepPages
 
 HOST = "127.0.0.1"
@@ -91,15 +90,9 @@ class _Handler(BaseHTTPRequestHandler):
         except SweepError as error:
             self.send_error(HTTPStatus.NOT_FOUND, explain=str(error))
 
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Send a page that explains the error."""
-        phrase, known = self.responses.get(code, ("Error", ""))
-        explained = explain or message or known
-        self._send(render("error.html.j2", code=int(code), phrase=phrase, explained=explained), HTML, code)
-
-    def _send(self, text: str, kind: str, status: int = HTTPStatus.OK) -> None:
+    def _send(self, text: str, kind: str) -> None:
         body = text.encode()
-        self.send_response(status)
+        self.send_response(HTTPStatus.OK)
         for name, value in (
             ("Content-Type", kind),
             ("Content-Length", str(len(body))),
@@ -109,8 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
         ):
             self.send_header(name, value)
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+        self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: object) -> None:
         """Print nothing: the terminal shows the address, not every request."""

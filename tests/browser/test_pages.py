@@ -144,13 +144,6 @@ def test_a_run_shows_its_learning_curves(site: Site, page: Page) -> None:
     page.wait_for("document.querySelectorAll('.js-plotly-plot .trace, .js-plotly-plot path.js-line').length > 0")
 
 
-def test_a_run_shows_its_embeddings(site: Site, page: Page) -> None:
-    pictured = next(run for run in site.runs if run.data.params["seed"] == "0")
-    page.open(site.of(pictured, "/artifacts/similarity.png"))
-    page.wait("similarity.png", "arrays.npz")
-    page.wait_for("[...document.images].some(image => image.naturalWidth > 900)")
-
-
 def test_two_transitions_are_compared(site: Site, page: Page) -> None:
     runs = urllib.parse.quote(json.dumps([run.info.run_id for run in site.transitions]))
     experiments = urllib.parse.quote(json.dumps([site.experiment]))

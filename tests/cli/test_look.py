@@ -94,8 +94,6 @@ def test_sweeps_of_several_spaces_are_compared(run: Program, home: Path, tmp_pat
 def test_tables_are_exported_into_a_new_directory(run: Program, home: Path, tmp_path: Path) -> None:
     assert len(run("export", "logistic", "--home", home, "--output", tmp_path / "tables").succeeded().splitlines()) == 7
     assert "already exists" in run("export", "logistic", "--home", home, "--output", tmp_path / "tables").refused()
-    refusal = run("export", "logistic", "--home", home, "--output", tmp_path / "gone" / "tables").refused()
-    assert "cannot be created (No such file or directory); name another directory with --output" in refusal
     assert "Missing option '--output'" in run("export", "logistic", "--home", home).err
 
 

@@ -33,8 +33,8 @@ SIMILARITY = "similarity"
 MOST_LABELS = 16
 MARGIN = 0.12
 """Margin around the points of a plane, as a share of their spread."""
-FIGURE_IN, PANEL_IN, WORDS_IN, BAR_IN, COLUMNS_IN = 3.5, 1.3, 0.6, 0.65, (0.2, 1.9, 3.75, 5.45)
-"""In inches: heights of a run's figure, a mix's panels, words around them and the color bar; left edges of panels."""
+PANEL_IN, WORDS_IN, BAR_IN, COLUMNS_IN = 1.3, 0.6, 0.65, (0.2, 1.9, 3.75, 5.45)
+"""In inches: heights of a mix's panels, words around them and the color bar; left edges of panels."""
 NAME = 22
 """Characters per line of a mix's name in an empty panel."""
 NUMBERS_IN = 1.55, 0.55
@@ -43,14 +43,6 @@ MOST_SIZES = 5
 """Maximum number of labels on the size axis."""
 BAR, SCALE = "cosine similarity", (-1, -0.5, 0, 0.5, 1)
 """Label of a color bar, and labels of its ticks."""
-
-
-def save_similarity(run: Path, path: Path, title: str, words: Words) -> bool:
-    """Draw the similarities of a run to ``path``. Return False if the run has no readable similarities."""
-    matrix = similarity_of(run)
-    if matrix is not None:
-        style.save(similarity_figure(matrix, title, words), path)
-    return matrix is not None
 
 
 def similarity_of(run: Path) -> NDArray[np.float64] | None:
@@ -65,39 +57,28 @@ def similarity_of(run: Path) -> NDArray[np.float64] | None:
     return np.asarray(array, np.float64) if array.shape[0] == array.shape[1] > 0 else None
 
 
-@style.own_style()
-def similarity_figure(matrix: NDArray[np.float64], title: str, words: Words) -> Figure:
-    """Draw cosine similarities [n, n] as a heat map, and their first two principal components."""
-    figure = style.new_figure(FIGURE_IN)
-    heat, plane = figure.subplots(1, 2)
-    style.dress_bar(figure.colorbar(_heat_map(heat, matrix, words.item), ax=heat, ticks=SCALE), BAR)
-    _draw_plane(plane, matrix, words)
-    style.title(figure, title)
-    return figure
-
-
 def _odd(matrix: NDArray[np.float64], words: Words) -> range:
     """Return the odd items if they look different from even items: residues modulo an even number."""
     return range(1, len(matrix), 2) if words.cyclic and len(matrix) % 2 == 0 else range(0)
 
 
-def _heat_map(axes: Axes, matrix: NDArray[np.float64], item: str) -> AxesImage:
+def _heat_map(axes: Axes, matrix: NDArray[np.float64]) -> AxesImage:
     image = axes.imshow(matrix, cmap="RdBu_r", vmin=-1.0, vmax=1.0, interpolation="nearest")
     ticks = range(0, len(matrix), -(-len(matrix) // MOST_LABELS))
-    axes.set(xticks=ticks, yticks=ticks, xlabel=item, ylabel=item)
+    axes.set(xticks=ticks, yticks=ticks)
     style.dress(axes, spines=())
     axes.tick_params(length=0)
     return image
 
 
-def _draw_plane(axes: Axes, matrix: NDArray[np.float64], words: Words, *, small: bool = False) -> None:
+def _draw_plane(axes: Axes, matrix: NDArray[np.float64], words: Words) -> None:
     """Draw items at the first two principal components, joined in order. With parity, odd items are hollow."""
     variances, coordinates = principal(matrix)
     shares, (x, y) = variances / max(variances.sum(), 1e-300), coordinates[:, :2].T
     axes.plot(x, y, color=style.FAINT, linewidth=0.8, zorder=1)
     odd = _odd(matrix, words)
     fills = ["white" if item in odd else style.INK for item in range(len(matrix))]
-    axes.scatter(x, y, s=70 if small else 150, c=fills, edgecolors=style.INK, linewidths=0.7, zorder=2)
+    axes.scatter(x, y, s=70, c=fills, edgecolors=style.INK, linewidths=0.7, zorder=2)
     look: dict[str, Any] = {"ha": "center", "va": "center_baseline", "fontsize": style.SMALL, "zorder": 3}
     for item, fill in enumerate(fills):
         axes.text(x[item], y[item], str(item), color=style.INK if fill == "white" else "white", **look)
@@ -105,8 +86,7 @@ def _draw_plane(axes: Axes, matrix: NDArray[np.float64], words: Words, *, small:
     middles = [(values.min() + values.max()) / 2 for values in (x, y)]
     xlim, ylim = ((middle - reach, middle + reach) for middle in middles)
     axes.set(xlim=xlim, ylim=ylim, aspect="equal", xticks=[], yticks=[])
-    component = "PC" if small else "principal component"
-    axes.set(xlabel=f"{component} 1 ({shares[0]:.0%})", ylabel=f"{component} 2 ({shares[1]:.0%})")
+    axes.set(xlabel=f"PC 1 ({shares[0]:.0%})", ylabel=f"PC 2 ({shares[1]:.0%})")
     style.dress(axes)
 
 
@@ -168,8 +148,8 @@ def similarities_figure(answer: Answer, runs: Sequence[RunRecord]) -> Figure | N
                 text = f"{textwrap.fill(pair.mix, NAME)}:\n{missing}"
                 heat.text(0.5, 0.5, text, transform=heat.transAxes, **look)
                 continue
-            images.append(_heat_map(heat, matrix, ""))
-            _draw_plane(plane, matrix, answer.words, small=True)
+            images.append(_heat_map(heat, matrix))
+            _draw_plane(plane, matrix, answer.words)
             parity = parity or bool(_odd(matrix, answer.words))
             side = f", {word}" if pair.bracketed else ""
             scored = f"seed {run.config.seed}, {answer.target} {run.outcome.accuracy[answer.target]:.2f}"
