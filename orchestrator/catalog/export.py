@@ -113,10 +113,8 @@ def export(stored: StoredSweep, directory: Path) -> list[Path]:
 
 def output_path(path: Path) -> Path:
     """Return the file to write. Raises :class:`UserError` for a directory or a file in a missing directory."""
-    if path.is_dir():
-        raise UserError(f"{str(path)!r} is a directory; name the file, such as {str(path / 'report.html')!r}")
-    if not path.parent.is_dir():
-        raise UserError(f"{str(path)!r}: there is no directory {str(path.parent)!r}; create it, or name another file")
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise UserError(f"{path} cannot be written: name a file in a directory that exists")
     return path
 
 

@@ -212,7 +212,7 @@ def probe_command(
 def ui_command(
     home: HomeOption = HOME,
     port: Annotated[
-        int, typer.Option(min=1, max=65535, help="Port on this machine; MLflow's page gets the next free one.")
+        int, typer.Option(min=1, max=65535, help="Port on this machine; MLflow's page gets the next one if it is free.")
     ] = 5000,
 ) -> None:
     """Serve a page of all sweeps with answers, figures and reports, and MLflow's page."""

@@ -46,12 +46,10 @@ Content = list[tuple[str, bytes]]
 
 
 class Copied(NamedTuple):
-    """Numbers of runs and sweeps that an archive or a home received, including continued sweeps, and that it had."""
+    """Numbers of runs and sweeps that an archive or a home received, including continued sweeps."""
 
     runs: int
     sweeps: int
-    known_runs: int = 0
-    known_sweeps: int = 0
 
 
 def export_home(home: Home, path: Path) -> Copied:
@@ -116,24 +114,23 @@ def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Copied
         raise UserError(f"there is no file {path}")
     make_home(home.root)
     remove_abandoned(home.root, ".import-*")
-    new_runs = new_sweeps = 0
+    runs = sweeps = 0
     with tempfile.TemporaryDirectory(prefix=".import-", dir=home.root) as directory:
         staged = Home(Path(directory))
         _unpack(path, staged)
-        keys = RunStore(staged).stored_keys()
-        for key in keys:
+        for key in RunStore(staged).stored_keys():
             if isinstance(flaw := read_run(RunStore(staged).directory(key), whole=True), str):
                 warn(f"run {key} in {path} is damaged ({flaw}) and was not imported")
             else:
-                new_runs += _take_run(RunStore(staged).directory(key), RunStore(home))
+                runs += _take_run(RunStore(staged).directory(key), RunStore(home))
         for sweep_id in staged.sweep_ids():
             theirs, ours = staged.sweep(sweep_id), home.sweep(sweep_id)
             if _continues(theirs, ours):
                 _take_sweep(theirs, ours)
-                new_sweeps += 1
+                sweeps += 1
             elif whole_lines(theirs.journal) != whole_lines(ours.journal) and not _continues(ours, theirs):
                 warn(f"{ours.id} was continued both here and in {path}: its runs are imported, the sweep here is kept")
-        return Copied(new_runs, new_sweeps, len(keys) - new_runs, len(staged.sweep_ids()) - new_sweeps)
+    return Copied(runs, sweeps)
 
 
 def _continues(longer: SweepDirectory, shorter: SweepDirectory) -> bool:

@@ -18,7 +18,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from orchestrator import environment
-from orchestrator.errors import SweepError, UserError
+from orchestrator.errors import UserError
 from trainables.files import flush
 
 ID = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
@@ -230,9 +230,9 @@ def whole_directory(path: Path) -> Iterator[Path]:
             flush(file)
         try:
             aside.rename(path)
-        except OSError as error:
+        except OSError:
             if not path.is_dir():
-                raise SweepError(f"cannot write {path}: {error.strerror}") from error
+                raise
         flush(path.parent)
     finally:
         shutil.rmtree(aside, ignore_errors=True)

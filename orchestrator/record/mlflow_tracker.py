@@ -19,7 +19,6 @@ from pathlib import Path
 
 from mlflow import MlflowClient
 from mlflow.entities import Experiment, Metric, Param, Run, RunTag, ViewType
-from mlflow.exceptions import MlflowException
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
@@ -186,14 +185,11 @@ class MlflowTracker:
         if name not in self._experiments:
             experiment = self._client.get_experiment_by_name(name)
             if experiment is None:
-                tags = {NOTE: content.experiment_note(sweep.spec), KIND: "custom_model_development"}
-                try:
+                tags = {NOTE: sweep.spec.question, KIND: "custom_model_development"}
+                # If another sweep creates it first, the recorder tries again.
+                experiment = self._client.get_experiment(
                     self._client.create_experiment(name, self.store.location_of(name), tags)
-                except MlflowException as error:  # Another sweep may have created it first.
-                    if error.error_code != "RESOURCE_ALREADY_EXISTS":
-                        raise
-                experiment = self._client.get_experiment_by_name(name)
-                assert experiment is not None, "it was just created"
+                )
             if experiment.lifecycle_stage == "deleted":
                 self._client.restore_experiment(experiment.experiment_id)
             self._experiments[name] = experiment

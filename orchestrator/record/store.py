@@ -28,7 +28,7 @@ DATABASE, ARTIFACTS = "mlflow.db", "artifacts"
 SQLITE = "sqlite:///"
 TIMEOUT_S = 4.0
 """Seconds to wait for a database."""
-ROWS_A_PAGE = 1000
+MOST_RUNS = 50_000
 """Maximum number of runs in a response from MLflow."""
 LONGEST = 400
 """Maximum number of characters of an error in a message."""
@@ -121,12 +121,7 @@ def _without_login(text: str) -> str:
 
 def all_runs(client: MlflowClient, experiments: Sequence[str], conditions: str, view: int = 1) -> list[Run]:
     """Return all runs of experiments that meet the conditions, by default active runs (MLflow's ``ViewType``)."""
-    from mlflow.utils import get_results_from_paginated_fn
-
-    def page(most: int, token: str | None) -> Sequence[Run]:
-        return client.search_runs(list(experiments), conditions, view, most, page_token=token)
-
-    return list(get_results_from_paginated_fn(page, ROWS_A_PAGE))  # type: ignore[no-untyped-call]
+    return list(client.search_runs(list(experiments), conditions, view, MOST_RUNS))
 
 
 def settle_client() -> None:

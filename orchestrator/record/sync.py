@@ -20,8 +20,6 @@ from orchestrator.report.words.numbers import counted
 
 FORMER = "former-store-"
 """Prefix of the directory to which an old store is moved."""
-SQLITE = ("", "-journal", "-wal", "-shm")
-"""Suffixes of the files of an SQLite database."""
 
 
 def sync(root: Path, console: Console) -> None:
@@ -60,14 +58,11 @@ def rebuild(root: Path, console: Console) -> None:
         )
     for sweep_id in home.sweep_ids():
         home.sweep(sweep_id).check_free()
-    aside = Path(tempfile.mkdtemp(prefix=FORMER, dir=home.root))
-    for name in (*(f"{DATABASE}{end}" for end in SQLITE), ARTIFACTS):
-        if (home.root / name).exists():
-            (home.root / name).rename(aside / name)
-    if any(aside.iterdir()):
+    if old := [*home.root.glob(f"{DATABASE}*"), *home.root.glob(ARTIFACTS)]:
+        aside = Path(tempfile.mkdtemp(prefix=FORMER, dir=home.root))
+        for path in old:
+            path.rename(aside / path.name)
         console.out(f"the old store was moved to {aside}; delete it when you no longer need it", highlight=False)
-    else:
-        aside.rmdir()
     sync(root, console)
 
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from markupsafe import Markup
-
-from orchestrator.catalog.export import compared, page_of
+from orchestrator.catalog.export import page_of
 from orchestrator.catalog.reading import StoredSweep, Unfinished, in_training, read_known
 from orchestrator.errors import UserError
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import State
 from orchestrator.home.sweeps import UnreadableError
 from orchestrator.record.store import StoreError
-from orchestrator.report.answer_table import comparison_table
-from orchestrator.report.figures.comparisons import forest_figure, main_figure
+from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.page import render
 from orchestrator.report.rows import targets
-from orchestrator.report.side_by_side import can_scale, comparison_sentences, finding, scaling_words
+from orchestrator.report.side_by_side import finding
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.explanation import how_sure
 from orchestrator.report.words.numbers import moment
@@ -32,12 +29,6 @@ HOW_TO_READ = (
     f"Transition: the size at which the mean score reaches {LEVEL:.0%} of its asymptote, with its {CONFIDENCE:.0%} "
     "interval in brackets. 3/5 at 12: three of the five seeds tried at size 12 learned."
 )
-SHOWN = 30
-"""Number of sweeps with answer and figure. A figure takes half a second, so older sweeps only have links."""
-MOST_COMPARED = 12
-"""Maximum number of sweeps to compare on a page."""
-
-
 Links = Callable[[], Mapping[str, Mapping[str, str]]]
 """Returns each sweep's addresses in the record, by sweep id and name. Raises :class:`StoreError`."""
 Made = TypeVar("Made")
@@ -59,10 +50,7 @@ class SweepPages:
             links = self._links()
         except StoreError as error:
             links, notes = {}, [f"MLflow's record cannot be read: {error}"]
-        entries = [
-            self._entry(sweep_id, links.get(sweep_id, {}), place < SHOWN)
-            for place, sweep_id in enumerate(self._home.sweep_ids())
-        ]
+        entries = [self._entry(sweep_id, links.get(sweep_id, {})) for sweep_id in self._home.sweep_ids()]
         running = any(entry["state"] == "running" for entry in entries)
         return render(
             "index.html.j2",
@@ -83,26 +71,6 @@ class SweepPages:
         """Return the figure of a sweep as SVG without its question. Raises :class:`UserError` as :meth:`report`."""
         stored = self._readable(sweep_id)
         return self._once("figure", sweep_id, lambda: _figure(stored))
-
-    def compare(self, ids: Sequence[str]) -> str:
-        """Return the page that compares several sweeps. Raises :class:`UserError` for fewer than two, or too many."""
-        chosen = list(dict.fromkeys(ids))
-        if not 2 <= len(chosen) <= MOST_COMPARED:
-            raise UserError(f"{len(chosen)} sweeps are selected: select 2 to {MOST_COMPARED} on the page of all sweeps")
-        stored = [self._readable(sweep_id) for sweep_id in chosen]
-        answers = compared(stored)
-        kind = "variant" if all(entry.variant for entry in answers) else "sweep"
-        header, rows = comparison_table(answers, kind)
-        findings = comparison_sentences(answers, kind)
-        svg = inline_svg(forest_figure(answers), "compared", " ".join(findings))
-        return render(
-            "compare.html.j2",
-            labels={sweep.id: entry.label for sweep, entry in zip(stored, answers, strict=True)},
-            sentences=[*findings, *(scaling_words(answers) if can_scale(answers) else ())],
-            header=header,
-            rows=rows,
-            figure=Markup(svg),  # Safe: matplotlib escapes the text in its figures.
-        )
 
     def _once(self, kind: str, sweep_id: str, make: Callable[[], Made]) -> Made:
         """Return the result of ``make``, which is called again only if the sweep has changed."""
@@ -125,31 +93,27 @@ class SweepPages:
     def _stored(self, sweep_id: str) -> StoredSweep | UnreadableError:
         return self._once("read", sweep_id, lambda: read_known(self._home, sweep_id))
 
-    def _entry(self, sweep_id: str, links: Mapping[str, str], shown: bool) -> dict[str, Any]:
-        """Return a sweep on the page for its template, with runs in training and requests to stop in words."""
+    def _entry(self, sweep_id: str, links: Mapping[str, str]) -> dict[str, Any]:
+        """Return a sweep on the page for its template, with runs in training in words."""
         stored = self._stored(sweep_id)
-        entry: dict[str, Any] = {"id": sweep_id, "links": links, "training": (), "stopping": ()}
+        entry: dict[str, Any] = {"id": sweep_id, "links": links, "training": ()}
         if isinstance(stored, UnreadableError):
             empty: dict[str, Any] = {"stored": None, "about": "", "rows": (), "verdicts": (), "figure": "", "links": {}}
             return entry | empty | {"state": "unreadable", "why": str(stored)}
         answer, spec = stored.answer, stored.spec
         if stored.state is State.RUNNING:
             ended = frozenset(run.key for run in stored.runs)
-            unfinished = in_training(stored.sweep, ended, lambda text: None)  # Skip files being written.
+            unfinished = in_training(stored.sweep, ended)
             entry["training"] = [_training_words(run, spec.size_axis, spec.target) for run in unfinished]
-            requests = stored.sweep.files.stop_requests()
-            entry["stopping"] = [
-                str(request) for request in requests if request.mix not in stored.stopped and request.key not in ended
-            ]
         return entry | {
             "stored": stored,
             "state": stored.state.value,
             "rows": targets(answer),
             "about": ", ".join(filter(None, (spec.title, spec.profile, answer.subject, changed_words(spec)))),
-            "headline": " ".join(finding(answer)) if shown else "see its report for the answer",
-            "verdicts": verdict_lines(answer) if shown else (),
-            "paragraphs": how_sure(answer) if shown else (),
-            "figure": f"figure/{sweep_id}.svg?{len(stored.runs)}" if shown and stored.runs else "",
+            "headline": " ".join(finding(answer)),
+            "verdicts": verdict_lines(answer),
+            "paragraphs": how_sure(answer),
+            "figure": f"figure/{sweep_id}.svg?{len(stored.runs)}" if stored.runs else "",
         }
 
 

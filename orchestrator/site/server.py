@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs
 
 from orchestrator.errors import SweepError, UserError
 from orchestrator.site.pages import SweepPages
@@ -22,20 +21,18 @@ NAMES = (HOST, "localhost")
 HTML, SVG = "text/html; charset=utf-8", "image/svg+xml"
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; "
-    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'"
+    "connect-src 'self'; form-action 'none'; frame-ancestors 'none'"
 )
-TRIED = 20
-"""Number of ports to try after the first."""
 
 
 def free_port(first: int) -> int:
-    """Return the first free port from ``first`` on, or any free port if the next :data:`TRIED` are taken."""
-    for port in (*range(first, min(first + TRIED, 65536)), 0):
+    """Return ``first`` if it is a free port, otherwise any free port."""
+    for port in (first, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((HOST, port))
-            except OSError:
+            except (OSError, OverflowError):  # It is taken, or beyond the last port.
                 continue
             return int(probe.getsockname()[1])
     raise RuntimeError("no port is free on this machine")
@@ -82,10 +79,9 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Host", "").partition(":")[0] not in NAMES:
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST, explain="Open this page at 127.0.0.1 or localhost.")
             return
-        path, _, query = self.path.partition("?")
         try:
             with self.server.lock:
-                body, kind = _page(self.server.pages, path.removeprefix("/"), query)
+                body, kind = _page(self.server.pages, self.path.partition("?")[0].removeprefix("/"))
             self._send(body, kind)
         except SweepError as error:
             self.send_error(HTTPStatus.NOT_FOUND, explain=str(error))
@@ -108,13 +104,11 @@ class _Handler(BaseHTTPRequestHandler):
         """Print nothing: the terminal shows the address, not every request."""
 
 
-def _page(pages: SweepPages, path: str, query: str) -> tuple[str, str]:
+def _page(pages: SweepPages, path: str) -> tuple[str, str]:
     """Return the page of a path and its type. Raises :class:`UserError` for an unknown path."""
     folder, _, name = path.partition("/")
     if path == "":
         return pages.index(), HTML
-    if path == "compare":
-        return pages.compare(parse_qs(query).get("sweep", [])), HTML
     if folder == "sweep" and name:
         return pages.report(name), HTML
     if folder == "figure" and name.endswith(".svg"):

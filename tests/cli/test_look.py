@@ -80,7 +80,7 @@ def test_a_report_is_written_to_the_given_path_or_the_sweeps_directory(
     assert run("report", "other", "--home", home, "--output", tmp_path).code == 2
     for command in ("report", "figure"):
         path = tmp_path / "new" / "other.svg"
-        assert "there is no directory" in run(command, "other", "--home", home, "--output", path).refused()
+        assert "in a directory that exists" in run(command, "other", "--home", home, "--output", path).refused()
     assert [path.name for path in tmp_path.iterdir()] == ["other.html"]
 
 

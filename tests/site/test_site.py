@@ -9,19 +9,15 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from html import escape
 from http.server import ThreadingHTTPServer
 
 import pytest
 
-from orchestrator.catalog.export import compared
 from orchestrator.catalog.reading import read_sweep
 from orchestrator.errors import UserError
-from orchestrator.home.directories import Home, StopRequest
+from orchestrator.home.directories import Home
 from orchestrator.home.journal import Answered, Journal
-from orchestrator.home.sweeps import ask_to_stop
 from orchestrator.record.store import StoreError
-from orchestrator.report.answer_table import comparison_rows
 from orchestrator.report.side_by_side import finding
 from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.site.pages import SweepPages
@@ -47,7 +43,7 @@ def served_page(home: Home) -> Iterator[str]:
         yield address
 
 
-def test_every_sweep_is_shown_with_answer_state_figure_and_report_and_compared(address: str, home: Home) -> None:
+def test_every_sweep_is_shown_with_answer_state_figure_and_report(address: str, home: Home) -> None:
     finished = write_sweep(home)
     broken = write_sweep(home, spec(question="Which one is broken?"))
     other = write_sweep(home, spec(variant="larger"))
@@ -76,16 +72,6 @@ def test_every_sweep_is_shown_with_answer_state_figure_and_report_and_compared(a
     assert "Every run is a point" in report
     assert finished.spec.question in report
     assert ">All sweeps</a>" in report
-    for sweep in (finished, other):
-        assert f'name="sweep" value="{sweep.id}" form="compare"' in html
-    page = get(f"{address}compare?sweep={finished.id}&sweep={other.id}")
-    for row in comparison_rows(compared([read_sweep(home, sweep.id) for sweep in (finished, other)])):
-        assert all(escape(cell) in page for cell in row.cells)
-    assert "<svg " in page
-    for query in ("", f"?sweep={other.id}", f"?sweep={other.id}&sweep={other.id}", f"?sweep={other.id}&sweep=none"):
-        with pytest.raises(urllib.error.HTTPError) as error:
-            get(f"{address}compare{query}")
-        assert error.value.code == 404
 
 
 def test_changed_sweeps_are_read_again(address: str, home: Home) -> None:
@@ -150,15 +136,13 @@ def test_a_taken_port_is_reported_as_a_user_error(address: str, home: Home) -> N
     assert free_port(port) != port
 
 
-def test_runs_in_training_and_stop_requests_are_shown(address: str, home: Home) -> None:
+def test_runs_in_training_are_shown(address: str, home: Home) -> None:
     sweep_spec, files = spec(), runs_of(spec())
     sweep = write_sweep(home, sweep_spec, runs=files[:3], answered=False)
     leave_stack(home, sweep, files[3:5], 4)
     assert f"--resume {sweep.id}" in get(address)
     with home.sweep(sweep.id).driving():
-        ask_to_stop(sweep, StopRequest(mix="add+prod"))
         html = get(address)
     assert "2 in training" in html
     assert f"units {files[3].size} seed {files[3].seed}: step 4, 0.40" in html
-    assert "Stopping add+prod" in html
     assert "--resume" not in html
