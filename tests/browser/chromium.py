@@ -11,8 +11,6 @@ from pathlib import Path
 
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
-from selenium.webdriver.common.action_chains import ActionChains
-from selenium.webdriver.common.keys import Keys
 
 from tests.waiting import wait_for
 
@@ -82,11 +80,6 @@ class Page:
         """Prefer the color scheme ``light`` or ``dark``."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
-
-    def press(self, key: str, times: int = 1) -> None:
-        """Press a key of :class:`selenium.webdriver.common.keys.Keys`."""
-        for _ in range(times):
-            ActionChains(self._driver).send_keys(getattr(Keys, key)).perform()
 
     def accessibility(self) -> list[str]:
         """Return violations of WCAG 2.1 AA found by axe: a line per rule, with the first violating element."""

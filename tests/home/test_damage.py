@@ -77,22 +77,12 @@ def gone(files: SweepDirectory) -> None:
 
 UNREADABLE: dict[str, tuple[Callable[[SweepDirectory], object], str]] = {
     "specification torn": (lambda files: files.spec.write_text("name: [hurt"), "not valid YAML"),
-    "specification empty": (lambda files: files.spec.write_text(""), "space.yaml cannot be used"),
     "specification gone": (lambda files: files.spec.unlink(), "space.yaml: No such file"),
-    "specification no text": (lambda files: files.spec.write_bytes(b"\xff\xfe\x00"), "space.yaml cannot be used"),
     "newer version": (newer, "journal.jsonl was written by another version"),
     "journal empty": (lambda files: files.journal.write_text(""), "no readable first line"),
     "family gone, undescribed": (
         lambda files: [gone(files), files.family.unlink()],  # type: ignore[func-returns-value]
         "family 'gone.away:Family' cannot be imported: there is no module 'gone'",
-    ),
-    "family gone, description torn": (
-        lambda files: [gone(files), files.family.write_text('{"name"')],  # type: ignore[func-returns-value]
-        "space.yaml cannot be used",
-    ),
-    "family gone, description empty": (
-        lambda files: [gone(files), files.family.write_text("{}")],  # type: ignore[func-returns-value]
-        "the description of its family is incomplete: 'name'",
     ),
 }
 

@@ -7,7 +7,6 @@ import shutil
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -186,25 +185,6 @@ def test_diverged_runs_have_results_and_failed_runs_do_not(records: Record) -> N
     assert not any(name.startswith("test_accuracy") for name in failed.data.metrics)
 
 
-def test_recorded_times_come_from_the_log_whenever_it_is_recorded(new: Record) -> None:
-    finished = new.finished
-    times = [f"2026-01-02T03:{minute:02}:00+00:00" for minute in range(10, 10 + len(finished.runs))]
-    runs = tuple(replace(run, at=at) for run, at in zip(finished.runs, times, strict=True))
-    record(MlflowTracker(new.store), replace(finished, runs=runs))
-    ends = [new.one(run_key=run.key).info.end_time for run in runs]
-    assert ends == [1767323400000 + 60_000 * place for place in range(len(runs))]
-    assert {run.info.end_time for run in new.runs() if run.data.tags["kind"] != "run"} == {ends[-1]}
-
-
-def test_recording_twice_leaves_one_record_each(records: Record) -> None:
-    before = snapshot(records)
-    record(MlflowTracker(records.store), records.finished)
-    same = MlflowTracker(records.store)
-    record(same, records.finished)
-    same.run_ended(records.finished.sweep, records.finished.runs[0])
-    assert snapshot(records) == before
-
-
 def test_a_resumed_sweep_replaces_the_answer_in_its_record(records: Record, tmp_path: Path) -> None:
     finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-stop")
     sweep = finished.sweep
@@ -259,17 +239,6 @@ def test_a_deleted_sweep_leaves_no_records_or_artifacts(new: Record, tmp_path: P
     assert remove_sweep(store, "no_such_space", finished.sweep.id) == 0
 
 
-def snapshot(records: Record) -> list[dict[str, Any]]:
-    """Return every record of the sweep with its contents, in a fixed order."""
-    histories = records.client.get_metric_history
-    return [
-        run.to_dictionary()
-        | {name: [(m.step, m.value) for m in histories(run.info.run_id, name)] for name in run.data.metrics}
-        | {"artifacts": sorted(records.artifacts(run))}
-        for run in sorted(records.runs(), key=lambda run: run.info.run_id)
-    ]
-
-
 def test_a_transition_has_its_estimates_and_its_curve_over_sizes(new: Record) -> None:
     sweep = new.finished.sweep
     answered = answer(sweep.spec, bracketed(), blocks=in_order(sweep.spec))
@@ -292,17 +261,3 @@ def test_a_transition_has_its_estimates_and_its_curve_over_sizes(new: Record) ->
     assert tasks["add"]["total"]["low"] == pytest.approx(mix.target.total.low)
     posterior = tasks["prod"]["transition"]["density"]
     assert sum(posterior["weights"]) + posterior["above"] == pytest.approx(1)
-
-
-def test_a_run_of_two_sweeps_has_one_record(new: Record, tmp_path: Path) -> None:
-    first = finish(tmp_path / "sweeps")
-    second = finish(tmp_path / "sweeps", "add_vs_add_prod-20260102-030405-two")
-    reused = tuple(replace(run, found_in=first.sweep.id) for run in second.runs)
-    gone = replace(reused[0], found_in="add_vs_add_prod-20250101-030405-gone")
-    tracker = MlflowTracker(new.store)
-    record(tracker, first)
-    record(tracker, replace(second, runs=(gone, *reused[1:])))
-    assert len(new.runs(kind="run")) == len(first.runs)
-    assert [run.data.tags["run_key"] for run in new.runs(second.sweep.id, kind="run")] == [gone.key], (
-        "its own sweep was deleted"
-    )
