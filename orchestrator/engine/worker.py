@@ -17,7 +17,7 @@ from orchestrator.engine.base import RunReport, StackJob, StackReport
 from orchestrator.engine.probing import run_probe
 from orchestrator.home.checkpoints import CHECKPOINT, MEMBERS, Checkpoints, note_progress, read_members, read_progress
 from orchestrator.home.directories import CONTENTS, SweepDirectory, scratch
-from orchestrator.home.machine_errors import trouble_in, trouble_words, with_causes
+from orchestrator.home.machine_errors import trouble_words, with_causes
 from orchestrator.home.run_files import ARRAYS, WEIGHTS, packed_arrays, result_files
 from orchestrator.space import hardware
 from orchestrator.space.resources import Resources
@@ -213,7 +213,7 @@ class StackWorker:
             learner.restore(checkpoint)
             self._curves = read_progress(checkpoint.parent)
         except Exception as error:
-            if is_out_of_memory(error) or trouble_in(error) is not None:
+            if is_out_of_memory(error) or trouble_words(error, checkpoint):
                 raise  # The file is not at fault.
             why = f"{type(error).__name__}: {error}".partition("\n")[0]
             self._messages.append(self._checkpoints.drop_damaged(self._job.stack_id, why))

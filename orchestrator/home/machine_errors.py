@@ -20,11 +20,6 @@ SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
 """Message of numpy, without an error number, if a full disk truncates a write."""
 
 
-def trouble_in(error: BaseException) -> int | None:
-    """Return the number of the machine error behind an exception, or None for any other exception."""
-    return next((number for number in map(_number, with_causes(error)) if number in ERRORS), None)
-
-
 def trouble_words(error: BaseException, place: object) -> str:
     """Return a sentence with the machine error behind an exception and its remedy, "" for other errors. ``place`` is
     the file or directory to name by default."""
