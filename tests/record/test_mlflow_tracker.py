@@ -239,6 +239,20 @@ def test_a_deleted_sweep_leaves_no_records_or_artifacts(new: Record, tmp_path: P
     assert remove_sweep(store, "no_such_space", finished.sweep.id) == 0
 
 
+def test_artifacts_of_a_moved_home_stay_in_it(empty: Path, tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    before = unrecorded(empty, old)
+    MlflowTracker(before.store).run_ended(before.finished.sweep, before.finished.runs[0])
+    old.rename(new)
+    store, finished = choose(new, {}), finish(tmp_path / "sweeps")
+    record(MlflowTracker(store), finished)
+    assert len(list(new.glob("artifacts/*/*/artifacts/arrays.npz"))) == 6
+    assert remove_sweep(store, finished.sweep.spec.name, finished.sweep.id) == 10
+    assert not any(path.is_file() for path in (new / "artifacts").rglob("*"))
+    assert not old.exists()
+
+
 def test_a_transition_has_its_estimates_and_its_curve_over_sizes(new: Record) -> None:
     sweep = new.finished.sweep
     answered = answer(sweep.spec, bracketed(), blocks=in_order(sweep.spec))
