@@ -15,9 +15,6 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 import orchestrator as o
-from orchestrator.catalog.reading import read_sweep
-from orchestrator.home.directories import Home
-from orchestrator.report.probe_findings import probe_points
 from tests.cli.program import command
 
 FOREIGN = re.compile(r"operation|optimizer|nats\b|n_embed|embedd|transformer|listops|token|number line", re.IGNORECASE)
@@ -104,21 +101,10 @@ def test_a_broken_probe_is_reported_and_fails_no_run(mazes: Mazes) -> None:
 
 
 def test_the_page_has_the_probes_by_mix_and_size(mazes: Mazes) -> None:
-    stored = o.load("mazes")
     html = mazes.texts["report.html"]
     probes = html[html.index('<div id="probes">') :].partition("</details>")[0]
     assert re.findall(r"<h3>(.*?)</h3>", probes) == ["broken", "firing"]
     assert all(f'aria-label="{label}"' in probes for label in ("broken: odd", "firing: mean, solved"))
-    points = probe_points(read_sweep(Home(mazes.home / "results"), stored.id).runs)
-    assert {probe: list(numbers) for probe, numbers in points.items()} == {
-        "broken": ["odd"],
-        "firing": ["mean", "solved"],
-    }
-    frame = stored.runs
-    mine = frame[(frame["mix"] == "find exit") & (frame["size"] == 8)]
-    for number, column in (("mean", "probe/firing/mean"), ("solved", "accuracy")):
-        drawn = [point.value for point in points["firing"][number] if (point.mix, point.size) == ("find exit", 8)]
-        assert sorted(drawn) == pytest.approx(sorted(mine[column]))
     assert 'id="similarities"' not in html
 
 
@@ -135,12 +121,6 @@ def test_measures_and_probe_numbers_have_separate_columns(mazes: Mazes) -> None:
     assert "measure/find exit" in mazes.texts["logs"]
     exported = pd.read_csv(io.StringIO(mazes.texts["runs.csv"]))
     assert {"measure/steps", "probe/firing/mean"} <= set(exported.columns)
-
-
-def test_arrays_of_family_and_probes_are_loaded(mazes: Mazes) -> None:
-    stored = o.load("mazes")
-    key = stored.runs["key"].iloc[0]
-    assert {name: array.ndim for name, array in stored.arrays(key).items()} == {"firing": 2, "by_room": 1}
 
 
 def test_the_record_keeps_measures_and_probe_numbers_apart(mazes: Mazes) -> None:

@@ -74,9 +74,6 @@ class Family(ABC):
     """Meaning of a size (``n_embed``), as the name of a parameter in records and of an axis in figures."""
     Settings: ClassVar[type]
 
-    tasks_setting: ClassVar[str] = ""
-    """Setting that lists the tasks, by dotted name, if there is one: errors about unknown tasks name it."""
-
     # How runs train.
     stacks: ClassVar[bool] = True
     """False if every run trains alone: ``learner`` then gets one run at a time."""
@@ -91,6 +88,8 @@ class Family(ABC):
     # For reports.
     compares_mixes: ClassVar[bool] = True
     """True if each mix is compared with the first; False if each mix is a separate question, such as a race."""
+    items_in_order: ClassVar[bool] = True
+    """True if the items (the rows of a model's arrays) have a meaningful order, as numbers do."""
     words: ClassVar[Words] = Words()
     """The family's nouns and verbs for reports."""
     probes: ClassVar[tuple[str, ...]] = ()
@@ -163,10 +162,6 @@ class Family(ABC):
     def check(self, mix: Mix, size: int) -> None:  # noqa: B027 - by default every run can be trained
         """Raise :class:`SettingsError` unless these settings can train a run of this mix and size."""
 
-    def best_constant(self, task: str) -> float | None:
-        """Return the approximate score of the best constant answer on a task, or None if it is unknown without data."""
-        return None
-
     def warnings(self, sizes: Sequence[int]) -> list[str]:
         """Return caveats about results with these settings and sizes, which `plan` and `explain` print."""
         return []
@@ -194,10 +189,6 @@ class Family(ABC):
     def subject(self) -> str:
         """Return what is learned in a few words, such as ``modulus 6``, for the heading of an answer, or ``""``."""
         return ""
-
-    def items_in_order(self) -> bool:
-        """Return True if the items (the rows of a model's arrays) have a meaningful order, as numbers do."""
-        return True
 
     def groupings(self) -> dict[str, tuple[int, ...]]:
         """Return groupings of the items that matter to the tasks: a name (``mod2``), which is part of the names of

@@ -192,9 +192,6 @@ def read_known(home: Home, sweep_id: str) -> StoredSweep | UnreadableError:
     damage = list(memory.damaged)
     if damage:
         damage.append(f"`run ... --resume {sweep_id}` finds the missing runs or trains them again")
-    if sweep.spec.lacks_family:
-        description = "its runs are shown as they were described when the sweep began"
-        damage.append(f"the family {sweep.spec.family} of {sweep_id} cannot be imported: {description}")
     ended = frozenset(run.key for run in runs)
     training = () if memory.answered else in_training(sweep, ended)
     changed = datetime.fromisoformat(memory.changed or sweep.created)

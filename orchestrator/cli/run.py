@@ -148,7 +148,7 @@ def _check_begin(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hard
     if options.dashboard:
         from orchestrator.engine.ray.session import check_dashboard  # Ray takes a second to import.
 
-        check_dashboard(options.address)
+        check_dashboard()
 
 
 def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hardware, console: Console) -> None:

@@ -7,7 +7,6 @@ process cannot use the device while a training step is recorded as a CUDA graph.
 from __future__ import annotations
 
 import json
-import logging
 import os
 import subprocess
 import sys
@@ -22,8 +21,6 @@ from orchestrator.home.directories import SweepDirectory, scratch
 from orchestrator.home.sweeps import load_sweep
 from orchestrator.search.base import Request
 from orchestrator.stacks import FULL, Stack, Ticket
-
-log = logging.getLogger(__name__)
 
 NICENESS = 5
 """Niceness of the compiling process. Delaying training costs more than compiling a step later."""
@@ -40,35 +37,25 @@ class CompilesAhead(AbstractContextManager["CompilesAhead"]):
         self._shapes: set[str] = set()
         """Shapes that trained here or were compiled ahead."""
         self._process: subprocess.Popen[bytes] | None = None
-        self._errors = scratch(spec.resources.scratch) / f"ahead-{os.getpid()}.txt"
-        self._size = 0
-        """The last size whose compilation was started."""
 
     def __exit__(self, *raised: object) -> None:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-        self._errors.unlink(missing_ok=True)
 
     def look(self, stack: Stack) -> None:
-        """Start the next compilation if none is running. ``stack`` is the stack in training."""
+        """Start the next compilation if none is running. ``stack`` is the stack in training.
+
+        If a size cannot be compiled, it is compiled again when it trains, and any error is raised there.
+        """
         self._shapes.add(stack.tickets[0].shape)
-        process = self._process
-        if not self._compiles or (process is not None and process.poll() is None):
+        if not self._compiles or (self._process is not None and self._process.poll() is None):
             return
-        if process is not None and process.returncode:
-            # The size is compiled again when it trains, and any error is raised there.
-            lines = self._errors.read_text(errors="replace").strip().splitlines() or ["no output"]
-            log.warning(f"could not compile size {self._size} in advance, so its first stack starts later: {lines[-1]}")
         self._process = None
         ticket = next((one for one in self._tickets(stack) if one.shape not in self._shapes), None)
         if ticket is not None:
             self._shapes.add(ticket.shape)
-            try:
-                self._start(ticket)
-            except OSError as error:
-                log.warning(f"cannot compile training steps in advance, so first stacks start later: {error}")
-                self._compiles = False
+            self._process = self._started(ticket)
 
     def _tickets(self, stack: Stack) -> Iterator[Ticket]:
         """Yield runs of other sizes, most likely to train first. Sizes that train one run at a time are skipped,
@@ -84,19 +71,17 @@ class CompilesAhead(AbstractContextManager["CompilesAhead"]):
             if campaign.sizing.most(ticket.config.size) > 1:
                 yield ticket
 
-    def _start(self, ticket: Ticket) -> None:
+    def _started(self, ticket: Ticket) -> subprocess.Popen[bytes]:
         """Compile the step of a run in a new process. Its new session keeps the terminal's Ctrl-C away."""
-        self._size = ticket.config.size
         words = [str(self._campaign.sweep.files.directory), json.dumps(asdict(ticket.request))]
-        with self._errors.open("wb") as errors:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", __name__, *words],
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-                start_new_session=True,
-            )
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", __name__, *words],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -9,9 +9,8 @@ import logging
 import time
 import traceback
 
-from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.campaign import Campaign, Engine
 from orchestrator.engine.compile_ahead import CompilesAhead
-from orchestrator.engine.engine import Engine
 from orchestrator.engine.worker import StackWorker
 from orchestrator.stacks import Stack
 
@@ -26,10 +25,6 @@ class LocalEngine(Engine):
 
     slots = 1
 
-    def __init__(self) -> None:
-        self._can_leave = False
-        """True if leaving the stack now would lose no progress, because its data are being generated or loaded."""
-
     def describe(self) -> str:
         return "this process alone (--engine local), without Ray"
 
@@ -43,35 +38,18 @@ class LocalEngine(Engine):
                     self._train(campaign, stack, ahead)
 
     def _train(self, campaign: Campaign, stack: Stack, ahead: CompilesAhead) -> None:
-        job = campaign.job(stack)
-        worker: StackWorker | None = None
-        while not (campaign.is_over(stack.id) or (worker and worker.done)):
+        worker = StackWorker(campaign.sweep.spec, campaign.job(stack))
+        while not (campaign.is_over(stack.id) or worker.done):
             ahead.look(stack)
             try:
-                self._can_leave = not campaign.has_progress(stack.id)
-                worker = worker or StackWorker(campaign.sweep.spec, job)
                 report = worker.advance()
-                self._can_leave = False
-            except KeyboardInterrupt:
-                if not campaign.stopping:
-                    raise
-                worker = None  # Interrupted within a step, so its state cannot be saved.
             except Exception:  # noqa: BLE001 - a separate process would fail in the same way
-                self._can_leave = False
                 campaign.stack_failed(stack.id, traceback.format_exc())
                 return
-            else:
-                campaign.take_in(stack.id, report)
-                campaign.look()
-        self._can_leave = False
-        if worker:
-            try:
-                worker.close()
-            except Exception as error:  # noqa: BLE001 - the sweep stops although a family or a full disk raises here
-                log.warning(f"could not write a checkpoint, so this stack will resume from an earlier one: {error}")
+            campaign.take_in(stack.id, report)
+            campaign.look()
+        try:
+            worker.close()
+        except Exception as error:  # noqa: BLE001 - the sweep stops although a family or a full disk raises here
+            log.warning(f"could not write a checkpoint, so this stack will resume from an earlier one: {error}")
         campaign.stack_ended(stack.id)
-
-    def interrupted(self) -> None:
-        """Leave a stack at once if it has no progress to save, since generating its data may take minutes."""
-        if self._can_leave:
-            raise KeyboardInterrupt

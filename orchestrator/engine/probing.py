@@ -18,7 +18,7 @@ from orchestrator.home.run_files import ARRAYS, WEIGHTS, ProbeResult, is_due, wr
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.space.spec import SweepSpec
 from trainables.base import Family, RunConfig, Status
-from trainables.probes.base import Probe, Probed
+from trainables.probes.base import Probe
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -33,19 +33,18 @@ def run_probe(
         weights: Weights of the run, empty if it has none.
         cache: Directory of training data on this node.
     """
-    probed, error = Probed(), _lacking(probe, arrays, weights)
+    numbers: dict[str, float] = {}
+    made: Arrays = {}
+    error = _lacking(probe, arrays, weights)
     if not error:
         try:
             model = family.load(config, weights) if probe.needs_model else None
             data = family.data(config, cache) if probe.needs_data else None
-            result = probe.run(family, config, model, arrays, data)
-            if not isinstance(result, Probed):
-                raise TypeError(f"the probe {probe.name!r} returned {type(result).__name__} instead of Probed")
-            probed = result
+            probed = probe.run(family, config, model, arrays, data)
+            numbers, made = {name: float(value) for name, value in probed.numbers.items()}, probed.arrays
         except Exception:  # noqa: BLE001 - a probe may raise anything; the result has the error
             error = traceback.format_exc()
-    numbers = {name: float(value) for name, value in probed.numbers.items()}
-    return ProbeResult(probe.name, probe.version, numbers, error), probed.arrays
+    return ProbeResult(probe.name, probe.version, numbers, error), made
 
 
 def probe_stored_run(probe: Probe, family: Family, config: RunConfig, directory: Path, cache: Path) -> ProbeResult:

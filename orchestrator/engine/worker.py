@@ -28,9 +28,6 @@ from trainables.contract.report_validator import BrokenFamilyError, ReportValida
 from trainables.probes.base import load_probe
 from trainables.transformer.gpu_step import lacking
 
-CHECKPOINTS_KEPT_S = 7 * 24 * 3600.0
-"""Age in seconds at which checkpoints in a node's scratch are removed. Only an interrupted sweep that is never resumed
-leaves any."""
 EXHAUSTED = (
     "out of memory",
     "CUBLAS_STATUS_ALLOC_FAILED",
@@ -250,11 +247,7 @@ def _checkpoints_for(spec: SweepSpec, job: StackJob) -> Checkpoints:
     sweep = SweepDirectory(Path(job.directory))
     if sweep.journal.is_file() and os.access(sweep.directory, os.W_OK):
         return Checkpoints(sweep.checkpoints)
-    root = scratch(spec.resources.scratch) / "checkpoints"
-    for directory in root.glob("*"):
-        if time.time() - directory.stat().st_mtime > CHECKPOINTS_KEPT_S:
-            shutil.rmtree(directory, ignore_errors=True)
-    return Checkpoints(root / job.sweep_id)
+    return Checkpoints(scratch(spec.resources.scratch) / "checkpoints" / job.sweep_id)
 
 
 def prepare_device(resources: Resources) -> tuple[str, ...]:

@@ -51,8 +51,6 @@ class SweepDirectory:
         self.home = Home(directory.parent.parent)
         self.spec = directory / "space.yaml"
         """Resolved search space (YAML)."""
-        self.family = directory / "family.json"
-        """Description of the family (JSON), used when the family cannot be imported."""
         self.journal = directory / "journal.jsonl"
         """Log of the sweep, one event per JSON line."""
         self.tune = directory / "tune"

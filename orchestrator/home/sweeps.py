@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -17,13 +16,11 @@ from orchestrator.errors import SweepError, UserError, unknown
 from orchestrator.home.directories import Home, StopRequest, SweepDirectory
 from orchestrator.home.journal import SCHEMA, Begun, Ended, Journal, read_journal
 from orchestrator.home.run_files import ProbeResult, read_results
-from orchestrator.search.base import Request
 from orchestrator.space import hardware, strict_yaml
 from orchestrator.space.mistakes import parse
 from orchestrator.space.spec import SweepSpec
-from trainables.base import Outcome, RunConfig, SettingsError, Status, load_family
+from trainables.base import Outcome, RunConfig, Status
 from trainables.contract.arms import as_named
-from trainables.contract.stand_in import StandIn, description, stand_in
 from trainables.files import write_whole
 
 FIGURE = "transitions.png"
@@ -144,8 +141,6 @@ def write_spec(files: SweepDirectory, spec: SweepSpec) -> SweepSpec:
     """Write a sweep's specification and return it as :func:`load_sweep` will read it. Raises :class:`UserError` if it
     could not be read again."""
     checked = spec.checked()
-    runs = [checked.config(Request(checked.baseline.name, size, checked.seed)) for size in checked.sizes]
-    write_whole(files.family, json.dumps(description(checked.family_of(checked.baseline), runs)))
     write_whole(files.spec, checked.to_yaml())
     return checked
 
@@ -172,20 +167,9 @@ def load_sweep(home: Home, sweep_id: str) -> Sweep:
             why = f"was written by another version of the program; this one reads schema {SCHEMA}"
             raise UnreadableError(sweep_id, f"{files.journal} {why}")
         data = strict_yaml.read(files.spec.read_text(encoding="utf-8"), files.spec.name).data
-        spec = parse(SweepSpec, data, _stand_in_for(files, data))
+        spec = parse(SweepSpec, data)
     except OSError as error:
         raise UnreadableError(sweep_id, f"{error.filename}: {error.strerror}") from error
     except ValueError as error:  # Not text, not YAML, or rejected by the family.
         raise UnreadableError(sweep_id, f"{files.spec} cannot be used: {error}") from error
     return Sweep(files, spec, begun.created, begun.environment)
-
-
-def _stand_in_for(files: SweepDirectory, data: Any) -> type[StandIn] | None:
-    """Return a stand-in if a sweep's family cannot be imported but the sweep's directory describes it."""
-    if not isinstance(data, dict) or not isinstance(data.get("settings"), dict) or not files.family.is_file():
-        return None
-    try:
-        load_family(str(data.get("family")))
-    except SettingsError:
-        return stand_in(files.family.read_text(encoding="utf-8"), tuple(data["settings"]))
-    return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from orchestrator.errors import did_you_mean, unknown
 from orchestrator.space.mistakes import Key, Mistake, explain
 from orchestrator.space.settings import flatten, plain_value
@@ -30,18 +32,19 @@ def in_mixes(mixes: Sequence[Arm], target: str, family: Family) -> Iterator[Mist
             if strangers and set(strangers) <= {part.strip() for part in whole.split("+")}:
                 yield Mistake(("mixes", place), f"write {{{whole!r}: 1}} for the {family.words.task} {whole!r}")
                 return
-        listed = f" settings.{family.tasks_setting} lists them." if family.tasks_setting else ""
         for task in strangers:
-            problem = unknown(family.words.task, task, known, where=f"the mix {mix}")
-            yield Mistake(("mixes", place), f"{problem}{listed}")
+            yield Mistake(("mixes", place), str(unknown(family.words.task, task, known, where=f"the mix {mix}")))
         if not strangers and target not in mix.tasks:
             yield Mistake(("target",), f"every mix must contain the target {target!r}; the mix {mix} does not")
 
 
 def in_bar(learned: float, target: str, family: Family) -> Iterator[Mistake]:
     """Refuse a target on which the best constant answer nearly counts as learned."""
-    constant = family.best_constant(target) if target in family.tasks() else None
-    if constant is not None and (needed := bar(constant, learned)) - constant < CLEAR:
+    tables = family.tables([target], 0) if target in family.tasks() else None
+    if tables is None:
+        return
+    constant = float(np.bincount(tables[target].ravel()).max() / tables[target].size)
+    if (needed := bar(constant, learned)) - constant < CLEAR:
         yield Mistake(
             ("target",),
             f"cannot be measured: the best constant answer scores {constant:.2f} on {target}, and a run counts as "

@@ -67,15 +67,14 @@ def dotted(key: Key) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in key).removeprefix(".")
 
 
-def parse(kind: type[T], data: Any, context: object = None, at: Key = ()) -> T:
+def parse(kind: type[T], data: Any, at: Key = ()) -> T:
     """Return an instance of ``kind`` (a pydantic model or a standard dataclass) made from plain data.
 
-    Unknown keys are refused at every depth. Validators get the ``context``. Raises :class:`InvalidDataError`, whose
-    keys begin with ``at``.
+    Unknown keys are refused at every depth. Raises :class:`InvalidDataError`, whose keys begin with ``at``.
     """
     holder = _holder(typing.cast(Hashable, kind))
     try:
-        parsed = holder.model_validate_json(json.dumps({"value": data}), context=context)
+        parsed = holder.model_validate_json(json.dumps({"value": data}))
         return typing.cast(T, parsed.value)  # type: ignore[attr-defined]
     except ValidationError as error:
         mistakes = [replace(mistake, key=at + mistake.key) for mistake in _mistakes(error, kind)]

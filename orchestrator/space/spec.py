@@ -13,7 +13,6 @@ from pydantic import (
     Field,
     PlainSerializer,
     PlainValidator,
-    PrivateAttr,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -95,8 +94,6 @@ class SweepSpec(BaseModel):
     """The setting in which variants differ, if it is a number (``settings.task.modulus``)."""
     salt: str = ""
     """Part of every run's key that keeps other sweeps' runs from being reused (``--fresh``); ``""`` shares runs."""
-    _stand_in: type[Family] | None = PrivateAttr(default=None)
-    """Replacement for a family that cannot be imported, from the context of validation."""
 
     @model_validator(mode="before")
     @classmethod
@@ -150,8 +147,8 @@ class SweepSpec(BaseModel):
 
     @field_validator("family")
     @classmethod
-    def _known_family(cls, value: str, info: ValidationInfo) -> str:
-        if missing := sorted(_family_class(value, info).__abstractmethods__):
+    def _known_family(cls, value: str) -> str:
+        if missing := sorted(load_family(value).__abstractmethods__):
             raise ValueError(f"{value!r} is not a complete family: it lacks {', '.join(missing)}")
         return value
 
@@ -160,13 +157,12 @@ class SweepSpec(BaseModel):
     def _of_family(cls, value: Any, info: ValidationInfo) -> Any:
         if value is not None:
             return value
-        return _family_class(info.data["family"], info).probes if "family" in info.data else ()
+        return load_family(info.data["family"]).probes if "family" in info.data else ()
 
     @field_validator("probes")
     @classmethod
-    def _distinct_probes(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        # Probes of a family that cannot be imported are often in the same module.
-        if info.context is None and (twice := _repeated(load_probe(probe).name for probe in value)):
+    def _distinct_probes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if twice := _repeated(load_probe(probe).name for probe in value):
             raise ValueError(f"two probes have the name {twice!r}; their results would be in one file")
         return value
 
@@ -176,11 +172,10 @@ class SweepSpec(BaseModel):
         if "family" not in info.data:
             return value  # The family is reported as wrong, and its settings are unknown.
         # From plain values, because workers read those, and an integer in place of a float would change a run's key.
-        return parse(_family_class(info.data["family"], info).Settings, value)
+        return parse(load_family(info.data["family"]).Settings, value)
 
     @model_validator(mode="after")
-    def _fits_together(self, info: ValidationInfo) -> SweepSpec:
-        self._stand_in = info.context
+    def _fits_together(self) -> SweepSpec:
         if mistakes := self._mistakes():
             raise InvalidDataError(*mistakes)
         return self
@@ -234,13 +229,8 @@ class SweepSpec(BaseModel):
         return f"{self.name}, {self.variant}" if self.variant else self.name
 
     @property
-    def lacks_family(self) -> bool:
-        """True if the family cannot be imported: the sweep can then be shown but not continued."""
-        return self._stand_in is not None
-
-    @property
     def family_class(self) -> type[Family]:
-        return self._stand_in or load_family(self.family)
+        return load_family(self.family)
 
     def make_family(self) -> Family:
         return self.family_class(self.settings)
@@ -367,12 +357,6 @@ class SweepSpec(BaseModel):
 def _repeated(names: Iterable[str]) -> str:
     """Return the first name that occurs twice, or ``""``."""
     return next((name for name, count in Counter(names).items() if count > 1), "")
-
-
-def _family_class(name: str, info: ValidationInfo) -> type[Family]:
-    """Return the family of this name, or its stand-in from the validation context."""
-    stand_in: type[Family] | None = info.context
-    return stand_in or load_family(name)
 
 
 def differences(spec: SweepSpec, other: SweepSpec) -> dict[str, tuple[Any, Any]]:

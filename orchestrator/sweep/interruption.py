@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from types import FrameType
 
 from orchestrator.engine.campaign import Campaign, Observer
-from orchestrator.engine.engine import Engine
 from orchestrator.errors import SweepError
 from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.machine_errors import trouble_words
@@ -30,7 +29,7 @@ LOOK_EVERY_S = 0.5
 
 
 @contextmanager
-def stop_on_interrupt(campaign: Campaign, engine: Engine) -> Iterator[None]:
+def stop_on_interrupt(campaign: Campaign) -> Iterator[None]:
     """During the block, stop a campaign on the signals of :func:`stop_signals`: each stack trains to its next
     evaluation and leaves a checkpoint. A second signal ends the process at once.
 
@@ -56,7 +55,6 @@ def stop_on_interrupt(campaign: Campaign, engine: Engine) -> Iterator[None]:
             again = "press Ctrl-C again to end at once and lose the training since the last checkpoints"
             # In another thread, because the signal may arrive while a line is being printed.
             threading.Thread(target=log.info, args=(f"Stopping: {what}; {again}",), daemon=True).start()
-        engine.interrupted()
 
     in_main = threading.current_thread() is threading.main_thread()
     before = {number: signal.signal(number, handle) for number in stop_signals()} if in_main else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -23,8 +23,8 @@ from trainables.base import Status
 SNAPSHOT_EVERY_S, SHARE = 0.2, 0.05
 """Minimum seconds between snapshots, and maximum share of the time spent on them, since their cost grows with the
 number of runs. The same share limits the estimation of the time left."""
-WINDOW_S = 60.0
-"""Seconds over which throughput is measured."""
+ESTIMATE_EVERY_S = 60.0
+"""Seconds between estimates of the time left before the first run has ended."""
 
 
 class Monitor:
@@ -38,7 +38,6 @@ class Monitor:
         self._expected = expected
         self._begun = time.monotonic()
         self._family = campaign.sweep.spec.make_family()
-        self._progressed: deque[tuple[float, int]] = deque()
         self._left: tuple[tuple[int, int], float, float] | None = None
         """State from which the seconds left were computed, the time of the computation, and the result."""
         self._next_left_at = self._begun
@@ -85,7 +84,6 @@ class Monitor:
             counts=counts,
             in_flight=tuple(map(self._progress, training)),
             trained_s=sum(outcome.measures.get("seconds", 0.0) for outcome in here),
-            steps_per_s=self._steps_per_s(sum(run.steps for run in here) + sum(run.step for run in training)),
             warnings=tuple(
                 f"out of memory at {spec.size_axis} {size}: its stacks now have at most {most} runs"
                 for size, most in sorted(campaign.limits.items())
@@ -103,15 +101,6 @@ class Monitor:
         steps = self._family.steps(run.ticket.config)
         left_s = run.left_s(steps, self._taken)
         return RunProgress(request.mix, request.size, request.seed, run.step, steps, accuracy, left_s)
-
-    def _steps_per_s(self, steps: int) -> float | None:
-        """Return the steps per second of all runs in the last minute, or None before the second snapshot."""
-        now = time.monotonic()
-        self._progressed.append((now, steps))
-        while len(self._progressed) > 2 and now - self._progressed[1][0] >= WINDOW_S:
-            self._progressed.popleft()
-        then, steps_then = self._progressed[0]
-        return (steps - steps_then) / (now - then) if now > then and steps > steps_then else None
 
     def _pace_in_training(self, training: Sequence[Run]) -> float | None:
         """Return the duration of the stacks in training relative to expectation, or None if no rate is known."""
@@ -134,7 +123,7 @@ class Monitor:
         trained = [record.outcome.measures for record in ended if not record.found_in]
         computed = sum(measures.get("seconds", 0.0) for measures in trained)
         by_rate = None if computed else self._pace
-        basis = len(ended), 0 if by_rate is None else 1 + int((now - self._begun) / WINDOW_S)
+        basis = len(ended), 0 if by_rate is None else 1 + int((now - self._begun) / ESTIMATE_EVERY_S)
         if self._left is None or (self._left[0] != basis and now >= self._next_left_at):
             passed = sum(measures.get("wall_seconds", measures.get("seconds", 0.0)) for measures in trained)
             slowdown = max(1.0, passed / computed) if computed else by_rate or 1.0

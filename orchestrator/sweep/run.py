@@ -15,8 +15,7 @@ from orchestrator import supervisor
 from orchestrator.catalog.reading import find_sweep
 from orchestrator.commands import command_line
 from orchestrator.cost import run_seconds
-from orchestrator.engine.campaign import Campaign
-from orchestrator.engine.engine import Engine
+from orchestrator.engine.campaign import Campaign, Engine
 from orchestrator.errors import UserError
 from orchestrator.home.directories import Home, make_home, scratch
 from orchestrator.home.journal import Ended, Journal, Memory, recall
@@ -100,7 +99,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
             sweep, searcher, journal, slots=engine.slots, sizing=sizing, known=known, blocks=len(memory.blocks)
         )
         progress = _Progress(campaign, recorder, console, options.limit)
-        blocks.enter_context(stop_on_interrupt(campaign, engine))
+        blocks.enter_context(stop_on_interrupt(campaign))
         if not campaign.done:
             with progress.view:
                 engine.execute(campaign)

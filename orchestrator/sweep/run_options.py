@@ -134,6 +134,7 @@ EXCLUDED = (
     ("fresh", "extend", "--fresh trains every run again, but --extend reuses the runs of a sweep"),
     ("local", "address", "--engine local trains without Ray, so it cannot use --address"),
     ("local", "dashboard", "--engine local trains without Ray, so it has no --dashboard"),
+    ("address", "dashboard", "the cluster at --address has its own dashboard: omit --dashboard"),
 )
 """Pairs of mutually exclusive options, and the reason."""
 ENGINES = ("ray", "local")

@@ -8,8 +8,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from orchestrator.engine.campaign import Campaign
-from orchestrator.engine.engine import Engine
+from orchestrator.engine.campaign import Campaign, Engine
 from orchestrator.errors import SweepError
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.journal import Journal, Memory, Tuned
@@ -48,7 +47,7 @@ def tuned(
     for study in tuner.studies():
         at = " and ".join(map(str, study.sizes))
         log.info(f"tuning {study.mix} at {spec.size_axis} {at}: up to {study.tune.trials} trials")
-    with stop_on_interrupt(campaign, engine):
+    with stop_on_interrupt(campaign):
         if not campaign.done:
             engine.execute(campaign)
     for record in campaign.records:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Self
 
 import numpy as np
-from rich.console import Console, ConsoleRenderable, Group, RenderableType
-from rich.control import Control
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.segment import ControlType
 from rich.table import Table
 from rich.text import Text
 
 from orchestrator.report.answer_table import plain_table
-from orchestrator.report.words.numbers import bad_runs, duration, number, rough_duration
+from orchestrator.report.words.numbers import bad_runs, duration, rough_duration
 from orchestrator.search.base import MixProgress
 from orchestrator.transition.types import Density
 from trainables.base import Status
@@ -26,8 +24,6 @@ from trainables.base import Status
 REFRESHES_PER_S = 2.0
 STATUS_EVERY_S = 30.0
 """Seconds between status lines without a terminal."""
-NARROW = 60
-"""Minimum number of columns for a table with bars."""
 MOST_CELLS = 8
 """Maximum number of lines for runs in training, so that the view fits a small terminal."""
 SOON_S = 1.0
@@ -69,8 +65,7 @@ class Snapshot:
 
     ``counts`` has the number of ended runs of each mix, and ``so_far`` the mixes with runs. ``left_s`` is the estimated
     time left: 0 if the sweep has taken longer and no run has ended since. ``trained_s`` is the training time of ended
-    runs, and ``grid_s`` the time of every size with every seed, None until it is known. ``steps_per_s`` counts
-    optimizer steps of all runs together over the last minute.
+    runs, and ``grid_s`` the time of every size with every seed, None until it is known.
     """
 
     size_axis: str
@@ -82,7 +77,6 @@ class Snapshot:
     left_s: float = 0.0
     trained_s: float = 0.0
     grid_s: float | None = None
-    steps_per_s: float | None = None
     so_far: Mapping[str, SoFar] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
@@ -115,9 +109,9 @@ class LiveView:
 
     def __enter__(self) -> Self:
         if self._console.is_terminal and not self._console.is_dumb_terminal:
-            self._live = _ResizableLive(
+            self._live = Live(
                 console=self._console,
-                get_renderable=lambda: render(self._snapshot(), self._last, self._console.width),
+                get_renderable=lambda: render(self._snapshot(), self._last),
                 refresh_per_second=REFRESHES_PER_S,
             )
             self._live.start(refresh=True)
@@ -159,33 +153,14 @@ class LiveView:
         self._console.print(f"{datetime.now():%H:%M:%S} {line}", markup=False, highlight=False, soft_wrap=True)
 
 
-class _ResizableLive(Live):
-    """Clears the screen after a resize, because the terminal has reflowed lines that rich would miss."""
-
-    def refresh(self) -> None:
-        """Refresh in one step on terminals with synchronized output (private mode 2026)."""
-        self.console.file.write("\x1b[?2026h")
-        super().refresh()
-        self.console.file.write("\x1b[?2026l")
-        self.console.file.flush()
-
-    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
-        size, last_size = self.console.size, getattr(self, "_last_size", None)
-        self._last_size = size
-        if last_size in (None, size):
-            return super().process_renderables(renderables)
-        self._live_render._shape = None
-        return [Control(ControlType.CLEAR, ControlType.HOME), *super().process_renderables(renderables)]
-
-
-def render(snapshot: Snapshot, last: str, width: int) -> RenderableType:
+def render(snapshot: Snapshot, last: str) -> RenderableType:
     """Return the live view, with times first, because a short terminal cuts off the bottom.
 
     ``last`` describes the last run that ended.
     """
-    parts: list[RenderableType] = [Text(_times(snapshot), "bold"), _mixes(snapshot, width)]
+    parts: list[RenderableType] = [Text(_times(snapshot), "bold"), _mixes(snapshot)]
     if snapshot.in_flight:
-        parts.append(_in_training(snapshot, width))
+        parts.append(_in_training(snapshot))
     bad = {name: bad_runs(counts[Status.DIVERGED], counts[Status.FAILED]) for name, counts in snapshot.counts.items()}
     parts += [Text(f"{name}: {text}", style="yellow") for name, text in bad.items() if text]
     parts += [Text(warning, style="yellow") for warning in snapshot.warnings]
@@ -197,33 +172,33 @@ def render(snapshot: Snapshot, last: str, width: int) -> RenderableType:
 def status_line(snapshot: Snapshot) -> str:
     """Return a snapshot as a line of plain text."""
     parts = []
-    cells = _training_cells(snapshot.in_flight)
     for mix in snapshot.mixes:
-        own = [(size, runs) for (name, size), runs in cells.items() if name == mix.mix]
-        scores = ", ".join(f"{size}: {_accuracies(runs)} at {_share(runs):.0%}" for size, runs in own)
-        training = f"{sum(len(runs) for _, runs in own)} now" + (f" ({scores})" if scores else "")
-        done = snapshot.counts.get(mix.mix, Counter()).total()
-        parts.append(f"{mix.mix} {_transition(snapshot, mix)}, {done} done, {training}")
+        done, now = _done_and_now(snapshot, mix)
+        parts.append(f"{mix.mix} {_transition(snapshot, mix)}, {done} done, {now} now")
     return "; ".join([*parts, _times(snapshot), _costs(snapshot)])
 
 
-def _mixes(snapshot: Snapshot, width: int) -> Table:
-    bars = width >= NARROW
-    axis = [f"{snapshot.size_axis} {snapshot.sizes[0]} to {snapshot.sizes[-1]}"] if bars else []
-    table = plain_table("mix", *axis, "transition", "done", "now")
-    for column in table.columns[len(axis) + 2 :]:
+def _mixes(snapshot: Snapshot) -> Table:
+    axis = f"{snapshot.size_axis} {snapshot.sizes[0]} to {snapshot.sizes[-1]}"
+    table = plain_table("mix", axis, "transition", "done", "now")
+    for column in table.columns[3:]:
         column.no_wrap = True
     for mix in snapshot.mixes:
         so_far = snapshot.so_far.get(mix.mix)
-        bar = [_posterior_bar(snapshot.sizes, so_far.posterior if so_far else (), mix)] if bars else []
+        done, now = _done_and_now(snapshot, mix)
         table.add_row(
             Text(mix.mix),
-            *bar,
+            _posterior_bar(snapshot.sizes, so_far.posterior if so_far else (), mix),
             Text(_transition(snapshot, mix), "green" if mix.done and so_far and so_far.found else ""),
-            str(snapshot.counts.get(mix.mix, Counter()).total()),
-            str(sum(run.mix == mix.mix for run in snapshot.in_flight)),
+            str(done),
+            str(now),
         )
     return table
+
+
+def _done_and_now(snapshot: Snapshot, mix: MixProgress) -> tuple[int, int]:
+    """Return the numbers of a mix's runs that ended and that are in training."""
+    return snapshot.counts.get(mix.mix, Counter()).total(), sum(run.mix == mix.mix for run in snapshot.in_flight)
 
 
 def _posterior_bar(sizes: Sequence[int], posterior: Sequence[float], mix: MixProgress) -> Text:
@@ -250,34 +225,23 @@ def _posterior_bar(sizes: Sequence[int], posterior: Sequence[float], mix: MixPro
     return bar
 
 
-def _in_training(snapshot: Snapshot, width: int) -> Table:
-    table = plain_table("training", "", "left", "accuracy, seed by seed" if width >= NARROW else "accuracy")
+def _in_training(snapshot: Snapshot) -> Table:
+    table = plain_table("training", "", "left", "accuracy")
     for column in table.columns[1:3]:
         column.no_wrap, column.justify = True, "right"
     table.columns[3].no_wrap, table.columns[3].overflow = True, "ellipsis"
-    cells = _training_cells(snapshot.in_flight)
+    cells: dict[tuple[str, int], list[RunProgress]] = {}
+    for run in sorted(snapshot.in_flight, key=lambda run: (run.mix, run.size, run.seed)):
+        cells.setdefault((run.mix, run.size), []).append(run)
     for (mix, size), runs in list(cells.items())[:MOST_CELLS]:
+        share = sum(run.step / max(run.steps, 1) for run in runs) / len(runs)
         left = [run.left_s for run in runs if run.left_s is not None]
         times = duration(max(left)) if left else "-"
-        table.add_row(Text(f"{mix} {size}"), f"{_share(runs):.0%}", times, _accuracies(runs))
+        accuracies = " ".join("-" if run.accuracy is None else f"{run.accuracy:.2f}" for run in runs)
+        table.add_row(Text(f"{mix} {size}"), f"{share:.0%}", times, accuracies)
     if len(cells) > MOST_CELLS:
         table.add_row(Text(f"and {len(cells) - MOST_CELLS} more", style="dim"))
     return table
-
-
-def _training_cells(in_flight: Iterable[RunProgress]) -> dict[tuple[str, int], list[RunProgress]]:
-    cells: dict[tuple[str, int], list[RunProgress]] = {}
-    for run in sorted(in_flight, key=lambda run: (run.mix, run.size, run.seed)):
-        cells.setdefault((run.mix, run.size), []).append(run)
-    return cells
-
-
-def _accuracies(runs: Iterable[RunProgress]) -> str:
-    return " ".join("-" if run.accuracy is None else f"{run.accuracy:.2f}" for run in runs)
-
-
-def _share(runs: Sequence[RunProgress]) -> float:
-    return sum(run.step / max(run.steps, 1) for run in runs) / len(runs)
 
 
 def _transition(snapshot: Snapshot, mix: MixProgress) -> str:
@@ -303,12 +267,10 @@ def _times(snapshot: Snapshot) -> str:
 
 
 def _costs(snapshot: Snapshot) -> str:
-    """Return ``1 h 05 min of training done (34% of the whole grid), 12,300 steps/s``."""
+    """Return ``1 h 05 min of training done (34% of the whole grid)``."""
     if snapshot.trained_s < 1:
         return "no run has ended yet"
     text = f"{duration(snapshot.trained_s)} of training done"
     if snapshot.grid_s:
         text += f" ({snapshot.trained_s / snapshot.grid_s:.0%} of the whole grid)"
-    if snapshot.steps_per_s is not None:
-        text += f", {number(snapshot.steps_per_s)} steps/s"
     return text

@@ -108,21 +108,6 @@ def test_its_mixes_can_be_trained_and_others_are_refused_by_name(
     assert family.subject()
 
 
-def test_keys_differ_if_the_mathematics_differs(family: TransformerFamily, runs: list[RunConfig]) -> None:
-    run = runs[0]
-    training = replace(run.settings.training, learning_rate=1e-3)
-    task = run.settings.task.with_examples(2)
-    others = [
-        *runs,
-        replace(run, seed=1),
-        replace(run, size=16),
-        replace(run, settings=replace(run.settings, training=training)),
-        replace(run, settings=replace(run.settings, task=task)),
-    ]
-    assert len({family.key(other) for other in others}) == len(others)
-    assert family_of(family.settings).key(replace(run)) == family.key(run)
-
-
 def test_runs_of_different_mixes_train_the_same_alone_and_in_a_stack(
     family: TransformerFamily, runs: list[RunConfig], data_cache: Path
 ) -> None:
@@ -138,17 +123,6 @@ def test_runs_of_different_mixes_train_the_same_alone_and_in_a_stack(
         assert mine.curve[-1].loss < mine.curve[0].loss
         assert set(mine.accuracy) == set(mine.floor) == set(run.mix.tasks)
         assert all(0 <= share <= 1 for share in (*mine.accuracy.values(), *mine.floor.values()))
-
-
-def test_the_files_of_a_run_have_the_expected_size(
-    family: TransformerFamily, runs: list[RunConfig], data_cache: Path
-) -> None:
-    ended = last_reports(make_learner(runs[:1], data_cache))[0]
-    assert sum(weight.size for weight in ended.weights.values()) == family.parameters(12).total
-    items = family.settings.task.vocabulary().items
-    np.testing.assert_array_equal(ended.arrays["embedding"], ended.weights["token"][:items])
-    assert ended.arrays["embedding"].shape == (items, 12)
-    assert family.memory(12) > 4 * 4 * family.parameters(12).total
 
 
 def test_a_resumed_stack_continues_exactly(runs: list[RunConfig], data_cache: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,9 +15,11 @@ import psutil
 import pytest
 
 from tests.chaos.program import PATIENCE_S, RAYLET, WORKER, children, wait_until_gone
-from tests.engine.nodes import RAY
 from tests.waiting import wait_for
 
+RAY = Path(sys.executable).with_name("ray")
+OWN_DISK = "mount -t tmpfs -o size=64m tmpfs {home}"
+"""Command that puts an empty disk in place of the driver's home."""
 END_S = 30.0
 """Seconds in which a killed process must be gone."""
 

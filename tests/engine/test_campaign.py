@@ -173,20 +173,6 @@ def test_a_memory_limit_holds_for_larger_sizes(files: Path) -> None:
     assert largest == {4: 4, 8: 2, 16: 2}
 
 
-def test_a_later_halving_never_raises_the_limit(files: Path) -> None:
-    campaign = make(
-        files, slots=2, seeds=16, sizes=[8], mixes=["add"], search={"method": "grid"}, resources={"max_stack": 8}
-    )
-    first, second = start(campaign), start(campaign)
-    requests, other = (list(stack.requests) for stack in (first, second))
-    assert len(requests) == len(other) == 8
-    campaign.stack_halved(first.id, [requests[:4], requests[4:]])
-    half = start(campaign)
-    campaign.stack_halved(half.id, [requests[:2], requests[2:4]])
-    campaign.stack_halved(second.id, [other[:4], other[4:]])
-    assert campaign.limits == {8: 2}
-
-
 def test_a_stack_shows_its_evaluations_and_keeps_its_checkpoint_until_its_runs_have_ended(files: Path) -> None:
     campaign, sweep = make(files), SweepDirectory(files.parent)
     stack = start(campaign)

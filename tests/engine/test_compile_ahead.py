@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -65,15 +64,6 @@ class Waits(LogisticFamily):
         return super().learner(runs, device=device, cache=cache)
 
 
-class Uncompilable(Waits):
-    """A family whose step cannot be compiled."""
-
-    name = "uncompilable"
-
-    def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
-        raise RuntimeError("no step for this size")
-
-
 def campaign_of(family: type[Family], directory: Path, **changes: object) -> Campaign:
     """Return a campaign of two sizes with two runs each."""
     fields = {
@@ -122,19 +112,6 @@ def test_a_family_that_does_not_compile_starts_no_process(tmp_path: Path) -> Non
     with CompilesAhead(campaign) as ahead:
         ahead.look(start(campaign))
         assert ahead._process is None
-
-
-@pytest.mark.slow
-def test_a_size_that_cannot_be_compiled_ahead_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    campaign = campaign_of(Uncompilable, tmp_path)
-    with CompilesAhead(campaign) as ahead, caplog.at_level(logging.WARNING):
-        stack = start(campaign)
-        ahead.look(stack)
-        assert ahead._process is not None
-        assert ahead._process.wait(200) == 1
-        ahead.look(stack)
-    assert "could not compile size 16 in advance, so its first stack starts later: RuntimeError: no step" in caplog.text
-    assert ahead._process is None
 
 
 @pytest.mark.slow

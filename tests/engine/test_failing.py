@@ -9,7 +9,6 @@ from ray.core.generated.common_pb2 import ActorDiedErrorContext  # type: ignore[
 from ray.exceptions import (
     ActorDiedError,
     ActorUnavailableError,
-    NodeDiedError,
     ObjectLostError,
     OutOfMemoryError,
     RayError,
@@ -55,24 +54,21 @@ def raised(cause: Exception) -> RayTaskError:
     [
         (
             died("the actor's node was terminated unexpectedly: health check failed due to missing heartbeats"),
-            "the node 10.77.0.3 was lost (health check failed due to missing heartbeats)",
+            "Ray lost a process that trained on the node 10.77.0.3 (the actor's node was terminated unexpectedly",
         ),
-        (died("the actor's node was preempted: a notice"), "the node 10.77.0.3 was lost (a notice)"),
         (
             ActorUnavailableError("The actor is temporarily unavailable: RPC error: Socket closed", b"0" * 16),
-            "a node was lost, or cannot be reached (The actor is temporarily unavailable: RPC error: Socket closed)",
+            "Ray lost a process that trained on a node (The actor",
         ),
         (
             OutOfMemoryError(MONITOR),
-            "the node 10.77.0.3 ran short of memory (1.52GB of 23.54GB used), and Ray ended a process that trained "
-            "there: close other programs",
+            "the node 10.77.0.3 ran short of memory, and Ray ended a process that trained there: close other programs",
         ),
         (
             died(EXITED.format("SYSTEM_ERROR", "End of file. killed by SIGKILL by OOM killer due to high memory")),
-            "a training process on the node 10.77.0.3 died. Either the system ran out of memory (check dmesg",
+            "Ray lost a process that trained on the node 10.77.0.3 (The actor is dead because its worker",
         ),
-        (NodeDiedError("the node of the task is gone"), "Ray lost a process that trained on a node (the node of"),
-        (raised(ObjectLostError("00ff", None, "")), "Ray lost a process that trained on a node (Failed to retrieve"),
+        (raised(ObjectLostError("00ff", None, "")), "Ray lost a process that trained on a node ("),
     ],
 )
 def test_a_death_that_ray_reports_is_a_machine_error(error: RayError, begins: str) -> None:
@@ -110,7 +106,7 @@ def test_a_process_ended_by_rays_memory_monitor_is_not_a_failed_run(
     monkeypatch.setenv("RAY_memory_usage_threshold", "0.01")
     monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "3000")
     home, wanted, console = tmp_path / "home", troubled_spec(tmp_path, pace_s=2.0), quiet()
-    with pytest.raises(SweepError, match=r"ran short of memory \(.* used\), and Ray ended") as stopped:
+    with pytest.raises(SweepError, match="ran short of memory, and Ray ended") as stopped:
         run_here(wanted, home, engine="ray", console=console)
     sweep_id = only_sweep(home).id
     assert str(stopped.value).endswith(f"Continue with\nthe same command and --resume {sweep_id}")
@@ -128,4 +124,4 @@ def test_a_process_killed_by_hand_is_not_a_failed_run(tmp_path: Path) -> None:
     wanted = troubled_spec(tmp_path).model_copy(update={"resources": Resources(max_stack=1, retries=0)})
     run_here(wanted, home, engine="ray", console=console)
     assert statuses(home) == [Status.FINISHED] * 4
-    assert "Machine error (not a result): a training process on the node" in printed(console)
+    assert "Machine error (not a result): Ray lost a process that trained on the node" in printed(console)

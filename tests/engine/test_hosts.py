@@ -16,8 +16,7 @@ from tests.chaos.ground import QUICK
 from tests.chaos.paced import write_space
 from tests.chaos.program import ENVIRONMENT, GCS, RAYLET, ROOT, Program, evaluations, journalled
 from tests.chaos.rounds import SEEDS, Counted, count, truth
-from tests.engine.hosts import Hosts, connected_hosts
-from tests.engine.nodes import OWN_DISK
+from tests.engine.hosts import OWN_DISK, Hosts, connected_hosts
 from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]

@@ -136,9 +136,6 @@ def outcomes(home: Path) -> int:
         ({"name": "x", "phases": [{"mix": "min"}, {"mix": "add"}]}, "'min'"),
         ({"name": "x", "phases": []}, "either a mix or phases"),
         ({"name": "x", "phases": [{"mix": "max", "takes": "body"}, {"mix": "add"}]}, "no phase comes before it"),
-        # A phase continues the previous one of the same arm, and cannot name another run.
-        ({"name": "x", "phases": [{"mix": "max", "donor": "/elsewhere/runs/0123"}, {"mix": "add"}]}, "no such key"),
-        ({"name": "x", "phases": [{"mix": "max"}, {"mix": "add", "takes": "/elsewhere/runs/0123"}]}, "the part '/else"),
     ],
 )
 def test_arms_that_cannot_be_trained_are_refused(arm: dict[str, object], output: str) -> None:

@@ -36,30 +36,23 @@ def test_a_sweep_whose_family_now_refuses_its_settings_reports_the_reason(
 
 def test_python_reads_what_it_can_and_reports_the_rest(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    whole, torn, orphan, foreign, hurt = (write_sweep(home).id for _ in range(5))
+    whole, torn, orphan, hurt = (write_sweep(home).id for _ in range(4))
     home.sweep(torn).spec.write_text("name: [")
-    for sweep_id in (orphan, foreign):
-        spec = home.sweep(sweep_id).spec
-        spec.write_text(spec.read_text().replace("tests.families", "gone.away"))
-    home.sweep(orphan).family.unlink()
+    spec = home.sweep(orphan).spec
+    spec.write_text(spec.read_text().replace("tests.families", "gone.away"))
     journal = home.sweep(hurt).journal
     journal.write_text(journal.read_text().replace('"kind":"ended"', '"kind":"eaten"', 1))
     listed = sweeps(tmp_path).set_index("sweep")
-    readable = dict.fromkeys((whole, foreign, hurt), "finished")
+    readable = dict.fromkeys((whole, hurt), "finished")
     assert dict(listed["state"]) == readable | dict.fromkeys((torn, orphan), "unreadable")
     runs = len(load(whole, tmp_path).runs)
-    assert dict(listed["runs"].dropna()) == {whole: runs, foreign: runs, hurt: runs - 1}
+    assert dict(listed["runs"].dropna()) == {whole: runs, hurt: runs - 1}
     assert listed["unreadable"][whole] == ""
     assert "not valid YAML" in listed["unreadable"][torn]
     assert "cannot be imported" in listed["unreadable"][orphan]
     for sweep_id in (torn, orphan):
         with pytest.raises(UnreadableError, match=sweep_id):
             load(sweep_id, tmp_path)
-    with pytest.warns(UserWarning, match="cannot be imported"):
-        mixes = load(foreign, tmp_path).answer.mixes
-    assert [mix.target.transition for mix in mixes] == [
-        mix.target.transition for mix in load(whole, tmp_path).answer.mixes
-    ]
     with pytest.warns(UserWarning, match="line 3, is damaged"):
         assert len(load(hurt, tmp_path).runs) == runs - 1
 

@@ -23,7 +23,6 @@ LAPTOP = Hardware(cpus=2, memory_gb=16)
         ("sizes={from: 8, to: 256, count: 1000000000}", "sizes.count: must be less than or equal to 1000"),
         ("seeds=50000", "2 mixes x 3 sizes x 50000 seeds are 300000 runs; a sweep may have at most 100000"),
         ("seed=100000000000000000000000", "must be less than or equal to 9223372036854775807"),
-        ("sizes=[100000000000]", "a run at size 100000000000 needs 3.4e+24 bytes of memory, more than any machine has"),
         ("settings.training.steps=1000000000000000000000", "it must be at least 1 and at most 1000000000"),
         ("settings.training.learning_rate=1e300", "it must be above 0 and at most 1e+30"),
         ("settings.training.learning_rate=.nan", ".nan is not a finite number"),
@@ -42,10 +41,6 @@ LAPTOP = Hardware(cpus=2, memory_gb=16)
         ("settings.model.n_head=3", "size 4 cannot be trained; it must be a multiple of n_head (3)"),
         ("trials=3", "Did you mean tune.trials?"),
         ("lr=0.1", "Did you mean settings.training.learning_rate?"),
-        (
-            'mixes=[add, "add:1e308+prod:1e-308"]',
-            "the largest weight, 1e+308, is more than 1e+06 times the weight of 'prod', 1e-308",
-        ),
     ],
 )
 def test_absurd_values_are_refused_at_once(override: str, expected: str) -> None:

@@ -62,16 +62,6 @@ def test_a_broken_pipe_is_reported_with_how_to_resume(tmp_path: Path) -> None:
     assert driver.wait() == 1
 
 
-def test_ctrl_c_does_not_wait_for_data_in_this_process(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    meanwhile(lambda: begun(log), interrupt)
-    since = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
-        run_here(scripted(log, {"data_s": 60}), tmp_path)
-    assert time.monotonic() - since < 40
-    assert (len(begun(log)), events(log)) == (1, [])
-
-
 def test_a_sweep_stops_at_its_time_limit_and_can_be_resumed(tmp_path: Path) -> None:
     log = tmp_path / "log"
     sweep = scripted(log, {"steps": 20, "pace_s": 0.15})

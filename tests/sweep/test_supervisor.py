@@ -44,9 +44,12 @@ if now != "fails":
 if now == "drives":
     from types import SimpleNamespace as Fake
     from orchestrator.sweep.interruption import stop_on_interrupt
-    engine = Fake(interrupted=lambda: os.write(1, b"stopping\\n"))
-    with stop_on_interrupt(Fake(table=Fake(busy=0)), engine):
+    campaign = Fake(table=Fake(busy=0), stopping=False)
+    with stop_on_interrupt(campaign):
         os.write(1, b"driver %d\\n" % os.getpid())
+        while not campaign.stopping:
+            time.sleep(0.02)
+        os.write(1, b"stopping\\n")
         while True:
             time.sleep(0.02)
 if now == "late":

@@ -1,4 +1,4 @@
-"""The live view: as a table at several widths, through a real pseudo-terminal, and as plain lines."""
+"""The live view: as a table, through a real pseudo-terminal, and as plain lines."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ SNAPSHOT = Snapshot(
     left_s=170,
     trained_s=3930,
     grid_s=19650,
-    steps_per_s=12345,
     so_far={
         "add": SoFar("24-48", False, (0, 0, 0, 0.01, 0.02, 0.3, 0.4, 0.15, 0.06, 0.04, 0.02)),
         "add+prod": SoFar("up to 16", False, (0.3, 0.2, 0.4, 0.1, 0, 0, 0, 0, 0, 0, 0)),
@@ -57,7 +56,7 @@ SNAPSHOT = Snapshot(
 
 def shown(width: int, snapshot: Snapshot = SNAPSHOT) -> list[str]:
     console = Console(width=width, file=io.StringIO(), record=True, force_terminal=True)
-    console.print(render(snapshot, "add 24 seed 0: accuracy 0.31", width))
+    console.print(render(snapshot, "add 24 seed 0: accuracy 0.31"))
     return console.export_text().splitlines()
 
 
@@ -72,16 +71,15 @@ FORECAST = replace(
 )
 
 
-@pytest.mark.parametrize("width", [40, 60, 80])
-@pytest.mark.parametrize("mix", ["add", "first add+max+med, then add alone", "x" * 70])
-@pytest.mark.parametrize("words", ["at least 1,234", "2,700 [below 1,800, above 14,000]"])
-def test_a_verdict_is_not_truncated_next_to_a_long_name(words: str, mix: str, width: int) -> None:
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_verdict_is_not_truncated_next_to_a_long_name(width: int) -> None:
+    mix, words = "first add+max+med, then add alone", "2,700 [below 1,800, above 14,000]"
     named = MixProgress(mix, 8, 96, 3, done=False, note="no interval yet")
     snapshot = replace(SNAPSHOT, mixes=(named,), so_far={mix: SoFar(words, found=False)}, counts={}, in_flight=())
     text = "".join("".join(shown(width, snapshot)).split())
     assert max(map(len, shown(width, snapshot))) <= width
     for word in (*words.split(), *mix.split()):
-        assert width < 60 or len(mix) > 40 or word in text
+        assert word in text
 
 
 def test_times_are_shown_even_on_a_terminal_with_few_lines() -> None:
@@ -136,7 +134,7 @@ def test_a_log_file_or_dumb_terminal_gets_plain_lines_once_each(terminal: dict[s
         view.run_ended("add", 24, 0, "accuracy 0.31 [not markup] after 40 s")
         wait_for(lambda: file.getvalue().count(status_line(SNAPSHOT)) >= 2, 60)
     lines = untimed(file.getvalue())
-    assert "add 24-48, 8 done, 3 now (32: 0.35 0.80 at 40%, 40: - at 0%); " in status_line(SNAPSHOT)
+    assert status_line(SNAPSHOT).startswith("add 24-48, 8 done, 3 now; add+prod up to 16, 3 done, 1 now; ")
     assert lines[0] == "add 24 seed 0: accuracy 0.31 [not markup] after 40 s"
     assert lines.count(f"warning: {SNAPSHOT.warnings[0]}") == 1
     assert lines.count(status_line(SNAPSHOT)) >= 2
@@ -156,9 +154,8 @@ print("THE ANSWER")
 """
 
 
-def on_terminal(columns: int, resized: int = 0) -> str:
-    """Return the output of a program with the view on a pseudo-terminal of this width, ``resized`` after its first
-    lines."""
+def on_terminal(columns: int) -> str:
+    """Return the output of a program with the view on a pseudo-terminal of this width."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (40, columns))
     unset = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TTY_COMPATIBLE", "CI")
@@ -181,9 +178,6 @@ def on_terminal(columns: int, resized: int = 0) -> str:
         if not block:
             break
         received += block
-        if resized and b"n_embed" in received:
-            termios.tcsetwinsize(ours, (40, resized))
-            resized = 0
     os.close(ours)
     assert program.wait() == 0, received.decode()
     return received.decode()
@@ -201,7 +195,6 @@ def test_on_a_real_terminal_the_view_redraws_itself_in_place() -> None:
     received = on_terminal(columns)
     lines = screen(received, columns)
     assert received.count("n_embed 8 to 96") >= 2, "the view was not redrawn"
-    assert received.count("\x1b[?2026h") == received.count("\x1b[?2026l") >= 2
     assert "\x1b[33m" in received
     assert sum(line.startswith("add+prod  ") for line in lines) == 1, "redraws must replace each other"
     assert any("····▁▆█▃▂▁>" in line and "24-48" in line for line in lines)
@@ -211,12 +204,3 @@ def test_on_a_real_terminal_the_view_redraws_itself_in_place() -> None:
     assert max(map(len, lines)) <= columns
     assert received.endswith("THE ANSWER\r\n")
     assert "\x1b[?25h" in received, "the cursor must come back"
-
-
-def test_a_resize_leaves_a_single_table() -> None:
-    """A terminal reflows its lines, so that rich alone would leave the top of the old table."""
-    received = on_terminal(100, resized=64)
-    lines = screen(received[received.index("\x1b[2J") :], 64)
-    assert sum(line.startswith("add+prod  ") for line in lines) == 1
-    assert max(map(len, lines)) <= 64
-    assert [line for line in lines if line][-1] == "THE ANSWER"

@@ -82,13 +82,3 @@ class Unseeded(SimpleFamily):
 
     def train(self, tasks: Mapping[str, float], size: int, seed: int, settings: Any) -> Iterator[Point]:
         yield 1, 0.5, np.random.default_rng().random()
-
-
-class Raises(SimpleFamily):
-    """A family with a bug in the second step."""
-
-    task_names = ("add",)
-
-    def train(self, tasks: Mapping[str, float], size: int, seed: int, settings: Any) -> Iterator[Point]:
-        yield 1, 0.5, 0.5
-        raise RuntimeError("a bug of the user's")

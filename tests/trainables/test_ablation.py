@@ -32,28 +32,20 @@ def drawn(model: ModelSettings, seed: int = 0) -> dict[str, NDArray[Any]]:
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {},
-        {"bias": True},
-        {"tied": True, "bias": True},
-        {"n_head": 3, "activation": "gelu"},
-        {"n_layer": 3, "n_recurrence": 2},
-        {"parallel": True, "bias": True},
-    ],
+    [{}, {"tied": True, "bias": True}, {"n_layer": 3, "n_recurrence": 2}, {"parallel": True, "bias": True}],
     ids=str,
 )
-def test_every_update_can_be_changed_in_order(changes: dict[str, Any]) -> None:
+def test_every_update_is_observed_in_order(changes: dict[str, Any]) -> None:
     settings = replace(ModelSettings(block=18), **changes)
     model = TrainedTransformer(settings, WIDTH, VOCABULARY, drawn(settings))
     tokens = torch.from_numpy(np.random.default_rng(1).integers(0, VOCABULARY, size=(5, 13)))
     seen = []
 
-    def change(sublayer: str, application: int, update: torch.Tensor) -> torch.Tensor:
+    def observe(sublayer: str, application: int, update: torch.Tensor) -> None:
         assert update.shape == (1, 5, 13, WIDTH)
         seen.append((sublayer, application))
-        return update
 
-    torch.testing.assert_close(model.logits(tokens, change), model.logits(tokens), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(model.logits(tokens, observe), model.logits(tokens), rtol=1e-4, atol=1e-4)
     applications = settings.n_layer * settings.n_recurrence
     assert seen == [(sublayer, place) for place in range(applications) for sublayer in ("attention", "feed_forward")]
 

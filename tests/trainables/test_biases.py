@@ -23,7 +23,6 @@ SETTINGS = {
         block=9, n_layer=2, n_recurrence=2, n_head=2, activation="gelu", bias=True
     ),
     "tied": ModelSettings(block=9, n_recurrence=1, feed_forward=3, tied=True, bias=True),
-    "no biases": ModelSettings(block=9, n_head=2),
     "parallel": ModelSettings(block=9, bias=True, parallel=True),
     "parallel, two blocks, no biases": ModelSettings(block=9, n_layer=2, n_recurrence=2, n_head=2, parallel=True),
 }

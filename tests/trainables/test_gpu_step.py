@@ -3,11 +3,9 @@ step."""
 
 from __future__ import annotations
 
-import os
 import sysconfig
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -17,8 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tests.trainables.trainers import MODEL, TRAINING, VOCABULARY, losses, make_trainer, rows_of
 from trainables.transformer import gpu_step, model, stack
 from trainables.transformer.architecture import ModelSettings, layout
-from trainables.transformer.gpu_step import pad_parameters, repeatable
-from trainables.transformer.model import _embed, _embed_by_product, _parts, _product, forward, initialize
+from trainables.transformer.gpu_step import pad_parameters
+from trainables.transformer.model import _embed, _embed_by_product, _product, forward, initialize
 from trainables.transformer.stack import stack_losses
 
 PADDED = {
@@ -94,17 +92,6 @@ def test_a_recorded_step_repeats_training_without_the_host(
         assert torch.equal(tensor, replayed.state.tensors()[name]), name
 
 
-def test_repeatable_kernels_are_requested_only_within_the_block() -> None:
-    assert not torch.are_deterministic_algorithms_enabled()
-    with repeatable():
-        assert torch.are_deterministic_algorithms_enabled()
-        assert not torch.is_deterministic_algorithms_warn_only_enabled()
-        assert os.environ["CUBLAS_WORKSPACE_CONFIG"]
-        assert not torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
-    assert not torch.are_deterministic_algorithms_enabled()
-    assert torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
-
-
 @pytest.mark.parametrize("added", ["nothing", "bias", "stream"])
 def test_a_product_in_parts_has_the_same_values_and_gradients(added: str, monkeypatch: pytest.MonkeyPatch) -> None:
     generator = torch.Generator().manual_seed(0)
@@ -119,32 +106,6 @@ def test_a_product_in_parts_has_the_same_values_and_gradients(added: str, monkey
         weights = torch.linspace(-1, 1, product.numel(), dtype=torch.float64).view_as(product)
         results.append([product.detach(), *torch.autograd.grad((product * weights).sum(), list(inputs.values()))])
     torch.testing.assert_close(results[1], results[0], rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("stack", "rows", "on_gpu", "parts"),
-    [
-        (4, 8192, True, 16),  # The profile `paper`.
-        (4, 1980, True, 5),  # 33 expressions of 60 tokens.
-        (4, 383, True, 1),
-        (4, 769, True, 1),  # A prime number of rows.
-        (1, 8192, True, 1),
-        (4, 8192, False, 1),
-    ],
-)
-def test_rows_are_split_into_parts_only_on_a_gpu(stack: int, rows: int, on_gpu: bool, parts: int) -> None:
-    assert _parts(stack, rows, on_gpu=on_gpu) == parts
-
-
-def test_a_worker_compiles_with_few_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    from torch._inductor import config
-
-    monkeypatch.delenv(gpu_step.COMPILERS, raising=False)
-    with config.patch(compile_threads=64):  # As on a node with many cores, on which other workers compile too.
-        gpu_step.compiled(lambda: None)
-        threads = config.compile_threads
-    assert threads is not None
-    assert threads <= 4
 
 
 @pytest.mark.slow
@@ -186,27 +147,6 @@ def test_a_gpu_without_compilers_runs_uncompiled_and_names_the_missing_tools(
     assert gpu_step.can_compile(torch.device("cuda"))
     monkeypatch.setenv("PATH", "")
     assert gpu_step.lacking() == ("a C compiler (gcc or clang)",)
-
-
-def test_only_one_process_of_a_machine_compiles_a_form_at_a_time(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    within: list[str] = []
-
-    def enter(form: str) -> None:
-        with gpu_step.compiling(form):
-            within.append(form)
-
-    other, same = Thread(target=enter, args=["32"]), Thread(target=enter, args=["16"])
-    with gpu_step.compiling("16"):
-        other.start()
-        other.join(10)  # Another form does not wait.
-        same.start()
-        same.join(0.3)
-        assert within == ["32"]
-    same.join(10)
-    assert within == ["32", "16"]
 
 
 @pytest.mark.parametrize("name", PADDED)

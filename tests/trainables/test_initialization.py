@@ -88,17 +88,3 @@ KEYS = {
 def test_keys_of_older_runs_have_not_changed(space: str, profile: str, mix: str) -> None:
     family = load_space(space, profile, THEN).make_family()
     assert family.key(family.config(Arm.parse(mix), 16, 3)) == KEYS[space, profile, mix]
-
-
-def test_holding_out_multisets_changes_the_key_of_older_unordered_runs() -> None:
-    """This key belongs to runs from when ``unordered`` took its share of ordered tuples."""
-    unordered = ["settings.task.held_out=unordered", "settings.task.held_out_fraction=0.5", *THEN]
-    family = load_space("add_vs_add_prod", "smoke", unordered).make_family()
-    assert family.key(family.config(Arm.parse("add"), 16, 3)) != "f529f20e369da60f"
-
-
-def test_another_kind_of_initialization_drops_the_old_kinds_numbers() -> None:
-    space = load_space("add_vs_add_prod", "smoke", ["settings.model.init={kind: normal, std: 0.1}"])
-    assert space.settings.model.init == InitSettings(std=0.1)
-    base = ["settings.model.init.std=0.1", "settings.model.init.kind=normal"]
-    assert load_space("add_vs_add_prod", "smoke", base).settings.model.init == InitSettings(std=0.1)

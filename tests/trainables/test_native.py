@@ -179,7 +179,7 @@ def test_a_library_built_from_other_source_code_is_not_used(monkeypatch: pytest.
     try:
         why, remedy = native.missing() or ("", "")
         assert native.library() is None
-        assert not native.can_train(MODEL, TRAINING, VOCABULARY, "cpu")
+        assert not native.can_train(MODEL, TRAINING, "cpu")
     finally:
         native._load.cache_clear()
     assert "built from other source code" in why

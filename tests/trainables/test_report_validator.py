@@ -62,7 +62,6 @@ def test_numpy_numbers_are_converted_to_python_numbers() -> None:
     ("reports", "message"),
     [
         ([], "advance() must report on every run that has not ended (by index: 0, 1); it reported on none, so the"),
-        (pair()[:1], "it reported on 0"),
         ([*pair(), Report(2, evaluation())], "it reported on 0, 1, 2"),
         ([Report(0), Report(1, evaluation())], "has neither an evaluation nor an outcome"),
         (
@@ -71,13 +70,10 @@ def test_numpy_numbers_are_converted_to_python_numbers() -> None:
         ),
         (pair(accuracy={"add": math.nan, "prod": 1.0}), "its accuracy on 'add' is nan; it must be a share from 0 to 1"),
         (pair(accuracy={"prod": 1.0}), "for each task of the mix ('add', 'prod'); it is dict {'prod': 1.0}"),
-        (pair(accuracy={"add": "high", "prod": 1.0}), "its accuracy on 'add' must be a number; it is str 'high'"),
         (pair(step=0), "step 0 follows step 0; steps must increase"),
         (pair(step=5), "is 5; steps() allows the run at most 4"),
-        (pair(step=1.5), "must be a whole number; it is float 1.5"),
         (pair(measures={"norm": None}), "measure 'norm' must be a number; it is NoneType None"),
         ([Report(0, None, outcome(floor={})), Report(1, evaluation())], "its floor must have a value for each task"),
-        ([Report(0, None, outcome(data="x" * 37)), Report(1, evaluation())], "a hash of at most 36 characters"),
         ([Report(0, evaluation(), weights=LISTED), Report(1, evaluation())], "'w' is list [1.0]"),
         (["done"], "must return a list of Report; it returned list ['done']"),
     ],

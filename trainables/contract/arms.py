@@ -31,10 +31,8 @@ class Mix:
         for task, weight in weights.items():
             if not (0 < weight < float("inf")):
                 raise SettingsError(f"the weight of {task!r} is {weight!r}; it must be a positive number", key="mixes")
-        (least, rare), most = min((weight, task) for task, weight in weights.items()), max(weights.values())
-        if most > MOST_UNEVEN * least:
-            uneven = f"{MOST_UNEVEN:g} times the weight of {rare!r}, {least:g}"
-            raise SettingsError(f"the largest weight, {most:g}, is more than {uneven}", key="mixes")
+        if max(weights.values()) > MOST_UNEVEN * min(weights.values()):
+            raise SettingsError(f"a weight is more than {MOST_UNEVEN:g} times as large as another", key="mixes")
         weights = dict(sorted(weights.items()))
         total = sum(weights.values())
         return cls(tuple(weights), tuple(weight / total for weight in weights.values()))
@@ -92,7 +90,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Arm:
-    """A way to train a model of each size; a sweep compares several.
+    """A way to train a model of each size, in at least one phase; a sweep compares several.
 
     The last phase's mix contains the target. ``budget`` multiplies the settings' training steps and examples.
     ``recipe`` names the settings to train with, if a sweep has several. ``label`` is the name of the arm; with ``""``
@@ -105,8 +103,6 @@ class Arm:
     label: str = ""
 
     def __post_init__(self) -> None:
-        if not self.phases:
-            raise SettingsError("an arm needs at least one phase", key="arms")
         if not (0 < self.budget < float("inf")):
             raise SettingsError(f"the budget of {self} is {self.budget!r}; it must be a positive number", key="arms")
         shares = [phase.share for phase in self.phases]

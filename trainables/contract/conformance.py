@@ -63,8 +63,6 @@ def case_of(family: Family, sizes: Sequence[int], device: str, directory: Path) 
     tasks = family.tasks()
     if not isinstance(tasks, tuple) or not tasks or not all(isinstance(task, str) and task for task in tasks):
         raise BrokenFamilyError(f"tasks() must return a tuple of at least one name; it returned {tasks!r}")
-    if len(set(tasks)) < len(tasks):
-        raise BrokenFamilyError(f"tasks() names a task twice: {', '.join(tasks)}")
     mixes = [Mix.of(dict.fromkeys(tasks[:count], 1)) for count in range(1, min(len(tasks), 2) + 1)]
     accepted, refusal = [], ""
     for size in sizes or SIZES:
@@ -178,11 +176,9 @@ def _resumed(case: Case) -> None:
         scores = [[(point.step, point.accuracy) for point in points] for points, _ in (ended, resumed[index])]
         steps = [", ".join(str(step) for step, _ in one) or "none" for one in scores]
         final, other = ended[1].accuracy, resumed[index][1].accuracy
-        _require(
-            scores[0] == scores[1] and final == other,
-            f"run {index} must continue from its checkpoint as if it had not stopped, with evaluations after steps "
-            f"{steps[0]} and the final score {final}; it continued with {steps[1]} and {other}",
-        )
+        rule = f"run {index} must continue from its checkpoint as if it had not stopped"
+        given = f"after steps {steps[0]} and the final score {final}; it continued with {steps[1]} and {other}"
+        _require(scores[0] == scores[1] and final == other, f"{rule}, with evaluations {given}")
 
 
 def _to_the_end(learner: Learner, validator: ReportValidator) -> dict[int, tuple[list[Evaluation], Outcome]]:

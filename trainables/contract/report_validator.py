@@ -16,8 +16,6 @@ import numpy as np
 
 from trainables.base import Evaluation, Family, Outcome, Report, RunConfig, Status
 
-LONGEST_HASH = 36
-"""Maximum number of characters in a hash of data."""
 ROUNDING = 1e-6
 """Tolerance for shares below 0 or above 1: a mean in float32 may be inexact."""
 
@@ -84,8 +82,6 @@ class ReportValidator:
     def _outcome(self, given: Any, run: RunConfig, where: str) -> Outcome:
         typed = isinstance(given, Outcome) and isinstance(given.status, Status)
         self._require(typed, f"{where} outcome must be an Outcome with a Status; it is {shortened(given)}")
-        hashed = isinstance(given.data, str) and len(given.data) <= LONGEST_HASH
-        self._require(hashed, f"{where} outcome's data must be a hash of at most {LONGEST_HASH} characters")
         outcome: Outcome = given
         failed = outcome.status is Status.FAILED
         return replace(

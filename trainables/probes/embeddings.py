@@ -41,20 +41,17 @@ class EmbeddingProbe(Probe):
 class Similarity(EmbeddingProbe):
     """Cosine similarities of the rows of the array ``embedding`` [n, C], as the array ``similarity`` [n, n], float32.
 
-    If the rows have a meaningful order and n is at least 4, there are two numbers, both differences of cosines in
-    [-2, 2]. Both subtract the mean cosine of all pairs that are not neighbors on the ring 0, 1, ..., n - 1, 0:
-
-    * ``ring``: the mean cosine of neighbors on the ring, minus this mean. It is 0 if the order leaves no trace.
-    * ``ends``: the cosine of the first and the last row, minus this mean. It is as large as ``ring`` if the rows form a
-      closed ring, and at most 0 if they lie along a line. It depends on one pair, so a single run is noisy.
+    If the rows have a meaningful order and n is at least 4, there is one number: ``ring``, in [-2, 2], is the mean
+    cosine of neighbors on the ring 0, 1, ..., n - 1, 0 minus the mean cosine of all other pairs. It is 0 if the order
+    leaves no trace.
     """
 
     name = "similarity"
 
     def look(self, family: Family, embedding: NDArray[Any]) -> Probed:
         similarity = cosines(embedding)
-        numbers = ring_numbers(similarity) if family.items_in_order() else {}
-        return Probed(numbers, {"similarity": similarity})
+        scored = family.items_in_order and len(similarity) >= FEWEST  # Of three rows, all are neighbors.
+        return Probed({"ring": ring(similarity)} if scored else {}, {"similarity": similarity})
 
 
 def cosines(embedding: NDArray[Any]) -> NDArray[Any]:
@@ -64,15 +61,12 @@ def cosines(embedding: NDArray[Any]) -> NDArray[Any]:
     return similarity
 
 
-def ring_numbers(similarity: NDArray[Any]) -> dict[str, float]:
-    """Return ``ring`` and ``ends`` of cosine similarities [n, n], or nothing for n < 4, where all are neighbors."""
-    if len(similarity) < FEWEST:
-        return {}
+def ring(similarity: NDArray[Any]) -> float:
+    """Return the mean cosine of neighbors on the ring minus that of other pairs, for similarities [n, n], n >= 4."""
     first, second = np.triu_indices(len(similarity), 1)
     pairs = np.asarray(similarity, np.float64)[first, second]
     neighbors = np.isin(second - first, (1, len(similarity) - 1))
-    others = float(pairs[~neighbors].mean())
-    return {"ring": float(pairs[neighbors].mean()) - others, "ends": float(similarity[0, -1]) - others}
+    return float(pairs[neighbors].mean()) - float(pairs[~neighbors].mean())
 
 
 class Components(EmbeddingProbe):
@@ -80,8 +74,7 @@ class Components(EmbeddingProbe):
 
     These are principal components of a matrix [n, n], so they can be compared across widths. The array ``components``
     [n, 3], float64, has the items' coordinates, the largest component first; the sign of a component makes its largest
-    coordinate positive. ``first``, ``second`` and ``third`` are the components' shares of the variance. ``effective``
-    is the effective number of components, (sum of variances)^2 / sum of squared variances.
+    coordinate positive. ``first``, ``second`` and ``third`` are the components' shares of the variance.
     """
 
     name = "components"
@@ -92,7 +85,6 @@ class Components(EmbeddingProbe):
         if len(embedding) < KEPT or total <= NOTHING * len(embedding):
             return Probed()
         numbers = {name: float(variances[place]) / total for place, name in enumerate(("first", "second", "third"))}
-        numbers["effective"] = total**2 / float((variances**2).sum())
         return Probed(numbers, {"components": coordinates})
 
 
@@ -138,7 +130,7 @@ class Separation(EmbeddingProbe):
             same = np.array(labels)[first] == np.array(labels)[second]
             if same.any() and not same.all():
                 scores[name] = similarity, np.where(same, 1 / same.sum(), -1 / (~same).sum())
-        if family.items_in_order():
+        if family.items_in_order:
             ranks = np.zeros_like(similarity)
             ranks[first, second] = _standard_ranks(similarity[first, second])
             scores["order"] = ranks + ranks.T, _standard_ranks(first - second) / len(first)

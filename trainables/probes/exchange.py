@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -46,9 +46,6 @@ class Exchange(TransformerProbe):
       common, as for ``mod3`` and ``mod2`` of 6. Omitted if no such grouping exists.
     * ``TASK.only_GROUPING``: the share of exchanges after which the answer moved as predicted and ``kept`` holds.
 
-    The array ``exchanged`` [n, n], float64, is for the first task and grouping whose answers are items. It has the
-    share of each answer after an exchange (columns) by the answer before (rows; zeros if there was none).
-
     How to read it: ``only`` near 1 with ``others`` near 0 shows that the model computes with this component, in these
     directions. ``moved`` near 0 shows that the model does not read the group there: it memorized, separates the groups
     by more than their means, or read the argument in earlier steps. ``moved`` well above ``others`` with a low ``kept``
@@ -68,7 +65,6 @@ class Exchange(TransformerProbe):
         groupings = {name: np.array(labels) for name, labels in family.groupings().items()}
         rng = np.random.default_rng(run.seed)
         numbers: dict[str, float] = {}
-        arrays: dict[str, NDArray[Any]] = {}
         for task, questions in (last_steps(run, data) if groupings else {}).items():
             table = run.settings.task.tables([task], run.seed)[task]
             items, codes = len(table), max(len(table), int(table.max()) + 1)
@@ -93,11 +89,7 @@ class Exchange(TransformerProbe):
                     effects["kept"] = np.all(same, axis=0)
                     effects["only"] = effects["moved"] & effects["kept"]
                 numbers |= {f"{task}.{number}_{name}": float(effect.mean()) for number, effect in effects.items()}
-                if codes == items and "exchanged" not in arrays:
-                    counts = np.zeros((items, items))
-                    np.add.at(counts, (own, after), 1)
-                    arrays["exchanged"] = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-        return Probed(numbers, arrays)
+        return Probed(numbers)
 
 
 class Exchanges(NamedTuple):
@@ -159,10 +151,7 @@ def answers_after(
     shifted_MC = p["token"][tokens_MT[row, places]] + torch.from_numpy(shift_MC).float()
     # Each shifted argument becomes a new token after the vocabulary.
     tokens_MT[row, places] = len(p["token"]) + row
-    changed = {"token": torch.cat([p["token"], shifted_MC])}
-    if model.settings.tied and "head_bias" in p:  # The head also has a column for each new token.
-        changed["head_bias"] = torch.cat([p["head_bias"], torch.zeros(len(row))])
-    logits_MTV = model.logits(tokens_MT, None, **changed)
+    logits_MTV = model.logits(tokens_MT, None, token=torch.cat([p["token"], shifted_MC]))
     chosen: Integers = logits_MTV[row, at, :codes].argmax(dim=-1).numpy()
     return chosen
 

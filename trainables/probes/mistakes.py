@@ -1,4 +1,4 @@
-"""A probe of a model's answers: how spread they are, and which groupings wrong answers keep."""
+"""A probe of a model's answers: which groupings wrong answers keep."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from trainables.base import Family, RunConfig
-from trainables.contract.tables import Integers, entropy
+from trainables.contract.tables import Integers
 from trainables.probes.base import Probed
 from trainables.probes.nulls import other_groupings, p_value
 from trainables.probes.transformer_probe import TransformerProbe, answers, last_steps
@@ -19,13 +19,9 @@ FEWEST = 20
 
 
 class Mistakes(TransformerProbe):
-    """How spread out a model's answers are, and which groupings its wrong answers preserve. The probe uses the last
-    steps of up to 300 different held-out expressions of every task, given the right earlier steps. The model's answer
-    is its most likely value after the last '='.
-
-    * ``TASK.right``: the share of right answers, in [0, 1].
-    * ``TASK.entropy``: the entropy of the answers divided by the entropy of the right answers, at least 0. It is near 0
-      if the model gives every question the same answer, and 1 if its answers are as spread out as the right answers.
+    """Which groupings of the items a model's wrong answers preserve. The probe uses the last steps of up to 300
+    different held-out expressions of every task, given the right earlier steps. The model's answer is its most likely
+    value after the last '='. ``TASK.right`` is the share of right answers, in [0, 1].
 
     Three numbers for every grouping of the items that the family knows (parity is ``mod2``), if at least 20 answers are
     wrong. A model that computes parity and fails elsewhere keeps parity in its mistakes; a model that guesses or
@@ -36,9 +32,6 @@ class Mistakes(TransformerProbe):
       except its own question's right answer.
     * ``TASK.GROUPING.p``: the share of groupings into groups of the same sizes (all, or this grouping and 19 others)
       whose wrong answers exceed chance by as much: the p-value of a permutation test, at least .1 for parity modulo 6.
-
-    The array ``answers`` [tasks, n], float64, has the share of each item among the answers; tasks are in the order of
-    the mix.
     """
 
     name = "mistakes"
@@ -47,17 +40,14 @@ class Mistakes(TransformerProbe):
     def ask(self, family: Family, run: RunConfig, model: TrainedTransformer, data: Dataset) -> Probed:
         items = run.settings.task.vocabulary().items
         groupings = {name: np.array(labels) for name, labels in family.groupings().items()}
-        numbers, shares = dict[str, float](), []
+        numbers: dict[str, float] = {}
         for task, questions in last_steps(run, data).items():
             if questions.answers.max() >= items:
                 continue  # This task's results are signs or points rather than items.
             given = answers(model, questions, items)
             numbers[f"{task}.right"] = float((given == questions.answers).mean())
-            if (spread := entropy(questions.answers)) > 0:
-                numbers[f"{task}.entropy"] = entropy(given) / spread
-            shares.append(np.bincount(given, minlength=items) / len(given))
             numbers |= {f"{task}.{name}": value for name, value in kept(given, questions.answers, groupings).items()}
-        return Probed(numbers, {"answers": np.array(shares)} if shares else {})
+        return Probed(numbers)
 
 
 def kept(given: Integers, right: Integers, groupings: Mapping[str, Integers]) -> dict[str, float]:

@@ -20,7 +20,6 @@ from trainables.contract.tables import Integers
 from trainables.probes.base import Probe, Probed
 from trainables.tasks.datasets import Dataset
 from trainables.transformer.generation import TrainedTransformer
-from trainables.transformer.model import Change
 
 ASKED = 300
 """Maximum number of expressions per task; their accuracy then has a standard error of at most .03."""
@@ -48,16 +47,13 @@ def questions_of(data: Dataset) -> dict[str, Tensor]:
     return {task: torch.from_numpy(examples.tokens[:ASKED].astype(np.int64)) for task, examples in data.test.items()}
 
 
-def accuracy(
-    model: TrainedTransformer, data: Dataset, change: Change | None = None, **parameters: Tensor
-) -> dict[str, float]:
+def accuracy(model: TrainedTransformer, data: Dataset, **parameters: Tensor) -> dict[str, float]:
     """Return, by task, the share of test expressions whose whole worked solution the model gets right. The model must
     choose every token from the first '=' to ``<eos>``, given the right earlier tokens: stricter than greedy generation,
-    which may reach a right answer through a wrong step. ``change`` replaces the sublayers' updates, and ``parameters``
-    some of the model's parameters."""
+    which may reach a right answer through a wrong step. ``parameters`` replace some of the model's parameters."""
     shares = {}
     for task, tokens_MT in questions_of(data).items():
-        right_MT = model.logits(tokens_MT, change, **parameters)[:, :-1].argmax(dim=-1) == tokens_MT[:, 1:]
+        right_MT = model.logits(tokens_MT, None, **parameters)[:, :-1].argmax(dim=-1) == tokens_MT[:, 1:]
         place, examples = np.arange(1, tokens_MT.shape[1]), data.test[task]
         in_solution = (place >= examples.prompt_lengths[:ASKED, None]) & (place < examples.lengths[:ASKED, None])
         shares[task] = float((right_MT.numpy() | ~in_solution).all(axis=1).mean())

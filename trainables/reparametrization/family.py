@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError, Words
+from trainables.base import Family, Learner, Mix, Parameters, RunConfig, Words
 from trainables.contract.settings import described_fields, digest_of, require
 from trainables.reparametrization.methods import Price, method_of
 from trainables.reparametrization.problems import CloudProblem, HeatProblem, PhaseProblem, Problem
@@ -79,14 +79,8 @@ class RaceFamily(Family):
 
     def check(self, mix: Mix, size: int) -> None:
         require(size >= FEWEST, "sizes", size, f"at least {FEWEST} nodes")
-        if max(mix.ratios.values()) > 1:
-            raise SettingsError(f"all methods of a race count equally; leave out the weights in {mix}", key="mixes")
         numbers, width = self.problem_class.numbers, self.settings.network.width
-        if width < numbers and set(mix.tasks) & set(REPARAMETRIZED):
-            raise SettingsError(
-                f"width is {width}; with fewer than {numbers} features per point the network's output lies on a line",
-                key="settings.network.width",
-            )
+        require(width >= numbers, "settings.network.width", width, f"at least {numbers}, one for each coordinate")
 
     def subject(self) -> str:
         race, graph = self.settings.race, getattr(self.settings, "graph", None)

@@ -50,8 +50,8 @@ class TaskSettings(ExpressionTask):
     def function(self, operation: str, seed: int) -> Function:
         return OPERATIONS[operation].build(self.modulus, stream(seed, "operation", operation))
 
-    def blind(self) -> tuple[str, ...]:
-        return tuple(name for name in self.operations if OPERATIONS[name].commutative)
+    def commutes(self) -> bool:
+        return any(OPERATIONS[name].commutative for name in self.operations)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,6 @@ class ListOps(TransformerFamily):
     name = "listops"
     version = 1
     Settings = ListOpsSettings
-    tasks_setting = "task.operations"
     words = Words(
         size="model width", task="operation", item="number token", cyclic=True, held="embeddings of the numbers"
     )

@@ -1,4 +1,4 @@
-"""Finite permutation groups by name (``S4``, ``A5``, ``C6``, ``D4``).
+"""The symmetric groups S3 to S6, and the rotations C<n> and symmetries D<n> of a polygon as their subgroups.
 
 The points are 0..d-1; a permutation is written as its images: ``[1 0 2]`` is 0 -> 1, 1 -> 0, 2 -> 2. In a product the
 left factor acts first, (a b)(i) = b(a(i)), as in sympy. Shapes: N elements, d points.
@@ -7,8 +7,6 @@ left factor acts first, (a b)(i) = b(a(i)), as in sympy. Shapes: N elements, d p
 from __future__ import annotations
 
 import itertools
-import math
-import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -18,15 +16,8 @@ from numpy.typing import NDArray
 from trainables.base import SettingsError
 from trainables.contract.tables import Integers, fold
 
-LARGEST_ORDER = 1_000
-"""Limit of N, because a product table of N x N numbers is kept; S6 has 720 elements, S7 5040."""
-FORMS = (
-    "S<n> (all permutations of n points), A<n> (the even ones), C<n> (the rotations of n points) or D<n> (the 2n "
-    "symmetries of a polygon with n corners, n at least 3)"
-)
-_NAME = re.compile(r"([SACD])([1-9][0-9]{0,3})")
-_FIRST_POINTS = 6
-"""Number of points whose images distinguish the elements of every group: S6 is the largest symmetric group."""
+GROUPS = ("S3", "S4", "S5", "S6")
+"""Groups by name: all permutations of 3 to 6 points. S6 has 720 elements, and S7 would have 5040."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,65 +56,35 @@ class Group:
         return fold(lambda left, right: self.table[left, right], arguments)
 
     def subgroup(self, name: str) -> Integers:
-        """Return the elements, ascending, of a named subgroup that acts on the first points and fixes all others.
-
-        Raises :class:`SettingsError` (key ``task.subgroup``) if the name is unknown or an element is not in the group.
-        """
-        kind, points = _parse(name, key="task.subgroup")
-        # A subgroup's order divides the group's; any other may be far too large to list.
-        if points <= self.points and self.order % _order(kind, points) == 0:
-            places = {row.tobytes(): place for place, row in enumerate(self.images)}
-            rows = np.tile(np.arange(self.points), (_order(kind, points), 1))
-            rows[:, :points] = _elements(kind, points)
-            elements = [places.get(row.tobytes(), -1) for row in rows]
-            if min(elements) >= 0:
-                return np.sort(np.array(elements, dtype=np.int64))
-        message = f"task.subgroup {name!r} is not a subgroup of {self.name} on its points 0..{self.points - 1}"
-        raise SettingsError(message, key="task.subgroup", given=name)
+        """Return the elements of a subgroup that acts on the first points and fixes all others: the rotations (``C4``)
+        or symmetries (``D4``) of a polygon. Raises :class:`SettingsError` (key ``task.subgroup``) for another name."""
+        # D3 is left out because it is S3.
+        corners = {f"{kind}{count}": count for kind in "CD" for count in range(3 + (kind == "D"), self.points + 1)}
+        if name not in corners:
+            message = f"{name!r} is not a known subgroup of {self.name}"
+            raise SettingsError(message, key="task.subgroup", given=name, allowed=tuple(corners))
+        corner = np.arange(corners[name])
+        turned = (corner + corner[:, None]) % len(corner)
+        moved = turned if name.startswith("C") else np.concatenate([turned, turned[:, ::-1]])
+        rows = np.tile(np.arange(self.points), (len(moved), 1))
+        rows[:, : len(corner)] = moved
+        return np.searchsorted(_codes(self.images), _codes(rows))
 
 
 @lru_cache
 def named_group(name: str) -> Group:
-    """Return the group with this name, with 2 to :data:`LARGEST_ORDER` elements.
-
-    Raises :class:`SettingsError` (key ``task.group``) for an unknown name or another number of elements.
-    """
-    kind, points = _parse(name, key="task.group")
-    order = _order(kind, points)
-    if not 2 <= order <= LARGEST_ORDER:
-        size = order if order < 10**9 else "too many"
-        message = f"task.group {name!r} has {size} elements; it must have at least 2 and at most {LARGEST_ORDER}"
-        raise SettingsError(message, key="task.group", given=name)
-    images = np.unique(_elements(kind, points), axis=0)
-    first = min(_FIRST_POINTS, points)
-    weights = points ** np.arange(first)[::-1]
-    codes = images[:, :first] @ weights  # Ascending, since elements are in lexicographic order.
-    table = np.stack([np.searchsorted(codes, images[:, row[:first]] @ weights) for row in images])
+    """Return the group with this name. Raises :class:`SettingsError` (key ``task.group``) for an unknown name."""
+    if name not in GROUPS:
+        raise SettingsError(f"there is no group {name!r}", key="task.group", given=name, allowed=GROUPS)
+    images = np.array(list(itertools.permutations(range(int(name[1:])))), dtype=np.int64)
+    table = np.stack([np.searchsorted(_codes(images), _codes(images[:, row])) for row in images])
     return Group(name, images, table)
 
 
-def _parse(name: str, *, key: str) -> tuple[str, int]:
-    """Return the kind of a named group and its number of points."""
-    match = _NAME.fullmatch(name) if isinstance(name, str) else None
-    if match is None or (match[1] == "D" and int(match[2]) < 3):
-        raise SettingsError(f"{key} {name!r} is not a group; give {FORMS}", key=key, given=str(name))
-    return match[1], int(match[2])
-
-
-def _order(kind: str, points: int) -> int:
-    if kind in "CD":
-        return points if kind == "C" else 2 * points
-    count = math.factorial(min(points, 30))  # The factorial of 30 is already far above the limit.
-    return count if kind == "S" or points == 1 else count // 2
-
-
-def _elements(kind: str, points: int) -> Integers:
-    corners = np.arange(points)
-    if kind in "CD":
-        rotations = (corners + corners[:, None]) % points
-        return rotations if kind == "C" else np.concatenate([rotations, rotations[:, ::-1]])
-    every = np.array(list(itertools.permutations(range(points))), dtype=np.int64)
-    return every if kind == "S" else every[~is_odd(every)]
+def _codes(images: Integers) -> Integers:
+    """Return a number for each permutation [N, d]; numbers ascend in the lexicographic order of the images."""
+    points = images.shape[1]
+    return np.asarray(images @ points ** np.arange(points)[::-1])
 
 
 def is_odd(images: Integers) -> NDArray[np.bool_]:
@@ -131,5 +92,4 @@ def is_odd(images: Integers) -> NDArray[np.bool_]:
     inversions = np.zeros(len(images), dtype=np.int64)
     for place in range(images.shape[1]):
         inversions += (images[:, place + 1 :] < images[:, place, None]).sum(axis=1)
-    odd: NDArray[np.bool_] = inversions % 2 == 1
-    return odd
+    return np.asarray(inversions % 2 == 1)

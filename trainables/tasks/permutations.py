@@ -36,13 +36,13 @@ class TaskSettings(ExpressionTask):
     values_setting: ClassVar[str] = "the order of task.group"
 
     group: str = "S3"
-    """The group: S3, S4, S5, A4, A5, C6, D4, ... (permutation_groups.py), with at most 1000 elements. An expression
-    has up to ``max_arguments`` factors."""
+    """The group: all permutations of 3 to 6 points (``S3`` to ``S6``). An expression has up to ``max_arguments``
+    factors."""
     point: int = 0
     """The point whose image under the product is the result of the operation ``image``."""
     subgroup: str | None = None
-    """The subgroup H for ``coset``, which reports the left coset x H of the product x by its first element. It is
-    named like a group, on the group's own points, such as D4 in S4; None if no mix contains ``coset``."""
+    """The subgroup H for ``coset``, which reports the left coset x H of the product x by its first element: the
+    rotations (``C4``) or symmetries (``D4``) of a polygon of the first points; None if no mix contains ``coset``."""
 
     def __post_init__(self) -> None:
         group = named_group(self.group)
@@ -60,14 +60,9 @@ class TaskSettings(ExpressionTask):
 
     def check_mix(self, mix: Mix) -> None:
         super().check_mix(mix)
-        for task in mix.tasks:
-            codes = self.codes(task)
-            if codes is None:
-                needed = f"task.subgroup: the subgroup of {self.group} whose cosets it reports"
-                raise SettingsError(f"the operation {task!r} needs {needed}", key="task.subgroup")
-            if np.ptp(codes) == 0:
-                message = f"the operation {task!r} has the same result for all elements of {self.group}"
-                raise SettingsError(message, key="mixes", given=task)
+        if "coset" in mix.tasks and self.subgroup is None:
+            needed = f"task.subgroup: the subgroup of {self.group} whose cosets it reports"
+            raise SettingsError(f"the operation 'coset' needs {needed}", key="task.subgroup")
 
     def vocabulary(self) -> ExpressionVocabulary:
         """Return elements (``[1 0 2]``), points (``0``), signs, orders (``#2``), operations and ``( ) = <eos>``."""
@@ -87,14 +82,6 @@ class TaskSettings(ExpressionTask):
 
     def gives_values(self, operation: str) -> bool:
         return operation in GIVE_ELEMENTS
-
-    def blind(self) -> tuple[str, ...]:
-        """Return the operations that agree on a thousand random products and on the same factors in another order."""
-        group, rng = named_group(self.group), np.random.default_rng(0)
-        factors = rng.integers(group.order, size=(1000, self.max_arguments))
-        one, other = group.product(factors), group.product(rng.permuted(factors, axis=1))
-        codes_of = {name: codes for name in OPERATIONS if (codes := self.codes(name)) is not None}
-        return tuple(name for name, codes in codes_of.items() if np.ptp(codes) and (codes[one] == codes[other]).all())
 
     def codes(self, operation: str) -> Integers | None:
         """Return the code of an operation for each product, [N], or None without the subgroup that it needs."""
@@ -135,25 +122,21 @@ class Permutations(TransformerFamily):
     name = "permutations"
     version = 1
     Settings = PermutationSettings
+    items_in_order = False
     words = Words(size="model width", task="operation", item="element token", held="embeddings of the elements")
     settings: PermutationSettings
 
     def subject(self) -> str:
         return f"group {self.settings.task.group}"
 
-    def items_in_order(self) -> bool:
-        """Return True for C<n>, whose elements are the powers of one rotation, in order."""
-        return self.settings.task.group.startswith("C")
-
     def groupings(self) -> dict[str, tuple[int, ...]]:
-        """Return each element's value of the auxiliary operations that separate some elements but not all, by
-        operation."""
-        groupings: dict[str, tuple[int, ...]] = {}
-        for name in ("sign", "order", "coset"):
-            codes = self.settings.task.codes(name)
-            if codes is not None and 1 < len(labels := np.unique(codes)) < len(codes):
-                groupings[name] = tuple(int(place) for place in np.searchsorted(labels, codes))
-        return groupings
+        """Return each element's value of the auxiliary operations that separate some elements but not all."""
+        codes_of = {name: self.settings.task.codes(name) for name in ("sign", "order", "coset")}
+        return {
+            name: tuple(np.unique(codes, return_inverse=True)[1].tolist())
+            for name, codes in codes_of.items()
+            if codes is not None
+        }
 
     def grouping_words(self) -> dict[str, str]:
         return {name: f"elements of different {name}" for name in self.groupings()}

@@ -17,16 +17,14 @@ from trainables.contract.settings import digest_of
 from trainables.contract.tables import Integers
 from trainables.tasks import stream
 from trainables.tasks.datasets import Dataset, Examples
-from trainables.tasks.expression_task import RAREST_HELD_OUT, ExpressionTask, Tokens
+from trainables.tasks.expression_task import ExpressionTask, Tokens
 from trainables.tasks.held_out_tuples import HeldOut, Part
 from trainables.tasks.trees import Level, Steps, Trees, count_operations, evaluate, flat, grow, part_of, reduction_steps
 
 BATCH = 8_192
 """Expressions generated at once. Changing it changes the data."""
-GIVE_UP_AFTER = 32
-"""Batches after which too low a yield raises an error."""
-MASK_CELLS = 2**22
-"""Cells of the visibility mask that ``render`` makes at once. They bound memory and do not change the result."""
+GIVE_UP_AFTER, RAREST = 32, 1e-4
+"""Batches after which an error is raised if a smaller share of expressions fits the data."""
 LAYOUT_VERSION = 4
 """Raise it when the file format of a dataset changes."""
 
@@ -77,14 +75,10 @@ class Expressions:
         lengths = (death - birth).sum(axis=1, dtype=np.int64)
         prompt_lengths = ((birth == 0) & (death > 0)).sum(axis=1, dtype=np.int64)
         step = np.arange(death.max(), dtype=birth.dtype)[:, None]
-        rows = max(1, MASK_CELLS // (tokens.shape[1] * len(step)))
-        pieces = []
-        for start in range(0, len(tokens), rows):
-            part = slice(start, start + rows)
-            # Row-major order of [B, T, W] is the order of the text: expression, step, place in the step.
-            visible = (birth[part, None, :] <= step) & (step < death[part, None, :])
-            pieces.append(np.broadcast_to(tokens[part, None, :], visible.shape)[visible])
-        return Examples(np.concatenate(pieces), prompt_lengths, lengths, trees[0].value[:, 0].copy())
+        # Row-major order of [B, T, W] is the order of the text: expression, step, place in the step.
+        visible = (birth[:, None, :] <= step) & (step < death[:, None, :])
+        text = np.broadcast_to(tokens[:, None, :], visible.shape)[visible]
+        return Examples(text, prompt_lengths, lengths, trees[0].value[:, 0].copy())
 
     def _items(self, trees: Trees) -> tuple[Tokens, Steps, Steps]:
         """Return every token that an expression ever shows, in the order of the line, and the steps that show it.
@@ -110,7 +104,7 @@ class Expressions:
         return tokens.astype(v.dtype), birth.astype(np.int16), death.astype(np.int16)
 
     def _check_yield(self, part: Part, drawn: int, batches: int) -> None:
-        if batches >= GIVE_UP_AFTER and drawn < RAREST_HELD_OUT * batches * BATCH:
+        if batches >= GIVE_UP_AFTER and drawn < RAREST * batches * BATCH:
             word, fraction = "training" if part is Part.TRAINED else part.name.lower(), self.settings.held_out_fraction
             drawn_of = f"only {drawn} of {batches * BATCH} random expressions of {self.mix} fit the {word} data"
             message = f"{drawn_of}; change task.held_out_fraction ({fraction:g}) or lower task.depth or task.nesting"

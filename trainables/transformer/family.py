@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
 OWN_TRAINING = ("learning_rate", "learning_rate_end", "weight_decay")
 """Training settings that may differ between the runs of one stack."""
-MOST_BYTES = 1e13
-"""Upper limit of a run's memory, ten terabytes."""
 
 
 @dataclass(frozen=True)
@@ -77,22 +74,13 @@ class TransformerFamily(Family):
 
     def check(self, mix: Mix, size: int) -> None:
         self.settings.task.check_mix(mix)
-        heads, message = self.settings.model.n_head, ""
+        heads = self.settings.model.n_head
         if size < 1 or size % heads:
             allowed = "at least 1" if heads == 1 else f"a multiple of n_head ({heads})"
-            message = f"size {size} cannot be trained; it must be {allowed}"
-        elif (needed := self.memory(size)) > MOST_BYTES:
-            too_much = f"a run at size {size} needs {needed:.1e} bytes of memory, more than any machine has"
-            message = f"{too_much}: lower the size, training.batch or model.block"
-        if message:
-            raise SettingsError(message, key="sizes", given=str(size))
+            raise SettingsError(f"size {size} cannot be trained; it must be {allowed}", key="sizes", given=str(size))
 
     def tables(self, tasks: Sequence[str], seed: int) -> dict[str, Integers] | None:
         return self.settings.task.tables(tasks, seed)
-
-    def best_constant(self, task: str) -> float:
-        values = self.settings.task.tables([task], 0)[task]
-        return float(np.bincount(values.ravel()).max() / values.size)
 
     def warnings(self, sizes: Sequence[int]) -> list[str]:
         start = scale_warning(self.settings.model.init, sizes)
@@ -131,8 +119,7 @@ class TransformerFamily(Family):
         return f"{self.size_axis}-{run.size}-{digest_of(described)[:8]}"
 
     def training_step(self, device: str) -> str:
-        model, training = self.settings.model, self.settings.training
-        return NATIVE if can_train(model, training, self._vocabulary_size, device) else TORCH
+        return NATIVE if can_train(self.settings.model, self.settings.training, device) else TORCH
 
     def compiles(self, device: str) -> bool:
         if not device.startswith("cuda"):

@@ -25,7 +25,7 @@ from torch import Tensor
 from trainables.tasks.datasets import Examples
 from trainables.tasks.expression_task import ExpressionVocabulary
 from trainables.transformer.architecture import ModelSettings, parameter_shapes
-from trainables.transformer.model import Change, forward
+from trainables.transformer.model import Observe, forward
 from trainables.transformer.training_windows import GOLDEN, scramble
 
 Forward = Callable[[Tensor], Tensor]
@@ -150,22 +150,14 @@ class TrainedTransformer:
         self, settings: ModelSettings, n_embed: int, vocabulary: int, weights: Mapping[str, NDArray[Any]]
     ) -> None:
         wanted = parameter_shapes(settings, n_embed, vocabulary)
-        given = {name: weight.shape for name, weight in weights.items()}
-        name, *more = sorted(name for name in wanted | given if wanted.get(name) != given.get(name)) or [""]
-        if name:
-            others = f", and {len(more)} more differ" if more else ""
-            shapes = f"{name!r} has shape {given.get(name)}, not {wanted.get(name)}{others}"
-            raise ValueError(f"the weights belong to another model: {shapes}")
+        if {name: weight.shape for name, weight in weights.items()} != wanted:
+            raise ValueError("the weights belong to a model of another shape")
         self.settings, self.vocabulary = settings, vocabulary
         self.parameters = {name: torch.from_numpy(np.array(weights[name], np.float32)) for name in wanted}
 
-    def logits(self, tokens_BT: Tensor, change: Change | None = None, **parameters: Tensor) -> Tensor:
-        """Return the logits [B, T, V] for token ids [B, T]. Raises ``ValueError`` if T is larger than ``block``.
-
-        ``change`` replaces updates of sublayers, and ``parameters`` some of the model's parameters.
-        """
-        if tokens_BT.shape[1] > self.settings.block:
-            raise ValueError(f"{tokens_BT.shape[1]} tokens do not fit the model's block of {self.settings.block}")
+    def logits(self, tokens_BT: Tensor, observe: Observe | None = None, **parameters: Tensor) -> Tensor:
+        """Return the logits [B, T, V] for token ids [B, T], T <= ``block``. ``observe`` gets the updates of sublayers;
+        ``parameters`` replace some of the model's parameters."""
         stacked = {name: parameter.unsqueeze(0) for name, parameter in {**self.parameters, **parameters}.items()}
         with torch.no_grad():
-            return forward(self.settings, stacked, tokens_BT.long().unsqueeze(0), change)[0]
+            return forward(self.settings, stacked, tokens_BT.long().unsqueeze(0), observe)[0]

@@ -37,9 +37,7 @@ CANONICAL_STACK = 8
 """Number of runs that each width is compiled for. All stacks use these kernels: if they were compiled for the stack
 that comes first, results would depend on the order. The number fits any device and suits large stacks."""
 MOST_COMPILERS = 4
-"""Compiler processes of one worker; by default torch starts one for each core, in every worker of a node at once."""
-COMPILERS = "TORCHINDUCTOR_COMPILE_THREADS"
-"""Environment variable for the number of compiler processes."""
+"""Most compiler processes of one worker; by default torch starts one for each core, in every worker of a node."""
 
 # Deterministic algorithms need this, and torch reads it once, at a process's first matrix product on a GPU.
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -115,11 +113,10 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     import torch._dynamo
     import torch._inductor.config
 
-    if COMPILERS not in os.environ:
-        threads = torch._inductor.config.compile_threads or MOST_COMPILERS
-        torch._inductor.config.compile_threads = min(threads, MOST_COMPILERS)
+    config = torch._inductor.config
+    config.compile_threads = min(config.compile_threads or MOST_COMPILERS, MOST_COMPILERS)
     # Do not choose kernels by their timing if the choice changes the bits.
-    torch._inductor.config.deterministic = True
+    config.deterministic = True
     # Beyond its limit torch falls back to the uncompiled function with only a warning.
     limits = torch._dynamo.config
     limits.recompile_limit = max(limits.recompile_limit, MOST_VERSIONS)

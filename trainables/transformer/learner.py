@@ -130,13 +130,9 @@ class TransformerLearner(Learner):
 
     def restore(self, directory: Path) -> None:
         tensors, notes = read_checkpoint(directory / CHECKPOINT, self._keys)
-        # Older checkpoints do not name the training step, because only torch's existed.
-        self._training_step = notes.get("training_step", TORCH)
+        self._training_step = notes["training_step"]
         if self._training_step == NATIVE and not self._can_train():
-            raise ValueError(
-                "the native step began these runs, and torch cannot continue them: resume on a CPU with the native "
-                "step (`python -m orchestrator doctor` checks it)"
-            )
+            raise ValueError("the native step began these runs, and this machine cannot continue them (see `doctor`)")
         self._step = notes["step"]
         places = [notes["keys"].index(key) for key in self._keys]
         self._active = [index for index, place in enumerate(places) if place in notes["active"]]
@@ -148,7 +144,7 @@ class TransformerLearner(Learner):
 
     def _can_train(self) -> bool:
         """Return True if the native step can train this stack."""
-        return can_train(self._model, self._training[0], len(self._vocabulary), self._device.type)
+        return can_train(self._model, self._training[0], self._device.type)
 
     def _continue(self, tensors: Mapping[str, Tensor], rows: Sequence[int], loss_steps: int) -> None:
         """Continue the active runs from these rows of a stack's tensors."""

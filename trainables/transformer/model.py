@@ -34,8 +34,8 @@ MOST_ROWS = 65_535
 ROWS_OF_A_PART = 384
 """Minimum number of rows on a GPU for a part with a separate product (:func:`_product`)."""
 Sublayer = Literal["attention", "feed_forward"]
-Change = Callable[[Sublayer, int, Tensor], Tensor]
-"""A function of sublayer, application (from 0) and update [S, B, T, C] that returns the update to use instead."""
+Observe = Callable[[Sublayer, int, Tensor], None]
+"""A function that gets the sublayer, application (from 0) and update [S, B, T, C] of each addition to the stream."""
 
 
 def initialize(settings: ModelSettings, where: Layout, generator: torch.Generator) -> Tensor:
@@ -153,11 +153,11 @@ def _mix_by_products(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, scale: floa
 
 
 def forward(
-    settings: ModelSettings, parameters: Mapping[str, Tensor], tokens_SBT: Tensor, change: Change | None = None
+    settings: ModelSettings, parameters: Mapping[str, Tensor], tokens_SBT: Tensor, observe: Observe | None = None
 ) -> Tensor:
     """Return the logits [S, B, T, V] of a stack of models on their own rows of tokens, T <= block.
 
-    If ``parameters`` are padded (gpu_step.py), C, D, F and the head's V are wider than the model's. ``change`` replaces
+    If ``parameters`` are padded (gpu_step.py), C, D, F and the head's V are wider than the model's. ``observe`` gets
     the updates that sublayers write to the residual stream, for probes.
     """
     stack, rows, positions = tokens_SBT.shape
@@ -174,14 +174,14 @@ def forward(
     ]
 
     def add(stream_SNC: Tensor, x_SNK: Tensor, sublayer: Sublayer, application: int, name: str) -> Tensor:
-        onto_SNC = stream_SNC if change is None else torch.zeros_like(stream_SNC)
+        onto_SNC = stream_SNC if observe is None else torch.zeros_like(stream_SNC)
         if f"{name}_{BIAS}" in p:
             onto_SNC = onto_SNC + p[f"{name}_{BIAS}"].unsqueeze(1)
         sum_SNC = _product(x_SNK, p[name], onto_SNC)
-        if change is None:
+        if observe is None:
             return sum_SNC
-        update_SBTC = change(sublayer, application, sum_SNC.view(stack, rows, positions, -1))
-        return stream_SNC + update_SBTC.reshape(stream_SNC.shape)
+        observe(sublayer, application, sum_SNC.view(stack, rows, positions, -1))
+        return stream_SNC + sum_SNC
 
     for application, layer in enumerate(settings.n_recurrence * list(layers)):
         normed_SNC = _norm(x_SNC, n_embed)

@@ -16,15 +16,7 @@ from ray.tune.experiment import Trial
 from orchestrator.home.machine_errors import with_causes
 
 COLOR = re.compile(r"\x1b\[[0-9;]*m")
-NODE = re.compile(r"the actor's node was (?:\w+ ?)+: *(.*)|its node has died", re.IGNORECASE)
-"""Message of Ray's GCS for an actor whose node is lost."""
-SILENT = re.compile(r"The actor \w+ is unavailable: (.*?)\.?(?: The task may or may not .*)?$", re.MULTILINE)
-"""Ray's message for an actor that does not respond and whose node has not reported its death within a second. The
-node is lost or cannot be reached."""
 MEMORY = re.compile(r"killed due to .*memory|OutOfMemory|NODE_OUT_OF_MEMORY|low on memory", re.IGNORECASE)
-USED = re.compile(r"was ([\d.]+ ?\w+)(?: used)? / ([\d.]+ ?\w+)")
-"""Used memory and its limit in a message from Ray's memory monitor."""
-DISK = re.compile(r"OutOfDisk|local disk's utilization is over capacity|No space left on device")
 ADDRESS = re.compile(r"\bip: (\S+?)[,)]?(?:\s|$)", re.IGNORECASE)
 ON_PURPOSE = re.compile(r"Worker exit type: (?:INTENDED_USER_EXIT|USER_ERROR)|Worker exits with an exit code")
 """Ray's messages for a process that exited by itself (``sys.exit``). A killed process has no exit code."""
@@ -75,21 +67,7 @@ def traceback_of(trial: Trial) -> str:
 def _sentence(message: str) -> str:
     address = ADDRESS.search(message)
     node = f"the node {address[1]}" if address else "a node"
-    if (silent := SILENT.search(message)) is not None:
-        return f"a node was lost, or cannot be reached ({silent[1]})"
-    if (lost := NODE.search(message)) is not None:
-        return f"{node} was lost ({lost[1]})" if lost[1] else f"{node} was lost"
-    if MEMORY.search(message) and "Worker exit type: SYSTEM_ERROR" not in message:
-        used = USED.search(message)
-        share = f" ({used[1]} of {used[2]} used)" if used else ""
-        return f"{node} ran short of memory{share}, and Ray ended a process that trained there: {FREE_MEMORY}"
-    if DISK.search(message):
-        return f"the disk of Ray's files on {node} is full: free some space, or set RAY_TMPDIR to a directory with room"
-    if "worker process has died" in message or "died unexpectedly" in message:
-        return (
-            f"a training process on {node} died. Either the system ran out of memory (check dmesg; {FREE_MEMORY}), or "
-            "someone killed the process, or the family's compiled code crashed"
-        )
-    lines = message.strip().splitlines() or ["no reason given"]
-    reason = lines[-1] if lines[0].startswith("Traceback") else lines[0]
+    if MEMORY.search(message):
+        return f"{node} ran short of memory, and Ray ended a process that trained there: {FREE_MEMORY}"
+    reason = message.strip().rpartition("\n")[2] or "no reason given"
     return f"Ray lost a process that trained on {node} ({reason})"

@@ -12,8 +12,7 @@ from typing import Self
 import ray
 from ray import tune
 
-from orchestrator.engine.campaign import Campaign
-from orchestrator.engine.engine import Engine
+from orchestrator.engine.campaign import Campaign, Engine
 from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, SlotScheduler
 from orchestrator.engine.ray.cluster import Room, has_autoscaler, slots_on
 from orchestrator.engine.ray.deaths import machine_error_behind
@@ -42,10 +41,8 @@ class RayEngine(Engine):
         return max(1, slots_on(ray.nodes(), self._resources))
 
     def describe(self) -> str:
-        session, totals = self._session, ray.cluster_resources()
-        where = f"Ray at {session.address}" if session.address else "Ray on this machine"
-        if session.joined:
-            where = "the Ray of this process"
+        address, totals = self._session.address, ray.cluster_resources()
+        where = f"Ray at {address}" if address else "Ray on this machine"
         nodes = counted(sum(node["Alive"] for node in ray.nodes()), "node")
         gpus = f", {totals['GPU']:g} GPUs" if totals.get("GPU") else ""
         slots = slots_on(ray.nodes(), self._resources)
@@ -53,7 +50,7 @@ class RayEngine(Engine):
             f"{counted(slots, 'stack')} at a time" if slots else f"{self._lacking()}: the autoscaler will add machines"
         )
         token = f"(enter the token from {token_file()} once per browser)"
-        dashboard = f"; dashboard: {session.dashboard_url} {token}" if session.dashboard else ""
+        dashboard = f"; dashboard: {self._session.dashboard_url} {token}" if self._session.dashboard_url else ""
         return f"{where}: {nodes}, {cores(totals.get('CPU', 0))}{gpus}, {room}{dashboard}"
 
     def _lacking(self) -> str:

@@ -6,7 +6,6 @@ import logging
 import os
 import socket
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -16,12 +15,10 @@ from typing import Any
 import psutil
 import ray
 from ray._private import ray_constants
-from ray.exceptions import AuthenticationError, RaySystemError
 from ray.job_config import JobConfig
 
 from orchestrator import environment, supervisor
 from orchestrator.engine.ray.files import protect_token, temporary_directory, token_file
-from orchestrator.engine.ray.variables import check_start, set_by_user
 from orchestrator.errors import SweepError, UserError
 from orchestrator.space.hardware import detect
 
@@ -40,8 +37,6 @@ PATIENT = {
 a sweep after hours. The sweep's parent detects dead processes (``supervisor.py``)."""
 ANSWER_WITHIN_S = 5.0
 """Seconds for a cluster to answer. Ray itself would wait for minutes and then print a long error."""
-REFUSED = b"InvalidAuthToken"
-"""Text that Ray's core prints on stderr only if a cluster refuses the token."""
 ENVIRONMENT = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # CSV, JSON and TensorBoard files that are never read
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # the sweep's own handler leaves a checkpoint
@@ -51,11 +46,6 @@ ENVIRONMENT = {
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # hides GPUs from stacks without a GPU, as StackTrial does
 }
-
-DASHBOARD_NEEDS = ("aiohttp", "aiohttp_cors", "colorful", "grpc", "opencensus", "prometheus_client")
-"""Modules of the dashboard and its exporters, installed by ``ray[default]``."""
-STARTING = (ConnectionError, RuntimeError, ValueError, OSError)
-"""Errors that ``ray.init`` raises if Ray does not start."""
 PARTS = ("raylet", "gcs_server")
 """Names of the Ray processes that a sweep cannot continue without."""
 
@@ -68,16 +58,14 @@ class RaySession(AbstractContextManager["RaySession"]):
     Ray costs about five seconds of a core. After a failed sweep Ray ends, since workers may still be running.
 
     Attributes:
-        dashboard: True to start Ray's dashboard too.
+        dashboard: True to start Ray's dashboard, too.
         dashboard_url: Address of the dashboard, or "" without one.
-        joined: True if the session uses a Ray that this process had joined before.
     """
 
     address: str | None = None
     dashboard: bool = False
     kept: bool = False
     dashboard_url: str = field(default="", init=False)
-    joined: bool = field(default=False, init=False)
     _begun: bool = field(default=False, init=False)
     _before: ExitStack = field(default_factory=ExitStack, init=False)
 
@@ -85,61 +73,29 @@ class RaySession(AbstractContextManager["RaySession"]):
         """Start or join Ray until :meth:`release`.
 
         Raises:
-            UserError: for an invalid address, a dashboard that cannot be started, or a variable that keeps Ray from
-                starting.
+            UserError: for an invalid address, or if this process has started or joined Ray by itself.
             SweepError: if Ray does not start, no cluster answers, or the cluster refuses the token.
         """
         if self._begun:
             return
-        if self.dashboard:
-            check_dashboard(self.address)
-        self.joined = ray.is_initialized()
-        if self.joined:
-            self._check_joined()
+        if ray.is_initialized():
+            raise UserError("this process is already connected to Ray: call ray.shutdown() first")
         with ExitStack() as blocks:
             blocks.enter_context(environment.without_foreign())
             os.environ.update(ENVIRONMENT)
-            if not self.joined:
-                protect_token(missing=self.address is None)
-                context = self._start(blocks)
-                blocks.callback(ray.shutdown)
-                blocks.callback(supervisor.watch_ray, [])
-                self.dashboard_url = f"http://{context.dashboard_url}" if self.dashboard else ""
-                if self.address is None:
-                    supervisor.watch_ray([child for child in psutil.Process().children() if child.name() in PARTS])
+            protect_token(missing=self.address is None)
+            blocks.enter_context(_listening(everywhere=self.address is not None))
+            if self.address is None:
+                self.dashboard_url = _start_here(dashboard=self.dashboard)
+            else:
+                _join(self.address)
+            blocks.callback(ray.shutdown)
+            blocks.callback(supervisor.watch_ray, [])
+            if self.address is None:
+                supervisor.watch_ray([child for child in psutil.Process().children() if child.name() in PARTS])
             self._before = blocks.pop_all()
         self._begun = True
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # The sweep itself reports failed trials.
-
-    def _start(self, blocks: ExitStack) -> Any:
-        """Start Ray so that only this machine can reach it, or join the cluster at ``address``. Return the context of
-        ``ray.init``."""
-        chosen = [name for name in set_by_user(os.environ) if os.environ[name] != (ENVIRONMENT | PATIENT).get(name)]
-        blocks.enter_context(_listening(everywhere=self.address is not None))
-        try:
-            return _start_here(self.dashboard) if self.address is None else _join(self.address)
-        except UserError:
-            raise
-        except Exception as error:
-            cause = error.__cause__ or error
-            check_start(self.address, chosen, f"{type(cause).__name__}: {cause}".partition("\n")[0])
-            raise
-
-    def _check_joined(self) -> None:
-        """Raise :class:`UserError` unless sweeps can use the Ray that this process has joined, which keeps running."""
-        if self.dashboard:
-            raise UserError(
-                "this process is already connected to Ray, so no dashboard can be started: omit --dashboard"
-            )
-        if ray.util.client.ray.is_connected():
-            raise UserError("sweeps cannot use Ray Client (ray://): call ray.shutdown(), and give the address")
-        current = ray.get_runtime_context().gcs_address
-        if self.address not in (None, "auto", current):
-            raise UserError(
-                f"this process uses the Ray at {current}, but the address is {self.address}: call "
-                "ray.shutdown() first, or leave the address out"
-            )
-        environment.check_packages([environment.working_directory() or ""])  # Ray imports from there first.
 
     def release(self, *, well: bool) -> None:
         """End Ray after a sweep, unless it is kept and the sweep succeeded (``well``)."""
@@ -149,7 +105,7 @@ class RaySession(AbstractContextManager["RaySession"]):
     def end(self) -> None:
         """End Ray or leave the cluster. A second call does nothing."""
         self._before.close()
-        self._begun = self.joined = False
+        self._begun = False
 
     def __exit__(self, *raised: object) -> None:
         self.end()
@@ -172,20 +128,14 @@ def _listening(*, everywhere: bool) -> Iterator[None]:
         ray_constants.ENABLE_RAY_CLUSTER = before
 
 
-def check_dashboard(address: str | None) -> None:
-    """Raise :class:`UserError` if Ray's dashboard cannot be started."""
-    if address is not None:
-        raise UserError(f"no dashboard can be started for the cluster at {address}: omit --dashboard")
-    # colorful replaces its own module object, so find_spec fails once it is imported.
-    missing = [name for name in DASHBOARD_NEEDS if name not in sys.modules and find_spec(name) is None]
-    if missing:
-        raise UserError(
-            f"Ray's dashboard needs packages that are not installed ({', '.join(missing)}): "
-            "pip install 'ray[default]', or leave --dashboard out"
-        )
+def check_dashboard() -> None:
+    """Raise :class:`UserError` if the packages of Ray's dashboard are missing."""
+    if find_spec("opencensus") is None:
+        raise UserError("Ray's dashboard needs more packages: pip install 'ray[default]', or leave --dashboard out")
 
 
-def _start_here(dashboard: bool) -> Any:
+def _start_here(*, dashboard: bool) -> str:
+    """Start Ray on this machine. Return the address of its dashboard, or "" without one."""
     os.environ.update({name: os.environ.get(name, value) for name, value in PATIENT.items()})
     # Actors inherit it, so they can import a family from a module in this directory.
     here = environment.working_directory()
@@ -194,7 +144,7 @@ def _start_here(dashboard: bool) -> Any:
     job._client_job = True  # Otherwise Ray imports from the working directory first.
     temporary = str(temporary_directory() / "ray")
     try:
-        return _init(
+        context = _init(
             address="local",  # Without it, Ray would join the cluster that was started last, by any user.
             job_config=job,
             include_dashboard=dashboard,
@@ -202,36 +152,22 @@ def _start_here(dashboard: bool) -> Any:
             num_cpus=detect().cpus,  # By default Ray counts all cores, not only those available to this process.
             _temp_dir=temporary,
         )
-    except STARTING as error:
-        raise SweepError(f"Ray does not start on this machine: {error}") from error
-    except Exception as error:
-        if type(error) is not Exception:
-            raise
-        # Ray raises a bare Exception if its raylet has not started within 30 s, which no setting changes.
+    except Exception as error:  # Ray raises a bare Exception if its raylet has not started within 30 s.
         raise SweepError(f"Ray does not start on this machine, which may be too busy for it: {error}") from error
+    return f"http://{context.dashboard_url}" if dashboard else ""
 
 
-def _join(address: str) -> Any:
+def _join(address: str) -> None:
     if address != "auto":
         _check_address(address)
     environment.check_packages([environment.working_directory() or ""])  # Ray imports from there first.
-    with _stderr() as output:
-        try:
-            return _init(address=address)
-        except AuthenticationError as error:
-            raise SweepError(f"RAY_AUTH_MODE is token, but this machine has no token: {_copy_the_token()}") from error
-        except (*STARTING, RaySystemError) as error:
-            output.seek(0)
-            if REFUSED not in output.read():
-                raise SweepError(f"no Ray cluster answers at {address!r}: {error}") from error
-            if os.environ.get("RAY_AUTH_MODE", "").lower() == "token":
-                why = f"rejected this machine's token, which is not the cluster's; {_copy_the_token()}"
-            else:
-                why = (
-                    "needs its token, but this machine sent none: set RAY_AUTH_MODE=token, and "
-                    f"{_copy_the_token()}. (A cluster has a token if one was in that file when it started.)"
-                )
-            raise SweepError(f"the Ray cluster at {address} {why}") from error
+    try:
+        _init(address=address)
+    except Exception as error:
+        raise SweepError(
+            f"no Ray cluster answers at {address!r} ({error}). If it has a token, set RAY_AUTH_MODE=token, and copy "
+            f"the head node's ~/.ray/auth_token to {token_file()}"
+        ) from error
 
 
 def _check_address(address: str) -> None:
@@ -254,21 +190,3 @@ def _check_address(address: str) -> None:
 
 def _init(**settings: Any) -> Any:
     return ray.init(logging_level=logging.ERROR, log_to_driver=False, configure_logging=True, **settings)
-
-
-def _copy_the_token() -> str:
-    return f"copy the head node's ~/.ray/auth_token to {token_file()} (or name another file in RAY_AUTH_TOKEN_PATH)"
-
-
-@contextmanager
-def _stderr() -> Iterator[Any]:
-    """Redirect stderr, including that of Ray's core, to a file. Print it at the end unless a token was refused."""
-    with tempfile.TemporaryFile() as output, os.fdopen(os.dup(2), "wb", buffering=0) as before:
-        os.dup2(output.fileno(), 2)
-        try:
-            yield output
-        finally:
-            os.dup2(before.fileno(), 2)
-            output.seek(0)
-            if REFUSED not in (text := output.read()):
-                before.write(text)

@@ -34,10 +34,6 @@ class StackTrial(tune.Trainable):
         self._worker: StackWorker | None = None
         self._job: StackJob = config["job"]
 
-    def __repr__(self) -> str:
-        """Return the name of this process in Ray's dashboard."""
-        return f"{self._job.sweep_id}, first {self._job}"
-
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self.cleanup()
         self._job = new_config["job"]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -86,41 +84,6 @@ def test_a_dataset_is_generated_once_and_then_read(tmp_path: Path, monkeypatch: 
     for settings, mix, seed in ((SMALL, PAIR, 1), (SMALL, Mix.parse("add"), 0), (FLAT, PAIR, 0)):
         with pytest.raises(AssertionError, match="second time"):
             load_dataset(settings, mix, seed, cache)
-
-
-MAKE = """
-import sys
-from pathlib import Path
-from tests.trainables.listops.test_data import PAIR, SMALL
-from trainables.tasks.texts import load_dataset
-print("ready", flush=True)
-sys.stdin.readline()
-print(load_dataset(SMALL, PAIR, 0, Path(sys.argv[1])).digest)
-"""
-
-
-def test_concurrent_processes_get_the_same_dataset(tmp_path: Path) -> None:
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", MAKE, str(tmp_path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=Path(__file__).parents[3],
-        )
-        for _ in range(3)
-    ]
-    for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    results = [process.communicate(timeout=60)[0].strip() for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0]
-    assert results == [make_dataset(SMALL, PAIR, 0).digest] * 3
-    assert len(list(tmp_path.iterdir())) == 1, "nothing is left beside the dataset"
 
 
 def test_a_failed_write_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

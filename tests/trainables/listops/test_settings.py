@@ -9,7 +9,6 @@ import pytest
 
 from trainables.base import SettingsError
 from trainables.contract.settings import described_fields
-from trainables.tasks.expression_task import LONGEST_TEXT_TOKENS
 from trainables.tasks.listops import TaskSettings
 from trainables.tasks.operations import FIRST_OPERATIONS, OPERATIONS
 
@@ -25,27 +24,14 @@ FLAT = {"modulus": 6, "depth": 1, "max_arguments": 4, "held_out": "unordered"}
         ({"max_arguments": 1}, "max_arguments", "at least 2"),
         ({"max_arguments": 33}, "max_arguments", "more than 4194304 tuples"),
         ({"nesting": 1.01}, "nesting", "from 0 to 1"),
-        ({"nesting": float("nan")}, "nesting", "from 0 to 1"),
         ({"held_out_fraction": 0.0}, "held_out_fraction", "from 0.001 to 0.5"),
         ({"train_examples": 0}, "train_examples", "at least 1"),
-        ({"depth": 7, "max_arguments": 2}, "depth", f"more than {LONGEST_TEXT_TOKENS} tokens"),
-        ({"depth": 40}, "depth", f"more than {LONGEST_TEXT_TOKENS} tokens"),
         ({"modulus": 6, "held_out_fraction": 0.04}, "held_out_fraction", f"0.04 of 6^3 tuples is 8; {FEW}"),
         ({**FLAT, "held_out_fraction": 0.07}, "held_out_fraction", f"0.07 of 126 multisets of 4 numbers is 8; {FEW}"),
         (
             {"modulus": 4, "held_out_fraction": 0.4, "depth": 1, "held_out_numbers": "distinct"},
             "held_out_fraction",
             "only 24 have 3 different numbers",
-        ),
-        (
-            {"depth": 6, "max_arguments": 2, "nesting": 1.0, "held_out_fraction": 0.2},
-            "held_out_fraction",
-            "leaves under 1% of all expressions",
-        ),
-        (
-            {"modulus": 3, "depth": 1, "max_arguments": 12, "held_out_fraction": 0.002},
-            "held_out_fraction",
-            "fewer than 1 in 10000",
         ),
         ({"operations": ()}, "operations", "at least one operation"),
         ({"operations": ("add", "add")}, "operations", "each only once"),
@@ -66,13 +52,8 @@ def test_derived_numbers_agree_with_the_paper() -> None:
     assert paper.longest_text == 60
     assert paper.held_out_tuples == 400
     assert paper.training_examples == 100_000
-    assert TaskSettings(modulus=10).training_examples == 50_000
-    assert TaskSettings(train_examples=7).training_examples == 7
     assert TaskSettings(depth=3).longest_text == 483
     assert TaskSettings(depth=1).longest_text == 9
-    assert TaskSettings(modulus=6).held_out_tuples == 10
-    assert TaskSettings(modulus=6, held_out_fraction=0.2).held_out_tuples == 43
-    assert TaskSettings(modulus=43).training_examples == 215_000
     unordered = TaskSettings(held_out="unordered")
     assert (unordered.tuple_count, unordered.held_out_tuples) == (1540, 77)
 
@@ -91,8 +72,8 @@ def test_few_held_out_tuples_are_warned_about() -> None:
 def test_the_leak_of_permutations_is_disclosed() -> None:
     (warning,) = TaskSettings().warnings()
     assert "arguments in another order. Set settings.task.held_out=unordered" in warning
-    assert TaskSettings().blind() == ("max", "min", "med", "add", "prod", "relabelled_add")
     assert TaskSettings(held_out="unordered").warnings() == []
+    assert TaskSettings(operations=("nadd",)).warnings() == []
 
 
 def test_the_vocabulary_contains_only_the_named_operations() -> None:

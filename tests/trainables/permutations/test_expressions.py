@@ -22,8 +22,8 @@ from trainables.tasks.texts import Expressions, make_dataset
 SHAPES: list[dict[str, Any]] = [
     {"group": "S3", "held_out_fraction": 0.2, "subgroup": "C3"},
     {"group": "S4", "point": 2, "subgroup": "D4"},
-    {"group": "S4", "depth": 1, "held_out": "unordered", "subgroup": "A4"},
-    {"group": "D4", "depth": 3, "max_arguments": 2, "nesting": 0.6, "held_out_fraction": 0.2, "subgroup": "C4"},
+    {"group": "S4", "depth": 1, "held_out": "unordered", "subgroup": "C4"},
+    {"group": "S3", "depth": 3, "max_arguments": 2, "nesting": 0.6, "held_out_fraction": 0.4, "subgroup": "C3"},
     {"group": "S5", "max_arguments": 2, "subgroup": "D4"},
 ]
 TASKS = ("product", "image", "sign", "order", "coset")

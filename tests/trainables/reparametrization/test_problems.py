@@ -46,8 +46,6 @@ def test_graphs_are_simple_symmetric_and_connected(kind: Kind, nodes: int) -> No
     ("kind", "given", "message"),
     [
         (GraphSettings, {"degree": 3}, "must be even"),
-        (GraphSettings, {"degree": 6}, "a grid does not use it"),
-        (GraphSettings, {"rewired": 0.2}, "a grid does not use it"),
         (DiagramSettings, {"deaths": 0.0}, "must be above 0"),
         (RaceSettings, {"factor": 40}, "patience is .*it must be at least factor"),
         (RaceSettings, {"tolerance": 1.0}, "must be in"),

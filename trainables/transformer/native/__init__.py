@@ -23,8 +23,6 @@ SLOWER = "torch trains, 1.7 to 12 times slower than the native step"
 REBUILD = "build it again: pip install -e ."
 ACTIVATIONS = ("relu", "gelu")
 """Activations that step.cpp computes."""
-MOST_WORDS = 2**16
-"""Largest vocabulary, because texts are read as 16-bit token ids."""
 
 
 def library() -> ctypes.CDLL | None:
@@ -38,9 +36,9 @@ def missing() -> tuple[str, str] | None:
     return None if native else (f"{SLOWER}, {why}", remedy)
 
 
-def can_train(model: ModelSettings, training: TrainingSettings, vocabulary: int, device: str) -> bool:
+def can_train(model: ModelSettings, training: TrainingSettings, device: str) -> bool:
     """Return True if the native step supports these settings on this device."""
-    fits = model.activation in ACTIVATIONS and training.precision == "float32" and vocabulary <= MOST_WORDS
+    fits = model.activation in ACTIVATIONS and training.precision == "float32"
     return device == "cpu" and fits and library() is not None
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from trainables.tasks.datasets import Dataset
 from trainables.transformer.architecture import Layout, ModelSettings, flops_per_token
-from trainables.transformer.native import MOST_WORDS, library
+from trainables.transformer.native import library
 from trainables.transformer.optimizer import step_sizes
 from trainables.transformer.stack import Trainer
 from trainables.transformer.training_settings import TrainingSettings
@@ -97,7 +97,7 @@ class NativeTrainer(Trainer):
     def __post_init__(self) -> None:
         super().__post_init__()
         vocabulary, n_embed = self.where.shapes["token"]
-        if (largest := max(int(text.tokens.max()) for text in self.texts)) >= min(vocabulary, MOST_WORDS):
+        if (largest := max(int(text.tokens.max()) for text in self.texts)) >= vocabulary:
             raise ValueError(f"a text has the token {largest}, outside the vocabulary of {vocabulary} tokens")
         self._shape = Shape.of(self.model, self.where)
         block, training = self.model.block, self.settings[0]
