@@ -88,7 +88,7 @@ def _answers(url: str, server: subprocess.Popen[bytes]) -> bool:
 def test_the_first_screen_shows_the_answer_and_links_to_more(site: Site, page: Page) -> None:
     page.open(site.index)
     shown = page.wait(
-        "Is the smallest transformer", "finished", "add+prod", "started ", "Report", "Transitions in MLflow"
+        "Can a smaller transformer", "finished", "add+prod", "started ", "Report", "Transitions in MLflow"
     )
     assert shown.index("add+prod") < shown.index("Report")
     page.wait_for("document.images[0].complete && document.images[0].naturalHeight > 0")
