@@ -43,7 +43,7 @@ def units(tmp_path: Path) -> str:
 
 def test_show_lists_every_space_with_its_question_and_profiles(run: Program) -> None:
     output = run("show").succeeded()
-    assert re.search(r"^add_vs_add_prod +Is the smallest .*\?", output, re.MULTILINE)
+    assert re.search(r"^add_vs_add_prod +Can a smaller .*\?", output, re.MULTILINE)
     assert "\nProfiles: paper, paper_fair, laptop_fair, laptop, quick, night, smoke\n" in output
     assert re.search(r"^Profiles of permutations, .*: paper, laptop, smoke$", output, re.MULTILINE)
 
