@@ -182,7 +182,7 @@ def load(sweep: str | None = None, home: str | Path | None = None) -> SweepResul
     Smaller damage is a warning, also in :attr:`SweepResults.damage`.
     """
     place = _home(home)
-    results = SweepResults(read_newest(place, warnings.warn) if sweep is None else read_sweep(place, sweep))
+    results = SweepResults(read_newest(place) if sweep is None else read_sweep(place, sweep))
     for damage in results.damage:
         warnings.warn(damage, stacklevel=2)
     return results

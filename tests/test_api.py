@@ -85,7 +85,7 @@ def test_mistakes_are_answered_with_the_valid_names(home: Path, tmp_path: Path) 
     with pytest.raises(UserError, match="Did you mean 'logistic'"):
         o.load("logistc", home)
     assert o.load(home=home).id == o.load("logistic", home).id
-    with pytest.raises(UserError, match="is a directory"):
+    with pytest.raises(UserError, match="cannot be written"):
         s.report(tmp_path)
     with pytest.raises(UserError, match="a specification is complete"):
         o.run(spec(), profile="smoke", home=tmp_path)

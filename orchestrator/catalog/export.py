@@ -101,12 +101,6 @@ def export(stored: StoredSweep, directory: Path) -> list[Path]:
     """Write Parquet and CSV files to a new directory, whole or not at all. Raises :class:`UserError` if it exists."""
     if directory.exists():
         raise UserError(f"{str(directory)!r} already exists; name a new directory with --output, or remove it")
-    try:
-        directory.mkdir()
-        directory.rmdir()
-    except OSError as error:
-        why = f"{str(directory)!r} cannot be created ({error.strerror}); name another directory with --output"
-        raise UserError(why) from error
     tables = {"runs": runs_frame(stored), "curves": curves_frame(stored), "transitions": transitions_frame(stored)}
     with whole_directory(directory) as aside:
         aside.chmod(0o755)
@@ -119,10 +113,8 @@ def export(stored: StoredSweep, directory: Path) -> list[Path]:
 
 def output_path(path: Path) -> Path:
     """Return the file to write. Raises :class:`UserError` for a directory or a file in a missing directory."""
-    if path.is_dir():
-        raise UserError(f"{str(path)!r} is a directory; name the file, such as {str(path / 'report.html')!r}")
-    if not path.parent.is_dir():
-        raise UserError(f"{str(path)!r}: there is no directory {str(path.parent)!r}; create it, or name another file")
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise UserError(f"{path} cannot be written: name a file in a directory that exists")
     return path
 
 

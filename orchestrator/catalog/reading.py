@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -11,11 +11,11 @@ from typing import Any
 from numpy.typing import NDArray
 
 from orchestrator.commands import command_line
-from orchestrator.errors import SweepError, UserError, did_you_mean, first_of
+from orchestrator.errors import UserError, did_you_mean, first_of
 from orchestrator.home.checkpoints import read_members, read_progress
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import State, recall
-from orchestrator.home.run_files import DAMAGED_ARRAYS, directory_bytes
+from orchestrator.home.run_files import directory_bytes
 from orchestrator.home.run_files import read_arrays as arrays_of
 from orchestrator.home.sweeps import RunRecord, Sweep, UnreadableError, load_sweep
 from orchestrator.report.answer import Answer, answer
@@ -78,21 +78,18 @@ class Unfinished:
         return self.curve[-1].step if self.curve else 0
 
 
-def in_training(sweep: Sweep, ended: Collection[str], warn: Callable[[str], object]) -> tuple[Unfinished, ...]:
-    """Return the runs on disk except ``ended`` (keys) and tuning. ``warn`` receives a message per unreadable stack."""
+def in_training(sweep: Sweep, ended: Collection[str]) -> tuple[Unfinished, ...]:
+    """Return the runs on disk except ``ended`` (keys) and tuning."""
     family = sweep.spec.make_family()
     unfinished: dict[str, Unfinished] = {}
     for directory in sorted(sweep.files.stacks.glob("*")):
         try:
             (members, _), curves = read_members(directory), read_progress(directory)
-            configs = [sweep.spec.config(request) for request in members if request.until is None]
-        except (FileNotFoundError, NotADirectoryError):
-            continue  # The stack has just ended, or is being written.
-        except (ValueError, KeyError, TypeError) as error:
-            warn(f"{directory} cannot be read ({type(error).__name__}: {error}); `run --resume` moves it aside")
-            continue
-        keys = map(family.key, configs)
-        unfinished |= {key: Unfinished(key, run, curves.get(key, ())) for key, run in zip(keys, configs, strict=True)}
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # The stack has just ended, is being written, or is damaged, which `run --resume` mends.
+        for config in [sweep.spec.config(request) for request in members if request.until is None]:
+            key = family.key(config)
+            unfinished[key] = Unfinished(key, config, curves.get(key, ()))
     return tuple(run for run in unfinished.values() if run.key not in ended)
 
 
@@ -166,17 +163,12 @@ def read_sweep(home: Home, given: str) -> StoredSweep:
     return stored
 
 
-def read_newest(home: Home, warn: Callable[[str], object]) -> StoredSweep:
-    """Read the newest readable sweep, and ``warn`` of those that were skipped. Raises :class:`SweepError`."""
+def read_newest(home: Home) -> StoredSweep:
+    """Read the newest sweep. Raises :class:`UserError` without sweeps, or :class:`UnreadableError` if damaged."""
     ids = home.sweep_ids()
     if not ids:
         raise UserError(no_sweep(home))
-    for sweep_id in ids:
-        stored = read_known(home, sweep_id)
-        if not isinstance(stored, UnreadableError):
-            return stored
-        warn(f"skipped: {stored}")
-    raise SweepError(f"no sweep in {home.root} can be read; `sweeps` lists the reasons")
+    return read_sweep(home, ids[0])
 
 
 def no_sweep(home: Home) -> str:
@@ -201,24 +193,19 @@ def read_known(home: Home, sweep_id: str) -> StoredSweep | UnreadableError:
     if damage:
         damage.append(f"`run ... --resume {sweep_id}` finds the missing runs or trains them again")
     ended = frozenset(run.key for run in runs)
-    training = () if memory.answered else in_training(sweep, ended, damage.append)
+    training = () if memory.answered else in_training(sweep, ended)
     changed = datetime.fromisoformat(memory.changed or sweep.created)
     state = State.RUNNING if driven else memory.state
     return StoredSweep(sweep, state, runs, training, tuple(damage), memory.stopped, changed, memory.blocks)
 
 
 def find_run(home: Home, given: str) -> tuple[str, list[StoredSweep]]:
-    """Return a run's key, given a unique prefix, and every readable sweep with this run, newest first.
-
-    Raises :class:`UserError`, which names the unreadable parts.
-    """
+    """Return a run's key, given a unique prefix, and every readable sweep with this run, newest first. Raises
+    :class:`UserError`."""
     holders: dict[str, list[StoredSweep]] = {}
-    problems: list[str] = []
     for sweep in read_sweeps(home):
         if isinstance(sweep, UnreadableError):
-            problems.append(str(sweep))
             continue
-        problems += sweep.damage
         for key in {*(run.key for run in sweep.runs), *(run.key for run in sweep.training)}:
             if given and key.startswith(given):
                 holders.setdefault(key, []).append(sweep)
@@ -226,17 +213,12 @@ def find_run(home: Home, given: str) -> tuple[str, list[StoredSweep]]:
         return holders.popitem()
     if holders:
         raise UserError(f"{given!r} matches {len(holders)} runs: {first_of(sorted(holders))}. Give more of the key.")
-    message = f"there is no run {given!r} in {home.root}; `status SWEEP --runs` lists the keys of a sweep's runs"
-    raise UserError("\n".join([message, *problems]))
+    raise UserError(f"there is no run {given!r} in {home.root}; `status SWEEP --runs` lists the keys of a sweep's runs")
 
 
 def read_arrays(run: RunRecord) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a run and its probes. Raises :class:`UserError` if none, :class:`SweepError` if damaged."""
-    try:
-        arrays = arrays_of(run.directory)
-    except DAMAGED_ARRAYS as error:
-        message = f"the arrays in {run.directory} are damaged ({error}); the run's outcome is still in the journal"
-        raise SweepError(message) from error
+    """Return the arrays of a run and its probes. Raises :class:`UserError` if there are none."""
+    arrays = arrays_of(run.directory)
     if not arrays:
         reason = f"it {run.outcome.status}" if run.outcome.status is not Status.FINISHED else "its family stores none"
         raise UserError(f"run {run.key} ({run.config.label}, size {run.config.size}) has no arrays: {reason}")

@@ -212,7 +212,7 @@ def probe_command(
 def ui_command(
     home: HomeOption = HOME,
     port: Annotated[
-        int, typer.Option(min=1, max=65535, help="Port on this machine; MLflow's page gets the next free one.")
+        int, typer.Option(min=1, max=65535, help="Port on this machine; MLflow's page gets the next one if it is free.")
     ] = 5000,
 ) -> None:
     """Serve a page of all sweeps with answers, figures and reports, and MLflow's page."""
@@ -221,10 +221,10 @@ def ui_command(
     from orchestrator.site.server import free_port, serving
 
     chosen = store.choose(home)
-    if chosen.artifacts is None and chosen.uri.startswith("http"):
+    if chosen.database is None:
         typer.echo(f"The record is on the MLflow server at {chosen.shown}; open that page.")
         return
-    if chosen.artifacts is not None and not (home / store.DATABASE).is_file():
+    if not chosen.database.is_file():
         known = Home(home).sweep_ids()
         remedy = "`sync` creates it from the sweeps" if known else "run a sweep first, or name its --home"
         raise UserError(f"{str(home)!r} has no record yet: {remedy}")

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
+from orchestrator.catalog.export import output_path
 from orchestrator.catalog.listings import sweep_words
 from orchestrator.catalog.reading import space_of
 from orchestrator.cli.options import HomeOption, OneSweep, open_sweep, warn
@@ -45,17 +46,12 @@ def home_command(
     """
     place = Home(home.resolve())
     if direction == "export":
-        if file.is_dir() or not file.absolute().parent.is_dir():
-            raise UserError(f"{file} cannot be written: name a file in a directory that exists, such as home.tar.gz")
-        written = export_home(place, file, warn)
+        written = export_home(place, output_path(file))
         size = size_on_disk(file.stat().st_size)
         typer.echo(f"wrote {file}: {counted(written.sweeps, 'sweep')}, {counted(written.runs, 'run')}, {size}")
         return
     read = import_home(place, file, warn)
-    typer.echo(
-        f"imported {counted(read.sweeps, 'sweep')} and {counted(read.runs, 'run')} into {place.root}; "
-        f"{counted(read.known_sweeps, 'sweep')} and {counted(read.known_runs, 'run')} already existed"
-    )
+    typer.echo(f"imported {counted(read.sweeps, 'sweep')} and {counted(read.runs, 'run')} into {place.root}")
     if read.runs or read.sweeps:
         typer.echo(f"next: python -m orchestrator sync --home {place.root}, to record them in MLflow")
 

@@ -99,12 +99,10 @@ def hardware_at(address: str | None) -> Hardware:
 
 
 def open_sweep(sweep: str | None, home: Path) -> StoredSweep:
-    """Return the sweep of this name, or the newest readable sweep. Print damaged files and skipped sweeps on stderr.
-
-    Raises ``UserError``, or ``UnreadableError`` for a named sweep that cannot be read.
-    """
+    """Return the sweep of this name, or the newest. Print damaged files on stderr. Raises ``UserError``, or
+    ``UnreadableError`` for a sweep that cannot be read."""
     place = Home(home.resolve())
-    stored = read_newest(place, warn) if sweep is None else read_sweep(place, sweep)
+    stored = read_newest(place) if sweep is None else read_sweep(place, sweep)
     for damage in stored.damage:
         warn(damage)
     return stored

@@ -39,11 +39,6 @@ retry the sweep stops."""
 class Observer:
     """Follows a campaign in the driver's thread. The methods of this base class do nothing."""
 
-    @property
-    def behind(self) -> bool:
-        """True if the observer cannot keep up, so that no stack may start."""
-        return False
-
     def look(self) -> None:
         """Handle external requests and show progress. Called often."""
 
@@ -150,7 +145,7 @@ class Campaign:
         """Return the stack to start on an idle slot. None means wait or, if :attr:`done`, stop."""
         stack = None
         with self._watched():
-            if not (self.stopping or self.observer.behind or time.monotonic() < self._waits_until):
+            if not (self.stopping or time.monotonic() < self._waits_until):
                 free = max(1, self.slots - self.table.busy)
                 for run in self.table.in_state(RunState.ELSEWHERE):  # Claim those that no sweep trains any more.
                     if not self._find(run.ticket) and self._store.claim(run.ticket.key):
@@ -182,7 +177,7 @@ class Campaign:
     def _ask(self, room: int) -> None:
         """Ask the searcher for runs until ``room`` runs wait for a slot or the searcher has no more."""
         ended = True
-        while ended and not self.observer.behind:
+        while ended:
             requests = self.searcher.ask(room - len(self.table.in_state(RunState.WAITING)))
             # Write blocks to disk before any of their runs starts or is found.
             if blocks := self.searcher.blocks[self.blocks :]:

@@ -2,7 +2,7 @@
 
 The compressed tar file contains runs, sweeps and checkpoints, but no claims, locks, stop requests, files of Ray or
 MLflow records. Runs are merged by key. If the home already has a sweep, the archive's version replaces it if the
-archive's journal extends the home's, or if the journals are equal and the archive's checkpoints are further along.
+archive's journal extends the home's.
 """
 
 from __future__ import annotations
@@ -21,49 +21,40 @@ from pathlib import Path
 from typing import NamedTuple
 
 from orchestrator.errors import UserError
-from orchestrator.home.checkpoints import Checkpoints, number_of
 from orchestrator.home.directories import (
-    PROBES,
     Home,
     SweepDirectory,
-    flaw_of,
     make_home,
     remove_abandoned,
     whole_directory,
     whole_lines,
 )
-from orchestrator.home.journal import SCHEMA, Begun, read_journal
 from orchestrator.home.run_files import read_run
 from orchestrator.home.run_store import RunStore
 from trainables.files import flush, write_whole
 
 MARK = "transition-sweeps.json"
-"""First member of an archive, with the version of the layout."""
+"""Member of an archive with the version of the layout."""
 LAYOUT = b'{"layout": 1}'
 """Content of the mark."""
 PLAIN = re.compile(r"(runs|sweeps)/\w[\w.-]*(/[^./\\][^/\\]*)+")
 """Path of a file of a run or sweep, without hidden parts or "..", after its key or id."""
 LEFT_OUT = (".lock", ".log", "stop.jsonl")
 """Suffixes of a sweep's files that are useful only on one machine."""
-DAMAGED = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile)
-"""Errors raised for a file that is damaged, truncated or not an archive."""
 Content = list[tuple[str, bytes]]
 """Files by path in the archive."""
 
 
 class Copied(NamedTuple):
-    """Numbers of runs and sweeps that an archive or a home received, including continued sweeps, and that it had."""
+    """Numbers of runs and sweeps that an archive or a home received, including continued sweeps."""
 
     runs: int
     sweeps: int
-    known_runs: int = 0
-    known_sweeps: int = 0
 
 
-def export_home(home: Home, path: Path, warn: Callable[[str], object]) -> Copied:
-    """Write a home to one file atomically. ``warn`` reports damaged runs, which are left out.
-
-    If a sweep is running, the file has its finished runs but not its checkpoints.
+def export_home(home: Home, path: Path) -> Copied:
+    """Write a home to one file atomically. If a sweep is running, the file has its finished runs but not its
+    checkpoints.
 
     Raises:
         UserError: if the home has no runs and no sweeps.
@@ -71,26 +62,18 @@ def export_home(home: Home, path: Path, warn: Callable[[str], object]) -> Copied
     store, sweep_ids = RunStore(home), home.sweep_ids()
     if not (sweep_ids or store.stored_keys()):
         raise UserError(f"{home.root} has no runs and no sweeps: name another --home")
-    runs = sweeps = 0
     with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as directory:
         aside = Path(directory, path.name)
         with tarfile.open(aside, "w:gz", compresslevel=1) as archive:
             _add(archive, [(MARK, LAYOUT)])
             for sweep_id in sweep_ids:
-                content = _sweep_content(home.sweep(sweep_id))
-                _add(archive, content)
-                sweeps += bool(content)
-            for key in store.stored_keys():  # After the sweeps, so that the archive has every run in a journal.
-                run = store.directory(key)
-                if flaw := flaw_of(run):
-                    if store.has(key):  # Otherwise it was just removed.
-                        warn(f"{run} is damaged ({flaw}) and was not exported")
-                    continue
-                _add(archive, _files(run, f"runs/{key}"))
-                runs += 1
+                _add(archive, _sweep_content(home.sweep(sweep_id)))
+            keys = store.stored_keys()  # After the sweeps, so that the archive has every run in a journal.
+            for key in keys:
+                _add(archive, _files(store.directory(key), f"runs/{key}"))
         flush(aside)
         os.replace(aside, path)
-    return Copied(runs, sweeps)
+    return Copied(len(keys), len(sweep_ids))
 
 
 def _add(archive: tarfile.TarFile, content: Content) -> None:
@@ -108,52 +91,46 @@ def _files(directory: Path, name: str) -> Content:
 
 
 def _sweep_content(files: SweepDirectory) -> Content:
-    name, running = f"sweeps/{files.id}", files.is_driven()
-    try:
-        journal = files.journal.read_bytes()
-        content = [(f"{name}/{files.journal.name}", journal[: journal.rfind(b"\n") + 1])]
-        for path in sorted(files.directory.glob("[!.]*")):
-            if path.is_file() and path != files.journal and not path.name.endswith(LEFT_OUT):
-                content.append((f"{name}/{path.name}", path.read_bytes()))
-        for directory in () if running else (files.checkpoints, files.stacks):
-            content += _files(directory, f"{name}/{directory.name}")
-    except FileNotFoundError:
-        # The driver of a resumed sweep may have replaced a checkpoint.
-        return _sweep_content(files) if files.is_driven() and not running else []
+    name, journal = f"sweeps/{files.id}", files.journal.read_bytes()
+    content = [(f"{name}/{files.journal.name}", journal[: journal.rfind(b"\n") + 1])]
+    for path in sorted(files.directory.glob("[!.]*")):
+        if path.is_file() and path != files.journal and not path.name.endswith(LEFT_OUT):
+            content.append((f"{name}/{path.name}", path.read_bytes()))
+    for directory in () if files.is_driven() else (files.checkpoints, files.stacks):
+        content += _files(directory, f"{name}/{directory.name}")
     return content
 
 
 def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Copied:
-    """Import an archive into a home. ``warn`` reports sweeps that were continued in both homes and stay unchanged.
+    """Import an archive into a home. ``warn`` reports damaged runs, which are left out, and sweeps that were continued
+    in both homes, which stay unchanged.
 
-    Everything is checked first. Runs come before the sweeps that name them, so an interrupted import can be repeated.
+    Runs come before the sweeps that name them, so an interrupted import can be repeated.
 
     Raises:
         UserError: if the file is damaged or not an archive, or if it continues a sweep that is running here.
     """
+    if not path.is_file():
+        raise UserError(f"there is no file {path}")
     make_home(home.root)
     remove_abandoned(home.root, ".import-*")
+    runs = sweeps = 0
     with tempfile.TemporaryDirectory(prefix=".import-", dir=home.root) as directory:
         staged = Home(Path(directory))
         _unpack(path, staged)
-        _check(path, staged)
-        sweeps = [(staged.sweep(sweep_id), home.sweep(sweep_id)) for sweep_id in staged.sweep_ids()]
-        for theirs, ours in sweeps:
-            if ours.is_driven() and _continues(theirs, ours):
-                raise UserError(
-                    f"{ours.id} is running here, and {path} has a longer version of it: stop it, then import"
-                )
-        taken = [_take_run(RunStore(staged).directory(key), RunStore(home)) for key in RunStore(staged).stored_keys()]
-        new = 0
-        for theirs, ours in sweeps:
+        for key in RunStore(staged).stored_keys():
+            if isinstance(flaw := read_run(RunStore(staged).directory(key), whole=True), str):
+                warn(f"run {key} in {path} is damaged ({flaw}) and was not imported")
+            else:
+                runs += _take_run(RunStore(staged).directory(key), RunStore(home))
+        for sweep_id in staged.sweep_ids():
+            theirs, ours = staged.sweep(sweep_id), home.sweep(sweep_id)
             if _continues(theirs, ours):
                 _take_sweep(theirs, ours)
-                new += 1
-            elif whole_lines(theirs.journal) == whole_lines(ours.journal):
-                new += not ours.is_driven() and _take_checkpoints(theirs, ours)
-            elif not _continues(ours, theirs):
+                sweeps += 1
+            elif whole_lines(theirs.journal) != whole_lines(ours.journal) and not _continues(ours, theirs):
                 warn(f"{ours.id} was continued both here and in {path}: its runs are imported, the sweep here is kept")
-    return Copied(sum(taken), new, len(taken) - sum(taken), len(sweeps) - new)
+    return Copied(runs, sweeps)
 
 
 def _continues(longer: SweepDirectory, shorter: SweepDirectory) -> bool:
@@ -168,15 +145,9 @@ def _unpack(path: Path, staged: Home) -> None:
     try:
         with gzip.open(path) as stream:
             with tarfile.open(fileobj=stream, mode="r|") as archive:
-                for number, member in enumerate(archive):
+                for member in archive:
                     data = archive.extractfile(member) if member.isfile() else None
-                    if number == 0:
-                        if member.name != MARK:
-                            raise UserError(f"{path} is not an exported home: it begins with {member.name!r}")
-                        if data is None or data.read() != LAYOUT:
-                            raise UserError(f"{path} was written by a later version of the program")
-                        continue
-                    if data is None or not PLAIN.fullmatch(member.name):
+                    if data is None or not (member.name == MARK or PLAIN.fullmatch(member.name)):
                         raise UserError(f"{path} contains {member.name!r}, which is not a file of a run or a sweep")
                     target = staged.root / member.name
                     target.parent.mkdir(parents=True, exist_ok=True)
@@ -184,37 +155,18 @@ def _unpack(path: Path, staged: Home) -> None:
                         shutil.copyfileobj(data, file)
             while stream.read(1 << 20):  # The checksum is at the very end.
                 pass
-    except DAMAGED as error:
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UserError(f"{path} is damaged or not an exported home ({error}); nothing was imported") from error
-    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        if str(error.filename) != str(path):
-            raise
-        raise UserError(f"{path} cannot be read: {error.strerror}") from error
-
-
-def _check(path: Path, staged: Home) -> None:
-    """Raise :class:`UserError` unless every run is whole and this version can read every sweep."""
-    for key in RunStore(staged).stored_keys():
-        if isinstance(flaw := read_run(RunStore(staged).directory(key), whole=True), str):
-            raise UserError(f"{path} is damaged: run {key}: {flaw}; nothing was imported")
-    for directory in sorted(staged.root.glob("sweeps/*")):
-        files = SweepDirectory(directory)
-        begun = next(read_journal(files.journal), None)
-        other_version = isinstance(begun, Begun) and begun.schema != SCHEMA
-        if begun is None or other_version or not files.spec.is_file():
-            raise UserError(
-                f"{path}: sweep {files.id} cannot be read by this version of the program; nothing was imported"
-            )
+    mark = staged.root / MARK
+    if not mark.is_file() or mark.read_bytes() != LAYOUT:
+        raise UserError(f"{path} is not an exported home, or was written by a later version of the program")
 
 
 def _take_run(source: Path, store: RunStore) -> bool:
-    """Import a run, or only its new probe results if the home has the run. Return True for a whole run."""
+    """Import a run. Return False if the home has it already."""
     target = store.directory(source.name)
     with store.locked():
-        if store.has(source.name) and not isinstance(read_run(target, whole=True), str):
-            for file in sorted((source / PROBES).glob("*"), key=lambda path: path.suffix, reverse=True):  # npz, json
-                if not (target / PROBES / file.name).exists():
-                    write_whole(target / PROBES / file.name, file.read_bytes())
+        if not isinstance(read_run(target, whole=True), str):
             return False
         store.delete(source.name)
         _move(source, target)
@@ -223,33 +175,14 @@ def _take_run(source: Path, store: RunStore) -> bool:
 
 def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory) -> None:
     """Import a sweep, or the continuation of a sweep. The journal is written last."""
-    if not ours.directory.is_dir():
-        _move(theirs.directory, ours.directory)
-        return
     with ours.driving():
-        for source, target in ((theirs.checkpoints, ours.checkpoints), (theirs.stacks, ours.stacks)):
-            shutil.rmtree(target, ignore_errors=True)
-            if source.is_dir():
-                _move(source, target)
-        for file in sorted(path for path in theirs.directory.iterdir() if path.is_file()):
-            if file != theirs.journal:
-                write_whole(ours.directory / file.name, file.read_bytes())
-        write_whole(ours.journal, theirs.journal.read_bytes())
-
-
-def _take_checkpoints(theirs: SweepDirectory, ours: SweepDirectory) -> bool:
-    """Import the checkpoints that are further along in the archive. Return True if there are any. The journals are
-    equal, and a stack's checkpoints are numbered in order."""
-    sources, known = Checkpoints(theirs.checkpoints), Checkpoints(ours.checkpoints)
-    pairs = [(sources.newest(stack_id), known.newest(stack_id)) for stack_id in sources.stacks()]
-    further = [(new, old) for new, old in pairs if new and (old is None or number_of(new) > number_of(old))]
-    if further:
-        with ours.driving():
-            for new, old in further:
-                _move(new, ours.checkpoints / new.name)
-                if old is not None:
-                    shutil.rmtree(old)
-    return bool(further)
+        for directory in (ours.checkpoints, ours.stacks):
+            shutil.rmtree(directory, ignore_errors=True)
+        for path in sorted(theirs.directory.iterdir(), key=lambda path: path == theirs.journal):
+            if path.is_dir():
+                _move(path, ours.directory / path.name)
+            else:
+                write_whole(ours.directory / path.name, path.read_bytes())
 
 
 def _move(source: Path, target: Path) -> None:

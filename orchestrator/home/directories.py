@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import json
 import os
@@ -19,15 +18,13 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from orchestrator import environment
-from orchestrator.errors import SweepError, UserError
+from orchestrator.errors import UserError
 from trainables.files import flush
 
 ID = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
 """End of a sweep's id: its start in UTC, and four digits to distinguish sweeps of the same second."""
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/?")
 """Beginning of a path that is probably a URL, such as s3://BUCKET."""
-NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)
-"""Error numbers for a file system without locks, such as NFS without its lock service."""
 ABANDONED_S = 3600.0
 """Age in seconds at which an incomplete directory counts as abandoned. Writing takes only seconds."""
 LOCK_WAIT_S = 0.5
@@ -83,8 +80,8 @@ class SweepDirectory:
             return False
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError as error:
-            return error.errno not in NO_LOCKS
+        except BlockingIOError:
+            return True
         finally:
             os.close(descriptor)
         return False
@@ -137,37 +134,20 @@ class Home:
 
 
 def check_home(root: Path) -> None:
-    """Raise :class:`UserError` if a home's path is a URL, not text, a file, below a file, or a circular link."""
+    """Raise :class:`UserError` if a home's path is a URL, a file or below a file."""
     if ADDRESS.match(str(root)):
         raise UserError(f"{root} is a URL: give a directory as --home; deploy/README.md explains how to copy a home")
-    try:
-        str(root.absolute()).encode()
-    except UnicodeEncodeError:  # MLflow's URIs and printed commands are text.
-        shown = os.fsencode(root.absolute()).decode(errors="replace")
-        raise UserError(f"{shown} is not valid UTF-8: rename it, or give another directory as --home") from None
     for path in (root, *root.parents):
         if path.exists() and not path.is_dir():
             raise UserError(f"{path} is a file: give a directory as --home")
-    try:
-        root.stat()
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise UserError(f"{root} is a circular symbolic link: give another directory as --home") from None
 
 
 def make_home(root: Path) -> None:
-    """Create a home's directory. Raises :class:`UserError` if that fails or the file system does not support locks."""
+    """Create a home's directory. Raises :class:`UserError` if that fails."""
     try:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{root} cannot be created: {error.strerror}; give another directory as --home") from None
-    try:
-        with tempfile.TemporaryFile(dir=root) as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in NO_LOCKS:  # Later writes report a full or read-only disk.
-            remedy = "mount it with locks, or give another directory as --home"
-            raise UserError(f"{root} is on a file system without locks ({error.strerror}): {remedy}") from None
 
 
 def scratch(chosen: str | None) -> Path:
@@ -247,9 +227,9 @@ def whole_directory(path: Path) -> Iterator[Path]:
             flush(file)
         try:
             aside.rename(path)
-        except OSError as error:
+        except OSError:
             if not path.is_dir():
-                raise SweepError(f"cannot write {path}: {error.strerror}") from error
+                raise
         flush(path.parent)
     finally:
         shutil.rmtree(aside, ignore_errors=True)

@@ -95,8 +95,8 @@ class ProbeResult:
 
 def write_result(directory: Path, result: ProbeResult, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write a result to a stored run, replacing the probe's older result. Each file is written atomically."""
-    if not arrays and (directory / f"{PROBES}/{result.name}.npz").is_file():
-        write_whole(directory / f"{PROBES}/{result.name}.npz", packed_arrays({}))
+    if not arrays:
+        (directory / f"{PROBES}/{result.name}.npz").unlink(missing_ok=True)
     for name, content in result_files(result, arrays).items():
         write_whole(directory / name, content)
 

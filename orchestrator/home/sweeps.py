@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import subprocess
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -93,18 +92,11 @@ def describe_environment() -> dict[str, Any]:
     """Return JSON values: ``versions`` by package, ``git`` (commit and whether it was edited, or None outside a
     checkout), ``hardware`` and ``platform``. They do not contain a user, host or path."""
     return {
-        "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
         "git": _git(),
         "hardware": str(hardware.detect()),
         "platform": platform.platform(),
     }
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
 
 
 def _git() -> dict[str, Any] | None:
@@ -117,11 +109,10 @@ def _git() -> dict[str, Any] | None:
 
 
 def _run_git(directory: Path, *words: str) -> str | None:
-    """Return the output of a git command, or None if it fails. Git hooks set variables that name another repository."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    """Return the output of a git command, or None if it fails."""
     try:
         return subprocess.run(
-            ["git", *words], cwd=directory, env=environment, capture_output=True, text=True, timeout=10, check=True
+            ["git", *words], cwd=directory, capture_output=True, text=True, timeout=10, check=True
         ).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None

@@ -17,10 +17,9 @@ Names are stable, for sorting, filtering and charts:
 
 Censored and unknown values are missing. ``+`` in a mix becomes ``.`` in metric names, because MLflow rejects it.
 
-Artifacts: of a run ``arrays.npz`` (from its family), ``probes/PROBE.npz``, and for the first seed of each size a
-picture of its ``similarity``, or ``traceback.txt``; of a transition ``transition.json`` (points, probabilities and
-estimates); of a sweep ``report.html``, ``transitions.png`` and ``.svg``, ``answer.json`` and ``search_space.yaml``,
-which ``run`` accepts.
+Artifacts: of a run ``arrays.npz`` (from its family), ``probes/PROBE.npz``, or ``traceback.txt``; of a transition
+``transition.json`` (points, probabilities and estimates); of a sweep ``report.html``, ``transitions.png`` and ``.svg``,
+``answer.json`` and ``search_space.yaml``, which ``run`` accepts.
 """
 
 from __future__ import annotations
@@ -47,7 +46,6 @@ from orchestrator.report.words.findings import compared_words, sentence
 from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.space.settings import flatten, plain_value
-from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import LEVEL
 from trainables.base import Status
 
@@ -117,7 +115,7 @@ def sweep_content(sweep: Sweep) -> Content:
             "changes": changed_words(spec),
             **environment,
         },
-        params=with_settings(spec, identity, spec.settings),
+        params=with_settings(identity, spec.settings),
         note=sweep_note(sweep),
         texts={"search_space.yaml": spec.to_yaml()},
     )
@@ -157,9 +155,8 @@ def run_content(sweep: Sweep, run: RunRecord) -> Content:
             **({"data": outcome.data} if outcome.data else {}),
             **({"trained_for": run.found_in} if run.found_in else {}),
         },
-        params=with_settings(spec, identity, config.settings),
+        params=with_settings(identity, config.settings),
         samples=finite((*curve, *final)),
-        note=_run_note(sweep, run),
         texts={"traceback.txt": outcome.error} if outcome.status is Status.FAILED else {},
         files={
             f"{PROBES}/{path.name}" if path.parent.name == PROBES else path.name: path
@@ -200,7 +197,7 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
             "seeds_learned": ", ".join(f"{share.learned}/{share.tried} at {share.size}" for share in mix.shares),
             "compared": compared_words(answer, mix) or "-",
         },
-        params=with_settings(spec, identity, spec.recipe_settings.get(mix.recipe, spec.settings)),
+        params=with_settings(identity, spec.recipe_settings.get(mix.recipe, spec.settings)),
         samples=finite((*(Sample(name, value) for name, value in metrics.items()), *_curve(answer, mix))),
         note=sentence(answer, mix),
         texts={"transition.json": json.dumps(asdict(mix), indent=1)},
@@ -243,27 +240,15 @@ def metric_name(text: str) -> str:
     return re.sub(r"[^\w.\- /]", "_", text.replace("+", "."))
 
 
-def with_settings(spec: SweepSpec, identity: Mapping[str, str], resolved: Any) -> dict[str, str]:
+def with_settings(identity: Mapping[str, str], resolved: Any) -> dict[str, str]:
     """Return ``identity`` with the settings of a sweep, a run or a recipe by dotted name."""
     settings = {key: str(value) for key, value in flatten(plain_value(resolved)).items()}
-    if clash := sorted(settings.keys() & identity.keys()):
-        raise ValueError(f"the family {spec.family!r} has settings with reserved names: {', '.join(clash)}")
-    return {**identity, **settings}
+    return {**settings, **identity}
 
 
 def finite(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
     """Return the samples without values that charts cannot show, such as the last losses of a diverged run."""
     return tuple(sample for sample in samples if math.isfinite(sample.value))
-
-
-def experiment_note(spec: SweepSpec) -> str:
-    """Return the description of an experiment, with its records and how to compare them."""
-    return f"""**{spec.question}**
-
-Each sweep is one record (tag `kind` = `sweep`). It contains one record per {spec.family_class.words.run} (`run`) and
-one per mix's transition (`transition`). To compare transitions, search for `tags.kind = "transition"` and sort by
-`transition`, `evidence` or another metric; `curve/median` has the size as its step.
-"""
 
 
 def sweep_note(sweep: Sweep) -> str:
@@ -276,15 +261,4 @@ For each of the mixes {mixes}, this sweep looks for the smallest `{spec.size_axi
 `{spec.target}` reaches {LEVEL:.0%} of its asymptote. Nested below: one record per {words.run} and one per mix's
 transition. A {words.run} trained for an earlier sweep is listed under that sweep. `search_space.yaml` reproduces this
 sweep: `python -m orchestrator run search_space.yaml`.
-"""
-
-
-def _run_note(sweep: Sweep, run: RunRecord) -> str:
-    words, config = sweep.spec.family_class.words, run.config
-    ends = {
-        Status.FAILED: "It **failed**, so it is not evidence; see `traceback.txt`.",
-        Status.DIVERGED: f"Its loss **diverged**, so it counts as not {words.learned}.",
-    }
-    return f"""One {words.run} of `{config.label}`, {sweep.spec.size_axis} {config.size}, seed {config.seed}, for the
-sweep `{sweep.id}`. {ends.get(run.outcome.status, "")}
 """

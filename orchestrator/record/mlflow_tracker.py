@@ -19,7 +19,6 @@ from pathlib import Path
 
 from mlflow import MlflowClient
 from mlflow.entities import Experiment, Metric, Param, Run, RunTag, ViewType
-from mlflow.exceptions import MlflowException
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
@@ -29,12 +28,10 @@ from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.record import content
 from orchestrator.record.content import Content
 from orchestrator.record.store import (
-    DATABASE,
     Store,
     StoreError,
     all_runs,
     check,
-    is_in_home,
     make_database,
     settle_client,
     store_errors,
@@ -154,7 +151,7 @@ class MlflowTracker:
                 figures = drawn("a figure of the record", partial(_picture, sweep, run, Path(place)), _warn_once)
                 files = {**(figures or {}), **recorded.files}
                 self._fill(sweep, same, replace(recorded, files=files), start_ms, end_ms)
-            failed = run is not None and run.outcome.status is Status.FAILED
+            failed = recorded.tags.get("status") == Status.FAILED
             self._client.set_terminated(same, "FAILED" if failed else "FINISHED", end_ms)
         held[same] = mine, recorded.digest
 
@@ -180,16 +177,11 @@ class MlflowTracker:
                 for name, path in recorded.files.items():
                     (Path(staged) / name).parent.mkdir(exist_ok=True)
                     shutil.copyfile(path, Path(staged) / name)
-                self._put(sweep, run_id, staged)
-
-    def _put(self, sweep: Sweep, run_id: str, staged: str) -> None:
-        """Store the files of a directory as a run's artifacts. Artifacts of a home go to this process's path of the
-        home. MLflow would use the path of the last process that opened the record, which may mount it elsewhere."""
-        name = sweep.spec.name
-        if self.store.artifacts is None or not is_in_home(name, self._experiment(sweep).artifact_location):
-            self._client.log_artifacts(run_id, staged)
-        else:
-            shutil.copytree(staged, self.store.artifacts / name / run_id / "artifacts", dirs_exist_ok=True)
+                if self.store.artifacts is None:
+                    self._client.log_artifacts(run_id, staged)
+                else:  # MLflow would use the path that the home had when its experiment was created.
+                    place = self.store.artifacts / sweep.spec.name / run_id / "artifacts"
+                    shutil.copytree(staged, place, dirs_exist_ok=True)
 
     def _experiment(self, sweep: Sweep) -> Experiment:
         """Return the sweep's experiment. Create it, or restore it from MLflow's trash, if necessary."""
@@ -197,14 +189,11 @@ class MlflowTracker:
         if name not in self._experiments:
             experiment = self._client.get_experiment_by_name(name)
             if experiment is None:
-                tags = {NOTE: content.experiment_note(sweep.spec), KIND: "custom_model_development"}
-                try:
+                tags = {NOTE: sweep.spec.question, KIND: "custom_model_development"}
+                # If another sweep creates it first, the recorder tries again.
+                experiment = self._client.get_experiment(
                     self._client.create_experiment(name, self.store.location_of(name), tags)
-                except MlflowException as error:  # Another sweep may have created it first.
-                    if error.error_code != "RESOURCE_ALREADY_EXISTS":
-                        raise
-                experiment = self._client.get_experiment_by_name(name)
-                assert experiment is not None, "it was just created"
+                )
             if experiment.lifecycle_stage == "deleted":
                 self._client.restore_experiment(experiment.experiment_id)
             self._experiments[name] = experiment
@@ -214,16 +203,16 @@ class MlflowTracker:
     def _client(self) -> MlflowClient:
         for name, level in QUIET.items():
             logging.getLogger(name).setLevel(level)
-        if self.store.scheme == "sqlite":
+        if self.store.database is not None:
             check(self.store)  # MLflow itself retries a damaged file for hours.
-        make_database(self.store)
+            make_database(self.store.database)
         return MlflowClient(self.store.uri)
 
 
 def remove_sweep(store: Store, experiment: str, sweep_id: str) -> int:
     """Delete a sweep's records and artifacts permanently, and return the number of records. A server only moves records
     to MLflow's trash, where they stay without artifacts until `mlflow gc`."""
-    if store.artifacts is not None and not (store.artifacts.parent / DATABASE).is_file():
+    if store.database is not None and not store.database.is_file():
         return 0
     with store_errors(store):
         client = MlflowClient(store.uri)
@@ -236,21 +225,24 @@ def remove_sweep(store: Store, experiment: str, sweep_id: str) -> int:
         for run in runs:
             if run.info.lifecycle_stage == "active":
                 client.delete_run(run.info.run_id)
-            files = get_artifact_repository(run.info.artifact_uri, store.uri)
-            files.delete_artifacts()  # type: ignore[no-untyped-call]
+            if store.artifacts is None:
+                files = get_artifact_repository(run.info.artifact_uri, store.uri)
+                files.delete_artifacts()  # type: ignore[no-untyped-call]
+            else:
+                shutil.rmtree(store.artifacts / experiment / run.info.run_id, ignore_errors=True)
             if for_good is not None:
                 for_good(run.info.run_id)
         return len(runs)
 
 
-@cache
-def _warn_once(message: str) -> None:
-    log.warning(message)
-
-
 def _identity(tags: Mapping[str, str]) -> tuple[str, str]:
     """Return the kind of a nested record, and the key of its run or its mix."""
     return tags["kind"], tags.get("run_key") or tags.get("mix", "")
+
+
+@cache
+def _warn_once(message: str) -> None:
+    log.warning(message)
 
 
 def _picture(sweep: Sweep, run: RunRecord | None, place: Path) -> dict[str, Path]:

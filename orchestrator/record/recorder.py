@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 RETRY_S = 30.0
 """Seconds to wait after a failed write."""
-MOST_WAITING = 200
-"""Queue length at which a working store counts as slower than the sweep: 10 to 30 s of writing."""
 
 
 class Recorder:
@@ -55,12 +53,6 @@ class Recorder:
         """Number of records that are not in the store yet, including the one being written."""
         with self._changed:
             return len(self._calls)
-
-    @property
-    def behind(self) -> bool:
-        """True if runs end faster than a working store can record them. An outage does not slow the sweep down."""
-        with self._changed:
-            return len(self._calls) > MOST_WAITING and not self._failure
 
     @property
     def warning(self) -> str:

@@ -216,10 +216,6 @@ class _Progress(StopRequests):
         self.monitor = Monitor(campaign, lambda: recorder.warning, run_seconds(self._sweep.spec))
         self.view = LiveView(console, self.monitor.snapshot)
 
-    @property
-    def behind(self) -> bool:
-        return self._recorder.behind
-
     def look(self) -> None:
         super().look()
         self.monitor.look()

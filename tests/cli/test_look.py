@@ -80,7 +80,7 @@ def test_a_report_is_written_to_the_given_path_or_the_sweeps_directory(
     assert run("report", "other", "--home", home, "--output", tmp_path).code == 2
     for command in ("report", "figure"):
         path = tmp_path / "new" / "other.svg"
-        assert "there is no directory" in run(command, "other", "--home", home, "--output", path).refused()
+        assert "in a directory that exists" in run(command, "other", "--home", home, "--output", path).refused()
     assert [path.name for path in tmp_path.iterdir()] == ["other.html"]
 
 
@@ -94,8 +94,6 @@ def test_sweeps_of_several_spaces_are_compared(run: Program, home: Path, tmp_pat
 def test_tables_are_exported_into_a_new_directory(run: Program, home: Path, tmp_path: Path) -> None:
     assert len(run("export", "logistic", "--home", home, "--output", tmp_path / "tables").succeeded().splitlines()) == 7
     assert "already exists" in run("export", "logistic", "--home", home, "--output", tmp_path / "tables").refused()
-    refusal = run("export", "logistic", "--home", home, "--output", tmp_path / "gone" / "tables").refused()
-    assert "cannot be created (No such file or directory); name another directory with --output" in refusal
     assert "Missing option '--output'" in run("export", "logistic", "--home", home).err
 
 

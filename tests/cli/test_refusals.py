@@ -57,15 +57,10 @@ def test_a_running_sweep_named_by_a_prefix_is_refused(run: Program, tmp_path: Pa
 
 
 @pytest.mark.parametrize("command", [["run", "units.yaml"], ["sweeps"]])
-@pytest.mark.parametrize(("home", "kind"), [("file/home", "file"), ("loop", "circular symbolic link")])
-def test_a_home_that_is_not_a_directory_is_refused(
-    run: Program, tmp_path: Path, command: list[str], home: str, kind: str
-) -> None:
+def test_a_home_that_is_not_a_directory_is_refused(run: Program, tmp_path: Path, command: list[str]) -> None:
     (tmp_path / "file").write_text("")
-    (tmp_path / "loop").symlink_to("loop")
-    message = run(*command, "--home", home).refused()
-    place = home.removesuffix("/home") if kind == "file" else home
-    assert message.startswith(f"error: Invalid value for '--home': {place} is a {kind}")
+    message = run(*command, "--home", "file/home").refused()
+    assert message.startswith("error: Invalid value for '--home': file is a file")
 
 
 def test_the_error_for_a_taken_port_names_a_free_one(run: Program, tmp_path: Path) -> None:

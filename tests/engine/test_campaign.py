@@ -140,19 +140,6 @@ def test_a_stack_whose_runs_have_ended_frees_its_slot(files: Path) -> None:
     assert len(start(campaign).tickets) == 2
 
 
-def test_nothing_starts_while_the_observer_is_behind(files: Path) -> None:
-    campaign = make(files)
-
-    class Slow(Observer):
-        behind = True
-
-    campaign.observer = Slow()
-    assert campaign.next_stack() is None
-    assert not campaign.done
-    Slow.behind = False
-    assert campaign.next_stack() is not None
-
-
 def test_a_stack_too_large_for_memory_continues_as_two_and_limits_later_stacks(files: Path) -> None:
     campaign = make(files, slots=1, seeds=7, sizes=[8], mixes=["add"], resources={"max_stack": 4})
     stack = start(campaign)

@@ -71,8 +71,11 @@ def test_a_temporary_machine_error_is_not_a_failed_run(trouble: str, message: st
         (OSError(errno.ENOSPC, "", "/data/x"), "the disk of /data/x is full: free some space"),
         (OSError(errno.ENOTCONN, ""), "the disk of /home is disconnected from its server: mount it again"),
         (OSError(errno.EMFILE, ""), "too many files are open in one process: raise the limit (`ulimit -n`)"),
+        (OSError(errno.ENFILE, ""), "too many files are open on this machine: close other programs"),
         (OSError(errno.EAGAIN, ""), "no more processes or threads can be started: raise the limit (`ulimit -u`, or "),
         (OSError(errno.EACCES, ""), ""),
+        (OSError(errno.ENOENT, ""), ""),
+        (OSError(errno.EPIPE, ""), ""),
         (ValueError("No space left on device (os error 28)"), ""),
     ],
 )

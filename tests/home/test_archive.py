@@ -17,7 +17,7 @@ from orchestrator.home import archive
 from orchestrator.home.archive import MARK, Copied, export_home, import_home
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import Asked, Journal, State, recall
-from orchestrator.home.run_files import OUTCOME, ProbeResult, write_result
+from orchestrator.home.run_files import OUTCOME
 from orchestrator.home.run_store import RunStore
 from tests.catalog.fabricated import runs_of, write_sweep
 from tests.cli.program import Program, command, started
@@ -42,7 +42,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     result, wanted_spec = Home(place / "home"), spec(name="begun", sizes=[24, 48])
     write_sweep(result, spec(name="whole"))
     write_sweep(result, wanted_spec, runs=runs_of(wanted_spec)[:3], answered=False)
-    export_home(result, place / "home.tar.gz", pytest.fail)
+    export_home(result, place / "home.tar.gz")
     return place
 
 
@@ -61,33 +61,34 @@ def test_an_exported_home_is_imported_unchanged_and_once(home: Home, file: Path,
     (home.root / "claims" / "key").write_text("begun-1")
     (home.root / "mlflow.db").write_bytes(b"a database")
     runs, new = len(RunStore(home).stored_keys()), Home(tmp_path / "new")
-    assert export_home(home, file, pytest.fail) == Copied(runs, 2)
-    assert import_home(new, file, pytest.fail) == Copied(runs, 2, 0, 0)
+    assert export_home(home, file) == Copied(runs, 2)
+    assert import_home(new, file, pytest.fail) == Copied(runs, 2)
     assert contents(new) == contents(home) != {}
     assert sorted(path.name for path in new.root.iterdir()) == [".runs.lock", "runs", "sweeps"]
     assert {recall(new.sweep(item)).state for item in new.sweep_ids()} == {State.FINISHED, State.INTERRUPTED}
-    assert import_home(new, file, pytest.fail) == Copied(0, 0, runs, 2)
+    assert import_home(new, file, pytest.fail) == Copied(0, 0)
     assert contents(new) == contents(home)
 
 
-def test_runs_are_merged_by_key_and_a_damaged_one_is_replaced(home: Home, file: Path, tmp_path: Path) -> None:
+def test_runs_are_merged_by_key_and_damaged_ones_are_replaced_or_left_out(
+    home: Home, file: Path, tmp_path: Path
+) -> None:
     other = Home(tmp_path / "other")
     write_sweep(other, spec(name="other", sizes=[8, 12, 20]))
     mine, theirs = RunStore(other), RunStore(home)
     shared = sorted(set(mine.stored_keys()) & set(theirs.stored_keys()))
-    assert 2 < len(shared) < len(theirs.stored_keys())
+    [new, *_] = sorted(set(theirs.stored_keys()) - set(mine.stored_keys()))
     flip(mine.directory(shared[0]) / OUTCOME)
-    write_result(theirs.directory(shared[1]), ProbeResult("their", 1, {"number": 1.0}), {})
-    write_result(mine.directory(shared[1]), ProbeResult("here", 1, {"number": 2.0}), {})
-    before = (mine.directory(shared[2]) / OUTCOME).stat().st_mtime_ns
-    export_home(home, file, pytest.fail)
-    result = import_home(other, file, pytest.fail)
-    assert (result.known_runs, result.known_sweeps) == (len(shared) - 1, 0)
-    assert set(theirs.stored_keys()) < set(mine.stored_keys())
+    flip(theirs.directory(new) / OUTCOME)
+    before = (mine.directory(shared[1]) / OUTCOME).stat().st_mtime_ns
+    export_home(home, file)
+    warnings: list[str] = []
+    result = import_home(other, file, warnings.append)
+    assert [new in line for line in warnings] == [True]
+    assert result == Copied(len(theirs.stored_keys()) - len(shared), 2)
+    assert set(theirs.stored_keys()) - set(mine.stored_keys()) == {new}
     assert (mine.directory(shared[0]) / OUTCOME).read_bytes() == (theirs.directory(shared[0]) / OUTCOME).read_bytes()
-    probed = sorted(path.name for path in (mine.directory(shared[1]) / "probes").iterdir())
-    assert probed == ["here.json", "their.json"]
-    assert (mine.directory(shared[2]) / OUTCOME).stat().st_mtime_ns == before
+    assert (mine.directory(shared[1]) / OUTCOME).stat().st_mtime_ns == before
     assert len(other.sweep_ids()) == 3
 
 
@@ -106,19 +107,15 @@ def flipped(path: Path) -> None:
     path.write_bytes(whole)
 
 
-def cut(path: Path) -> None:
-    """Rewrite the file as valid tar, with the outcome of a run truncated."""
-    rewritten(path, lambda name, data: (name, data[:-3] if name.endswith(OUTCOME) else data))
-
-
-def rewritten(path: Path, change: Callable[[str, bytes], tuple[str, bytes]]) -> None:
-    with tarfile.open(path) as old:
-        members = [(item.name, old.extractfile(item).read()) for item in old]  # type: ignore[union-attr]
+def later(path: Path) -> None:
     with tarfile.open(path, "w:gz") as new:
-        for name, data in (change(*member) for member in members):
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            new.addfile(member, io.BytesIO(data))
+        add(new, MARK, b'{"layout": 2}')
+
+
+def add(archive: tarfile.TarFile, name: str, data: bytes, kind: bytes = tarfile.REGTYPE) -> None:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname, member.size = kind, "/etc/passwd", len(data)
+    archive.addfile(member, io.BytesIO(data))
 
 
 @pytest.mark.parametrize(
@@ -126,45 +123,30 @@ def rewritten(path: Path, change: Callable[[str, bytes], tuple[str, bytes]]) -> 
     [
         (truncated, "damaged"),
         (flipped, "damaged"),
-        (cut, "does not match its checksum; nothing was imported"),
         (lambda path: path.write_bytes(b""), "damaged or not an exported home"),
         (lambda path: path.write_bytes(b"PK\x03\x04 a zip file"), "damaged or not an exported home"),
-        (lambda path: path.unlink(), "cannot be read: No such file"),
-        (lambda path: rewritten(path, lambda name, data: (name, data.replace(b"1", b"2"))), "later version"),
-        (lambda path: rewritten(path, lambda name, data: (name.replace(MARK, "x"), data)), "not an exported home"),
-        (lambda path: rewritten(path, lambda name, data: (name, data * (not name.endswith("jsonl")))), "be read by"),
+        (lambda path: path.unlink(), "there is no file"),
+        (later, "later version"),
     ],
 )
 def test_nothing_is_imported_from_a_damaged_file(
-    damage: Callable[[Path], object], why: str, home: Home, file: Path, tmp_path: Path
+    damage: Callable[[Path], object], why: str, home: Home, file: Path
 ) -> None:
     damage(file)
     before = contents(home)
     with pytest.raises(UserError, match=why):
         import_home(home, file, pytest.fail)
     assert contents(home) == before
-    with pytest.raises(UserError, match=why):
-        import_home(Home(tmp_path / "new"), file, pytest.fail)
-    assert list((tmp_path / "new").iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        *("../outside", "runs/../../outside", "/tmp/outside", "runs/key/../../../outside", "sweeps/.hidden/x"),
-        *("runs/key/.x", "runs/a b/x", "runs//key/x", "claims/key/x", "mlflow.db", "runs/key", "runs/key/link"),
-    ],
+    "name", ["../outside", "runs/../../outside", "/tmp/outside", "runs/key/.x", "claims/key/x", "runs/key/link"]
 )
 def test_a_file_with_unsafe_paths_is_refused(name: str, tmp_path: Path) -> None:
-    kind = tarfile.SYMTYPE if name.endswith("link") else tarfile.REGTYPE
     file = tmp_path / "home.tar.gz"
     with tarfile.open(file, "w:gz") as new:
-        for item, of in ((MARK, tarfile.REGTYPE), (name, kind)):
-            member = tarfile.TarInfo(item)
-            member.type, member.linkname = of, "/etc/passwd"
-            data = b'{"layout": 1}' if of == tarfile.REGTYPE else b""
-            member.size = len(data)
-            new.addfile(member, io.BytesIO(data))
+        add(new, MARK, b'{"layout": 1}')
+        add(new, name, b"", tarfile.SYMTYPE if name.endswith("link") else tarfile.REGTYPE)
     with pytest.raises(UserError, match="not a file of a run or a sweep"):
         import_home(Home(tmp_path / "new"), file, pytest.fail)
     assert list((tmp_path / "new").iterdir()) == []
@@ -175,7 +157,7 @@ def test_a_stopped_sweep_continues_elsewhere_from_its_checkpoint(stopped: Stoppe
     """Although the first line of its journal is damaged."""
     file, new = tmp_path / "home.tar.gz", Home(tmp_path / "elsewhere")
     rewrite(stopped.files.journal, '"begun"', '"began"')
-    export_home(stopped.home, file, pytest.fail)
+    export_home(stopped.home, file)
     shutil.rmtree(stopped.home.root)
     import_home(new, file, pytest.fail)
     done = command("run", stopped.space, "--engine=local", "--home", new.root, "--resume")
@@ -187,51 +169,30 @@ def test_a_stopped_sweep_continues_elsewhere_from_its_checkpoint(stopped: Stoppe
     assert not (new.sweep(new.sweep_ids()[0]).directory / "checkpoints").exists()
 
 
-def test_an_import_replaces_checkpoints_of_earlier_steps(stopped: Stopped, tmp_path: Path) -> None:
-    """The older homes have no checkpoint, or one of an earlier step. No run has ended since."""
-    file = tmp_path / "home.tar.gz"
-    export_home(stopped.home, file, pytest.fail)
-    expected = contents(stopped.home)
-    [checkpoint] = stopped.files.checkpoints.iterdir()
-    unsaved, earlier = Home(tmp_path / "unsaved"), Home(tmp_path / "earlier")
-    for older in (unsaved, earlier):
-        shutil.copytree(stopped.home.root, older.root)
-    shutil.rmtree(unsaved.sweep(stopped.files.id).checkpoints)
-    old = earlier.sweep(stopped.files.id).checkpoints / checkpoint.name
-    old.rename(old.with_suffix(".0"))
-    for older in (unsaved, earlier):
-        with older.sweep(stopped.files.id).driving():
-            assert import_home(older, file, pytest.fail).sweeps == 0
-        assert import_home(older, file, pytest.fail).sweeps == 1
-        assert contents(older) == expected
-        assert import_home(older, file, pytest.fail).sweeps == 0
-
-
 def test_an_import_updates_continued_sweeps_and_keeps_diverged_ones(stopped: Stopped, tmp_path: Path) -> None:
     """A sweep is started here, finished on another machine and brought back. An earlier copy is finished
     independently."""
     out, back, existing = tmp_path / "out.tar.gz", tmp_path / "back.tar.gz", Home(tmp_path / "existing")
     early = tmp_path / "early"
-    export_home(stopped.home, out, pytest.fail)
+    export_home(stopped.home, out)
     import_home(existing, out, pytest.fail)
     shutil.copytree(stopped.home.root, early)
     assert command("run", stopped.space, "--engine=local", "--home", existing.root, "--resume").code == 0
-    export_home(existing, back, pytest.fail)
-    with stopped.files.driving(), pytest.raises(UserError, match="is running here"):
+    export_home(existing, back)
+    with stopped.files.driving(), pytest.raises(UserError, match="another process"):
         import_home(stopped.home, back, pytest.fail)
-    result = import_home(stopped.home, back, pytest.fail)
-    assert (result.runs, result.sweeps) == (12 - stopped.done, 1)
+    assert import_home(stopped.home, back, pytest.fail) == Copied(0, 1)
     memory = recall(stopped.files)
     assert (len(memory.ended), memory.answered, memory.damaged) == (12, True, ())
     assert not stopped.files.checkpoints.exists()
-    assert import_home(stopped.home, out, pytest.fail) == Copied(0, 0, stopped.done, 1)
+    assert import_home(stopped.home, out, pytest.fail) == Copied(0, 0)
     journal = Home(early).sweep(stopped.files.id).journal
     with Journal(journal) as other:
         other.append(Asked(()))  # The same runs could end in the same second in both homes.
     assert command("run", stopped.space, "--engine=local", "--home", early, "--resume").code == 0
     warnings: list[str] = []
     before = journal.read_bytes()
-    assert import_home(Home(early), back, warnings.append) == Copied(0, 0, 12, 1)
+    assert import_home(Home(early), back, warnings.append) == Copied(0, 0)
     assert len(warnings) == 1
     assert "the sweep here is kept" in warnings[0]
     assert journal.read_bytes() == before
@@ -244,22 +205,19 @@ def test_a_running_sweep_can_be_exported_and_resumed(undisturbed: Stopped, tmp_p
     assert "pace_s: 0.3" in text
     space.write_text(text)
     running = started("run", space, "--engine=local", "--home", home.root)
-    copies = 0
     try:
         wait_for(lambda: len(RunStore(home).stored_keys()) > 1, words=lambda: str(running.poll()))
-        while running.poll() is None and copies < 3:
-            new = Home(tmp_path / f"copy-{copies}")
-            export_home(home, file, pytest.fail)
-            import_home(new, file, pytest.fail)
-            memory = recall(new.sweep(new.sweep_ids()[0]))
-            assert memory.damaged == ()
-            assert len(memory.ended) <= len(RunStore(new).stored_keys())
-            copies += 1
+        export_home(home, file)
+        assert running.poll() is None
     finally:
         running.kill()
         running.communicate()
-    assert copies > 2
-    done = command("run", space, "--engine=local", "--home", tmp_path / "copy-0", "--resume")
+    new = Home(tmp_path / "new")
+    import_home(new, file, pytest.fail)
+    memory = recall(new.sweep(new.sweep_ids()[0]))
+    assert memory.damaged == ()
+    assert 1 <= len(memory.ended) <= len(RunStore(new).stored_keys())
+    done = command("run", space, "--engine=local", "--home", new.root, "--resume")
     assert done.code == 0, done.err
     assert "damaged" not in done.out + done.err
     assert table_of(done.out) == undisturbed.table
@@ -285,18 +243,8 @@ def test_an_interrupted_import_can_be_repeated(
     assert len(RunStore(new).stored_keys()) == 2
     assert new.sweep_ids() == []
     result = import_home(new, file, pytest.fail)
-    assert (result.known_runs, result.sweeps) == (2, 2)
+    assert result == Copied(len(RunStore(home).stored_keys()) - 2, 2)
     assert contents(new) == contents(home)
-
-
-def test_damaged_runs_are_named_and_left_out_of_an_export(home: Home, tmp_path: Path) -> None:
-    key, file = RunStore(home).stored_keys()[0], tmp_path / "home.tar.gz"
-    flip(home.runs / key / OUTCOME)
-    warnings: list[str] = []
-    written = export_home(home, file, warnings.append)
-    assert written.runs == len(RunStore(home).stored_keys()) - 1
-    assert [key in line for line in warnings] == [True]
-    import_home(Home(tmp_path / "new"), file, pytest.fail)
 
 
 def test_export_and_import_commands_report_their_work(run: Program, home: Home, tmp_path: Path) -> None:
@@ -309,7 +257,7 @@ def test_export_and_import_commands_report_their_work(run: Program, home: Home, 
     assert run("sweeps", "--home", tmp_path / "new").out.count("whole-") == 1
     for words, why in (
         (("export", "no/such/folder/x.tar.gz"), "in a directory that exists"),
-        (("import", "none.tar.gz"), "cannot be read"),
+        (("import", "none.tar.gz"), "there is no file"),
         (("export", "x.tar.gz", "--home", "empty"), "no runs and no sweeps"),
         (("copy", "x.tar.gz"), "copy"),
     ):

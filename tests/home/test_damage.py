@@ -18,7 +18,7 @@ from orchestrator.home.run_files import ARRAYS, OUTCOME, WEIGHTS
 from orchestrator.home.sweeps import UnreadableError, load_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
-from tests.catalog.fabricated import leave_stack, runs_of, write_sweep
+from tests.catalog.fabricated import runs_of, write_sweep
 from tests.cli.program import Program, command
 from tests.scripted import FAMILY, trained
 from tests.sweep.sweeps import ended, spec, table_of
@@ -77,9 +77,7 @@ def gone(files: SweepDirectory) -> None:
 
 UNREADABLE: dict[str, tuple[Callable[[SweepDirectory], object], str]] = {
     "specification torn": (lambda files: files.spec.write_text("name: [hurt"), "not valid YAML"),
-    "specification empty": (lambda files: files.spec.write_text(""), "space.yaml cannot be used"),
     "specification gone": (lambda files: files.spec.unlink(), "space.yaml: No such file"),
-    "specification no text": (lambda files: files.spec.write_bytes(b"\xff\xfe\x00"), "space.yaml cannot be used"),
     "newer version": (newer, "journal.jsonl was written by another version"),
     "journal empty": (lambda files: files.journal.write_text(""), "no readable first line"),
     "family gone": (gone, "family 'gone.away:Family' cannot be imported: there is no module 'gone'"),
@@ -161,15 +159,6 @@ def test_readers_name_a_damaged_run_and_leave_it_out(kind: str, run: Program, pl
     assert len(json.loads(shown.out)["runs"]) == KEPT - 1
     after = {path: path.read_bytes() for path in place.root.rglob("*") if path.is_file()}
     assert after == before  # Readers do not repair files.
-
-
-def test_a_stack_with_damaged_files_is_named(run: Program, place: Place) -> None:
-    sweep = load_sweep(Home(place.root), place.hurt)
-    leave_stack(Home(place.root), sweep, runs_of(sweep.spec)[KEPT : KEPT + 1], 3)
-    (place.files.stacks / "stack" / "members.json").write_text('{"requests": [')
-    the_rest_works(run, place)
-    shown = run("status", place.hurt, "--home", place.root)
-    assert (shown.code, "cannot be read" in shown.err) == (0, True)
 
 
 def test_damaged_arrays_are_named_and_left_out_of_the_report(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from orchestrator.api import load, sweeps
 from orchestrator.catalog.reading import StoredSweep, read_known
 from orchestrator.home.directories import Home
-from orchestrator.home.sweeps import UnreadableError, create_sweep, describe_environment
+from orchestrator.home.sweeps import UnreadableError, create_sweep
 from tests.catalog.fabricated import write_sweep
 from tests.families import LogisticSettings
 from tests.sweep.sweeps import spec
@@ -67,15 +66,3 @@ def test_sweeps_created_in_the_same_second_are_ordered_newest_first(tmp_path: Pa
         (tmp_path / "sweeps" / other).mkdir()
     assert home.sweep_ids() == begun[::-1]
     assert all(re.fullmatch(r"[abc]-\d{8}-\d{6}-[0-9a-f]{4}", item) for item in begun)
-
-
-@pytest.mark.parametrize("name", ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"])
-def test_the_recorded_commit_is_this_programs_even_inside_a_git_hook(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Git sets these variables for hooks and `git rebase --exec`, and a shell may set them for a dotfiles
-    repository."""
-    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
-    undisturbed = describe_environment()["git"]
-    monkeypatch.setenv(name, str(tmp_path / ".git"))
-    assert describe_environment()["git"] == undisturbed

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.record.store import DATABASE, choose, make_database
+from orchestrator.record.store import DATABASE, make_database
 
 
 @pytest.fixture(scope="session", name="empty")
 def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A migrated MLflow database without records."""
     home = tmp_path_factory.mktemp("empty")
-    make_database(choose(home, {}))
+    make_database(home / DATABASE)
     return home / DATABASE

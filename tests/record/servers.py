@@ -42,7 +42,7 @@ def serving(home: Path, port: int) -> Iterator[Store]:
         str(home / "artifacts"),
     ]
     environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    store = Store(f"http://127.0.0.1:{port}", None)
+    store = Store(f"http://127.0.0.1:{port}")
     with (home / "server.log").open("ab") as log:
         # A separate session, so that its workers end with it.
         server = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,8 +12,8 @@ import pytest
 from orchestrator.home.journal import State
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.record.mlflow_tracker import MlflowTracker
-from orchestrator.record.recorder import MOST_WAITING, Recorder, open_mlflow
-from orchestrator.record.store import Store, StoreError
+from orchestrator.record.recorder import Recorder
+from orchestrator.record.store import StoreError
 from orchestrator.report.answer import Answer
 from tests.record.samples import Finished, finish
 from tests.waiting import wait_for
@@ -78,7 +77,7 @@ def test_everything_arrives_in_order_and_nothing_after_closing(finished: Finishe
         recorder.begin(finished.sweep)
 
 
-def test_the_sweep_never_waits_and_warns_of_a_slow_store(finished: Finished) -> None:
+def test_the_sweep_never_waits_for_a_slow_store(finished: Finished) -> None:
     gate = threading.Event()
 
     def before() -> None:
@@ -87,13 +86,9 @@ def test_the_sweep_never_waits_and_warns_of_a_slow_store(finished: Finished) -> 
     notebook = Notebook(before)
     recorder = Recorder(lambda: notebook)
     expected = queue(recorder, finished)
-    assert not recorder.behind
-    for _ in range(MOST_WAITING):
-        recorder.begin(finished.sweep)
     assert not notebook.lines  # All records are queued and none is written.
-    assert recorder.waiting == len(expected) + MOST_WAITING
-    assert recorder.behind
-    assert recorder.close(0.05) == len(expected) + MOST_WAITING
+    assert recorder.waiting == len(expected)
+    assert recorder.close(0.05) == len(expected)
     gate.set()
     wait_for(lambda: recorder.waiting == 0, 60)
 
@@ -107,16 +102,13 @@ def test_an_outage_warns_and_delays_records_but_loses_none(finished: Finished, e
     notebook = Notebook(outage)
     recorder = Recorder(lambda: notebook, retry_s=0.01)
     expected = queue(recorder, finished)
-    for _ in range(MOST_WAITING):
-        recorder.begin(finished.sweep)
     wait_for(lambda: message in recorder.warning, 60)
-    assert f"records waiting: {len(expected) + MOST_WAITING}" in recorder.warning
-    assert not recorder.behind  # The outage does not slow down the sweep.
+    assert f"records waiting: {len(expected)}" in recorder.warning
     assert notebook.lines == []
     outage.lasts = False
     wait_for(lambda: recorder.waiting == 0, 60)
     assert recorder.warning == ""
-    assert notebook.lines[: len(expected)] == expected
+    assert notebook.lines == expected
     assert recorder.close(1) == 0
 
 
@@ -133,15 +125,3 @@ def test_closing_in_an_outage_tries_once_more_and_counts_remaining_records(finis
     assert recorder.close(20) == (len(expected) if lasts else 0)
     assert time.monotonic() - started < 5
     assert notebook.lines == ([] if lasts else expected)
-
-
-def test_without_mlflow_records_wait_and_the_warning_names_it(
-    finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delitem(sys.modules, "orchestrator.record.mlflow_tracker", raising=False)
-    monkeypatch.setitem(sys.modules, "mlflow", None)  # Its import now raises ModuleNotFoundError.
-    recorder = Recorder(lambda: open_mlflow(Store(f"sqlite:///{tmp_path}/mlflow.db", tmp_path)))
-    recorder.begin(finished.sweep)
-    wait_for(lambda: recorder.warning != "", 60)
-    assert recorder.warning == "MLflow is not installed, so nothing is recorded in it; records waiting: 1"
-    assert recorder.close(1) == 1

@@ -25,7 +25,7 @@ from orchestrator.report.answer import Answer, answer
 from orchestrator.report.figures import style
 from orchestrator.report.figures.comparisons import caption, forest_figure, main_figure
 from orchestrator.report.figures.learning_curves import learning_figure
-from orchestrator.report.figures.probes import pair_of, similarities_figure, similarity_figure
+from orchestrator.report.figures.probes import pair_of, similarities_figure
 from orchestrator.report.figures.style import save, save_both
 from orchestrator.report.figures.transitions import CURVE_SIZES, transitions_figure
 from orchestrator.report.side_by_side import Compared
@@ -34,7 +34,6 @@ from tests.catalog.fabricated import failed, runs_of
 from tests.golden.test_answers import FEWER
 from tests.report.samples import NOWHERE, bracketed, compared, in_order, make_answer, make_spec, transition, written
 from tests.sweep.sweeps import spec
-from trainables.base import Words
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -132,15 +131,14 @@ def test_open_transitions_are_drawn_and_named(
     assert {line.get_marker() for line in figure.axes[1].lines} & {"<", ">"} == arrows
 
 
-def test_png_and_svg_are_complete_and_reproducible(tmp_path: Path) -> None:
-    figure = similarity_figure(np.eye(6), "add, n_embed 8", Words())
-    png, svg = save_both(figure, tmp_path / "new", "similarity")
+def test_png_and_svg_are_complete_and_reproducible(answer: Answer, tmp_path: Path) -> None:
+    png, svg = save_both(main_figure(answer), tmp_path / "new", "main")
     image = matplotlib.image.imread(png)
     assert image.shape[1] == 1120
     assert image[..., :3].std() > 0.05
     assert svg.read_text().rstrip().endswith("</svg>")
-    assert sorted(path.name for path in png.parent.iterdir()) == ["similarity.png", "similarity.svg"]
-    again = save(similarity_figure(np.eye(6), "add, n_embed 8", Words()), tmp_path / "again.png")
+    assert sorted(path.name for path in png.parent.iterdir()) == ["main.png", "main.svg"]
+    again = save(main_figure(answer), tmp_path / "again.png")
     assert again.read_bytes() == png.read_bytes()
 
 

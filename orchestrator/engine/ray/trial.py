@@ -10,7 +10,7 @@ from ray import tune
 from ray._raylet import setproctitle  # type: ignore[attr-defined] # its stub lacks it
 
 from orchestrator.engine.base import StackJob
-from orchestrator.home.machine_errors import trouble_in
+from orchestrator.home.machine_errors import trouble_words
 from orchestrator.space.spec import SweepSpec
 
 if TYPE_CHECKING:
@@ -56,5 +56,5 @@ class StackTrial(tune.Trainable):
             if worker is not None:
                 worker.close()
         except Exception as error:
-            if trouble_in(error) is None:  # Otherwise the next stack meets and reports the full disk.
+            if not trouble_words(error, "this machine"):  # Otherwise the next stack meets and reports the full disk.
                 raise
