@@ -146,11 +146,14 @@ def write_spec(files: SweepDirectory, spec: SweepSpec) -> SweepSpec:
 
 
 class UnreadableError(SweepError):
-    """The sweep ``id`` cannot be read, and ``why``."""
+    """A sweep that cannot be read, and ``why``. For example, its family is in a module that is no longer installed.
+    ``report`` is the report from the end of the sweep, or None if it has not ended."""
 
-    def __init__(self, sweep_id: str, why: str) -> None:
-        super().__init__(f"{sweep_id} cannot be read: {why}. Repair the file, or restore it from a backup.")
-        self.id, self.why = sweep_id, why
+    def __init__(self, files: SweepDirectory, why: str) -> None:
+        written = files.directory / REPORT
+        self.id, self.why, self.report = files.id, why, written if written.is_file() else None
+        remedy = f"Its answer is in {self.report}" if self.report else "Repair the file, or restore it from a backup"
+        super().__init__(f"{self.id} cannot be read: {why}. {remedy}.")
 
 
 def load_sweep(home: Home, sweep_id: str) -> Sweep:
@@ -162,14 +165,14 @@ def load_sweep(home: Home, sweep_id: str) -> Sweep:
             written = datetime.fromtimestamp(files.spec.stat().st_mtime, UTC)
             begun = Begun(written.isoformat(timespec="seconds"))
         if not isinstance(begun, Begun):
-            raise UnreadableError(sweep_id, f"{files.journal} has no readable first line")
+            raise UnreadableError(files, f"{files.journal} has no readable first line")
         if begun.schema != SCHEMA:
             why = f"was written by another version of the program; this one reads schema {SCHEMA}"
-            raise UnreadableError(sweep_id, f"{files.journal} {why}")
+            raise UnreadableError(files, f"{files.journal} {why}")
         data = strict_yaml.read(files.spec.read_text(encoding="utf-8"), files.spec.name).data
         spec = parse(SweepSpec, data)
     except OSError as error:
-        raise UnreadableError(sweep_id, f"{error.filename}: {error.strerror}") from error
+        raise UnreadableError(files, f"{error.filename}: {error.strerror}") from error
     except ValueError as error:  # Not text, not YAML, or rejected by the family.
-        raise UnreadableError(sweep_id, f"{files.spec} cannot be used: {error}") from error
+        raise UnreadableError(files, f"{files.spec} cannot be used: {error}") from error
     return Sweep(files, spec, begun.created, begun.environment)

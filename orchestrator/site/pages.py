@@ -81,7 +81,12 @@ class SweepPages:
         )
 
     def report(self, sweep_id: str) -> str:
-        """Return the report of a sweep. Raises :class:`UserError` if the sweep is missing or unreadable."""
+        """Return the report of a sweep: of an unreadable one, the file written at its end. Raises :class:`UserError` if
+        the sweep is missing, or unreadable without a report."""
+        if sweep_id in self._home.sweep_ids():
+            unread = self._stored(sweep_id)
+            if isinstance(unread, UnreadableError) and unread.report is not None:
+                return unread.report.read_text(encoding="utf-8")
         stored = self._readable(sweep_id)
         return self._once("report", sweep_id, lambda: page_of(stored, index=f"../#{sweep_id}"))
 
@@ -137,7 +142,7 @@ class SweepPages:
         entry: dict[str, Any] = {"id": sweep_id, "links": links, "training": (), "stopping": ()}
         if isinstance(stored, UnreadableError):
             empty: dict[str, Any] = {"stored": None, "about": "", "verdicts": (), "figure": "", "links": {}}
-            return entry | empty | {"state": "unreadable", "why": str(stored)}
+            return entry | empty | {"state": "unreadable", "why": str(stored), "report": stored.report}
         answer, spec = stored.answer, stored.spec
         if stored.state is State.RUNNING:
             ended = frozenset(run.key for run in stored.runs)

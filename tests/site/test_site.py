@@ -21,7 +21,7 @@ from orchestrator.catalog.reading import read_sweep
 from orchestrator.errors import UserError
 from orchestrator.home.directories import Home, StopRequest
 from orchestrator.home.journal import Answered, Journal
-from orchestrator.home.sweeps import ask_to_stop
+from orchestrator.home.sweeps import REPORT, ask_to_stop
 from orchestrator.record.store import StoreError
 from orchestrator.report.answer import Count
 from orchestrator.report.answer_table import comparison_rows
@@ -91,6 +91,16 @@ def test_every_sweep_is_shown_with_answer_state_figure_and_report_and_compared(a
         with pytest.raises(urllib.error.HTTPError) as error:
             get(f"{address}compare{query}")
         assert error.value.code == 404
+
+
+def test_a_sweep_of_a_family_that_is_gone_shows_its_last_report(address: str, home: Home) -> None:
+    files = write_sweep(home).files
+    (files.directory / REPORT).write_text("<p>the last report</p>")
+    files.spec.write_text(files.spec.read_text().replace("tests.families", "gone.away"))
+    html = get(address)
+    assert "there is no module &#39;gone&#39;" in html
+    assert f'href="sweep/{files.id}"' in html
+    assert get(f"{address}sweep/{files.id}") == "<p>the last report</p>"
 
 
 def test_changed_sweeps_are_read_again(address: str, home: Home) -> None:
