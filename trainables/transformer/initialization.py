@@ -84,11 +84,11 @@ def scale_warning(init: InitSettings, sizes: Sequence[int]) -> str:
     if not (far := too_small or too_large):
         return ""
     where = "every size" if far == len(sizes) else f"{far} of {len(sizes)} sizes"
-    far_off = f"less than 1/{FAR:g} of" if too_small else f"more than {FAR:g} times"
+    word, far_off = ("small", f"less than 1/{FAR:g} of") if too_small else ("large", f"more than {FAR:g} times")
     return (
-        f"The initial weights have a standard deviation of {init.scale:g}. At {where}, that is {far_off} "
-        "1/sqrt(n_embed), so a run may fail because of its initial weights, not because of its size. "
-        "Set settings.model.init={kind: scaled} to compare."
+        f"The initial weights are {word}: at {where}, their standard deviation, {init.scale:g}, is {far_off} "
+        "1/sqrt(n_embed). So a run may fail because of its initial weights, not because of its size. To compare, set "
+        "settings.model.init={kind: scaled}."
     )
 
 

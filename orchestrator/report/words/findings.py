@@ -118,9 +118,10 @@ def evidence_words(answer: Answer) -> str:
             leans = f" (toward {pairs.leans})" if pairs.decided is None and pairs.evidence >= LEANING else ""
             parts.append(f"{odds(_shown_evidence(pairs))}{about}{leans} from {counted(pairs.equal.pairs, 'pair')}")
     needed = f"{next(iter(counts.values())).threshold:.0f}"
-    chance = f"chance alone would reach that in at most 1 comparison in {needed}"
-    meaning = f"{needed}:1 decides: if two mixes learned equally often, {chance}."
-    return f"Evidence {listed(parts)} of equal size. {meaning}"
+    shown = evidence[0] if len(counts) == 1 and evidence[0] >= float(needed) else float(needed)
+    reached = odds(shown).removeprefix("over ")
+    chance = f"chance alone would reach {reached} in at most 1 comparison in {reached.removesuffix(':1')}"
+    return f"Evidence {listed(parts)} of equal size; {needed}:1 decides. If both mixes learned equally often, {chance}."
 
 
 def estimate_words(answer: Answer, *, decided: bool = False) -> str:
