@@ -64,11 +64,13 @@ def serve(store: Store, port: int) -> int:
     the server's children stop with it.
     """
     command = [sys.executable, "-m", "mlflow", "ui", "--host", HOST, "--port", str(port), "--workers", "1"]
+    command += ["--uvicorn-opts", "--log-level=warning"]
     settings = {name: value for name, value in os.environ.items() if not environment.is_foreign(name)} | {
         # Not an option: it may contain a password, and every user of a machine can read command lines.
         "MLFLOW_BACKEND_STORE_URI": store.uri,
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "PYTHONSAFEPATH": "1",
+        "PYTHONWARNINGS": "ignore",  # of MLflow's own use of its libraries
     }
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     # The web server imports mlflow from its working directory first, whatever the settings.
