@@ -79,7 +79,7 @@ def test_the_record_contains_sweep_runs_and_transitions(smoke: tuple[Path, str])
         # Only the first seed of a size has a picture.
         pictures = {"similarity.png"}
         assert files == {"arrays.npz", "probes"} | (pictures if child.data.params["seed"] == "0" else set())
-        assert {"probe/similarity/ring", "probe/similarity/ends"} <= child.data.metrics.keys()
+        assert {"probe/similarity/ring"} <= child.data.metrics.keys()
     arrays = np.load(client.download_artifacts(children[0].info.run_id, "arrays.npz"))
     assert arrays["embedding"].shape == (4, int(children[0].data.params["n_embed"]))
     probed = np.load(client.download_artifacts(children[0].info.run_id, "probes/similarity.npz"))

@@ -187,6 +187,9 @@ def reproduce_command(
             help="Override a field of every search space by its path: --set settings.model.init.std=0.2.",
         ),
     ] = None,
+    only_table: Annotated[
+        bool, typer.Option("--only-table", help="Run nothing: compare the sweeps that the home already has.")
+    ] = False,
     home: HomeOption = HOME,
     address: Annotated[str | None, typer.Option(help="Use the Ray cluster at this address.")] = None,
     engine: Annotated[
@@ -205,7 +208,7 @@ def reproduce_command(
     path = place.root / "reproduce" / f"{profile}{overridden}" / "table.md"
     options = RunOptions(home=home, address=address, hardware=hardware, engine=engine).started()
     try:
-        for _ in reproduction.run(options):
+        for _ in () if only_table else reproduction.run(options):
             _write(reproduction, choice, path)
     finally:
         rows = over_table(reproduction.rows())

@@ -66,7 +66,7 @@ def test_records_wait_for_a_stopped_server_and_arrive_once_each(
         }
         solved = next(run for run in runs if "loss" in run.data.metrics)
         assert len(client.get_metric_history(solved.info.run_id, "loss")) == 60
-        assert {file.path for file in client.list_artifacts(solved.info.run_id)} == {"arrays.npz"}
+        assert {file.path for file in client.list_artifacts(solved.info.run_id)} == {"arrays.npz", "similarity.png"}
 
         files = [path for path in tmp_path.rglob("*") if path.is_file()]
         assert {"mlflow.db", "arrays.npz", "answer.json"} <= {path.name for path in files}

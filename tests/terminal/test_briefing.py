@@ -67,12 +67,6 @@ def test_caveats_are_in_the_plan_and_not_on_the_first_screen_of_run() -> None:
 
 
 def test_expected_problems_are_on_the_first_screen_of_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    recipes = {"slow": {"settings": {"haste": 1.0}}, "fast": {"settings": {"haste": 2.0}}}
-    unused = spec(recipes=recipes, mixes=["add @ fast", "add+prod @ fast"])
-    small = Hardware(2, 1e-9)
-    console = quiet()
-    print_start(unused, small, console, "")
-    assert "note: no mix is trained under recipe slow" in printed(console)
     monkeypatch.setattr(native, "_load", lambda: (None, "which was not built", "install a compiler"))
     wanted, machine = load_space("add_vs_add_prod", "quick", (), Hardware(2, 1e-6)), Hardware(2, 1e-6)
     console = quiet()
