@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -92,11 +92,18 @@ def describe_environment() -> dict[str, Any]:
     """Return JSON values: ``versions`` by package, ``git`` (commit and whether it was edited, or None outside a
     checkout), ``hardware`` and ``platform``. They do not contain a user, host or path."""
     return {
-        "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
+        "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
         "git": _git(),
         "hardware": str(hardware.detect()),
         "platform": platform.platform(),
     }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # Sweeps run without MLflow.
+        return "not installed"
 
 
 def _git() -> dict[str, Any] | None:

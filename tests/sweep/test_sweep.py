@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,9 @@ from mlflow import MlflowClient
 from orchestrator.engine.base import StackReport
 from orchestrator.engine.worker import StackWorker
 from orchestrator.errors import SweepError, UserError
+from orchestrator.home import sweeps
 from orchestrator.home.directories import Home
+from orchestrator.home.sweeps import load_sweep
 from orchestrator.report.words.findings import sentences
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import Verdict
@@ -114,3 +118,19 @@ def test_a_family_that_breaks_its_contract_stops_the_sweep(tmp_path: Path, famil
     with pytest.raises(SweepError, match=rf"the family '\w+' does not keep its contract: .*{output}.*check-family"):
         run(wanted_spec, tmp_path)
     assert ended(tmp_path) == []
+
+
+def test_a_sweep_runs_without_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(package: str) -> str:
+        if package == "mlflow":
+            raise PackageNotFoundError(package)
+        return "1.0"
+
+    monkeypatch.setattr(sweeps, "version", version)
+    monkeypatch.delitem(sys.modules, "orchestrator.record.mlflow_tracker", raising=False)
+    monkeypatch.setitem(sys.modules, "mlflow", None)  # Its import now raises ModuleNotFoundError.
+    console = quiet()
+    run_here(spec(), tmp_path, console=console)
+    assert {entry.outcome.status for entry in ended(tmp_path)} == {Status.FINISHED}
+    assert "MLflow is not installed, so nothing is recorded in it" in " ".join(printed(console).split())
+    assert load_sweep(Home(tmp_path), only_sweep(tmp_path).id).environment["versions"]["mlflow"] == "not installed"
