@@ -27,7 +27,7 @@ LEARNED, UNLEARNED = 0.98, 0.2
 MOST_REHEARSALS = 16
 """Maximum number of transitions to rehearse."""
 SOONER = 0.6
-"""In half of the rehearsals of a comparison, a mix learns from this share of its baseline's transition on."""
+"""In half of the rehearsals (simulated searches), a mix's transition is this share of its baseline's."""
 
 NATIVE_RATE, NATIVE_HALF = 9.2e10, 800.0
 CPU_RATE, CPU_HALF = 4.5e10, 17_000.0

@@ -1,4 +1,4 @@
-"""Sweeps as files for others: tables, a report, comparisons. The names of columns never change,
+"""Exports sweeps as tables, reports and comparisons. The names of columns never change,
 because notebooks rely on them.
 
 ``runs``, one row per run:

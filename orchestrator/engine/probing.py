@@ -90,7 +90,7 @@ def probe_runs(probe: Probe, spec: SweepSpec, runs: Iterable[RunRecord], *, agai
 
 
 def _lacking(probe: Probe, arrays: Arrays, weights: Arrays) -> str:
-    """Return that a run lacks an array or the model that a probe needs, or "" if it lacks nothing."""
+    """Return a message with what a run lacks for a probe, an array or the model, or "" if it lacks nothing."""
     if missing := sorted(set(probe.needs_arrays) - arrays.keys()):
         available = f"its family keeps {', '.join(sorted(arrays))}" if arrays else "its family keeps no arrays"
         return f"the probe {probe.name!r} needs the array {missing[0]!r} of a run; {available}"

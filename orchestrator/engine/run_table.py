@@ -62,7 +62,7 @@ class Run:
         self.evaluation = evaluation
 
     def left_s(self, steps: int, now: float) -> float | None:
-        """Return the seconds left of ``steps`` steps, or None if the rate is unknown or the estimate has passed. The
+        """Return the seconds left of ``steps`` steps, or None if the rate is unknown or that time is over. The
         rate excludes the time before the first evaluation."""
         trained, took = self.last[0] - self.first[0], self.last[1] - self.first[1]
         if trained <= 0 or took <= 0:

@@ -21,8 +21,8 @@ log = logging.getLogger(__name__)
 
 
 def find_unfinished(spec: SweepSpec, home: Home) -> Sweep:
-    """Return the newest unfinished sweep with the same runs. If there is none, return the newest with an answer, whose
-    process may have died before it printed it.
+    """Return the newest unfinished sweep with the same runs. If there is none, return the newest with an answer, in
+    case its process died before printing it.
 
     Raises:
         UserError: with the differences from the newest sweep of that name.

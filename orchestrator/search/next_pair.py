@@ -34,7 +34,7 @@ THRIFT = 0.75
 STEP = 1.2
 """The next factor to certify is at least this many times the last one."""
 AMBITION = 0.5
-"""Exponent of the rise of the log factor, by which a pair's expected growth is multiplied. With 0, factors rise in
+"""A pair's expected growth is multiplied by the rise of the log factor to this power. With 0, factors rise in
 small steps. With 1, the search spends pairs on ratios too large to certify, and misses smaller factors
 (tests/bench/results/searchers.md)."""
 LEAST_GROWTH = {False: 0.02, True: 0.05}

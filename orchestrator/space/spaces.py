@@ -274,9 +274,15 @@ def _meant(values: Values, key: Key, allowed: Sequence[str]) -> list[str]:
     """Return the full paths that an unknown key may stand for; ``[]`` if a neighboring key is nearer."""
     known = [path for path in leaf_paths(SweepSpec) if path not in ("settings", "search.settings")]
     with suppress(SettingsError):  # An unknown family is reported in another line.
-        known += leaf_paths(load_family(str(values.data.get("family", DEFAULT_FAMILY))).Settings, "settings.")
+        family = load_family(str(values.data.get("family", DEFAULT_FAMILY)))
+        known += leaf_paths(family.Settings, "settings.")
+        if key == (family.size_axis,):
+            return ["sizes"]
     given, paths = str(key[-1]), {path: path.rpartition(".")[2] for path in known if "." in path}
     if nearest(given, allowed) and given not in paths.values():
         return []
+    value = values.data.get(given) if len(key) == 1 else None
+    while isinstance(value, Mapping) and len(value) == 1:  # Of `training.steps`, the last part says what is meant.
+        [(given, value)] = value.items()
     meant = nearest(given, paths.values())
     return [path for path, last in paths.items() if last == meant]

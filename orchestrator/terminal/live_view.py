@@ -267,10 +267,11 @@ def _times(snapshot: Snapshot) -> str:
 
 
 def _costs(snapshot: Snapshot) -> str:
-    """Return ``1 h 05 min of training done (34% of the whole grid)``."""
+    """Return ``1 h 05 min of training so far (34% of the whole grid)``."""
     if snapshot.trained_s < 1:
         return "no run has ended yet"
-    text = f"{duration(snapshot.trained_s)} of training done"
+    text = f"{duration(snapshot.trained_s)} of training so far"
     if snapshot.grid_s:
-        text += f" ({snapshot.trained_s / snapshot.grid_s:.0%} of the whole grid)"
+        share = snapshot.trained_s / snapshot.grid_s
+        text += f" ({f'{share:.0%}' if share >= 0.01 else 'under 1%'} of the whole grid)"
     return text

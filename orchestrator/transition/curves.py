@@ -8,7 +8,8 @@ close to 0 or 1. *Graded*: the accuracy of every run follows the logistic itself
 learns at every size.
 
 Each size is slightly easier or harder than the logistic predicts: all runs of a size share a shift in ln size, over
-which their likelihood is averaged. Axes: kind (3), M midpoint, K slope, L lapse, F floor, A asymptote, R luck.
+which their likelihood is averaged. Axes: kind (3), M midpoint, K slope, L lapse, F floor, A asymptote, R share of runs
+that learn on a flat curve.
 """
 
 from __future__ import annotations

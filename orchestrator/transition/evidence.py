@@ -9,11 +9,11 @@ learns more often by
 
     p^y (1-p)^(1-y) / (m^y (1-m)^(1-y)) * q^z (1-q)^(1-z) / (m^z (1-m)^(1-z)),
 
-where y and z are 1 if the mix and the baseline learned (Turner, Ly and Grünwald 2024, JSPI 230). Its mean is at most 1
-if the mix learns no more often than the baseline. The evidence averages several fixed alternatives and, with half of
-the weight, the alternative that earlier pairs predict. The product over pairs starts at 1/2 for each direction. If the
-mixes are equally good, it exceeds 20 in either direction with probability at most 1/20 (Ville's inequality), however
-often one looks and whenever one stops.
+where y and z are 1 if the mix and the baseline learned (Turner, Ly and Grünwald 2024, JSPI 230). The mean of this
+factor is at most 1 if the mix learns no more often than the baseline. The evidence averages several fixed alternatives
+and, with half of the weight, the alternative that earlier pairs predict. The product over pairs starts at 1/2 for each
+direction. If the mixes are equally good, it exceeds 20 in either direction with probability at most 1/20 (Ville's
+inequality), however often one looks and whenever one stops.
 
 This requires four rules, which searchers follow and ``tests/search/test_validity.py`` simulates:
 

@@ -40,6 +40,8 @@ LAPTOP = Hardware(cpus=2, memory_gb=16)
         ),
         ("settings.model.n_head=3", "size 4 cannot be trained; it must be a multiple of n_head (3)"),
         ("trials=3", "Did you mean tune.trials?"),
+        ("training.step=3", "Did you mean settings.training.steps?"),
+        ("n_embed=4", "Did you mean sizes?"),
         ("lr=0.1", "Did you mean settings.training.learning_rate?"),
     ],
 )

@@ -51,7 +51,7 @@ class Exchange(TransformerProbe):
     by more than their means, or read the argument in earlier steps. ``moved`` well above ``others`` with a low ``kept``
     shows a side effect of the shift: on a ring of numbers, a step to the next number changes parity, too. If ``moved``
     is near 1 / groups and ``others`` is as high, any shift breaks the model. With two items in a group (parity modulo
-    4), even a model that memorized its answers may follow, and ``others`` does not reveal it.
+    4), even a model that memorized its answers may follow, and ``others`` does not expose this.
 
     One run decides nothing, because its exchanges use few held-out tuples. Over the runs of a sweep, `expects`
     (``finds: higher``, ``number: exchange/add.only_mod2``, ``than: exchange/add.others_mod2``) answers yes, no or

@@ -118,10 +118,11 @@ def evidence_words(answer: Answer) -> str:
             leans = f" (toward {pairs.leans})" if pairs.decided is None and pairs.evidence >= LEANING else ""
             parts.append(f"{odds(_shown_evidence(pairs))}{about}{leans} from {counted(pairs.equal.pairs, 'pair')}")
     needed = f"{next(iter(counts.values())).threshold:.0f}"
-    shown = evidence[0] if len(counts) == 1 and evidence[0] >= float(needed) else float(needed)
-    reached = odds(shown).removeprefix("over ")
-    chance = f"chance alone would reach {reached} in at most 1 comparison in {reached.removesuffix(':1')}"
-    return f"Evidence {listed(parts)} of equal size; {needed}:1 decides. If both mixes learned equally often, {chance}."
+    highest = evidence[0] if len(counts) == 1 else 0.0
+    reached = odds(max(highest, float(needed))).removeprefix("over ")
+    shown = "show evidence this strong" if reached != f"{needed}:1" else f"reach {reached}"
+    chance = f"at most 1 comparison in {reached.removesuffix(':1')} would {shown}"
+    return f"Evidence {listed(parts)} of equal size; {needed}:1 decides. If the mixes learned equally often, {chance}."
 
 
 def estimate_words(answer: Answer, *, decided: bool = False) -> str:
@@ -165,7 +166,7 @@ def conditions(answer: Answer) -> tuple[str, ...]:
     """Return the qualifications printed with the answer: mixes that were never learned although their comparison is
     decided, unequal budgets, and mixes stopped by hand."""
     decided = dict.fromkeys(one for mix in answer.compared if mix.is_decided for one in (answer.baseline_of(mix), mix))
-    caution = "A recipe under which it is learned may give another answer"
+    caution = "The answer may differ under a recipe with which it is learned"
     unlearned = [f"{called(mix)} was {never_learned(answer, (mix,))}. {caution}." for mix in decided if not mix.learned]
     unequal = [f"{called(mix)} {words}." for mix in answer.mixes if (words := confounded(answer, mix))]
     return (*unlearned, *unequal, *(f"{called(mix)} was {BY_HAND}." for mix in answer.mixes if mix.stopped))
