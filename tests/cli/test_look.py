@@ -106,7 +106,7 @@ def test_explain_wraps_at_the_width_of_the_terminal(run: Program, home: Path, mo
     # Commands stay on one line for copy and paste.
     assert max(len(row) for row in output.splitlines() if "python -m" not in row) <= 50
     words = re.sub(r"\x1b\[\d*m", "", " ".join(output.split()))
-    assert words.startswith(" ".join([f"Sweep {stored.id}", *paragraphs]))
+    assert words.startswith(" ".join(" ".join([f"Sweep {stored.id}", *paragraphs]).split()))
 
 
 def test_interrupted_sweeps_and_failed_runs_are_explained(run: Program, tmp_path: Path) -> None:

@@ -65,12 +65,9 @@ def test_settings_without_effect_are_refused_by_name(given: dict[str, Any], key:
 
 
 def test_weights_on_the_wrong_scale_for_the_widths_cause_a_warning() -> None:
-    assert "At 2 of 3 sizes, that is less than 1/3 of 1/sqrt(n_embed), so" in scale_warning(
-        InitSettings(std=0.05), (8, 16, 256)
-    )
-    assert "At 1 of 3 sizes, that is more than 3 times 1/sqrt(n_embed), so" in scale_warning(
-        InitSettings(std=0.2), (8, 16, 256)
-    )
+    small, large = (scale_warning(InitSettings(std=std), (8, 16, 256)) for std in (0.05, 0.2))
+    assert "small: at 2 of 3 sizes, their standard deviation, 0.05, is less than 1/3 of 1/sqrt(n_embed)." in small
+    assert "large: at 1 of 3 sizes, their standard deviation, 0.2, is more than 3 times 1/sqrt(n_embed)." in large
     assert scale_warning(InitSettings(std=0.2), (8, 16, 64)) == ""
     assert scale_warning(InitSettings("scaled"), (8, 4096)) == ""
 

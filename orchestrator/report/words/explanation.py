@@ -16,16 +16,18 @@ from orchestrator.transition.types import LEVEL
 
 WAITING = {"interrupted": "Resume the sweep: it was interrupted.", "running": "Let the sweep finish."}
 """The next step of a sweep that has not ended."""
+PAIR = "A pair is one model of each mix, of one size, with the same seed and data; only pairs count as evidence."
 
 
 class Paragraph(NamedTuple):
-    """A few sentences under a ``label``."""
+    """A few sentences under a ``label``, and ``points`` in lines of their own."""
 
     label: str
     text: str
+    points: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.label}: {self.text}"
+        return "\n  - ".join((f"{self.label}: {self.text}".rstrip(), *self.points))
 
 
 def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...]:
@@ -43,13 +45,14 @@ def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...
         return (question, Paragraph("Found", f"{sentences(answer)[0]}{suffix}"))
     so_far = "" if state == "finished" else f" (so far: the sweep is {state})"
     own = [] if answer.nothing_learned else [f"{verdict_line(answer, mix)}." for mix in answer.mixes if mix.runs]
-    findings = " ".join([*(sentences(answer) if answer.compared else ()), *own])
-    lines = all_caveats(answer)
+    findings = " ".join(sentences(answer) if answer.compared else ())
+    lines, (sure, *more) = all_caveats(answer), how_sure(answer)
     return (
         question,
-        Paragraph(f"Found, from {counted(answer.runs, 'run')}{so_far}", findings),
-        *how_sure(answer),
-        *([Paragraph("Caveats", " ".join(lines))] if lines else []),
+        Paragraph(f"Found, from {counted(answer.runs, 'run')}{so_far}", findings, tuple(own)),
+        sure._replace(text=f"{sure.text} {PAIR}") if evidence_words(answer) else sure,
+        *more,
+        *([Paragraph("Caveats", "", lines)] if lines else []),
         next_paragraph(spec, answer, state, settings=False),
     )
 
