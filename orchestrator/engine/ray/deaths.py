@@ -16,6 +16,8 @@ from ray.tune.experiment import Trial
 from orchestrator.home.machine_errors import with_causes
 
 COLOR = re.compile(r"\x1b\[[0-9;]*m")
+NODE = re.compile(r"the actor's node was (?:\w+ ?)+: *(.*)|its node has died", re.IGNORECASE)
+"""Message of Ray's GCS for an actor whose node is lost."""
 MEMORY = re.compile(r"killed due to .*memory|OutOfMemory|NODE_OUT_OF_MEMORY|low on memory", re.IGNORECASE)
 ADDRESS = re.compile(r"\bip: (\S+?)[,)]?(?:\s|$)", re.IGNORECASE)
 ON_PURPOSE = re.compile(r"Worker exit type: (?:INTENDED_USER_EXIT|USER_ERROR)|Worker exits with an exit code")
@@ -67,7 +69,14 @@ def traceback_of(trial: Trial) -> str:
 def _sentence(message: str) -> str:
     address = ADDRESS.search(message)
     node = f"the node {address[1]}" if address else "a node"
+    if (lost := NODE.search(message)) is not None:
+        return f"{node} was lost ({lost[1]})" if lost[1] else f"{node} was lost"
     if MEMORY.search(message):
         return f"{node} ran short of memory, and Ray ended a process that trained there: {FREE_MEMORY}"
+    if "worker process has died" in message or "died unexpectedly" in message:
+        return (
+            f"a training process on {node} died. Either the system ran out of memory (check dmesg; {FREE_MEMORY}), or "
+            "someone killed the process, or the family's compiled code crashed"
+        )
     reason = message.strip().rpartition("\n")[2] or "no reason given"
     return f"Ray lost a process that trained on {node} ({reason})"
