@@ -170,7 +170,7 @@ def test_every_sentence_agrees_with_the_runs(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(100))
 def test_every_line_about_a_mix_agrees_with_its_runs(seed: int) -> None:
-    """``0 of 1 at 12 (none at smaller sizes), 1 of 1 at 20 (all at larger sizes)``, with every size between."""
+    """``none below 12, 0 of 1 at 12, 1 of 1 at 20, all above 20``, with every size between."""
     case = made(seed)
     names = [mix.mix for mix in case.answer.mixes if mix.shares]
     for name, line in zip(names, verdict_lines(case.answer), strict=True):
@@ -180,7 +180,7 @@ def test_every_line_about_a_mix_agrees_with_its_runs(seed: int) -> None:
         below = [learned for size, (learned, _) in shares.items() if size < first]
         above = [learned == tried for size, (learned, tried) in shares.items() if size > last]
         assert parts == [(*share, size) for size, share in shares.items() if first <= size <= last]
-        assert [bool(below), bool(above)] == ["none at smaller" in listed, "all at larger" in listed]
+        assert [bool(below), bool(above)] == [f"none below {first}" in listed, f"all above {last}" in listed]
         assert not any(below)
         assert all(above)
         if level := re.search(r"; accuracy ([\d.]+)(?: to ([\d.]+))? at units (\d+) to (\d+)", line):

@@ -135,7 +135,7 @@ def estimate_words(answer: Answer, *, decided: bool = False) -> str:
             interval = f"{CONFIDENCE:.0%} interval {ends[0] or 'open'} to {ends[1] or 'open'}"
             many = f"{bare(ratio.value)} times as many parameters as {called(mix)}"
             parts.append(f"{called(answer.baseline_of(mix))} needs {many} ({interval})")
-    return f"Estimate, not a decision: {'; '.join(parts)}." if parts else ""
+    return f"Best estimate (not tested by pairs): {'; '.join(parts)}." if parts else ""
 
 
 def factor_words(ratio: Synergy | None) -> str:

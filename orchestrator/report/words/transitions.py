@@ -123,9 +123,9 @@ def _counts(shares: Sequence[SizeShare]) -> str:
     while end - 2 >= start and all(share.learned == share.tried for share in shares[end - 2 : end]):
         end -= 1
     counts = [f"{share.learned} of {share.tried} at {exact(share.size)}" for share in shares[start:end]]
-    counts[0] += " (none at smaller sizes)" if start else ""
-    counts[-1] += " (all at larger sizes)" if end < len(shares) else ""
-    return ", ".join(counts)
+    below = [f"none below {exact(shares[start].size)}"] if start else []
+    above = [f"all above {exact(shares[end - 1].size)}"] if end < len(shares) else []
+    return ", ".join([*below, *counts, *above])
 
 
 def disagreement_words(answer: Answer) -> str:
