@@ -1,4 +1,4 @@
-"""A running sweep: chooses the stacks that an engine starts, and processes its reports. It does not depend on Ray.
+"""A running sweep: chooses the stacks to start and processes reports. Engines call it; it does not depend on Ray.
 
 When a run ends, its directory is written, then its line in the journal; then the searcher gets the result, and last the
 observer. A crash between two of these steps loses nothing. A wanted run that the home already has goes through the same
@@ -11,10 +11,9 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, InitVar, dataclass, replace
 
 from orchestrator.engine.base import StackJob, StackReport
@@ -421,37 +420,6 @@ class Campaign:
     def _stop(self, error: str) -> None:
         self.machine_error = self.machine_error or error
         self.stopping = True
-
-
-class Engine(AbstractContextManager["Engine"]):
-    """Trains stacks. It is a context manager that acquires its resources on entry and releases them on exit."""
-
-    @property
-    @abstractmethod
-    def slots(self) -> int:
-        """Number of stacks that can train at the same time, at least 1."""
-
-    @abstractmethod
-    def describe(self) -> str:
-        """Return a description of the machines that train the stacks."""
-
-    @abstractmethod
-    def execute(self, campaign: Campaign) -> None:
-        """Train until ``campaign.done``. The campaign handles failed runs.
-
-        Call ``campaign.look`` often. End stacks when :meth:`Campaign.is_over` is true.
-
-        Raises:
-            SweepError: if the engine itself fails.
-        """
-
-    def death(self) -> str:
-        """Return how the engine died, because :meth:`execute` may then wait for minutes, or "" while it lives. This
-        method may be called in any thread."""
-        return ""
-
-    def __exit__(self, *raised: object) -> None:
-        return
 
 
 def _failed(error: str) -> Outcome:

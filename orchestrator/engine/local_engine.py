@@ -9,8 +9,9 @@ import logging
 import time
 import traceback
 
-from orchestrator.engine.campaign import Campaign, Engine
+from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.compile_ahead import CompilesAhead
+from orchestrator.engine.engine import Engine
 from orchestrator.engine.worker import StackWorker
 from orchestrator.stacks import Stack
 

@@ -13,7 +13,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
-from orchestrator.engine.campaign import Campaign, Engine, Observer
+from orchestrator.engine.campaign import Campaign, Observer
+from orchestrator.engine.engine import Engine
 from orchestrator.errors import INTERRUPTED, SweepError
 from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.machine_errors import trouble_words

@@ -14,7 +14,8 @@ from rich.console import Console
 from orchestrator.catalog.reading import find_sweep
 from orchestrator.commands import command_line
 from orchestrator.cost import run_seconds
-from orchestrator.engine.campaign import Campaign, Engine
+from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.engine import Engine
 from orchestrator.errors import UserError
 from orchestrator.home.directories import Home, make_home, scratch
 from orchestrator.home.journal import Ended, Journal, Memory, recall

@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from orchestrator.engine.campaign import Campaign, Engine
+from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.engine import Engine
 from orchestrator.errors import SweepError
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.journal import Journal, Memory, Tuned

@@ -12,7 +12,8 @@ from typing import Self
 import ray
 from ray import tune
 
-from orchestrator.engine.campaign import Campaign, Engine
+from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.engine import Engine
 from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, SlotScheduler
 from orchestrator.engine.ray.cluster import Room, has_autoscaler, slots_on
 from orchestrator.engine.ray.deaths import machine_error_behind
