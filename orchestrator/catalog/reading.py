@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -78,18 +78,21 @@ class Unfinished:
         return self.curve[-1].step if self.curve else 0
 
 
-def in_training(sweep: Sweep, ended: Collection[str]) -> tuple[Unfinished, ...]:
-    """Return the runs on disk except ``ended`` (keys) and tuning."""
+def in_training(sweep: Sweep, ended: Collection[str], warn: Callable[[str], object]) -> tuple[Unfinished, ...]:
+    """Return the runs on disk except ``ended`` (keys) and tuning. ``warn`` receives a message per unreadable stack."""
     family = sweep.spec.make_family()
     unfinished: dict[str, Unfinished] = {}
     for directory in sorted(sweep.files.stacks.glob("*")):
         try:
             (members, _), curves = read_members(directory), read_progress(directory)
-        except (OSError, ValueError, KeyError, TypeError):
-            continue  # The stack has just ended, is being written, or is damaged, which `run --resume` mends.
-        for config in [sweep.spec.config(request) for request in members if request.until is None]:
-            key = family.key(config)
-            unfinished[key] = Unfinished(key, config, curves.get(key, ()))
+            configs = [sweep.spec.config(request) for request in members if request.until is None]
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # The stack has just ended, or is being written.
+        except (ValueError, KeyError, TypeError) as error:
+            warn(f"{directory} cannot be read ({type(error).__name__}: {error}); `run --resume` moves it aside")
+            continue
+        keys = map(family.key, configs)
+        unfinished |= {key: Unfinished(key, run, curves.get(key, ())) for key, run in zip(keys, configs, strict=True)}
     return tuple(run for run in unfinished.values() if run.key not in ended)
 
 
@@ -193,7 +196,7 @@ def read_known(home: Home, sweep_id: str) -> StoredSweep | UnreadableError:
     if damage:
         damage.append(f"`run ... --resume {sweep_id}` finds the missing runs or trains them again")
     ended = frozenset(run.key for run in runs)
-    training = () if memory.answered else in_training(sweep, ended)
+    training = () if memory.answered else in_training(sweep, ended, damage.append)
     changed = datetime.fromisoformat(memory.changed or sweep.created)
     state = State.RUNNING if driven else memory.state
     return StoredSweep(sweep, state, runs, training, tuple(damage), memory.stopped, changed, memory.blocks)

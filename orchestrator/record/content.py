@@ -46,6 +46,7 @@ from orchestrator.report.words.findings import compared_words, sentence
 from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.space.settings import flatten, plain_value
+from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import LEVEL
 from trainables.base import Status
 
@@ -115,7 +116,7 @@ def sweep_content(sweep: Sweep) -> Content:
             "changes": changed_words(spec),
             **environment,
         },
-        params=with_settings(identity, spec.settings),
+        params=with_settings(spec, identity, spec.settings),
         note=sweep_note(sweep),
         texts={"search_space.yaml": spec.to_yaml()},
     )
@@ -155,7 +156,7 @@ def run_content(sweep: Sweep, run: RunRecord) -> Content:
             **({"data": outcome.data} if outcome.data else {}),
             **({"trained_for": run.found_in} if run.found_in else {}),
         },
-        params=with_settings(identity, config.settings),
+        params=with_settings(spec, identity, config.settings),
         samples=finite((*curve, *final)),
         texts={"traceback.txt": outcome.error} if outcome.status is Status.FAILED else {},
         files={
@@ -197,7 +198,7 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
             "seeds_learned": ", ".join(f"{share.learned}/{share.tried} at {share.size}" for share in mix.shares),
             "compared": compared_words(answer, mix) or "-",
         },
-        params=with_settings(identity, spec.recipe_settings.get(mix.recipe, spec.settings)),
+        params=with_settings(spec, identity, spec.recipe_settings.get(mix.recipe, spec.settings)),
         samples=finite((*(Sample(name, value) for name, value in metrics.items()), *_curve(answer, mix))),
         note=sentence(answer, mix),
         texts={"transition.json": json.dumps(asdict(mix), indent=1)},
@@ -240,10 +241,12 @@ def metric_name(text: str) -> str:
     return re.sub(r"[^\w.\- /]", "_", text.replace("+", "."))
 
 
-def with_settings(identity: Mapping[str, str], resolved: Any) -> dict[str, str]:
+def with_settings(spec: SweepSpec, identity: Mapping[str, str], resolved: Any) -> dict[str, str]:
     """Return ``identity`` with the settings of a sweep, a run or a recipe by dotted name."""
     settings = {key: str(value) for key, value in flatten(plain_value(resolved)).items()}
-    return {**settings, **identity}
+    if clash := sorted(settings.keys() & identity.keys()):
+        raise ValueError(f"the family {spec.family!r} has settings with reserved names: {', '.join(clash)}")
+    return {**identity, **settings}
 
 
 def finite(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:

@@ -146,7 +146,7 @@ class SweepPages:
         answer, spec = stored.answer, stored.spec
         if stored.state is State.RUNNING:
             ended = frozenset(run.key for run in stored.runs)
-            unfinished = in_training(stored.sweep, ended)
+            unfinished = in_training(stored.sweep, ended, lambda text: None)  # Skip files being written.
             entry["training"] = [_training_words(run, spec.size_axis, spec.target) for run in unfinished]
             requests = stored.sweep.files.stop_requests()
             entry["stopping"] = [str(request) for request in requests if request.mix not in stored.stopped]

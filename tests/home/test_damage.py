@@ -18,7 +18,7 @@ from orchestrator.home.run_files import ARRAYS, OUTCOME, WEIGHTS
 from orchestrator.home.sweeps import UnreadableError, load_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
-from tests.catalog.fabricated import runs_of, write_sweep
+from tests.catalog.fabricated import leave_stack, runs_of, write_sweep
 from tests.cli.program import Program, command
 from tests.scripted import FAMILY, trained
 from tests.sweep.sweeps import ended, spec, table_of
@@ -274,3 +274,12 @@ def test_a_resumed_sweep_names_damage_and_has_the_same_table(kind: str, stopped:
     assert [flaw_of(path) for path in runs] == [""] * 12
     memory = recall(stopped.files)
     assert (len(memory.ended), memory.answered, len(memory.damaged)) == (12, True, int("line" in kind))
+
+
+def test_a_stack_with_damaged_files_is_named(run: Program, place: Place) -> None:
+    sweep = load_sweep(Home(place.root), place.hurt)
+    leave_stack(Home(place.root), sweep, runs_of(sweep.spec)[KEPT : KEPT + 1], 3)
+    (place.files.stacks / "stack" / "members.json").write_text('{"requests": [')
+    the_rest_works(run, place)
+    shown = run("status", place.hurt, "--home", place.root)
+    assert (shown.code, "cannot be read" in shown.err) == (0, True)

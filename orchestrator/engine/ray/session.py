@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 import ray
 from ray._private import ray_constants
+from ray.exceptions import RayError
 from ray.job_config import JobConfig
 
 from orchestrator import environment
@@ -48,6 +49,8 @@ ENVIRONMENT = {
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # hides GPUs from stacks without a GPU, as StackTrial does
 }
+STARTING = (ConnectionError, RuntimeError, ValueError, OSError, RayError)
+"""Errors that ``ray.init`` raises if Ray does not start or refuses a token."""
 PARTS = ("raylet", "gcs_server")
 """Names of the Ray processes that a sweep cannot continue without."""
 
@@ -180,7 +183,10 @@ def _start_here(*, dashboard: bool) -> str:
                 num_cpus=detect().cpus,  # By default Ray counts all cores, not only those available to this process.
                 _temp_dir=temporary,
             )
-    except Exception as error:  # Ray raises a bare Exception if its raylet has not started within 30 s.
+    except Exception as error:
+        # Ray raises a bare Exception if its raylet has not started within 30 s.
+        if type(error) is not Exception and not isinstance(error, STARTING):
+            raise
         raise SweepError(f"Ray does not start on this machine, which may be too busy for it: {error}") from error
     return f"http://{context.dashboard_url}" if dashboard else ""
 
@@ -190,7 +196,7 @@ def _join(address: str) -> None:
         _check_address(address)
     try:
         _init(address=address)
-    except Exception as error:
+    except STARTING as error:
         raise SweepError(
             f"no Ray cluster answers at {address!r} ({error}). If it has a token, set RAY_AUTH_MODE=token, and copy "
             f"the head node's ~/.ray/auth_token to {token_file()}"
