@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -25,6 +26,8 @@ ID = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
 """End of a sweep's id: its start in UTC, and four digits to distinguish sweeps of the same second."""
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/?")
 """Beginning of a path that is probably a URL, such as s3://BUCKET."""
+NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)
+"""Error numbers for a file system without locks, such as NFS without its lock service."""
 ABANDONED_S = 3600.0
 """Age in seconds at which an incomplete directory counts as abandoned. Writing takes only seconds."""
 LOCK_WAIT_S = 0.5
@@ -80,8 +83,8 @@ class SweepDirectory:
             return False
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
+        except OSError as error:
+            return error.errno not in NO_LOCKS
         finally:
             os.close(descriptor)
         return False
@@ -143,11 +146,18 @@ def check_home(root: Path) -> None:
 
 
 def make_home(root: Path) -> None:
-    """Create a home's directory. Raises :class:`UserError` if that fails."""
+    """Create a home's directory. Raises :class:`UserError` if that fails or the file system does not support locks."""
     try:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{root} cannot be created: {error.strerror}; give another directory as --home") from None
+    try:
+        with tempfile.TemporaryFile(dir=root) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in NO_LOCKS:  # Later writes report a full or read-only disk.
+            remedy = "mount it with locks, or give another directory as --home"
+            raise UserError(f"{root} is on a file system without locks ({error.strerror}): {remedy}") from None
 
 
 def scratch(chosen: str | None) -> Path:

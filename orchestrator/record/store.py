@@ -28,8 +28,8 @@ DATABASE, ARTIFACTS = "mlflow.db", "artifacts"
 SQLITE = "sqlite:///"
 TIMEOUT_S = 4.0
 """Seconds to wait for a database."""
-MOST_RUNS = 50_000
-"""Maximum number of runs in a response from MLflow."""
+RUNS_A_PAGE = 10_000
+"""Runs in one answer of a store; MLflow allows at most 50,000."""
 LONGEST = 400
 """Maximum number of characters of an error in a message."""
 LOGIN = re.compile(r"//[^/\s]*@")
@@ -121,7 +121,12 @@ def _without_login(text: str) -> str:
 
 def all_runs(client: MlflowClient, experiments: Sequence[str], conditions: str, view: int = 1) -> list[Run]:
     """Return all runs of experiments that meet the conditions, by default active runs (MLflow's ``ViewType``)."""
-    return list(client.search_runs(list(experiments), conditions, view, MOST_RUNS))
+    page = client.search_runs(list(experiments), conditions, view, RUNS_A_PAGE)
+    runs = list(page)
+    while page.token:
+        page = client.search_runs(list(experiments), conditions, view, RUNS_A_PAGE, page_token=page.token)
+        runs += page
+    return runs
 
 
 def settle_client() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from orchestrator.home.directories import Home, scratch
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import command
 from tests.disks import mounted
+from tests.sweep.sweeps import spec
 
 
 def test_a_home_given_as_an_address_is_refused() -> None:
@@ -73,3 +75,23 @@ def test_a_sweep_keeps_its_training_data_in_scratch(tmp_path: Path) -> None:
     command(*words, "--scratch", tmp_path / "here: #1").succeeded()
     assert [path.name[:8] for path in (tmp_path / "here: #1").iterdir()] == ["listops-"]
     assert not (tmp_path / "home" / "data").exists()
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_refused_before_a_sweep_begins(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NFS without its lock service raises these errors. They do not mean that another process has the lock."""
+    driven = write_sweep(Home(tmp_path / "home")).files
+    with driven.driving():
+        pass
+
+    def refuse(*words: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    assert not driven.is_driven()
+    (tmp_path / "space.yaml").write_text(spec().to_yaml())
+    done = command("run", tmp_path / "space.yaml", "--engine=local", "--home", tmp_path / "new")
+    assert (done.code, "without locks" in done.err, "--home" in done.err) == (2, True, True), done.err
+    assert not (tmp_path / "new" / "sweeps").exists()

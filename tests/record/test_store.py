@@ -14,7 +14,8 @@ import pytest
 from mlflow import MlflowClient
 
 from orchestrator.errors import UserError
-from orchestrator.record.store import DATABASE, Store, StoreError, check, choose, make_database
+from orchestrator.record import store
+from orchestrator.record.store import DATABASE, Store, StoreError, all_runs, check, choose, make_database
 
 
 def test_the_variable_names_the_store(tmp_path: Path) -> None:
@@ -116,3 +117,14 @@ def test_a_home_contains_its_runs_and_artifacts(empty: Path, tmp_path: Path, mon
     assert (home / "artifacts" / "ours" / run_id / "artifacts" / "answer.txt").read_text() == "answer"
     assert list(home.parent.iterdir()) == [home]
     assert list((tmp_path / "here").iterdir()) == []
+
+
+def test_more_runs_than_fit_one_answer_are_all_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "RUNS_A_PAGE", 2)
+    chosen = choose(tmp_path, {})
+    assert chosen.database is not None
+    make_database(chosen.database)
+    client = MlflowClient(chosen.uri)
+    experiment = client.create_experiment("many")
+    made = {client.create_run(experiment).info.run_id for _ in range(5)}
+    assert {run.info.run_id for run in all_runs(client, [experiment], "")} == made
