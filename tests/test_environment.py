@@ -115,3 +115,11 @@ def test_an_environment_below_the_working_directory_is_named_from_there(monkeypa
     monkeypatch.setenv("PATH", "")
     monkeypatch.chdir(project)
     assert command_line("status") == f"{INTERPRETER.relative_to(project)} -m orchestrator status"
+
+
+def test_a_deleted_working_directory_is_refused(tmp_path: Path) -> None:
+    (gone := tmp_path / "gone").mkdir()
+    line = f"cd {gone} && rmdir {gone} && {sys.executable} -m orchestrator run add_vs_add_prod --home {tmp_path}/home"
+    done = process(["sh", "-c", line])
+    assert (done.code, done.err.count("\n")) == (2, 1), done.err
+    assert done.err.startswith("error: the working directory was deleted")
