@@ -18,8 +18,8 @@ from orchestrator.home.sweeps import UnreadableError
 from orchestrator.record.store import StoreError
 from orchestrator.report.answer import Answer
 from orchestrator.report.answer_table import comparison_table
-from orchestrator.report.figures.comparisons import forest_figure, main_figure
-from orchestrator.report.figures.style import inline_svg
+from orchestrator.report.figures.comparisons import PHONE_IN, forest_figure, main_figure
+from orchestrator.report.figures.style import WIDTH_IN, inline_svg
 from orchestrator.report.figures.transitions import bar_of, styles_of
 from orchestrator.report.page import render
 from orchestrator.report.rows import targets
@@ -90,10 +90,14 @@ class SweepPages:
         stored = self._readable(sweep_id)
         return self._once("report", sweep_id, lambda: page_of(stored, index=f"../#{sweep_id}"))
 
-    def figure(self, sweep_id: str) -> str:
-        """Return the figure of a sweep as SVG without its question. Raises :class:`UserError` as :meth:`report`."""
+    def figure(self, sweep_id: str, *, narrow: bool) -> str:
+        """Return the figure of a sweep as SVG without its question. Raises :class:`UserError` as :meth:`report`.
+
+        ``narrow`` is for small screens. Several recipes do not fit into a narrow figure, so theirs stays wide.
+        """
         stored = self._readable(sweep_id)
-        return self._once("figure", sweep_id, lambda: _figure(stored))
+        width_in = PHONE_IN if narrow and not stored.answer.recipes else WIDTH_IN
+        return self._once(f"figure {width_in}", sweep_id, lambda: _figure(stored, width_in))
 
     def compare(self, ids: Sequence[str]) -> str:
         """Return the page that compares several sweeps. Raises :class:`UserError` for fewer than two, or too many."""
@@ -157,12 +161,12 @@ class SweepPages:
             "headline": " ".join(finding(answer)) if shown else "see its report for the answer",
             "verdicts": verdict_lines(answer) if shown else (),
             "paragraphs": how_sure(answer) if shown else (),
-            "figure": f"figure/{sweep_id}.svg?{len(stored.runs)}" if shown and stored.runs else "",
+            "figure": f"{sweep_id}.svg?{len(stored.runs)}" if shown and stored.runs else "",
         }
 
 
-def _figure(stored: StoredSweep) -> str:
-    svg = inline_svg(main_figure(stored.answer), "main", stored.spec.question)
+def _figure(stored: StoredSweep, width_in: float) -> str:
+    svg = inline_svg(main_figure(stored.answer, width_in=width_in), "main", stored.spec.question)
     style = f"{render('palette.css.j2')} svg {{ font-family: sans-serif; }} svg text {{ fill: var(--ink); }}"
     return svg.replace(">", f"><style>{style}</style>", 1)
 

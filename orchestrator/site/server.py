@@ -125,6 +125,6 @@ def _page(pages: SweepPages, path: str, query: str) -> tuple[str, str]:
         return pages.compare(parse_qs(query).get("sweep", [])), HTML
     if folder == "sweep" and name:
         return pages.report(name), HTML
-    if folder == "figure" and name.endswith(".svg"):
-        return pages.figure(name.removesuffix(".svg")), SVG
+    if folder in ("figure", "narrow") and name.endswith(".svg"):
+        return pages.figure(name.removesuffix(".svg"), narrow=folder == "narrow"), SVG
     raise UserError("This address has no page.")

@@ -25,6 +25,8 @@ from orchestrator.home.sweeps import REPORT, ask_to_stop
 from orchestrator.record.store import StoreError
 from orchestrator.report.answer import Count
 from orchestrator.report.answer_table import comparison_rows
+from orchestrator.report.figures.comparisons import PHONE_IN
+from orchestrator.report.figures.style import WIDTH_IN
 from orchestrator.report.side_by_side import finding
 from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.site.pages import SweepPages, age, intervals, spans
@@ -77,6 +79,10 @@ def test_every_sweep_is_shown_with_answer_state_figure_and_report_and_compared(a
     assert f'src="figure/{finished.id}.svg?' in cards[finished.id]
     assert get(f"{address}figure/{finished.id}.svg").startswith("<svg ")
     assert "prefers-color-scheme: dark" in get(f"{address}figure/{finished.id}.svg")
+    assert f'srcset="narrow/{finished.id}.svg?' in cards[finished.id]
+    wide, narrow = (get(f"{address}{kind}/{finished.id}.svg") for kind in ("figure", "narrow"))
+    widths = [re.findall(r'viewBox="0 0 (\S+) ', svg)[0] for svg in (wide, narrow)]
+    assert widths == [f"{72 * WIDTH_IN:g}", f"{72 * PHONE_IN:g}"]
     report = get(f"{address}sweep/{finished.id}")
     assert "Every run is a point" in report
     assert finished.spec.question in report

@@ -20,6 +20,8 @@ from orchestrator.report.words import numbers
 from orchestrator.report.words.findings import compared_words
 from orchestrator.transition.types import CONFIDENCE, LEVEL
 
+PHONE_IN = 3.8
+"""Width of the main figure on narrow screens, in inches."""
 ROW_IN, HEAD_IN, EDGE = 0.3, 1.1, 1.25
 """Heights in inches of a row and of the rest of the figure; margin around the range of numbers, as a factor."""
 NARROW_SPAN = 30

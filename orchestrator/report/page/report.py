@@ -12,11 +12,10 @@ from orchestrator.cost import cost_of
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.report.answer import Answer
 from orchestrator.report.answer_table import answer_table
-from orchestrator.report.figures.comparisons import main_figure
+from orchestrator.report.figures.comparisons import PHONE_IN, main_figure
 from orchestrator.report.figures.learning_curves import learning_figure
 from orchestrator.report.figures.probes import probe_figure, similarities_figure
 from orchestrator.report.figures.style import inline_svg
-from orchestrator.report.figures.transitions import transitions_figure
 from orchestrator.report.page import render
 from orchestrator.report.probe_findings import probe_notes, probe_points, structure_words
 from orchestrator.report.races import speed_ups
@@ -28,9 +27,6 @@ from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import LEVEL, Estimate
-
-PHONE_IN = 3.8
-"""Width of the main figure on narrow screens, in inches."""
 
 
 def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], index: str = "") -> str:
@@ -88,8 +84,7 @@ def _figures(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord]) -> dict
     figures: dict[str, Markup | None] = dict.fromkeys(("narrow", "similarities", "learning"))
     figures["curves"] = _svg("curves", description, main_figure(answer))
     if not answer.recipes:
-        narrow = transitions_figure(answer, width_in=PHONE_IN)
-        figures["narrow"] = _svg("narrow", description, narrow)
+        figures["narrow"] = _svg("narrow", description, main_figure(answer, width_in=PHONE_IN))
     if (similarities := similarities_figure(answer, runs)) is not None:
         label = "Cosine similarities and principal components below and above each transition"
         figures["similarities"] = _svg("similarities", label, similarities)
