@@ -115,7 +115,7 @@ def test_a_decided_comparison_is_drawn_as_an_arrow(answer: Answer) -> None:
         (Verdict.ABOVE, Estimate(None, 64.0, None), "above 64", {">"}),
         (Verdict.BELOW, Estimate(None, None, 8.0), "below 8", {"<"}),
         (Verdict.UNDECIDED, Estimate(None, 16.0, None), "at least 16", {">"}),
-        (Verdict.UNDECIDED, NOWHERE, "not located, learned at 8", {"<", ">"}),
+        (Verdict.UNDECIDED, NOWHERE, "learned at 8", {"<", ">"}),
     ],
 )
 def test_open_transitions_are_drawn_and_named(

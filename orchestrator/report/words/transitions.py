@@ -48,19 +48,12 @@ def estimate(size: Estimate, smallest: float, largest: float, verdict: Verdict) 
 
 
 def size_words(answer: Answer, transition: Transition) -> str:
-    """Return a transition on the size axis, or why there is none: ``34.4 [29.5, 44]``, ``above 64``."""
-    return "".join(_estimate_and_remark(answer, transition))
-
-
-def _estimate_and_remark(answer: Answer, transition: Transition) -> tuple[str, str]:
+    """Return a transition on the size axis, or what is known: ``34.4 [29.5, 44]``, ``above 64``, ``learned at 8``."""
     smallest, largest = answer.tested(transition)
     words = estimate(transition.relative, smallest.size, largest.size, transition.verdict)
     if transition.verdict is Verdict.NEAR_FLOOR:
-        return words, f" (a constant answer scores {transition.floor:.2f})"
-    first = [point for point in transition.points if point.size == smallest.size]
-    if words == UNKNOWN and first and all(answer.has_learned(point.accuracy, point.floor) for point in first):
-        return words, f", learned at {exact(smallest.size)}"
-    return words, ""
+        return f"{words} (a constant answer scores {transition.floor:.2f})"
+    return words if words != UNKNOWN else _learned_at(answer, transition, smallest.size)
 
 
 def count_words(answer: Answer, task: TaskAnswer) -> str:
@@ -68,7 +61,16 @@ def count_words(answer: Answer, task: TaskAnswer) -> str:
     if task.transition.verdict is Verdict.NEAR_FLOOR:
         return "-"
     smallest, largest = answer.tested(task.transition)
-    return estimate(task.total, smallest.total, largest.total, task.transition.verdict)
+    words = estimate(task.total, smallest.total, largest.total, task.transition.verdict)
+    return words if words != UNKNOWN else _learned_at(answer, task.transition, smallest.total)
+
+
+def _learned_at(answer: Answer, transition: Transition, smallest: float) -> str:
+    """Return ``learned at 8`` if every run of the smallest tested size learned, given in either unit."""
+    least = answer.tested(transition)[0].size
+    first = [point for point in transition.points if point.size == least]
+    learned = first and all(answer.has_learned(point.accuracy, point.floor) for point in first)
+    return f"{answer.words.learned} at {exact(smallest)}" if learned else UNKNOWN
 
 
 def own_sentence(answer: Answer, mix: MixAnswer) -> str:
@@ -86,8 +88,8 @@ def own_sentence(answer: Answer, mix: MixAnswer) -> str:
     if transition.verdict is Verdict.NEAR_FLOOR:
         scores = f"always giving the most frequent answer already scores {transition.floor:.2f}"
         return f"{name} is not measurable: {scores}"
-    bounds, remark = _estimate_and_remark(answer, transition)
-    return f"{name}: transition {UNKNOWN}{'' if bounds == UNKNOWN else f', {bounds}'}{remark}"
+    known = size_words(answer, transition)
+    return f"{name}: transition {UNKNOWN}{'' if known == UNKNOWN else f', {known}'}"
 
 
 def never_learned(answer: Answer, mixes: Sequence[MixAnswer]) -> str:
