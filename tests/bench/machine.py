@@ -73,8 +73,10 @@ def steps_a_second(train: Callable[[int], None], device: str, seconds: float) ->
 def matmul_ceiling(device: str, precision: str) -> float:
     """Return the FLOP/s of a large matrix product in this precision on this machine, the median of five
     measurements."""
-    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
-    size = 8192 if device == "cuda" else 1024
+    size = 1024
+    if device == "cuda":
+        torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+        size = 8192
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     generator = torch.Generator(device).manual_seed(0)
     a, b = (torch.randn(size, size, generator=generator, device=device).to(dtype) for _ in range(2))

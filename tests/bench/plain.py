@@ -143,7 +143,8 @@ class PlainRun:
         self._settings, self._tokens = settings, tokens
         self._captured = CapturedStep() if compiled and device.type == "cuda" else None
         self._bf16 = settings.precision == "bf16"
-        torch.backends.cuda.matmul.allow_tf32 = settings.precision == "tf32"
+        if device.type == "cuda":
+            torch.backends.cuda.matmul.allow_tf32 = settings.precision == "tf32"
         self._parameters = list(model.parameters())
         self._loss = torch.compile(model, dynamic=False) if compiled else model
         self._rate = torch.zeros((), device=device)

@@ -81,7 +81,8 @@ def repeatable() -> Iterator[None]:
     before = torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     fill = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
-    # Strict mode, because the mode that only warns does not sum attention's gradient in a fixed order.
+    # Strict mode, because the mode that only warns does not sum attention's gradient in a fixed order. It stops the
+    # compiler, too, from choosing kernels by their timing.
     torch.use_deterministic_algorithms(True)
     # Every element is written, so filling memory first is a wasted pass.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
@@ -115,8 +116,6 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
 
     config = torch._inductor.config
     config.compile_threads = min(config.compile_threads or MOST_COMPILERS, MOST_COMPILERS)
-    # Do not choose kernels by their timing if the choice changes the bits.
-    config.deterministic = True
     # Beyond its limit torch falls back to the uncompiled function with only a warning.
     limits = torch._dynamo.config
     limits.recompile_limit = max(limits.recompile_limit, MOST_VERSIONS)

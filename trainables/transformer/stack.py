@@ -158,7 +158,7 @@ class StackTrainer(Trainer):
         if form not in _COMPILED_FIRST:
             windows = (CANONICAL_STACK, training.batch, self.model.block + 1)
             tokens_SBW = torch.zeros(windows, dtype=torch.int64, device=weights.device)
-            with repeatable() if weights.is_cuda else nullcontext(), compiling(form):
+            with repeatable(), compiling(form):
                 no_weights = weights.new_zeros(CANONICAL_STACK, weights.shape[1])
                 self._differentiate(no_weights, tokens_SBW, torch.ones_like(tokens_SBW, dtype=torch.bool))
             _COMPILED_FIRST.add(form)
