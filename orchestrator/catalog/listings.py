@@ -146,7 +146,8 @@ def status_view(stored: StoredSweep, *, runs: bool = False) -> RenderableType:
             score = "no evaluation yet" if run["accuracy"] is None else f"step {run['step']}, {run['accuracy']:.2f}"
             name = f"{run['mix']} {run['size']} seed {run['seed']}"
             parts.append(Text(f"  {run['status']} {run['key']}: {name}: {score}"))
-    parts.append(Text(numbers.cost(cost_of(spec, stored.runs)), style="dim"))
+    if stored.runs:
+        parts.append(Text(numbers.cost(cost_of(spec, stored.runs)), style="dim"))
     if runs:
         every = plain_table("run", "mix", spec.size_axis, "seed", "status", "step", spec.target)
         for run in sorted(statuses, key=lambda run: (run["mix"], run["size"], run["seed"])):

@@ -70,6 +70,12 @@ def test_the_status_of_a_running_sweep_has_runs_in_training(home: Home) -> None:
     assert [mix["training"] for mix in interrupted["mixes"]] == [0, 0], "nothing trains now"
 
 
+def test_no_cost_is_shown_before_a_run_has_ended(home: Home) -> None:
+    text = shown(status_view(read_sweep(home, write_sweep(home, runs=(), answered=False).id)))
+    assert "No run has ended yet." in text
+    assert "every size" not in text
+
+
 def test_the_json_status_has_the_values_of_the_table(home: Home) -> None:
     runs = runs_of(spec())
     outcomes = {0: failed(), 1: diverged(runs[1])}

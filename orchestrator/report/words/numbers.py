@@ -137,11 +137,12 @@ def cost(total: Cost) -> str:
     text = f"{counted(total.runs, 'run')} trained for {spent}"
     if total.found:
         text += f", and {total.found} reused (trained for {duration(total.found_s)})"
-    grid = f"every size with every seed ({counted(total.grid_runs, 'run')})"
+    grid = counted(total.grid_runs, "run")
     if total.grid_s is None or total.share is None or total.grid_s < 1:
-        return f"{text}; {grid} was not needed" if total.runs + total.found < total.grid_runs else text
+        whole = f"; every size with every seed would be {grid}"
+        return text + whole if total.runs + total.found < total.grid_runs else text
     longer = "" if total.share >= 1 else f", {bare(1 / total.share)} times as long"
-    return f"{text}; {grid} would take about {duration(total.grid_s)}{longer}"
+    return f"{text}; every size with every seed ({grid}) would take about {duration(total.grid_s)}{longer}"
 
 
 def found_runs(sweeps: Sequence[str]) -> str:
