@@ -181,10 +181,7 @@ class Family(ABC):
     def adjusted(self, values: Mapping[str, float]) -> Any:
         """Return the settings with other values, by dotted name; whole numbers are rounded. Raises
         :class:`SettingsError` for a value that cannot be used, and ``AttributeError`` for an unknown name."""
-        settings = self.settings
-        for path, value in values.items():
-            settings = _replaced(settings, path.split("."), value)
-        return settings
+        return _replaced(self.settings, values)
 
     def subject(self) -> str:
         """Return what is learned in a few words, such as ``modulus 6``, for the heading of an answer, or ``""``."""
@@ -214,11 +211,20 @@ class Family(ABC):
         raise NotImplementedError(f"the family {self.name!r} does not expose data: it has no method data(run, cache)")
 
 
-def _replaced(settings: Any, path: Sequence[str], value: float) -> Any:
-    old = getattr(settings, path[0])
-    if len(path) > 1:
-        return replace(settings, **{path[0]: _replaced(old, path[1:], value)})
-    return replace(settings, **{path[0]: round(value) if isinstance(old, int) else float(value)})
+def _replaced(settings: Any, values: Mapping[str, float]) -> Any:
+    """Replace all values of a dataclass at once, because one new value may not fit another's old one."""
+    inner: dict[str, dict[str, float]] = {}
+    for path, value in values.items():
+        name, _, rest = path.partition(".")
+        inner.setdefault(name, {})[rest] = value
+    changes: dict[str, Any] = {}
+    for name, new in inner.items():
+        old = getattr(settings, name)
+        if "" not in new:
+            changes[name] = _replaced(old, new)
+        else:
+            changes[name] = round(new[""]) if isinstance(old, int) else float(new[""])
+    return replace(settings, **changes)
 
 
 def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> object:

@@ -245,7 +245,7 @@ class Campaign:
 
     def _continues(self, ticket: Ticket) -> bool:
         run = self.table.get(ticket.key)
-        if run is not None and run.state in (RunState.WAITING, RunState.ENDED):
+        if run is not None and run.state in (RunState.WAITING, RunState.TRAINING, RunState.ENDED):
             return run.state is RunState.WAITING
         return ticket.request.mix not in self.searcher.stopped
 

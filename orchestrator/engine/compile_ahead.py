@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -55,7 +55,8 @@ class CompilesAhead(AbstractContextManager["CompilesAhead"]):
         ticket = next((one for one in self._tickets(stack) if one.shape not in self._shapes), None)
         if ticket is not None:
             self._shapes.add(ticket.shape)
-            self._process = self._started(ticket)
+            with suppress(OSError):  # Without it, the size is compiled when it trains.
+                self._process = self._started(ticket)
 
     def _tickets(self, stack: Stack) -> Iterator[Ticket]:
         """Yield runs of other sizes, most likely to train first. Sizes that train one run at a time are skipped,

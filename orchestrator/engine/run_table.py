@@ -115,9 +115,9 @@ class RunTable(dict[str, Run]):
         self.update(first | others)
 
     def members(self, stack: Stack) -> list[Run]:
-        """Return the runs of a stack that are in training."""
+        """Return the runs that are in training in a stack."""
         runs = (self.get(ticket.key) for ticket in stack.tickets)
-        return [run for run in runs if run is not None and run.state is RunState.TRAINING]
+        return [run for run in runs if run and run.state is RunState.TRAINING and run.stack_id == stack.id]
 
     def take_interrupted(self, ticket: Ticket) -> Stack | None:
         """Remove and return the interrupted stack with this run. Return None without such a stack."""

@@ -37,7 +37,7 @@ MARK = "transition-sweeps.json"
 """Member of an archive with the version of the layout."""
 LAYOUT = b'{"layout": 1}'
 """Content of the mark."""
-PLAIN = re.compile(r"(runs|sweeps)/\w[\w.-]*(/[^./\\][^/\\]*)+")
+PLAIN = re.compile(r"(runs|sweeps)(/[^./\\][^/\\]*){2,}")
 """Path of a file of a run or sweep, without hidden parts or "..", after its key or id."""
 LEFT_OUT = (".lock", ".log", "stop.jsonl")
 """Suffixes of a sweep's files that are useful only on one machine."""

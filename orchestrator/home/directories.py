@@ -20,6 +20,7 @@ from filelock import FileLock, Timeout
 
 from orchestrator import environment
 from orchestrator.errors import UserError
+from orchestrator.home.machine_errors import trouble_in
 from trainables.files import flush
 
 ID = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
@@ -198,6 +199,8 @@ def flaw_of(directory: Path, *names: str) -> str:
             if _checksum(directory / name) != sums[name]:
                 return f"{name} does not match its checksum"
     except (OSError, ValueError, TypeError) as error:
+        if trouble_in(error) not in (None, errno.EIO):
+            raise  # The machine is at fault, not the file.
         return f"{type(error).__name__}: {error}".partition("\n")[0]
     return ""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, product
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -62,17 +64,20 @@ def in_tune(
     tune: Tune, mixes: Sequence[Arm], sizes: Sequence[int], seeds: Iterable[int], family: Family
 ) -> Iterator[Mistake]:
     """Refuse a tuning that does not fit the sweep's mixes, sizes and seeds."""
+    ends: dict[str, tuple[float, float]] = {}
     for path, span in tune.settings.items():
         key: Key = ("tune", "settings", *path.split("."))
         if path not in family.tunable:
             hint = did_you_mean(path, family.tunable)
             yield Mistake(key, f"there is no such setting to tune.{hint} {_tunable(family)}")
-            continue
-        for end in (span.low, span.high):
-            try:
-                family.adjusted({path: end})
-            except SettingsError as error:
-                yield Mistake(key, explain(error))
+        elif attrgetter(path)(family.settings) is None:
+            yield Mistake(key, f"tuning starts from the written value: write one for settings.{path}")
+        else:
+            ends[path] = (span.low, span.high)
+            yield from _unusable(family, key, ({path: end} for end in ends[path]))
+    if len(ends) > 1:
+        corners = (dict(zip(ends, corner, strict=True)) for corner in product(*ends.values()))
+        yield from islice(_unusable(family, ("tune", "settings"), corners), 1)
     if phased := [mix.name for mix in mixes if len(mix.phases) > 1]:
         yield Mistake(("tune",), f"only arms of one phase can be tuned; {phased[0]} has several")
     if overlap := sorted(set(tune.seed_list) & set(seeds)):
@@ -82,6 +87,15 @@ def in_tune(
         )
     if len(sizes) < 2:
         yield Mistake(("tune",), "tuning needs a sweep of at least two sizes")
+
+
+def _unusable(family: Family, key: Key, trials: Iterable[Mapping[str, float]]) -> Iterator[Mistake]:
+    """Refuse values of settings with which the family cannot train."""
+    for values in trials:
+        try:
+            family.adjusted(values)
+        except SettingsError as error:
+            yield Mistake(key, explain(error))
 
 
 def _tunable(family: Family) -> str:

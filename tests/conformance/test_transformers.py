@@ -192,6 +192,15 @@ def test_budgets_stretch_steps_and_examples(family: TransformerFamily, mixes: tu
     assert family.key(twice) != family.key(plain)
     faster = family.adjusted({"training.learning_rate": 2 * plain.settings.training.learning_rate})
     assert faster.training.learning_rate_end == pytest.approx(2 * plain.settings.training.learning_rate_end)
+    # Lower than the written end rate: valid, because the end rate is scaled with it.
+    slower = family.adjusted({"training.learning_rate": plain.settings.training.learning_rate_end / 2})
+    assert slower.training.learning_rate_end < slower.training.learning_rate
+    with pytest.raises(SettingsError, match="it must be more, to fill a window"):
+        replace(
+            family.settings,
+            task=replace(family.settings.task, train_examples=1),
+            model=replace(family.settings.model, block=500),
+        )
 
 
 def test_a_block_that_is_too_short_is_refused(family: TransformerFamily) -> None:

@@ -47,6 +47,15 @@ def test_a_space_with_tuning_is_written_and_read_back_unchanged(tmp_path: Path) 
         ("{settings: {training: {beta1: {from: 0.5, to: 1.5, scale: log}}}}", "beta1 is 1.5; it must be in [0, 1)"),
         ("{settings: {training: {clip: {from: 1, to: 2}}}}", "clip.scale: this key is missing"),
         ("{settings: {training: {clip: 3}}}", "must be a range such as {from: 0.1, to: 1, scale: log}; got 3"),
+        (
+            "{settings: {training: {learning_rate: {from: 5.0e-4, to: 2.0e-2, scale: log}, "
+            "learning_rate_end: {from: 1.0e-4, to: 5.0e-3, scale: log}}}}",
+            "learning_rate_end is 0.005; it must be at most learning_rate (0.0005)",
+        ),
+        (
+            "{settings: {model: {init: {gain: {from: 0.3, to: 3, scale: log}}}}}",
+            "tuning starts from the written value: write one for settings.model.init.gain",
+        ),
         ("{settings: {}}", "must have a range for at least one setting"),
         (f"{{settings: {{training: {{{RATE}}}}}, trails: 3}}", "Did you mean 'trials'?"),
     ],

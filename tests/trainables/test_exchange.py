@@ -23,10 +23,13 @@ from tests.trainables.built_by_hand import (
 )
 from tests.trainables.stacks import PERMUTATIONS, SETTINGS
 from trainables.probes.base import Probed, load_probe
-from trainables.probes.exchange import independent
+from trainables.probes.exchange import Exchanges, answers_after, independent
+from trainables.probes.transformer_probe import answers, last_steps
 from trainables.tasks.listops import ListOps
 from trainables.tasks.permutations import Permutations
+from trainables.transformer.architecture import parameter_shapes
 from trainables.transformer.family import TransformerFamily
+from trainables.transformer.generation import TrainedTransformer
 
 Floats = NDArray[np.float64]
 
@@ -69,6 +72,22 @@ def test_a_model_that_adds_remainders_follows_every_exchange() -> None:
         assert numbers[f"add.kept_mod{divisor}"] == 1
         assert numbers[f"add.only_mod{divisor}"] == 1
         assert numbers[f"add.others_mod{divisor}"] < 0.6
+
+
+@pytest.mark.parametrize(("tied", "bias"), [(False, False), (False, True), (True, False), (True, True)])
+def test_a_shift_by_nothing_keeps_every_answer(*, tied: bool, bias: bool) -> None:
+    settings = replace(TWO.settings, model=replace(TWO.settings.model, tied=tied, bias=bias))
+    run, data = every_pair(ListOps(settings), "add")
+    rng, codes = np.random.default_rng(0), 6
+    shapes = parameter_shapes(settings.model, 8, len(settings.task.vocabulary()))
+    weights = {name: rng.normal(0, 0.1 if name == "position" else 1, shape) for name, shape in shapes.items()}
+    model = TrainedTransformer(settings.model, 8, len(settings.task.vocabulary()), weights)
+    questions = last_steps(run, data)["add"]
+    rows = np.arange(len(questions.answers))
+    places = np.array([places[0] for places in questions.places])
+    exchanges = Exchanges(rows, places, np.zeros_like(rows), rows)
+    shifted = answers_after(model, questions, exchanges, codes, np.zeros((len(rows), 8)))
+    assert shifted.tolist() == answers(model, questions, codes).tolist()
 
 
 def test_a_model_with_memorized_sums_does_not_follow() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from tests.trainables.stacks import SETTINGS, TRAINING, config, family_of, losses, make_learner, outcomes
-from trainables.base import Status
+from tests.trainables.stacks import PERMUTATIONS, SETTINGS, TRAINING, config, family_of, losses, make_learner, outcomes
+from trainables.base import Mix, RunConfig, Status
 from trainables.tasks.listops import ListOps
 from trainables.transformer.training_settings import TrainingSettings
 
@@ -101,6 +102,13 @@ def test_runs_of_the_same_shape_can_share_a_stack() -> None:
     assert len({family.shape(run) for run in same}) == 1
     other = [config(size=16), config(batch=8), config(steps=50), config(loss="all"), config(precision="bf16")]
     assert len({family.shape(run) for run in [config(), *other]}) == 6
+    for settings in (SETTINGS, PERMUTATIONS):
+        sampled: Any = replace(settings.task, decoding="sampled")
+        runs = [
+            RunConfig(Mix.parse(settings.task.tasks()[0]), 12, 0, one)
+            for one in (settings, replace(settings, task=sampled))
+        ]
+        assert len({family_of(run.settings).shape(run) for run in runs}) == 2
 
 
 def test_schedules_start_and_end_at_the_given_rates() -> None:

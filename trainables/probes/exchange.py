@@ -151,7 +151,10 @@ def answers_after(
     shifted_MC = p["token"][tokens_MT[row, places]] + torch.from_numpy(shift_MC).float()
     # Each shifted argument becomes a new token after the vocabulary.
     tokens_MT[row, places] = len(p["token"]) + row
-    logits_MTV = model.logits(tokens_MT, None, token=torch.cat([p["token"], shifted_MC]))
+    changed = {"token": torch.cat([p["token"], shifted_MC])}
+    if model.settings.tied and "head_bias" in p:  # A tied head has a column for each new token, too.
+        changed["head_bias"] = torch.cat([p["head_bias"], torch.zeros(len(row))])
+    logits_MTV = model.logits(tokens_MT, None, **changed)
     chosen: Integers = logits_MTV[row, at, :codes].argmax(dim=-1).numpy()
     return chosen
 

@@ -86,7 +86,7 @@ class Method(ABC):
         """Take one step and update the standing."""
 
     def _note(self, loss: float) -> None:
-        standing, gap = self.standing, loss / self.first
+        standing, gap = self.standing, float(loss / self.first)
         standing.gap, standing.arrived, standing.broken = gap, gap <= self.tolerance, not math.isfinite(gap)
 
     def arrays(self) -> dict[str, NDArray[Any]]:

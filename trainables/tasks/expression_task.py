@@ -28,6 +28,8 @@ MOST_ASKED = 2**20
 FEWEST_HELD_OUT, FEW_HELD_OUT = 10, 40
 """Numbers of held-out tuples below which settings are refused, and below which there is a warning."""
 HELD_OUT_RANGE = (0.001, 0.5)
+RAREST_TRAINED = 1e-2
+"""Smallest share of random expressions that must fit the training data."""
 TRAIN_EXAMPLES_PER_VALUE = 5_000
 """The sibling code trains on 50,000 expressions at modulus 10 and scales them linearly."""
 
@@ -158,6 +160,16 @@ class ExpressionTask(ABC):
         marks |= {"tuples": "listed"} if self.value_count**self.max_arguments > MOST_ASKED else {}
         return described_fields(self) | marks
 
+    @property
+    def share_trained(self) -> float:
+        """Share of random expressions without a held-out tuple, which can be training data (at least)."""
+        share, inner = 1.0, 1.0
+        for _ in range(self.levels):  # From the innermost level out; only lists of max_arguments can be held out.
+            counts = [inner**count for count in range(2, self.max_arguments + 1)]
+            share = (sum(counts) - self.held_out_fraction * counts[-1]) / len(counts)
+            inner = 1 - self.nesting + self.nesting * share
+        return share
+
     def _mistakes(self) -> Iterator[tuple[str, str]]:
         """Yield the settings that do not fit the others, and why. The first rule bounds the numbers of the next."""
         k, count, words = self.max_arguments, self.value_count, f"{self.value_word}s"
@@ -175,6 +187,9 @@ class ExpressionTask(ABC):
             wrong = f"is {number}, but only {distinct} have {k} different {words}"
             other = f"lower the fraction, raise {self.values_setting} or set task.held_out_numbers=any"
             yield "held_out_fraction", f"{held} {wrong}: {other}"
+        if self.share_trained < RAREST_TRAINED:
+            wrong = f"leaves under {RAREST_TRAINED:.0%} of all expressions for training"
+            yield "held_out_fraction", f"{held} {wrong}: lower the fraction, task.depth or task.nesting"
 
     @abstractmethod
     def tasks(self) -> tuple[str, ...]:

@@ -69,7 +69,7 @@ class TaskSettings(ExpressionTask):
         return _vocabulary(self.group)
 
     def stackable(self) -> Any:
-        return [self.group, "token"]
+        return [self.group, "token"] + ([] if self.decoding == "greedy" else [self.decoding])
 
     def described(self) -> dict[str, Any]:
         """Add ``elements: token``, which earlier versions let users choose, so that run keys stay the same."""

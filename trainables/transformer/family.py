@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError
-from trainables.contract.settings import described_fields, digest_of
+from trainables.contract.settings import described_fields, digest_of, require
 from trainables.contract.tables import Integers
 from trainables.tasks.datasets import Dataset
 from trainables.tasks.expression_task import ExpressionTask
@@ -47,6 +47,8 @@ class TransformerSettings:
             texts = f"expressions of depth {self.task.depth} with up to {self.task.max_arguments} arguments"
             message = f"{texts} are up to {needed} tokens long; raise it to at least {needed}"
             raise SettingsError(f"model.block is {block}, but {message}", key="model.block", given=str(block))
+        fits = self.task.training_examples * needed > block
+        require(fits, "task.train_examples", self.task.training_examples, f"more, to fill a window of {block} tokens")
 
 
 class TransformerFamily(Family):

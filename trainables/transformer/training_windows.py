@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from trainables.base import SettingsError
 from trainables.tasks.datasets import Dataset
 from trainables.transformer.training_settings import TrainingSettings
 
@@ -34,10 +35,12 @@ def scramble(word: Tensor) -> Tensor:
 
 
 def fitting_starts(text: Dataset, block: int) -> NDArray[np.int64]:
-    """Return the starts of expressions that a whole window can start from. Raises ``ValueError`` if there are none."""
+    """Return the starts of expressions that a whole window can start from. Raises
+    :class:`SettingsError` if there are none."""
     fitting = np.asarray(text.starts)[np.asarray(text.starts) + block < len(text.tokens)]
     if len(fitting) == 0:
-        raise ValueError(f"a text of {len(text.tokens)} tokens has no whole window of {block + 1} tokens")
+        short = f"a text of {len(text.tokens)} tokens has no whole window of {block + 1} tokens"
+        raise SettingsError(f"{short}; raise task.train_examples or lower model.block", key="task.train_examples")
     return fitting
 
 

@@ -33,6 +33,11 @@ FLAT = {"modulus": 6, "depth": 1, "max_arguments": 4, "held_out": "unordered"}
             "held_out_fraction",
             "only 24 have 3 different numbers",
         ),
+        (
+            {"modulus": 6, "depth": 4, "max_arguments": 2, "nesting": 1.0, "held_out_fraction": 0.5},
+            "held_out_fraction",
+            "0.5 of 6^2 tuples leaves under 1% of all expressions for training",
+        ),
         ({"operations": ()}, "operations", "at least one operation"),
         ({"operations": ("add", "add")}, "operations", "each only once"),
         ({"operations": ("add", "substract")}, "operations", "there is no operation 'substract'"),

@@ -97,6 +97,14 @@ def test_a_race_continues_from_a_checkpoint_or_a_part_of_one(tmp_path: Path) -> 
     for index, outcome in rest.items():
         assert numbers(resumed[index]) == numbers(outcome)
         assert resumed[index].curve == outcome.curve
+    twice = learner(family, configs)
+    twice.restore(tmp_path)
+    twice.advance()
+    twice.save(tmp_path / "later")
+    once_more = learner(family, configs)
+    once_more.restore(tmp_path / "later")
+    for index, outcome in finish(once_more).items():
+        same(outcome, rest[index])
     last = max(rest)
     part = learner(family, configs[last:])
     part.restore(tmp_path)
