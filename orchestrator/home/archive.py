@@ -2,7 +2,7 @@
 
 The compressed tar file contains runs, sweeps and checkpoints, but no claims, locks, stop requests, files of Ray or
 MLflow records. Runs are merged by key. If the home already has a sweep, the archive's version replaces it if the
-archive's journal extends the home's.
+archive's journal extends the home's. With equal journals, newer checkpoints are imported.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from orchestrator.errors import UserError
+from orchestrator.home.checkpoints import Checkpoints, number_of
 from orchestrator.home.directories import (
     Home,
     SweepDirectory,
@@ -128,7 +129,9 @@ def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Copied
             if _continues(theirs, ours):
                 _take_sweep(theirs, ours)
                 sweeps += 1
-            elif whole_lines(theirs.journal) != whole_lines(ours.journal) and not _continues(ours, theirs):
+            elif whole_lines(theirs.journal) == whole_lines(ours.journal):
+                sweeps += not ours.is_driven() and _take_checkpoints(theirs, ours)
+            elif not _continues(ours, theirs):
                 warn(f"{ours.id} was continued both here and in {path}: its runs are imported, the sweep here is kept")
     return Copied(runs, sweeps)
 
@@ -183,6 +186,21 @@ def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory) -> None:
                 _move(path, ours.directory / path.name)
             else:
                 write_whole(ours.directory / path.name, path.read_bytes())
+
+
+def _take_checkpoints(theirs: SweepDirectory, ours: SweepDirectory) -> bool:
+    """Import the checkpoints that are further along in the archive, given equal journals. Return True if there are
+    any."""
+    sources, known = Checkpoints(theirs.checkpoints), Checkpoints(ours.checkpoints)
+    pairs = [(sources.newest(stack_id), known.newest(stack_id)) for stack_id in sources.stacks()]
+    further = [(new, old) for new, old in pairs if new and (old is None or number_of(new) > number_of(old))]
+    if further:
+        with ours.driving():
+            for new, old in further:
+                _move(new, ours.checkpoints / new.name)
+                if old is not None:
+                    shutil.rmtree(old)
+    return bool(further)
 
 
 def _move(source: Path, target: Path) -> None:

@@ -116,9 +116,10 @@ class Reproduction:
         begun: list[Sweep] = []
         resume = None if newest is None else newest.id
         try:
-            run_sweep(spec, replace(options, resume=resume, begun=begun.append), self._console)
+            retried = replace(options, resume=resume, retry_failed=resume is not None, begun=begun.append)
+            run_sweep(spec, retried, self._console)
         except SweepError as error:
-            self._failed[spec.title] = str(error).splitlines()[0]
+            self._failed[spec.title] = str(error).splitlines()[-1]
             self._say(f"{spec.title} failed: {self._failed[spec.title]}")
             return
         self._answered[spec.title] = read_sweep(self._home, begun[0].id)

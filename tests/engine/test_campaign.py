@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -195,6 +196,28 @@ def test_a_run_reported_as_failed_by_its_family_is_not_stored(files: Path) -> No
     stack = start(campaign)
     campaign.ended(stack.tickets[0].key, Outcome(Status.FAILED, 1, {}, {}, error="no data"), {})
     assert not list(Home(files.parents[2]).runs.glob("*"))
+
+
+def test_a_run_with_two_checkpoints_trains_in_one_stack(files: Path) -> None:
+    """A stack failed after a checkpoint, then one of its runs left a checkpoint alone, then the driver was killed."""
+    one_size: dict[str, Any] = {"sizes": [8], "mixes": ["add"], "seeds": 4}
+    campaign = make(files, slots=1, **one_size)
+    whole = start(campaign)
+    for _ in range(2):
+        campaign.stack_failed(whole.id, "boom", retries=1)
+        if campaign.table.busy == 0:
+            again = start(campaign)
+    alone = again if len(again.tickets) == 1 else start(campaign)
+    checkpoints = Checkpoints(campaign.sweep.files.checkpoints)
+    for stack in (whole, alone):
+        with checkpoints.put(stack.id, stack.requests) as checkpoint:
+            (checkpoint / CHECKPOINT).mkdir()
+    resumed = make(files, slots=2, **one_size)
+    first, second = start(resumed), start(resumed)
+    trained = [resumed.job(stack).wanted for stack in (first, second)]
+    seeds = [[stack.requests[i].seed for i in wanted] for stack, wanted in zip((first, second), trained, strict=True)]
+    assert sorted(seed for own in seeds for seed in own) == [0, 1, 2, 3]
+    assert first.id != second.id
 
 
 def test_a_run_of_an_interrupted_stack_is_reused_from_another_sweep(files: Path) -> None:

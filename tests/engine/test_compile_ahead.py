@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -112,6 +113,17 @@ def test_a_step_compiled_ahead_is_read_from_the_cache(tmp_path: Path, monkeypatc
 
 def test_a_family_that_does_not_compile_starts_no_process(tmp_path: Path) -> None:
     campaign = campaign_of(LogisticFamily, tmp_path)
+    with CompilesAhead(campaign) as ahead:
+        ahead.look(start(campaign))
+        assert ahead._process is None
+
+
+def test_a_process_that_cannot_start_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr("subprocess.Popen", fails)
+    campaign = campaign_of(Waits, tmp_path)
     with CompilesAhead(campaign) as ahead:
         ahead.look(start(campaign))
         assert ahead._process is None

@@ -169,6 +169,26 @@ def test_a_stopped_sweep_continues_elsewhere_from_its_checkpoint(stopped: Stoppe
     assert not (new.sweep(new.sweep_ids()[0]).directory / "checkpoints").exists()
 
 
+def test_an_import_replaces_checkpoints_of_earlier_steps(stopped: Stopped, tmp_path: Path) -> None:
+    """The older homes have no checkpoint, or one of an earlier step. No run has ended since."""
+    file = tmp_path / "home.tar.gz"
+    export_home(stopped.home, file)
+    expected = contents(stopped.home)
+    [checkpoint] = stopped.files.checkpoints.iterdir()
+    unsaved, earlier = Home(tmp_path / "unsaved"), Home(tmp_path / "earlier")
+    for older in (unsaved, earlier):
+        shutil.copytree(stopped.home.root, older.root)
+    shutil.rmtree(unsaved.sweep(stopped.files.id).checkpoints)
+    old = earlier.sweep(stopped.files.id).checkpoints / checkpoint.name
+    old.rename(old.with_suffix(".0"))
+    for older in (unsaved, earlier):
+        with older.sweep(stopped.files.id).driving():
+            assert import_home(older, file, pytest.fail).sweeps == 0
+        assert import_home(older, file, pytest.fail).sweeps == 1
+        assert contents(older) == expected
+        assert import_home(older, file, pytest.fail).sweeps == 0
+
+
 def test_an_import_updates_continued_sweeps_and_keeps_diverged_ones(stopped: Stopped, tmp_path: Path) -> None:
     """A sweep is started here, finished on another machine and brought back. An earlier copy is finished
     independently."""

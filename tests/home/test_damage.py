@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from orchestrator.engine.worker import StackWorker
 from orchestrator.home.directories import Home, SweepDirectory, flaw_of
 from orchestrator.home.journal import Begun, recall, to_line
 from orchestrator.home.run_files import ARRAYS, OUTCOME, WEIGHTS
+from orchestrator.home.run_store import RunStore
 from orchestrator.home.sweeps import UnreadableError, load_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
@@ -46,6 +48,22 @@ def place(tmp_path: Path) -> Place:
     hurt = write_sweep(home, wanted_spec, runs=runs_of(wanted_spec)[:KEPT], answered=False)
     whole = write_sweep(home, spec(name="whole", sizes=[24, 48], settings={"curve": {"midpoint": 30.0}}))
     return Place(home.root, whole.id, hurt.id)
+
+
+def test_trouble_of_the_machine_is_not_taken_for_damage(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = RunStore(Home(place.root))
+    keys = store.stored_keys()
+
+    def stale(path: Path, **_: object) -> bytes:
+        raise OSError(errno.ESTALE, "Stale file handle", str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", stale)
+        patched.setattr(Path, "read_text", stale)
+        for key in keys:
+            with pytest.raises(OSError, match="Stale file handle"):
+                store.find(key)
+    assert store.stored_keys() == keys
 
 
 def the_rest_works(run: Program, place: Place) -> None:
