@@ -158,6 +158,15 @@ class LogisticFamily(Family):
         return self.learner_type(runs)
 
 
+class UncountedFamily(LogisticFamily):
+    """A family that cannot count its parameters."""
+
+    name = "uncounted"
+
+    def parameters(self, size: float) -> Parameters:
+        return Parameters(int(size / 0), 0)
+
+
 class UnfinishedFamily(LogisticFamily):
     """An incomplete family without ``flops``."""
 

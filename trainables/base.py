@@ -238,10 +238,10 @@ def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> obje
         raise SettingsError(message, key=key, given=name, allowed=tuple(built_in))
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # A user's module may raise anything on import.
+    except (Exception, SystemExit) as error:  # A user's module may raise anything on import.
         why = f"{type(error).__name__}: {error}"
         if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
-            where = "put it next to the search space, or add its folder to PYTHONPATH"
+            where = "run in its folder, add that folder to PYTHONPATH, or put it next to the search space"
             why = f"there is no module {error.name!r}; {where}"
         raise SettingsError(f"{kind} {name!r} cannot be imported: {why}", key=key, given=name) from error
     if not hasattr(module, class_name):

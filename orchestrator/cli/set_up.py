@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import tempfile
 import textwrap
 from collections import Counter
@@ -148,6 +149,8 @@ def check_family_command(
     from trainables.contract.report_validator import BrokenFamilyError
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # A stack's default: small models are slower with more.
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
+        raise unknown("device", device, ("cpu", "cuda"), where="--device")
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise UserError(f"--device {device}: torch finds no GPU on this machine; run `doctor` for details")
     made = _family(family, options)

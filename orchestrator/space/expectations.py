@@ -61,6 +61,10 @@ class Expectation(BaseModel):
             raise ValueError(
                 "`finds: higher` and `finds: lower` need a probe's `number` (such as separation/mod2); others have none"
             )
+        if self.than and not self.number:
+            raise ValueError("`than` needs a `number` to compare")
+        if self.factor is not None and self.finds != "fewer":
+            raise ValueError("`factor` (how many times fewer parameters) applies only to `finds: fewer`")
         least, most = self.factor if isinstance(self.factor, tuple) else (self.factor, self.factor)
         if least is not None and most is not None and not 1 < least <= most:
             raise ValueError("`factor` must be a number above 1, or two such numbers, the lower first")

@@ -226,6 +226,9 @@ def load_space(
     for key, option in CHOSEN_BY.items():
         if values.is_set(key):  # The profile's label alone would change, not its values.
             values.refuse((key,), f"cannot be set here: choose it with {option} NAME")
+    for key in ("like", "expects", "profiles", "variants"):
+        if values.is_set(key):
+            values.refuse((key,), "can be set only in a file")
     try:
         return parse(SweepSpec, values.data)
     except InvalidDataError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -209,12 +210,18 @@ class SweepSpec(BaseModel):
                 for phase in run.phases:
                     self.family_of(mix).check(phase.mix, phase.size)
                 checks.check_parts(self.family_of(mix), run)
+                count = self.family_of(mix).parameters(size).total
+                if not 0 < count < math.inf:
+                    raise ValueError(f"it counts {count} parameters")
             except SettingsError as error:
                 named = (
                     tuple(error.key.split(".")) if error.key not in ("", "arms") else ("mixes", self.mixes.index(mix))
                 )
                 key = named if named[0] in type(self).model_fields else ("settings", *named)
                 return [Mistake(key, f"mix {mix} at {self.size_axis} {size}: {explain(error)}")]
+            except Exception as error:  # noqa: BLE001 - a user's family may raise anything
+                why = f"{type(error).__name__}: {error}"
+                return [Mistake(("family",), f"{self.family} fails for mix {mix} at {self.size_axis} {size}: {why}")]
         return []
 
     @classmethod

@@ -75,7 +75,8 @@ def read(text: str, source: str) -> Document:
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         why = error.problem or error.context or ""
         raise UserError(f"{source}{place}: this is not valid YAML: {why}{_remedy(why, text)}") from error
-    except (yaml.YAMLError, RecursionError, ValueError) as error:  # Control characters, depth, "0b2" as a number.
+    # Control characters, depth, "0b2" as a number, tags that do not fit their value.
+    except (yaml.YAMLError, RecursionError, ValueError, AttributeError, KeyError, TypeError) as error:
         raise UserError(f"{source}: this is not valid YAML: {str(error).partition(chr(10))[0]}") from error
 
 

@@ -63,6 +63,12 @@ def test_profile_and_variant_cannot_be_set_as_settings(override: str, option: st
         load_space("add_vs_add_prod", "smoke", [override], LAPTOP)
 
 
+@pytest.mark.parametrize("key", ["like", "expects", "profiles", "variants"])
+def test_keys_of_files_cannot_be_set(key: str) -> None:
+    with pytest.raises(UserError, match=f"--set {key}=x: can be set only in a file"):
+        load_space("add_vs_add_prod", "smoke", [f"{key}=x"], LAPTOP)
+
+
 @pytest.mark.parametrize(
     ("written", "guess"),
     [

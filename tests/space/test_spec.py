@@ -266,6 +266,13 @@ def test_a_mix_equals_what_its_name_describes(weights: dict[str, float], budget:
             "tests.families:UnfinishedFamily",
             ["is not a complete family: it lacks flops"],
         ),
+        (
+            "tests.families:LogisticFamily",
+            "tests.families:UncountedFamily",
+            ["line 4, family: tests.families:UncountedFamily fails for mix add at units 8: ZeroDivisionError"],
+        ),
+        ("tests.families:LogisticFamily", "tests.exits:Family", ["cannot be imported: SystemExit: 3"]),
+        ("seeds: 3", "seeds: !!timestamp x", ["this is not valid YAML"]),
         ("gpu_per_stack: 0.5", "gpu_per_stack: 1.5", ["(profile paper)", "whole number if above 1"]),
         ("seeds: 3", "seeds: 3\nseeds: 4", ["units.yaml, line 10: seeds is written twice; first on line 9"]),
         ("seeds: 3", "seeds: &a 3\nseed: *a", ["aliases are not allowed"]),
