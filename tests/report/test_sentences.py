@@ -147,7 +147,10 @@ def test_every_sentence_agrees_with_the_runs(seed: int) -> None:
     elif comparison is None:
         assert text == "Nothing is decided: add+prod and add were not trained in pairs."
     elif not own[1] or not other[1]:
-        assert text.endswith(" has been shown yet: no pair of equal size is complete.")
+        failed = "no pair of equal size is complete"
+        if comparison.equal.pairs:
+            failed = f"in every pair, the {'add+prod' if other[1] else 'add'} run failed"
+        assert text.endswith(f" has been shown yet: {failed}.")
     else:
         certified = comparison.at_least if re.search("at least", text) else None
         sides = [own, other, *([case.side(0, certified), case.side(1, certified)] if certified else [])]

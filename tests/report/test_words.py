@@ -17,7 +17,7 @@ from orchestrator.report.answer_table import answer_table, plain
 from orchestrator.report.figures.comparisons import caption, main_figure
 from orchestrator.report.side_by_side import Compared, comparison_sentences, finding, recipes_of
 from orchestrator.report.words import numbers
-from orchestrator.report.words.explanation import how_sure
+from orchestrator.report.words.explanation import explain, how_sure
 from orchestrator.report.words.next_step import next_step
 from orchestrator.search.base import Request
 from orchestrator.site.pages import SweepPages
@@ -59,13 +59,18 @@ OPEN_QUESTION = with_verdicts(Verdict.FOUND, Verdict.FOUND, comparison="alike")
     ("result", "spec", "overrides"),
     [
         (with_verdicts(Verdict.FOUND, Verdict.FOUND), SPEC, None),
-        (with_verdicts(Verdict.ABOVE, Verdict.FOUND), SPEC, (f"sizes=[{LISTED}, 256]",)),
-        (with_verdicts(Verdict.FOUND, Verdict.BELOW), SPEC, (f"sizes=[4, {LISTED}]",)),
+        (with_verdicts(Verdict.ABOVE, Verdict.FOUND), SPEC, (f"sizes=[{LISTED}, 256]", "search.max_runs=96")),
+        (with_verdicts(Verdict.FOUND, Verdict.BELOW), SPEC, (f"sizes=[4, {LISTED}]", "search.max_runs=96")),
         (with_verdicts(Verdict.FOUND, Verdict.BELOW), make_spec(sizes=(6, 16, 32)), ()),  # Units must be even.
+        (with_verdicts(Verdict.FOUND, Verdict.BELOW), make_spec(sizes=(1, 16), settings={"multiple_of": 1}), ()),
         (never_learned(), SPEC, ("mixes=[add x2, add+prod x2]",)),
         (never_learned(), make_spec(budget="target"), ()),
         (never_learned(), make_spec(tuned={"add": TUNED, "add+prod": TUNED}), ()),
-        (never_learned(spent=False), SPEC, (f"sizes=[{LISTED}, 256]",)),  # More steps do not help a lost race.
+        (
+            never_learned(spent=False),
+            SPEC,
+            (f"sizes=[{LISTED}, 256]", "search.max_runs=96"),
+        ),  # More steps do not help a lost race.
         (with_verdicts(Verdict.NEAR_FLOOR, Verdict.FOUND), SPEC, ()),
         (
             with_verdicts(Verdict.UNDECIDED, Verdict.FOUND),
@@ -94,6 +99,12 @@ def test_the_next_step_follows_from_the_answer(
 ) -> None:
     step = next_step(spec, result)
     assert (None if step is None else step.overrides) == overrides
+
+
+def test_what_was_not_learned_is_found_also_without_a_comparison() -> None:
+    one = make_spec(mixes=("add",))
+    nothing = answer(one, [(run, scored(run, 0.1)) for run in (config("add", 8), config("add", 128))])
+    assert explain(one, nothing, "finished")[1].text == "Nothing was learned up to units 128."
 
 
 def test_a_run_that_used_all_its_steps_spent_its_budget() -> None:

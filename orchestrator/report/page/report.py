@@ -26,6 +26,7 @@ from orchestrator.report.words.explanation import all_caveats, how_sure, next_pa
 from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import SweepSpec
+from orchestrator.transition.evidence import odds
 from orchestrator.transition.types import LEVEL, Estimate
 
 
@@ -69,6 +70,7 @@ def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], in
         settings=flatten(spec.to_dict()["settings"]),
         runs=sorted(runs, key=lambda run: (run.config.label, run.config.size, run.config.seed)),
         exact=numbers.exact,
+        odds=odds,
         parameters=family.parameters,
         versions=environment.get("versions", {}),
         git=environment.get("git"),

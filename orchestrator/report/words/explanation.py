@@ -12,6 +12,7 @@ from orchestrator.report.words.numbers import counted, exact, listed
 from orchestrator.report.words.transitions import MOST_LISTED, called, disagreement_words, verdict_line
 from orchestrator.search.base import BY_HAND
 from orchestrator.space.spec import SweepSpec
+from orchestrator.space.tuning_settings import NOTHING_BETTER
 from orchestrator.transition.types import LEVEL
 
 WAITING = {"interrupted": "Resume the sweep: it was interrupted.", "running": "Let the sweep finish."}
@@ -45,7 +46,7 @@ def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...
         return (question, Paragraph("Found", f"{sentences(answer)[0]}{suffix}"))
     so_far = "" if state == "finished" else f" (so far: the sweep is {state})"
     own = [] if answer.nothing_learned else [f"{verdict_line(answer, mix)}." for mix in answer.mixes if mix.runs]
-    findings = " ".join(sentences(answer) if answer.compared else ())
+    findings = " ".join(sentences(answer) if answer.compared or answer.nothing_learned else ())
     lines, (sure, *more) = all_caveats(answer), how_sure(answer)
     return (
         question,
@@ -62,7 +63,8 @@ def all_caveats(answer: Answer) -> tuple[str, ...]:
     if answer.recipes or not answer.runs:
         return caveats(answer)
     one = "All runs used one training recipe; another recipe may give another answer."
-    return (*caveats(answer), "Settings were tuned for each mix." if answer.tuned else one)
+    is_tuned = any(not line.endswith(NOTHING_BETTER) for line in answer.tuned)
+    return (*caveats(answer), "Settings were tuned for each mix." if is_tuned else one)
 
 
 def how_sure(answer: Answer) -> tuple[Paragraph, ...]:
@@ -72,7 +74,8 @@ def how_sure(answer: Answer) -> tuple[Paragraph, ...]:
     shown, counts = [mix for mix in answer.mixes if mix.runs or mix.stopped], [mix.runs for mix in answer.mixes]
     runs = [f"{mix.runs} of {called(mix)}{f' ({BY_HAND})' if mix.stopped else ''}" for mix in shown]
     if len(runs) > MOST_LISTED:
-        runs = [f"{sum(counts)}, {min(counts)} to {max(counts)} per mix"]
+        each = f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else str(min(counts))
+        runs = [f"{sum(counts)}, {each} per mix"]
     parts = [evidence_words(answer), estimate_words(answer), f"Runs: {listed(runs)}."]
     sure = Paragraph("How sure", " ".join(part for part in parts if part))
     disagreement = disagreement_words(answer)
@@ -82,5 +85,5 @@ def how_sure(answer: Answer) -> tuple[Paragraph, ...]:
 def next_paragraph(spec: SweepSpec, answer: Answer, state: str, *, settings: bool = True) -> Paragraph:
     """Return the next step, with its ``settings`` unless a command follows that has them."""
     step = None if state in WAITING else next_step(spec, answer)
-    reached = "This sweep has reached its goal." if step is None else str(step) if settings else step.why
+    reached = "No further run is recommended." if step is None else str(step) if settings else step.why
     return Paragraph("Next", WAITING.get(state, reached))

@@ -42,7 +42,9 @@ def sentence(answer: Answer, mix: MixAnswer) -> str:
     equal, certifying = comparison.equal, comparison.certifying
     head = f"No difference between {here} and {there} has been shown yet"
     if not equal.mix.tried or not equal.baseline.tried:
-        return f"{head}: no pair of equal size is complete."
+        failed = here if equal.baseline.tried else there
+        why = f"in every pair, the {failed} run failed" if equal.pairs else "no pair of equal size is complete"
+        return f"{head}: {why}."
     sizes = _size_range(answer, sorted({*equal.mix.sizes, *equal.baseline.sizes}))
     models = f"{answer.words.run}s"
     counts = f"{equal.mix} {here} {models} and {equal.baseline} {there} {models}"
@@ -117,12 +119,12 @@ def evidence_words(answer: Answer) -> str:
             about = f" for {name}" if len(counts) > 1 else ""
             leans = f" (toward {pairs.leans})" if pairs.decided is None and pairs.evidence >= LEANING else ""
             parts.append(f"{odds(_shown_evidence(pairs))}{about}{leans} from {counted(pairs.equal.pairs, 'pair')}")
-    needed = f"{next(iter(counts.values())).threshold:.0f}"
-    highest = evidence[0] if len(counts) == 1 else 0.0
-    reached = odds(max(highest, float(needed))).removeprefix("over ")
-    shown = "show evidence this strong" if reached != f"{needed}:1" else f"reach {reached}"
+    threshold = next(iter(counts.values())).threshold
+    needed = odds(threshold)
+    reached = odds(max([threshold, *evidence][: 2 if len(counts) == 1 else 1])).removeprefix("over ")
+    shown = "show evidence this strong" if reached != needed else f"reach {reached}"
     chance = f"at most 1 comparison in {reached.removesuffix(':1')} would {shown}"
-    return f"Evidence {listed(parts)} of equal size; {needed}:1 decides. If the mixes learned equally often, {chance}."
+    return f"Evidence {listed(parts)} of equal size; {needed} decides. If the mixes learned equally often, {chance}."
 
 
 def estimate_words(answer: Answer, *, decided: bool = False) -> str:
@@ -132,8 +134,10 @@ def estimate_words(answer: Answer, *, decided: bool = False) -> str:
         ratio = mix.synergy
         if ratio is not None and ratio.value is not None and (mix.is_decided or not decided):
             ends = [None if end is None else bare(end) for end in (ratio.low, ratio.high)]
+            if not any(ends):
+                continue
             interval = f"{CONFIDENCE:.0%} interval {ends[0] or 'open'} to {ends[1] or 'open'}"
-            many = f"{bare(ratio.value)} times as many parameters as {called(mix)}"
+            many = f"{bare(ratio.value)} times as many {answer.words.parameters} as {called(mix)}"
             parts.append(f"{called(answer.baseline_of(mix))} needs {many} ({interval})")
     return f"Best estimate (not tested by pairs): {'; '.join(parts)}." if parts else ""
 
@@ -156,7 +160,9 @@ def _factor(ratio: float) -> str:
 def caveats(answer: Answer) -> tuple[str, ...]:
     """Return everything that qualifies the findings, one line each: settings, conditions, diverged and failed runs."""
     lines = [*answer.cautions, *conditions(answer)]
-    for status, means in (("diverged", f"as not {answer.words.learned}"), ("failed", "as no evidence")):
+    paired = any(mix.comparison is not None and mix.comparison.equal.pairs for mix in answer.compared)
+    without = "as the less favorable outcome of their pairs" if paired else "as no evidence"
+    for status, means in (("diverged", f"as not {answer.words.learned}"), ("failed", without)):
         if count := sum(getattr(mix, status) for mix in answer.mixes):
             lines.append(f"{counted(count, 'run')} {status} and count{'s' if count == 1 else ''} {means}.")
     return tuple(lines)

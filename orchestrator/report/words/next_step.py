@@ -70,7 +70,8 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
     aim = spec.search.settings.get("aim")
     if is_decided and aim in FURTHER:
         further, why = FURTHER[aim]
-        return NextStep(why, (f"search.aim={further}", *(_raised(spec) if further == "locate" else ())))
+        seeds, *limits = _raised(spec)
+        return NextStep(why, (f"search.aim={further}", *([seeds] if further == "locate" else []), *limits))
     if above := by_verdict[Verdict.ABOVE]:
         because = f"{_names(above)} {'was' if len(above) == 1 else 'were'} {never_learned(answer, above)}"
         return _other_size(spec, MORE * largest, because)
@@ -110,7 +111,8 @@ def _longer(spec: SweepSpec, because: str) -> NextStep:
 def _other_size(spec: SweepSpec, size: int, because: str) -> NextStep:
     if not _can_train(spec, size):
         return NextStep(f"No further size can be trained: {because}.")
-    return NextStep(f"Try {spec.size_axis} {exact(size)}: {because}.", (_with_sizes(spec, {size}),))
+    _, *limits = _raised(spec)
+    return NextStep(f"Try {spec.size_axis} {exact(size)}: {because}.", (_with_sizes(spec, {size}), *limits))
 
 
 def _with_sizes(spec: SweepSpec, sizes: set[int]) -> str:
@@ -118,6 +120,8 @@ def _with_sizes(spec: SweepSpec, sizes: set[int]) -> str:
 
 
 def _can_train(spec: SweepSpec, size: int) -> bool:
+    if size < 1:
+        return False
     try:
         for arm in spec.mixes:
             spec.family_of(arm).check(arm.mix, size)

@@ -141,7 +141,8 @@ def cost(total: Cost) -> str:
     if total.grid_s is None or total.share is None or total.grid_s < 1:
         whole = f"; every size with every seed would be {grid}"
         return text + whole if total.runs + total.found < total.grid_runs else text
-    longer = "" if total.share >= 1 else f", {bare(1 / total.share)} times as long"
+    times = bare(1 / total.share)
+    longer = "" if total.share >= 1 or times == "1.0" else f", {times} times as long"
     return f"{text}; every size with every seed ({grid}) would take about {duration(total.grid_s)}{longer}"
 
 
