@@ -10,8 +10,12 @@ from pathlib import Path
 def write_whole(path: Path, content: str | bytes) -> None:
     """Replace a file atomically: ``path`` has either all of the old content or all of the new.
 
-    Raises ``OSError`` with the path, which Python omits when a write fails.
+    A device or a link, such as ``/dev/stdout``, is written to instead. Raises ``OSError`` with the path, which Python
+    omits when a write fails.
     """
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return
     aside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

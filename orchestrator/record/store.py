@@ -111,8 +111,9 @@ def store_errors(store: Store) -> Iterator[None]:
     except Exception as error:
         lines = str(error).strip().splitlines() or [""]
         line = next((line for line in lines if "Error" in line), lines[0])  # SQLAlchemy's first line lacks the cause.
-        reason = _without_login(line)[:LONGEST]
-        raise StoreError(f"the MLflow store {store.shown}: {type(error).__name__}: {reason}") from error
+        reason = _without_login(line.rpartition("Caused by ")[2])[:LONGEST]
+        remedy = "" if store.database else ". Start it, or unset MLFLOW_TRACKING_URI to keep the record in the home"
+        raise StoreError(f"the MLflow store {store.shown}: {type(error).__name__}: {reason}{remedy}") from error
 
 
 def _without_login(text: str) -> str:

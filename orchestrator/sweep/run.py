@@ -62,7 +62,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         home, spec, machine = Home(options.home.resolve()), spec.checked(), options.hardware or hardware.detect()
         resumed, extended = earlier_sweeps(spec, home, machine, options)
         if extended is not None:
-            spec = spec.model_copy(update={"salt": extended.spec.salt})
+            spec = _continuing(spec, extended)
         store = _choose_store(home, must_answer=resumed is None)
         spec = settled(spec, machine)
         sizing = StackSizes(spec, machine)
@@ -108,6 +108,15 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         return finish(campaign, recorder, console, options)
 
 
+def _continuing(spec: SweepSpec, extended: Sweep) -> SweepSpec:
+    """Return a specification with the salt of the sweep it extends and, if both tune alike, its tuned settings."""
+    other = extended.spec
+    same = spec.tune is not None and spec.tune == other.tune and not spec.tuned
+    kept = {mix: values for mix, values in other.tuned.items() if mix in spec.mix_named} if same else {}
+    keep = kept.keys() == spec.mix_named.keys()
+    return spec.model_copy(update={"salt": other.salt, **({"tuned": kept} if keep else {})})
+
+
 def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:
     """Raise :class:`UserError` if no machine has the cores or GPUs for a stack, or this one no scratch directory."""
     resources, where = spec.resources, f"at {address}" if address else "here"
@@ -149,7 +158,7 @@ def earlier_sweeps(
         resumed.files.check_free()
     if options.extend is not None:
         extended = load_sweep(home, find_sweep(home, options.extend))
-        continued = spec.model_copy(update={"salt": extended.spec.salt})
+        continued = _continuing(spec, extended)
         reusable(continued, extended)
         continued_blocks(continued, extended)
     return resumed, extended

@@ -104,6 +104,18 @@ def test_a_kill_during_tuning_loses_no_finished_run(tmp_path: Path) -> None:
     assert existing.spec.tuned == resumed.spec.tuned != {}
 
 
+def test_an_extended_sweep_keeps_the_tuned_settings(tmp_path: Path) -> None:
+    wanted = logged(tmp_path)
+    run_here(wanted, tmp_path)
+    first = only_sweep(tmp_path).id
+    before = len(evaluated(tmp_path))
+    run_here(wanted.model_copy(update={"sizes": (64, 96, 128)}), tmp_path, extend=first)
+    added = {line.split(" ")[1] for line in evaluated(tmp_path)[before:]}
+    assert added == {"128"}, "nothing is tuned or trained again"
+    tuned = [load_sweep(Home(tmp_path), sweep_id).spec.tuned for sweep_id in Home(tmp_path).sweep_ids()]
+    assert tuned[0] == tuned[1] != {}
+
+
 def test_a_failed_run_ends_the_tuning_and_is_retried_on_resume(tmp_path: Path) -> None:
     wanted = logged(tmp_path, {"times": 99, "trouble": "bug", "size": 64})
     tries = []
