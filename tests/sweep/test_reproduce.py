@@ -75,6 +75,38 @@ def test_missing_sweeps_are_run_once_and_compared_with_expectations(place: Path)
     assert Home(place / "results").sweep_ids() == ids
 
 
+FAILS = """
+name: fails
+question: Is it tried again after a bug is fixed?
+family: tests.scripted:ScriptedFamily
+target: add
+mixes: [add]
+sizes: [8]
+seeds: 2
+search: {{method: grid}}
+settings: {{log: {log}, trouble: bug, size: 8, times: 2}}
+resources: {{max_stack: 1}}
+expects: [{{claim: it is learned, source: nobody, finds: transition, mix: add}}]
+profiles: {{tiny: {{}}}}
+variants: {{a: {{seed: 0}}, b: {{seed: 10}}}}
+"""
+
+
+def test_runs_that_all_failed_are_tried_again(workplace: Path) -> None:
+    (workplace / "fails.yaml").write_text(FAILS.format(log=workplace / "log"))
+    words = ("reproduce", "fails.yaml", "--profile", "tiny", "--engine=local")
+    assert "fails, a failed: " in command(*words).out
+    assert "failed: " not in command(*words).succeeded()
+
+
+def test_failed_runs_of_variants_are_tried_again(workplace: Path) -> None:
+    (workplace / "fails.yaml").write_text(FAILS.format(log=workplace / "log").replace("times: 2", "times: 1"))
+    words = ("run", "fails.yaml", "--profile", "tiny", "--engine=local")
+    assert "(1 failed)" in command(*words).succeeded()
+    assert "answered by" in command(*words, "--resume", "").succeeded()
+    assert "failed)" not in command(*words, "--resume", "", "--retry-failed").succeeded()
+
+
 @pytest.mark.night
 def test_all_statements_can_be_checked_with_other_settings(place: Path) -> None:
     overridden = ("--set", "seeds=2", "--set", "settings.curve.slope=12.0")
