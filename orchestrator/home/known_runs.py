@@ -103,10 +103,11 @@ def reuse_runs(older: Sweep, sweep: Sweep, journal: Journal) -> list[Ended]:
     :class:`UserError` if the two sweeps do not share a run."""
     with RunStore(older.files.home, sweep.id).locked():
         reused = reusable(sweep.spec, older)
-        for entry in reused:
-            journal.append(entry)
+        # First the pairs: if this process dies in between, the resumed sweep must not choose them by their outcomes.
         if blocks := continued_blocks(sweep.spec, older):
             journal.append(Asked(blocks))
+        for entry in reused:
+            journal.append(entry)
     return reused
 
 
