@@ -47,8 +47,6 @@ def without_foreign() -> Iterator[None]:
         os.environ.update(dropped)
 
 
-ROOT = str(Path(__file__).resolve().parents[1])
-"""Directory that contains the packages of this program."""
 ELSEWHERE = "name another directory as --scratch, or set TMPDIR"
 """Remedy for an unusable temporary directory."""
 

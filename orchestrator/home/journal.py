@@ -36,10 +36,12 @@ def _now() -> str:
 
 @dataclass(frozen=True)
 class Begun:
-    """First line: the start of the sweep (ISO 8601, UTC) and its environment as JSON values."""
+    """First line: the start of the sweep (ISO 8601, UTC), its environment as JSON values, and the folder that the
+    family's module is imported from, "" for a built-in family."""
 
     created: str
     environment: dict[str, Any] = field(default_factory=dict)
+    folder: str = ""
     schema: int = SCHEMA
 
     @property

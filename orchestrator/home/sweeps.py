@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -81,11 +82,21 @@ def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
             break
     if fresh:
         spec = spec.model_copy(update={"salt": files.id})
-    begun = Begun(now.isoformat(timespec="seconds"), describe_environment())
+    begun = Begun(now.isoformat(timespec="seconds"), describe_environment(), _folder_of(spec.family))
     spec = write_spec(files, spec)
     with Journal(files.journal) as journal:
         journal.append(begun)
     return Sweep(files, spec, begun.created, begun.environment)
+
+
+def _folder_of(family: str) -> str:
+    """Return the folder that a family's module is imported from, or "" for a built-in family."""
+    name, colon, _ = family.partition(":")
+    file = getattr(sys.modules.get(name), "__file__", None) if colon else None
+    if file is None:
+        return ""
+    path = Path(file).resolve()
+    return str((path.parent if path.name == "__init__.py" else path).parents[name.count(".")])
 
 
 def describe_environment() -> dict[str, Any]:
@@ -176,6 +187,8 @@ def load_sweep(home: Home, sweep_id: str) -> Sweep:
         if begun.schema != SCHEMA:
             why = f"was written by another version of the program; this one reads schema {SCHEMA}"
             raise UnreadableError(files, f"{files.journal} {why}")
+        if begun.folder and begun.folder not in sys.path:
+            sys.path.append(begun.folder)  # At the end, where it hides no other module.
         data = strict_yaml.read(files.spec.read_text(encoding="utf-8"), files.spec.name).data
         spec = parse(SweepSpec, data)
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from orchestrator.api import load, sweeps
 from orchestrator.catalog.reading import StoredSweep, read_known
 from orchestrator.home.directories import Home
-from orchestrator.home.sweeps import UnreadableError, create_sweep
+from orchestrator.home.sweeps import UnreadableError, create_sweep, load_sweep
 from tests.catalog.fabricated import write_sweep
 from tests.families import LogisticSettings
 from tests.sweep.sweeps import spec
@@ -66,3 +67,17 @@ def test_sweeps_created_in_the_same_second_are_ordered_newest_first(tmp_path: Pa
         (tmp_path / "sweeps" / other).mkdir()
     assert home.sweep_ids() == begun[::-1]
     assert all(re.fullmatch(r"[abc]-\d{8}-\d{6}-[0-9a-f]{4}", item) for item in begun)
+
+
+def test_a_family_is_imported_from_the_folder_it_was_in_when_the_sweep_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, home = tmp_path / "models", Home(tmp_path / "home")
+    folder.mkdir()
+    (folder / "own_models.py").write_text("from tests.families import LogisticFamily as Own\n")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(folder)])
+    sweep = create_sweep(spec(family="own_models:Own"), home)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(folder)])
+    monkeypatch.delitem(sys.modules, "own_models")
+    assert load_sweep(home, sweep.id).spec == sweep.spec
+    assert sys.path[-1] == str(folder)
