@@ -116,7 +116,7 @@ class StackTrainer(Trainer):
         """Train steps ``first`` .. ``last - 1`` (from 0) without waiting for the device."""
         sizes_K3S = torch.from_numpy(step_sizes(self.settings, first, last)).to(self._step.device)
         self._step.fill_(first)
-        with nullcontext() if self._captured is None else repeatable():
+        with repeatable() if self._compiled or self._captured is not None else nullcontext():
             for sizes_3S in sizes_K3S:
                 self._sizes_3S.copy_(sizes_3S)
                 if self._captured is None:
