@@ -187,7 +187,10 @@ def load_sweep(home: Home, sweep_id: str) -> Sweep:
         if begun.schema != SCHEMA:
             why = f"was written by another version of the program; this one reads schema {SCHEMA}"
             raise UnreadableError(files, f"{files.journal} {why}")
-        if begun.folder and begun.folder not in sys.path:
+        folder = Path(begun.folder)
+        # Nothing in a home is code: an imported home could bring its own.
+        is_own = folder.is_absolute() and not folder.resolve().is_relative_to(home.root.resolve())
+        if is_own and begun.folder not in sys.path:
             sys.path.append(begun.folder)  # At the end, where it hides no other module.
         data = strict_yaml.read(files.spec.read_text(encoding="utf-8"), files.spec.name).data
         spec = parse(SweepSpec, data)

@@ -69,15 +69,21 @@ def test_sweeps_created_in_the_same_second_are_ordered_newest_first(tmp_path: Pa
     assert all(re.fullmatch(r"[abc]-\d{8}-\d{6}-[0-9a-f]{4}", item) for item in begun)
 
 
-def test_a_family_is_imported_from_the_folder_it_was_in_when_the_sweep_began(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("place", ["models", "home/runs/models"])
+def test_a_family_is_imported_from_the_folder_it_was_in_unless_a_home_brought_it(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, home = tmp_path / "models", Home(tmp_path / "home")
-    folder.mkdir()
-    (folder / "own_models.py").write_text("from tests.families import LogisticFamily as Own\n")
+    folder, home = tmp_path / place, Home(tmp_path / "home")
+    folder.mkdir(parents=True)
+    name = f"own_{place[:4]}"
+    (folder / f"{name}.py").write_text("from tests.families import LogisticFamily as Own\n")
     monkeypatch.setattr(sys, "path", [*sys.path, str(folder)])
-    sweep = create_sweep(spec(family="own_models:Own"), home)
+    sweep = create_sweep(spec(family=f"{name}:Own"), home)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(folder)])
-    monkeypatch.delitem(sys.modules, "own_models")
-    assert load_sweep(home, sweep.id).spec == sweep.spec
-    assert sys.path[-1] == str(folder)
+    monkeypatch.delitem(sys.modules, name)
+    if place == "models":
+        assert load_sweep(home, sweep.id).spec == sweep.spec
+        assert sys.path[-1] == str(folder)
+    else:
+        with pytest.raises(UnreadableError, match=f"there is no module '{name}'"):
+            load_sweep(home, sweep.id)
