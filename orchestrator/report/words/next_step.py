@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -70,8 +71,10 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
     aim = spec.search.settings.get("aim")
     if is_decided and aim in FURTHER:
         further, why = FURTHER[aim]
-        seeds, *limits = _raised(spec)
-        return NextStep(why, (f"search.aim={further}", *([seeds] if further == "locate" else []), *limits))
+        most = max(mix.runs for mix in answer.mixes)
+        is_near_limit = most * MORE > (spec.search.settings.get("max_runs") or math.inf)
+        raised = _raised(spec) if further == "locate" or is_near_limit else []
+        return NextStep(why, (f"search.aim={further}", *raised))
     if above := by_verdict[Verdict.ABOVE]:
         because = f"{_names(above)} {'was' if len(above) == 1 else 'were'} {never_learned(answer, above)}"
         return _other_size(spec, MORE * largest, because)
