@@ -80,6 +80,16 @@ OPEN_QUESTION = with_verdicts(Verdict.FOUND, Verdict.FOUND, comparison="alike")
         (with_verdicts(Verdict.FOUND, Verdict.FOUND, comparison="no_pairs"), SPEC, ("search.method=pairs",)),
         (
             with_verdicts(Verdict.ABOVE, Verdict.FOUND),
+            make_spec(search={"method": "pairs", "aim": "decide"}),
+            ("search.aim=factor",),
+        ),
+        (
+            with_verdicts(Verdict.FOUND, Verdict.FOUND),
+            make_spec(search={"method": "pairs", "aim": "decide", "max_runs": 8}),  # Each mix has more than 4 runs.
+            ("search.aim=factor", "seeds=6", "search.max_runs=16"),
+        ),
+        (
+            with_verdicts(Verdict.FOUND, Verdict.FOUND),
             make_spec(search={"method": "pairs", "aim": "factor"}),
             ("search.aim=locate", "seeds=6", "search.max_runs=96"),
         ),
