@@ -242,7 +242,7 @@ def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> obje
         why = f"{type(error).__name__}: {error}"
         if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
             where = "run in its folder, add that folder to PYTHONPATH, or put it next to the search space"
-            why = f"there is no module {error.name!r}; {where}"
+            why = f"no module named {error.name!r} was found; {where}"
         raise SettingsError(f"{kind} {name!r} cannot be imported: {why}", key=key, given=name) from error
     if not hasattr(module, class_name):
         own = [known for known, value in vars(module).items() if getattr(value, "__module__", "") == module_name]

@@ -10,8 +10,8 @@ from pathlib import Path
 def write_whole(path: Path, content: str | bytes) -> None:
     """Replace a file atomically: ``path`` has either all of the old content or all of the new.
 
-    A device or a link, such as ``/dev/stdout``, is written to instead. Raises ``OSError`` with the path, which Python
-    omits when a write fails.
+    Devices and links, such as ``/dev/stdout``, are kept and written in place. Raises ``OSError`` with the path, which
+    Python omits when a write fails.
     """
     if path.is_symlink() or (path.exists() and not path.is_file()):
         path.write_bytes(content if isinstance(content, bytes) else content.encode())

@@ -44,7 +44,7 @@ class LocalEngine(Engine):
             ahead.look(stack)
             try:
                 report = worker.advance()
-            except (Exception, SystemExit):  # noqa: BLE001 - a separate process would fail in the same way
+            except Exception:  # noqa: BLE001 - a separate process would fail in the same way
                 campaign.stack_failed(stack.id, traceback.format_exc())
                 return
             campaign.take_in(stack.id, report)

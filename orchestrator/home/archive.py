@@ -38,7 +38,7 @@ MARK = "transition-sweeps.json"
 """Member of an archive with the version of the layout."""
 LAYOUT = b'{"layout": 1}'
 """Content of the mark."""
-PLAIN = re.compile(r"(runs|sweeps)(/[^./\\][^/\\]*){2,}")
+PLAIN = re.compile(r"(runs|sweeps)/\w[\w.-]*(/[^./\\][^/\\]*)+")
 """Path of a file of a run or sweep, without hidden parts or "..", after its key or id."""
 LEFT_OUT = (".lock", ".log", "stop.jsonl")
 """Suffixes of a sweep's files that are useful only on one machine."""
@@ -58,7 +58,7 @@ def export_home(home: Home, path: Path) -> Copied:
     checkpoints.
 
     Raises:
-        UserError: if the home has no runs and no sweeps.
+        UserError: if the home has no runs and no sweeps, or a name that an import would refuse.
     """
     store, sweep_ids = RunStore(home), home.sweep_ids()
     if not (sweep_ids or store.stored_keys()):
@@ -78,8 +78,12 @@ def export_home(home: Home, path: Path) -> Copied:
 
 
 def _add(archive: tarfile.TarFile, content: Content) -> None:
-    """Add files without user names."""
+    """Add files without user names. Raises :class:`UserError` for a name that an import would refuse."""
     for name, data in content:
+        if name != MARK and not PLAIN.fullmatch(name):
+            raise UserError(
+                f"{name} cannot be exported: rename its directory, with letters, digits, '.', '-' and '_' only"
+            )
         member = tarfile.TarInfo(name)
         member.size, member.mtime = len(data), int(time.time())
         archive.addfile(member, io.BytesIO(data))

@@ -210,18 +210,15 @@ class SweepSpec(BaseModel):
                 for phase in run.phases:
                     self.family_of(mix).check(phase.mix, phase.size)
                 checks.check_parts(self.family_of(mix), run)
-                count = self.family_of(mix).parameters(size).total
-                if not 0 < count < math.inf:
-                    raise ValueError(f"it counts {count} parameters")
             except SettingsError as error:
                 named = (
                     tuple(error.key.split(".")) if error.key not in ("", "arms") else ("mixes", self.mixes.index(mix))
                 )
                 key = named if named[0] in type(self).model_fields else ("settings", *named)
                 return [Mistake(key, f"mix {mix} at {self.size_axis} {size}: {explain(error)}")]
-            except Exception as error:  # noqa: BLE001 - a user's family may raise anything
-                why = f"{type(error).__name__}: {error}"
-                return [Mistake(("family",), f"{self.family} fails for mix {mix} at {self.size_axis} {size}: {why}")]
+            if fault := _fault_in_counting(self.family_of(mix), size):
+                why = f"{self.family} cannot count the parameters at {self.size_axis} {size}: {fault}"
+                return [Mistake(("family",), why)]
         return []
 
     @classmethod
@@ -374,3 +371,12 @@ def differences(spec: SweepSpec, other: SweepSpec) -> dict[str, tuple[Any, Any]]
         for key in one | two
         if not {key, key.split(".")[0]} & ignored and one.get(key) != two.get(key)
     }
+
+
+def _fault_in_counting(family: Family, size: int) -> str:
+    """Return why a family cannot count its parameters at a size, or "" if it can."""
+    try:
+        count = float(family.parameters(size).total)
+    except Exception as error:  # noqa: BLE001 - only code of a user's family runs here, and it may raise anything
+        return f"{type(error).__name__}: {error}"
+    return "" if 0 < count < math.inf else f"the count is {count:g}"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from rich.console import Console
 
@@ -110,11 +111,12 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
 
 def _continuing(spec: SweepSpec, extended: Sweep) -> SweepSpec:
     """Return a specification with the salt of the sweep it extends and, if both tune alike, its tuned settings."""
-    other = extended.spec
-    same = spec.tune is not None and spec.tune == other.tune and not spec.tuned
-    kept = {mix: values for mix, values in other.tuned.items() if mix in spec.mix_named} if same else {}
-    keep = kept.keys() == spec.mix_named.keys()
-    return spec.model_copy(update={"salt": other.salt, **({"tuned": kept} if keep else {})})
+    earlier = extended.spec
+    changes: dict[str, Any] = {"salt": earlier.salt}
+    tunes_alike = spec.tune is not None and spec.tune == earlier.tune and not spec.tuned
+    if tunes_alike and spec.mix_named.keys() <= earlier.tuned.keys():
+        changes["tuned"] = {mix: earlier.tuned[mix] for mix in spec.mix_named}
+    return spec.model_copy(update=changes)
 
 
 def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:

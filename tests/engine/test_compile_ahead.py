@@ -101,14 +101,14 @@ def test_a_step_compiled_ahead_is_read_from_the_cache(tmp_path: Path, monkeypatc
         assert ahead._process is not None
         assert ahead._process.wait(1500) == 0
     sweep_spec = campaign.sweep.spec
-    found = []
+    misses_and_hits = []
     for size in (8, 16):  # Only size 16 was compiled ahead; what this process compiled before does not matter.
         before = counters["inductor"]["fxgraph_cache_miss"], counters["inductor"]["fxgraph_cache_hit"]
         config = campaign.ticket(Request(sweep_spec.baseline.name, size, sweep_spec.seed)).config
         CompiledSums(config.settings).learner([config, config], device="cpu", cache=tmp_path / "scratch")
         after = counters["inductor"]["fxgraph_cache_miss"], counters["inductor"]["fxgraph_cache_hit"]
-        found.append((after[0] - before[0], after[1] - before[1]))
-    assert found == [(2, 0), (0, 2)]  # Misses and hits, of the forward and the backward pass.
+        misses_and_hits.append((after[0] - before[0], after[1] - before[1]))
+    assert misses_and_hits == [(2, 0), (0, 2)]  # Of the forward and the backward pass.
 
 
 def test_a_family_that_does_not_compile_starts_no_process(tmp_path: Path) -> None:

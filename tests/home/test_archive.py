@@ -169,6 +169,14 @@ def test_a_stopped_sweep_continues_elsewhere_from_its_checkpoint(stopped: Stoppe
     assert not (new.sweep(new.sweep_ids()[0]).directory / "checkpoints").exists()
 
 
+def test_a_name_that_no_home_imports_is_not_exported(home: Home, tmp_path: Path) -> None:
+    sweep = home.sweep(home.sweep_ids()[0]).directory
+    sweep.rename(sweep.with_name("my sweep"))
+    with pytest.raises(UserError, match=r"sweeps/my sweep/journal\.jsonl cannot be exported: rename its directory"):
+        export_home(home, tmp_path / "new.tar.gz")
+    assert not (tmp_path / "new.tar.gz").exists()
+
+
 def test_an_import_replaces_checkpoints_of_earlier_steps(stopped: Stopped, tmp_path: Path) -> None:
     """The older homes have no checkpoint, or one of an earlier step. No run has ended since."""
     file = tmp_path / "home.tar.gz"

@@ -98,7 +98,7 @@ UNREADABLE: dict[str, tuple[Callable[[SweepDirectory], object], str]] = {
     "specification gone": (lambda files: files.spec.unlink(), "space.yaml: No such file"),
     "newer version": (newer, "journal.jsonl was written by another version"),
     "journal empty": (lambda files: files.journal.write_text(""), "no readable first line"),
-    "family gone": (gone, "family 'gone.away:Family' cannot be imported: there is no module 'gone'"),
+    "family gone": (gone, "family 'gone.away:Family' cannot be imported: no module named 'gone' was found"),
 }
 
 

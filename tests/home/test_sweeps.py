@@ -85,5 +85,5 @@ def test_a_family_is_imported_from_the_folder_it_was_in_unless_a_home_brought_it
         assert load_sweep(home, sweep.id).spec == sweep.spec
         assert sys.path[-1] == str(folder)
     else:
-        with pytest.raises(UnreadableError, match=f"there is no module '{name}'"):
+        with pytest.raises(UnreadableError, match=f"no module named '{name}' was found"):
             load_sweep(home, sweep.id)

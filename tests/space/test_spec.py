@@ -269,7 +269,7 @@ def test_a_mix_equals_what_its_name_describes(weights: dict[str, float], budget:
         (
             "tests.families:LogisticFamily",
             "tests.families:UncountedFamily",
-            ["line 4, family: tests.families:UncountedFamily fails for mix add at units 8: ZeroDivisionError"],
+            ["line 4, family: tests.families:UncountedFamily cannot count the parameters at units 8: Zero"],
         ),
         ("tests.families:LogisticFamily", "tests.exits:Family", ["cannot be imported: SystemExit: 3"]),
         ("seeds: 3", "seeds: !!timestamp x", ["this is not valid YAML"]),

@@ -86,7 +86,7 @@ seeds: 2
 search: {{method: grid}}
 settings: {{log: {log}, trouble: bug, size: 8, times: 2}}
 resources: {{max_stack: 1}}
-expects: [{{claim: it is learned, source: nobody, finds: transition, mix: add}}]
+expects: [{{claim: ADD is learned, source: nobody, finds: transition, mix: add}}]
 profiles: {{tiny: {{}}}}
 variants: {{a: {{seed: 0}}, b: {{seed: 10}}}}
 """

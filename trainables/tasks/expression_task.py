@@ -162,7 +162,7 @@ class ExpressionTask(ABC):
 
     @property
     def share_trained(self) -> float:
-        """Share of random expressions without a held-out tuple, which can be training data (at least)."""
+        """Share of random expressions without a held-out tuple, the mean over seeds. Only they can be training data."""
         share, inner = 1.0, 1.0
         for _ in range(self.levels):  # From the innermost level out; only lists of max_arguments can be held out.
             counts = [inner**count for count in range(2, self.max_arguments + 1)]

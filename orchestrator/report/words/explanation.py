@@ -74,8 +74,8 @@ def how_sure(answer: Answer) -> tuple[Paragraph, ...]:
     shown, counts = [mix for mix in answer.mixes if mix.runs or mix.stopped], [mix.runs for mix in answer.mixes]
     runs = [f"{mix.runs} of {called(mix)}{f' ({BY_HAND})' if mix.stopped else ''}" for mix in shown]
     if len(runs) > MOST_LISTED:
-        each = f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else str(min(counts))
-        runs = [f"{sum(counts)}, {each} per mix"]
+        per_mix = f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else str(min(counts))
+        runs = [f"{sum(counts)}, {per_mix} per mix"]
     parts = [evidence_words(answer), estimate_words(answer), f"Runs: {listed(runs)}."]
     sure = Paragraph("How sure", " ".join(part for part in parts if part))
     disagreement = disagreement_words(answer)

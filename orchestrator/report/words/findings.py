@@ -121,7 +121,8 @@ def evidence_words(answer: Answer) -> str:
             parts.append(f"{odds(_shown_evidence(pairs))}{about}{leans} from {counted(pairs.equal.pairs, 'pair')}")
     threshold = next(iter(counts.values())).threshold
     needed = odds(threshold)
-    reached = odds(max([threshold, *evidence][: 2 if len(counts) == 1 else 1])).removeprefix("over ")
+    strongest = evidence[0] if len(counts) == 1 else 0.0
+    reached = odds(max(threshold, strongest)).removeprefix("over ")
     shown = "show evidence this strong" if reached != needed else f"reach {reached}"
     chance = f"at most 1 comparison in {reached.removesuffix(':1')} would {shown}"
     return f"Evidence {listed(parts)} of equal size; {needed} decides. If the mixes learned equally often, {chance}."
@@ -161,8 +162,8 @@ def caveats(answer: Answer) -> tuple[str, ...]:
     """Return everything that qualifies the findings, one line each: settings, conditions, diverged and failed runs."""
     lines = [*answer.cautions, *conditions(answer)]
     paired = any(mix.comparison is not None and mix.comparison.equal.pairs for mix in answer.compared)
-    without = "as the less favorable outcome of their pairs" if paired else "as no evidence"
-    for status, means in (("diverged", f"as not {answer.words.learned}"), ("failed", without)):
+    failed_means = "as the less favorable outcome of their pairs" if paired else "as no evidence"
+    for status, means in (("diverged", f"as not {answer.words.learned}"), ("failed", failed_means)):
         if count := sum(getattr(mix, status) for mix in answer.mixes):
             lines.append(f"{counted(count, 'run')} {status} and count{'s' if count == 1 else ''} {means}.")
     return tuple(lines)

@@ -71,9 +71,10 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
     aim = spec.search.settings.get("aim")
     if is_decided and aim in FURTHER:
         further, why = FURTHER[aim]
-        most = max(mix.runs for mix in answer.mixes)
-        is_near_limit = most * MORE > (spec.search.settings.get("max_runs") or math.inf)
-        raised = _raised(spec) if further == "locate" or is_near_limit else []
+        most_runs = max(mix.runs for mix in answer.mixes)
+        is_near_limit = MORE * most_runs > (spec.search.settings.get("max_runs") or math.inf)
+        is_raised = further == "locate" or is_near_limit
+        raised = [_raised_seeds(spec), *_raised_limits(spec)] if is_raised else []
         return NextStep(why, (f"search.aim={further}", *raised))
     if above := by_verdict[Verdict.ABOVE]:
         because = f"{_names(above)} {'was' if len(above) == 1 else 'were'} {never_learned(answer, above)}"
@@ -114,8 +115,8 @@ def _longer(spec: SweepSpec, because: str) -> NextStep:
 def _other_size(spec: SweepSpec, size: int, because: str) -> NextStep:
     if not _can_train(spec, size):
         return NextStep(f"No further size can be trained: {because}.")
-    _, *limits = _raised(spec)
-    return NextStep(f"Try {spec.size_axis} {exact(size)}: {because}.", (_with_sizes(spec, {size}), *limits))
+    overrides = (_with_sizes(spec, {size}), *_raised_limits(spec))
+    return NextStep(f"Try {spec.size_axis} {exact(size)}: {because}.", overrides)
 
 
 def _with_sizes(spec: SweepSpec, sizes: set[int]) -> str:
@@ -136,16 +137,19 @@ def _can_train(spec: SweepSpec, size: int) -> bool:
 def _continued(spec: SweepSpec, mixes: Sequence[MixAnswer], because: str) -> NextStep:
     """Recommend doubling the seeds and the limits, and adding a size next to each mix's transition."""
     between = {size for mix in mixes if (size := _size_between(spec, mix)) is not None}
-    seeds, *limits = _raised(spec)
-    overrides = (seeds, *([_with_sizes(spec, between)] if between else []), *limits)
+    sizes = [_with_sizes(spec, between)] if between else []
+    overrides = (_raised_seeds(spec), *sizes, *_raised_limits(spec))
     return NextStep(f"Continue with twice the runs: {because}.", overrides, continues=True)
 
 
-def _raised(spec: SweepSpec) -> list[str]:
-    """Return overrides that double the seeds, then every limit of the search."""
+def _raised_seeds(spec: SweepSpec) -> str:
+    return f"seeds={MORE * spec.seeds}"
+
+
+def _raised_limits(spec: SweepSpec) -> list[str]:
+    """Return overrides that double every limit of the search."""
     limits = {name: spec.search.settings.get(name) for name in ("max_runs", "max_cost")}
-    raised = (f"search.{name}={value * MORE:g}" for name, value in limits.items() if value is not None)
-    return [f"seeds={MORE * spec.seeds}", *raised]
+    return [f"search.{name}={value * MORE:g}" for name, value in limits.items() if value is not None]
 
 
 def _size_between(spec: SweepSpec, mix: MixAnswer) -> int | None:
