@@ -219,6 +219,9 @@ def reproduce_command(
         typer.echo(summary(rows))
         _write(reproduction, choice, path)
         typer.echo(f"table   {path}")
+        if reproduction.missing:
+            how = "omit --only-table" if only_table else "repeat this command"
+            typer.echo(f"missing {counted(len(reproduction.missing), 'sweep')}; to run, {how}")
 
 
 def _write(reproduction: Reproduction, choice: SpaceOptions, path: Path) -> None:
@@ -245,9 +248,10 @@ def _experiment(name: str, choice: SpaceOptions, hardware: Hardware) -> Experime
     expected = expectations_of(file)
     if not expected:
         raise UserError(f"{file.source} has no expected findings (`expects:`) to compare with its answer")
-    specs = load_variants(name, choice if space.profiles else replace(choice, profile=None), hardware)
-    where = f"{file.source}, expects"
-    return Experiment(specs[0].name, tuple(specs), tuple(_resolved(statement, specs, where) for statement in expected))
+    choice = choice if space.profiles else replace(choice, profile=None)
+    specs = load_variants(name, choice, hardware)
+    resolved = [_resolved(statement, specs, f"{file.source}, expects") for statement in expected]
+    return Experiment(name, choice, tuple(specs), tuple(resolved))
 
 
 def _resolved(expected: Expectation, specs: Sequence[SweepSpec], where: str) -> Expectation:

@@ -22,18 +22,33 @@ from orchestrator.report.statements import Row, judge, judge_law, not_run
 from orchestrator.space.expectations import LAW, ORDER, Expectation, about
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import logged_to, one_ray, run_sweep
-from orchestrator.sweep.run_options import RunOptions
+from orchestrator.sweep.run_options import RunOptions, SpaceOptions
 from trainables.contract.tables import entropy
 from trainables.probes.base import load_probe
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A search space at a profile: one specification per variant, and the expected statements."""
+    """A search space at a profile: one specification per variant, and the expected statements.
 
-    name: str
+    Attributes:
+        space: The requested name or file.
+        choice: The profile and overrides.
+    """
+
+    space: str
+    choice: SpaceOptions
     specs: tuple[SweepSpec, ...]
     expected: tuple[Expectation, ...]
+
+    @property
+    def name(self) -> str:
+        return self.specs[0].name
+
+    def options(self, spec: SweepSpec, shared: RunOptions) -> RunOptions:
+        """Return ``shared`` with the options of `run` for one of the sweeps."""
+        chosen = {"profile": self.choice.profile, "overrides": self.choice.overrides, "variant": spec.variant or None}
+        return replace(shared, space=self.space, **chosen)
 
     def asks(self, spec: SweepSpec) -> bool:
         """Return True if a statement is about this variant. A law is about all variants."""
@@ -61,6 +76,12 @@ class Reproduction:
         return list(self._answered.values())
 
     @property
+    def missing(self) -> list[tuple[Experiment, SweepSpec]]:
+        """Sweeps without an answer that a statement asks for."""
+        unanswered = [(experiment, spec) for experiment, spec in self._pairs if spec.title not in self._answered]
+        return [(experiment, spec) for experiment, spec in unanswered if experiment.asks(spec)]
+
+    @property
     def seconds(self) -> float:
         """Seconds of training in the sweeps. Each run counts once."""
         return sum(cost_of(sweep.spec, sweep.runs).spent_s for sweep in self.sweeps)
@@ -71,14 +92,13 @@ class Reproduction:
         Raises:
             KeyboardInterrupt: after an interruption.
         """
-        missing = [(experiment, spec) for experiment, spec in self._pairs if spec.title not in self._answered]
-        waiting = [(experiment, spec) for experiment, spec in missing if experiment.asks(spec)]
+        missing = self.missing
         for experiment, spec in self._pairs:
             self._probe(experiment, spec)
         with one_ray(options) as shared:
-            for number, (experiment, spec) in enumerate(waiting, start=1):
-                self._say(f"\n{number} of {len(waiting)}: {spec.title}, {spec.profile}")
-                self._run(spec, shared)
+            for number, (experiment, spec) in enumerate(missing, start=1):
+                self._say(f"\n{number} of {len(missing)}: {spec.title}, {spec.profile}")
+                self._run(spec, experiment.options(spec, shared))
                 self._probe(experiment, spec)
                 yield
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 
+from orchestrator.errors import INTERRUPTED
 from orchestrator.home.directories import Home
 from orchestrator.space.expectations import expectations_of
 from orchestrator.space.spaces import open_space
 from tests.cli.program import command
+from tests.sweep.sweeps import interrupt_after
 
 HELPS = """
 name: helps
@@ -71,6 +74,7 @@ def test_missing_sweeps_are_run_once_and_compared_with_expectations(place: Path)
         assert result.startswith("exponent ")
     assert "4 rows: 3 agree, 1 contradicted. Of the 2 rows decided by evidence, at most 1 in 10 is expected" in output
 
+    assert "repeat this command" not in output
     assert reproduce().count("of 3:") == 0  # All sweeps exist.
     assert Home(place / "results").sweep_ids() == ids
 
@@ -90,6 +94,18 @@ expects: [{{claim: ADD is learned, source: nobody, finds: transition, mix: add}}
 profiles: {{tiny: {{}}}}
 variants: {{a: {{seed: 0}}, b: {{seed: 10}}}}
 """
+
+
+def test_an_interrupted_reproduction_says_how_to_continue(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sweep itself continues under its own `run` command, and the rest under the same command."""
+    interrupt_after(3, monkeypatch)
+    done = command("reproduce", "grows.yaml", "--profile", "tiny", "--engine=local", "--set", "seeds=2")
+    (sweep,) = Home(place / "results").sweep_ids()
+    resumed = f"run grows.yaml --profile tiny --variant at_12 --set seeds=2 --engine local --resume {sweep}"
+    assert done.code == INTERRUPTED
+    assert resumed in done.out
+    assert "missing 2 sweeps; to run, repeat this command" in done.out
+    assert "size at 80%" in command(*shlex.split(resumed)).succeeded()
 
 
 def test_runs_that_all_failed_are_tried_again(workplace: Path) -> None:
