@@ -167,6 +167,34 @@ class UncountedFamily(LogisticFamily):
         return Parameters(int(size / 0), 0)
 
 
+class UncheckedFamily(LogisticFamily):
+    """A family whose check of a mix has a bug."""
+
+    name = "unchecked"
+
+    def check(self, mix: Mix, size: int) -> None:
+        raise KeyError(size)
+
+
+@dataclass(frozen=True)
+class RoomSettings:
+    """Settings with a type that cannot be written in YAML."""
+
+    room: Room | None = None
+    steps: int = 1
+
+
+class Room:
+    """An arbitrary class."""
+
+
+class RoomFamily(LogisticFamily):
+    """A family whose settings cannot be read from YAML."""
+
+    name = "room"
+    Settings = RoomSettings
+
+
 class UnfinishedFamily(LogisticFamily):
     """An incomplete family without ``flops``."""
 

@@ -138,9 +138,13 @@ class Home:
 
 
 def check_home(root: Path) -> None:
-    """Raise :class:`UserError` if a home's path is a URL, a file or below a file."""
+    """Raise :class:`UserError` if a home's path is a URL, a circular link, a file or below a file."""
     if ADDRESS.match(str(root)):
         raise UserError(f"{root} is a URL: give a directory as --home; deploy/README.md explains how to copy a home")
+    try:
+        root.resolve()
+    except (RuntimeError, OSError):  # Which one depends on the version of Python.
+        raise UserError(f"{root} is a link that leads back to itself: give a directory as --home") from None
     for path in (root, *root.parents):
         if path.exists() and not path.is_dir():
             raise UserError(f"{path} is a file: give a directory as --home")

@@ -16,6 +16,7 @@ from orchestrator.space.tuning_settings import Tune
 from orchestrator.transition.evidence import bar
 from trainables.base import Family, RunConfig, SettingsError
 from trainables.contract.arms import ALL, Arm
+from trainables.probes.base import Probe
 
 CLEAR = 0.1
 """Minimum distance above the best constant answer's accuracy at which a run may count as learned."""
@@ -48,6 +49,15 @@ def in_bar(learned: float, target: str, family: Family) -> Iterator[Mistake]:
             f"cannot be measured: the best constant answer scores {constant:.2f} on {target}, and a run counts as "
             f"learned at {needed:.2f} or more. Choose a target whose most frequent answer is rarer",
         )
+
+
+def in_probes(probes: Sequence[Probe], family: Family) -> Iterator[Mistake]:
+    """Refuse probes of models or data that the family does not give out."""
+    for place, probe in enumerate(probes):
+        for needed, method in ((probe.needs_model, "load"), (probe.needs_data, "data")):
+            if needed and getattr(type(family), method) is getattr(Family, method):
+                why = f"the probe {probe.name} needs the method {method!r}, which the family {family.name} lacks"
+                yield Mistake(("probes", place), why)
 
 
 def in_tuned(tuned: Mapping[str, Mapping[str, float]], names: Iterable[str], family: Family) -> Iterator[Mistake]:

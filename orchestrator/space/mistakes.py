@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, PydanticUserError, ValidationError, create_model
 
 from orchestrator.errors import did_you_mean
 from trainables.base import SettingsError
@@ -70,7 +70,11 @@ def parse(kind: type[T], data: Any, at: Key = ()) -> T:
 
     Unknown keys are refused at every depth. Raises :class:`InvalidDataError`, whose keys begin with ``at``.
     """
-    holder = _holder(typing.cast(Hashable, kind))
+    try:
+        holder = _holder(typing.cast(Hashable, kind))
+    except (PydanticUserError, NameError) as error:
+        why = f"{kind.__module__}:{kind.__qualname__} has a field whose type cannot be read from YAML"
+        raise InvalidDataError(Mistake(at, f"{why}: {str(error).splitlines()[0]}")) from error
     try:
         parsed = holder.model_validate_json(json.dumps({"value": data}))
         return typing.cast(T, parsed.value)  # type: ignore[attr-defined]

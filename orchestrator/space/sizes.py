@@ -9,6 +9,8 @@ from orchestrator.space.mistakes import STRICT
 
 MOST_SIZES = 1_000
 """Maximum number of sizes: 1,000 sizes from 1 to a million are 1.4% apart."""
+LARGEST_SIZE = 10**15
+"""Maximum size. Floats represent all whole numbers up to it exactly."""
 
 
 class SizeRange(BaseModel):
@@ -20,7 +22,7 @@ class SizeRange(BaseModel):
     model_config = STRICT
 
     smallest: int = Field(alias="from", ge=1)
-    largest: int = Field(alias="to", ge=1)
+    largest: int = Field(alias="to", ge=1, le=LARGEST_SIZE)
     count: int = Field(ge=2, le=MOST_SIZES)
     multiple_of: int = Field(default=1, ge=1)
 

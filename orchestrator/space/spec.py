@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, Self
 
 from pydantic import (
@@ -27,7 +27,7 @@ from orchestrator.space.mistakes import NAME, STRICT, InvalidDataError, Mistake,
 from orchestrator.space.resources import Resources
 from orchestrator.space.search_method import Search
 from orchestrator.space.settings import flatten, plain_value, resolve
-from orchestrator.space.sizes import SizeRange
+from orchestrator.space.sizes import LARGEST_SIZE, SizeRange
 from orchestrator.space.tuning_settings import Tune
 from orchestrator.space.written_arms import Fairness, read_arm, with_budgets, with_recipes, written
 from orchestrator.transition.evidence import LEARNED
@@ -72,7 +72,7 @@ class SweepSpec(BaseModel):
     mixes: Annotated[tuple[Annotated[Arm, PlainValidator(read_arm), PlainSerializer(written)], ...], LISTED]
     """Tasks to train together, such as ``[add, add+prod, "add:2+max"]``, or arms with a name and phases. The first mix
     is the baseline."""
-    sizes: Annotated[tuple[Annotated[int, Field(ge=1)], ...], LISTED]
+    sizes: Annotated[tuple[Annotated[int, Field(ge=1, le=LARGEST_SIZE)], ...], LISTED]
     """Sizes of models, values of the family's ``size_axis``: a list, or a range such as ``{from: 8, to: 256, count: 16,
     multiple_of: 4}``."""
     seed: int = Field(default=0, ge=0, le=2**63 - 1)
@@ -190,6 +190,7 @@ class SweepSpec(BaseModel):
         mistakes = [
             *checks.in_mixes(self.mixes, self.target, family),
             *checks.in_bar(self.search.settings.get("learned", LEARNED), self.target, family),
+            *checks.in_probes([load_probe(probe) for probe in self.probes], family),
             *checks.in_tuned(self.tuned, self.mix_named, family),
             *(checks.in_tune(tune, self.mixes, self.sizes, self.seed_list, family) if tune is not None else ()),
         ]
@@ -205,21 +206,25 @@ class SweepSpec(BaseModel):
     def _untrainable(self) -> list[Mistake]:
         """Return the mistake of the first run that cannot be trained. Other runs usually repeat it."""
         for mix, size in self.cells:
+            family = self.family_of(mix)
             try:
                 run = self.config(Request(mix.name, size, self.seed))
                 for phase in run.phases:
-                    self.family_of(mix).check(phase.mix, phase.size)
-                checks.check_parts(self.family_of(mix), run)
+                    if fault := _fault(partial(family.check, phase.mix, phase.size)):
+                        return [self._fault_of_family(f"check the mix {mix}", size, fault)]
+                checks.check_parts(family, run)
+                if fault := _fault(partial(_count, family, size)):
+                    return [self._fault_of_family("count the parameters", size, fault)]
             except SettingsError as error:
                 named = (
                     tuple(error.key.split(".")) if error.key not in ("", "arms") else ("mixes", self.mixes.index(mix))
                 )
                 key = named if named[0] in type(self).model_fields else ("settings", *named)
                 return [Mistake(key, f"mix {mix} at {self.size_axis} {size}: {explain(error)}")]
-            if fault := _fault_in_counting(self.family_of(mix), size):
-                why = f"{self.family} cannot count the parameters at {self.size_axis} {size}: {fault}"
-                return [Mistake(("family",), why)]
         return []
+
+    def _fault_of_family(self, task: str, size: int, fault: str) -> Mistake:
+        return Mistake(("family",), f"{self.family} cannot {task} at {self.size_axis} {size}: {fault}")
 
     @classmethod
     def keys_in_a_file(cls) -> list[str]:
@@ -373,10 +378,19 @@ def differences(spec: SweepSpec, other: SweepSpec) -> dict[str, tuple[Any, Any]]
     }
 
 
-def _fault_in_counting(family: Family, size: int) -> str:
-    """Return why a family cannot count its parameters at a size, or "" if it can."""
+def _count(family: Family, size: int) -> None:
+    """Raise ``ValueError`` unless a family's number of parameters is positive and finite."""
+    count = float(family.parameters(size).total)
+    if not 0 < count < math.inf:
+        raise ValueError(f"the count is {count:g}")
+
+
+def _fault(check: Callable[[], None]) -> str:
+    """Return the error of a check by a family, or "" if there is none. Raises ``SettingsError`` as the family does."""
     try:
-        count = float(family.parameters(size).total)
+        check()
+    except SettingsError:
+        raise
     except Exception as error:  # noqa: BLE001 - only code of a user's family runs here, and it may raise anything
         return f"{type(error).__name__}: {error}"
-    return "" if 0 < count < math.inf else f"the count is {count:g}"
+    return ""

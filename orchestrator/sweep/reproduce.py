@@ -47,8 +47,8 @@ class Experiment:
 
     def options(self, spec: SweepSpec, shared: RunOptions) -> RunOptions:
         """Return ``shared`` with the options of `run` for one of the sweeps."""
-        chosen = {"profile": self.choice.profile, "overrides": self.choice.overrides, "variant": spec.variant or None}
-        return replace(shared, space=self.space, **chosen)
+        profile, overrides = self.choice.profile, self.choice.overrides
+        return replace(shared, space=self.space, profile=profile, variant=spec.variant or None, overrides=overrides)
 
     def asks(self, spec: SweepSpec) -> bool:
         """Return True if a statement is about this variant. A law is about all variants."""

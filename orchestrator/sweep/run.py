@@ -145,11 +145,10 @@ def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None
 def earlier_sweeps(
     spec: SweepSpec, home: Home, machine: Hardware, options: RunOptions
 ) -> tuple[Sweep | None, Sweep | None]:
-    """Create a home, and return the sweeps that a sweep resumes (the newest unfinished one if the id is "") and
-    extends. Raises :class:`UserError` if the machine lacks room, or if a sweep is missing, too different or running."""
+    """Return the sweeps that a sweep resumes (the newest unfinished one if the id is "") and extends, and create the
+    home. Raises :class:`UserError` if the machine lacks room, or if a sweep is missing, too different or running."""
     if options.address is None or options.hardware is not None:  # Otherwise the hardware is not known yet.
         check_room(spec, machine, options.address)
-    make_home(home.root)
     resumed = extended = None
     if options.resume:
         resumed = load_sweep(home, find_sweep(home, options.resume))
@@ -163,6 +162,7 @@ def earlier_sweeps(
         continued = _continuing(spec, extended)
         reusable(continued, extended)
         continued_blocks(continued, extended)
+    make_home(home.root)
     return resumed, extended
 
 

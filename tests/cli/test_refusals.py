@@ -56,6 +56,18 @@ def test_a_running_sweep_named_by_a_prefix_is_refused(run: Program, tmp_path: Pa
     assert f"{sweep.id} is being run by another process" in ended.err
 
 
+def test_a_refused_resume_creates_no_home(run: Program, tmp_path: Path) -> None:
+    message = run("run", "units.yaml", "--home", "new", "--resume", "nothing").refused()
+    assert "no sweep 'nothing' was found" in message
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_circular_link_as_home_is_refused(run: Program, tmp_path: Path) -> None:
+    (tmp_path / "circle").symlink_to("circle")
+    assert "circle" in run("sweeps", "--home", "circle").refused()
+    assert "circle" in run("run", "units.yaml", "--home", "circle/home").refused()
+
+
 @pytest.mark.parametrize("command", [["run", "units.yaml"], ["sweeps"]])
 def test_a_home_that_is_not_a_directory_is_refused(run: Program, tmp_path: Path, command: list[str]) -> None:
     (tmp_path / "file").write_text("")

@@ -271,6 +271,18 @@ def test_a_mix_equals_what_its_name_describes(weights: dict[str, float], budget:
             "tests.families:UncountedFamily",
             ["line 4, family: tests.families:UncountedFamily cannot count the parameters at units 8: Zero"],
         ),
+        (
+            "tests.families:LogisticFamily",
+            "tests.families:UncheckedFamily",
+            ["line 4, family: tests.families:UncheckedFamily cannot check the mix add at units 8: KeyError: 8"],
+        ),
+        (
+            "tests.families:LogisticFamily",
+            "tests.families:RoomFamily",
+            ["settings: tests.families:RoomSettings has a field whose type cannot be read from YAML", "Room'"],
+        ),
+        ("seeds: 3", "seeds: 3\nprobes: [reliance]", ["probes[0]: the probe reliance needs the method 'load', which"]),
+        ("to: 64", "to: 400000000000000000000", ["line 7, sizes.to: must be less than or equal to 1000000000000000"]),
         ("tests.families:LogisticFamily", "tests.exits:Family", ["cannot be imported: SystemExit: 3"]),
         ("seeds: 3", "seeds: !!timestamp x", ["this is not valid YAML"]),
         ("gpu_per_stack: 0.5", "gpu_per_stack: 1.5", ["(profile paper)", "whole number if above 1"]),
