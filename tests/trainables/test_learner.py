@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from tests.trainables.stacks import PERMUTATIONS, SETTINGS, TRAINING, config, family_of, losses, make_learner, outcomes
-from trainables.base import Mix, RunConfig, Status
+from trainables.base import Mix, RunConfig, SettingsError, Status
 from trainables.tasks.listops import ListOps
 from trainables.transformer.training_settings import TrainingSettings
 
@@ -85,6 +85,11 @@ def test_a_solved_run_is_frozen_while_its_neighbor_continues(data_cache: Path) -
     assert ended[0].steps < ended[1].steps == 900
     assert [min(point.accuracy.values()) >= 0.99 for point in ended[0].curve[-3:]] == [True] * 3
     assert ended[0].accuracy["max"] >= 0.9
+
+
+def test_a_cpu_refuses_a_precision_that_only_gpus_have(data_cache: Path) -> None:
+    with pytest.raises(SettingsError, match="precision is tf32; it must be float32 or bf16 on a CPU"):
+        make_learner([config(precision="tf32")], data_cache)
 
 
 def test_outcomes_count_the_examples_of_training_and_test(data_cache: Path) -> None:
