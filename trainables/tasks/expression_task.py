@@ -23,6 +23,8 @@ Tokens = NDArray[np.unsignedinteger[Any]]
 DEEPEST = 64
 MOST_TUPLES = 2**22
 """Maximum number of tuples, which are all listed once to choose the held-out tuples. S5 has 1.7 million triples."""
+MOST_EXAMPLES = 10**8
+"""Maximum number of expressions, about two gigabytes of text."""
 MOST_ASKED = 2**20
 """Number of tuples above which a test set is a random sample of the held-out tuples."""
 FEWEST_HELD_OUT, FEW_HELD_OUT = 10, 40
@@ -110,7 +112,8 @@ class ExpressionTask(ABC):
         least, most = HELD_OUT_RANGE
         self._require("held_out_fraction", least <= self.held_out_fraction <= most, f"from {least:g} to {most:g}")
         for name in ("train_examples", "validation_examples", "test_examples"):
-            self._require(name, getattr(self, name) is None or getattr(self, name) >= 1, "at least 1")
+            given, rule = getattr(self, name), f"at least 1 and at most {MOST_EXAMPLES}"
+            self._require(name, given is None or 1 <= given <= MOST_EXAMPLES, rule)
         for name, message in self._mistakes():
             raise SettingsError(message, key=f"task.{name}", given=str(getattr(self, name)))
 

@@ -26,6 +26,7 @@ FLAT = {"modulus": 6, "depth": 1, "max_arguments": 4, "held_out": "unordered"}
         ({"nesting": 1.01}, "nesting", "from 0 to 1"),
         ({"held_out_fraction": 0.0}, "held_out_fraction", "from 0.001 to 0.5"),
         ({"train_examples": 0}, "train_examples", "at least 1"),
+        ({"train_examples": 10**12}, "train_examples", "at most 100000000"),
         ({"modulus": 6, "held_out_fraction": 0.04}, "held_out_fraction", f"0.04 of 6^3 tuples is 8; {FEW}"),
         ({**FLAT, "held_out_fraction": 0.07}, "held_out_fraction", f"0.07 of 126 multisets of 4 numbers is 8; {FEW}"),
         (
