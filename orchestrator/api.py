@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from html import escape
@@ -15,7 +14,7 @@ from rich.console import Console
 
 from orchestrator.catalog import export
 from orchestrator.catalog.listings import sweep_words
-from orchestrator.catalog.reading import StoredSweep, read_arrays, read_newest, read_sweep, read_sweeps, space_of
+from orchestrator.catalog.reading import StoredSweep, read_arrays, read_sweep, read_sweeps, space_of
 from orchestrator.environment import user_path
 from orchestrator.errors import UserError, unknown
 from orchestrator.home.directories import Home, check_home
@@ -33,6 +32,10 @@ from orchestrator.sweep.run_options import RunOptions, from_python, home_from_py
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+
+FIGURES = ("posterior", "curves", "transitions", "embeddings")
+"""Kinds of :meth:`SweepResults.figure`. The first three draw the DataFrame with the same name."""
 
 
 class PrintedAnswer(Answer):
@@ -105,9 +108,21 @@ class SweepResults:
         """Return a figure: ``posterior`` (accuracy against size), ``curves`` (accuracy over steps), ``transitions`` (in
         parameters, like ``compare``) or ``embeddings`` (similarities below and above each transition). Raises
         ``UserError`` for an unknown kind, or if there is nothing to draw yet."""
-        if kind not in FIGURES:
-            raise unknown("figure", kind, FIGURES)
-        return FIGURES[kind](self.answer, self._stored)
+        from orchestrator.report.figures import comparisons, learning_curves, probes  # matplotlib takes half a second.
+
+        answer, spec, runs = self.answer, self.spec, self._stored.runs
+        match kind:
+            case "posterior":
+                return comparisons.main_figure(answer, spec.question)
+            case "curves":
+                return learning_curves.learning_figure(spec, runs, spec.question)
+            case "transitions":
+                return comparisons.forest_figure([Compared(self.id, answer)], spec.question)
+            case "embeddings":
+                if (figure := probes.similarities_figure(answer, runs)) is None:
+                    raise UserError(f"no run of {self.id} has an array 'similarity' yet")
+                return figure
+        raise unknown("figure", kind, FIGURES)
 
     def report(self, path: str | Path) -> Path:
         """Write the report as one self-contained HTML file, and return its path."""
@@ -133,41 +148,6 @@ class SweepResults:
         )
 
 
-def _posterior(answer: Answer, sweep: StoredSweep) -> Figure:
-    from orchestrator.report.figures.comparisons import main_figure  # matplotlib takes half a second to import.
-
-    return main_figure(answer, sweep.spec.question)
-
-
-def _curves(answer: Answer, sweep: StoredSweep) -> Figure:
-    from orchestrator.report.figures.learning_curves import learning_figure
-
-    return learning_figure(sweep.spec, sweep.runs, sweep.spec.question)
-
-
-def _transitions(answer: Answer, sweep: StoredSweep) -> Figure:
-    from orchestrator.report.figures.comparisons import forest_figure
-
-    return forest_figure([Compared(sweep.id, answer)], sweep.spec.question)
-
-
-def _embeddings(answer: Answer, sweep: StoredSweep) -> Figure:
-    from orchestrator.report.figures.probes import similarities_figure
-
-    if (figure := similarities_figure(answer, sweep.runs)) is None:
-        raise UserError(f"no run of {sweep.id} has an array 'similarity' yet")
-    return figure
-
-
-FIGURES: dict[str, Callable[[Answer, StoredSweep], Figure]] = {
-    "posterior": _posterior,
-    "curves": _curves,
-    "transitions": _transitions,
-    "embeddings": _embeddings,
-}
-"""Kinds of :meth:`SweepResults.figure`. The first three draw the DataFrame with the same name."""
-
-
 def _home(given: str | Path | None) -> Home:
     directory = home_from_python(given)
     check_home(directory)
@@ -181,8 +161,7 @@ def load(sweep: str | None = None, home: str | Path | None = None) -> SweepResul
     Raises ``UserError`` with a list of sweeps, or ``UnreadableError`` (a ``SweepError``) with reason and remedy.
     Smaller damage is a warning, also in :attr:`SweepResults.damage`.
     """
-    place = _home(home)
-    results = SweepResults(read_newest(place) if sweep is None else read_sweep(place, sweep))
+    results = SweepResults(read_sweep(_home(home), sweep))
     for damage in results.damage:
         warnings.warn(damage, stacklevel=2)
     return results

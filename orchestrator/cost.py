@@ -70,13 +70,12 @@ class Plan:
     """Expected cost of a sweep.
 
     Attributes:
-        seconds: Seconds from start to answer, including the tuning.
         flops: Floating-point operations of all runs.
         runs_at_best: Number of runs in the shortest rehearsal.
         runs_at_worst: Number of runs in the longest rehearsal. In a rehearsal, either every run of a size
             learns or none does; mixed outcomes may need more runs.
         runs_at_most: The searcher's bound on the runs.
-        seconds_at_best: Seconds of the cheapest rehearsal.
+        seconds_at_best: Seconds of the cheapest rehearsal, from start to answer, including the tuning.
         seconds_at_worst: Seconds of the most expensive rehearsal.
         stacks_at_once: Number of stacks that train at the same time.
         tuning_runs: Maximum number of tuning runs before the sweep; 0 if another sweep tuned the same settings.
@@ -84,7 +83,6 @@ class Plan:
     """
 
     sizes: tuple[SizePlan, ...]
-    seconds: float
     flops: float
     runs_at_best: int
     runs_at_worst: int
@@ -133,7 +131,6 @@ def make_plan(spec: SweepSpec, hardware: Hardware) -> Plan:
     searched_s = [sum(count * seconds[size] for size, count in runs.items()) for runs in rehearsals]
     return Plan(
         sizes,
-        seconds=wall(sum(size.runs * size.seconds for size in sizes)),
         flops=sum(size.runs * size.flops for size in sizes) + sum(flops for flops, _ in donors),
         runs_at_best=min(runs.total() for runs in rehearsals),
         runs_at_worst=runs_at_worst,

@@ -21,7 +21,7 @@ from orchestrator.search.base import Observation, Problem, Request, Results, Sea
 from orchestrator.search.next_run import TransitionDesign
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.registry import METHODS
-from orchestrator.search.results import cost_model, learned_runs, points, stack_cost
+from orchestrator.search.results import cost_model, learned_runs, points
 from orchestrator.transition import evidence
 from orchestrator.transition.estimate import transition
 from orchestrator.transition.types import LEVEL
@@ -35,6 +35,8 @@ MARGIN = 0.07
 """Share of the range of ln size, at each end, that is kept free of transitions."""
 CONTINUATIONS = 20
 """Number of simulated continuations, which estimate the share that decides to within about 0.1."""
+STACK_OVERHEAD = 0.2
+"""Cost of each further run of a stack relative to the first. Four runs cost as much as 1.6 single runs."""
 World = Callable[[Request], Observation | None]
 """Returns the outcome of a run (None if it failed), the same for equal requests."""
 
@@ -63,7 +65,8 @@ def simulate(searcher: Searcher, world: World, workers: int = 1, stack: int = 1)
         while waiting and len(running) < workers:
             requests = waiting.popleft()
             ended = [world(request) for request in requests]
-            takes = stack_cost(len(requests)) * max((seen.cost for seen in ended if seen is not None), default=0.0)
+            longest = max((seen.cost for seen in ended if seen is not None), default=0.0)
+            takes = longest * (1 + STACK_OVERHEAD * (len(requests) - 1))
             cost, begun = cost + takes, begun + 1
             heapq.heappush(running, (now + takes, begun, requests, ended))
         if not running:

@@ -166,7 +166,7 @@ class Tuner(Searcher):
     def progress_of(self, mix: str) -> MixProgress:
         """Return the runs that are wanted now. More may follow."""
         wanted = Study(self._spec, mix, self.results).wanted
-        return MixProgress(mix, None, None, len(wanted), not wanted, "tuning")
+        return MixProgress(mix, None, None, len(wanted), not wanted)
 
     def studies(self) -> list[Study]:
         return [Study(self._spec, mix, self.results) for mix in self.problem.mixes]

@@ -158,20 +158,15 @@ class StoredSweep:
         raise UserError(f"{self.id} has no run {key!r}; its .runs lists the keys of all {len(self.runs)}")
 
 
-def read_sweep(home: Home, given: str) -> StoredSweep:
-    """Read the sweep of :func:`find_sweep`. Raises :class:`UserError`, or :class:`UnreadableError` if damaged."""
-    stored = read_known(home, find_sweep(home, given))
+def read_sweep(home: Home, given: str | None) -> StoredSweep:
+    """Read the sweep of :func:`find_sweep`, or the newest. Raises :class:`UserError` if there is none, or
+    :class:`UnreadableError` if it is damaged."""
+    if given is None and not home.sweep_ids():
+        raise UserError(no_sweep(home))
+    stored = read_known(home, home.sweep_ids()[0] if given is None else find_sweep(home, given))
     if isinstance(stored, UnreadableError):
         raise stored
     return stored
-
-
-def read_newest(home: Home) -> StoredSweep:
-    """Read the newest sweep. Raises :class:`UserError` without sweeps, or :class:`UnreadableError` if damaged."""
-    ids = home.sweep_ids()
-    if not ids:
-        raise UserError(no_sweep(home))
-    return read_sweep(home, ids[0])
 
 
 def no_sweep(home: Home) -> str:

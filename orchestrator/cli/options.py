@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from orchestrator.catalog.reading import StoredSweep, read_newest, read_sweep
+from orchestrator.catalog.reading import StoredSweep, read_sweep
 from orchestrator.environment import user_path
 from orchestrator.errors import UserError
 from orchestrator.home.directories import Home, check_home
@@ -101,8 +101,7 @@ def hardware_at(address: str | None) -> Hardware:
 def open_sweep(sweep: str | None, home: Path) -> StoredSweep:
     """Return the sweep of this name, or the newest. Print damaged files on stderr. Raises ``UserError``, or
     ``UnreadableError`` for a sweep that cannot be read."""
-    place = Home(home.resolve())
-    stored = read_newest(place) if sweep is None else read_sweep(place, sweep)
+    stored = read_sweep(Home(home.resolve()), sweep)
     for damage in stored.damage:
         warn(damage)
     return stored

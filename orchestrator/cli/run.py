@@ -26,7 +26,7 @@ from orchestrator.cli.options import (
     with_options,
 )
 from orchestrator.errors import UserError, unknown
-from orchestrator.home.directories import Home, StopRequest
+from orchestrator.home.directories import Home
 from orchestrator.home.journal import recall
 from orchestrator.home.known_runs import newest_sweep
 from orchestrator.home.sweeps import ask_to_stop
@@ -169,9 +169,8 @@ def stop_command(
       stop add_vs_add_prod --mix add+prod   no more runs of this mix; the answer mentions it
     """
     stored = open_sweep(sweep, home)
-    request = StopRequest(mix or "")
-    ask_to_stop(stored.sweep, request)
-    typer.echo(f"{stored.id} will stop {request} at the next evaluation of a stack")
+    ask_to_stop(stored.sweep, mix or "")
+    typer.echo(f"{stored.id} will stop {mix or 'the whole sweep'} at the next evaluation of a stack")
 
 
 def reproduce_command(

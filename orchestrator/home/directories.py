@@ -13,7 +13,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -33,16 +33,6 @@ ABANDONED_S = 3600.0
 """Age in seconds at which an incomplete directory counts as abandoned. Writing takes only seconds."""
 LOCK_WAIT_S = 0.5
 """Seconds to wait for a sweep's lock, because :meth:`SweepDirectory.is_driven` briefly takes the lock, too."""
-
-
-@dataclass(frozen=True)
-class StopRequest:
-    """A request to stop the runs of a ``mix``, or, without one, the whole sweep."""
-
-    mix: str = ""
-
-    def __str__(self) -> str:
-        return self.mix or "the whole sweep"
 
 
 class SweepDirectory:
@@ -95,14 +85,15 @@ class SweepDirectory:
         if self.is_driven():
             raise self._driven()
 
-    def request_stop(self, request: StopRequest) -> None:
-        """Ask the sweep's driver to stop something, in a separate file because only the driver writes the journal."""
+    def request_stop(self, mix: str) -> None:
+        """Ask the sweep's driver to stop a mix, or the whole sweep (""), in a separate file because only the driver
+        writes the journal."""
         with self._stop_requests.open("ab", buffering=0) as file:  # A single write keeps requests apart.
-            file.write(json.dumps(asdict(request)).encode() + b"\n")
+            file.write(json.dumps({"mix": mix}).encode() + b"\n")
 
-    def stop_requests(self) -> list[StopRequest]:
-        """Return all requests since the sweep's driver started, except an incomplete last line."""
-        return [StopRequest(**json.loads(line)) for line in whole_lines(self._stop_requests)]
+    def stop_requests(self) -> list[str]:
+        """Return the mix of every request since the sweep's driver started, except an incomplete last line."""
+        return [json.loads(line)["mix"] for line in whole_lines(self._stop_requests)]
 
     def forget_stop_requests(self) -> None:
         """Drop the requests to an earlier driver. A driver calls this when it starts."""

@@ -7,14 +7,14 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import SweepError, UserError, unknown
-from orchestrator.home.directories import Home, StopRequest, SweepDirectory
+from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.journal import SCHEMA, Begun, Ended, Journal, read_journal
 from orchestrator.home.run_files import ProbeResult, read_results
 from orchestrator.space import hardware, strict_yaml
@@ -136,16 +136,16 @@ def _run_git(directory: Path, *words: str) -> str | None:
         return None
 
 
-def ask_to_stop(sweep: Sweep, request: StopRequest) -> None:
-    """Ask a sweep's driver to stop something at the next evaluation of a stack. Raises :class:`UserError` if no process
-    drives the sweep, or it does not have the mix."""
+def ask_to_stop(sweep: Sweep, mix: str) -> None:
+    """Ask a sweep's driver to stop a mix, or the whole sweep (""), at the next evaluation of a stack. Raises
+    :class:`UserError` if no process drives the sweep, or it does not have the mix."""
     mixes = [mix.name for mix in sweep.spec.mixes]
-    request = replace(request, mix=as_named(request.mix, mixes))
-    if request.mix and request.mix not in mixes:
-        raise unknown("mix", request.mix, mixes, where=sweep.id)
+    named = as_named(mix, mixes)
+    if named and named not in mixes:
+        raise unknown("mix", named, mixes, where=sweep.id)
     if not sweep.files.is_driven():
         raise UserError(f"{sweep.id} is not running, so there is nothing to stop")
-    sweep.files.request_stop(request)
+    sweep.files.request_stop(named)
 
 
 def failures(runs: Iterable[RunRecord]) -> Iterator[tuple[RunRecord, ProbeResult]]:

@@ -88,14 +88,13 @@ class Problem:
 @dataclass(frozen=True)
 class MixProgress:
     """State of the search for one mix: the largest size that did not learn (``low``) and the smallest that learned
-    (``high``), None if unknown, an upper bound on the remaining runs, and a short description (``note``)."""
+    (``high``), None if unknown, and an upper bound on the remaining runs."""
 
     mix: str
     low: int | None
     high: int | None
     runs_left: int
     done: bool
-    note: str
 
 
 @dataclass(frozen=True)
@@ -167,7 +166,7 @@ class Searcher(ABC):
     def progress(self) -> list[MixProgress]:
         """Return the state of each mix, in the problem's order."""
         return [
-            replace(state, runs_left=0, done=True, note=BY_HAND) if state.mix in self.stopped else state
+            replace(state, runs_left=0, done=True) if state.mix in self.stopped else state
             for state in map(self.progress_of, self.problem.mixes)
         ]
 

@@ -48,9 +48,9 @@ class Bisection(Searcher):
         # Indices of the largest size known not to learn (or -1) and the smallest known to learn (or their number).
         low, high, top = -1, len(sizes), 0.0
 
-        def state(runs_left: int, done: bool, note: str) -> MixProgress:
+        def state(runs_left: int = 0) -> MixProgress:
             failed, learned = sizes[low] if low >= 0 else None, sizes[high] if high < len(sizes) else None
-            return MixProgress(mix, failed, learned, runs_left, done, note)
+            return MixProgress(mix, failed, learned, runs_left, done=runs_left == 0)
 
         while high - low > 1:
             is_first = high == len(sizes)
@@ -60,19 +60,18 @@ class Bisection(Searcher):
                 # After the current size, the undecided sizes are halved until none is left.
                 undecided = len(sizes) - 1 if is_first else high - low - 1
                 decisions = math.ceil(math.log2(undecided + 1)) + is_first
-                return sizes[index], state(decisions * len(seeds) - len(ended), False, f"running size {sizes[index]}")
+                return sizes[index], state(decisions * len(seeds) - len(ended))
             accuracies = [result.accuracy for result in ended if result is not None]
             if not accuracies:
-                return None, state(0, True, f"stopped: every run at size {sizes[index]} failed")
+                return None, state()
             mean = float(np.mean(accuracies))
             if is_first:
                 top = mean
                 if float(np.median(accuracies)) < ASYMPTOTE:
                     low = index
-                    return None, state(0, True, f"not learned at size {sizes[index]}: mean accuracy {mean:.2f}")
+                    return None, state()
             if mean >= LEVEL * top:
                 high = index
             else:
                 low = index
-        note = f"between {sizes[low]} and {sizes[high]}" if low >= 0 else f"learned at the smallest size, {sizes[0]}"
-        return None, state(0, True, note)
+        return None, state()

@@ -65,9 +65,8 @@ class Grid(Searcher):
 
     def progress_of(self, mix: str) -> MixProgress:
         low, high = bracket(self.problem, self.results, mix)
-        runs = [run for stack in self._stacks for run in stack if run.mix == mix]
-        left = sum(run not in self.results for run in runs)
-        return MixProgress(mix, low, high, left, left == 0, f"{len(runs) - left} of {len(runs)} runs")
+        left = sum(run not in self.results for stack in self._stacks for run in stack if run.mix == mix)
+        return MixProgress(mix, low, high, left, left == 0)
 
 
 def bracket(problem: Problem, results: Results, mix: str) -> tuple[int | None, int | None]:

@@ -99,10 +99,6 @@ class TransitionDesign:
         passed = [size for size in tried if 2 * good[size] >= tried[size] and math.log(size) >= median]
         return max(failed, default=None), min(passed, default=None)
 
-    def __str__(self) -> str:
-        low, _, high = self.interval
-        return f"known within a factor of {math.exp(high - low):.2g}"
-
     def next_runs(self, results: Results, pending: Collection[Request], costs: CostModel, most: int) -> list[Request]:
         """Return up to ``most`` runs at one size, or none if the transition is located or they would not help."""
         problem, mix, sizes = self.problem, self.mix, self.problem.sizes

@@ -22,7 +22,7 @@ from orchestrator.search.base import (
 from orchestrator.search.next_pair import PairDesign
 from orchestrator.search.next_run import TransitionDesign
 from orchestrator.search.results import cost_model, learned_runs
-from orchestrator.transition.evidence import Block, odds, pair_of
+from orchestrator.transition.evidence import Block, pair_of
 
 Aim = Literal["decide", "factor", "locate"]
 MOST_RUNS = 1_000_000
@@ -130,16 +130,7 @@ class _Decision:
         cells = len(self._problem.sizes) * len(self._problem.seeds)
         most = min(self._settings.max_runs * self._budgets(mix), cells)
         left = 0 if done else max(most - self._ended[mix], waiting)
-        return MixProgress(mix, low, high, left, done, self._note(mix))
-
-    def _note(self, mix: str) -> str:
-        notes = [str(self._transition(mix))]
-        for pair in self._problem.comparisons:
-            if pair[0] == mix:
-                comparison = self._comparison(pair).comparison
-                decided = "" if comparison.decided is None else f", decided: {comparison.decided}"
-                notes.insert(0, f"evidence {odds(comparison.highest)}{decided}")
-        return "; ".join(notes)
+        return MixProgress(mix, low, high, left, done)
 
     def _next_of(self, mix: str, room: int) -> Sequence[Request | Block]:
         compared = [pair for pair in self._problem.comparisons if mix in pair]

@@ -14,8 +14,6 @@ from orchestrator.transition.types import Point
 
 MAX_EXPONENT = 3.0
 """Maximum exponent of a run's cost in its size: quadratic work plus the resulting memory traffic."""
-STACK_OVERHEAD = 0.2
-"""Cost of each further run of a stack relative to the first. Four runs cost as much as 1.6 single runs."""
 
 
 def learned_runs(results: Results, learned: float) -> dict[Run, bool | None]:
@@ -45,11 +43,6 @@ def points(results: Results, mix: str) -> list[Point]:
         for run, result in results.items()
         if result is not None and run.mix == mix and run.is_evidence
     )
-
-
-def stack_cost(runs: int) -> float:
-    """Return the cost of a stack relative to a single run at the same size."""
-    return 1 + STACK_OVERHEAD * (runs - 1)
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,7 @@ class SweepPages:
             unfinished = in_training(stored.sweep, ended, lambda text: None)  # Skip files being written.
             entry["training"] = [_training_words(run, spec.size_axis, spec.target) for run in unfinished]
             requests = stored.sweep.files.stop_requests()
-            entry["stopping"] = [str(request) for request in requests if request.mix not in stored.stopped]
+            entry["stopping"] = [mix or "the whole sweep" for mix in requests if mix not in stored.stopped]
         return entry | {
             "stored": stored,
             "state": stored.state.value,

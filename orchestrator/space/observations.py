@@ -62,26 +62,19 @@ def problem_of(spec: SweepSpec, recipe: str | None = None) -> Problem:
     )
 
 
-def searcher_of(
-    spec: SweepSpec, ended: Iterable[tuple[Request, Outcome]] = (), blocks: Iterable[Block] = ()
-) -> Searcher:
-    """Return a sweep's searcher with all requested ``blocks`` and results of ``ended`` runs, except earlier phases."""
+def searcher_of(spec: SweepSpec, blocks: Iterable[Block] = ()) -> Searcher:
+    """Return a sweep's searcher with all requested ``blocks``, without results."""
     searcher = METHODS[spec.search.method](problem_of(spec), **spec.search.settings)
     searcher.restore(blocks)
-    for request, outcome in ended:
-        if not request.phase:
-            searcher.tell(request, observe(outcome, spec.target))
     return searcher
 
 
 def comparisons(
     spec: SweepSpec, blocks: Sequence[Block], ended: Iterable[tuple[RunConfig, Outcome]]
 ) -> dict[str, Comparison]:
-    """Return the comparisons of a sweep by mix, from its blocks. Baselines and methods without blocks have none."""
-    observations = {}
-    for run, outcome in ended:
-        if is_evidence(run) and run.label in spec.mix_named:
-            observations[Request(run.label, run.size, run.seed)] = observe(outcome, spec.target)
+    """Return the comparisons of a sweep by mix, from its blocks and the ``ended`` runs that are evidence. Baselines and
+    methods without blocks have none."""
+    observations = {Request(run.label, run.size, run.seed): observe(outcome, spec.target) for run, outcome in ended}
     error, share = spec.search.settings.get("error", ERROR), spec.search.settings.get("learned", LEARNED)
     learned, family = learned_runs(observations, share), spec.make_family()
     own = {

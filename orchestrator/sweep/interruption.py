@@ -143,13 +143,13 @@ class StopRequests(Observer):
             self._limit.stopped = True
             self._stop()
         requests = self._campaign.sweep.files.stop_requests()
-        for request in requests[self._done :]:
-            if not request.mix:
+        for mix in requests[self._done :]:
+            if not mix:
                 log.info("Stop requested")
                 self._stop()
             elif not self._only_whole:
-                log.info(f"{request.mix} was {BY_HAND}: it gets no more runs, and its finished runs are kept")
-                self._campaign.stop_mix(request.mix)
+                log.info(f"{mix} was {BY_HAND}: it gets no more runs, and its finished runs are kept")
+                self._campaign.stop_mix(mix)
         self._done = len(requests)
 
     def _stop(self) -> None:

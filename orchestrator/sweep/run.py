@@ -90,7 +90,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         recorder.begin(sweep)
 
         memory = recall(sweep.files, runs=False)  # Includes the blocks of the extended sweep.
-        searcher = searcher_of(sweep.spec, blocks=memory.blocks)
+        searcher = searcher_of(sweep.spec, memory.blocks)
         for mix in memory.stopped:
             again = f"to train it again, start a new sweep with --extend {sweep.id}"
             log.info(f"{mix} was {BY_HAND} and stays stopped; {again}")

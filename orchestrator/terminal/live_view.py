@@ -245,12 +245,8 @@ def _in_training(snapshot: Snapshot) -> Table:
 
 
 def _transition(snapshot: Snapshot, mix: MixProgress) -> str:
-    """Return the verdict so far, or the open range: ``24-40``, ``above 24``, ``up to 40``, ``not yet``."""
-    if mix.mix in snapshot.so_far:
-        return snapshot.so_far[mix.mix].words
-    if mix.low is not None:
-        return f"above {mix.low}" if mix.high is None else f"{mix.low}-{mix.high}"
-    return "not yet" if mix.high is None else f"up to {mix.high}"
+    """Return a mix's transition so far, or ``not yet`` before its first run has ended."""
+    return snapshot.so_far[mix.mix].words if mix.mix in snapshot.so_far else "not yet"
 
 
 def _times(snapshot: Snapshot) -> str:

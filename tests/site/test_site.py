@@ -19,7 +19,7 @@ import pytest
 from orchestrator.catalog.export import compared
 from orchestrator.catalog.reading import read_sweep
 from orchestrator.errors import UserError
-from orchestrator.home.directories import Home, StopRequest
+from orchestrator.home.directories import Home
 from orchestrator.home.journal import Answered, Journal
 from orchestrator.home.sweeps import REPORT, ask_to_stop
 from orchestrator.record.store import StoreError
@@ -211,7 +211,7 @@ def test_runs_in_training_and_stop_requests_are_shown(address: str, home: Home) 
     leave_stack(home, sweep, files[3:5], 4)
     assert f"--resume {sweep.id}" in get(address)
     with home.sweep(sweep.id).driving():
-        ask_to_stop(sweep, StopRequest(mix="add+prod"))
+        ask_to_stop(sweep, "add+prod")
         html = get(address)
     assert "2 in training" in html
     assert f"units {files[3].size} seed {files[3].seed}: step 4, 0.40" in html

@@ -27,9 +27,9 @@ SNAPSHOT = Snapshot(
     size_axis="n_embed",
     sizes=(8, 12, 16, 20, 24, 32, 40, 48, 64, 96),
     mixes=(
-        MixProgress("add", 24, 48, 5, done=False, note="narrowing"),
-        MixProgress("add+prod", None, 16, 7, done=False, note="looking down"),
-        MixProgress("add+max", 12, 16, 0, done=True, note="transition bracketed"),
+        MixProgress("add", 24, 48, 5, done=False),
+        MixProgress("add+prod", None, 16, 7, done=False),
+        MixProgress("add+max", 12, 16, 0, done=True),
     ),
     counts={
         "add": Counter({Status.FINISHED: 6, Status.DIVERGED: 1, Status.FAILED: 1}),
@@ -49,6 +49,7 @@ SNAPSHOT = Snapshot(
     so_far={
         "add": SoFar("24-48", False, (0, 0, 0, 0.01, 0.02, 0.3, 0.4, 0.15, 0.06, 0.04, 0.02)),
         "add+prod": SoFar("up to 16", False, (0.3, 0.2, 0.4, 0.1, 0, 0, 0, 0, 0, 0, 0)),
+        "add+max": SoFar("12-16", False),
     },
     warnings=("the MLflow store sqlite:////home/mlflow.db is out (locked); the sweep goes on, 3 records wait",),
 )
@@ -74,7 +75,7 @@ FORECAST = replace(
 @pytest.mark.parametrize("width", [60, 80])
 def test_a_verdict_is_not_truncated_next_to_a_long_name(width: int) -> None:
     mix, words = "first add+max+med, then add alone", "2,700 [below 1,800, above 14,000]"
-    named = MixProgress(mix, 8, 96, 3, done=False, note="no interval yet")
+    named = MixProgress(mix, 8, 96, 3, done=False)
     snapshot = replace(SNAPSHOT, mixes=(named,), so_far={mix: SoFar(words, found=False)}, counts={}, in_flight=())
     text = "".join("".join(shown(width, snapshot)).split())
     assert max(map(len, shown(width, snapshot))) <= width
@@ -95,13 +96,13 @@ def test_times_are_shown_even_on_a_terminal_with_few_lines() -> None:
     [(None, None, "░" * 18), (None, 8, "━" * 18), (53, None, "·" * 18), (20, 34, "·····░░░░░░━━━━━━━")],
 )
 def test_many_sizes_share_cells_of_the_bar(low: int | None, high: int | None, bar: str) -> None:
-    mix = MixProgress("add", low, high, 3, done=False, note="")
+    mix = MixProgress("add", low, high, 3, done=False)
     snapshot = Snapshot("n_embed", tuple(range(8, 54)), (mix,))
     assert shown(80, snapshot)[2].split()[1] == bar
 
 
 def test_the_status_line_has_placeholders_before_the_first_run_ends() -> None:
-    mix = MixProgress("add", None, None, 6, done=False, note="first runs")
+    mix = MixProgress("add", None, None, 6, done=False)
     line = "add not yet, 0 done, 0 now; 0 s elapsed, about 16 s left; no run has ended yet"
     assert status_line(Snapshot("n_embed", (8, 16), (mix,), left_s=16)) == line
 

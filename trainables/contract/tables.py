@@ -7,6 +7,7 @@ N are the items; higher codes are other results.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +19,7 @@ Function = Callable[[Integers], Integers]
 
 def fold(combine: Callable[[Integers, Integers], Integers], arguments: Integers) -> Integers:
     """Combine items [..., k] from the left, two at a time, and return [...]."""
-    value = arguments[..., 0]
-    for place in range(1, arguments.shape[-1]):
-        value = combine(value, arguments[..., place])
-    return value
+    return reduce(combine, np.moveaxis(arguments, -1, 0))
 
 
 def entropy(values: Integers) -> float:

@@ -20,5 +20,4 @@ class Words:
     run: str = "model"
     score: str = "accuracy"
     final_score: str = "test accuracy"
-    learn: str = "learn"
     learned: str = "learned"

@@ -60,7 +60,6 @@ class RaceFamily(Family):
         run="race",
         score="share won",
         final_score="share of races won",
-        learn="win",
         learned="won",
     )
     settings: ReparametrizationSettings
