@@ -44,8 +44,8 @@ class ScriptedSettings(LogisticSettings):
     """Maximum number of runs that fit into memory from evaluation ``grows_at`` on. Before it any number fits."""
     grows_at: int = 2
     times: int = 0
-    """Number of first evaluations of stacks of size ``size`` that raise ``trouble``: ``bug``, ``threads``, or the
-    name of a system error."""
+    """Number of first evaluations of stacks of size ``size`` that raise ``trouble``: ``bug``, ``threads``,
+    ``ECC`` and ``assert`` (errors of a GPU), or the name of a system error."""
     size: int = 16
     trouble: str = "ENOSPC"
     ballast: str = ""
@@ -109,6 +109,10 @@ class ScriptedLearner(LogisticLearner):
             fill(Path(settings.ballast))
         elif settings.trouble == "bug":
             raise RuntimeError("a bug that was mended since")
+        elif settings.trouble == "ECC":
+            raise RuntimeError("CUDA error: uncorrectable ECC error encountered\nMore about it.")
+        elif settings.trouble == "assert":
+            raise torch.AcceleratorError("CUDA error: device-side assert triggered")
         elif settings.trouble == "threads":
             raise RuntimeError("can't start new thread")
         else:

@@ -19,6 +19,10 @@ from torch import Tensor
 from trainables.files import write_whole
 
 
+class OtherStepError(ValueError):
+    """A checkpoint of runs that were begun by a training step that this device lacks. Another device can continue."""
+
+
 def computing_s(device: torch.device) -> float:
     """Return the time of a clock that measures training, in seconds: with one CPU thread its CPU time, which other
     programs do not affect, otherwise the wall-clock time after a GPU has finished its work."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from orchestrator.doctor.machine import GB, Check, Finding, apart, at_once, ok, slow, trained, training, wrong
-from orchestrator.engine.worker import is_out_of_memory
+from orchestrator.engine.device_errors import is_out_of_memory
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
 from trainables.transformer.gpu_step import lacking

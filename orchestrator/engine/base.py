@@ -13,6 +13,10 @@ from orchestrator.search.base import Request
 from trainables.base import Evaluation, Outcome
 
 
+class DeviceLostError(Exception):
+    """A process cannot use its GPU any more. The message is a sentence for the user; it says nothing about the runs."""
+
+
 @dataclass(frozen=True)
 class StackJob:
     """Everything that a worker needs to train a stack of a sweep.

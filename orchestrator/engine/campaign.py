@@ -339,15 +339,16 @@ class Campaign:
             for run in unfinished:
                 self.table.add(run.ticket, RunState.WAITING).alone = True
 
-    def stack_met_machine_error(self, stack_id: str, error: str) -> None:
-        """Retry a whole stack after a delay because its machine failed. Stop the sweep after the last retry."""
+    def stack_met_machine_error(self, stack_id: str, error: str, *, can_retry: bool = True) -> None:
+        """Retry a whole stack after a delay because its machine failed. Stop the sweep after the last retry, or at
+        once if it cannot be retried."""
         stack, unfinished = self._leave(stack_id)
         if not unfinished or self.stopping:
             return
         self.table.interrupted.insert(0, stack)
         count = self._machine_errors[stack_id]
         self._machine_errors[stack_id] += 1
-        if count == len(WAITS_S):
+        if not can_retry or count == len(WAITS_S):
             self._stop(error)
             return
         self._waits_until = time.monotonic() + WAITS_S[count]

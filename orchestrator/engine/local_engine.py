@@ -9,8 +9,10 @@ import logging
 import time
 import traceback
 
+from orchestrator.engine.base import DeviceLostError
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.compile_ahead import CompilesAhead
+from orchestrator.engine.device_errors import ends_device
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.worker import StackWorker
 from orchestrator.stacks import Stack
@@ -44,8 +46,13 @@ class LocalEngine(Engine):
             ahead.look(stack)
             try:
                 report = worker.advance()
-            except Exception:  # noqa: BLE001 - a separate process would fail in the same way
+            except DeviceLostError as error:
+                campaign.stack_met_machine_error(stack.id, str(error), can_retry=False)
+                return
+            except Exception as error:  # noqa: BLE001 - a separate process would fail in the same way
                 campaign.stack_failed(stack.id, traceback.format_exc())
+                if ends_device(error):
+                    campaign.engine_met_machine_error(f"after the error of a run, this process lost its GPU ({error})")
                 return
             campaign.take_in(stack.id, report)
             campaign.look()

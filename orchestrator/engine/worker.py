@@ -14,28 +14,22 @@ from pathlib import Path
 import torch
 from safetensors.numpy import load, save
 
-from orchestrator.engine.base import RunReport, StackJob, StackReport
+from orchestrator.engine.base import DeviceLostError, RunReport, StackJob, StackReport
+from orchestrator.engine.device_errors import is_out_of_memory, lost_device
 from orchestrator.engine.probing import run_probe
 from orchestrator.home.checkpoints import CHECKPOINT, MEMBERS, Checkpoints, note_progress, read_members, read_progress
 from orchestrator.home.directories import CONTENTS, SweepDirectory, scratch
-from orchestrator.home.machine_errors import trouble_in, trouble_words, with_causes
+from orchestrator.home.machine_errors import trouble_in, trouble_words
 from orchestrator.home.run_files import ARRAYS, WEIGHTS, packed_arrays, result_files
 from orchestrator.space import hardware
 from orchestrator.space.resources import Resources
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import FULL, stack_bytes, stack_id
 from trainables.base import Evaluation, Learner, Outcome, Report, Status
+from trainables.checkpoints import OtherStepError
 from trainables.contract.report_validator import BrokenFamilyError, ReportValidator
 from trainables.probes.base import load_probe
 from trainables.transformer.gpu_step import lacking
-
-EXHAUSTED = (
-    "out of memory",
-    "CUBLAS_STATUS_ALLOC_FAILED",
-    "CUBLAS_STATUS_NOT_INITIALIZED",  # There was no room for its handle.
-    "can't allocate memory",
-)
-"""Messages by which the libraries underneath torch report that memory is exhausted."""
 
 
 class StackWorker:
@@ -43,7 +37,8 @@ class StackWorker:
 
     A stack that needs more memory than its share of the device is halved: two halves continue from its last checkpoint.
     A run that reaches its ``until`` ends, and the others continue as a smaller stack with a new learner. A machine
-    error (a full disk, a single run too large for memory) is not an outcome: the worker reports it and stops.
+    error (a full disk, a single run too large for memory) is not an outcome: the worker reports it and stops. After
+    an error of the GPU the process is useless, too.
 
     The driver has processed the last report when it calls :meth:`advance` or :meth:`close` again. Checkpoints are
     written only then, so they never contain more than the driver knows.
@@ -81,7 +76,7 @@ class StackWorker:
         return not self._open or self._halved or self._failed
 
     def advance(self) -> StackReport:
-        """Train to the next evaluation and report it."""
+        """Train to the next evaluation and report it. Raises :class:`DeviceLostError` if the GPU cannot be used."""
         too_large, machine_error, broken = False, "", ""
         try:
             if self._shrinks or time.monotonic() - self._saved_at >= self._spec.resources.checkpoint_every_s:
@@ -98,6 +93,8 @@ class StackWorker:
             machine_error = "" if too_large else self._machine_error(error)
             if not (too_large or machine_error):
                 self._learner = None  # The exception interrupted a step, so the learner's state cannot be saved.
+                if lost := lost_device(error):
+                    raise DeviceLostError(lost) from error
                 raise
         if too_large:  # The except block would keep the failed step's tensors in memory.
             try:
@@ -123,6 +120,8 @@ class StackWorker:
         """Return the machine error behind an exception, or "" if training raised it."""
         if message := trouble_words(error, self._job.directory):
             return message
+        if isinstance(error, OtherStepError):
+            return str(error)
         if is_out_of_memory(error):
             where = f"{self._family.size_axis} {self._configs[0].size}"
             return f"even one run at {where} does not fit in memory: give it more memory, or use a smaller batch"
@@ -211,7 +210,8 @@ class StackWorker:
             learner.restore(checkpoint)
             self._curves = read_progress(checkpoint.parent)
         except Exception as error:
-            if is_out_of_memory(error) or trouble_in(error) not in (None, errno.EIO):
+            is_of_device = is_out_of_memory(error) or lost_device(error) or isinstance(error, OtherStepError)
+            if is_of_device or trouble_in(error) not in (None, errno.EIO):
                 raise  # The file is not at fault.
             why = f"{type(error).__name__}: {error}".partition("\n")[0]
             self._messages.append(self._checkpoints.drop_damaged(self._job.stack_id, why))
@@ -269,16 +269,6 @@ def device_bytes(resources: Resources) -> float:
     if resources.device == "cuda" and not _on_gpu(resources):
         return 0.0
     return stack_bytes(resources, hardware.detect())
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return True if an exception or one of its causes reports that the device's memory is exhausted. Libraries below
-    torch (cuBLAS, cuDNN, the CPU's allocator) raise plain errors, recognized by their messages."""
-    return any(
-        isinstance(cause, torch.OutOfMemoryError | MemoryError)
-        or (isinstance(cause, RuntimeError) and any(words in str(cause) for words in EXHAUSTED))
-        for cause in with_causes(error)
-    )
 
 
 def _on_gpu(resources: Resources) -> bool:

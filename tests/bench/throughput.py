@@ -61,7 +61,6 @@ def stack(case: Case, runs: int, seconds: float) -> Measured:
     if case.device == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-        torch.backends.cuda.matmul.allow_tf32 = case.precision == "tf32"
     begun = time.perf_counter()
     measured = _measured(_counted(case.stack(runs)), case, seconds, begun, lambda: None)
     return Measured(runs * measured.rate, measured.peak_gb, measured.prepare_s)

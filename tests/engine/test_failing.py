@@ -19,6 +19,7 @@ from orchestrator.engine.ray.deaths import machine_error_behind, machine_error_w
 from orchestrator.errors import SweepError
 from orchestrator.space.resources import Resources
 from tests.engine.test_trouble import statuses, troubled_spec
+from tests.scripted import begun
 from tests.sweep.sweeps import only_sweep, printed, quiet, run_here
 from trainables.base import Status
 
@@ -125,3 +126,18 @@ def test_a_process_killed_by_hand_is_not_a_failed_run(tmp_path: Path) -> None:
     run_here(wanted, home, engine="ray", console=console)
     assert statuses(home) == [Status.FINISHED] * 4
     assert "Machine error (not a result): a training process on the node" in printed(console)
+
+
+@pytest.mark.night
+def test_a_stack_leaves_the_process_whose_gpu_is_lost(tmp_path: Path) -> None:
+    """``retries: 0``: a single failure of a stack would end the sweep."""
+    home, console = tmp_path / "home", quiet()
+    wanted = troubled_spec(tmp_path, times=2, trouble="ECC").model_copy(
+        update={"resources": Resources(max_stack=1, retries=0)}
+    )
+    run_here(wanted, home, engine="ray", console=console)
+    assert statuses(home) == [Status.FINISHED] * 4
+    assert "Machine error (not a result): the GPU of" in printed(console)
+    started = [event for event in begun(tmp_path / "log") if event.size == 16]
+    assert len(started) == 4
+    assert len({event.process for event in started}) >= 3

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from orchestrator.engine import worker
-from orchestrator.engine.worker import is_out_of_memory
+from orchestrator.engine.device_errors import is_out_of_memory, lost_device
 from orchestrator.errors import SweepError
 from orchestrator.space.resources import Resources
 from orchestrator.space.spec import SweepSpec
@@ -85,6 +85,28 @@ def test_out_of_memory_is_found_in_the_causes_of_an_error() -> None:
     recording.__suppress_context__ = False
     recording.__context__ = ValueError("shapes do not match")
     assert not is_out_of_memory(recording)
+
+
+@pytest.mark.parametrize(
+    ("message", "is_lost"),
+    [
+        ("CUDA error: uncorrectable ECC error encountered", True),
+        ("CUDA error: CUDA-capable device(s) is/are busy or unavailable", True),
+        ("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm(...)`", True),
+        ("No CUDA GPUs are available", True),
+        ("Torch not compiled with CUDA enabled", True),
+        ("CUDA error: device-side assert triggered", False),
+        ("CUDA error: an illegal memory access was encountered", False),
+        ("CUDA error: CUBLAS_STATUS_INVALID_VALUE when calling `cublasSgemm(...)`", False),
+        ("CUDA error: operation not permitted when stream is capturing", False),
+        ("CUDA error: out of memory", False),
+        ("shapes do not match", False),
+    ],
+)
+def test_an_unusable_gpu_is_distinguished_from_errors_of_its_code(message: str, is_lost: bool) -> None:
+    error = ValueError("evaluation failed")
+    error.__cause__ = RuntimeError(message)
+    assert bool(lost_device(error)) is is_lost
 
 
 def test_uncompiled_gpu_steps_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:

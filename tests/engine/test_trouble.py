@@ -30,6 +30,7 @@ from tests.families import LogisticLearner
 from tests.scripted import fill
 from tests.sweep.sweeps import ended, only_sweep, printed, quiet, run_here, scripted, spec
 from trainables.base import Learner, Mix, Outcome, Status
+from trainables.checkpoints import OtherStepError
 from trainables.tasks.listops import TaskSettings
 from trainables.tasks.texts import load_dataset
 
@@ -96,6 +97,30 @@ def test_a_permanent_machine_error_stops_the_sweep_which_can_be_resumed(tmp_path
     assert len(before) < 4
     run_here(wanted, home, resume=sweep_id)
     assert statuses(home) == [Status.FINISHED] * 4
+
+
+def test_a_broken_gpu_stops_a_local_sweep_without_an_outcome(tmp_path: Path) -> None:
+    """Nothing can train in a process that has lost its GPU, so it does not retry."""
+    home, wanted = tmp_path / "home", troubled_spec(tmp_path, times=1, trouble="ECC")
+    with pytest.raises(SweepError, match=r"cannot be used \(CUDA error: uncorrectable ECC error encountered\): check"):
+        run_here(wanted, home)
+    before = statuses(home)
+    assert set(before) <= {Status.FINISHED}
+    assert len(before) < 4
+    run_here(wanted, home, resume="")
+    assert statuses(home) == [Status.FINISHED] * 4
+
+
+def test_after_a_failed_assertion_on_the_gpu_a_local_sweep_stops(tmp_path: Path) -> None:
+    """The run has failed, but later runs of the process would fail, too."""
+    home, wanted = tmp_path / "home", troubled_spec(tmp_path, times=1, trouble="assert")
+    with pytest.raises(SweepError, match="after the error of a run, this process lost its GPU"):
+        run_here(wanted, home)
+    before = statuses(home)
+    assert before[-1] is Status.FAILED
+    assert len(before) < 4
+    run_here(wanted, home, resume="")
+    assert sorted(statuses(home)) == [Status.FAILED] + [Status.FINISHED] * 3
 
 
 def test_a_full_disk_stops_the_sweep_which_can_be_resumed(small_disk: Path, tmp_path: Path) -> None:
@@ -178,7 +203,7 @@ def test_a_damaged_checkpoint_is_named_and_its_runs_begin_at_step_0(spoil: str, 
     assert "its runs begin again at step 0" in message
 
 
-@pytest.mark.parametrize("error", [MemoryError("no room"), OSError(errno.ESTALE, "stale")])
+@pytest.mark.parametrize("error", [MemoryError("no room"), OSError(errno.ESTALE, "stale"), OtherStepError("native")])
 def test_a_checkpoint_survives_a_temporary_read_error(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

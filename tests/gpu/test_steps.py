@@ -49,7 +49,6 @@ def test_on_a_gpu_the_learning_outcome_survives_less_precision(precision: Any) -
     ends = []
     for kind in ("float32", precision):
         trainer = make_trainer(range(8), device="cuda", model=MODEL, settings=[replace(TRAINING, precision=kind)] * 8)
-        torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
         ends.append(losses(trainer, 200)[-20:].mean(dim=0))
     noise = float(ends[0].std()) / 8**0.5
     assert abs(float(ends[1].mean() - ends[0].mean())) < max(2 * noise, 0.02)

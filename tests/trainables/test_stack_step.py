@@ -6,8 +6,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import Tensor
 
 from tests.trainables.trainers import TRAINING, losses, make_trainer, rows_of
+from trainables.transformer import stack
+from trainables.transformer.stack import StackTrainer, Trainer
 
 SEEDS = (3, 1, 4)
 
@@ -54,6 +57,37 @@ def test_a_diverged_run_does_not_change_its_neighbors(device: str, poison: float
     curve = losses(poisoned, 12)
     assert not bool(torch.isfinite(curve[:, 1]).any())
     assert torch.equal(curve[:, [0, 2]], expected[:, [0, 2]])
+
+
+def test_an_evaluation_that_runs_out_of_memory_continues_with_smaller_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = make_trainer(SEEDS)
+    tokens_SMW = torch.randint(0, 13, (3, 40, 12), generator=torch.Generator().manual_seed(0))
+    expected, got, begin_SM = tokens_SMW.clone(), tokens_SMW.clone(), torch.full((3, 40), 5)
+    trainer.write(expected, begin_SM.clone(), 0)
+    passes = []
+
+    def logits(tokens_SMT: Tensor) -> Tensor:
+        passes.append(tokens_SMT.shape[1])
+        if tokens_SMT.shape[1] > 10 or len(passes) == 4:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return Trainer.logits(trainer, tokens_SMT)
+
+    monkeypatch.setattr(trainer, "logits", logits)
+    trainer.write(got, begin_SM, 0)
+    assert passes[0] == 40
+    assert torch.equal(got, expected)
+    monkeypatch.setattr(trainer, "logits", lambda tokens_SMT: logits(tokens_SMT.repeat(1, 40, 1)))
+    with pytest.raises(torch.OutOfMemoryError):  # Not even one text of each run fits.
+        trainer.write(got, torch.full((3, 40), 5), 0)
+
+
+def test_compiling_for_the_canonical_stack_may_run_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def differentiate(trainer: StackTrainer, weights_SP: Tensor, *windows: Tensor) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(stack, "_COMPILED_FIRST", set())
+    monkeypatch.setattr(StackTrainer, "_differentiate", differentiate)
+    make_trainer(SEEDS, compile_step=True)
 
 
 def test_weights_and_optimizer_state_stay_float32_in_bf16() -> None:

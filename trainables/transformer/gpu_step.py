@@ -75,6 +75,15 @@ def _side_stream(device: int) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
+def choose_kernels(precision: str) -> None:
+    """Set, for this process, which kernels of torch train on a GPU in this precision."""
+    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    # A weight's gradient sums thousands of tokens, so several blocks that share the sum must add in float32.
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    # cuDNN plans every new shape of attention, and nearly every pass of an evaluation has a new shape.
+    torch.backends.cuda.enable_cudnn_sdp(False)
+
+
 @contextmanager
 def repeatable() -> Iterator[None]:
     """Use kernels that give the same bits each time; an operation without such a kernel raises ``RuntimeError``."""

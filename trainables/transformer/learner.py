@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trainables.base import Evaluation, Family, Learner, Outcome, Report, RunConfig, Status
-from trainables.checkpoints import computing_s, read_checkpoint, write_checkpoint
+from trainables.checkpoints import OtherStepError, computing_s, read_checkpoint, write_checkpoint
 from trainables.contract.settings import require
 from trainables.tasks.datasets import Dataset, Examples
 from trainables.transformer.architecture import ModelSettings, layout, named
@@ -74,12 +74,6 @@ class TransformerLearner(Learner):
         self._progress = [_Progress() for _ in runs]
         self._step = 0
         self._training_step = NATIVE if self._can_train() else TORCH
-        if self._device.type == "cuda":
-            torch.backends.cuda.matmul.allow_tf32 = self._training[0].precision == "tf32"
-            # A weight's gradient sums thousands of tokens, so several blocks that share the sum must add in float32.
-            torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
-            # cuDNN plans every new shape of attention, and nearly every pass of an evaluation has a new shape.
-            torch.backends.cuda.enable_cudnn_sdp(False)
         # Do not correct this spelling: the word seeds every run's initial weights.
         generators = [torch.Generator().manual_seed(run_seed("initialisation", run)) for run in runs]
         pairs = zip(runs, generators, strict=True)
@@ -136,7 +130,9 @@ class TransformerLearner(Learner):
         tensors, notes = read_checkpoint(directory / CHECKPOINT, self._keys)
         self._training_step = notes["training_step"]
         if self._training_step == NATIVE and not self._can_train():
-            raise ValueError("the native step began these runs, and this machine cannot continue them (see `doctor`)")
+            where = f"a {self._device.type} device without it cannot continue them"
+            remedy = "resume on a CPU (--gpu-fraction 0) that `doctor` calls native"
+            raise OtherStepError(f"the native step began these runs, and {where}: {remedy}")
         self._step = notes["step"]
         places = [notes["keys"].index(key) for key in self._keys]
         self._active = [index for index, place in enumerate(places) if place in notes["active"]]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 
 import torch
@@ -21,6 +21,7 @@ from trainables.transformer.gpu_step import (
     CANONICAL_STACK,
     CapturedStep,
     can_compile,
+    choose_kernels,
     compiled,
     compiling,
     let_grow,
@@ -83,9 +84,16 @@ class Trainer(ABC):
 
     def write(self, tokens_SMW: Tensor, begin_SM: Tensor, end: int, keys: Sequence[int] | None = None) -> None:
         """Write every model's texts in place, as :func:`~trainables.transformer.generation.write_by_drafts`."""
-        # Without a backward pass, as many tokens as in a training step fit any device that trains the stack.
-        tokens_a_step = len(self.settings) * self.settings[0].batch * self.model.block
-        write_by_drafts(self.logits, tokens_SMW, begin_SM, end, keys, max(TOKENS_A_PASS, tokens_a_step))
+        # Without a backward pass, as many tokens as in a training step usually fit.
+        most_tokens = max(TOKENS_A_PASS, len(self.settings) * self.settings[0].batch * self.model.block)
+        fewest_tokens = tokens_SMW.shape[0] * tokens_SMW.shape[2]  # One text of each run.
+        while True:
+            with suppress(torch.OutOfMemoryError) if most_tokens > fewest_tokens else nullcontext():
+                write_by_drafts(self.logits, tokens_SMW, begin_SM, end, keys, most_tokens)
+                return
+            # The step's own memory stays reserved, so an evaluation may have less. Finished passes are kept.
+            torch.cuda.empty_cache()
+            most_tokens = max(most_tokens // 2, fewest_tokens)
 
 
 @dataclass(eq=False)
@@ -101,6 +109,8 @@ class StackTrainer(Trainer):
     def __post_init__(self) -> None:
         super().__post_init__()
         device = self.state.parameters_SP.device
+        if device.type == "cuda":
+            choose_kernels(self.settings[0].precision)
         self._sampler = WindowSampler(self.texts, self.keys, self.model.block, self.settings[0], device)
         self._pad_to = GPU_WIDTHS if device.type == "cuda" else 1
         self._compiled = can_compile(device) if self.compile_step is None else self.compile_step
@@ -160,7 +170,8 @@ class StackTrainer(Trainer):
             tokens_SBW = torch.zeros(windows, dtype=torch.int64, device=weights.device)
             with repeatable(), compiling(form):
                 no_weights = weights.new_zeros(CANONICAL_STACK, weights.shape[1])
-                self._differentiate(no_weights, tokens_SBW, torch.ones_like(tokens_SBW, dtype=torch.bool))
+                with suppress(torch.OutOfMemoryError):  # The passes are compiled before they run out of memory.
+                    self._differentiate(no_weights, tokens_SBW, torch.ones_like(tokens_SBW, dtype=torch.bool))
             _COMPILED_FIRST.add(form)
 
     def _flatten(self, gradients: Mapping[str, Tensor]) -> Tensor:

@@ -13,6 +13,7 @@ from ray import cloudpickle
 from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.tune.experiment import Trial
 
+from orchestrator.engine.base import DeviceLostError
 from orchestrator.home.machine_errors import with_causes
 
 COLOR = re.compile(r"\x1b\[[0-9;]*m")
@@ -51,6 +52,8 @@ def machine_error_words(error: BaseException | None, message: str) -> str:
     """
     if isinstance(error, RayTaskError):
         cause = error.cause
+        if isinstance(cause, DeviceLostError):
+            return str(cause)
         if isinstance(cause, RayTaskError) or not isinstance(cause, RayError):
             return ""
         return machine_error_words(cause, str(cause))

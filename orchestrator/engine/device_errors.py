@@ -1,0 +1,66 @@
+"""Errors of the device that trains: exhausted memory, and a GPU that its process can no longer use."""
+
+from __future__ import annotations
+
+import platform
+
+import torch
+
+from orchestrator.home.machine_errors import with_causes
+
+EXHAUSTED = (
+    "out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUBLAS_STATUS_NOT_INITIALIZED",  # There was no room for its handle.
+    "can't allocate memory",
+)
+"""Messages by which the libraries underneath torch report that memory is exhausted."""
+UNUSABLE = (
+    "CUDA error",
+    "No CUDA GPUs are available",
+    "Unexpected error from cudaGetDeviceCount",
+    "CUDA driver initialization failed",
+    "The NVIDIA driver on your system is too old",
+    "Found no NVIDIA driver",
+    "Torch not compiled with CUDA",
+)
+"""Messages of torch about a GPU, unless they contain one of :data:`OF_CODE`."""
+OF_CODE = (
+    "device-side assert",
+    "illegal memory access",
+    "misaligned address",
+    "illegal instruction",
+    "too many resources",
+    "captur",
+    "invalid",
+    "INVALID",
+    "NOT_SUPPORTED",
+)
+"""Parts of messages of CUDA about the code that runs on the GPU."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return True if an exception or one of its causes reports that the device's memory is exhausted. Libraries below
+    torch (cuBLAS, cuDNN, the CPU's allocator) raise plain errors, recognized by their messages."""
+    return any(
+        isinstance(cause, torch.OutOfMemoryError | MemoryError)
+        or (isinstance(cause, RuntimeError) and any(words in str(cause) for words in EXHAUSTED))
+        for cause in with_causes(error)
+    )
+
+
+def lost_device(error: BaseException) -> str:
+    """Return a sentence if an exception or one of its causes reports that the GPU is broken, taken or not accessible,
+    otherwise "". Errors of the code that runs on the GPU are not among them."""
+    for cause in with_causes(error):
+        first_line = str(cause).partition("\n")[0]
+        if isinstance(cause, RuntimeError | AssertionError) and first_line.startswith(UNUSABLE):
+            if any(words in first_line for words in (*EXHAUSTED, *OF_CODE)):
+                return ""
+            return f"the GPU of {platform.node()} cannot be used ({first_line}): check it with `doctor`"
+    return ""
+
+
+def ends_device(error: BaseException) -> bool:
+    """Return True if no kernel can run in this process after an exception, although the GPU is intact."""
+    return isinstance(error, torch.AcceleratorError) and not is_out_of_memory(error)
