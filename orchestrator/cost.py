@@ -105,10 +105,11 @@ class Plan:
         return SWEEP_BYTES + sum(runs * run_bytes for runs, run_bytes in sizes)
 
 
-def make_plan(spec: SweepSpec, hardware: Hardware) -> Plan:
-    """Return the expected cost on ``hardware`` of ``spec``, after :func:`orchestrator.stacks.settled`."""
+def make_plan(spec: SweepSpec, hardware: Hardware, *, most_at_once: float = math.inf) -> Plan:
+    """Return the expected cost on ``hardware`` of ``spec``, after :func:`orchestrator.stacks.settled`, if it trains at
+    most ``most_at_once`` stacks at the same time."""
     family, seconds, stacks = spec.make_family(), run_seconds(spec), StackSizes(spec, hardware)
-    rehearsals, at_once = rehearse(spec, seconds), stacks_at_once(spec, hardware)
+    rehearsals, at_once = rehearse(spec, seconds), int(min(stacks_at_once(spec, hardware), most_at_once))
     sizes = tuple(
         SizePlan(
             size,

@@ -113,7 +113,7 @@ def run_command(space: SpaceName, options: RunOptions) -> None:
     if options.several:
         _run_variants(specs, options, hardware, console)
         return
-    print_start(specs[0], hardware, console, options.plan_line)
+    print_start(specs[0], hardware, console, options.plan_line, is_local=options.local)
     answer = run_sweep(specs[0], options, console)
     if console.quiet:
         typer.echo(answer_table.plain(answer, next_step(specs[0], answer)))
@@ -149,7 +149,7 @@ def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Har
                 console.print(text, markup=False, highlight=False, soft_wrap=True)
                 ended.append(newest.id)
                 continue
-            print_start(spec, hardware, console, options.plan_line)
+            print_start(spec, hardware, console, options.plan_line, is_local=options.local)
             run_sweep(spec, replace(shared, resume=None if newest is None else newest.id), console)
     stored = [open_sweep(sweep_id, options.home) for sweep_id in ended]
     print_comparison(stored, stored[-1].sweep.files.directory / "variants.png")

@@ -26,7 +26,7 @@ from packaging.utils import canonicalize_name
 
 from orchestrator.home.directories import make_home
 from orchestrator.search.base import Request
-from orchestrator.space.hardware import cores, detect, whole_machine
+from orchestrator.space.hardware import cores, detect, has_gpu_driver, whole_machine
 from orchestrator.space.resources import Resources
 from orchestrator.space.spaces import load_space
 from trainables.transformer.native import missing
@@ -146,6 +146,9 @@ def machine_part() -> Finding:
     if usable.memory_gb < RAY_GB:
         todo = f"a sweep under Ray needs at least {RAY_GB:g} GB: raise the limit, or train with --engine local"
         return slow(text, todo)
+    if has_gpu_driver() and not usable.gpus:
+        todo = "to train on it, install torch for this GPU (pytorch.org), and check nvidia-smi and CUDA_VISIBLE_DEVICES"
+        return slow(f"{text}; a GPU driver is installed, but torch finds no GPU", todo)
     return ok(text)
 
 

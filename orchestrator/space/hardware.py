@@ -96,9 +96,14 @@ def whole_machine() -> Hardware:
     return Hardware(os.cpu_count() or 1, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9)
 
 
+def has_gpu_driver() -> bool:
+    """Return True if a GPU driver is installed, although torch may not be able to use its GPU."""
+    return any(Path(path).exists() for path in GPU_DRIVERS)
+
+
 def _gpus() -> tuple[int, str, float]:
     """Return the number of GPUs, and name and memory in GB of the first."""
-    if not any(Path(path).exists() for path in GPU_DRIVERS):
+    if not has_gpu_driver():
         return 0, "", 0.0
     import torch  # Takes two seconds.
 

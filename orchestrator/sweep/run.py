@@ -35,7 +35,7 @@ from orchestrator.record.store import Store, StoreError, check, choose
 from orchestrator.report.answer import Answer
 from orchestrator.search.base import BY_HAND
 from orchestrator.space import hardware
-from orchestrator.space.hardware import Hardware
+from orchestrator.space.hardware import Hardware, has_gpu_driver
 from orchestrator.space.observations import searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import StackSizes, settled
@@ -127,8 +127,10 @@ def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None
     if resources.gpu_per_stack and not hardware.gpus and not hardware.grows:
         share = resources.gpu_per_stack
         needs = "a share of a GPU" if isinstance(share, str) else f"{share:g} GPU"
+        has_driver = address is None and has_gpu_driver()
+        hint = " (a driver is installed, but torch cannot use it: see `doctor`)" if has_driver else ""
         raise UserError(
-            f"each stack of this sweep needs {needs}, but no GPU was found {where}. Give the --address of a Ray "
+            f"each stack of this sweep needs {needs}, but no GPU was found {where}{hint}. Give the --address of a Ray "
             "cluster with GPUs, another --profile, or --set resources.gpu_per_stack=0 to train on the CPU, slowly."
         )
     for name, share, available, what, hint in (

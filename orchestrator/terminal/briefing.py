@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from rich.console import Console
@@ -22,10 +23,11 @@ MOST_NUMBERS = 12
 """Maximum number of sizes or seeds listed individually."""
 
 
-def print_start(spec: SweepSpec, hardware: Hardware, console: Console, details: str) -> None:
-    """Print a sweep before it starts: mixes, sizes, seeds, devices, cost, problems, and the command for ``details``."""
+def print_start(spec: SweepSpec, hardware: Hardware, console: Console, details: str, *, is_local: bool) -> None:
+    """Print a sweep before it starts: mixes, sizes, seeds, devices, cost, problems, and the command for ``details``.
+    The local engine trains one stack at a time."""
     spec = settled(spec, hardware)
-    plan = make_plan(spec, hardware)
+    plan = make_plan(spec, hardware, most_at_once=1 if is_local else math.inf)
     usual = {"search", spec.family_class.words.learned, *(["budget"] if spec.budget == "total" else [])}
     rows = {label: value for label, value in numbers.asked(spec).items() if label not in usual}
     rows |= {spec.size_axis: _span(spec.sizes), "seeds": _span(spec.seed_list), **_tuning(spec)}

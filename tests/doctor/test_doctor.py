@@ -11,9 +11,12 @@ import pytest
 from orchestrator.cli import set_up
 from orchestrator.doctor import gpu, machine
 from orchestrator.doctor.machine import Finding, Trained, Verdict, examined, ok
+from orchestrator.errors import UserError
 from orchestrator.space import hardware
 from orchestrator.space.hardware import Limits
+from orchestrator.sweep.run import check_room
 from tests.cli.program import command
+from tests.sweep.sweeps import spec
 
 
 @pytest.mark.slow
@@ -50,6 +53,16 @@ def test_a_container_with_few_resources_is_reported(monkeypatch: pytest.MonkeyPa
     assert part.text.startswith("1 CPU core and 0.9 GB of memory, of ")
     monkeypatch.setattr(hardware, "limits", Limits)
     assert machine.machine_part().verdict is Verdict.OK
+
+
+def test_a_gpu_that_torch_cannot_use_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hardware, "GPU_DRIVERS", (str(tmp_path),))
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    part = machine.machine_part()
+    assert part.verdict is Verdict.SLOW
+    assert "a GPU driver is installed, but torch finds no GPU" in part.text
+    with pytest.raises(UserError, match=r"no GPU was found here \(a driver is installed, but torch cannot use it"):
+        check_room(spec(resources={"gpu_per_stack": 1}), hardware.detect(), None)
 
 
 def test_packages_with_unsupported_versions_are_named() -> None:

@@ -57,7 +57,7 @@ def test_a_briefing_names_the_training_step_and_why_the_fast_one_is_missing(monk
 def test_caveats_are_in_the_plan_and_not_on_the_first_screen_of_run() -> None:
     wanted, machine = load_space("add_vs_add_prod", "laptop", (), Hardware(2, 16)), Hardware(2, 16)
     start, plan = (Console(file=io.StringIO(), width=80) for _ in range(2))
-    print_start(wanted, machine, start, "python -m orchestrator plan add_vs_add_prod")
+    print_start(wanted, machine, start, "python -m orchestrator plan add_vs_add_prod", is_local=False)
     print_plan(wanted, machine, plan)
     assert len(wanted.warnings()) == 2
     screen, everything = (" ".join(printed(console).split()) for console in (start, plan))
@@ -70,7 +70,7 @@ def test_expected_problems_are_on_the_first_screen_of_run(monkeypatch: pytest.Mo
     monkeypatch.setattr(native, "_load", lambda: (None, "which was not built", "install a compiler"))
     wanted, machine = load_space("add_vs_add_prod", "quick", (), Hardware(2, 1e-6)), Hardware(2, 1e-6)
     console = quiet()
-    print_start(wanted, machine, console, "")
+    print_start(wanted, machine, console, "", is_local=False)
     assert "training  torch trains" in printed(console)
     assert "will not fit in memory" in printed(console)
 
@@ -79,6 +79,9 @@ def test_a_sweep_is_expected_to_take_longer_if_torch_trains(monkeypatch: pytest.
     machine = Hardware(2, 16)
     wanted = load_space("add_vs_add_prod", "quick", ["search={method: grid}"], machine)
     fast = make_plan(wanted, machine).seconds_at_best
+    alone = make_plan(wanted, machine, most_at_once=1)
+    assert alone.stacks_at_once == 1
+    assert alone.seconds_at_best > 1.5 * fast
     monkeypatch.setattr(native, "library", lambda: None)
     assert make_plan(wanted, machine).seconds_at_best > 2 * fast
 
