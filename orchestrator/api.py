@@ -102,12 +102,15 @@ class SweepResults:
         For ListOps, they are ``embedding`` [number tokens, size] and, from the probe of the same name, ``similarity``
         [tokens, tokens]. ``run`` is a key of :attr:`runs` or a prefix. Raises ``UserError`` for a run without arrays.
         """
+        _check("run", run, str, "a key of `runs`")
         return read_arrays(self._stored.run(run))
 
     def figure(self, kind: str = "posterior") -> Figure:
         """Return a figure: ``posterior`` (accuracy against size), ``curves`` (accuracy over steps), ``transitions`` (in
         parameters, like ``compare``) or ``embeddings`` (similarities below and above each transition). Raises
         ``UserError`` for an unknown kind, or if there is nothing to draw yet."""
+        if kind not in FIGURES:
+            raise unknown("figure", str(kind), FIGURES)
         from orchestrator.report.figures import comparisons, learning_curves, probes  # matplotlib takes half a second.
 
         answer, spec, runs = self.answer, self.spec, self._stored.runs
@@ -118,18 +121,18 @@ class SweepResults:
                 return learning_curves.learning_figure(spec, runs, spec.question)
             case "transitions":
                 return comparisons.forest_figure([Compared(self.id, answer)], spec.question)
-            case "embeddings":
-                if (figure := probes.similarities_figure(answer, runs)) is None:
-                    raise UserError(f"no run of {self.id} has an array 'similarity' yet")
-                return figure
-        raise unknown("figure", kind, FIGURES)
+        if (figure := probes.similarities_figure(answer, runs)) is None:
+            raise UserError(f"no run of {self.id} has an array 'similarity' yet")
+        return figure
 
     def report(self, path: str | Path) -> Path:
         """Write the report as one self-contained HTML file, and return its path."""
+        _check("path", path, (str, Path), "the file to write")
         return export.write_report(self._stored, user_path(path))
 
     def export(self, directory: str | Path) -> list[Path]:
         """Write :attr:`runs`, :attr:`curves` and :attr:`transitions` as Parquet and CSV into a new directory."""
+        _check("directory", directory, (str, Path), "a directory to create")
         return export.export(self._stored, user_path(directory))
 
     def __repr__(self) -> str:
@@ -148,6 +151,12 @@ class SweepResults:
         )
 
 
+def _check(name: str, given: object, kinds: type | tuple[type, ...], expected: str) -> None:
+    """Raise ``UserError`` unless an argument has one of these types."""
+    if not isinstance(given, kinds):
+        raise UserError(f"{name}={given!r:.60} cannot be used: pass {expected}")
+
+
 def _home(given: str | Path | None) -> Home:
     directory = home_from_python(given)
     check_home(directory)
@@ -161,6 +170,8 @@ def load(sweep: str | None = None, home: str | Path | None = None) -> SweepResul
     Raises ``UserError`` with a list of sweeps, or ``UnreadableError`` (a ``SweepError``) with reason and remedy.
     Smaller damage is a warning, also in :attr:`SweepResults.damage`.
     """
+    if sweep is not None:
+        _check("sweep", sweep, str, "a sweep's id or its search space")
     results = SweepResults(read_sweep(_home(home), sweep))
     for damage in results.damage:
         warnings.warn(damage, stacklevel=2)

@@ -195,6 +195,32 @@ class RoomFamily(LogisticFamily):
     Settings = RoomSettings
 
 
+@dataclass(frozen=True)
+class NamedSettings(LogisticSettings):
+    """Settings whose names a record uses, too."""
+
+    target: str = "wall"
+    budget: int = 3
+    verdict: str = "none"
+
+
+class NamedFamily(LogisticFamily):
+    """A family with names that a record uses for other things or does not accept."""
+
+    name = "named"
+    size_axis = "width (units)"
+    Settings = NamedSettings
+
+
+class OddTaskFamily(LogisticFamily):
+    """A family with a task whose name cannot be part of a metric's name."""
+
+    name = "odd_task"
+
+    def tasks(self) -> tuple[str, ...]:
+        return (*super().tasks(), "add;prod")
+
+
 class UnfinishedFamily(LogisticFamily):
     """An incomplete family without ``flops``."""
 

@@ -80,6 +80,19 @@ def test_mistakes_are_answered_with_the_valid_names(home: Path, tmp_path: Path) 
         s.figure("curve")
     with pytest.raises(UserError, match="has no arrays: it failed"):
         s.arrays(s.runs["key"].iloc[0])
+    number: Any = 5
+    nothing: Any = None
+    path: Any = home
+    for wrong, message in (
+        (lambda: o.load(number, home), "sweep=5 cannot be used: pass a sweep's id or its search space"),
+        (lambda: o.load(path, home), "cannot be used: pass a sweep's id or its search space"),
+        (lambda: s.arrays(number), "run=5 cannot be used: pass a key of `runs`"),
+        (lambda: s.figure(nothing), "unknown figure 'None'"),
+        (lambda: s.report(number), "path=5 cannot be used"),
+        (lambda: s.export(nothing), "directory=None cannot be used"),
+    ):
+        with pytest.raises(UserError, match=message):
+            wrong()
     with pytest.raises(UserError, match="has no run 'zz'"):
         s.arrays("zz")
     with pytest.raises(UserError, match="Did you mean 'logistic'"):

@@ -3,10 +3,10 @@
 Names are stable, for sorting, filtering and charts:
 
 * runs (``kind`` = ``run``): parameters ``mix``, the name of the size axis, ``seed``, ``target``, ``family`` and every
-  setting of the run by its dotted name; metrics ``accuracy/TASK``, ``measure/NAME`` and ``loss`` over steps,
-  ``test_accuracy/TASK``, ``floor/TASK``, ``parameters``, ``core_parameters``, ``steps``, the run's own measures (as
-  ``measure/NAME`` if the name is taken) and ``probe/PROBE/NUMBER``; tags ``status`` and ``data``, a hash of the data
-  for training and scoring.
+  setting of the run by its dotted name (``settings.NAME`` if the name is taken); metrics ``accuracy/TASK``,
+  ``measure/NAME`` and ``loss`` over steps, ``test_accuracy/TASK``, ``floor/TASK``, ``parameters``,
+  ``core_parameters``, ``steps``, the run's own measures (as ``measure/NAME`` if the name is taken) and
+  ``probe/PROBE/NUMBER``; tags ``status`` and ``data``, a hash of the data for training and scoring.
 * transitions (``kind`` = ``transition``), one per mix: parameters ``mix``, ``recipe``, ``target``, ``baseline``,
   ``verdict``, ``decided`` and the settings; metrics ``curve/median``, ``curve/low``, ``curve/high`` with the size as
   their step, so that MLflow's charts overlay the curves of any sweeps; ``transition``, ``low``, ``high`` (on the size
@@ -46,12 +46,13 @@ from orchestrator.report.words.findings import compared_words, sentence
 from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.space.settings import flatten, plain_value
-from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import LEVEL
 from trainables.base import Status
 
 NO_METRICS = frozenset({"size", "seed", "accuracy", "floor"})
 """Numbers not logged under these names: they identify the run, or are logged once for each task."""
+LONGEST_NAME = 250
+"""Longest name of a metric or parameter in MLflow."""
 SIZES = ("transition", "low", "high")
 METRICS = (
     *(f"{name}{unit}" for unit in ("", "_parameters", "_core_parameters", "_absolute") for name in SIZES),
@@ -87,7 +88,10 @@ class Content:
     def digest(self) -> str:
         """Hash of the record without its note. A record with an equal digest is not written again."""
         samples = [(sample.name, sample.value, sample.step, sample.progress) for sample in self.samples]
-        parts = [self.name, self.tags, self.params, samples, self.texts]
+        parts: list[object] = [self.name, self.tags, self.params, samples, self.texts]
+        # A run keeps its own arrays, but a probe may be repeated. Records without such arrays keep their digest.
+        probed = {name: path.read_bytes() for name, path in self.files.items() if name.startswith(PROBES)}
+        parts += [{name: hashlib.sha256(array).hexdigest() for name, array in probed.items()}] if probed else []
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -116,7 +120,7 @@ def sweep_content(sweep: Sweep) -> Content:
             "changes": changed_words(spec),
             **environment,
         },
-        params=with_settings(spec, identity, spec.settings),
+        params=with_settings(identity, spec.settings),
         note=sweep_note(sweep),
         texts={"search_space.yaml": spec.to_yaml()},
     )
@@ -156,7 +160,7 @@ def run_content(sweep: Sweep, run: RunRecord) -> Content:
             **({"data": outcome.data} if outcome.data else {}),
             **({"trained_for": run.found_in} if run.found_in else {}),
         },
-        params=with_settings(spec, identity, config.settings),
+        params=with_settings(identity, config.settings),
         samples=finite((*curve, *final)),
         texts={"traceback.txt": outcome.error} if outcome.status is Status.FAILED else {},
         files={
@@ -198,7 +202,7 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
             "seeds_learned": ", ".join(f"{share.learned}/{share.tried} at {share.size}" for share in mix.shares),
             "compared": compared_words(answer, mix) or "-",
         },
-        params=with_settings(spec, identity, spec.recipe_settings.get(mix.recipe, spec.settings)),
+        params=with_settings(identity, spec.recipe_settings.get(mix.recipe, spec.settings)),
         samples=finite((*(Sample(name, value) for name, value in metrics.items()), *_curve(answer, mix))),
         note=sentence(answer, mix),
         texts={"transition.json": json.dumps(asdict(mix), indent=1)},
@@ -237,16 +241,16 @@ def _metrics(row: Row, names: Sequence[str], suffix: str = "") -> dict[str, floa
 
 
 def metric_name(text: str) -> str:
-    """Return a name that MLflow accepts for a metric: ``add.prod`` for ``add+prod``."""
-    return re.sub(r"[^\w.\- /]", "_", text.replace("+", "."))
+    """Return a name that MLflow accepts for a metric or parameter: ``add.prod`` for ``add+prod``."""
+    return re.sub(r"[^\w.\- /]", "_", text.replace("+", "."))[:LONGEST_NAME]
 
 
-def with_settings(spec: SweepSpec, identity: Mapping[str, str], resolved: Any) -> dict[str, str]:
-    """Return ``identity`` with the settings of a sweep, a run or a recipe by dotted name."""
+def with_settings(identity: Mapping[str, str], resolved: Any) -> dict[str, str]:
+    """Return ``identity`` with the settings of a sweep, a run or a recipe by dotted name. A setting with the name of
+    another parameter becomes ``settings.NAME``."""
     settings = {key: str(value) for key, value in flatten(plain_value(resolved)).items()}
-    if clash := sorted(settings.keys() & identity.keys()):
-        raise ValueError(f"the family {spec.family!r} has settings with reserved names: {', '.join(clash)}")
-    return {**identity, **settings}
+    named = {f"settings.{key}" if key in identity else key: value for key, value in settings.items()}
+    return {metric_name(key): value for key, value in {**identity, **named}.items()}
 
 
 def finite(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:

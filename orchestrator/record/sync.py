@@ -14,7 +14,16 @@ from orchestrator.home.directories import Home
 from orchestrator.home.journal import recall
 from orchestrator.home.sweeps import FIGURE, REPORT, Sweep, UnreadableError, load_sweep
 from orchestrator.record.mlflow_tracker import MlflowTracker
-from orchestrator.record.store import ARTIFACTS, DATABASE, VARIABLE, check, choose, make_database, store_errors
+from orchestrator.record.store import (
+    ARTIFACTS,
+    DATABASE,
+    VARIABLE,
+    StoreError,
+    check,
+    choose,
+    make_database,
+    store_errors,
+)
 from orchestrator.report.answer import answer
 from orchestrator.report.words.numbers import counted
 
@@ -24,11 +33,11 @@ FORMER = "former-store-"
 
 def sync(root: Path, console: Console) -> None:
     """Record all sweeps of a home that are not running, except complete records. Raises :class:`SweepError` if the
-    store fails, and at the end if some sweeps could not be read."""
+    store fails, and at the end if some sweeps could not be read or recorded."""
     home = _home(root)
     store = choose(home.root)
     check(store)
-    tracker, unreadable = MlflowTracker(store), []
+    tracker, troubles = MlflowTracker(store), []
     for sweep_id in home.sweep_ids():
         if home.sweep(sweep_id).is_driven():
             console.out(f"{sweep_id} is running, so its own process records it", highlight=False)
@@ -36,13 +45,18 @@ def sync(root: Path, console: Console) -> None:
         try:
             sweep = load_sweep(home, sweep_id)
         except UnreadableError as error:
-            unreadable.append(str(error))
+            troubles.append(str(error))
             continue
-        with home.sweep(sweep_id).driving():
-            count = _replay(sweep, tracker, console)
+        try:
+            with home.sweep(sweep_id).driving():
+                count = _replay(sweep, tracker, console)
+        except StoreError as error:
+            check(store)  # Raises if the store fails for other sweeps, too.
+            troubles.append(f"{sweep_id}: {error}")
+            continue
         console.out(f"{sweep_id}: {counted(count, 'run')} in {store.shown}", highlight=False)
-    if unreadable:
-        lines = "\n  ".join([f"{len(unreadable)} of {len(home.sweep_ids())} sweeps cannot be read:", *unreadable])
+    if troubles:
+        lines = "\n  ".join([f"{len(troubles)} of {len(home.sweep_ids())} sweeps cannot be recorded:", *troubles])
         raise SweepError(f"{lines}\nThe others are recorded.")
 
 

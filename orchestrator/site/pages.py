@@ -12,7 +12,7 @@ from markupsafe import Markup
 from orchestrator.catalog.export import compared, page_of
 from orchestrator.catalog.reading import StoredSweep, Unfinished, in_training, read_known
 from orchestrator.errors import UserError
-from orchestrator.home.directories import Home
+from orchestrator.home.directories import PROBES, Home
 from orchestrator.home.journal import State
 from orchestrator.home.sweeps import UnreadableError
 from orchestrator.record.store import StoreError
@@ -88,7 +88,11 @@ class SweepPages:
             if isinstance(unread, UnreadableError) and unread.report is not None:
                 return unread.report.read_text(encoding="utf-8")
         stored = self._readable(sweep_id)
-        return self._once("report", sweep_id, lambda: page_of(stored, index=f"../#{sweep_id}"))
+        directories = [run.directory / PROBES for run in stored.runs]
+        probed = [directory.stat().st_mtime_ns for directory in directories if directory.is_dir()]
+        return self._once(
+            "report", sweep_id, lambda: page_of(stored, index=f"../#{sweep_id}"), probed_at=max(probed, default=0)
+        )
 
     def figure(self, sweep_id: str, *, narrow: bool) -> str:
         """Return the figure of a sweep as SVG without its question. Raises :class:`UserError` as :meth:`report`.
@@ -119,11 +123,12 @@ class SweepPages:
             figure=Markup(svg),  # Safe: matplotlib escapes the text in its figures.
         )
 
-    def _once(self, kind: str, sweep_id: str, make: Callable[[], Made]) -> Made:
-        """Return the result of ``make``, which is called again only if the sweep has changed."""
+    def _once(self, kind: str, sweep_id: str, make: Callable[[], Made], *, probed_at: int = 0) -> Made:
+        """Return the result of ``make``, which is called again only if the sweep or its probes have changed."""
         files = self._home.sweep(sweep_id)
-        written = files.journal.stat() if files.journal.is_file() else None
-        signature = written and (written.st_mtime_ns, written.st_size), files.is_driven()
+        written = [(path.name, path.stat()) for path in (files.journal, files.spec) if path.is_file()]
+        changes = [(name, stat.st_mtime_ns, stat.st_size) for name, stat in written]
+        signature = changes, probed_at, files.is_driven()
         if (cached := self._cache.get((kind, sweep_id))) is None or cached[0] != signature:
             cached = self._cache[kind, sweep_id] = (signature, make())
         made: Made = cached[1]
@@ -160,6 +165,7 @@ class SweepPages:
             "about": ", ".join(filter(None, (spec.title, spec.profile, answer.subject, changed_words(spec)))),
             "headline": " ".join(finding(answer)) if shown else "see its report for the answer",
             "verdicts": verdict_lines(answer) if shown else (),
+            "damage": stored.damage,
             "paragraphs": how_sure(answer) if shown else (),
             "figure": f"{sweep_id}.svg?{len(stored.runs)}" if shown and stored.runs else "",
         }

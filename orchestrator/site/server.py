@@ -87,9 +87,13 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             with self.server.lock:
                 body, kind = _page(self.server.pages, path.removeprefix("/"), query)
-            self._send(body, kind)
         except SweepError as error:
             self.send_error(HTTPStatus.NOT_FOUND, explain=str(error))
+            return
+        except Exception:
+            self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR, explain="The terminal of `ui` shows the error.")
+            raise
+        self._send(body, kind)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Send a page that explains the error."""

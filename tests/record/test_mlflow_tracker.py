@@ -165,6 +165,10 @@ def test_later_probe_results_replace_the_record_of_the_run(new: Record) -> None:
     assert after.info.end_time == before.info.end_time
     MlflowTracker(new.store).run_ended(sweep, run)
     assert new.one(run_key=run.key).info.run_id == after.info.run_id
+    write_result(run.directory, ProbeResult("plan", 1, {}), {"walls": np.arange(2.0)})
+    MlflowTracker(new.store).run_ended(sweep, run)
+    probed = new.client.list_artifacts(new.one(run_key=run.key).info.run_id, "probes")
+    assert [file.path for file in probed] == ["probes/firing.npz", "probes/plan.npz"]
 
 
 def test_diverged_runs_have_results_and_failed_runs_do_not(records: Record) -> None:

@@ -13,11 +13,14 @@ from mlflow.entities import Run
 
 from orchestrator.errors import UserError
 from orchestrator.home.directories import Home
-from orchestrator.record.store import DATABASE, VARIABLE
+from orchestrator.home.sweeps import Sweep
+from orchestrator.record.mlflow_tracker import MlflowTracker
+from orchestrator.record.store import DATABASE, VARIABLE, StoreError
 from orchestrator.record.sync import rebuild
 from orchestrator.sweep import answering
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
+from tests.catalog.fabricated import write_sweep
 from tests.cli.program import command, separate
 from tests.sweep.sweeps import interrupt_after, quiet, spec
 
@@ -119,6 +122,39 @@ def test_a_missing_store_is_recreated_without_sweeps_that_are_running(
     assert f"{second} is running, so its own process records it" in output
     assert command("sync", "--home", home).code == 0
     assert everything(home).keys() == first.keys()
+
+
+def test_settings_and_axes_of_any_name_are_recorded(tmp_path: Path) -> None:
+    sweep = write_sweep(Home(tmp_path), spec(family="tests.families:NamedFamily", sizes=SIZES, seeds=1))
+    command("sync", "--home", tmp_path).succeeded()
+    content = everything(tmp_path)
+    run = next(record for name, record in content.items() if name.startswith(f"{sweep.id} run "))
+    assert run["params"]["target"] == "add"
+    assert run["params"]["settings.target"] == "wall"
+    assert run["params"]["budget"] == "3"
+    assert run["params"]["width _units_"] in map(str, SIZES)
+    assert content[f"{sweep.id} transition add"]["params"]["settings.verdict"] == "none"
+
+
+def test_a_sweep_that_cannot_be_recorded_does_not_stop_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, bad, newer = (write_sweep(Home(tmp_path), spec(sizes=[16], seeds=1, seed=seed)) for seed in (0, 1, 2))
+    begin = MlflowTracker.begin
+
+    def fail(tracker: MlflowTracker, sweep: Sweep) -> None:
+        if sweep.id == bad.id:
+            raise StoreError("the experiment belongs to another user")
+        begin(tracker, sweep)
+
+    monkeypatch.setattr(MlflowTracker, "begin", fail)
+    ended = command("sync", "--home", tmp_path)
+    assert ended.code == 1
+    assert "1 of 3 sweeps cannot be recorded" in ended.err
+    assert f"{bad.id}: the experiment belongs to another user" in ended.err
+    recorded = {name.split()[0] for name in everything(tmp_path)}
+    assert {good.id, newer.id} <= recorded
+    assert bad.id not in recorded
 
 
 def test_without_sweeps_there_is_no_store(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -140,6 +141,20 @@ def test_png_and_svg_are_complete_and_reproducible(answer: Answer, tmp_path: Pat
     assert sorted(path.name for path in png.parent.iterdir()) == ["main.png", "main.svg"]
     again = save(main_figure(answer), tmp_path / "again.png")
     assert again.read_bytes() == png.read_bytes()
+
+
+def test_names_are_drawn_as_written(tmp_path: Path) -> None:
+    """Neither TeX, which "$" would begin, nor letters that the font lacks cause an error or a warning."""
+    question, axis = "Does $\\frac{ cost $5 or $6?", "$_{x"
+    drawn = answer(make_spec(), bracketed(), blocks=in_order(make_spec()))
+    odd = replace(drawn, size_axis=axis, target="\u65e5\u672c")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning, module=style.__name__)
+        figure = main_figure(odd, question)
+        save_both(figure, tmp_path, "figure")
+    assert question in texts(figure)
+    assert axis in texts(figure)
 
 
 def test_long_names_leave_room_for_the_sizes(answer: Answer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import socket
 import struct
 import threading
@@ -11,7 +12,7 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from html import escape
+from html import escape, unescape
 from http.server import ThreadingHTTPServer
 
 import pytest
@@ -33,8 +34,10 @@ from orchestrator.site.pages import SweepPages, age, intervals, spans
 from orchestrator.site.server import free_port, serving
 from orchestrator.transition.types import Estimate, Point, Verdict
 from tests.catalog.fabricated import leave_stack, runs_of, write_sweep
+from tests.cli.program import command
 from tests.report.samples import make_answer, transition
 from tests.sweep.sweeps import spec
+from tests.waiting import wait_for
 
 
 def get(address: str, **headers: str) -> str:
@@ -120,6 +123,38 @@ def test_changed_sweeps_are_read_again(address: str, home: Home) -> None:
         journal.append(Answered())
     assert "finished</span>" in get(address)
     assert "<p>So far: " not in get(f"{address}sweep/{sweep.id}")
+
+
+def test_a_report_shows_probes_that_ran_after_it_was_served(address: str, home: Home) -> None:
+    sweep = write_sweep(home)
+    assert "later/size" not in get(f"{address}sweep/{sweep.id}")
+    command("probe", sweep.id, "tests.families:Later", "--home", home.root).succeeded()
+    assert "later" in get(f"{address}sweep/{sweep.id}")
+
+
+def test_runs_that_cannot_be_read_are_named(address: str, home: Home) -> None:
+    sweep = write_sweep(home)
+    lost = [next(home.runs.glob(f"{key[:12]}*")) for key in [run.key for run in read_sweep(home, sweep.id).runs][:5]]
+    for directory in lost:
+        shutil.rmtree(directory)
+    damage = read_sweep(home, sweep.id).damage
+    assert len(damage) > 3
+    page, report = unescape(get(address)), unescape(get(f"{address}sweep/{sweep.id}"))
+    assert damage[0] in page
+    assert f"The report lists {len(damage) - 3} more." in page
+    assert all(line in report for line in damage)
+
+
+def test_a_page_that_cannot_be_made_is_an_error_page(
+    address: str, home: Home, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write_sweep(home)
+    monkeypatch.setattr(SweepPages, "index", lambda pages: 1 // 0)
+    with pytest.raises(urllib.error.HTTPError) as failed:
+        get(address)
+    assert failed.value.code == 500
+    assert "The terminal of `ui` shows the error." in failed.value.read().decode()
+    wait_for(lambda: "ZeroDivisionError" in capfd.readouterr().err)
 
 
 @pytest.mark.parametrize(

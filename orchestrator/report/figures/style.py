@@ -11,6 +11,7 @@ import io
 import re
 import textwrap
 import threading
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
@@ -32,6 +33,7 @@ SETTINGS: dict[Any, Any] = {key: value for key, value in matplotlib.rcParamsDefa
     "svg.fonttype": "none",  # Text in an SVG stays text.
     "pdf.fonttype": 42,  # TrueType: journals refuse Type 3.
     "ps.fonttype": 42,
+    "text.parse_math": False,  # Questions and names are plain text, and "$" is a currency.
 }
 """Matplotlib's defaults with our changes."""
 
@@ -55,6 +57,8 @@ TITLE_CHARACTERS = 84
 """Characters of a title that fit the standard width."""
 
 _drawing = threading.RLock()
+# Names may have characters that matplotlib's font lacks. An SVG shows them nevertheless.
+warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning, module=__name__.replace(".", r"\."))
 
 
 @contextmanager

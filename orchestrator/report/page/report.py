@@ -30,10 +30,19 @@ from orchestrator.transition.evidence import odds
 from orchestrator.transition.types import LEVEL, Estimate
 
 
-def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], index: str = "") -> str:
+def page(
+    sweep: Sweep,
+    state: str,
+    answer: Answer,
+    runs: Sequence[RunRecord],
+    *,
+    index: str = "",
+    damage: Sequence[str] = (),
+) -> str:
     """Return the HTML of a sweep's report; the same arguments give the same text.
 
-    ``state`` is the sweep's state in one word, and ``index`` the address of the page of all sweeps, if served.
+    ``state`` is the sweep's state in one word, ``index`` the address of the page of all sweeps, if served, and
+    ``damage`` describes the runs and files that could not be read.
     """
     spec, sure, environment = sweep.spec, how_sure(answer), sweep.environment
     family = spec.make_family()
@@ -64,7 +73,7 @@ def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], in
             probe: _svg(f"probe-{probe}", f"{probe}: {', '.join(numbers)}", probe_figure(answer, numbers))
             for probe, numbers in sorted(probe_points(runs).items())
         },
-        warnings=[*all_caveats(answer), *probe_notes(spec, runs)],
+        warnings=[*damage, *all_caveats(answer), *probe_notes(spec, runs)],
         asked=numbers.asked(spec)
         | {"probes": ", ".join(spec.probes) or "none", "family": spec.family, "profile": spec.profile or "none"},
         settings=flatten(spec.to_dict()["settings"]),

@@ -33,17 +33,20 @@ class Paragraph(NamedTuple):
 
 def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...]:
     """Return a sweep in plain words. ``state`` is the state of the sweep in one word."""
-    sizes = f"{answer.size_axis} {exact(answer.counts[0].size)} to {exact(answer.counts[-1].size)}"
+    ends = dict.fromkeys(exact(answer.counts[place].size) for place in (0, -1))
+    sizes = f"{answer.size_axis} {' to '.join(ends)}"
     changes = "; ".join(filter(None, (sizes, changed_words(spec))))
     mixes = listed([called(mix) for mix in answer.mixes])
     question = Paragraph(
         "Asked",
-        f"{spec.question} Target {answer.target}; mixes {mixes}; sizes {changes}. "
+        f"{spec.question} Target {answer.target}; mixes {mixes}; {changes}. "
         f"The transition is the size at which mean {answer.words.score} reaches {LEVEL:.0%} of its asymptote.",
     )
     if not answer.runs:
         suffix = "" if state == "failed" else f" The sweep is {state}."
-        return (question, Paragraph("Found", f"{sentences(answer)[0]}{suffix}"))
+        found = Paragraph("Found", f"{sentences(answer)[0]}{suffix}")
+        again = "Read a run's error with `logs`. Once it is mended, resume the sweep with --retry-failed."
+        return (question, found, Paragraph("Next", again)) if state == "failed" else (question, found)
     so_far = "" if state == "finished" else f" (so far: the sweep is {state})"
     own = [] if answer.nothing_learned else [f"{verdict_line(answer, mix)}." for mix in answer.mixes if mix.runs]
     findings = " ".join(sentences(answer) if answer.compared or answer.nothing_learned else ())
