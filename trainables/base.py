@@ -167,7 +167,8 @@ class Family(ABC):
         return []
 
     def training_step(self, device: str) -> str:
-        """Return the name of the code that trains on this device, or ``""`` if there is no choice."""
+        """Return the name of the code that trains on this device, or ``""`` if there is no choice. Raises
+        :class:`SettingsError` for settings with which this device cannot train."""
         return ""
 
     def compiles(self, device: str) -> bool:

@@ -62,6 +62,12 @@ def test_a_refused_resume_creates_no_home(run: Program, tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
+def test_a_precision_that_the_device_lacks_is_refused(run: Program) -> None:
+    words = ("add_vs_add_prod", "--profile", "smoke", "--set", "settings.training.precision=tf32")
+    assert "precision is tf32; it must be float32 or bf16 on a CPU" in run("run", *words).refused()
+    assert "precision is tf32; it must be float32 or bf16 on a CPU" in run("plan", *words).refused()
+
+
 def test_a_circular_link_as_home_is_refused(run: Program, tmp_path: Path) -> None:
     (tmp_path / "circle").symlink_to("circle")
     assert "circle" in run("sweeps", "--home", "circle").refused()

@@ -121,6 +121,9 @@ class TransformerFamily(Family):
         return f"{self.size_axis}-{run.size}-{digest_of(described)[:8]}"
 
     def training_step(self, device: str) -> str:
+        is_possible = device.startswith("cuda") or self.settings.training.precision != "tf32"
+        # A CPU would train in float32, under the key of another run.
+        require(is_possible, "training.precision", "tf32", "float32 or bf16 on a CPU")
         return NATIVE if can_train(self.settings.model, self.settings.training, device) else TORCH
 
     def compiles(self, device: str) -> bool:

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from trainables.base import Evaluation, Family, Learner, Outcome, Report, RunConfig, Status
 from trainables.checkpoints import OtherStepError, computing_s, read_checkpoint, write_checkpoint
-from trainables.contract.settings import require
 from trainables.tasks.datasets import Dataset, Examples
 from trainables.transformer.architecture import ModelSettings, layout, named
 from trainables.transformer.generation import accuracies
@@ -57,9 +56,7 @@ class TransformerLearner(Learner):
     """
 
     def __init__(self, family: Family, runs: Sequence[RunConfig], device: str, cache: Path) -> None:
-        precision = runs[0].settings.training.precision
-        # A CPU would train in float32, under the key of another run.
-        require("cuda" in device or precision != "tf32", "training.precision", precision, "float32 or bf16 on a CPU")
+        type(family)(runs[0].settings).training_step(device)  # Refuses a precision that the device lacks.
         # Runs of one stack may have different tasks, for example other numbers of examples.
         data = {(run.settings.task, run.mix, run.seed): family.data(run, cache) for run in runs}
         self._runs = tuple(runs)
