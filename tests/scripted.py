@@ -44,7 +44,7 @@ class ScriptedSettings(LogisticSettings):
     """Maximum number of runs that fit into memory from evaluation ``grows_at`` on. Before it any number fits."""
     grows_at: int = 2
     times: int = 0
-    """Number of first evaluations of stacks of size ``size`` that raise ``trouble``: ``bug``, ``threads``,
+    """Number of first evaluations of stacks of size ``size`` that raise ``trouble``: ``bug``, ``exit``, ``threads``,
     ``ECC`` and ``assert`` (errors of a GPU), or the name of a system error."""
     size: int = 16
     trouble: str = "ENOSPC"
@@ -109,6 +109,8 @@ class ScriptedLearner(LogisticLearner):
             fill(Path(settings.ballast))
         elif settings.trouble == "bug":
             raise RuntimeError("a bug that was mended since")
+        elif settings.trouble == "exit":
+            sys.exit(0)
         elif settings.trouble == "ECC":
             raise RuntimeError("CUDA error: uncorrectable ECC error encountered\nMore about it.")
         elif settings.trouble == "assert":

@@ -88,6 +88,9 @@ class StackWorker:
             report = self._reported(self._validator.check(self._learner.advance()), begun)
         except BrokenFamilyError as error:
             broken = str(error)
+        except SystemExit as error:  # It would end the whole program under the local engine, with any exit code.
+            self._learner = None
+            raise RuntimeError(f"training called sys.exit({error.code!r})") from error
         except Exception as error:
             too_large = is_out_of_memory(error) and len(self._open) > 1
             machine_error = "" if too_large else self._machine_error(error)

@@ -111,6 +111,14 @@ def test_a_broken_gpu_stops_a_local_sweep_without_an_outcome(tmp_path: Path) -> 
     assert statuses(home) == [Status.FINISHED] * 4
 
 
+def test_a_run_that_exits_the_program_has_failed(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    run_here(troubled_spec(tmp_path, times=1, trouble="exit"), home)
+    assert sorted(statuses(home)) == [Status.FAILED] + [Status.FINISHED] * 3
+    (error,) = [entry.outcome.error for entry in ended(home) if entry.outcome.status is Status.FAILED]
+    assert "training called sys.exit(0)" in error
+
+
 def test_after_a_failed_assertion_on_the_gpu_a_local_sweep_stops(tmp_path: Path) -> None:
     """The run has failed, but later runs of the process would fail, too."""
     home, wanted = tmp_path / "home", troubled_spec(tmp_path, times=1, trouble="assert")
