@@ -212,15 +212,6 @@ class NamedFamily(LogisticFamily):
     Settings = NamedSettings
 
 
-class OddTaskFamily(LogisticFamily):
-    """A family with a task whose name cannot be part of a metric's name."""
-
-    name = "odd_task"
-
-    def tasks(self) -> tuple[str, ...]:
-        return (*super().tasks(), "add;prod")
-
-
 class UnfinishedFamily(LogisticFamily):
     """An incomplete family without ``flops``."""
 

@@ -130,7 +130,9 @@ def test_runs_show_settings_scores_and_files_or_their_traceback(home: Home) -> N
     assert all(part in text for part in ("curve.midpoint", "test accuracy of prod", str(stored.runs[0].directory)))
     stored = read_sweep(home, write_sweep(home, runs=runs_of(spec())[:1], outcomes={0: failed()}, answered=False).id)
     assert sentences(stored.answer) == ("Every run so far failed.",)
-    assert [part.text for part in explain(stored.spec, stored.answer, "failed")][1:] == ["Every run so far failed."]
+    _, found, then = explain(stored.spec, stored.answer, "failed")
+    assert found.text == "Every run so far failed."
+    assert then.text.endswith("resume the sweep with --retry-failed.")
     assert "ZeroDivisionError: by zero" in shown(run_view(*find_run(home, stored.runs[0].key)))
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from orchestrator.catalog.reading import read_sweep
 from orchestrator.home.directories import Home
-from orchestrator.report.answer import answer
 from orchestrator.report.words.explanation import explain
 from tests.catalog.fabricated import failed, runs_of, write_sweep
 from tests.cli.program import Program
@@ -120,13 +119,6 @@ def test_interrupted_sweeps_and_failed_runs_are_explained(run: Program, tmp_path
     good, bad = (sweep.spec.make_family().key(config) for config in runs_of(spec())[:2])
     assert "test accuracy of add" in run("logs", good[:12], "--home", tmp_path).out
     assert "ZeroDivisionError: by zero" in run("logs", bad, "--home", tmp_path).out
-
-
-def test_a_sweep_whose_runs_all_failed_has_a_next_step() -> None:
-    wanted = spec()
-    swept = answer(wanted, [(config, failed()) for config in runs_of(wanted)[:2]])
-    *_, then = explain(wanted, swept, "failed")
-    assert str(then) == "Next: Read a run's error with `logs`. Once it is mended, resume the sweep with --retry-failed."
 
 
 def test_mixes_with_separate_questions_are_not_compared(run: Program, tmp_path: Path) -> None:

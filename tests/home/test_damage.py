@@ -136,7 +136,7 @@ def test_other_sweeps_are_recorded_and_an_unreadable_one_can_be_deleted(run: Pro
     synced = run("sync", "--home", place.root)
     assert synced.code == 1
     assert f"{place.whole}: 8 runs in" in synced.out
-    assert "1 of 2 sweeps cannot be read" in synced.err
+    assert "1 of 2 sweeps cannot be recorded" in synced.err
     done = run("rm", place.hurt, "--yes", "--home", place.root)
     assert "not valid YAML" in done.out
     assert f"deleted {place.hurt}" in done.out

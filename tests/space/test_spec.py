@@ -281,11 +281,6 @@ def test_a_mix_equals_what_its_name_describes(weights: dict[str, float], budget:
             "tests.families:RoomFamily",
             ["settings: tests.families:RoomSettings has a field whose type cannot be read from YAML", "Room'"],
         ),
-        (
-            "tests.families:LogisticFamily",
-            "tests.families:OddTaskFamily",
-            ["line 4, family: odd_task has a task 'add;prod', but the name of a task must be a letter or digit, then"],
-        ),
         ("seeds: 3", "seeds: 3\nprobes: [reliance]", ["probes[0]: the probe reliance needs the method 'load', which"]),
         ("to: 64", "to: 400000000000000000000", ["line 7, sizes.to: must be less than or equal to 1000000000000000"]),
         ("tests.families:LogisticFamily", "tests.exits:Family", ["cannot be imported: SystemExit: 3"]),
