@@ -299,6 +299,16 @@ class Later(Probe):
         return Probed({"size": float(run.size)})
 
 
+class Running(Probe):
+    """A probe that runs the model."""
+
+    name: ClassVar[str] = "running"
+    needs_model: ClassVar[bool] = True
+
+    def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
+        return Probed({"models": float(model is not None)})
+
+
 class RivalFamily(LogisticFamily):
     """A family whose mixes are separate questions, not compared with one another."""
 

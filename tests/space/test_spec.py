@@ -281,7 +281,11 @@ def test_a_mix_equals_what_its_name_describes(weights: dict[str, float], budget:
             "tests.families:RoomFamily",
             ["settings: tests.families:RoomSettings has a field whose type cannot be read from YAML", "Room'"],
         ),
-        ("seeds: 3", "seeds: 3\nprobes: [reliance]", ["probes[0]: the probe reliance needs the method 'load', which"]),
+        (
+            "seeds: 3",
+            "seeds: 3\nprobes: [tests.families:Running]",
+            ["probes[0]: the probe running needs the method 'load', which the family logistic lacks"],
+        ),
         ("to: 64", "to: 400000000000000000000", ["line 7, sizes.to: must be less than or equal to 1000000000000000"]),
         ("tests.families:LogisticFamily", "tests.exits:Family", ["cannot be imported: SystemExit: 3"]),
         ("seeds: 3", "seeds: !!timestamp x", ["this is not valid YAML"]),
