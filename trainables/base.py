@@ -167,9 +167,11 @@ class Family(ABC):
         return []
 
     def training_step(self, device: str) -> str:
-        """Return the name of the code that trains on this device, or ``""`` if there is no choice. Raises
-        :class:`SettingsError` for settings with which this device cannot train."""
+        """Return the name of the code that trains on this device, or ``""`` if there is no choice."""
         return ""
+
+    def check_device(self, device: str) -> None:  # noqa: B027 - most families train on any device
+        """Raise :class:`SettingsError` if this device cannot train with the settings."""
 
     def compiles(self, device: str) -> bool:
         """Return True if ``learner`` compiles on this device: slow, once per shape, and cached for other processes."""

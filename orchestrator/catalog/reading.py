@@ -25,16 +25,21 @@ from orchestrator.transition.evidence import Block
 from trainables.base import Evaluation, RunConfig, Status
 
 
-def find_sweep(home: Home, given: str) -> str:
-    """Return a sweep's id from its id, space (the newest) or unique prefix. Raises :class:`UserError`."""
+def find_sweep(home: Home, given: str | None) -> str:
+    """Return a sweep's id from its id, its space (the newest) or a unique prefix; None stands for the newest of all.
+    Raises :class:`UserError`."""
     ids = home.sweep_ids()
+    if given is None:
+        if not ids:
+            raise UserError(no_sweep(home))
+        return ids[0]  # Ids are sorted, newest first.
     if given in ids:
         return given
     if not ids:
         raise UserError(f"no sweep {given!r} was found: {home.root} has no sweeps")
     of_space = [sweep_id for sweep_id in ids if space_of(sweep_id) == given]
     if of_space:
-        return of_space[0]  # Ids are sorted, newest first.
+        return of_space[0]
     matches = [sweep_id for sweep_id in ids if given and sweep_id.startswith(given)]
     if len(matches) == 1:
         return matches[0]
@@ -159,11 +164,9 @@ class StoredSweep:
 
 
 def read_sweep(home: Home, given: str | None) -> StoredSweep:
-    """Read the sweep of :func:`find_sweep`, or the newest. Raises :class:`UserError` if there is none, or
-    :class:`UnreadableError` if it is damaged."""
-    if given is None and not home.sweep_ids():
-        raise UserError(no_sweep(home))
-    stored = read_known(home, home.sweep_ids()[0] if given is None else find_sweep(home, given))
+    """Read a sweep, named as for :func:`find_sweep`. Raises :class:`UserError` if the home does not have it, and
+    :class:`UnreadableError` if its files are damaged."""
+    stored = read_known(home, find_sweep(home, given))
     if isinstance(stored, UnreadableError):
         raise stored
     return stored

@@ -87,6 +87,7 @@ def plan_command(space: SpaceName, options: SizedOptions) -> None:
     """
     hardware, console = hardware_at(None), Console()
     for spec in load_variants(space, options, hardware):
+        spec.check_device()
         print_plan(spec, hardware, console)
 
 
@@ -220,7 +221,7 @@ def reproduce_command(
         typer.echo(f"table   {path}")
         if reproduction.missing:
             how = "omit --only-table" if only_table else "repeat this command"
-            typer.echo(f"missing {counted(len(reproduction.missing), 'sweep')}; to run, {how}")
+            typer.echo(f"missing {counted(len(reproduction.missing), 'sweep')}; to run them, {how}")
 
 
 def _write(reproduction: Reproduction, choice: SpaceOptions, path: Path) -> None:

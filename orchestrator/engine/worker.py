@@ -37,8 +37,8 @@ class StackWorker:
 
     A stack that needs more memory than its share of the device is halved: two halves continue from its last checkpoint.
     A run that reaches its ``until`` ends, and the others continue as a smaller stack with a new learner. A machine
-    error (a full disk, a single run too large for memory) is not an outcome: the worker reports it and stops. After
-    an error of the GPU the process is useless, too.
+    error (a full disk, a single run too large for memory) is not an outcome: the worker reports it and stops. If the
+    GPU fails, the worker raises :class:`DeviceLostError`, because nothing can train in its process any more.
 
     The driver has processed the last report when it calls :meth:`advance` or :meth:`close` again. Checkpoints are
     written only then, so they never contain more than the driver knows.

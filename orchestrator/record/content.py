@@ -141,12 +141,12 @@ def run_content(sweep: Sweep, run: RunRecord) -> Content:
         for point in outcome.curve
         for name, value in {
             "loss": point.loss,
-            **{f"accuracy/{metric_name(task)}": share for task, share in point.accuracy.items()},
-            **{f"{MEASURE}{metric_name(name)}": value for name, value in point.measures.items()},
+            **{f"accuracy/{mlflow_name(task)}": share for task, share in point.accuracy.items()},
+            **{f"{MEASURE}{mlflow_name(name)}": value for name, value in point.measures.items()},
         }.items()
     ]
     final = [
-        Sample(metric_name(name if name != "loss" else f"{MEASURE}{name}"), float(value), outcome.steps)
+        Sample(mlflow_name(name if name != "loss" else f"{MEASURE}{name}"), float(value), outcome.steps)
         for name, value in run_values(sweep, [run])[0].items()
         if isinstance(value, int | float) and name not in NO_METRICS
     ]
@@ -177,7 +177,7 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
     target, *others = (row for row in rows(answer) if row.mix == mix.mix)
     metrics = _metrics(target, METRICS)
     for row in others:
-        metrics |= _metrics(row, SIZES, f"/{metric_name(row.task.task)}")
+        metrics |= _metrics(row, SIZES, f"/{mlflow_name(row.task.task)}")
     identity = {
         "mix": mix.mix,
         "target": answer.target,
@@ -240,7 +240,7 @@ def _metrics(row: Row, names: Sequence[str], suffix: str = "") -> dict[str, floa
     return {f"{name}{suffix}": float(columns[name]) for name in names if columns.get(name) is not None}
 
 
-def metric_name(text: str) -> str:
+def mlflow_name(text: str) -> str:
     """Return a name that MLflow accepts for a metric or parameter: ``add.prod`` for ``add+prod``."""
     return re.sub(r"[^\w.\- /]", "_", text.replace("+", "."))[:LONGEST_NAME]
 
@@ -250,7 +250,7 @@ def with_settings(identity: Mapping[str, str], resolved: Any) -> dict[str, str]:
     another parameter becomes ``settings.NAME``."""
     settings = {key: str(value) for key, value in flatten(plain_value(resolved)).items()}
     named = {f"settings.{key}" if key in identity else key: value for key, value in settings.items()}
-    return {metric_name(key): value for key, value in {**identity, **named}.items()}
+    return {mlflow_name(key): value for key, value in {**identity, **named}.items()}
 
 
 def finite(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:

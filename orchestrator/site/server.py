@@ -92,7 +92,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         except Exception:
             self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR, explain="The terminal of `ui` shows the error.")
-            raise
+            raise  # _Server.handle_error prints it.
         self._send(body, kind)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:

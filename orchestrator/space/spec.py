@@ -253,6 +253,11 @@ class SweepSpec(BaseModel):
         """Return the family with the settings of the mix's recipe, or the sweep's own."""
         return self.family_class(self.recipe_settings[mix.recipe] if mix.recipe else self.settings)
 
+    def check_device(self) -> None:
+        """Raise :class:`SettingsError` if the device of the stacks cannot train a mix with its settings."""
+        for mix in self.mixes:
+            self.family_of(mix).check_device(self.resources.device)
+
     def warnings(self) -> list[str]:
         """Return caveats of the sweep's answer. A caveat that is not about all recipes names its recipes."""
         if not self.recipes:
@@ -386,7 +391,8 @@ def _count(family: Family, size: int) -> None:
 
 
 def _fault(check: Callable[[], None]) -> str:
-    """Return the error of a check by a family, or "" if there is none. Raises ``SettingsError`` as the family does."""
+    """Run a check that a family has written. Return the exception it raised as text, or "" if it passed. A
+    ``SettingsError`` is raised again, because it is a mistake of the user and not of the family."""
     try:
         check()
     except SettingsError:

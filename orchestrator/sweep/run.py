@@ -120,8 +120,8 @@ def _continuing(spec: SweepSpec, extended: Sweep) -> SweepSpec:
 
 
 def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:
-    """Raise :class:`UserError` if no machine has the cores or GPUs for a stack, or this one no scratch directory, and
-    ``SettingsError`` if a mix has settings with which the device cannot train."""
+    """Raise :class:`UserError` if no machine has the cores or GPUs for a stack, or if this machine has no scratch
+    directory, and ``SettingsError`` if the device of the stacks cannot train a mix with its settings."""
     resources, where = spec.resources, f"at {address}" if address else "here"
     if address is None:
         scratch(resources.scratch)
@@ -143,8 +143,7 @@ def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None
                 f"resources.{name} is {share:g}, but only {available} {what} were found: set it to at most "
                 f"{available}{hint}"
             )
-    for mix in spec.mixes:
-        spec.family_of(mix).training_step(resources.device)
+    spec.check_device()
 
 
 def earlier_sweeps(

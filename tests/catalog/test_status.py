@@ -132,7 +132,7 @@ def test_runs_show_settings_scores_and_files_or_their_traceback(home: Home) -> N
     assert sentences(stored.answer) == ("Every run so far failed.",)
     _, found, then = explain(stored.spec, stored.answer, "failed")
     assert found.text == "Every run so far failed."
-    assert then.text.endswith("resume the sweep with --retry-failed.")
+    assert then.text.endswith("Once you have fixed it, resume with --retry-failed.")
     assert "ZeroDivisionError: by zero" in shown(run_view(*find_run(home, stored.runs[0].key)))
 
 

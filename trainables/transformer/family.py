@@ -120,10 +120,13 @@ class TransformerFamily(Family):
         described = [run.size, settings.task.stackable(), settings.model.stackable(), shared]
         return f"{self.size_axis}-{run.size}-{digest_of(described)[:8]}"
 
-    def training_step(self, device: str) -> str:
-        is_possible = device.startswith("cuda") or self.settings.training.precision != "tf32"
+    def check_device(self, device: str) -> None:
+        precision = self.settings.training.precision
         # A CPU would train in float32, under the key of another run.
-        require(is_possible, "training.precision", "tf32", "float32 or bf16 on a CPU")
+        can_train = device.startswith("cuda") or precision != "tf32"
+        require(can_train, "training.precision", precision, "float32 or bf16 on a CPU")
+
+    def training_step(self, device: str) -> str:
         return NATIVE if can_train(self.settings.model, self.settings.training, device) else TORCH
 
     def compiles(self, device: str) -> bool:
@@ -142,6 +145,7 @@ class TransformerFamily(Family):
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
         from trainables.transformer.learner import TransformerLearner  # Plans and reports do not need torch.
 
+        type(self)(runs[0].settings).check_device(device)
         return TransformerLearner(self, runs, device, cache)
 
     def load(self, run: RunConfig, weights: Mapping[str, NDArray[Any]]) -> TrainedTransformer:

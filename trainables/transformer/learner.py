@@ -56,7 +56,6 @@ class TransformerLearner(Learner):
     """
 
     def __init__(self, family: Family, runs: Sequence[RunConfig], device: str, cache: Path) -> None:
-        type(family)(runs[0].settings).training_step(device)  # Refuses a precision that the device lacks.
         # Runs of one stack may have different tasks, for example other numbers of examples.
         data = {(run.settings.task, run.mix, run.seed): family.data(run, cache) for run in runs}
         self._runs = tuple(runs)

@@ -88,11 +88,13 @@ class Trainer(ABC):
         most_tokens = max(TOKENS_A_PASS, len(self.settings) * self.settings[0].batch * self.model.block)
         fewest_tokens = tokens_SMW.shape[0] * tokens_SMW.shape[2]  # One text of each run.
         while True:
-            with suppress(torch.OutOfMemoryError) if most_tokens > fewest_tokens else nullcontext():
+            try:
                 write_by_drafts(self.logits, tokens_SMW, begin_SM, end, keys, most_tokens)
                 return
-            # The step's own memory stays reserved, so an evaluation may have less. Finished passes are kept.
-            torch.cuda.empty_cache()
+            except torch.OutOfMemoryError:  # The step's own memory stays reserved, so an evaluation may have less.
+                if most_tokens <= fewest_tokens:
+                    raise
+            torch.cuda.empty_cache()  # The texts written so far are kept.
             most_tokens = max(most_tokens // 2, fewest_tokens)
 
 

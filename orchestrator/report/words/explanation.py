@@ -44,9 +44,9 @@ def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...
     )
     if not answer.runs:
         suffix = "" if state == "failed" else f" The sweep is {state}."
-        found = Paragraph("Found", f"{sentences(answer)[0]}{suffix}")
-        again = "Read a run's error with `logs`. Once it is mended, resume the sweep with --retry-failed."
-        return (question, found, Paragraph("Next", again)) if state == "failed" else (question, found)
+        nothing_yet = Paragraph("Found", f"{sentences(answer)[0]}{suffix}")
+        retry = Paragraph("Next", "See a run's error with `logs`. Once you have fixed it, resume with --retry-failed.")
+        return (question, nothing_yet, retry) if state == "failed" else (question, nothing_yet)
     so_far = "" if state == "finished" else f" (so far: the sweep is {state})"
     own = [] if answer.nothing_learned else [f"{verdict_line(answer, mix)}." for mix in answer.mixes if mix.runs]
     findings = " ".join(sentences(answer) if answer.compared or answer.nothing_learned else ())
