@@ -104,7 +104,7 @@ def test_an_interrupted_reproduction_says_how_to_continue(place: Path, monkeypat
     resumed = f"run grows.yaml --profile tiny --variant at_12 --set seeds=2 --engine local --resume {sweep}"
     assert done.code == INTERRUPTED
     assert resumed in done.out
-    assert "missing 2 sweeps; to run, repeat this command" in done.out
+    assert "missing 2 sweeps; to run them, repeat this command" in done.out
     assert "size at 80%" in command(*shlex.split(resumed)).succeeded()
 
 

@@ -88,6 +88,7 @@ def test_compiling_for_the_canonical_stack_may_run_out_of_memory(monkeypatch: py
     monkeypatch.setattr(stack, "_COMPILED_FIRST", set())
     monkeypatch.setattr(StackTrainer, "_differentiate", differentiate)
     make_trainer(SEEDS, compile_step=True)
+    assert len(stack._COMPILED_FIRST) == 1
 
 
 def test_weights_and_optimizer_state_stay_float32_in_bf16() -> None:
