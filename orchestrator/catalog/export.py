@@ -19,9 +19,10 @@ because notebooks rely on them.
     ``verdict``; ``transition``, ``low``, ``high`` on the size axis, the same with the suffixes ``_parameters``,
     ``_core_parameters`` and (at accuracy 0.8) ``_absolute``; ``p_above``, ``p_below``;
     ``tested_from``, ``tested_to``; ``runs``, ``diverged``, ``failed``; for the target in mixes other than the
-    baseline, the result of the pairs: ``decided`` (fewer, more or empty), ``evidence`` (current) and
-    ``evidence_highest``, the certified factors ``at_least`` and ``at_least_core``, ``pairs``; the estimated ratio
-    ``synergy``, ``synergy_low``, ``synergy_high``; ``words``.
+    baseline, the result of the pairs: ``decided`` (the side that the evidence favors: fewer, more or empty), ``claim``
+    (parameters: the mix needs fewer, or more; often: it was learned more often, or less often, at sizes ``claim_from``
+    to ``claim_to``), ``evidence`` (current) and ``evidence_highest``, the certified factors ``at_least`` and
+    ``at_least_core``, ``pairs``; the estimated ratio ``synergy``, ``synergy_low``, ``synergy_high``; ``words``.
 
 Unknown values (a censored side, a failed run's accuracy) are missing.
 """
@@ -81,7 +82,8 @@ def transitions_frame(stored: StoredSweep) -> pd.DataFrame:
     values = [{**about, "size_axis": spec.size_axis, **row.columns()} for row in rows(stored.answer)]
     starts = ("transition", "low", "high", "p_", "synergy", "evidence", "at_least")
     numbers = [name for name in values[0] if name.startswith(starts)]
-    return pd.DataFrame(values).astype({**dict.fromkeys(numbers, float), "decided": "string", "pairs": "Int64"})
+    texts, counts = dict.fromkeys(("decided", "claim"), "string"), ("claim_from", "claim_to", "pairs")
+    return pd.DataFrame(values).astype({**dict.fromkeys(numbers, float), **texts, **dict.fromkeys(counts, "Int64")})
 
 
 def posterior_frame(stored: StoredSweep) -> pd.DataFrame:

@@ -39,6 +39,7 @@ from orchestrator.home.run_files import array_files
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.answer_table import plain
+from orchestrator.report.claims import claim_of
 from orchestrator.report.rows import MEASURE, Row, rows, run_values
 from orchestrator.report.side_by_side import finding
 from orchestrator.report.words.changes import changed_words
@@ -190,7 +191,9 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
         **({"variant": spec.variant} if spec.variant else {}),
     }
     if mix.comparison is not None:
+        claim = claim_of(answer, mix)
         identity["decided"] = str(mix.comparison.decided or "no")
+        identity["claim"] = "no" if claim is None else "parameters" if claim.is_about_parameters else "often"
     return Content(
         name=f"transition {mix.mix}",
         tags={

@@ -12,7 +12,6 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import tuned_text
 from orchestrator.transition.estimate import PosteriorCurve, posterior_curve, synergy, transition
 from orchestrator.transition.evidence import LEARNED, Block, Comparison, bar
-from orchestrator.transition.trend import is_rarer_with_size
 from orchestrator.transition.types import Estimate, SizeShare, Synergy, Transition, Verdict
 from trainables.base import Arm, Family, Outcome, RunConfig, Status, Words
 
@@ -147,11 +146,6 @@ class Answer:
     def baseline_of(self, mix: MixAnswer) -> MixAnswer:
         """Return the baseline of ``mix``: the first mix of its recipe."""
         return next(other for other in self.mixes if other.recipe == mix.recipe)
-
-    def is_rarer(self, mix: MixAnswer) -> bool:
-        """Return whether larger models of the mix or its baseline learn less often. Then a decided comparison shows
-        which mix is learned more often, but nothing about parameters."""
-        return any(is_rarer_with_size(side.shares) for side in (mix, self.baseline_of(mix)))
 
     def has_learned(self, accuracy: float, floor: float) -> bool:
         """Return whether a run learned the target. ``floor`` is the score of the best constant answer."""

@@ -33,6 +33,8 @@ class Agreement(StrEnum):
     """How a finding relates to a statement (see statements.py)."""
 
     AGREES = "agrees"
+    PARTLY = "agrees in part"
+    """The mix was learned more often at the sizes tried, but whether it needs fewer parameters is open."""
     LARGER = "larger than claimed"
     CONTRADICTED = "contradicted"
     UNDECIDED = "undecided at this scale"

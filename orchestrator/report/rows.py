@@ -9,6 +9,7 @@ from typing import Any
 from orchestrator.home.run_files import numbers_of
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.report.answer import Answer, Count, MixAnswer, TaskAnswer
+from orchestrator.report.claims import Claim, claim_of
 from orchestrator.report.words.findings import compared_words
 from orchestrator.report.words.numbers import bad_runs
 from orchestrator.report.words.transitions import count_words, size_words
@@ -36,6 +37,7 @@ class Row:
         size_words: The transition as text, on the size axis.
         count_words: The same in parameters.
         compared: The target's comparison with the baseline, ``""`` without a baseline.
+        claim: What that comparison shows, None if it is undecided.
     """
 
     label: str
@@ -50,6 +52,7 @@ class Row:
     size_words: str
     count_words: str
     compared: str
+    claim: Claim | None
 
     @property
     def cells(self) -> tuple[str, str, str, str]:
@@ -60,6 +63,8 @@ class Row:
         """Return plain values by their names in exported tables and in MLflow."""
         mix, transition = self.answer, self.task.transition
         comparison, ratio = (mix.comparison, mix.synergy) if self.is_target else (None, None)
+        claim = self.claim
+        place = () if claim is None else (*claim.place.mix.sizes, *claim.place.baseline.sizes)
         return {
             "mix": mix.mix,
             "recipe": mix.recipe,
@@ -76,6 +81,9 @@ class Row:
             "tested_to": self.largest.size,
             **{name: getattr(mix, name) for name in ("runs", "diverged", "failed")},
             "decided": comparison and str(comparison.decided or ""),
+            "claim": comparison and ("" if claim is None else "parameters" if claim.is_about_parameters else "often"),
+            "claim_from": min(place, default=None),
+            "claim_to": max(place, default=None),
             "evidence": comparison and comparison.evidence,
             "evidence_highest": comparison and comparison.highest,
             **{name: comparison and getattr(comparison, name) for name in ("at_least", "at_least_core", "pairs")},
@@ -103,6 +111,7 @@ def rows(answer: Answer, label: str = "") -> tuple[Row, ...]:
                     size_words=size_words(answer, task.transition),
                     count_words=count_words(answer, task),
                     compared=compared_words(answer, mix) if is_target else "",
+                    claim=claim_of(answer, mix) if is_target else None,
                 )
             )
     return tuple(made)

@@ -3,12 +3,12 @@
 Only the evidence of pairs (transition/evidence.py) decides a statement about the parameters that a mix needs, compared
 with its baseline:
 
-* *undecided*: the evidence did not reach the threshold, or larger models learn less often. Then learning more often
-  does not mean needing fewer parameters.
-* A claim of fewer parameters *agrees* if the pairs decided "fewer", and is *contradicted* if they decided "more". It is
-  *larger than claimed* if the certified factor exceeds the claimed factor. Pairs do not certify an upper bound, so no
-  claimed factor is too large to agree.
-* A claim of no effect is *contradicted* by "fewer", and *agrees* with "more".
+* *undecided*: the evidence did not reach the threshold, or one mix is ahead at some sizes and the other at others.
+* A claim of fewer parameters *agrees* if the mix needs fewer parameters (report/claims.py), and *agrees in part* if it
+  was only learned more often at the sizes tried. It is *contradicted* if the mix was learned less often. It is *larger
+  than claimed* if the certified factor exceeds the claimed factor. Pairs do not certify an upper bound, so no claimed
+  factor is too large to agree.
+* A claim of no effect *agrees* if the mix was learned less often, and is *contradicted* if it was learned more often.
 * A statement with a control is undecided unless the control is learned.
 
 Over a whole table, e-BH (Wang and Ramdas 2022, JRSS B 84, 822) keeps the expected share of wrong decisions at or below
@@ -29,6 +29,7 @@ from dataclasses import dataclass, replace
 from orchestrator.home.run_files import numbers_of
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.claims import Obstacle, claim_of
 from orchestrator.report.probe_statements import Agreement, Judged, Seen, compare
 from orchestrator.report.side_by_side import Compared, mix_scalings
 from orchestrator.report.words.findings import compared_words, factor_words
@@ -140,14 +141,17 @@ def _judge_answer(expected: Expectation, answer: Answer, mix: MixAnswer) -> Judg
 
 def _agreement(expected: Expectation, answer: Answer, mix: MixAnswer) -> Agreement:
     """Return the verdict on the parameters that a mix needs, by the rules of this module."""
-    comparison = mix.comparison
-    if comparison is None or comparison.decided is None or answer.is_rarer(mix):
+    comparison, claim = mix.comparison, claim_of(answer, mix)
+    if comparison is None or claim is None or claim.obstacle in (Obstacle.CONTRARY, Obstacle.RARER):
         return Agreement.UNDECIDED
     claimed = Direction.MORE if expected.finds == "no fewer" else Direction.FEWER
-    if comparison.decided is not claimed:
+    if claim.direction is not claimed:
         return Agreement.CONTRADICTED
-    is_larger = claimed is Direction.FEWER and (comparison.at_least or 0.0) > expected.most_claimed
-    return Agreement.LARGER if is_larger else Agreement.AGREES
+    if claimed is Direction.MORE:
+        return Agreement.AGREES
+    if not claim.is_about_parameters:
+        return Agreement.PARTLY
+    return Agreement.LARGER if (comparison.at_least or 0.0) > expected.most_claimed else Agreement.AGREES
 
 
 def over_table(rows: Sequence[Row]) -> list[Row]:

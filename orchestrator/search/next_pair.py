@@ -1,8 +1,8 @@
 """Choice of the next blocks of one comparison, by expected growth of its evidence per unit of cost.
 
 A block depends only on the outcomes and costs of the comparison's own complete pairs, on parameters, and on the number
-of its blocks. Seeds are used in a fixed order at each size. Runs of the baseline from another mix or sweep therefore
-never influence a block, as rule 2 of :mod:`orchestrator.transition.evidence` requires.
+of its blocks. Seeds are used in a fixed order, each once as long as there are any. Runs of the baseline from another
+mix or sweep therefore never influence a block, as rule 2 of :mod:`orchestrator.transition.evidence` requires.
 
 Letters: D curves, S sizes of the mix, T sizes of the baseline, R runs.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -37,6 +38,8 @@ AMBITION = 0.5
 """A pair's expected growth is multiplied by the rise of the log factor to this power. With 0, factors rise in
 small steps. With 1, the search spends pairs on ratios too large to certify, and misses smaller factors
 (tests/bench/results/searchers.md)."""
+SMALLEST_VALUE = 1e-6
+"""Value of a pair relative to its expected growth at sizes where the side that is behind overall may be ahead."""
 LEAST_GROWTH = {False: 0.02, True: 0.05}
 """Stop when another pair is expected to add less log evidence than this (False: before the decision, True: after). If
 both mixes are known to learn alike, a decision would take more than a hundred pairs."""
@@ -99,8 +102,8 @@ class PairDesign:
     def _growth(self) -> tuple[Floats, Floats]:
         """Return the expected growth of the log evidence and its value, by size of the mix and of the baseline: S x T.
 
-        Before the decision only pairs at equal sizes count, and the value is the growth. Afterwards only pairs that
-        would raise the factor count, with more weight on large ratios, which certify all smaller factors too.
+        Before the decision only pairs at equal sizes count (:func:`toward_one_side`). Afterwards only pairs that would
+        raise the factor count, with more weight on large ratios, which certify all smaller factors too.
         """
         mix, baseline = prior_of(self.problem, DEVIATIONS), prior_of(self.problem, DEVIATIONS)
         for pair in self.pairs:
@@ -111,8 +114,8 @@ class PairDesign:
         mix_DS, baseline_DT = (surrogate.draw(sizes, rng.random(DRAWS)) for surrogate in (mix, baseline))
         decided = self.comparison.decided
         if decided is None:
-            equal_ST: Floats = np.diag(divergence(mix_DS, baseline_DT).mean(axis=0))
-            return equal_ST, equal_ST.copy()
+            growth_S, value_S = toward_one_side(mix_DS, baseline_DT)
+            return np.diag(growth_S), np.diag(value_S)
         count_S = np.array(list(self.problem.counts().values()))
         ratio_ST = count_S / count_S[:, None]
         mix_DST, baseline_DST = mix_DS[:, :, None], baseline_DT[:, None, :]
@@ -124,10 +127,38 @@ class PairDesign:
         return growth_ST, growth_ST * np.log(np.maximum(rise_ST, 1.0)) ** AMBITION
 
     def _free(self, mix: int, baseline: int) -> list[int]:
-        """Return the seeds that the comparison's blocks have not used for the mix or the baseline at these sizes."""
+        """Return the seeds that the comparison's blocks have not used for the mix or the baseline at these sizes, those
+        that they have used least often at any size first.
+
+        A seed fixes the data, and data may suit one mix better than the other at every size. Pairs with the same seed
+        are then not independent, so each pair gets a seed of its own as long as there are any.
+        """
         sizes = self.problem.sizes[mix], self.problem.sizes[baseline]
         used = {block.seed for block in self.blocks if block.mix_size == sizes[0] or block.baseline_size == sizes[1]}
-        return [seed for seed in self.problem.seeds if seed not in used]
+        return [seed for seed in self._seeds if seed not in used]
+
+    @cached_property
+    def _seeds(self) -> list[int]:
+        """The seeds, those that the comparison's blocks have used least often first."""
+        used = Counter(block.seed for block in self.blocks)
+        return sorted(self.problem.seeds, key=lambda seed: used[seed])
+
+
+def toward_one_side(mix_DS: Floats, baseline_DS: Floats) -> tuple[Floats, Floats]:
+    """Return the expected growth of the log evidence from a pair at each size, and the value of that growth, both S.
+
+    If curves cross, pairs at sizes where the mix is ahead and pairs at sizes where it is behind undo each other's
+    evidence. So choose one side, the one that is ahead over all sizes together, and value a size by the growth for that
+    side minus the growth that the other side may have there.
+    """
+    growth_DS = divergence(mix_DS, baseline_DS)
+    ahead_S = (growth_DS * (mix_DS > baseline_DS)).mean(axis=0)
+    behind_S = (growth_DS * (mix_DS < baseline_DS)).mean(axis=0)
+    net_S: Floats = ahead_S - behind_S
+    if net_S.sum() < 0:
+        net_S, ahead_S = -net_S, behind_S
+    # Where no size has a positive value, the search still goes on, at the size with the largest growth.
+    return growth_DS.mean(axis=0), np.maximum(net_S, SMALLEST_VALUE * ahead_S)
 
 
 def divergence(p: Floats, q: Floats) -> Floats:

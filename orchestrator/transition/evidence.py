@@ -1,4 +1,4 @@
-"""Evidence that a mix needs fewer, or more, parameters than its baseline: e-values from pairs of runs.
+"""Evidence that a mix learns more often than its baseline, or less often: e-values from pairs of runs.
 
 A *block* is one run of a mix and one of its baseline, requested together with one seed and so with the same data. A
 complete block is a *pair*. The null hypothesis is that both learn with the same probability at every size and seed.
@@ -14,6 +14,9 @@ factor is at most 1 if the mix learns no more often than the baseline. The evide
 and, with half of the weight, the alternative that earlier pairs predict. The product over pairs starts at 1/2 for each
 direction. If the mixes are equally good, it exceeds 20 in either direction with probability at most 1/20 (Ville's
 inequality), however often one looks and whenever one stops.
+
+A direction is decided over all sizes together: at some of the sizes tried, one side learns more often. Where that is,
+the *parts* say (:class:`Part`): the sizes tried, in up to three ranges, each with the evidence of its own pairs.
 
 This requires four rules, which searchers follow and ``tests/search/test_validity.py`` simulates:
 
@@ -35,7 +38,7 @@ they are refuted in turn without a correction.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -58,15 +61,25 @@ NEAREST = 0.03
 """Minimum distance of predictions from 0 and 1, so that one surprise costs at most a factor of about 16."""
 LARGEST = 700.0
 """Largest log evidence that is converted to a number."""
+PARTS = 3
+"""Number of ranges of sizes, with equally many sizes each, for which evidence is also reported separately."""
 MOST_ODDS = 1e6
 """Odds above this are printed as ``over 1,000,000:1``."""
 
 
 class Direction(StrEnum):
-    """Whether a mix needs fewer or more parameters than its baseline."""
+    """Which side of a comparison the evidence favors.
+
+    ``FEWER``: the mix learns more often than its baseline, as it does if it needs fewer parameters. ``MORE``: the
+    baseline learns more often.
+    """
 
     FEWER = "fewer"
     MORE = "more"
+
+    @property
+    def opposite(self) -> Direction:
+        return Direction.MORE if self is Direction.FEWER else Direction.FEWER
 
 
 Run = tuple[str, int, int]
@@ -121,6 +134,29 @@ class Tallies:
     baseline: Tally
 
 
+@dataclass(frozen=True)
+class Part:
+    """The pairs of equal size in one range of the sizes tried, and what they alone say.
+
+    ``fewer`` and ``more`` are the e-values of the two directions from these pairs. They start at 1/2, and the borders
+    of the ranges depend on the sizes that the search chose, so they describe where a decision comes from but decide
+    nothing.
+    """
+
+    tallies: Tallies
+    fewer: float
+    more: float
+
+    def evidence(self, direction: Direction) -> float:
+        """Return the e-value of a direction."""
+        return self.fewer if direction is Direction.FEWER else self.more
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes of the pairs, ascending."""
+        return tuple(sorted({*self.tallies.mix.sizes, *self.tallies.baseline.sizes}))
+
+
 class Counts(Protocol):
     """Parameters of a model: total, and in its core."""
 
@@ -151,6 +187,8 @@ class Comparison:
     """The pairs of equal sizes, which decide the direction."""
     certifying: Tallies
     """The pairs that certify :attr:`at_least`, none if it is 1 or None."""
+    parts: tuple[Part, ...] = ()
+    """The pairs of equal sizes by range of sizes, ascending; fewer than :data:`PARTS` if fewer sizes were tried."""
 
 
 def bar(floor: float, learned: float = LEARNED) -> float:
@@ -233,7 +271,21 @@ def compare(pairs: Sequence[Pair], parameters: Callable[[float], Counts], error:
         pairs=len(pairs),
         equal=_tallies(pairs, equal),
         certifying=_tallies(pairs, total >= at_least if at_least is not None and at_least > 1 else equal & False),
+        parts=tuple(_parts(pairs, equal, growth)),
     )
+
+
+def _parts(pairs: Sequence[Pair], equal: NDArray[np.bool_], growth: Mapping[Direction, Floats]) -> Iterator[Part]:
+    """Yield the evidence of the pairs of ``equal`` sizes by range of sizes."""
+    size_of = np.array([pair.mix_size for pair in pairs])
+    sizes = np.unique(size_of[equal]) if pairs else size_of
+    for own in np.array_split(sizes, min(PARTS, len(sizes))) if len(sizes) else ():
+        chosen = equal & np.isin(size_of, own)
+        value = {
+            direction: math.exp(min(float(log_evidence(growth[direction][chosen])[-1]), LARGEST))
+            for direction in Direction
+        }
+        yield Part(_tallies(pairs, chosen), value[Direction.FEWER], value[Direction.MORE])
 
 
 def _certified_factor(growth: Floats, ratios: Floats, needed: float) -> float:

@@ -113,6 +113,12 @@ class Case:
         runs = [pair[place] for pair in chosen if pair[place][1] != FAILED]
         return sum(accuracy == ALL for _, accuracy in runs), len(runs), {size for size, _ in runs}
 
+    def within(self, low: int, high: int, place: int) -> tuple[int, int]:
+        """Return the learned and all runs of the mix (0) or the baseline (1) in pairs of one size from low to high."""
+        runs = [pair[place] for pair in self.pairs if pair[0][0] == pair[1][0] and low <= pair[0][0] <= high]
+        ended = [accuracy == ALL for _, accuracy in runs if accuracy != FAILED]
+        return sum(ended), len(ended)
+
     def rarer(self) -> bool:
         """Return whether larger models of either mix learn less often, beyond chance."""
         for mix in MIXES:
@@ -153,22 +159,39 @@ def test_every_sentence_agrees_with_the_runs(seed: int) -> None:
         assert text.endswith(f" has been shown yet: {failed}.")
     else:
         certified = comparison.at_least if re.search("at least", text) else None
-        sides = [own, other, *([case.side(0, certified), case.side(1, certified)] if certified else [])]
-        assert re.findall(r"\d+ of \d+", text) == [f"{learned} of {tried}" for learned, tried, _ in sides]
-        [(low, high)] = re.findall(r"units (\d+)(?: to (\d+))?", text)
-        assert (int(low), int(high or low)) == (min(own[2] | other[2]), max(own[2] | other[2]))
-        factor = re.search(r"at least ([\d.,]+) times", text)
+        larger = [case.side(0, certified), case.side(1, certified)] if certified else []
+        ranges = [(int(low), int(high or low)) for low, high in re.findall(r"units (\d+)(?: to (\d+))?", text)]
+        inside = [case.within(*ends, place) for ends in ranges for place in (0, 1)]
+        counts = [
+            f"{learned} of {tried}" for learned, tried in [*inside[:2], *(side[:2] for side in larger), *inside[2:]]
+        ]
+        assert re.findall(r"\d+ of \d+", text) == counts
+        tried, is_contrary = own[2] | other[2], "the other way round" in text
+        assert {end for ends in ranges for end in ends} <= tried
         if comparison.decided is None:
             assert text.startswith("No difference between add+prod and add has been shown yet: ")
             assert ("of either mix" in text) == (own[0] == other[0] == 0)
-        elif case.rarer():
-            often = "more" if comparison.decided is Direction.FEWER else "less"
-            assert text.startswith(f"add+prod is learned {often} often than add: at ")
-        else:
+            assert ranges == [(min(tried), max(tried))]
+            return
+        (better, whole), (worse, of) = inside[:2] if comparison.decided is Direction.FEWER else inside[1::-1]
+        assert better / whole > worse / of  # The sizes named are those where the side is ahead.
+        if is_contrary:
+            assert inside[2][0] / inside[2][1] != inside[3][0] / inside[3][1]
+        if re.search("needs (fewer|more)", text):
             assert text.startswith(f"add+prod needs {comparison.decided} parameters than add")
-            step = 1 if (comparison.at_least or 1) >= 10 else 0.1  # Bounds are rounded down.
-            assert 0 <= (comparison.at_least or 1) - (float(factor[1]) if factor else 1) < step
-        assert factor is None or text.startswith("add+prod needs")
+            assert not case.rarer()
+            assert not is_contrary
+            ends = [case.answer.mix(mix).target.transition.relative for mix in MIXES]
+            low, high = ends if comparison.decided is Direction.MORE else ends[::-1]
+            assert low.high is not None
+            assert high.low is not None
+            assert low.high <= high.low
+        else:
+            often = "more" if comparison.decided is Direction.FEWER else "less"
+            assert f"add+prod models learned add {often} often than add models: " in text
+        factor = re.search(r"at least ([\d.,]+) times", text)
+        step = 1 if (comparison.at_least or 1) >= 10 else 0.1  # Bounds are rounded down.
+        assert factor is None or 0 <= (comparison.at_least or 1) - float(factor[1]) < step
 
 
 @pytest.mark.parametrize("seed", range(100))

@@ -81,12 +81,12 @@ OPEN_QUESTION = with_verdicts(Verdict.FOUND, Verdict.FOUND, comparison="alike")
         (
             with_verdicts(Verdict.ABOVE, Verdict.FOUND),
             make_spec(search={"method": "pairs", "aim": "decide"}),
-            ("search.aim=factor",),
+            ("search.aim=locate", "seeds=6", "search.max_runs=96"),
         ),
         (
             with_verdicts(Verdict.FOUND, Verdict.FOUND),
             make_spec(search={"method": "pairs", "aim": "decide", "max_runs": 8}),  # Each mix has more than 4 runs.
-            ("search.aim=factor", "seeds=6", "search.max_runs=16"),
+            ("search.aim=locate", "seeds=6", "search.max_runs=16"),
         ),
         (
             with_verdicts(Verdict.FOUND, Verdict.FOUND),
@@ -169,7 +169,7 @@ def test_learning_becomes_rarer_with_size_only_if_chance_cannot_explain_it() -> 
         (("fewer", "at_least"), "fewer parameters in 2 of 2 recipes."),
         (
             ("fewer", "alike", "more"),
-            "fewer parameters in 1 (a), more parameters in 1 (c), no difference shown in 1 (b) of 3 recipes.",
+            "fewer parameters in 1 (a), learned less often in 1 (c), no difference shown in 1 (b) of 3 recipes.",
         ),
         (("leaning", "alike"), "no difference shown in 2 of 2 recipes."),
     ],
@@ -186,7 +186,7 @@ def several(labels: Iterable[str], kinds: Iterable[str], variant: str = "") -> l
 
 
 def test_sweeps_of_one_variant_are_named_by_their_labels() -> None:
-    sentence = "add+prod against add: fewer parameters in 1 (first), more parameters in 1 (second) of 2 sweeps."
+    sentence = "add+prod against add: fewer parameters in 1 (first), learned less often in 1 (second) of 2 sweeps."
     assert comparison_sentences(several(("first", "second"), ("fewer", "more"), "mod6"), "sweep") == [sentence]
 
 

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from orchestrator.report.answer import Answer, Count
+from orchestrator.report.claims import Claim, claim_of
 from orchestrator.report.figures import style
 from orchestrator.report.words.findings import compared_words
 from orchestrator.report.words.numbers import scaled
@@ -53,11 +54,12 @@ class Series(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A transition or, with two series, a decided comparison: an arrow from the baseline's transition to the mix's."""
+    """A transition or, with two series and a claim, a decided comparison of a baseline and a mix."""
 
     name: str
     words: str
     series: tuple[Series, ...]
+    claim: Claim | None = None
 
 
 def styles_of(names: Iterable[str]) -> dict[str, tuple[str, str]]:
@@ -227,10 +229,11 @@ def _rows(answer: Answer, *, narrow: bool) -> list[Row]:
     series = {mix.mix: Series(mix.mix, mix.target.transition, *styles[mix.mix]) for mix in answer.mixes}
     made = [Row(mix, size_words(answer, curve.transition), (curve,)) for mix, curve in series.items()]
     for mix in answer.mixes:
-        if mix.is_decided:
+        claim = claim_of(answer, mix)
+        if claim is not None:
             baseline = answer.baseline_of(mix).mix
             name = f"{mix.mix} vs\N{NO-BREAK SPACE}{baseline}"
-            made.append(Row(name, compared_words(answer, mix), (series[baseline], series[mix.mix])))
+            made.append(Row(name, compared_words(answer, mix), (series[baseline], series[mix.mix]), claim))
     return [row._replace(name=textwrap.fill(row.name, width)) for row in made]
 
 
@@ -238,7 +241,9 @@ def _draw_rows(axes: Axes, rows: Sequence[Row], answer: Answer, span: tuple[floa
     """Draw rows into a panel with a logarithmic size axis, their words on the right or, if narrow, above the bars."""
     look: dict[str, Any] = {"va": "center", "fontsize": style.SMALL + 0.5, "color": style.INK}
     for place, row in enumerate(rows):
-        if len(row.series) > 1:
+        if row.claim is not None and not row.claim.is_about_parameters:
+            _draw_place(axes, row, row.claim, place)
+        elif row.claim is not None:
             _draw_arrow(axes, row, answer, place)
         else:
             (series,) = row.series
@@ -266,6 +271,14 @@ def _draw_posterior(axes: Axes, series: Series, row: int) -> None:
     height = SHADE * np.array(density.weights) / max(density.weights)
     look: dict[str, Any] = {"color": series.color, "alpha": 0.16, "linewidth": 0, "zorder": 1}
     axes.fill_between(density.sizes, row - height, row + height, where=height > 0.01 * SHADE, **look)
+
+
+def _draw_place(axes: Axes, row: Row, claim: Claim, place: int) -> None:
+    """Draw a band over the sizes at which the mix was learned more often, or less often, than its baseline."""
+    sizes, color = (*claim.place.mix.sizes, *claim.place.baseline.sizes), row.series[-1].color
+    ends = [min(sizes), max(sizes)]
+    axes.plot(ends, [place] * 2, color=color, linewidth=7, alpha=0.3, solid_capstyle="butt", zorder=2)
+    axes.plot(ends, [place] * 2, linestyle="", marker="|", color=color, markersize=10, markeredgewidth=1.6, zorder=3)
 
 
 def _draw_arrow(axes: Axes, row: Row, answer: Answer, place: int) -> None:

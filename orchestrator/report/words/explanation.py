@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from orchestrator.report.answer import Answer
 from orchestrator.report.words.changes import changed_words
-from orchestrator.report.words.findings import caveats, estimate_words, evidence_words, sentences
+from orchestrator.report.words.findings import by_size_lines, caveats, estimate_words, evidence_words, sentences
 from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.numbers import counted, exact, listed
 from orchestrator.report.words.transitions import MOST_LISTED, called, disagreement_words, verdict_line
@@ -17,7 +17,14 @@ from orchestrator.transition.types import LEVEL
 
 WAITING = {"interrupted": "Resume the sweep: it was interrupted.", "running": "Let the sweep finish."}
 """The next step of a sweep that has not ended."""
-PAIR = "A pair is one model of each mix, of one size, with the same seed and data; only pairs count as evidence."
+PAIR = (
+    "A pair is one model of each mix, of one size, with the same seed, so that both are tested on the same questions; "
+    "initial weights and the order of training data differ. Only pairs count as evidence."
+)
+BY_SIZE = (
+    "The evidence decides over all sizes together. By range of sizes, the pairs and their own evidence that the mix is "
+    "learned more often, and less often:"
+)
 
 
 class Paragraph(NamedTuple):
@@ -71,7 +78,7 @@ def all_caveats(answer: Answer) -> tuple[str, ...]:
 
 
 def how_sure(answer: Answer) -> tuple[Paragraph, ...]:
-    """Return the evidence, and any seeds that disagree. Empty before the first run has ended."""
+    """Return the evidence, also by range of sizes, and seeds that disagree. Empty before the first run has ended."""
     if not answer.runs:
         return ()
     shown, counts = [mix for mix in answer.mixes if mix.runs or mix.stopped], [mix.runs for mix in answer.mixes]
@@ -81,8 +88,12 @@ def how_sure(answer: Answer) -> tuple[Paragraph, ...]:
         runs = [f"{sum(counts)}, {per_mix} per mix"]
     parts = [evidence_words(answer), estimate_words(answer), f"Runs: {listed(runs)}."]
     sure = Paragraph("How sure", " ".join(part for part in parts if part))
-    disagreement = disagreement_words(answer)
-    return (sure, Paragraph("Where seeds disagree", f"{disagreement}.")) if disagreement else (sure,)
+    by_size, disagreement = by_size_lines(answer), disagreement_words(answer)
+    return (
+        sure,
+        *([Paragraph("By size", BY_SIZE, by_size)] if by_size else ()),
+        *([Paragraph("Where seeds disagree", f"{disagreement}.")] if disagreement else ()),
+    )
 
 
 def next_paragraph(spec: SweepSpec, answer: Answer, state: str, *, settings: bool = True) -> Paragraph:

@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 
 from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.claims import Claim, Obstacle, claim_of, is_placed, learned_by_half
 from orchestrator.report.words.numbers import bare, counted, exact, listed
 from orchestrator.report.words.transitions import MOST_LISTED, called, largest_tested, never_learned, own_sentence
 from orchestrator.search.base import BY_HAND
-from orchestrator.transition.evidence import Comparison, Direction, odds, rounded_down
+from orchestrator.transition.evidence import Comparison, Direction, Tallies, odds, rounded_down
 from orchestrator.transition.types import CONFIDENCE, Synergy
 
 SHOWN = 1.1
@@ -34,12 +35,12 @@ def sentence(answer: Answer, mix: MixAnswer) -> str:
     """Return a sentence with what was found about a mix, and the runs behind it."""
     here, there = called(mix), called(answer.baseline_of(mix))
     target, learned = answer.target, answer.words.learned
-    comparison = mix.comparison
+    comparison, claim = mix.comparison, claim_of(answer, mix)
     if not mix.is_compared:
         return f"{own_sentence(answer, mix)}."
     if comparison is None:
         return f"Nothing is decided: {here} and {there} were not trained in pairs."
-    equal, certifying = comparison.equal, comparison.certifying
+    equal = comparison.equal
     head = f"No difference between {here} and {there} has been shown yet"
     if not equal.mix.tried or not equal.baseline.tried:
         failed = here if equal.baseline.tried else there
@@ -48,20 +49,49 @@ def sentence(answer: Answer, mix: MixAnswer) -> str:
     sizes = _size_range(answer, sorted({*equal.mix.sizes, *equal.baseline.sizes}))
     models = f"{answer.words.run}s"
     counts = f"{equal.mix} {here} {models} and {equal.baseline} {there} {models}"
-    if comparison.decided is None:
+    if claim is None:
         if not equal.mix.learned and not equal.baseline.learned:
             return f"{head}: at {sizes}, no {answer.words.run} of either mix {learned} {target} ({counts})."
         return f"{head}: at {sizes}, {counts} {learned} {target}."
-    if answer.is_rarer(mix):
-        return f"{here} is {outcome_words(answer, mix)} than {there}: at {sizes}, {counts} {learned} {target}."
-    factor = _certified(comparison, " times")
-    text = f"{here} needs {outcome_words(answer, mix)} than {there}" + (factor and f", {factor}")
-    text += f". At {sizes}, {counts} {learned} {target}"
-    if factor:
-        larger = f"{there if comparison.decided is Direction.FEWER else here} {answer.words.run}"
-        times = rounded_down(comparison.at_least or 1)
-        text += f"; with {larger}s at least {times} times larger, {certifying.mix} and {certifying.baseline} did"
-    return f"{text}."
+    return " ".join((_claim_sentence(answer, mix, claim), *_contrary_sentence(answer, claim)))
+
+
+def _claim_sentence(answer: Answer, mix: MixAnswer, claim: Claim) -> str:
+    """Return what a decided comparison shows, and the pairs at the sizes for which it shows that."""
+    here, there, words, comparison = called(mix), called(answer.baseline_of(mix)), answer.words, mix.comparison
+    assert comparison is not None, "a claim has a comparison"
+    models, place, at = f"{words.run}s", claim.place, _place_words(answer, claim.place)
+    larger, factor = _larger_words(answer, mix, claim), _certified(answer, mix, " times")
+    if claim.is_about_parameters:
+        text = f"{here} needs {outcome_words(answer, mix)} than {there}" + (factor and f", {factor}")
+        counts = f"{place.mix} {here} {models} and {place.baseline} {there} {models}"
+        return f"{text}. At {at}, {counts} {words.learned} {answer.target}{larger}."
+    more = "more" if claim.direction is Direction.FEWER else "less"
+    text = f"At {at}, {here} {models} {words.learned} {answer.target} {more} often than {there} {models}"
+    return f"{text}: {place.mix} against {place.baseline}{larger}."
+
+
+def _contrary_sentence(answer: Answer, claim: Claim) -> tuple[str, ...]:
+    """Return a sentence about the sizes at which the other side is ahead, if there are any."""
+    if claim.contrary is None:
+        return ()
+    counts = f"{claim.contrary.mix} against {claim.contrary.baseline}"
+    return (f"At {_place_words(answer, claim.contrary)} it is the other way round: {counts}.",)
+
+
+def _larger_words(answer: Answer, mix: MixAnswer, claim: Claim) -> str:
+    """Return the pairs with unequal sizes that certify a factor, ``""`` if it is close to 1."""
+    comparison = mix.comparison
+    if comparison is None or (comparison.at_least or 0.0) < SHOWN:
+        return ""
+    other = answer.baseline_of(mix) if claim.direction is Direction.FEWER else mix
+    times, certifying = rounded_down(comparison.at_least or 1), comparison.certifying
+    larger = f"with {called(other)} {answer.words.run}s at least {times} times larger"
+    return f"; {larger}, {certifying.mix} against {certifying.baseline}"
+
+
+def _place_words(answer: Answer, pairs: Tallies) -> str:
+    return _size_range(answer, sorted({*pairs.mix.sizes, *pairs.baseline.sizes}))
 
 
 def _size_range(answer: Answer, sizes: Sequence[int]) -> str:
@@ -73,29 +103,39 @@ def compared_words(answer: Answer, mix: MixAnswer) -> str:
     """Return a mix's comparison for a table or figure, ``at least 1.5x fewer (47:1)``, or ``""`` without a baseline."""
     if not mix.is_compared:
         return ""
-    comparison, outcome = mix.comparison, outcome_words(answer, mix)
+    comparison, outcome, claim = mix.comparison, outcome_words(answer, mix), claim_of(answer, mix)
     if comparison is None or not comparison.equal.pairs:
         return outcome
-    certified = "" if answer.is_rarer(mix) else _certified(comparison, "x")
-    return f"{certified or outcome} ({odds(_shown_evidence(comparison))})"
+    if claim is not None and not claim.is_about_parameters:
+        outcome += f" at {_place_words(answer, claim.place).removeprefix(f'{answer.size_axis} ')}"
+    return f"{_certified(answer, mix, 'x') or outcome} ({odds(_shown_evidence(comparison))})"
 
 
 def outcome_words(answer: Answer, mix: MixAnswer) -> str:
     """Return the outcome of a comparison without numbers: ``fewer parameters``, ``no difference shown``."""
-    comparison, words = mix.comparison, answer.words
+    comparison, words, claim = mix.comparison, answer.words, claim_of(answer, mix)
     if comparison is None:
         return "not compared in pairs"
-    if comparison.decided is None:
+    if claim is None:
         return "no difference shown" if comparison.equal.pairs else "no pair is complete"
-    if answer.is_rarer(mix):
-        return f"{words.learned} {'more' if comparison.decided is Direction.FEWER else 'less'} often"
-    return f"{comparison.decided} {words.parameters}"
+    if not claim.is_about_parameters:
+        return f"{words.learned} {'more' if claim.direction is Direction.FEWER else 'less'} often"
+    return f"{claim.direction} {words.parameters}"
 
 
-def _certified(comparison: Comparison, unit: str) -> str:
-    """Return the certified factor, ``at least 1.5 times fewer`` for the unit `` times``; ``""`` if it is close to 1."""
-    if comparison.at_least is None or comparison.at_least < SHOWN:
+def _certified(answer: Answer, mix: MixAnswer, unit: str) -> str:
+    """Return the certified factor, ``at least 1.5 times fewer`` for the unit `` times``.
+
+    Return ``""`` if the factor is close to 1, if the comparison says nothing about parameters, or if the side that
+    needs more was never learned by half of its runs. In the last case the factor only reflects the sizes tried.
+    """
+    comparison, claim = mix.comparison, claim_of(answer, mix)
+    if comparison is None or claim is None or not claim.is_about_parameters:
         return ""
+    needs_more = answer.baseline_of(mix) if claim.direction is Direction.FEWER else mix
+    if (comparison.at_least or 0.0) < SHOWN or not learned_by_half(needs_more):
+        return ""
+    assert comparison.at_least is not None, "it was compared with a number"
     many = "fewer" if comparison.decided is Direction.FEWER else "as many"
     return f"at least {rounded_down(comparison.at_least)}{unit} {many}"
 
@@ -126,6 +166,19 @@ def evidence_words(answer: Answer) -> str:
     shown = "show evidence this strong" if reached != needed else f"reach {reached}"
     chance = f"at most 1 comparison in {reached.removesuffix(':1')} would {shown}"
     return f"Evidence {listed(parts)} of equal size; {needed} decides. If the mixes learned equally often, {chance}."
+
+
+def by_size_lines(answer: Answer) -> tuple[str, ...]:
+    """Return a line per comparison and range of sizes: the pairs there, and what they alone say in both directions."""
+    lines = []
+    for mix in answer.compared:
+        parts = () if mix.comparison is None else mix.comparison.parts
+        here, there = called(mix), called(answer.baseline_of(mix))
+        for part in parts if len(parts) > 1 else ():
+            learned = f"{part.tallies.mix} {here} and {part.tallies.baseline} {there} {answer.words.run}s"
+            evidence = f"{odds(part.fewer)} for more often, {odds(part.more)} for less often"
+            lines.append(f"{_size_range(answer, part.sizes)}: {learned} {answer.words.learned}; {evidence}")
+    return tuple(lines)
 
 
 def estimate_words(answer: Answer, *, decided: bool = False) -> str:
@@ -176,7 +229,29 @@ def conditions(answer: Answer) -> tuple[str, ...]:
     caution = "The answer may differ under a recipe with which it is learned"
     unlearned = [f"{called(mix)} was {never_learned(answer, (mix,))}. {caution}." for mix in decided if not mix.learned]
     unequal = [f"{called(mix)} {words}." for mix in answer.mixes if (words := confounded(answer, mix))]
-    return (*unlearned, *unequal, *(f"{called(mix)} was {BY_HAND}." for mix in answer.mixes if mix.stopped))
+    open_questions = dict.fromkeys(line for mix in answer.compared if (line := open_words(answer, mix)))
+    return (
+        *open_questions,
+        *unlearned,
+        *unequal,
+        *(f"{called(mix)} was {BY_HAND}." for mix in answer.mixes if mix.stopped),
+    )
+
+
+def open_words(answer: Answer, mix: MixAnswer) -> str:
+    """Return why a decided comparison says nothing about parameters, or ``""``."""
+    claim, baseline = claim_of(answer, mix), answer.baseline_of(mix)
+    if claim is None or claim.obstacle is None:
+        return ""
+    here, there = called(mix), called(baseline)
+    unplaced = [called(side) for side in (baseline, mix) if not is_placed(side.target.transition)]
+    why = {
+        Obstacle.CONTRARY: "which mix is ahead depends on the size",
+        Obstacle.RARER: f"larger {answer.words.run}s learn less often",
+        Obstacle.UNPLACED: f"the transition of {listed(unplaced or [there, here])} is not located",
+        Obstacle.OVERLAP: "the intervals of their transitions overlap",
+    }[claim.obstacle]
+    return f"Whether {here} needs {claim.direction} {answer.words.parameters} than {there} is open: {why}."
 
 
 def confounded(answer: Answer, mix: MixAnswer) -> str:

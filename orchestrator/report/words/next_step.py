@@ -20,8 +20,9 @@ SMOKE = "smoke"
 """Profile that is far too short to learn, in every shipped space."""
 FURTHER: dict[Aim, tuple[Aim, str]] = {
     "decide": (
-        "factor",
-        "This search stopped as soon as the comparison was decided. Measure how large the difference is.",
+        "locate",
+        "This search stopped as soon as the comparison was decided. Locate the transitions, to see how many parameters "
+        "each mix needs.",
     ),
     "factor": ("locate", "This search stopped before it located the transitions. Locate them, too."),
 }

@@ -1,0 +1,120 @@
+"""What the pairs of a mix and its baseline allow a report to claim.
+
+The evidence of pairs refutes "both learn equally often at every size". It does not say that the favored side needs
+fewer parameters: if the learning curves cross, each side is ahead at some sizes. So there are two claims:
+
+* *more often* (or less often): at the sizes named, one side was learned more often.
+* *parameters*: one side needs fewer parameters. This also requires that the transitions of both mixes are known (or
+  are known to lie outside the tested sizes), that their intervals do not overlap, that no part of the sizes tried
+  favors the other side (:data:`CONTRARY`), and that larger models do not learn less often.
+
+``tests/bench/curves.py`` measures how often the second claim is made although the curves cross.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.transition.evidence import Comparison, Direction, Part, Tallies, Tally
+from orchestrator.transition.trend import is_rarer_with_size
+from orchestrator.transition.types import Transition, Verdict
+
+CONTRARY = 3.0
+"""Evidence from which a part of the sizes tried favors the other side."""
+
+
+class Obstacle(StrEnum):
+    """Why a decided comparison says nothing about parameters."""
+
+    CONTRARY = "contrary"
+    """At other sizes, the other side is ahead."""
+    RARER = "rarer"
+    """Larger models of one side learn less often."""
+    UNPLACED = "unplaced"
+    """A transition is not known."""
+    OVERLAP = "overlap"
+    """The intervals of the transitions overlap."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a decided comparison shows.
+
+    Attributes:
+        direction: The side that the evidence favors, seen from the mix.
+        place: The pairs at the sizes for which the claim is made.
+        contrary: The pairs at the sizes that favor the other side, None without such sizes.
+        obstacle: Why the claim is about learning more often only, None if it is about parameters.
+    """
+
+    direction: Direction
+    place: Tallies
+    contrary: Tallies | None = None
+    obstacle: Obstacle | None = None
+
+    @property
+    def is_about_parameters(self) -> bool:
+        return self.obstacle is None
+
+
+def claim_of(answer: Answer, mix: MixAnswer) -> Claim | None:
+    """Return what the comparison of a mix with its baseline shows, or None if it is undecided or was not made."""
+    comparison = mix.comparison
+    if comparison is None or comparison.decided is None:
+        return None
+    direction = comparison.decided
+    contrary = [part for part in comparison.parts if part.evidence(direction.opposite) > CONTRARY]
+    return Claim(
+        direction,
+        _together(_favorable(comparison, direction)),
+        _together(contrary) if contrary else None,
+        _obstacle(answer, mix, direction, bool(contrary)),
+    )
+
+
+def is_placed(transition: Transition) -> bool:
+    """Return whether a transition is known, or known to be below or above the tested sizes."""
+    return transition.verdict in (Verdict.FOUND, Verdict.BELOW, Verdict.ABOVE)
+
+
+def learned_by_half(mix: MixAnswer) -> bool:
+    """Return whether at least half of a mix's runs learned the target at some size."""
+    return any(2 * share.learned >= share.tried for share in mix.shares)
+
+
+def _favorable(comparison: Comparison, direction: Direction) -> Sequence[Part]:
+    """Return the parts from the first to the last in which the evidence favors a direction."""
+    parts = comparison.parts
+    places = [place for place, part in enumerate(parts) if part.evidence(direction) > part.evidence(direction.opposite)]
+    return parts[places[0] : places[-1] + 1] if places else parts
+
+
+def _together(parts: Sequence[Part]) -> Tallies:
+    tallies = [part.tallies for part in parts]
+    mix, baseline = (_sum([getattr(tally, side) for tally in tallies]) for side in ("mix", "baseline"))
+    return Tallies(sum(tally.pairs for tally in tallies), mix, baseline)
+
+
+def _sum(tallies: Sequence[Tally]) -> Tally:
+    sizes = sorted({size for tally in tallies for size in tally.sizes})
+    return Tally(sum(tally.learned for tally in tallies), sum(tally.tried for tally in tallies), tuple(sizes))
+
+
+def _obstacle(answer: Answer, mix: MixAnswer, direction: Direction, is_contrary: bool) -> Obstacle | None:
+    if is_contrary:
+        return Obstacle.CONTRARY
+    sides = (mix, answer.baseline_of(mix))
+    if any(is_rarer_with_size(side.shares) for side in sides):
+        return Obstacle.RARER
+    smaller, larger = (side.target.transition for side in (sides if direction is Direction.FEWER else sides[::-1]))
+    if not is_placed(smaller) or not is_placed(larger):
+        return Obstacle.UNPLACED
+    return None if _are_apart(smaller, larger) else Obstacle.OVERLAP
+
+
+def _are_apart(smaller: Transition, larger: Transition) -> bool:
+    high, low = smaller.relative.high, larger.relative.low
+    return high is not None and low is not None and high <= low
