@@ -26,6 +26,9 @@ LEARNED, UNLEARNED = 0.98, 0.2
 """Accuracies of runs in a rehearsal, at or above the transition and below it."""
 MOST_REHEARSALS = 16
 """Maximum number of transitions to rehearse."""
+GRID_SEEDS = 3
+"""Number of seeds in the grid that a search is compared with. A search may use each seed for one pair only and has many
+seeds, but nobody would train every size with all of them."""
 SOONER = 0.6
 """In half of the rehearsals (simulated searches), a mix's transition is this share of its baseline's."""
 
@@ -244,12 +247,14 @@ class Cost:
         spent_s: Seconds of the ``runs`` trained for the sweep.
         found_s: Seconds that the ``found`` reused runs took to train.
         grid_s: Seconds of all ``grid_runs`` runs of the whole grid, or None before the first run has ended.
+        grid_seeds: Number of seeds at each size of the grid: all of a sweep by grid, else at most :data:`GRID_SEEDS`.
     """
 
     spent_s: float
     grid_s: float | None
     runs: int
     grid_runs: int
+    grid_seeds: int
     found_s: float = 0.0
     found: int = 0
 
@@ -277,12 +282,13 @@ def cost_of(spec: SweepSpec, runs: Iterable[RunRecord]) -> Cost:
             cells[run.config.label, run.config.size].append(spent)
             sizes[run.config.size].append(spent)
             seen[Request(run.config.label, run.config.size, run.config.seed)] = Observation(0.0, 0.0, spent)
-    grid_s = None
+    grid_s, grid_seeds = None, spec.seeds if spec.search.method == "grid" else min(spec.seeds, GRID_SEEDS)
     if seen:
         model = cost_model(seen)
         expected = [cells[mix.name, size] or sizes[size] or [model.cost(size)] for mix, size in spec.cells]
         phases_s = sum(spent for run, spent in ended if run.config.label not in spec.mix_named)
-        grid_s = spec.seeds * sum(map(fmean, expected)) * (1 + phases_s / sum(map(sum, cells.values())))
+        grid_s = grid_seeds * sum(map(fmean, expected)) * (1 + phases_s / sum(map(sum, cells.values())))
     spent_s = sum(spent for run, spent in ended if not run.found_in)
     found_s, found = sum(spent for _, spent in ended) - spent_s, sum(bool(run.found_in) for run, _ in counted)
-    return Cost(spent_s, grid_s, len(counted) - found, spec.seeds * len(spec.cells), found_s, found)
+    grid_runs = grid_seeds * len(spec.cells)
+    return Cost(spent_s, grid_s, len(counted) - found, grid_runs, grid_seeds, found_s, found)

@@ -65,7 +65,7 @@ class Snapshot:
 
     ``counts`` has the number of ended runs of each mix, and ``so_far`` the mixes with runs. ``left_s`` is the estimated
     time left: 0 if the sweep has taken longer and no run has ended since. ``trained_s`` is the training time of ended
-    runs, and ``grid_s`` the time of every size with every seed, None until it is known.
+    runs, and ``grid_s`` the time of the whole grid, None until it is known.
     """
 
     size_axis: str

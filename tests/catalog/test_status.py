@@ -46,7 +46,7 @@ def test_the_status_of_a_finished_sweep_has_findings_and_savings(home: Home) -> 
     text = shown(status_view(stored))
     assert add["transition"] in text, "no markup of rich's"
     assert "finished, started 20" in text
-    cost = "16 runs trained for 1 min 01 s; every size with every seed (32 runs) would take about 2 min 00 s"
+    cost = "16 runs trained for 1 min 01 s; every size with 2 seeds (32 runs) would take about 2 min 00 s"
     assert f"{cost}, 2.0 times as long" in text
     assert (
         "No difference between add+prod and add has been shown yet: at units 16 to 64, 6 of 8 add+prod models" in text

@@ -112,7 +112,7 @@ def test_the_page_has_every_section(whole: tuple[StoredSweep, str]) -> None:
     for part in ("What models hold", "Learning curves", "How to reproduce it"):
         assert part in page.text
     assert "curve.midpoint" in page.text
-    assert re.search(rf"{len(sweep.runs)} runs trained for [^;]*; every size with every seed \(", page.text)
+    assert re.search(rf"{len(sweep.runs)} runs trained for [^;]*; every size with 2 seeds \(", page.text)
     assert f"python -m orchestrator run {sweep.sweep.spec.name}.yaml" in page.text
     assert "mix units seed status steps seconds add other tasks parameters trained in run" in page.text
     for run in sweep.runs:
